@@ -1,0 +1,336 @@
+// Package admin is the control plane's HTTP API. One mechanism serves every
+// resource: authentication, scopes, workspace boundaries, validation, paging,
+// envelopes, audit. A resource's file holds only what is its own.
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path"
+	"reflect"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/go-json-experiment/json"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/audit"
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Services is what the control plane manages.
+type Services struct {
+	DB            *storage.DB
+	Directory     *directory.Directory
+	Keyring       *credentials.Keyring
+	RateLimits    *policies.RateLimits
+	Trail         *audit.Trail
+	Authenticator *credentials.Authenticator
+	Guard         *credentials.HostGuard
+	Headers       *exchange.Headers
+	KeyPrefix     string // of new service keys
+	Now           func() time.Time
+	Random        io.Reader
+	Logger        *zap.Logger
+}
+
+// An API serves the control plane below /v1 and /v2.
+type API struct {
+	Services
+	mux  *http.ServeMux
+	huma huma.API
+}
+
+// New returns the API over s.
+func New(s Services) *API {
+	mux := http.NewServeMux()
+	format := huma.Format{
+		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
+		// Unlike encoding/json, it refuses the same key twice and takes no key in
+		// another letter case for its own.
+		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
+	}
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "AI gateway control plane", Version: "2.0.0"},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"key":    {Type: "apiKey", In: "header", Name: "x-gw-api-key"},
+					"bearer": {Type: "http", Scheme: "bearer"},
+				},
+			},
+			Security: []map[string][]string{{"key": {}}, {"bearer": {}}},
+		},
+		OpenAPIPath:   "/v1/openapi",
+		Formats:       map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat: "application/json",
+	}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config)}
+	a.workspaces()
+	a.apiKeys()
+	a.virtualKeys()
+	a.rateLimits()
+	return a
+}
+
+// ServeHTTP answers every request with a reserved path: unknown ones with 404.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != path.Clean(r.URL.Path) {
+		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", clip(r.URL.Path)))
+		return
+	}
+	if _, pattern := a.mux.Handler(r); pattern == "" {
+		writeError(w, a.unserved(r))
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// unserved says whether it is the path or the method that nothing is served at.
+func (a *API) unserved(r *http.Request) *Error {
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := a.mux.Handler(probe); pattern != "" {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) == 0 {
+		return failure(http.StatusNotFound, "Nothing is served at %s", clip(r.URL.Path))
+	}
+	e := failure(http.StatusMethodNotAllowed, "Method not allowed: got %s, expected %s", clip(r.Method), strings.Join(allow, " or "))
+	e.allow = strings.Join(allow, ", ")
+	return e
+}
+
+func writeError(w http.ResponseWriter, e *Error) {
+	w.Header().Set("Content-Type", "application/json")
+	if e.allow != "" {
+		w.Header().Set("Allow", e.allow)
+	}
+	w.WriteHeader(e.status)
+	_ = json.MarshalWrite(w, e) // the client left; there is nobody to tell
+}
+
+// A route is one operation of a resource. The scopes stand on the object that
+// dispatches: a route without one answers nobody.
+type route struct {
+	method  string
+	path    string // below /v1 and /v2
+	alias   string // another path of the same route, whole
+	scopes  []string
+	summary string
+}
+
+// A call is one authenticated request to a route.
+type call struct {
+	context.Context
+	api      *API
+	caller   *credentials.Caller
+	record   audit.Record
+	recorded bool
+}
+
+type callKey struct{}
+
+// maxBody bounds the bodies of the control plane.
+const maxBody = 1 << 20
+
+// register adds a route below both prefixes. The OpenAPI document shows it once.
+func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error)) {
+	if len(rt.scopes) == 0 {
+		panic("route " + rt.method + " " + rt.path + " has no scope")
+	}
+	paths := []string{"/v1" + rt.path, "/v2" + rt.path}
+	if rt.alias != "" {
+		paths = append(paths, rt.alias)
+	}
+	for i, p := range paths {
+		operation := huma.Operation{
+			OperationID:  strings.Trim(strings.NewReplacer("/", "-", "{", "", "}", "").Replace(rt.method+p), "-"),
+			Method:       rt.method,
+			Path:         p,
+			Summary:      rt.summary,
+			Description:  "Needs the scope " + strings.Join(rt.scopes, " or ") + ".",
+			Tags:         []string{strings.Split(rt.path, "/")[1]},
+			Hidden:       i > 0,
+			MaxBodyBytes: maxBody,
+			Metadata:     map[string]any{ours: true},
+			Middlewares:  huma.Middlewares{a.authorise(rt)},
+			Responses:    map[string]*huma.Response{"default": a.errorResponse()},
+		}
+		huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
+			c := ctx.Value(callKey{}).(*call)
+			c.Context = ctx
+			out, err := handle(c, in)
+			if err != nil {
+				return nil, c.refused(err)
+			}
+			return out, nil
+		})
+	}
+}
+
+func (a *API) errorResponse() *huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Error](), true, "Error")
+	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+}
+
+// authorise lets only callers through that hold one of the route's scopes, before
+// anything else of the request is looked at, and sees to it that every refusal of a
+// known caller is in the audit trail.
+func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(ctx)
+		caller, refusal := a.Authenticator.Authenticate(a.Headers.ServiceKey(r.Header))
+		if refusal != nil {
+			message := "Unauthorised Request"
+			if refusal.Reason == credentials.ExpiredKey {
+				message += ": the API key has expired"
+			}
+			writeError(w, failure(http.StatusUnauthorized, "%s", message))
+			return
+		}
+		c := &call{Context: r.Context(), api: a, caller: caller, record: audit.Record{
+			OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
+			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
+			IP: clientIP(r), UserAgent: clip(r.UserAgent()), RequestID: requestID(a.Headers, r.Header),
+		}}
+		if !c.mayAny(rt.scopes) {
+			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
+			c.audit(e.status)
+			writeError(w, e)
+			return
+		}
+		inner := huma.WithValue(ctx, callKey{}, c)
+		next(inner)
+		if status := inner.Status(); status >= http.StatusBadRequest {
+			c.audit(status)
+		}
+	}
+}
+
+func (c *call) mayAny(scopes []string) bool {
+	for _, s := range scopes {
+		if c.caller.May(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// need refuses callers without scope, where it depends on the item and not on the
+// route alone.
+func (c *call) need(scope string) error {
+	c.record.Action = scope
+	if !c.caller.May(scope) {
+		return forbidden("The API key lacks the scope %s", scope)
+	}
+	return nil
+}
+
+// audit records that the call was refused. It is done once, and an action that is
+// recorded already was not refused.
+func (c *call) audit(status int) {
+	if c.recorded {
+		return
+	}
+	c.recorded = true
+	c.record.Status = status
+	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
+		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Action), zap.Error(err))
+	}
+}
+
+// refused turns a handler's error into the caller's, and logs its cause.
+func (c *call) refused(err error) *Error {
+	e := asError(err)
+	if e.cause != nil {
+		c.api.Logger.Error("administrative action failed", zap.String("action", c.record.Action), zap.Error(e.cause))
+	}
+	return e
+}
+
+// update runs a change of the item called resource, with its audit record in the
+// same transaction.
+func (c *call) update(resource string, change func(tx *storage.Txn) error) error {
+	err := c.api.DB.Update(c, func(tx *storage.Txn) error {
+		if err := change(tx); err != nil {
+			return err
+		}
+		c.record.Resource, c.record.Status = resource, http.StatusOK
+		return c.api.Trail.Add(tx, &c.record)
+	})
+	c.recorded = c.recorded || err == nil
+	return err
+}
+
+// fields notes which members a body had, for the audit trail.
+func (c *call) fields(body []byte) {
+	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
+		if c.record.Fields = append(c.record.Fields, clip(key.Str)); len(c.record.Fields) == 64 {
+			return false
+		}
+		return true
+	})
+	sort.Strings(c.record.Fields)
+}
+
+// workspace returns the workspace that a call is about: the one it names, by id or
+// slug, or the caller's own, or for an organisation's key the default one. A
+// workspace key can name no other than its own.
+func (c *call) workspace(named string) (*directory.Workspace, error) {
+	d := c.api.Directory
+	own := c.caller.WorkspaceID
+	if named == "" {
+		if own == "" {
+			return d.DefaultWorkspace(), nil
+		}
+		named = own
+	}
+	w, ok := d.Workspace(named)
+	if own != "" && (!ok || w.ID != own) {
+		return nil, forbidden("workspace_id: the API key belongs to another workspace")
+	}
+	if !ok {
+		return nil, absent("workspace_id", "there is no workspace %q", clip(named))
+	}
+	return w, nil
+}
+
+// sees reports whether the caller may know of something in a workspace.
+func (c *call) sees(workspace string) bool {
+	return c.caller.WorkspaceID == "" || c.caller.WorkspaceID == workspace
+}
+
+// inWorkspace returns which workspace a list is limited to: "" is all of them.
+func (c *call) inWorkspace(named string) (string, error) {
+	if named == "" && c.caller.WorkspaceID == "" {
+		return "", nil
+	}
+	w, err := c.workspace(named)
+	if err != nil {
+		return "", err
+	}
+	return w.ID, nil
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// Interface guards
+var (
+	_ http.Handler = (*API)(nil)
+	_ error        = (*Error)(nil)
+)

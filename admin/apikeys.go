@@ -1,0 +1,346 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// APIKey is an API key as the control plane shows it: the key itself is masked.
+type APIKey struct {
+	ID                  string         `json:"id" format:"uuid"`
+	Key                 string         `json:"key" doc:"Masked."`
+	Name                string         `json:"name"`
+	Description         *string        `json:"description"`
+	Type                string         `json:"type" enum:"organisation-service,workspace-service,workspace-user"`
+	OrganisationID      string         `json:"organisation_id" format:"uuid"`
+	WorkspaceID         *string        `json:"workspace_id"`
+	UserID              *string        `json:"user_id"`
+	Status              string         `json:"status" enum:"active,expired"`
+	CreatedAt           string         `json:"created_at" format:"date-time"`
+	LastUpdatedAt       string         `json:"last_updated_at" format:"date-time"`
+	CreationMode        string         `json:"creation_mode" enum:"api,auto"`
+	RateLimits          []empty        `json:"rate_limits"`
+	UsageLimits         *empty         `json:"usage_limits"`
+	Scopes              []string       `json:"scopes"`
+	Defaults            apiKeyDefaults `json:"defaults"`
+	AllowConfigOverride *bool          `json:"allow_config_override"`
+	AlertEmails         []string       `json:"alert_emails"`
+	ExpiresAt           *string        `json:"expires_at"`
+	Object              string         `json:"object" enum:"api-key"`
+}
+
+type apiKeyDefaults struct {
+	Metadata            json.RawMessage `json:"metadata,omitempty"`
+	ConfigID            *string         `json:"config_id"`
+	AllowConfigOverride *bool           `json:"allow_config_override"`
+}
+
+func showAPIKey(now time.Time) func(*credentials.APIKey) APIKey {
+	return func(k *credentials.APIKey) APIKey {
+		out := APIKey{
+			ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
+			Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: k.Status(now),
+			CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
+			RateLimits: []empty{}, Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
+			ExpiresAt: formatOptionalTime(k.ExpiresAt), Object: "api-key",
+			Defaults: apiKeyDefaults{Metadata: k.Metadata, AllowConfigOverride: k.AllowOverride},
+		}
+		return out
+	}
+}
+
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// apiKeyFields are what create and update share. What cannot be honoured yet is
+// refused rather than stored and ignored.
+type apiKeyFields struct {
+	Description    Optional[string]         `json:"description,omitempty"`
+	Defaults       Optional[defaultsInput]  `json:"defaults,omitempty"`
+	AlertEmails    []string                 `json:"alert_emails,omitempty" maxItems:"50" format:"email"`
+	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
+	RateLimits     Optional[[]any]          `json:"rate_limits,omitempty"`
+	UsageLimits    Optional[map[string]any] `json:"usage_limits,omitempty"`
+	RotationPolicy Optional[map[string]any] `json:"rotation_policy,omitempty"`
+	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
+	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
+}
+
+type defaultsInput struct {
+	Metadata            map[string]any `json:"metadata,omitempty"`
+	ConfigID            *string        `json:"config_id,omitempty"`
+	AllowConfigOverride *bool          `json:"allow_config_override,omitempty"`
+}
+
+type createAPIKey struct {
+	apiKeyFields
+	Name           string   `json:"name" minLength:"1" maxLength:"255"`
+	OrganisationID string   `json:"organisation_id,omitempty" format:"uuid"`
+	WorkspaceID    string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+	UserID         string   `json:"user_id,omitempty" format:"uuid"`
+	Scopes         []string `json:"scopes" minItems:"1" maxItems:"500"`
+}
+
+type updateAPIKey struct {
+	apiKeyFields
+	ID         string   `json:"id,omitempty" doc:"Sent by one client beside the path; ignored."`
+	Name       *string  `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Scopes     []string `json:"scopes,omitempty" minItems:"1" maxItems:"500"`
+	ResetUsage bool     `json:"reset_usage,omitempty"`
+}
+
+// resourceOf is the resource in the scopes that manage keys of a kind.
+var resourceOf = map[credentials.Kind]string{
+	credentials.OrganisationService: "organisation_service_api_keys",
+	credentials.WorkspaceService:    "workspace_service_api_keys",
+	credentials.WorkspaceUser:       "workspace_user_api_keys",
+}
+
+func keyScopes(action string) []string {
+	var all []string
+	for _, kind := range []credentials.Kind{credentials.OrganisationService, credentials.WorkspaceService, credentials.WorkspaceUser} {
+		all = append(all, resourceOf[kind]+"."+action)
+	}
+	return all
+}
+
+type apiKeyID struct {
+	ID string `path:"id"`
+}
+
+func (a *API) apiKeys() {
+	for _, k := range []struct {
+		path string
+		kind credentials.Kind
+	}{
+		{"/api-keys/organisation/service", credentials.OrganisationService},
+		{"/api-keys/workspace/service", credentials.WorkspaceService},
+		{"/api-keys/workspace/user", credentials.WorkspaceUser},
+	} {
+		register(a, route{
+			method: http.MethodPost, path: k.path, scopes: []string{resourceOf[k.kind] + ".create"}, summary: "Create an API key of kind " + string(k.kind),
+		}, func(c *call, in *struct {
+			RawBody []byte
+			Body    createAPIKey
+		},
+		) (*struct {
+			Body struct {
+				ID     string `json:"id" format:"uuid"`
+				Key    string `json:"key" doc:"The key itself. It is shown this once."`
+				Object string `json:"object" enum:"api-key"`
+			}
+		}, error,
+		) {
+			c.fields(in.RawBody)
+			key, id, err := c.createAPIKey(k.kind, &in.Body)
+			if err != nil {
+				return nil, err
+			}
+			var out struct {
+				Body struct {
+					ID     string `json:"id" format:"uuid"`
+					Key    string `json:"key" doc:"The key itself. It is shown this once."`
+					Object string `json:"object" enum:"api-key"`
+				}
+			}
+			out.Body.ID, out.Body.Key, out.Body.Object = id, key.Reveal(), "api-key"
+			return &out, nil
+		})
+	}
+
+	register(a, route{
+		method: http.MethodGet, path: "/api-keys", scopes: keyScopes("list"), summary: "List API keys",
+	}, func(c *call, in *struct {
+		Paging
+		WorkspaceID string   `query:"workspace_id" doc:"Id or slug."`
+		IDs         []string `query:"ids" maxItems:"1000" doc:"Only these ids, comma-separated."`
+	},
+	) (*listOutput[APIKey], error) {
+		only, err := c.inWorkspace(in.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		return list(c.api.Keyring.APIKeys(), in.Paging, func(k *credentials.APIKey) bool {
+			return c.caller.May(resourceOf[k.Kind]+".list") && c.sees(k.WorkspaceID) &&
+				(only == "" || k.WorkspaceID == only) && (len(in.IDs) == 0 || slices.Contains(in.IDs, k.ID))
+		}, showAPIKey(c.api.Now())), nil
+	})
+
+	register(a, route{
+		method: http.MethodGet, path: "/api-keys/{id}", scopes: keyScopes("read"), summary: "Get an API key",
+	}, func(c *call, in *apiKeyID) (*struct{ Body APIKey }, error) {
+		k, err := c.apiKey(in.ID, "read")
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body APIKey }{showAPIKey(c.api.Now())(k)}, nil
+	})
+
+	register(a, route{
+		method: http.MethodPut, path: "/api-keys/{id}", scopes: keyScopes("update"), summary: "Update an API key",
+	}, func(c *call, in *struct {
+		apiKeyID
+		RawBody []byte
+		Body    updateAPIKey
+	},
+	) (*emptyOutput, error) {
+		c.fields(in.RawBody)
+		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
+			k, err := c.apiKey(in.ID, "update")
+			if err != nil {
+				return err
+			}
+			changed := *k
+			if in.Body.Name != nil {
+				changed.Name = *in.Body.Name
+			}
+			if in.Body.Scopes != nil {
+				if changed.Scopes, err = c.grant(k.Kind, in.Body.Scopes); err != nil {
+					return err
+				}
+			}
+			if err := c.apply(&changed, &in.Body.apiKeyFields); err != nil {
+				return err
+			}
+			return c.api.Keyring.ReplaceAPIKey(tx, &changed)
+		})
+	})
+
+	register(a, route{
+		method: http.MethodDelete, path: "/api-keys/{id}", scopes: keyScopes("delete"), summary: "Revoke an API key",
+	}, func(c *call, in *apiKeyID) (*emptyOutput, error) {
+		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
+			if _, err := c.apiKey(in.ID, "delete"); err != nil {
+				return err
+			}
+			return c.api.Keyring.Revoke(tx, in.ID)
+		})
+	})
+}
+
+// apiKey finds a key that the caller may do action to.
+func (c *call) apiKey(id, action string) (*credentials.APIKey, error) {
+	c.record.Resource = clip(id)
+	k, ok := c.api.Keyring.APIKey(strings.ToLower(id))
+	if !ok || !c.sees(k.WorkspaceID) {
+		return nil, notFound("API key", id)
+	}
+	return k, c.need(resourceOf[k.Kind] + "." + action)
+}
+
+func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (key credentials.Secret, id string, err error) {
+	k := &credentials.APIKey{
+		Name: in.Name, Kind: kind, OrganisationID: c.caller.OrganisationID, UserID: strings.ToLower(in.UserID), CreationMode: "api",
+	}
+	if in.OrganisationID != "" && !strings.EqualFold(in.OrganisationID, c.caller.OrganisationID) {
+		return key, "", forbidden("organisation_id: the API key belongs to another organisation")
+	}
+	switch {
+	case kind.Workspace():
+		w, err := c.workspace(in.WorkspaceID)
+		if err != nil {
+			return key, "", err
+		}
+		k.WorkspaceID = w.ID
+	case in.WorkspaceID != "":
+		return key, "", invalid("workspace_id", "an organisation key belongs to no workspace")
+	}
+	if in.UserID != "" {
+		if kind != credentials.WorkspaceUser {
+			return key, "", invalid("user_id", "only a key of kind workspace-user belongs to a user")
+		}
+		if _, err := uuid.Parse(in.UserID); err != nil {
+			return key, "", invalid("user_id", "expected a UUID")
+		}
+	}
+	if k.Scopes, err = c.grant(kind, in.Scopes); err != nil {
+		return key, "", err
+	}
+	if err = c.apply(k, &in.apiKeyFields); err != nil {
+		return key, "", err
+	}
+	id = directory.NewID(c.api.Random)
+	err = c.update(id, func(tx *storage.Txn) (err error) {
+		key, err = c.api.Keyring.Issue(tx, id, c.api.KeyPrefix, k)
+		return err
+	})
+	return key, id, err
+}
+
+// grant checks the scopes that a key of kind is to have. Nobody gives away more
+// than they hold; an organisation's key may also give what only workspace keys
+// hold.
+func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
+	for i, scope := range scopes {
+		field := "scopes[" + strconv.Itoa(i) + "]"
+		if !kind.MayHold(scope) {
+			return nil, invalid(field, "a key of kind %s cannot hold %q", kind, clip(scope))
+		}
+		if !c.caller.May(scope) && (c.caller.Kind.Workspace() || c.caller.Kind.MayHold(scope)) {
+			return nil, forbidden("%s: the API key lacks %s itself", field, scope)
+		}
+	}
+	scopes = slices.Clone(scopes)
+	slices.Sort(scopes)
+	return slices.Compact(scopes), nil
+}
+
+func (c *call) apply(k *credentials.APIKey, in *apiKeyFields) (err error) {
+	switch {
+	case len(in.RateLimits.Value) > 0:
+		return invalid("rate_limits", "limits of a key itself are not supported yet; make a rate-limit policy with the condition api_key")
+	case len(in.UsageLimits.Value) > 0:
+		return invalid("usage_limits", "not supported yet; leave it out")
+	case len(in.RotationPolicy.Value) > 0:
+		return invalid("rotation_policy", "not supported yet; leave it out")
+	case in.Defaults.Value.ConfigID != nil && *in.Defaults.Value.ConfigID != "":
+		return absent("defaults.config_id", "there is no config %q", clip(*in.Defaults.Value.ConfigID))
+	case len(in.Description.Value) > 1024:
+		return invalid("description", "expected at most 1024 bytes")
+	}
+	if in.Description.Set {
+		k.Description = in.Description.Value
+	}
+	if in.Defaults.Set {
+		if k.Metadata, err = encodeMetadata(in.Defaults.Value.Metadata); err != nil {
+			return err
+		}
+		k.AllowOverride = in.Defaults.Value.AllowConfigOverride
+	}
+	if in.AlertEmails != nil {
+		k.AlertEmails = in.AlertEmails
+	}
+	k.ExpiresAt, err = expiry(in.ExpiresAt, k.ExpiresAt, c.api.Now())
+	return err
+}
+
+const maxMetadata = 16 << 10
+
+func encodeMetadata(m map[string]any) (json.RawMessage, error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(m)
+	if err == nil && len(raw) > maxMetadata {
+		return nil, invalid("defaults.metadata", "expected at most %d bytes", maxMetadata)
+	}
+	return raw, err
+}
+
+// Interface guards
+var _ huma.SchemaProvider = Optional[string]{}

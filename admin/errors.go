@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// An Error is a refusal of the control plane, in the envelope that most of its
+// routes use: {"success":false,"data":{"message":…,"errorCode":…}}.
+type Error struct {
+	Success bool      `json:"success"`
+	Data    ErrorData `json:"data"`
+
+	status int
+	allow  string
+	cause  error // for the log
+}
+
+// ErrorData is what an [Error] says.
+type ErrorData struct {
+	Message   string `json:"message" doc:"What is wrong, beginning with the field at fault where there is one."`
+	ErrorCode string `json:"errorCode" enum:"AB01,AB02,AB03,AB04,AB05,AB07,AB08,AB10"`
+}
+
+func (e *Error) Error() string { return e.Data.Message }
+
+func (e *Error) Unwrap() error { return e.cause }
+
+// GetStatus returns the HTTP status.
+func (e *Error) GetStatus() int { return e.status }
+
+// The error codes of the control plane reference, A.1, and AB10 for a store that
+// refuses writes for now.
+var codes = map[int]string{
+	http.StatusBadRequest:            "AB01",
+	http.StatusForbidden:             "AB03",
+	http.StatusInternalServerError:   "AB04",
+	http.StatusUnauthorized:          "AB05",
+	http.StatusConflict:              "AB07",
+	http.StatusNotFound:              "AB08",
+	http.StatusMethodNotAllowed:      "AB01",
+	http.StatusRequestTimeout:        "AB01",
+	http.StatusRequestEntityTooLarge: "AB01",
+	http.StatusUnsupportedMediaType:  "AB01",
+	http.StatusServiceUnavailable:    "AB10",
+}
+
+func failure(status int, format string, args ...any) *Error {
+	code, ok := codes[status]
+	if !ok {
+		status, code = http.StatusInternalServerError, "AB04"
+	}
+	return &Error{Data: ErrorData{fmt.Sprintf(format, args...), code}, status: status}
+}
+
+// invalid is the refusal of a field: 400 AB01.
+func invalid(field, format string, args ...any) *Error {
+	return failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// absent is the refusal of a field that names something that does not exist.
+func absent(field, format string, args ...any) *Error {
+	e := failure(http.StatusNotFound, "%s: %s", field, fmt.Sprintf(format, args...))
+	e.Data.ErrorCode = "AB02"
+	return e
+}
+
+func notFound(what, id string) *Error {
+	return failure(http.StatusNotFound, "%s %q was not found", what, clip(id))
+}
+
+func forbidden(format string, args ...any) *Error {
+	return failure(http.StatusForbidden, format, args...)
+}
+
+// asError turns an error of a service into what the caller sees.
+func asError(err error) *Error {
+	var known *Error
+	var field *policies.FieldError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &field):
+		return invalid(field.Field, "%s", field.Message)
+	}
+	e := failure(http.StatusInternalServerError, "Something went wrong")
+	switch {
+	case errors.Is(err, storage.ErrUnwritable):
+		e = failure(http.StatusServiceUnavailable, "The store cannot be written for now (its disk is full or read-only); nothing was changed")
+	case errors.Is(err, storage.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e = failure(http.StatusServiceUnavailable, "The gateway is stopping or restarting; nothing was changed")
+	}
+	e.cause = err
+	return e
+}
+
+// clip bounds what an error repeats of a caller's words.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
+
+// ours marks the operations of this package in huma's metadata.
+const ours = "gw"
+
+// huma makes its errors through a package variable. Another plugin of the same
+// binary may use huma too: only the operations of this package get its envelope.
+func init() {
+	others := huma.NewErrorWithContext
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+		if ctx == nil || ctx.Operation() == nil || ctx.Operation().Metadata[ours] == nil {
+			return others(ctx, status, msg, errs...)
+		}
+		return fromHuma(status, msg, errs)
+	}
+}
+
+// fromHuma words what huma found wrong with a request. It leaves out the values
+// that huma attaches: they may hold secrets.
+func fromHuma(status int, msg string, errs []error) *Error {
+	for _, err := range errs {
+		var known *Error
+		if errors.As(err, &known) {
+			return known
+		}
+	}
+	if status == http.StatusUnprocessableEntity {
+		status = http.StatusBadRequest
+	}
+	var faults []string
+	for _, err := range errs {
+		var detail *huma.ErrorDetail
+		if !errors.As(err, &detail) {
+			continue
+		}
+		field := strings.TrimPrefix(detail.Location, "body.")
+		for _, prefix := range []string{"query.", "path."} {
+			field = strings.TrimPrefix(field, prefix)
+		}
+		faults = append(faults, field+": "+detail.Message)
+	}
+	if len(faults) > 0 {
+		msg = strings.Join(faults, "; ")
+	}
+	return failure(status, "%s", msg)
+}
+
+// Interface guards
+var _ huma.StatusError = (*Error)(nil)

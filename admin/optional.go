@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// An Optional is a field of an update: left out, null, or a value. PUT keeps what
+// is left out and clears what is null.
+type Optional[T any] struct {
+	Set, Null bool
+	Value     T
+}
+
+// UnmarshalJSON records that the field is there.
+func (o *Optional[T]) UnmarshalJSON(b []byte) error {
+	o.Set = true
+	if string(b) == "null" {
+		o.Null = true
+		return nil
+	}
+	return json.Unmarshal(b, &o.Value)
+}
+
+// Schema is that of T, or null.
+func (o Optional[T]) Schema(r huma.Registry) *huma.Schema {
+	s := *huma.SchemaFromType(r, typeOf[T]())
+	s.Nullable = true
+	return &s
+}
+
+// timeFormat is ISO 8601 in UTC with milliseconds, as the control plane writes times.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+func formatTime(t time.Time) string { return t.UTC().Format(timeFormat) }
+
+func formatOptionalTime(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	s := formatTime(*t)
+	return &s
+}
+
+// expiry applies an expires_at field to what is stored.
+func expiry(field Optional[time.Time], stored *time.Time, now time.Time) (*time.Time, error) {
+	switch {
+	case !field.Set:
+		return stored, nil
+	case field.Null:
+		return nil, nil //nolint:nilnil // null clears
+	case !field.Value.After(now):
+		return nil, invalid("expires_at", "expected a time in the future")
+	}
+	t := field.Value.UTC()
+	return &t, nil
+}

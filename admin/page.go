@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"net"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-gw/gateway/exchange"
+)
+
+// Paging is the query of every list: pages are counted from 0.
+type Paging struct {
+	PageSize    int `query:"page_size" minimum:"0" maximum:"1000" default:"100" doc:"Items a page."`
+	CurrentPage int `query:"current_page" minimum:"0" doc:"The page, counted from 0."`
+}
+
+// A List is the envelope of every list.
+type List[T any] struct {
+	Object string `json:"object" enum:"list"`
+	Total  int    `json:"total" doc:"Items that match, on all pages."`
+	Data   []T    `json:"data"`
+}
+
+type listOutput[T any] struct{ Body List[T] }
+
+type empty struct{}
+
+type emptyOutput struct{ Body empty }
+
+// list filters rows, takes a page of what is left, and shows it.
+func list[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) *listOutput[T] {
+	out := &listOutput[T]{List[T]{Object: "list", Data: []T{}}}
+	// Not first*size: current_page has no upper bound.
+	for _, row := range rows {
+		if !keep(row) {
+			continue
+		}
+		if p.PageSize > 0 && out.Body.Total/p.PageSize == p.CurrentPage {
+			out.Body.Data = append(out.Body.Data, show(row))
+		}
+		out.Body.Total++
+	}
+	return out
+}
+
+func clientIP(r *http.Request) string {
+	if ip, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok {
+		return ip
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func requestID(headers *exchange.Headers, h http.Header) string {
+	id, _ := headers.Get(h, exchange.HeaderTraceID)
+	return clip(id)
+}

@@ -1,0 +1,287 @@
+package admin
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// RateLimit is a rate-limit policy as the control plane shows it (the interface,
+// "Rate limits policy").
+type RateLimit struct {
+	ID             string      `json:"id" format:"uuid"`
+	Name           *string     `json:"name"`
+	Conditions     []condition `json:"conditions"`
+	GroupBy        []groupKey  `json:"group_by"`
+	Type           string      `json:"type" enum:"requests"`
+	Unit           string      `json:"unit" enum:"rpm,rph,rpd"`
+	Value          int64       `json:"value"`
+	Status         string      `json:"status" enum:"active,archived"`
+	WorkspaceID    string      `json:"workspace_id" format:"uuid"`
+	OrganisationID string      `json:"organisation_id" format:"uuid"`
+	CreatedAt      string      `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string      `json:"last_updated_at" format:"date-time"`
+	Object         string      `json:"object,omitempty" enum:"policy_rate_limits"`
+}
+
+type condition struct {
+	Key   string `json:"key"`
+	Value values `json:"value" doc:"A value, or a list of which any will do; * is any value."`
+}
+
+type groupKey struct {
+	Key string `json:"key"`
+}
+
+// values is a string, or an array of strings.
+type values []string
+
+func (v *values) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' {
+		*v = make(values, 1)
+		return json.Unmarshal(b, &(*v)[0])
+	}
+	return json.Unmarshal(b, (*[]string)(v))
+}
+
+func (v values) MarshalJSON() ([]byte, error) {
+	if len(v) == 1 {
+		return json.Marshal(v[0])
+	}
+	return json.Marshal([]string(v))
+}
+
+func (values) Schema(huma.Registry) *huma.Schema {
+	one := &huma.Schema{Type: huma.TypeString}
+	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one}}}
+}
+
+func showRateLimit(p *policies.RateLimit) RateLimit {
+	out := RateLimit{
+		ID: p.ID, Name: text(p.Name), Conditions: []condition{}, GroupBy: []groupKey{}, Type: p.Type, Unit: p.Unit, Value: p.Value,
+		Status: statusOf(p), WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
+		CreatedAt: formatTime(p.CreatedAt), LastUpdatedAt: formatTime(p.UpdatedAt), Object: "policy_rate_limits",
+	}
+	for _, c := range p.Conditions {
+		out.Conditions = append(out.Conditions, condition{c.Key, c.Values})
+	}
+	for _, key := range p.GroupBy {
+		out.GroupBy = append(out.GroupBy, groupKey{key})
+	}
+	return out
+}
+
+func statusOf(p *policies.RateLimit) string {
+	if p.Archived {
+		return "archived"
+	}
+	return "active"
+}
+
+type createRateLimit struct {
+	Name           *string      `json:"name,omitempty" maxLength:"255" nullable:"true"`
+	Conditions     *[]condition `json:"conditions,omitempty" nullable:"true"`
+	GroupBy        *[]groupKey  `json:"group_by,omitempty" nullable:"true"`
+	Type           string       `json:"type" enum:"requests,tokens"`
+	Unit           string       `json:"unit" enum:"rpm,rph,rpd"`
+	Value          float64      `json:"value" minimum:"0"`
+	WorkspaceID    string       `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug. An organisation key that leaves it out makes a policy for the calls of every workspace."`
+	OrganisationID string       `json:"organisation_id,omitempty" format:"uuid"`
+}
+
+type updateRateLimit struct {
+	Name       Optional[string] `json:"name,omitempty"`
+	Conditions *[]condition     `json:"conditions,omitempty"`
+	Unit       string           `json:"unit,omitempty" enum:"rpm,rph,rpd"`
+	Value      *float64         `json:"value,omitempty" minimum:"0"`
+}
+
+type rateLimitID struct {
+	ID string `path:"id"`
+}
+
+type status struct {
+	Status string `query:"status" enum:"active,archived" default:"active"`
+}
+
+func (a *API) rateLimits() {
+	const path = "/policies/rate-limits"
+
+	register(a, route{
+		method: http.MethodPost, path: path, scopes: []string{"policies.create"}, summary: "Create a rate-limit policy",
+	}, func(c *call, in *struct {
+		RawBody []byte
+		Body    createRateLimit
+	},
+	) (*struct{ Body RateLimit }, error) {
+		c.fields(in.RawBody)
+		p, err := c.createRateLimit(&in.Body)
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body RateLimit }{showRateLimit(p)}, nil
+	})
+
+	register(a, route{
+		method: http.MethodGet, path: path, scopes: []string{"policies.list"}, summary: "List rate-limit policies",
+	}, func(c *call, in *struct {
+		Paging
+		status
+		WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
+		Type        string `query:"type" enum:"requests,tokens"`
+		Unit        string `query:"unit" enum:"rpm,rph,rpd"`
+	},
+	) (*listOutput[RateLimit], error) {
+		only, err := c.inWorkspace(in.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		return list(c.api.RateLimits.All(), in.Paging, func(p *policies.RateLimit) bool {
+			return statusOf(p) == in.Status && (only == "" || p.WorkspaceID == only) &&
+				(in.Type == "" || p.Type == in.Type) && (in.Unit == "" || p.Unit == in.Unit)
+		}, showRateLimit), nil
+	})
+
+	register(a, route{
+		method: http.MethodGet, path: path + "/{id}", scopes: []string{"policies.read"}, summary: "Get a rate-limit policy",
+	}, func(c *call, in *struct {
+		rateLimitID
+		status
+	},
+	) (*struct{ Body RateLimit }, error) {
+		p, err := c.rateLimit(in.ID, in.Status)
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body RateLimit }{showRateLimit(p)}, nil
+	})
+
+	register(a, route{
+		method: http.MethodPut, path: path + "/{id}", scopes: []string{"policies.update"}, summary: "Update a rate-limit policy",
+	}, func(c *call, in *struct {
+		rateLimitID
+		RawBody []byte
+		Body    updateRateLimit
+	},
+	) (*emptyOutput, error) {
+		c.fields(in.RawBody)
+		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
+			return c.changeRateLimit(tx, in.ID, func(p *policies.RateLimit) (err error) {
+				b := &in.Body
+				if b.Name.Set {
+					p.Name = b.Name.Value
+				}
+				if b.Unit != "" {
+					p.Unit = b.Unit
+				}
+				if b.Conditions != nil {
+					p.Conditions = conditions(*b.Conditions)
+				}
+				if b.Value != nil {
+					p.Value, err = whole("value", *b.Value)
+				}
+				return err
+			})
+		})
+	})
+
+	register(a, route{
+		method: http.MethodDelete, path: path + "/{id}", scopes: []string{"policies.delete"}, summary: "Archive a rate-limit policy",
+	}, func(c *call, in *rateLimitID) (*emptyOutput, error) {
+		err := c.update(in.ID, func(tx *storage.Txn) error {
+			return c.changeRateLimit(tx, in.ID, func(p *policies.RateLimit) error {
+				p.Archived = true
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := c.api.RateLimits.Forget(c, strings.ToLower(in.ID)); err != nil {
+			// The policy is archived and counts nothing any more; its counters
+			// expire by themselves.
+			c.api.Logger.Warn("dropping the counters of an archived rate-limit policy", zap.String("policy", in.ID), zap.Error(err))
+		}
+		return &emptyOutput{}, nil
+	})
+}
+
+// rateLimit finds a policy of the given status that the caller may know of.
+func (c *call) rateLimit(id, status string) (*policies.RateLimit, error) {
+	c.record.Resource = clip(id)
+	p, ok := c.api.RateLimits.Get(strings.ToLower(id))
+	if !ok || !c.sees(p.WorkspaceID) || statusOf(p) != status {
+		return nil, notFound("Rate-limit policy", id)
+	}
+	return p, nil
+}
+
+// changeRateLimit changes an active policy.
+func (c *call) changeRateLimit(tx *storage.Txn, id string, change func(*policies.RateLimit) error) error {
+	p, err := c.rateLimit(id, "active")
+	if err != nil {
+		return err
+	}
+	if p.Everywhere && c.caller.WorkspaceID != "" {
+		return forbidden("The policy is the organisation's; change it with an organisation key")
+	}
+	changed := *p
+	if err := change(&changed); err != nil {
+		return err
+	}
+	return c.api.RateLimits.Put(tx, &changed)
+}
+
+func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error) {
+	if in.OrganisationID != "" && !strings.EqualFold(in.OrganisationID, c.caller.OrganisationID) {
+		return nil, forbidden("organisation_id: the API key belongs to another organisation")
+	}
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	p := &policies.RateLimit{
+		ID: directory.NewID(c.api.Random), Type: in.Type, Unit: in.Unit, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
+		Everywhere: in.WorkspaceID == "" && c.caller.WorkspaceID == "",
+	}
+	if in.Name != nil {
+		p.Name = *in.Name
+	}
+	if in.Conditions != nil {
+		p.Conditions = conditions(*in.Conditions)
+	}
+	if in.GroupBy != nil {
+		for _, g := range *in.GroupBy {
+			p.GroupBy = append(p.GroupBy, g.Key)
+		}
+	}
+	if p.Value, err = whole("value", in.Value); err != nil {
+		return nil, err
+	}
+	return p, c.update(p.ID, func(tx *storage.Txn) error { return c.api.RateLimits.Put(tx, p) })
+}
+
+func conditions(in []condition) []policies.Condition {
+	out := make([]policies.Condition, len(in))
+	for i, c := range in {
+		out[i] = policies.Condition{Key: c.Key, Values: slices.Clone(c.Value)}
+	}
+	return out
+}
+
+// whole turns a JSON number into the integer that it must be.
+func whole(field string, n float64) (int64, error) {
+	if n != math.Trunc(n) || n < 0 || n > policies.MaxValue {
+		return 0, invalid(field, "expected a whole number from 0 to %d", int64(policies.MaxValue))
+	}
+	return int64(n), nil
+}

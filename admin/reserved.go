@@ -1,0 +1,29 @@
+package admin
+
+import "strings"
+
+// reserved are the first segments, after /v1, of the control plane's paths, served
+// yet or not: such a path never reaches a model provider. Below /v2 all is
+// reserved. Sources: the interface's "Endpoints" and the control plane reference.
+var reserved = map[string]bool{
+	"admin": true, "agent-integrations": true, "agent-servers": true, "agents": true, "analytics": true, "api-keys": true,
+	"audit-logs": true, "auth": true, "collections": true, "configs": true, "deployments": true, "feedback": true,
+	"gateway": true, "guardrails": true, "integrations": true, "labels": true, "logs": true, "mcp": true,
+	"mcp-integrations": true, "mcp-servers": true, "model-configs": true, "oauth": true, "openapi.json": true,
+	"openapi.yaml": true, "organisation": true, "organisations": true, "otel": true, "plugins": true, "policies": true,
+	"prompts": true, "providers": true, "scim": true, "secret-references": true, "users": true, "versions": true,
+	"virtual-keys": true, "workspace-exclusions": true, "workspaces": true,
+}
+
+// Reserved reports whether path belongs to the control plane.
+func Reserved(path string) bool {
+	if rest, ok := strings.CutPrefix(path, "/v2"); ok {
+		return rest == "" || rest[0] == '/'
+	}
+	rest, ok := strings.CutPrefix(path, "/v1/")
+	if !ok {
+		return false
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return reserved[first]
+}

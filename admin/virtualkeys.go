@@ -1,0 +1,247 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// VirtualKey is a virtual key as the control plane shows it; the credential behind
+// it is masked.
+type VirtualKey struct {
+	ID             string          `json:"id" format:"uuid"`
+	Slug           string          `json:"slug"`
+	Name           string          `json:"name"`
+	AIProviderName string          `json:"ai_provider_name"`
+	Provider       string          `json:"provider"`
+	Key            string          `json:"key" doc:"Always empty; see masked_api_key."`
+	MaskedAPIKey   string          `json:"masked_api_key"`
+	ModelConfig    json.RawMessage `json:"model_config"`
+	CustomHost     *string         `json:"custom_host"`
+	Note           *string         `json:"note"`
+	Status         string          `json:"status" enum:"active,expired"`
+	WorkspaceID    string          `json:"workspace_id"`
+	WorkspaceName  string          `json:"workspace_name"`
+	UsageLimits    *empty          `json:"usage_limits"`
+	RateLimits     []empty         `json:"rate_limits"`
+	CreatedAt      string          `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string          `json:"last_updated_at" format:"date-time"`
+	ExpiresAt      *string         `json:"expires_at"`
+	Object         string          `json:"object" enum:"virtual-key"`
+}
+
+func (a *API) showVirtualKey(v *credentials.VirtualKey) VirtualKey {
+	out := VirtualKey{
+		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: v.Hint,
+		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), Note: text(v.Note), Status: v.Status(a.Now()),
+		WorkspaceID: v.WorkspaceID, RateLimits: []empty{}, CreatedAt: formatTime(v.CreatedAt),
+		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",
+	}
+	if out.ModelConfig == nil {
+		out.ModelConfig = json.RawMessage("{}")
+	}
+	if w, ok := a.Directory.Workspace(v.WorkspaceID); ok {
+		out.WorkspaceName = w.Name
+	}
+	return out
+}
+
+// virtualKeyFields are what create and update share.
+type virtualKeyFields struct {
+	Note           Optional[string]         `json:"note,omitempty"`
+	CustomHost     Optional[string]         `json:"custom_host,omitempty"`
+	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
+	RateLimits     Optional[[]any]          `json:"rate_limits,omitempty"`
+	UsageLimits    Optional[map[string]any] `json:"usage_limits,omitempty"`
+	SecretMappings Optional[[]any]          `json:"secret_mappings,omitempty"`
+}
+
+type createVirtualKey struct {
+	virtualKeyFields
+	Name        string `json:"name" minLength:"1" maxLength:"255"`
+	Provider    string `json:"provider" maxLength:"255"`
+	Key         string `json:"key,omitempty" maxLength:"16384"`
+	Slug        string `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
+	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+}
+
+type updateVirtualKey struct {
+	virtualKeyFields
+	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Key  *string `json:"key,omitempty" maxLength:"16384"`
+}
+
+type virtualKeySlug struct {
+	Slug string `path:"slug"`
+}
+
+func (a *API) virtualKeys() {
+	register(a, route{
+		method: http.MethodPost, path: "/virtual-keys", scopes: []string{"virtual_keys.create"}, summary: "Create a virtual key",
+	}, func(c *call, in *struct {
+		RawBody []byte
+		Body    createVirtualKey
+	},
+	) (*createdVirtualKey, error) {
+		c.fields(in.RawBody)
+		v, err := c.createVirtualKey(&in.Body)
+		if err != nil {
+			return nil, err
+		}
+		out := &createdVirtualKey{}
+		out.Body.Success = true
+		out.Body.Data.ID, out.Body.Data.Slug = v.ID, v.Slug
+		return out, nil
+	})
+
+	register(a, route{
+		method: http.MethodGet, path: "/virtual-keys", scopes: []string{"virtual_keys.list"}, summary: "List virtual keys",
+	}, func(c *call, in *struct {
+		Paging
+		WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
+	},
+	) (*listOutput[VirtualKey], error) {
+		only, err := c.inWorkspace(in.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		return list(c.api.Keyring.VirtualKeys(), in.Paging, func(v *credentials.VirtualKey) bool {
+			return only == "" || v.WorkspaceID == only
+		}, c.api.showVirtualKey), nil
+	})
+
+	register(a, route{
+		method: http.MethodGet, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.read"}, summary: "Get a virtual key by its slug or id",
+	}, func(c *call, in *virtualKeySlug) (*struct{ Body VirtualKey }, error) {
+		v, err := c.virtualKey(in.Slug)
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body VirtualKey }{c.api.showVirtualKey(v)}, nil
+	})
+
+	register(a, route{
+		method: http.MethodPut, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.update"}, summary: "Update a virtual key",
+	}, func(c *call, in *struct {
+		virtualKeySlug
+		RawBody []byte
+		Body    updateVirtualKey
+	},
+	) (*emptyOutput, error) {
+		c.fields(in.RawBody)
+		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
+			v, err := c.virtualKey(in.Slug)
+			if err != nil {
+				return err
+			}
+			changed := *v
+			if in.Body.Name != nil {
+				changed.Name = *in.Body.Name
+			}
+			var secret credentials.Secret
+			if in.Body.Key != nil && *in.Body.Key != v.Hint { // a masked value that is sent back changes nothing
+				secret = credentials.NewSecret(*in.Body.Key)
+			}
+			if err := c.applyVirtualKey(&changed, &in.Body.virtualKeyFields); err != nil {
+				return err
+			}
+			if changed.CustomHost != v.CustomHost && secret.Empty() {
+				return invalid("custom_host", "send key along; a stored credential is not sent to a host that it was not given for")
+			}
+			return c.api.Keyring.ReplaceVirtualKey(tx, &changed, secret)
+		})
+	})
+
+	register(a, route{
+		method: http.MethodDelete, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.delete"}, summary: "Delete a virtual key",
+	}, func(c *call, in *virtualKeySlug) (*emptyOutput, error) {
+		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
+			v, err := c.virtualKey(in.Slug)
+			if err != nil {
+				return err
+			}
+			return c.api.Keyring.RemoveVirtualKey(tx, v.ID)
+		})
+	})
+}
+
+type createdVirtualKey struct {
+	Body struct {
+		Success bool `json:"success"`
+		Data    struct {
+			ID   string `json:"id" format:"uuid"`
+			Slug string `json:"slug"`
+		} `json:"data"`
+	}
+}
+
+// virtualKey finds a virtual key that the caller may know of.
+func (c *call) virtualKey(slug string) (*credentials.VirtualKey, error) {
+	c.record.Resource = clip(slug)
+	v, ok := c.api.Keyring.VirtualKey(slug)
+	if !ok || !c.sees(v.WorkspaceID) {
+		return nil, notFound("Virtual key", slug)
+	}
+	return v, nil
+}
+
+func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, error) {
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	base, ok := providers.BaseURL(in.Provider)
+	if !ok {
+		return nil, invalid("provider", "there is no provider %q", clip(in.Provider))
+	}
+	v := &credentials.VirtualKey{
+		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
+	}
+	if err := c.applyVirtualKey(v, &in.virtualKeyFields); err != nil {
+		return nil, err
+	}
+	if base == nil && v.CustomHost == "" {
+		return nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
+	}
+	if v.Slug == "" {
+		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)
+	}
+	err = c.update(v.Slug, func(tx *storage.Txn) error {
+		return c.api.Keyring.AddVirtualKey(tx, v, credentials.NewSecret(in.Key))
+	})
+	if errors.Is(err, storage.ErrExists) {
+		return nil, failure(http.StatusConflict, "slug: %q is taken", v.Slug)
+	}
+	return v, err
+}
+
+func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *virtualKeyFields) (err error) {
+	switch {
+	case len(in.RateLimits.Value) > 0:
+		return invalid("rate_limits", "limits of a virtual key itself are not supported yet; make a rate-limit policy with the condition virtual_key")
+	case len(in.UsageLimits.Value) > 0:
+		return invalid("usage_limits", "not supported yet; leave it out")
+	case len(in.SecretMappings.Value) > 0:
+		return invalid("secret_mappings", "not supported yet; leave it out")
+	case len(in.Note.Value) > 1024:
+		return invalid("note", "expected at most 1024 bytes")
+	}
+	if in.Note.Set {
+		v.Note = in.Note.Value
+	}
+	if in.CustomHost.Set {
+		if v.CustomHost = in.CustomHost.Value; v.CustomHost != "" {
+			if _, err := c.api.Guard.Check(v.CustomHost); err != nil {
+				return invalid("custom_host", "%s", credentials.RefuseHost(err).Message)
+			}
+		}
+	}
+	v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now())
+	return err
+}

@@ -1,0 +1,327 @@
+// Package app is the gw app: what the gateway's handlers share. It opens the
+// storage when a configuration starts and builds each service once.
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/admin"
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/inference"
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+func init() {
+	caddy.RegisterModule(App{})
+}
+
+// App is the gw app, which holds the gateway's state and what its handlers share.
+type App struct {
+	// Where state is kept. Default: the driver badger, in the folder gw of Caddy's
+	// data directory.
+	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gw.storage inline_key=driver"`
+
+	// The organisation owner's service key, at least 32 characters long. Default:
+	// one is made at the first start and shown once. Placeholders are replaced.
+	AdminKey string `json:"admin_key,omitempty"`
+
+	// The key that seals provider secrets in the store, at least 32 characters
+	// long. Placeholders are replaced. Default: what encryption_key_file holds.
+	EncryptionKey string `json:"encryption_key,omitempty"`
+
+	// A file that holds the encryption key. Default: a file with mode 0600 that is
+	// made beside the store.
+	EncryptionKeyFile string `json:"encryption_key_file,omitempty"`
+
+	// Hosts that callers may name as custom hosts though they are private, on any
+	// port: names, addresses, or *.domain. The environment's TRUSTED_CUSTOM_HOSTS
+	// (separated by commas) is added. Default: none.
+	TrustedCustomHosts []string `json:"trusted_custom_hosts,omitempty"`
+
+	// More prefixes of the gateway's headers, such as x-acme-, which are read and
+	// answered like x-gw-.
+	HeaderPrefixes []string `json:"header_prefixes,omitempty"`
+
+	// Whether only saved resources may be used, and no provider, host or config
+	// that a caller names inline. The environment's BLOCK_INLINE_CONFIG=true turns
+	// it on too. Default: on for organisations made since 2026-06-19.
+	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
+
+	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
+	// @<slug>/<model>.
+	Providers map[string]*Provider `json:"providers,omitempty"`
+
+	driver    Driver
+	adminKey  credentials.Secret
+	master    credentials.Secret
+	guard     *credentials.HostGuard
+	headers   *exchange.Headers
+	providers map[string]*credentials.Provider
+	transport *inference.Transport
+	logger    *zap.Logger
+	maxBody   int64
+	sites     []Site
+
+	ready   chan struct{} // closed when runtime is set
+	runtime *Runtime
+
+	held string // key in cores; empty: nothing is held
+}
+
+// Provider is a provider of the configuration: a saved resource, whose own key is
+// used and whose address is the operator's choice.
+type Provider struct {
+	// The dialect it speaks: the name of a built-in provider. Required.
+	Type string `json:"type"`
+
+	// Where it is, up to where an endpoint's path such as /chat/completions begins.
+	// It may be private. Default: the built-in provider's.
+	BaseURL string `json:"base_url,omitempty"`
+
+	// Its credential. Placeholders are replaced. Default: none is sent.
+	APIKey string `json:"api_key,omitempty"`
+
+	// Headers that every request gets. Placeholders are replaced.
+	Headers http.Header `json:"headers,omitempty"`
+
+	// Ids or slugs of the workspaces that may use it. Default: all.
+	Workspaces []string `json:"workspaces,omitempty"`
+}
+
+// A Driver is a guest module of the namespace gw.storage.
+type Driver interface {
+	// CanonicalDir names what the driver opens; two drivers with the same name
+	// open the same store.
+	CanonicalDir() string
+	Open(logger *zap.Logger) (storage.Store, error)
+}
+
+// Runtime is what requests use, once the configuration has started.
+type Runtime struct {
+	Gateway    *exchange.Gateway
+	Admin      http.Handler
+	RateLimits *policies.RateLimits
+	Records    *reqlog.Log
+}
+
+// CaddyModule returns the Caddy module information.
+func (App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "gw", New: func() caddy.Module { return new(App) }}
+}
+
+// minKey is the least length of a configured key: a 256-bit key in hexadecimal is
+// twice as long.
+const minKey = 32
+
+// Provision resolves placeholders and checks the configuration. It opens nothing:
+// a configuration can be validated beside the process that runs with it.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	a.ready = make(chan struct{})
+	if a.StorageRaw == nil {
+		a.StorageRaw = json.RawMessage(`{"driver":"badger"}`)
+	}
+	driver, err := ctx.LoadModule(a, "StorageRaw")
+	if err != nil {
+		return fmt.Errorf("loading the storage driver: %w", err)
+	}
+	a.driver = driver.(Driver)
+	if a.adminKey, err = secret("admin_key", a.AdminKey, minKey); err != nil {
+		return err
+	}
+	if a.master, err = secret("encryption_key", a.EncryptionKey, minKey); err != nil {
+		return err
+	}
+	if a.EncryptionKey != "" && a.EncryptionKeyFile != "" {
+		return errors.New("encryption_key: give a key or a file, not both")
+	}
+	trusted := append(strings.Split(os.Getenv("TRUSTED_CUSTOM_HOSTS"), ","), a.TrustedCustomHosts...)
+	if a.guard, err = credentials.NewHostGuard(trusted); err != nil {
+		return fmt.Errorf("trusted_custom_hosts: %w", err)
+	}
+	if a.headers, err = exchange.NewHeaders(a.HeaderPrefixes); err != nil {
+		return err
+	}
+	a.providers = make(map[string]*credentials.Provider, len(a.Providers))
+	for slug, p := range a.Providers {
+		if a.providers[slug], err = p.resolve(slug); err != nil {
+			return fmt.Errorf("provider %s: %w", slug, err)
+		}
+	}
+	a.transport = new(inference.Transport)
+	a.transport.Guarded(a.guard)
+	return a.transport.Provision(ctx)
+}
+
+// secret resolves a credential of the configuration.
+func secret(name, value string, least int) (credentials.Secret, error) {
+	if value == "" {
+		return credentials.Secret{}, nil
+	}
+	resolved, err := caddy.NewReplacer().ReplaceOrErr(value, true, true)
+	switch {
+	case err != nil:
+		return credentials.Secret{}, fmt.Errorf("%s: %w", name, err)
+	case len(resolved) < least:
+		return credentials.Secret{}, fmt.Errorf("%s: expected at least %d characters, got %d", name, least, len(resolved))
+	}
+	return credentials.NewSecret(resolved), nil
+}
+
+// Start opens the store, or shares it with the configuration before, and builds
+// the services. It may run after requests have begun to arrive; they wait.
+func (a *App) Start() error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	dir := a.driver.CanonicalDir()
+	master, err := a.masterKey(dir)
+	if err != nil {
+		return err
+	}
+	value, shared, err := cores.LoadOrNew(dir, func() (caddy.Destructor, error) {
+		store, err := a.driver.Open(a.logger)
+		if err != nil {
+			return nil, err
+		}
+		c, err := openCore(context.Background(), store, master, a.logger)
+		if err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		return c, nil
+	})
+	if err != nil {
+		return fmt.Errorf("opening the store: %w", err)
+	}
+	a.held = dir
+	c := value.(*core)
+	if shared && c.master != credentials.DigestOf(master.Reveal()) {
+		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
+	}
+	c.logger.Store(a.logger)
+	issued, err := a.bootstrap(context.Background(), c)
+	if err != nil {
+		return fmt.Errorf("setting up the store: %w", err)
+	}
+	a.runtime = a.build(c)
+	close(a.ready)
+	return a.announce(dir, issued)
+}
+
+// build makes the services of this configuration over the store's.
+func (a *App) build(c *core) *Runtime {
+	organisation := c.directory.Organisation()
+	authenticator := &credentials.Authenticator{
+		Keyring: c.keyring, OrganisationID: organisation.ID, DefaultWorkspace: c.directory.DefaultWorkspace().ID,
+	}
+	if !a.adminKey.Empty() {
+		digest := credentials.DigestOf(a.adminKey.Reveal())
+		authenticator.AdminKey = &digest
+	}
+	block := organisation.BlockInlineConfig()
+	if a.BlockInlineConfig != nil {
+		block = *a.BlockInlineConfig
+	}
+	if v := os.Getenv("BLOCK_INLINE_CONFIG"); v == "true" || v == "1" {
+		block = true
+	}
+	router := &credentials.Router{
+		Keyring: c.keyring, Providers: a.providers, BuiltIn: providers.BaseURL, Guard: a.guard, BlockInline: block,
+		SlugOf: func(id string) string {
+			if w, ok := c.directory.Workspace(id); ok {
+				return w.Slug
+			}
+			return ""
+		},
+	}
+	gateway := &exchange.Gateway{
+		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, Acquire: c.acquire,
+	}
+	return &Runtime{
+		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,
+		Admin: admin.New(admin.Services{
+			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail,
+			Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: keyPrefix(),
+			Now: time.Now, Random: rand.Reader, Logger: a.logger,
+		}),
+	}
+}
+
+// keyPrefix is what new service keys start with.
+func keyPrefix() string {
+	if p := os.Getenv("API_KEY_PREFIX"); p != "" {
+		return p
+	}
+	return credentials.DefaultKeyPrefix
+}
+
+// Stop does nothing: requests may still be draining. See Cleanup.
+func (a *App) Stop() error { return nil }
+
+// Cleanup lets go of the store. It closes when nothing uses it any more.
+func (a *App) Cleanup() error {
+	var err error
+	if a.transport != nil {
+		err = a.transport.Cleanup()
+	}
+	if a.held != "" {
+		dir := a.held
+		a.held = ""
+		_, deleted := cores.Delete(dir)
+		err = errors.Join(err, deleted)
+	}
+	return err
+}
+
+// Runtime returns what requests use. It waits until the configuration has started.
+func (a *App) Runtime(ctx context.Context) (*Runtime, error) {
+	select {
+	case <-a.ready:
+		return a.runtime, nil
+	default:
+	}
+	select {
+	case <-a.ready:
+		return a.runtime, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Transport returns the connection pools that the handlers share.
+func (a *App) Transport() *inference.Transport { return a.transport }
+
+// Guard returns the guard of custom hosts.
+func (a *App) Guard() *credentials.HostGuard { return a.guard }
+
+// Headers returns the gateway's headers.
+func (a *App) Headers() *exchange.Headers { return a.headers }
+
+// RaiseMaxBody says that some handler reads bodies of up to n bytes. Handlers call
+// it while they are provisioned.
+func (a *App) RaiseMaxBody(n int64) { a.maxBody = max(a.maxBody, n) }
+
+// MaxBody is the most that any handler of the configuration reads of a body.
+func (a *App) MaxBody() int64 { return a.maxBody }
+
+// Interface guards
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

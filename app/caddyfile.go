@@ -1,0 +1,212 @@
+package app
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption("gw", parseGlobalOption)
+}
+
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	if existing != nil {
+		d.Next()
+		return nil, d.Err("gw: the global option is given twice")
+	}
+	a := new(App)
+	if err := a.UnmarshalCaddyfile(d); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "gw", Value: caddyconfig.JSON(a, nil)}, nil
+}
+
+// UnmarshalCaddyfile sets up the app from Caddyfile tokens. Syntax:
+//
+//	gw {
+//		storage badger [<dir>]
+//		admin_key      <key>
+//		encryption_key <key> | file <path>
+//
+//		trusted_custom_hosts <hosts...>
+//		header_prefix        <prefixes...>
+//		block_inline_config  on|off
+//
+//		# may be given several times
+//		provider <slug> {
+//			type       <name>
+//			base_url   <url>
+//			api_key    <key>
+//			header     <name> <value>
+//			workspaces <ids or slugs...>
+//		}
+//	}
+func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the option's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		switch name := d.Val(); name {
+		case "storage":
+			if a.StorageRaw != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			if !d.NextArg() {
+				return d.ArgErr()
+			}
+			driver := d.Val()
+			unm, err := caddyfile.UnmarshalModule(d, "gw.storage."+driver)
+			if err != nil {
+				return err
+			}
+			a.StorageRaw = caddyconfig.JSONModuleObject(unm, "driver", driver, nil)
+		case "admin_key":
+			if err := one(d, &a.AdminKey); err != nil {
+				return err
+			}
+		case "encryption_key":
+			if err := a.unmarshalEncryptionKey(d); err != nil {
+				return err
+			}
+		case "trusted_custom_hosts":
+			if err := several(d, &a.TrustedCustomHosts); err != nil {
+				return err
+			}
+		case "header_prefix":
+			if err := several(d, &a.HeaderPrefixes); err != nil {
+				return err
+			}
+		case "block_inline_config":
+			var value string
+			if a.BlockInlineConfig != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			if err := one(d, &value); err != nil {
+				return err
+			}
+			if value != "on" && value != "off" {
+				return d.Errf("block_inline_config: expected on or off, got %q", value)
+			}
+			on := value == "on"
+			a.BlockInlineConfig = &on
+		case "provider":
+			if err := a.unmarshalProvider(d); err != nil {
+				return err
+			}
+		default:
+			return d.Errf("unrecognized subdirective %q", name)
+		}
+	}
+	return nil
+}
+
+func (a *App) unmarshalEncryptionKey(d *caddyfile.Dispenser) error {
+	if a.EncryptionKey != "" || a.EncryptionKeyFile != "" {
+		return d.Err("encryption_key is given twice")
+	}
+	switch args := d.RemainingArgs(); {
+	case len(args) == 1 && args[0] != "" && args[0] != "file":
+		a.EncryptionKey = args[0]
+	case len(args) == 2 && args[0] == "file" && args[1] != "":
+		a.EncryptionKeyFile = args[1]
+	default:
+		return d.ArgErr()
+	}
+	return noBlock(d, "encryption_key")
+}
+
+func (a *App) unmarshalProvider(d *caddyfile.Dispenser) error {
+	var slug string
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	if slug = d.Val(); !validSlug.MatchString(slug) {
+		return d.Errf("provider %q: a slug is letters, digits, _ and - only", slug)
+	}
+	if a.Providers[slug] != nil {
+		return d.Errf("provider %s is given twice", slug)
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	p := new(Provider)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		var err error
+		switch d.Val() {
+		case "type":
+			err = one(d, &p.Type)
+		case "base_url":
+			err = one(d, &p.BaseURL)
+		case "api_key":
+			err = one(d, &p.APIKey)
+		case "header":
+			args := d.RemainingArgs()
+			if len(args) != 2 {
+				return d.ArgErr()
+			}
+			if p.Headers == nil {
+				p.Headers = make(http.Header)
+			}
+			p.Headers.Add(args[0], args[1])
+			err = noBlock(d, "header")
+		case "workspaces":
+			err = several(d, &p.Workspaces)
+		default:
+			return d.Errf("unrecognized subdirective %q", d.Val())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if p.Type == "" {
+		return d.Errf("provider %s: type is required, such as openai", slug)
+	}
+	if a.Providers == nil {
+		a.Providers = make(map[string]*Provider)
+	}
+	a.Providers[slug] = p
+	return nil
+}
+
+// one reads the only argument of a subdirective that is given once.
+func one(d *caddyfile.Dispenser, to *string) error {
+	name := d.Val()
+	if *to != "" {
+		return d.Errf("%s is given twice", name)
+	}
+	if !d.AllArgs(to) {
+		return d.ArgErr()
+	}
+	if *to == "" {
+		return d.Errf("%s: the value is empty", name)
+	}
+	return noBlock(d, name)
+}
+
+// several reads one or more arguments of a subdirective that may be repeated.
+func several(d *caddyfile.Dispenser, to *[]string) error {
+	name, args := d.Val(), d.RemainingArgs()
+	if len(args) == 0 {
+		return d.ArgErr()
+	}
+	*to = append(*to, args...)
+	return noBlock(d, name)
+}
+
+func noBlock(d *caddyfile.Dispenser, name string) error {
+	if d.NextBlock(d.Nesting()) {
+		return d.Errf("%s takes no block", name)
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler = (*App)(nil)
+	_ caddy.Module          = App{}
+)

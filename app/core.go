@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/audit"
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// cores are the open stores of the process, by canonical directory: they survive
+// reloads of the configuration.
+var cores = caddy.NewUsagePool()
+
+// A core is an open store and the services over it. What depends on a
+// configuration lives in the [App].
+type core struct {
+	db         *storage.DB
+	directory  *directory.Directory
+	keyring    *credentials.Keyring
+	rateLimits *policies.RateLimits
+	ledger     *ledger.Ledger
+	trail      *audit.Trail
+	records    *reqlog.Log
+
+	master credentials.Digest // of the encryption key
+	logger atomic.Pointer[zap.Logger]
+	users  atomic.Int64
+}
+
+// drain is how long the closing of a store waits for streams that still use it.
+const drain = 5 * time.Second
+
+func openCore(ctx context.Context, store storage.Store, master credentials.Secret, logger *zap.Logger) (*core, error) {
+	var (
+		now              = time.Now
+		random io.Reader = rand.Reader
+		db               = storage.NewDB(store)
+		c                = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal())}
+		err    error
+	)
+	c.logger.Store(logger)
+	if c.directory, err = directory.Open(ctx, db, now, random); err != nil {
+		return nil, err
+	}
+	if c.keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
+		return nil, err
+	}
+	c.ledger = ledger.New(db, ledger.Options{Now: now})
+	if c.rateLimits, err = policies.OpenRateLimits(ctx, db, c.ledger, now); err != nil {
+		return nil, err
+	}
+	c.records = reqlog.Open(db, c.logger.Load)
+	return c, nil
+}
+
+// acquire keeps the store open until release is called.
+func (c *core) acquire() (release func()) {
+	c.users.Add(1)
+	return c.release
+}
+
+func (c *core) release() { c.users.Add(-1) }
+
+// Destruct closes the store, once the calls that still use it are done or have had
+// their time.
+func (c *core) Destruct() error {
+	deadline := time.NewTimer(drain)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for c.users.Load() > 0 {
+		select {
+		case <-tick.C:
+			continue
+		case <-deadline.C:
+			c.logger.Load().Warn("closing the store while calls still use it", zap.Int64("calls", c.users.Load()))
+		}
+		break
+	}
+	c.records.Close()
+	err := c.ledger.Close(context.Background())
+	if closeErr := c.db.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("closing the store: %w", err)
+	}
+	return nil
+}
+
+// Interface guards
+var _ caddy.Destructor = (*core)(nil)

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+var validSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+
+// resolve checks a provider of the configuration and replaces its placeholders.
+func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
+	if !validSlug.MatchString(slug) {
+		return nil, errors.New("a slug is letters, digits, _ and - only")
+	}
+	if p == nil || p.Type == "" {
+		return nil, errors.New("type: required, such as openai")
+	}
+	base, ok := providers.BaseURL(p.Type)
+	if !ok {
+		return nil, fmt.Errorf("type: there is no provider %q", p.Type)
+	}
+	out := &credentials.Provider{Slug: slug, Dialect: p.Type, BaseURL: base, Workspaces: p.Workspaces}
+	repl := caddy.NewReplacer()
+	if p.BaseURL != "" {
+		resolved, err := repl.ReplaceOrErr(p.BaseURL, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("base_url: %w", err)
+		}
+		u, err := url.Parse(resolved)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, errors.New("base_url: expected a URL such as http://127.0.0.1:11434/v1")
+		}
+		out.BaseURL = u
+	}
+	if out.BaseURL == nil {
+		return nil, fmt.Errorf("base_url: required, %s has no address of its own", p.Type)
+	}
+	var err error
+	if out.Key, err = secret("api_key", p.APIKey, 1); err != nil {
+		return nil, err
+	}
+	out.Header = make(http.Header, len(p.Headers))
+	for name, values := range p.Headers {
+		for _, v := range values {
+			if v, err = repl.ReplaceOrErr(v, true, true); err != nil {
+				return nil, fmt.Errorf("header %s: %w", name, err)
+			}
+			key := textproto.CanonicalMIMEHeaderKey(name)
+			out.Header[key] = append(out.Header[key], v)
+		}
+	}
+	return out, nil
+}

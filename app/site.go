@@ -1,0 +1,69 @@
+package app
+
+import (
+	"net"
+	"strconv"
+
+	"errors"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// A Site is where a handler of the gateway stands.
+type Site struct {
+	Handler string // gw_inference, gw_ratelimit, gw_admin
+	Listen  string // first address of its server
+	Host    string // that it answers to; may be empty
+	TLS     bool
+}
+
+// Register notes where a handler stands. Handlers call it while they are provisioned.
+func (a *App) Register(s Site) { a.sites = append(a.sites, s) }
+
+// check warns of what works differently than it looks.
+func (a *App) check() error {
+	var inference, rateLimit bool
+	for _, s := range a.sites {
+		inference = inference || s.Handler == "gw_inference"
+		rateLimit = rateLimit || s.Handler == "gw_ratelimit"
+	}
+	if rateLimit && !inference {
+		return errors.New("gw_ratelimit: there is no gw_inference in this configuration, so it could limit nothing")
+	}
+	if inference && !rateLimit {
+		a.logger.Warn("no gw_ratelimit in this configuration: rate-limit policies are not enforced")
+	}
+	return nil
+}
+
+// baseURL is where the gateway can be tried out.
+func (a *App) baseURL() string {
+	for _, want := range []string{"gw_inference", "gw_admin"} {
+		for _, s := range a.sites {
+			if s.Handler == want {
+				return s.url()
+			}
+		}
+	}
+	return "http://localhost"
+}
+
+func (s Site) url() string {
+	scheme, host, port := "http", s.Host, ""
+	if addr, err := caddy.ParseNetworkAddress(s.Listen); err == nil {
+		if host == "" && addr.Host != "" && !net.ParseIP(addr.Host).IsUnspecified() {
+			host = addr.Host
+		}
+		port = strconv.FormatUint(uint64(addr.StartPort), 10)
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	if s.TLS || port == "443" {
+		scheme = "https"
+	}
+	if port == "" || scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		return scheme + "://" + host
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}

@@ -1,0 +1,73 @@
+package credentials
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// A Caller is who makes a request, as its service key says.
+type Caller struct {
+	KeyID          string
+	KeyName        string
+	Kind           Kind
+	OrganisationID string
+	WorkspaceID    string // of an inference call, or of a workspace key; else empty
+	UserID         string
+	Owner          bool // the organisation owner's key: every scope
+	Metadata       json.RawMessage
+
+	scopes []string
+}
+
+// May reports whether the caller holds scope.
+func (c *Caller) May(scope string) bool { return c.Owner || slices.Contains(c.scopes, scope) }
+
+// OwnerKeyID is the id of the key that admin_key configures; it is in no store.
+const OwnerKeyID = "admin_key"
+
+// An Authenticator turns service keys into callers.
+type Authenticator struct {
+	Keyring          *Keyring
+	OrganisationID   string
+	DefaultWorkspace string  // workspace of the owner's inference calls
+	AdminKey         *Digest // of the configured admin_key; nil: none
+}
+
+// Authenticate returns the caller that holds token, or a Refusal. The look-up is
+// by digest, so that its time says nothing of any stored key.
+func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
+	if token == "" {
+		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03")
+	}
+	digest := DigestOf(token)
+	if a.AdminKey != nil && digest == *a.AdminKey {
+		return &Caller{KeyID: OwnerKeyID, KeyName: OwnerKeyID, Kind: OrganisationService, OrganisationID: a.OrganisationID, Owner: true}, nil
+	}
+	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
+	if !ok {
+		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03")
+	}
+	if key.Expired(a.Keyring.now()) {
+		return nil, refuse(ExpiredKey, "x-gw-api-key", "API Key %s has expired. Error Code: 01", key.Hint)
+	}
+	return &Caller{
+		KeyID: key.ID, KeyName: key.Name, Kind: key.Kind, OrganisationID: key.OrganisationID,
+		WorkspaceID: key.WorkspaceID, UserID: key.UserID, Owner: key.Owner, Metadata: key.Metadata, scopes: key.Scopes,
+	}, nil
+}
+
+// AuthenticateCall is Authenticate for an inference call, which also needs a scope
+// and a workspace; the owner's calls run in the default workspace.
+func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Refusal) {
+	c, refusal := a.Authenticate(token)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if c.Owner {
+		c.WorkspaceID = a.DefaultWorkspace
+	}
+	if !c.May(scope) || c.WorkspaceID == "" {
+		return nil, refuse(MissingScope, "x-gw-api-key", "Forbidden! The API key %q lacks the scope %s; make the call with a workspace key that has it.", c.KeyName, scope)
+	}
+	return c, nil
+}

@@ -1,0 +1,162 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Keyring holds the API keys and virtual keys of a store. It reads from memory
+// and writes through; a write is seen by the next request after it is answered.
+// It is safe for concurrent use.
+type Keyring struct {
+	apiKeys     *storage.Cached[APIKey]
+	virtualKeys *storage.Cached[VirtualKey]
+	dataKeys    *storage.Collection[dataKey]
+	box         *Box // of provider secrets
+
+	now    func() time.Time
+	random io.Reader
+}
+
+// A dataKey is a data key of the secret box, sealed under the master key.
+type dataKey struct {
+	Purpose string `json:"purpose"`
+	Sealed  []byte `json:"sealed"`
+}
+
+const (
+	byDigest = "digest"
+	bySlug   = "slug"
+
+	providerSecrets = "provider-secrets"
+)
+
+// OpenKeyring loads the keys of a store. master seals the provider secrets in it;
+// an error that wraps ErrWrongKey means that it is not the key that the store's
+// secrets were sealed with.
+func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() time.Time, random io.Reader) (*Keyring, error) {
+	k := &Keyring{
+		apiKeys: storage.NewCached(db, storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
+			storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: func(k *APIKey) []string { return []string{string(k.Digest[:])} }})),
+		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
+			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: func(v *VirtualKey) []string { return []string{v.Slug} }})),
+		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
+		now:      now,
+		random:   random,
+	}
+	if err := k.openBox(ctx, db, master); err != nil {
+		return nil, err
+	}
+	if err := k.apiKeys.Load(ctx); err != nil {
+		return nil, err
+	}
+	return k, k.virtualKeys.Load(ctx)
+}
+
+func (k *Keyring) openBox(ctx context.Context, db *storage.DB, master Secret) error {
+	outer, err := NewMasterBox(k.random, master)
+	if err != nil {
+		return err
+	}
+	var sealed []byte
+	err = db.View(ctx, func(tx storage.Tx) error {
+		d, err := k.dataKeys.Get(tx, providerSecrets)
+		if err == nil {
+			sealed = d.Sealed
+		}
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		if sealed, err = outer.NewDataKey(providerSecrets); err != nil {
+			return err
+		}
+		err = db.Update(ctx, func(tx *storage.Txn) error {
+			return k.dataKeys.Put(tx, &dataKey{providerSecrets, sealed})
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if k.box, err = outer.Open(providerSecrets, sealed); err != nil {
+		return fmt.Errorf("opening the store's provider secrets: %w; set encryption_key to the key that this store was made with", err)
+	}
+	return nil
+}
+
+// APIKey returns an API key by its id.
+func (k *Keyring) APIKey(id string) (*APIKey, bool) { return k.apiKeys.Get(id) }
+
+// APIKeys returns all API keys in the order of their creation.
+func (k *Keyring) APIKeys() []*APIKey { return k.apiKeys.All() }
+
+// HasOwner reports whether a key made at a first start is still there.
+func (k *Keyring) HasOwner() bool {
+	return slices.ContainsFunc(k.apiKeys.All(), func(a *APIKey) bool { return a.Owner })
+}
+
+// Issue stores a as a new API key and returns the key itself, which cannot be had
+// again. It fills in ID, Digest, Hint and the times.
+func (k *Keyring) Issue(tx *storage.Txn, id, prefix string, a *APIKey) (Secret, error) {
+	token, err := NewToken(k.random, prefix)
+	if err != nil {
+		return Secret{}, err
+	}
+	now := k.now().UTC()
+	a.ID, a.Digest, a.Hint, a.CreatedAt, a.UpdatedAt = id, DigestOf(token.Reveal()), token.Hint(), now, now
+	return token, k.apiKeys.Put(tx, a)
+}
+
+// ReplaceAPIKey stores a changed copy of an API key.
+func (k *Keyring) ReplaceAPIKey(tx *storage.Txn, a *APIKey) error {
+	a.UpdatedAt = k.now().UTC()
+	return k.apiKeys.Put(tx, a)
+}
+
+// Revoke removes an API key. The next request that carries it is refused.
+func (k *Keyring) Revoke(tx *storage.Txn, id string) error { return k.apiKeys.Delete(tx, id) }
+
+// VirtualKey returns a virtual key by its slug or id.
+func (k *Keyring) VirtualKey(slugOrID string) (*VirtualKey, bool) {
+	if v, ok := k.virtualKeys.Find(bySlug, slugOrID); ok {
+		return v, true
+	}
+	return k.virtualKeys.Get(slugOrID)
+}
+
+// VirtualKeys returns all virtual keys in the order of their creation.
+func (k *Keyring) VirtualKeys() []*VirtualKey { return k.virtualKeys.All() }
+
+// AddVirtualKey stores v, whose ID is set, with secret sealed in it. An error that
+// wraps storage.ErrExists means that the slug is taken.
+func (k *Keyring) AddVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {
+	v.CreatedAt = k.now().UTC()
+	return k.ReplaceVirtualKey(tx, v, secret)
+}
+
+// ReplaceVirtualKey stores a changed copy of a virtual key; an empty secret keeps
+// the one that it has.
+func (k *Keyring) ReplaceVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {
+	if v.Sealed == nil || !secret.Empty() {
+		sealed, err := k.box.Seal(secret, v.ID)
+		if err != nil {
+			return err
+		}
+		v.Sealed, v.Hint = sealed, secret.Hint()
+	}
+	v.UpdatedAt = k.now().UTC()
+	return k.virtualKeys.Put(tx, v)
+}
+
+// RemoveVirtualKey removes a virtual key.
+func (k *Keyring) RemoveVirtualKey(tx *storage.Txn, id string) error {
+	return k.virtualKeys.Delete(tx, id)
+}
+
+// secretOf opens the credential of a virtual key.
+func (k *Keyring) secretOf(v *VirtualKey) (Secret, error) { return k.box.Unseal(v.Sealed, v.ID) }

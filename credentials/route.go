@@ -1,0 +1,231 @@
+package credentials
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A Provider is a provider of the operator's file: a saved resource that callers
+// use by its slug. Its base URL is the operator's choice and may be private.
+type Provider struct {
+	Slug       string
+	Dialect    string
+	BaseURL    *url.URL
+	Key        Secret
+	Header     http.Header // added to every request
+	Workspaces []string    // ids or slugs that may use it; empty: all
+}
+
+// A Selection is what a request says about where it wants to go.
+type Selection struct {
+	VirtualKey string // x-gw-virtual-key
+	Provider   string // x-gw-provider: a name, a slug, or @slug
+	Config     string // x-gw-config
+	CustomHost string // x-gw-custom-host
+	Bearer     Secret // the provider credential of Authorization
+	Model      string // the body's model: a name, or @slug/name
+}
+
+// A Route is where a call goes, and with whose credential.
+type Route struct {
+	Provider   string // slug of a saved provider or name of a built-in one, as shown to the caller
+	VirtualKey string // slug; empty for a caller's own credential
+	Dialect    string
+	BaseURL    *url.URL
+	Key        Secret
+	Header     http.Header
+	Model      string // to send instead of the body's; empty: leave it
+
+	// Inline: the credential is the caller's own, for this call only.
+	Inline bool
+	// CallerHost: the host was chosen by a caller or a tenant, not by the operator,
+	// and its address must pass the host guard when it is dialed.
+	CallerHost bool
+}
+
+// A Router turns selections into routes.
+type Router struct {
+	Keyring     *Keyring
+	Providers   map[string]*Provider                   // of the operator's file, by slug
+	BuiltIn     func(name string) (*url.URL, bool)     // base URL (nil: needs a custom host), and whether the provider exists
+	Guard       *HostGuard                             // of custom hosts
+	SlugOf      func(workspaceID string) (slug string) // of workspaces
+	BlockInline bool                                   // block_inline_config
+}
+
+const (
+	fieldVirtualKey = "x-gw-virtual-key"
+	fieldProvider   = "x-gw-provider"
+	fieldConfig     = "x-gw-config"
+	fieldCustomHost = "x-gw-custom-host"
+)
+
+// Route decides where the call of a caller goes. Precedence: x-gw-provider: @slug,
+// then x-gw-virtual-key, then model @slug/name, then a provider's name.
+func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
+	slug, model, field := s.slug()
+	if refusal := r.inline(s, slug != "" || s.VirtualKey != ""); refusal != nil {
+		return nil, refusal
+	}
+	if s.Config != "" {
+		return nil, refuse(UnknownConfig, fieldConfig, "Invalid config id passed")
+	}
+	var route *Route
+	var refusal *Refusal
+	switch {
+	case slug != "":
+		route, refusal = r.saved(c, slug, field)
+	case s.VirtualKey != "":
+		field = fieldVirtualKey
+		route, refusal = r.virtualKey(c, s.VirtualKey, field)
+	case s.Provider == "":
+		return nil, refuse(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required: name a provider with x-gw-virtual-key, x-gw-provider or model @slug/name")
+	case r.Providers[s.Provider] != nil:
+		field = fieldProvider
+		route, refusal = r.fileProvider(c, s.Provider, field)
+	default:
+		return r.builtIn(s, model)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	if s.CustomHost != "" {
+		return nil, refuse(StoredSecretElsewhere, fieldCustomHost,
+			"Invalid custom host: %s names a stored credential, which goes only where its owner said; drop x-gw-custom-host or send your own credential", field)
+	}
+	route.Model = model
+	return route, nil
+}
+
+// slug returns the slug that the selection names with an @, the model to send in
+// its place, and the field that named it. Models of Workers AI and Hugging Face
+// start with @cf/ and @hf/ themselves.
+func (s *Selection) slug() (slug, model, field string) {
+	if at, ok := strings.CutPrefix(s.Provider, "@"); ok {
+		slug, _, _ = strings.Cut(at, "/")
+		field = fieldProvider
+	}
+	if at, ok := strings.CutPrefix(s.Model, "@"); ok {
+		of, name, found := strings.Cut(at, "/")
+		switch {
+		case !found || of == "cf" || of == "hf":
+		case slug == "" && s.VirtualKey == "":
+			return of, name, "model"
+		case of == slug || of == s.VirtualKey:
+			model = name
+		}
+	}
+	return slug, model, field
+}
+
+// inline refuses what block_inline_config blocks, in the documented order. saved
+// says that a saved resource was named, so that a provider's name decides nothing.
+func (r *Router) inline(s Selection, saved bool) *Refusal {
+	if !r.BlockInline {
+		return nil
+	}
+	const instead = "; the organisation accepts only saved resources (block_inline_config)"
+	switch {
+	case strings.HasPrefix(strings.TrimSpace(s.Config), "{"):
+		return refuse(InlineConfigBlocked, fieldConfig, "Inline configs are blocked"+instead)
+	case s.Provider != "" && r.Providers[s.Provider] == nil && !saved:
+		return refuse(InlineProviderBlocked, fieldProvider, "Inline providers are blocked"+instead)
+	case s.CustomHost != "":
+		return refuse(InlineHostBlocked, fieldCustomHost, "Inline custom hosts are blocked"+instead)
+	}
+	return nil
+}
+
+// saved finds a slug among the providers of the file and the virtual keys.
+func (r *Router) saved(c *Caller, slug, field string) (*Route, *Refusal) {
+	if r.Providers[slug] != nil {
+		return r.fileProvider(c, slug, field)
+	}
+	return r.virtualKey(c, slug, field)
+}
+
+func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) {
+	p := r.Providers[slug]
+	if len(p.Workspaces) > 0 && !slices.Contains(p.Workspaces, c.WorkspaceID) && !slices.Contains(p.Workspaces, r.SlugOf(c.WorkspaceID)) {
+		return nil, unknownKey(slug, field)
+	}
+	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Header: p.Header}, nil
+}
+
+func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
+	v, ok := r.Keyring.VirtualKey(slug)
+	if !ok || v.WorkspaceID != c.WorkspaceID {
+		return nil, unknownKey(slug, field)
+	}
+	if v.Expired(r.Keyring.now()) {
+		return nil, refuse(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
+	}
+	base, refusal := r.base(v.Provider, v.CustomHost)
+	if refusal != nil {
+		return nil, refusal
+	}
+	key, err := r.Keyring.secretOf(v)
+	if err != nil {
+		return nil, &Refusal{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
+	}
+	return &Route{
+		Provider: v.Provider, VirtualKey: v.Slug, Dialect: v.Provider, BaseURL: base, Key: key, CallerHost: v.CustomHost != "",
+	}, nil
+}
+
+func unknownKey(slug, field string) *Refusal {
+	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s", clip(slug))
+}
+
+// builtIn routes a call that brings its own credential to a provider by name.
+func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
+	base, refusal := r.base(s.Provider, s.CustomHost)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &Route{
+		Provider: s.Provider, Dialect: s.Provider, BaseURL: base, Key: s.Bearer, Model: model, Inline: true, CallerHost: s.CustomHost != "",
+	}, nil
+}
+
+// base is where a built-in provider is, or the custom host instead, which replaces
+// the provider's base URL whole, version segment included.
+func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
+	base, ok := r.BuiltIn(provider)
+	if !ok {
+		return nil, refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", clip(provider))
+	}
+	if customHost != "" {
+		u, err := r.Guard.Check(customHost)
+		if err != nil {
+			return nil, RefuseHost(err)
+		}
+		return u, nil
+	}
+	if base == nil {
+		return nil, refuse(BadCustomHost, fieldCustomHost, "Invalid custom host: provider %s has no address of its own, name one", provider)
+	}
+	return base, nil
+}
+
+// RefuseHost turns an error of the host guard, found in the spelling or when the
+// host was dialed, into a Refusal.
+func RefuseHost(err error) *Refusal {
+	message := "Invalid custom host"
+	var host *HostError
+	if errors.As(err, &host) {
+		message += ": " + host.Why
+	}
+	return &Refusal{Reason: BadCustomHost, Field: fieldCustomHost, Message: message, Err: err}
+}
+
+// clip bounds what an error repeats of a caller's words.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}

@@ -1,0 +1,58 @@
+package credentials
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+)
+
+// Masked is what stands for a secret wherever one is printed whole.
+const Masked = "*****"
+
+// A Secret is a credential in the clear. However it is printed, logged or
+// encoded, it shows as [Masked]; only Reveal gives its value.
+type Secret struct{ value string }
+
+// NewSecret wraps value.
+func NewSecret(value string) Secret { return Secret{value} }
+
+// Reveal returns the credential itself. Call it only where it is sent or sealed.
+func (s Secret) Reveal() string { return s.value }
+
+// Empty reports whether there is no credential.
+func (s Secret) Empty() bool { return s.value == "" }
+
+// Equal compares in constant time.
+func (s Secret) Equal(t Secret) bool {
+	a, b := sha256.Sum256([]byte(s.value)), sha256.Sum256([]byte(t.value))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// Hint is the form in which the control plane shows a credential: its first two
+// and last three characters around [Masked]. A value too short to hide behind
+// that is masked whole.
+func (s Secret) Hint() string {
+	if len(s.value) < 12 {
+		return Masked
+	}
+	return s.value[:2] + Masked + s.value[len(s.value)-3:]
+}
+
+func (s Secret) String() string { return Masked }
+
+// Format keeps every verb of fmt, %#v and %x included, from seeing the value.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Masked)) }
+
+// MarshalText masks the value in JSON and in anything else that encodes text.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(Masked), nil }
+
+// LogValue masks the value in structured logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(Masked) }
+
+// Interface guards
+var (
+	_ fmt.Formatter  = Secret{}
+	_ fmt.Stringer   = Secret{}
+	_ slog.LogValuer = Secret{}
+)

@@ -1,0 +1,37 @@
+package credentials
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A VirtualKey stands for a provider credential. The credential is sealed; its
+// owner said where it may go (Provider, CustomHost), and callers cannot change that.
+type VirtualKey struct {
+	ID          string          `json:"id"`
+	Slug        string          `json:"slug"`
+	Name        string          `json:"name"`
+	Note        string          `json:"note,omitempty"`
+	Provider    string          `json:"provider"` // a name of the providers' registry
+	WorkspaceID string          `json:"workspace_id"`
+	CustomHost  string          `json:"custom_host,omitempty"`
+	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object
+	Sealed      []byte          `json:"sealed"`
+	Hint        string          `json:"hint"`
+	CreatedAt   time.Time       `json:"created_at"`
+	UpdatedAt   time.Time       `json:"updated_at"`
+	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
+}
+
+// Expired reports whether the virtual key's time is over.
+func (v *VirtualKey) Expired(now time.Time) bool {
+	return v.ExpiresAt != nil && !now.Before(*v.ExpiresAt)
+}
+
+// Status is the virtual key's status as the control plane shows it.
+func (v *VirtualKey) Status(now time.Time) string {
+	if v.Expired(now) {
+		return "expired"
+	}
+	return "active"
+}

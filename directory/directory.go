@@ -1,0 +1,150 @@
+// Package directory knows who uses the gateway: the organisation and its
+// workspaces (users, members and groups come to live here too).
+package directory
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// An Organisation owns everything in a store; a store holds one.
+type Organisation struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// BlockInlineConfigSince is when organisations began to start with
+// block_inline_config on (the interface, "Settings and flags").
+var BlockInlineConfigSince = time.Date(2026, 6, 19, 0, 0, 0, 0, time.UTC)
+
+// BlockInlineConfig is the organisation's block_inline_config where nobody set it.
+func (o *Organisation) BlockInlineConfig() bool { return !o.CreatedAt.Before(BlockInlineConfigSince) }
+
+// A Workspace is a part of an organisation with its own keys and limits.
+type Workspace struct {
+	ID             string    `json:"id"`
+	Slug           string    `json:"slug"`
+	Name           string    `json:"name"`
+	Description    string    `json:"description,omitempty"`
+	OrganisationID string    `json:"organisation_id"`
+	Default        bool      `json:"default,omitempty"`
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// A Directory reads from memory and writes through to its store. It is safe for
+// concurrent use.
+type Directory struct {
+	organisations *storage.Cached[Organisation]
+	workspaces    *storage.Cached[Workspace]
+	now           func() time.Time
+	random        io.Reader
+}
+
+const bySlug = "slug"
+
+// Open loads the directory of a store.
+func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.Reader) (*Directory, error) {
+	d := &Directory{
+		organisations: storage.NewCached(db, storage.NewCollection("organisation", func(o *Organisation) string { return o.ID })),
+		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
+			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }})),
+		now:    now,
+		random: random,
+	}
+	if err := d.organisations.Load(ctx); err != nil {
+		return nil, err
+	}
+	return d, d.workspaces.Load(ctx)
+}
+
+// Organisation returns the organisation, nil while the store is empty.
+func (d *Directory) Organisation() *Organisation {
+	for _, o := range d.organisations.All() {
+		return o
+	}
+	return nil
+}
+
+// Found creates the organisation and its default workspace.
+func (d *Directory) Found(tx *storage.Txn) (*Organisation, *Workspace, error) {
+	now := d.now().UTC()
+	o := &Organisation{ID: NewID(d.random), Name: "Organisation", CreatedAt: now}
+	w := &Workspace{
+		ID: NewID(d.random), Slug: NewSlug(d.random, "ws", "default"), Name: "Default workspace",
+		OrganisationID: o.ID, Default: true, CreatedAt: now, UpdatedAt: now,
+	}
+	if err := d.organisations.Put(tx, o); err != nil {
+		return nil, nil, err
+	}
+	return o, w, d.workspaces.Put(tx, w)
+}
+
+// Workspace returns a workspace by its id or slug.
+func (d *Directory) Workspace(idOrSlug string) (*Workspace, bool) {
+	if w, ok := d.workspaces.Get(strings.ToLower(idOrSlug)); ok {
+		return w, true
+	}
+	return d.workspaces.Find(bySlug, idOrSlug)
+}
+
+// DefaultWorkspace returns the workspace that is used where none was named, nil
+// while the store is empty.
+func (d *Directory) DefaultWorkspace() *Workspace {
+	for _, w := range d.workspaces.All() {
+		if w.Default {
+			return w
+		}
+	}
+	return nil
+}
+
+// Workspaces returns all workspaces in the order of their creation.
+func (d *Directory) Workspaces() []*Workspace { return d.workspaces.All() }
+
+// NewID makes the id of an entity: a UUID of version 7, so that ids sort by the
+// time they were made.
+func NewID(random io.Reader) string {
+	id, err := uuid.NewV7FromReader(random)
+	if err != nil {
+		panic(fmt.Sprintf("no randomness: %v", err)) // crypto/rand never fails
+	}
+	return id.String()
+}
+
+const slugName = 10 // characters of the name that go into a slug
+
+// NewSlug makes a slug of the form prefix-name-6hex. The name is cut to ten
+// characters of its kebab form.
+func NewSlug(random io.Reader, prefix, name string) string {
+	var b [3]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		panic(fmt.Sprintf("no randomness: %v", err))
+	}
+	parts := []string{hex.EncodeToString(b[:])}
+	if kebab := Kebab(name); kebab != "" {
+		parts = append([]string{strings.Trim(kebab[:min(len(kebab), slugName)], "-")}, parts...)
+	}
+	if prefix != "" {
+		parts = append([]string{prefix}, parts...)
+	}
+	return strings.Join(parts, "-")
+}
+
+// Kebab returns name in lower case with every run of other characters than ASCII
+// letters and digits turned into one hyphen.
+func Kebab(name string) string {
+	fields := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	return strings.Join(fields, "-")
+}

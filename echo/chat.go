@@ -1,0 +1,157 @@
+package echo
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// answerChat answers with the text of the last user message, or of the tool
+// message that ends the request. A request that ends with a user message and
+// offers a function tool is answered with one call of it (see callOf).
+func answerChat(body gjson.Result, at stamp) (answer, error) {
+	g := generation{
+		options: defaultOptions(),
+		id:      "chatcmpl-echo-" + at.nonce,
+		created: at.created,
+		object:  "chat.completion",
+		chunk:   "chat.completion.chunk",
+		choice:  message{},
+	}
+	var messages, tools, toolChoice gjson.Result
+	err := eachMember(body, func(name string, v gjson.Result) error {
+		switch name {
+		case "messages":
+			messages = v
+		case "tools":
+			tools = v
+		case "tool_choice":
+			toolChoice = v
+		default:
+			return g.set(name, v)
+		}
+		return nil
+	})
+	if err != nil {
+		return answer{}, err
+	}
+
+	said, err := read(messages)
+	if err != nil {
+		return answer{}, err
+	}
+	g.promptTokens = said.tokens
+	if err := g.echo(said.answered); err != nil {
+		return answer{}, err
+	}
+	if said.byUser {
+		name, err := chooseTool(tools, toolChoice)
+		if err != nil {
+			return answer{}, err
+		}
+		if name != "" {
+			g.call(name, at.nonce)
+		}
+	}
+	return g.answer(), nil
+}
+
+// A conversation is what the messages of a request come to.
+type conversation struct {
+	tokens   int     // of all texts
+	answered counted // the text that is answered
+	byUser   bool    // the last message is a user's
+}
+
+func read(messages gjson.Result) (conversation, error) {
+	var said conversation
+	var lastUser, last counted
+	var role string
+	err := errMessages
+	if messages.IsArray() {
+		messages.ForEach(func(_, m gjson.Result) bool {
+			var text string
+			if role, text, err = readMessage(m); err != nil {
+				return false
+			}
+			last = count(text)
+			said.tokens += last.tokens
+			if role == "user" {
+				lastUser = last
+			}
+			return true
+		})
+	}
+	said.byUser = role == "user"
+	said.answered = lastUser
+	if role == "tool" || role == "function" {
+		said.answered = last
+	}
+	return said, err
+}
+
+var errMessages = badRequest("messages must be an array of at least one object with a role")
+
+func readMessage(m gjson.Result) (role, text string, err error) {
+	if !m.IsObject() {
+		return "", "", errMessages
+	}
+	var content gjson.Result
+	err = eachMember(m, func(name string, v gjson.Result) error {
+		switch name {
+		case "role":
+			return setString(&role, "a message's role", v)
+		case "content":
+			content = v
+		}
+		return nil
+	})
+	if err == nil && role == "" {
+		err = errMessages
+	}
+	if err == nil {
+		text, err = contentText(content)
+	}
+	return role, text, err
+}
+
+// contentText returns the text of a message's content: a string, or the text parts
+// of an array joined by line feeds. No content is no text.
+func contentText(content gjson.Result) (string, error) {
+	switch {
+	case content.Type == gjson.String:
+		return content.Str, nil
+	case !content.Exists():
+		return "", nil
+	case !content.IsArray():
+		return "", badRequest("a message's content must be a string or an array of parts")
+	}
+	var texts []string
+	content.ForEach(func(_, part gjson.Result) bool {
+		if part.Get("type").Str == "text" {
+			texts = append(texts, part.Get("text").Str)
+		}
+		return true
+	})
+	return strings.Join(texts, "\n"), nil
+}
+
+// message is the choice of a chat completion that answers with text.
+type message struct{}
+
+func (message) whole(b []byte, _ int, text string) []byte {
+	b = append(b, `"message":{"role":"assistant","content":`...)
+	b = appendString(b, text)
+	return append(b, `,"refusal":null}`...)
+}
+
+func (message) opening(int) string {
+	return `"delta":{"role":"assistant","content":"","refusal":null}`
+}
+
+func (message) piece(b []byte, text string) []byte {
+	b = append(b, `"delta":{"content":`...)
+	return append(appendString(b, text), '}')
+}
+
+func (message) closing() string { return `"delta":{}` }

@@ -1,0 +1,103 @@
+package echo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// statusClientClosed goes into the access log when the client left before
+// there was an answer, as reverse_proxy has it.
+const statusClientClosed = 499
+
+// A requestError says why a request is not answered.
+type requestError struct {
+	status  int
+	message string
+}
+
+func (e *requestError) Error() string { return e.message }
+
+func refuse(status int, format string, args ...any) error {
+	return &requestError{status, fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, format, args...)
+}
+
+// writeError answers a *requestError with OpenAI's error envelope and gives
+// any other error back.
+func writeError(w http.ResponseWriter, err error) error {
+	refused, ok := errors.AsType[*requestError](err)
+	if !ok {
+		return err
+	}
+	b := append([]byte(nil), `{"error":{"message":`...)
+	b = appendString(b, refused.message)
+	b = append(b, `,"type":"invalid_request_error","param":null,"code":null}}`...)
+	writeJSON(w, refused.status, b)
+	return nil
+}
+
+// writeJSON writes a whole answer. A write fails only when the client has
+// left, and then nobody is there to be told.
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// writeEvents writes a stream with [DONE] at its end, one flush an event, and
+// stops at once when the client leaves.
+func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte], delay time.Duration) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+
+	flusher := http.NewResponseController(w)
+	var buf []byte
+	send := func(data []byte) bool {
+		buf = append(buf[:0], "data: "...)
+		buf = append(buf, data...)
+		buf = append(buf, "\n\n"...)
+		if _, err := w.Write(buf); err != nil {
+			return false
+		}
+		err := flusher.Flush()
+		return err == nil || errors.Is(err, http.ErrNotSupported)
+	}
+
+	first := true
+	for data := range events {
+		if !first && !wait(r.Context(), delay) {
+			return
+		}
+		if first = false; !send(data) {
+			return
+		}
+	}
+	send([]byte("[DONE]"))
+}
+
+// wait waits for d and tells whether the client is still there.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

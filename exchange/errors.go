@@ -1,0 +1,176 @@
+package exchange
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+// An Error is an answer of the data plane that refuses a call. Its envelope suits
+// the clients of the interface (status, message) and OpenAI's (error.message,
+// error.type, error.param, error.code) alike.
+type Error struct {
+	Status  int
+	Message string
+	Type    string
+	Param   string // the header or body field at fault; "" is null
+	Code    string // "" is null
+	Field   string // error.field, of what block_inline_config refuses
+
+	// Gateway: the fault is the gateway's own; a client need not try again.
+	Gateway    bool
+	RetryAfter time.Duration // rounded up to whole seconds; 0: no header
+	Allow      string        // the methods that would do, of a 405
+	Err        error         // the cause, for the log
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Error types of OpenAI's vocabulary; the others stand where they are used.
+const (
+	typeInvalidRequest = "invalid_request_error"
+	typeAuthentication = "authentication_error"
+	typePermission     = "permission_error"
+)
+
+// refusals is the table of section 3 of the data plane reference: what each reason
+// of a refusal looks like to the caller.
+var refusals = map[credentials.Reason]Error{
+	credentials.InvalidKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "03"},
+	credentials.ExpiredKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "01"},
+	credentials.MissingScope:          {Status: http.StatusForbidden, Type: typePermission, Code: "033"},
+	credentials.NoProvider:            {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "provider_required"},
+	credentials.UnknownProvider:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_provider"},
+	credentials.UnknownVirtualKey:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_virtual_key"},
+	credentials.ExpiredVirtualKey:     {Status: http.StatusUnauthorized, Type: "virtual_key_expired_error", Code: "virtual_key_expired"},
+	credentials.UnknownConfig:         {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_config"},
+	credentials.BadCustomHost:         {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_custom_host"},
+	credentials.StoredSecretElsewhere: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_custom_host"},
+	credentials.InlineConfigBlocked:   {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_config_blocked"},
+	credentials.InlineProviderBlocked: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_provider_blocked"},
+	credentials.InlineHostBlocked:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_custom_host_blocked"},
+	credentials.AmbiguousHeader:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "ambiguous_header"},
+	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
+}
+
+// Refused turns a refusal into what the caller sees.
+func Refused(r *credentials.Refusal) *Error {
+	e := refusals[r.Reason]
+	e.Message, e.Param, e.Err = r.Message, r.Field, r.Err
+	switch r.Reason {
+	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked:
+		e.Field = r.Field
+	}
+	return &e
+}
+
+func badRequest(param, code, message string) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Code: code, Message: message}
+}
+
+// NotFound is the answer to a path of the API that nobody serves.
+func NotFound(path string) *Error {
+	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: "Not Found: nothing is served at " + clip(path)}
+}
+
+func methodNotAllowed(method, allow string) *Error {
+	return &Error{
+		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed", Allow: allow,
+		Message: "Method not allowed: got " + clip(method) + ", expected " + allow,
+	}
+}
+
+func tooLarge(limit int64) *Error {
+	return &Error{
+		Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large",
+		Message: "Payload size exceeds the limit of " + size(limit),
+	}
+}
+
+func size(n int64) string {
+	if n >= 1<<20 && n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + "MB"
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}
+
+// Unavailable is the answer while the gateway cannot do its part: it has not
+// started, or its store cannot be written.
+func Unavailable(message string, cause error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_unavailable", Gateway: true,
+		Message: message, RetryAfter: time.Second, Err: cause,
+	}
+}
+
+// RateLimited is the refusal of a rate limit.
+func RateLimited(message string, retryAfter time.Duration) *Error {
+	return &Error{Status: http.StatusTooManyRequests, Type: "rate_limits_policy_exhaust_error", Message: message, RetryAfter: retryAfter}
+}
+
+// Write answers with the error. It does not log; whoever made the error does.
+func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
+	body := e.JSON()
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	if e.RetryAfter > 0 {
+		seconds := (e.RetryAfter + time.Second - 1) / time.Second
+		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
+	}
+	if e.Allow != "" {
+		h["Allow"] = []string{e.Allow}
+	}
+	if e.Gateway && headers != nil {
+		headers.Set(h, HeaderException, "true")
+	}
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(body) // the client left; there is nobody to tell
+}
+
+// JSON is the envelope.
+func (e *Error) JSON() []byte {
+	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return body
+}
+
+type envelope struct {
+	Status  string    `json:"status"`
+	Message string    `json:"message"`
+	Error   errorBody `json:"error"`
+}
+
+type errorBody struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+	Field   string  `json:"field,omitempty"`
+}
+
+func null(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// clip bounds what an error repeats of a caller's words.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
+
+// Interface guards
+var _ error = (*Error)(nil)

@@ -1,0 +1,40 @@
+package exchange
+
+import "strings"
+
+// Fact returns what policies may ask of a prepared call: its value of a key, and
+// another name of the same thing where there is one.
+func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
+	switch key {
+	case "api_key":
+		value = x.Caller.KeyID
+	case "workspace_id":
+		value, alias = x.Caller.WorkspaceID, x.Gateway.Router.SlugOf(x.Caller.WorkspaceID)
+	case "organisation_id":
+		value = x.Caller.OrganisationID
+	case "provider":
+		value = x.Route.Provider
+	case "virtual_key":
+		value = x.Route.VirtualKey
+	case "model":
+		if value = x.Model; value != "" {
+			alias = "@" + x.saved() + "/" + value
+		}
+	case "endpoint_type":
+		value = x.Endpoint.Name
+	default:
+		if name, metadata := strings.CutPrefix(key, "metadata."); metadata {
+			value, ok = x.Metadata(name)
+			return value, "", ok
+		}
+	}
+	return value, alias, value != ""
+}
+
+// saved is the slug by which a call could name the provider that it goes to.
+func (x *Exchange) saved() string {
+	if x.Route.VirtualKey != "" {
+		return x.Route.VirtualKey
+	}
+	return x.Route.Provider
+}

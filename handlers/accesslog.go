@@ -1,0 +1,186 @@
+package handlers
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-gw/gateway/exchange"
+)
+
+// An accessLog keeps credentials out of Caddy's access logs. Caddy redacts
+// Authorization and cookies and logs every other header as it came, in an entry
+// that it makes before any handler runs. So a request that carries a credential in
+// another header has Caddy's entry skipped, and gets the same entry, to the same
+// loggers, with the credential redacted.
+type accessLog struct {
+	server  *caddyhttp.Server
+	logger  *zap.Logger
+	headers *exchange.Headers
+}
+
+func newAccessLog(ctx caddy.Context, headers *exchange.Headers) *accessLog {
+	return &accessLog{serverOf(ctx), ctx.Logger(new(caddyhttp.App)).Named("log.access"), headers}
+}
+
+// shown are the gateway's headers whose values may be logged; the others may hold
+// credentials, or be made to.
+var shown = map[string]bool{
+	"Cache": true, "Cache-Force-Refresh": true, "Cache-Namespace": true, "Config-Version": true, "Custom-Host": true,
+	"Debug": true, "Models-Endpoint": true, "Package-Version": true, "Parent-Span-Id": true, "Provider": true,
+	"Request-Timeout": true, "Retry-Count": true, "Runtime": true, "Runtime-Version": true, "Span-Id": true,
+	"Span-Name": true, "Strict-Open-Ai-Compliance": true, "Trace-Id": true, "Virtual-Key": true,
+}
+
+// credentialHeaders are where providers' own clients put their keys.
+var credentialHeaders = []string{"Api-Key", "X-Api-Key", "X-Goog-Api-Key"}
+
+// redact returns a copy of header without credentials, or nil where there are none
+// but those that Caddy redacts itself.
+func (l *accessLog) redact(header http.Header) http.Header {
+	var out http.Header
+	hide := func(name string) {
+		if out == nil {
+			out = header.Clone()
+		}
+		out[name] = []string{"REDACTED"}
+	}
+	for name := range header {
+		if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] {
+			hide(name)
+		}
+	}
+	for _, name := range credentialHeaders {
+		if _, ok := header[name]; ok {
+			hide(name)
+		}
+	}
+	return out
+}
+
+const accessLogVar = "gw.access_log"
+
+// guard takes over the access log entry of a request. The caller defers done.
+func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) {
+	ctx := r.Context()
+	nothing := func() {}
+	if l.server == nil || l.server.Logs == nil || l.server.Logs.ShouldLogCredentials || caddyhttp.GetVar(ctx, accessLogVar) != nil {
+		return nothing
+	}
+	recorder := recorderOf(w)
+	if skip, _ := caddyhttp.GetVar(ctx, caddyhttp.LogSkipVar).(bool); skip || recorder == nil {
+		return nothing // Caddy does not log this request either
+	}
+	header := l.redact(r.Header)
+	if header == nil {
+		return nothing
+	}
+	caddyhttp.SetVar(ctx, accessLogVar, true)
+	caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
+	logged := r.Clone(ctx)
+	logged.Header = header
+	if original, ok := ctx.Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		logged.Method, logged.RequestURI, logged.RemoteAddr = original.Method, original.RequestURI, original.RemoteAddr
+	}
+	body := &countedBody{ReadCloser: r.Body}
+	if r.Body != nil {
+		r.Body = body
+	}
+	return func() { l.write(recorder, logged, body.n) }
+}
+
+// write logs what Caddy's own Server.logRequest does.
+func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read int) {
+	ctx := r.Context()
+	level := zapcore.InfoLevel
+	if w.Status() >= http.StatusInternalServerError {
+		level = zapcore.ErrorLevel
+	}
+	var took time.Duration
+	if start, ok := caddyhttp.GetVar(ctx, "start_time").(time.Time); ok {
+		took = time.Since(start)
+	}
+	user, _ := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
+	for _, name := range l.names(r) {
+		logger := l.logger
+		if name != "" {
+			logger = logger.Named(name)
+		}
+		if c := logger.Check(level, "handled request"); c != nil {
+			c.Write(
+				zap.Object("request", caddyhttp.LoggableHTTPRequest{Request: r}),
+				zap.Int("bytes_read", read),
+				zap.String("user_id", user),
+				zap.Duration("duration", took),
+				zap.Int("size", w.Size()),
+				zap.Int("status", w.Status()),
+				zap.Object("resp_headers", caddyhttp.LoggableHTTPHeader{Header: w.Header()}),
+			)
+		}
+	}
+}
+
+// names are the loggers of a request: those that log_name chose, or those of its
+// host, or the default one.
+func (l *accessLog) names(r *http.Request) []string {
+	if chosen, ok := caddyhttp.GetVar(r.Context(), caddyhttp.AccessLoggerNameVarKey).([]any); ok {
+		var names []string
+		for _, name := range chosen {
+			if s, ok := name.(string); ok {
+				names = append(names, s)
+			}
+		}
+		return names
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	host = strings.ToLower(host)
+	if names, ok := l.server.Logs.LoggerNames[host]; ok {
+		return names
+	}
+	labels := strings.Split(host, ".")
+	for i := range labels {
+		if labels[i] == "" {
+			continue
+		}
+		labels[i] = "*"
+		if names, ok := l.server.Logs.LoggerNames[strings.Join(labels, ".")]; ok {
+			return names
+		}
+	}
+	return []string{l.server.Logs.DefaultLoggerName}
+}
+
+// recorderOf finds the recorder by which Caddy logs a response.
+func recorderOf(w http.ResponseWriter) caddyhttp.ResponseRecorder {
+	for {
+		if recorder, ok := w.(caddyhttp.ResponseRecorder); ok {
+			return recorder
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = wrapper.Unwrap()
+	}
+}
+
+type countedBody struct {
+	io.ReadCloser
+	n int
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.n += n
+	return n, err
+}

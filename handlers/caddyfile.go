@@ -1,0 +1,132 @@
+package handlers
+
+import (
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-gw/gateway/echo"
+	"github.com/caddy-gw/gateway/inference"
+)
+
+// The order of all directives is set here, in one init, because the order of
+// registration decides: several directives before the same standard one run in the
+// order in which they were registered. All come after Caddy's own authentication
+// and header manipulation, and before what answers requests.
+func init() {
+	for _, directive := range []struct {
+		name  string
+		parse httpcaddyfile.UnmarshalHandlerFunc
+	}{
+		{"gw_admin", unmarshal(func() handler { return new(Admin) })},
+		{"gw_ratelimit", unmarshal(func() handler { return new(RateLimit) })},
+		{"gw_inference", unmarshal(func() handler { return new(Inference) })},
+		{"gw_echo", unmarshal(func() handler { return new(echo.Echo) })},
+	} {
+		httpcaddyfile.RegisterHandlerDirective(directive.name, directive.parse)
+		httpcaddyfile.RegisterDirectiveOrder(directive.name, httpcaddyfile.Before, "reverse_proxy")
+	}
+}
+
+type handler interface {
+	caddyhttp.MiddlewareHandler
+	caddyfile.Unmarshaler
+}
+
+func unmarshal(newHandler func() handler) httpcaddyfile.UnmarshalHandlerFunc {
+	return func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		m := newHandler()
+		return m, m.UnmarshalCaddyfile(h.Dispenser)
+	}
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	gw_admin
+func (h *Admin) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return bare(d) }
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	gw_ratelimit
+func (h *RateLimit) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return bare(d) }
+
+func bare(d *caddyfile.Dispenser) error {
+	d.Next() // consume the directive's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		return d.Errf("unrecognized subdirective %q", d.Val())
+	}
+	return nil
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	gw_inference {
+//		max_body           <size>
+//		stream_close_delay <duration>
+//		transport {
+//			# the options of Caddy's HTTP transport
+//		}
+//	}
+func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the directive's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		name := d.Val()
+		switch name {
+		case "max_body":
+			if h.MaxBody != 0 {
+				return d.Errf("%s is given twice", name)
+			}
+			var value string
+			if !d.AllArgs(&value) {
+				return d.ArgErr()
+			}
+			n, err := humanize.ParseBytes(value)
+			if err != nil || n == 0 || n > 1<<40 {
+				return d.Errf("max_body: expected a size such as 32MiB, got %q", value)
+			}
+			h.MaxBody = int64(n)
+		case "stream_close_delay":
+			if h.StreamCloseDelay != 0 {
+				return d.Errf("%s is given twice", name)
+			}
+			var value string
+			if !d.AllArgs(&value) {
+				return d.ArgErr()
+			}
+			delay, err := caddy.ParseDuration(value)
+			if err != nil || delay <= 0 || delay > 24*time.Hour {
+				return d.Errf("stream_close_delay: expected a duration such as 5m, got %q", value)
+			}
+			h.StreamCloseDelay = caddy.Duration(delay)
+		case "transport":
+			if h.Transport != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			h.Transport = new(inference.Transport)
+			segment := d.NewFromNextSegment()
+			if err := h.Transport.UnmarshalCaddyfile(segment); err != nil {
+				return err
+			}
+		default:
+			return d.Errf("unrecognized subdirective %q", name)
+		}
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler = (*Admin)(nil)
+	_ caddyfile.Unmarshaler = (*RateLimit)(nil)
+	_ caddyfile.Unmarshaler = (*Inference)(nil)
+)

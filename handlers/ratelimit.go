@@ -1,0 +1,138 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+func init() {
+	caddy.RegisterModule(RateLimit{})
+}
+
+// RateLimit is gw_ratelimit: it admits inference calls by the rate-limit policies
+// that match them. It stands before gw_inference, to which it leaves every call
+// that would be refused there anyway.
+type RateLimit struct {
+	app    *app.App
+	access *accessLog
+	logger *zap.Logger
+}
+
+// CaddyModule returns the Caddy module information.
+func (RateLimit) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.gw_ratelimit", New: func() caddy.Module { return new(RateLimit) }}
+}
+
+// Provision sets up the handler.
+func (h *RateLimit) Provision(ctx caddy.Context) (err error) {
+	h.logger = ctx.Logger()
+	if h.app, h.access, err = gateway(ctx, "gw_ratelimit"); err != nil {
+		return err
+	}
+	if !holds(ctx, "gw_inference") {
+		return errors.New("gw_ratelimit: its server has no gw_inference, so it could limit nothing; add gw_inference to the site or remove gw_ratelimit")
+	}
+	return nil
+}
+
+func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	defer h.access.guard(w, r)()
+	endpoint := exchange.EndpointOf(r.URL.Path)
+	if endpoint == nil {
+		return next.ServeHTTP(w, r)
+	}
+	rt, err := h.app.Runtime(r.Context())
+	if err != nil {
+		return nil // the client left before the gateway had started
+	}
+	x := exchange.Of(r)
+	if x == nil {
+		x = rt.Gateway.Begin(w, r, endpoint)
+		defer x.Close()
+	}
+	if x.Prepare(h.app.MaxBody()) != nil {
+		return next.ServeHTTP(w, r) // gw_inference says why
+	}
+	verdict, err := rt.RateLimits.Admit(r.Context(), x.Caller.WorkspaceID, x)
+	switch {
+	case r.Context().Err() != nil:
+		return nil // the client left while the call was counted
+	case err != nil:
+		h.logger.Error("call not counted, and so not admitted", zap.String("trace_id", x.TraceID), zap.Error(err))
+		x.Fail(w, uncounted(err))
+		return nil
+	case verdict.Tightest == nil:
+		return next.ServeHTTP(w, r)
+	}
+	x.AnswerHeader = limitHeader(verdict.Tightest)
+	if verdict.Denied != nil {
+		x.Fail(w, exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter))
+		return nil
+	}
+	defer func() {
+		if x.Attempts == 0 {
+			rt.RateLimits.Release(verdict)
+		}
+	}()
+	return next.ServeHTTP(w, r)
+}
+
+func uncounted(err error) *exchange.Error {
+	if errors.Is(err, storage.ErrUnwritable) {
+		return exchange.Unavailable("The call cannot be counted against its rate limit, because the store cannot be written", err)
+	}
+	return exchange.Unavailable("The call cannot be counted against its rate limit for now", err)
+}
+
+// Names of the headers that tell a caller of its limits, as OpenAI spells them.
+const (
+	limitRequests     = "X-Ratelimit-Limit-Requests"
+	remainingRequests = "X-Ratelimit-Remaining-Requests"
+	resetRequests     = "X-Ratelimit-Reset-Requests"
+)
+
+func limitHeader(s *ledger.State) http.Header {
+	return http.Header{
+		limitRequests:     {strconv.FormatInt(s.Limit, 10)},
+		remainingRequests: {strconv.FormatInt(max(s.Remaining, 0), 10)},
+		resetRequests:     {roundUp(s.Reset).String()},
+	}
+}
+
+// roundUp makes a duration readable and never too short: whole seconds, or
+// milliseconds below one.
+func roundUp(d time.Duration) time.Duration {
+	unit := time.Second
+	if d < time.Second {
+		unit = time.Millisecond
+	}
+	return (d + unit - 1) / unit * unit
+}
+
+func limitMessage(p *policies.RateLimit) string {
+	name := p.ID
+	if p.Name != "" {
+		name = p.Name + " (" + p.ID + ")"
+	}
+	return fmt.Sprintf("Rate limit exceeded: policy %s allows %d %s", name, p.Value, p.Unit)
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*RateLimit)(nil)
+	_ caddyhttp.MiddlewareHandler = (*RateLimit)(nil)
+	_ policies.Facts              = (*exchange.Exchange)(nil)
+)

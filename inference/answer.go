@@ -1,0 +1,101 @@
+package inference
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/exchange"
+)
+
+// Headers of a provider's answer that are between the provider and the gateway.
+var notAnswered = []string{"Alt-Svc", "Set-Cookie", "Strict-Transport-Security"}
+
+// answered takes a provider's answer in: fixes its headers, and wraps its body so
+// that what passes is watched.
+func (a *attempt) answered(res *http.Response) {
+	x := a.x
+	x.Status = res.StatusCode
+	x.Gateway.Headers.Strip(res.Header)
+	for _, name := range notAnswered {
+		delete(res.Header, name)
+	}
+	for name, v := range x.AnswerHeader {
+		res.Header[name] = v
+	}
+	x.Gateway.Headers.Set(res.Header, exchange.HeaderProvider, x.Route.Provider)
+
+	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
+	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
+	case media == "text/event-stream" && res.StatusCode == http.StatusOK:
+		res.Body = newStream(res.Body, x)
+		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
+		delete(res.Header, "Content-Length")
+	default:
+		res.Body = &body{src: res.Body, x: x, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK}
+	}
+}
+
+// maxWatched bounds what is kept of an answer in order to read its usage, which
+// may stand anywhere in it.
+const maxWatched = 1 << 20
+
+// A body watches an answer in one piece: the time of its first byte, its usage.
+type body struct {
+	src  io.ReadCloser
+	x    *exchange.Exchange
+	json bool
+	kept []byte
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	if n > 0 {
+		if b.x.FirstByte.IsZero() {
+			b.x.FirstByte = b.x.Gateway.Now()
+		}
+		if b.json {
+			if len(b.kept)+n > maxWatched {
+				b.json, b.kept = false, nil
+			} else {
+				b.kept = append(b.kept, p[:n]...)
+			}
+		}
+	}
+	switch {
+	case err == io.EOF:
+		if b.json {
+			readUsage(b.x, gjson.GetBytes(b.kept, "usage"))
+			b.json, b.kept = false, nil
+		}
+	case err != nil:
+		b.x.Failure = "the provider's answer broke off: " + err.Error()
+	}
+	return n, err
+}
+
+func (b *body) Close() error { return b.src.Close() }
+
+// readUsage books what a provider says was used, by OpenAI's names and by those of
+// its newer endpoints. The last word counts.
+func readUsage(x *exchange.Exchange, usage gjson.Result) {
+	if !usage.IsObject() {
+		return
+	}
+	number := func(names ...string) int64 {
+		for _, name := range names {
+			if v := usage.Get(name); v.Exists() {
+				return v.Int()
+			}
+		}
+		return 0
+	}
+	x.Usage = exchange.Usage{
+		Known:            true,
+		PromptTokens:     number("prompt_tokens", "input_tokens"),
+		CompletionTokens: number("completion_tokens", "output_tokens"),
+	}
+}

@@ -1,0 +1,132 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+// An addressCheck decides whether addr may be dialed for host.
+type addressCheck interface {
+	CheckAddr(host string, addr netip.Addr) error
+}
+
+// operatorGuard lets the operator's own hosts be anywhere but on a cloud metadata
+// service, where no model runs and credentials lie about.
+var operatorGuard addressCheck = anywhere{}
+
+type anywhere struct{}
+
+func (anywhere) CheckAddr(host string, addr netip.Addr) error {
+	guard, err := credentials.NewHostGuard([]string{host})
+	if err != nil {
+		return &credentials.HostError{Why: err.Error()}
+	}
+	return guard.CheckAddr(host, addr)
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// newDialer returns the one way in which attempts open connections: as the options
+// of Caddy's HTTP transport say, with every address checked after DNS and just
+// before it is connected to, so that no name can be rebound in between.
+func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, error) {
+	options := net.Dialer{
+		Timeout:       time.Duration(t.DialTimeout),
+		FallbackDelay: time.Duration(t.FallbackDelay),
+		KeepAliveConfig: net.KeepAliveConfig{
+			Enable:   t.KeepAlive.ProbeInterval > 0,
+			Interval: time.Duration(t.KeepAlive.ProbeInterval),
+		},
+	}
+	if t.LocalAddress != "" {
+		addr, err := caddy.ParseNetworkAddressWithDefaults(t.LocalAddress, "tcp", 0)
+		if err == nil {
+			options.LocalAddr, err = net.ResolveTCPAddr(addr.Network, addr.JoinHostPort(0))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("transport: local_address: %w", err)
+		}
+	}
+	if t.Resolver != nil {
+		resolver, err := newResolver(t.Resolver, options.Timeout)
+		if err != nil {
+			return nil, err
+		}
+		options.Resolver = resolver
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, reverseproxy.NewDialError(err)
+		}
+		d := options
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return &credentials.HostError{Why: err.Error()}
+			}
+			return guard.CheckAddr(host, to.Addr())
+		}
+		conn, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, reverseproxy.NewDialError(err)
+		}
+		if t.ReadTimeout > 0 || t.WriteTimeout > 0 {
+			conn = &idleConn{conn, time.Duration(t.ReadTimeout), time.Duration(t.WriteTimeout)}
+		}
+		return conn, nil
+	}, nil
+}
+
+func newResolver(r *reverseproxy.UpstreamResolver, timeout time.Duration) (*net.Resolver, error) {
+	if len(r.Addresses) == 0 {
+		return nil, errors.New("transport: resolvers: no address given")
+	}
+	servers := make([]caddy.NetworkAddress, len(r.Addresses))
+	for i, address := range r.Addresses {
+		var err error
+		if servers[i], err = caddy.ParseNetworkAddressWithDefaults(address, "udp", 53); err != nil {
+			return nil, fmt.Errorf("transport: resolvers: %w", err)
+		}
+	}
+	d := net.Dialer{Timeout: timeout}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		server := servers[rand.IntN(len(servers))] //nolint:gosec // spreads load, nothing more
+		return d.DialContext(ctx, server.Network, server.JoinHostPort(0))
+	}}, nil
+}
+
+// An idleConn gives each read and write its own time.
+type idleConn struct {
+	net.Conn
+	read, write time.Duration
+}
+
+func (c *idleConn) Read(p []byte) (int, error) {
+	if c.read > 0 {
+		if err := c.SetReadDeadline(time.Now().Add(c.read)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *idleConn) Write(p []byte) (int, error) {
+	if c.write > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(c.write)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
+}

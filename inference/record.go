@@ -1,0 +1,27 @@
+package inference
+
+import (
+	"time"
+
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/reqlog"
+)
+
+// Record is the record of a call that was admitted, when it is over.
+func Record(x *exchange.Exchange) *reqlog.Record {
+	now := x.Gateway.Now()
+	r := &reqlog.Record{
+		ID: directory.NewID(x.Gateway.Random), TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
+		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID,
+		Endpoint: x.Endpoint.Name, Provider: x.Route.Provider, VirtualKey: x.Route.VirtualKey, Model: x.Model, Stream: x.Stream,
+		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure,
+		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.PromptTokens, CompletionTokens: x.Usage.CompletionTokens,
+	}
+	if !x.FirstByte.IsZero() {
+		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
+	}
+	return r
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

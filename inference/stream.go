@@ -1,0 +1,151 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/exchange"
+)
+
+// A stream passes a provider's server-sent events on as they come, line by line and
+// byte for byte, and watches them: usage, the finish, the end. Where the provider
+// breaks off, the client gets an error event instead of the half of a line, and no
+// [DONE]; where it merely forgot [DONE], the client gets it.
+type stream struct {
+	src io.ReadCloser
+	x   *exchange.Exchange
+
+	buf   []byte // what came and is not passed on yet
+	ready int    // of it, how much is whole lines
+	err   error  // what to return once ready is passed on
+
+	open     bool // the last line passed on did not end an event
+	done     bool // [DONE] came
+	finished bool // a choice finished
+}
+
+const (
+	readSize = 8 << 10
+	maxLine  = 16 << 20 // an image may come in one line
+)
+
+func newStream(src io.ReadCloser, x *exchange.Exchange) *stream {
+	return &stream{src: src, x: x, buf: make([]byte, 0, readSize)}
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	for s.ready == 0 {
+		if s.err != nil {
+			return 0, s.err
+		}
+		s.fill()
+	}
+	n := copy(p, s.buf[:s.ready])
+	s.ready -= n
+	s.buf = s.buf[:copy(s.buf, s.buf[n:])]
+	return n, nil
+}
+
+func (s *stream) Close() error { return s.src.Close() }
+
+// fill reads once from the provider and marks the whole lines in what it has.
+func (s *stream) fill() {
+	if len(s.buf)+readSize > cap(s.buf) {
+		s.buf = append(make([]byte, 0, 2*cap(s.buf)+readSize), s.buf...)
+	}
+	from := len(s.buf)
+	n, err := s.src.Read(s.buf[from:min(cap(s.buf), from+readSize)])
+	s.buf = s.buf[:from+n]
+	if n > 0 && s.x.FirstByte.IsZero() {
+		s.x.FirstByte = s.x.Gateway.Now()
+	}
+	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
+		s.ready = from + last + 1
+		s.watch(s.buf[:s.ready])
+	} else if len(s.buf) > maxLine {
+		err = fmt.Errorf("a line of more than %d bytes", maxLine)
+	}
+	if err != nil {
+		s.end(err)
+	}
+}
+
+// watch looks at whole lines on their way.
+func (s *stream) watch(lines []byte) {
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n')
+		line := bytes.TrimRight(lines[:end], "\r")
+		lines = lines[end+1:]
+		s.open = len(line) > 0
+		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		if !ok {
+			continue
+		}
+		switch data = bytes.TrimSpace(data); {
+		case string(data) == "[DONE]":
+			s.done = true
+		case bytes.Contains(data, []byte(`"usage"`)):
+			readUsage(s.x, gjson.GetBytes(data, "usage"))
+			fallthrough
+		case !s.finished && bytes.Contains(data, []byte(`"finish_reason"`)):
+			s.finished = s.finished || gjson.GetBytes(data, `choices.#(finish_reason!=null).finish_reason`).Type == gjson.String
+		}
+	}
+}
+
+// end decides what follows the last line that came.
+func (s *stream) end(err error) {
+	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
+		s.x.Failure = "the client left"
+		s.err = err
+		return
+	}
+	half := len(s.buf) > s.ready
+	s.err = io.EOF
+	switch {
+	case err == io.EOF && s.done, err == io.EOF && !s.x.Endpoint.Done && !half:
+		s.ready = len(s.buf)
+		return
+	case err == io.EOF && s.finished && !half:
+		s.tail([]byte("data: [DONE]\n\n"))
+		return
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
+	}
+	s.x.Failure = "the provider's stream broke off: " + err.Error()
+	s.tail(errorEvent("The stream of provider " + s.x.Route.Provider + " broke off before its end"))
+}
+
+// tail puts a last event in the place of what is left of a line.
+func (s *stream) tail(event []byte) {
+	s.buf = s.buf[:s.ready]
+	if s.open {
+		s.buf = append(s.buf, '\n')
+	}
+	s.buf = append(s.buf, event...)
+	s.ready = len(s.buf)
+}
+
+// errorEvent is an error in a stream that has begun, as OpenAI's clients read it.
+func errorEvent(message string) []byte {
+	type inner struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}
+	data, err := json.Marshal(map[string]inner{"error": {message, "stream_error", nil, "stream_interrupted"}})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return append(append([]byte("data: "), data...), "\n\n"...)
+}
+
+// Interface guards
+var _ io.ReadCloser = (*stream)(nil)

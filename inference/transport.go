@@ -1,0 +1,214 @@
+package inference
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+func init() {
+	caddy.RegisterModule(Transport{})
+	caddy.RegisterModule(Upstreams{})
+}
+
+// Transport sends the attempts of gw_inference upstream. It takes the options of
+// Caddy's HTTP transport, with other defaults where models need them: no
+// compression (answers are read as they pass) and 256 idle connections a host.
+//
+// It keeps two pools of connections: one for hosts that the operator chose, and one
+// for hosts that callers and tenants chose, so that no request of theirs is ever
+// sent over a connection to a host that they may not reach. Addresses are checked
+// when they are dialed, after DNS. Options that would bypass the check (proxy
+// protocol, HTTP/3) are refused; a proxy is used for the operator's hosts only.
+type Transport struct {
+	reverseproxy.HTTPTransport
+
+	guard    *credentials.HostGuard
+	operator *http.Transport
+	public   *http.Transport
+}
+
+// CaddyModule returns the Caddy module information.
+func (Transport) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.reverse_proxy.transport.gw",
+		New: func() caddy.Module { return new(Transport) },
+	}
+}
+
+// Guarded sets the guard of custom hosts; call it before Provision.
+func (t *Transport) Guarded(g *credentials.HostGuard) { t.guard = g }
+
+const (
+	idleConnsPerHost = 256
+	idleConnTimeout  = 90 * time.Second
+	pingAfter        = 15 * time.Second // of silence on an HTTP/2 connection
+	pingTimeout      = 15 * time.Second
+)
+
+// Provision builds the connection pools.
+func (t *Transport) Provision(ctx caddy.Context) error {
+	if t.ProxyProtocol != "" {
+		return errors.New("transport: proxy_protocol is of no use toward a model provider and not supported")
+	}
+	for _, v := range t.Versions {
+		if v == "3" {
+			return errors.New("transport: HTTP/3 is not supported; its connections would not pass the address guard")
+		}
+	}
+	if t.KeepAlive == nil {
+		t.KeepAlive = new(reverseproxy.KeepAlive)
+	}
+	if t.KeepAlive.MaxIdleConnsPerHost == 0 {
+		t.KeepAlive.MaxIdleConnsPerHost = idleConnsPerHost
+	}
+	if t.KeepAlive.IdleConnTimeout == 0 {
+		t.KeepAlive.IdleConnTimeout = caddy.Duration(idleConnTimeout)
+	}
+	if t.Compression == nil {
+		off := false
+		t.Compression = &off
+	}
+	var err error
+	if t.operator, err = t.pool(ctx, operatorGuard); err != nil {
+		return err
+	}
+	if t.public, err = t.pool(ctx, t.guard); err != nil {
+		return err
+	}
+	// Through a proxy the address check would see the proxy's address alone.
+	t.public.Proxy = nil
+	return nil
+}
+
+// pool makes one connection pool, whose addresses guard checks.
+func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*http.Transport, error) {
+	pool, err := t.NewTransport(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dial, err := newDialer(&t.HTTPTransport, guard)
+	if err != nil {
+		return nil, err
+	}
+	pool.DialContext = dial
+	pool.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	return pool, nil
+}
+
+// Cleanup closes the idle connections; requests under way finish on theirs.
+func (t *Transport) Cleanup() error {
+	for _, pool := range []*http.Transport{t.operator, t.public} {
+		if pool != nil {
+			pool.CloseIdleConnections()
+		}
+	}
+	return nil
+}
+
+// RoundTrip sends the attempt in the context of req.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	a, err := attemptOf(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	pool := t.operator
+	if a.x.Route.CallerHost {
+		pool = t.public
+	}
+	res, err := pool.RoundTrip(a.request(req.Context()))
+	if err != nil {
+		if req.Context().Err() != nil {
+			return nil, req.Context().Err()
+		}
+		return nil, &attemptError{err}
+	}
+	a.answered(res)
+	return res, nil
+}
+
+// An attemptError is a failure of an attempt before anything of an answer came. It
+// hides its cause from errors.Is(err, context.Canceled), which reverse_proxy takes
+// for a client that left.
+type attemptError struct{ cause error }
+
+func (e *attemptError) Error() string { return e.cause.Error() }
+
+func (e *attemptError) Timeout() bool {
+	var timeout net.Error
+	return errors.As(e.cause, &timeout) && timeout.Timeout()
+}
+
+func (e *attemptError) Temporary() bool { return false }
+
+func (e *attemptError) As(target any) bool {
+	if _, ok := target.(**attemptError); ok {
+		return false // found already
+	}
+	return errors.As(e.cause, target)
+}
+
+// Upstreams names the upstream of the attempt in a request's context. The gw
+// transport dials by the attempt itself; this is what Caddy's logs and placeholders
+// show, so callers' hosts, which could be any number, share one name.
+type Upstreams struct{}
+
+// CaddyModule returns the Caddy module information.
+func (Upstreams) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.reverse_proxy.upstreams.gw",
+		New: func() caddy.Module { return new(Upstreams) },
+	}
+}
+
+// GetUpstreams returns a fresh value each time: reverse_proxy writes to it.
+func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error) {
+	a, err := attemptOf(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if a.x.Route.CallerHost {
+		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
+	}
+	port := a.url.Port()
+	switch {
+	case port != "":
+	case a.url.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return []*reverseproxy.Upstream{{Dial: net.JoinHostPort(a.url.Hostname(), port)}}, nil
+}
+
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
+//
+//	dynamic gw
+func (*Upstreams) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the module's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if d.NextBlock(0) {
+		return d.Errf("unrecognized subdirective %q", d.Val())
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Transport)(nil)
+	_ caddy.CleanerUpper          = (*Transport)(nil)
+	_ http.RoundTripper           = (*Transport)(nil)
+	_ caddyfile.Unmarshaler       = (*Transport)(nil)
+	_ net.Error                   = (*attemptError)(nil)
+	_ reverseproxy.UpstreamSource = (*Upstreams)(nil)
+	_ caddyfile.Unmarshaler       = (*Upstreams)(nil)
+)

@@ -1,0 +1,22 @@
+// Package gateway is an AI gateway as a Caddy plugin: one import wires in the
+// gw app (global option gw) and the handlers gw_admin, gw_ratelimit,
+// gw_inference and gw_echo.
+//
+// The folders, from the top floor down; a package imports only from floors
+// below its own:
+//
+//	handlers, app                      Caddy modules and their Caddyfile syntax
+//	admin, inference                   the control plane's HTTP API; the data plane
+//	exchange, providers, policies,     one call; the dialects; the limits;
+//	reqlog                             the records of calls
+//	credentials                        keys, callers, routes, secrets
+//	directory, audit                   organisations and workspaces; the audit trail
+//	storage                            the key-value store and its drivers
+//
+// docs/architecture.md tells the whole story.
+package gateway
+
+import (
+	_ "github.com/caddy-gw/gateway/handlers"
+	_ "github.com/caddy-gw/gateway/storage/badger"
+)

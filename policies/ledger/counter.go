@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// bucketsPerWindow is also the precision of a window: one of its buckets.
+	bucketsPerWindow = 60
+
+	// leasesPerLimit is how many leases a limit is spent in, about.
+	leasesPerLimit = 64
+)
+
+// A span is the units that were admitted in one bucket.
+type span struct{ bucket, units int64 }
+
+// A counter is the arithmetic of one sliding window. Times are in nanoseconds
+// since 1970; bucket b is [b*width, (b+1)*width).
+type counter struct {
+	window time.Duration
+	bucket int64  // the current one
+	leased int64  // the last bucket of which the store may hold an unspent lease
+	total  int64  // the sum of spans
+	spans  []span // ascending; none is empty, none later than the current bucket
+
+	// spare is the units of the current bucket that the store's record counts and
+	// nobody has spent: the lease. It is negative where units were charged that
+	// no record counts yet.
+	spare int64
+
+	// epoch changes whenever units moved between buckets, so that what is known
+	// about a bucket from before is void.
+	epoch uint32
+}
+
+// width returns the length of a window's buckets.
+func width(window time.Duration) int64 {
+	return (int64(window) + bucketsPerWindow - 1) / bucketsPerWindow
+}
+
+// bucketAt returns the bucket that t is in, for negative t too.
+func bucketAt(t, width int64) int64 {
+	b := t / width
+	if t%width < 0 {
+		b--
+	}
+	return b
+}
+
+// end returns when what is booked in bucket b stops to count.
+func (c *counter) end(b int64) int64 {
+	return (b + bucketsPerWindow + 1) * width(c.window)
+}
+
+// advance makes the bucket of now the current one.
+func (c *counter) advance(now int64) {
+	b := bucketAt(now, width(c.window))
+	if b == c.bucket {
+		return
+	}
+	c.spare = 0
+	if b < c.bucket {
+		c.rewind(b)
+	}
+	c.bucket = b
+	c.expire()
+}
+
+// expire drops the buckets that are a window older than the current one.
+func (c *counter) expire() {
+	n := 0
+	for n < len(c.spans) && c.spans[n].bucket < c.bucket-bucketsPerWindow {
+		c.total -= c.spans[n].units
+		n++
+	}
+	if n > 0 {
+		c.spans = slices.Delete(c.spans, 0, n)
+	}
+}
+
+// rewind folds what is later than bucket b into b.
+func (c *counter) rewind(b int64) {
+	c.epoch++
+	c.leased = min(c.leased, b)
+	c.fold(func(bucket int64) int64 { return min(bucket, b) })
+}
+
+// rebase gives the counter another window: see the package's rules for changes.
+func (c *counter) rebase(window time.Duration, now int64) {
+	c.advance(now)
+	from, to := width(c.window), width(window)
+	c.fold(func(bucket int64) int64 { return bucketAt(min((bucket+1)*from-1, now), to) })
+	c.window = window
+	c.bucket = bucketAt(now, to)
+	c.leased = c.bucket
+	c.spare = 0
+	c.epoch++
+	c.expire()
+}
+
+// forget empties the counter.
+func (c *counter) forget() {
+	c.spans, c.total, c.spare = nil, 0, 0
+	c.epoch++
+}
+
+// fold moves the units of each bucket to the bucket that move says, which must
+// keep their order.
+func (c *counter) fold(move func(int64) int64) {
+	kept := c.spans[:0]
+	for _, s := range c.spans {
+		s.bucket = move(s.bucket)
+		if n := len(kept); n > 0 && kept[n-1].bucket == s.bucket {
+			kept[n-1].units += s.units
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	c.spans = kept
+}
+
+// fits reports whether a limit leaves room for units more.
+func (c *counter) fits(limit, units int64) bool {
+	return limit > 0 && units <= limit-c.total
+}
+
+// spend books units in the current bucket.
+func (c *counter) spend(units int64) {
+	c.spare -= units
+	c.total += units
+	if n := len(c.spans); n > 0 && c.spans[n-1].bucket == c.bucket {
+		c.spans[n-1].units += units
+	} else if units > 0 {
+		c.spans = append(c.spans, span{c.bucket, units})
+	}
+}
+
+// credit takes back units that were booked in bucket, as far as they count still.
+func (c *counter) credit(bucket, units int64) {
+	for i := len(c.spans) - 1; i >= 0 && c.spans[i].bucket >= bucket; i-- {
+		s := &c.spans[i]
+		if s.bucket != bucket {
+			continue
+		}
+		units = min(units, s.units)
+		s.units -= units
+		c.total -= units
+		if bucket == c.bucket {
+			c.spare += units // the store's record counts them in this bucket
+		}
+		if s.units == 0 {
+			c.spans = slices.Delete(c.spans, i, i+1)
+		}
+		return
+	}
+}
+
+// grant returns how many units to lease so that units can be spent: all that is
+// missing, or a share of the limit if that is more and there is room for it.
+func (c *counter) grant(limit, units int64) int64 {
+	share := limit / leasesPerLimit
+	if limit%leasesPerLimit > 0 {
+		share++
+	}
+	room := limit - c.total - c.spare
+	return max(units-c.spare, min(share, room), 0)
+}
+
+// reset returns the time until nothing counts any more.
+func (c *counter) reset(now int64) time.Duration {
+	if len(c.spans) == 0 {
+		return 0
+	}
+	return time.Duration(c.end(c.spans[len(c.spans)-1].bucket) - now)
+}
+
+// retryAfter returns the time until units fit a limit.
+func (c *counter) retryAfter(now, limit, units int64) time.Duration {
+	if limit == 0 || units > limit {
+		return Never
+	}
+	excess := c.total - (limit - units)
+	if excess <= 0 {
+		return 0
+	}
+	for _, s := range c.spans {
+		if excess -= s.units; excess <= 0 {
+			return time.Duration(c.end(s.bucket) - now)
+		}
+	}
+	return 0
+}
+
+// idleAt returns a time before which the counter, or a lease in the store's
+// record, still counts something.
+func (c *counter) idleAt() int64 {
+	if n := len(c.spans); n > 0 {
+		return c.end(c.spans[n-1].bucket)
+	}
+	return c.end(c.leased)
+}

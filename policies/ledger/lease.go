@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A flight is store I/O for one account, in a goroutine of its own, so that
+// whoever began it can give up without failing the others who wait for it.
+type flight struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func (f *flight) wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the rate-limit store: %w", context.Cause(ctx))
+	}
+}
+
+// fly runs io without locks, and then land with the lock of the account's shard,
+// which the caller holds. The account has no flight yet.
+func (l *Ledger) fly(a *account, io func(context.Context) error, land func(error)) *flight {
+	f := &flight{done: make(chan struct{})}
+	a.flight = f
+	l.flights.Go(func() {
+		f.err = io(l.ctx)
+		a.shard.mu.Lock()
+		land(f.err)
+		a.flight = nil
+		a.shard.mu.Unlock()
+		close(f.done)
+	})
+	return f
+}
+
+// load reads the record of an account, unless it has a flight already.
+func (l *Ledger) load(a *account) *flight {
+	if a.flight != nil {
+		return a.flight
+	}
+	var stored counter
+	var found bool
+	key := recordKey(a.key)
+	return l.fly(a, func(ctx context.Context) error {
+		err := l.store.View(ctx, func(tx storage.Tx) error {
+			record, err := tx.Get(key)
+			if errors.Is(err, storage.ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("reading the rate-limit record of %q: %w", a.key, err)
+			}
+			if stored, err = decode(record); err != nil {
+				return fmt.Errorf("%w of %q: %w", ErrCorrupt, a.key, err)
+			}
+			found = true
+			return nil
+		})
+		return err
+	}, func(err error) {
+		a.loaded = err == nil
+		if found {
+			a.counter = stored
+		}
+	})
+}
+
+// lease writes a record that covers all that counts, and enough more for units
+// to be spent. If the account has a flight already, it returns that instead:
+// the caller must see afterwards what is still missing.
+func (l *Ledger) lease(a *account, units, limit int64) *flight {
+	if a.flight != nil {
+		return a.flight
+	}
+	c := &a.counter
+	grant := c.grant(limit, units)
+	key, record, ttl := recordKey(a.key), c.encode(c.spare+grant), ttl(c.window)
+	bucket, epoch, behind := c.bucket, c.epoch, a.behind
+	c.leased = bucket
+	a.dirty, a.behind = true, false
+	return l.fly(a, func(ctx context.Context) error {
+		err := l.store.Write(ctx, func(tx storage.Tx) error { return tx.SetTTL(key, record, ttl) })
+		if err != nil {
+			return fmt.Errorf("writing the rate-limit record of %q: %w", a.key, err)
+		}
+		return nil
+	}, func(err error) {
+		switch {
+		case err != nil:
+			a.behind = a.behind || behind
+		case c.bucket == bucket && c.epoch == epoch:
+			c.spare += grant
+		}
+	})
+}

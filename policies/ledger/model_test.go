@@ -1,0 +1,282 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// A history is the naive model of one counter: a list of everything admitted,
+// at the time that has passed by then.
+type history struct {
+	limit  int64
+	window time.Duration
+	events []*event
+}
+
+type event struct {
+	at    time.Duration
+	units int64
+}
+
+// within sums the events in (now-window, now].
+func (h *history) within(now, window time.Duration) (units int64) {
+	for _, e := range h.events {
+		if e.at > now-window {
+			units += e.units
+		}
+	}
+	return units
+}
+
+// delay is how much later than the model a ledger may admit.
+func (h *history) delay() time.Duration {
+	bucket := (h.window + 59) / 60
+	return 61*bucket - h.window
+}
+
+// A held reservation has one event for each of its claims.
+type held struct {
+	reservation *Reservation
+	events      []*event
+}
+
+// A world is a ledger, what it admitted, and how the two may differ.
+type world struct {
+	crashes, stepsBack, changes bool
+
+	clock  *clock
+	passed time.Duration // the sum of the clock's forward steps
+	store  *fakeStore
+	ledger *Ledger
+	keys   []*history
+	held   []held
+}
+
+// exact says that the ledger has no reason to admit later than the model, but
+// for the length of a bucket.
+func (w *world) exact() bool { return !w.crashes && !w.stepsBack && !w.changes }
+
+var windows = rapid.OneOf(
+	rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 24 * time.Hour}),
+	rapid.SampledFrom([]time.Duration{1, 59, time.Second, 7*time.Second + 3}),
+)
+
+func newWorld(t *rapid.T, w world) *world {
+	w.clock = newClock()
+	w.store = newStore(w.clock)
+	w.ledger = New(w.store, Options{Now: w.clock.Now})
+	for range rapid.IntRange(1, 3).Draw(t, "keys") {
+		w.keys = append(w.keys, &history{
+			limit:  rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(0, 1000)).Draw(t, "limit"),
+			window: windows.Draw(t, "window"),
+		})
+	}
+	return &w
+}
+
+func (w *world) reserve(t *rapid.T) {
+	var claims []Claim
+	asked := make([]int64, len(w.keys))
+	for range rapid.IntRange(1, 3).Draw(t, "claims") {
+		i := rapid.IntRange(0, len(w.keys)-1).Draw(t, "key")
+		h := w.keys[i]
+		units := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, h.limit+1)).Draw(t, "units")
+		claims = append(claims, Claim{fmt.Sprint(i), h.limit, h.window, units})
+		asked[i] += units
+	}
+	r, d, err := w.ledger.Reserve(t.Context(), claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Admitted != (d.Denied < 0) || d.Admitted != (r != nil) {
+		t.Fatalf("%+v with the reservation %v", d, r)
+	}
+
+	// A refusal needs a reason, in the window and one bucket before it.
+	if !d.Admitted {
+		i := slices.Index([]string{"0", "1", "2"}, claims[d.Denied].Key)
+		h := w.keys[i]
+		if w.exact() && h.limit > 0 && h.within(w.passed, h.window+h.delay())+asked[i] <= h.limit {
+			t.Fatalf("refused %d of key %d after %v", asked[i], i, h.within(w.passed, h.window+h.delay()))
+		}
+		if retry := d.States[d.Denied].RetryAfter; retry <= 0 {
+			t.Fatalf("refused, but to be tried after %v", retry)
+		}
+	} else {
+		hold := held{reservation: r}
+		for _, c := range claims {
+			h := w.keys[int(c.Key[0]-'0')]
+			e := &event{w.passed, c.Units}
+			h.events = append(h.events, e)
+			hold.events = append(hold.events, e)
+		}
+		w.held = append(w.held, hold)
+	}
+
+	for n, c := range claims {
+		h := w.keys[int(c.Key[0]-'0')]
+		used := h.within(w.passed, h.window)
+		if d.Admitted && used > h.limit {
+			t.Fatalf("%d units of %d in the window of key %s", used, h.limit, c.Key)
+		}
+		if most := max(h.limit-used, 0); d.States[n].Remaining > most {
+			t.Fatalf("%d units remain, of %d", d.States[n].Remaining, most)
+		}
+		least := max(h.limit-h.within(w.passed, h.window+h.delay()), 0)
+		if w.exact() && d.States[n].Remaining < least {
+			t.Fatalf("%d units remain, of %d", d.States[n].Remaining, least)
+		}
+	}
+}
+
+// settle ends a reservation, maybe twice, with fewer or more units.
+func (w *world) settle(t *rapid.T) {
+	if len(w.held) == 0 {
+		t.Skip("nothing is held")
+	}
+	i := rapid.IntRange(0, len(w.held)-1).Draw(t, "reservation")
+	hold := w.held[i]
+	w.held = slices.Delete(w.held, i, i+1)
+	var used []int64
+	for n, e := range hold.events {
+		actual := rapid.Int64Range(0, e.units+3).Draw(t, "used")
+		used = append(used, actual)
+		if actual > e.units { // the rest counts from now on
+			h := w.keys[int(hold.reservation.bookings[n].account.key[0]-'0')]
+			h.events = append(h.events, &event{w.passed, actual - e.units})
+		}
+		e.units = min(actual, e.units)
+	}
+	if err := w.ledger.Settle(t.Context(), hold.reservation, used); err != nil {
+		t.Fatal(err)
+	}
+	w.ledger.Release(hold.reservation)
+}
+
+func (w *world) pass(t *rapid.T) {
+	window := rapid.SampledFrom(w.keys).Draw(t, "whose").window
+	step := rapid.OneOf(
+		rapid.Int64Range(0, int64(window)/30+1),
+		rapid.Int64Range(0, int64(window)),
+		rapid.Int64Range(int64(window), 2*int64(window)),
+		rapid.SampledFrom([]int64{int64(window) / 60, int64(window), int64(window) + int64(window)/60}),
+	).Draw(t, "step")
+	w.clock.add(time.Duration(step))
+	w.passed += time.Duration(step)
+}
+
+func (w *world) actions() map[string]func(*rapid.T) {
+	actions := map[string]func(*rapid.T){
+		"reserve": w.reserve, "reserve again": w.reserve, "and again": w.reserve,
+		"settle": w.settle,
+		"pass":   w.pass, "pass more": w.pass,
+		"restart": func(t *rapid.T) {
+			if err := w.ledger.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.ledger, w.held = New(w.store, Options{Now: w.clock.Now}), nil
+		},
+	}
+	if w.crashes {
+		actions["crash"] = func(*rapid.T) {
+			w.ledger, w.held = New(w.store, Options{Now: w.clock.Now}), nil
+		}
+	}
+	if w.stepsBack {
+		actions["step back"] = func(t *rapid.T) {
+			window := rapid.SampledFrom(w.keys).Draw(t, "whose").window
+			w.clock.add(-time.Duration(rapid.OneOf(
+				rapid.Int64Range(0, int64(window)/30+1), rapid.Int64Range(0, 2*int64(window)),
+			).Draw(t, "back")))
+		}
+	}
+	if w.changes {
+		actions["change"] = func(t *rapid.T) {
+			h := rapid.SampledFrom(w.keys).Draw(t, "changed")
+			if rapid.Bool().Draw(t, "limit only") {
+				h.limit = rapid.Int64Range(0, 20).Draw(t, "limit")
+				return
+			}
+			w.change(t, h, windows.Draw(t, "window"))
+		}
+	}
+	return actions
+}
+
+// change gives a counter another window, and shows it to the ledger, which from
+// now on knows only what the old one counted.
+func (w *world) change(t *rapid.T, h *history, window time.Duration) {
+	h.events = slices.DeleteFunc(h.events, func(e *event) bool { return e.at <= w.passed-h.window })
+	h.window = window
+	key := fmt.Sprint(slices.Index(w.keys, h))
+	if _, _, err := w.ledger.Reserve(t.Context(), []Claim{{key, h.limit, window, 0}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestModel holds ledgers against the model: no window ever holds more than the
+// limit, and without crashes, steps back and changed windows nothing is admitted
+// later than a bucket after the model would, refusals included.
+func TestModel(t *testing.T) {
+	for name, w := range map[string]world{
+		"exact":      {},
+		"crashes":    {crashes: true},
+		"steps back": {stepsBack: true},
+		"changes":    {changes: true, crashes: true},
+		"everything": {crashes: true, stepsBack: true, changes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				t.Repeat(newWorld(t, w).actions())
+			})
+		})
+	}
+}
+
+// TestRetryAfterIsExact: a nanosecond before it the claim is refused, and then
+// admitted; and so for Reset, which is when nothing counts any more.
+func TestRetryAfterIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newClock()
+		l := New(newStore(c), Options{Now: c.Now})
+		claim := Claim{"k", rapid.Int64Range(1, 50).Draw(t, "limit"), windows.Draw(t, "window"), 0}
+		try := func(units int64) Decision {
+			claim.Units = units
+			_, d, err := l.Reserve(t.Context(), []Claim{claim})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "events") {
+			try(rapid.Int64Range(0, claim.Limit).Draw(t, "units"))
+			c.add(time.Duration(rapid.Int64Range(0, int64(claim.Window)/5+1).Draw(t, "step")))
+		}
+
+		units := rapid.Int64Range(1, claim.Limit).Draw(t, "wanted")
+		if d := try(units); !d.Admitted {
+			wait := d.States[0].RetryAfter
+			c.add(wait - 1)
+			if d := try(units); d.Admitted || d.States[0].RetryAfter != 1 {
+				t.Fatalf("a nanosecond before %v: %+v", wait, d)
+			}
+			c.add(1)
+			if d := try(units); !d.Admitted || d.States[0].RetryAfter != 0 {
+				t.Fatalf("after %v: %+v", wait, d)
+			}
+		}
+		reset := try(0).States[0].Reset
+		c.add(reset - 1)
+		if d := try(0); d.States[0].Remaining == claim.Limit || d.States[0].Reset != 1 {
+			t.Fatalf("a nanosecond before %v: %+v", reset, d)
+		}
+		c.add(1)
+		if d := try(0); d.States[0].Remaining != claim.Limit || d.States[0].Reset != 0 {
+			t.Fatalf("after %v: %+v", reset, d)
+		}
+	})
+}

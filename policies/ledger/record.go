@@ -1,0 +1,158 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The record of a counter in the store:
+//
+//	key    "ledger" 00 01 'c', the counter's key
+//	value  version 1, uvarint window in ns, uvarint number of spans,
+//	       of the first span: varint bucket, uvarint units,
+//	       of each other one: uvarint bucket since the one before, uvarint units
+//
+// A counter's key that the store cannot hold keeps its first bytes, so that it
+// can be found by a prefix, and ends with the SHA-256 of the whole.
+const (
+	recordPrefix  = "ledger\x00\x01c"
+	recordVersion = 1
+	maxPlainKey   = 900
+
+	// expirySlack is how long a record outlives its window: stores keep time in
+	// whole seconds, by clocks that are corrected now and then.
+	expirySlack = time.Minute
+
+	maxSpans = bucketsPerWindow + 1
+)
+
+func recordKey(key string) []byte {
+	b := make([]byte, 0, len(recordPrefix)+min(len(key), maxPlainKey+sha256.Size))
+	b = append(b, recordPrefix...)
+	if len(key) <= maxPlainKey {
+		return append(b, key...)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return append(append(b, key[:maxPlainKey]...), sum[:]...)
+}
+
+// ttl is how long the store keeps the record of a counter.
+func ttl(window time.Duration) time.Duration {
+	return time.Duration(maxSpans*width(window)) + expirySlack
+}
+
+// encode returns the record of the counter with this many units more in its
+// current bucket.
+func (c *counter) encode(lease int64) []byte {
+	n := len(c.spans)
+	last := span{bucket: c.bucket}
+	if n > 0 && c.spans[n-1].bucket == c.bucket {
+		n--
+		last = c.spans[n]
+	}
+	last.units += lease
+	count := n
+	if last.units > 0 {
+		count++
+	}
+
+	b := make([]byte, 0, 16+6*count)
+	b = append(b, recordVersion)
+	b = binary.AppendUvarint(b, uint64(c.window))
+	b = binary.AppendUvarint(b, uint64(count))
+	for i := range count {
+		s := last
+		if i < n {
+			s = c.spans[i]
+		}
+		if i == 0 {
+			b = binary.AppendVarint(b, s.bucket)
+		} else {
+			b = binary.AppendUvarint(b, uint64(s.bucket-c.spans[i-1].bucket))
+		}
+		b = binary.AppendUvarint(b, uint64(s.units))
+	}
+	return b
+}
+
+var (
+	errVersion   = errors.New("unknown version")
+	errTruncated = errors.New("truncated")
+	errTrailing  = errors.New("trailing bytes")
+)
+
+// decode returns the counter that a record holds, in its last bucket.
+func decode(record []byte) (counter, error) {
+	if len(record) == 0 || record[0] != recordVersion {
+		return counter{}, errVersion
+	}
+	d := decoder{rest: record[1:]}
+	window, count := d.uvarint(), d.uvarint()
+	switch {
+	case d.err != nil:
+		return counter{}, d.err
+	case window == 0 || window > uint64(MaxWindow):
+		return counter{}, fmt.Errorf("a window of %d ns", window)
+	case count > maxSpans:
+		return counter{}, fmt.Errorf("%d buckets", count)
+	}
+
+	c := counter{window: time.Duration(window), spans: make([]span, count)}
+	limit := math.MaxInt64/width(c.window) - 2*maxSpans // buckets whose ends are times
+	for i := range c.spans {
+		s := &c.spans[i]
+		if i == 0 {
+			s.bucket = d.varint()
+		} else {
+			s.bucket = c.bucket + int64(min(d.uvarint(), maxSpans))
+		}
+		units := d.uvarint()
+		switch {
+		case d.err != nil:
+			return counter{}, d.err
+		case s.bucket < -limit || s.bucket > limit,
+			i > 0 && (s.bucket == c.bucket || s.bucket > c.spans[0].bucket+bucketsPerWindow):
+			return counter{}, fmt.Errorf("bucket %d out of order", i)
+		case units == 0 || units > uint64(math.MaxInt64-c.total):
+			return counter{}, fmt.Errorf("%d units in bucket %d", units, i)
+		}
+		s.units = int64(units)
+		c.bucket = s.bucket
+		c.total += s.units
+	}
+	if len(d.rest) > 0 {
+		return counter{}, errTrailing
+	}
+	c.leased = c.bucket
+	return c, nil
+}
+
+// A decoder reads numbers until the first error.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.err, d.rest = errTruncated, nil
+		return
+	}
+	d.rest = d.rest[n:]
+}

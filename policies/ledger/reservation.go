@@ -1,0 +1,143 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+)
+
+// A Reservation is what was admitted, until it is settled.
+type Reservation struct {
+	settled  atomic.Bool
+	bookings []booking // one for each claim
+	few      [4]booking
+}
+
+// A booking is the units of one claim, and where they count.
+type booking struct {
+	account *account
+	bucket  int64
+	units   int64
+	epoch   uint32
+}
+
+// book spends what the claims ask for, under the locks of all their counters.
+func book(claims []Claim, places []place) *Reservation {
+	r := &Reservation{}
+	r.bookings = r.few[:0]
+	for i := range claims {
+		a, units := places[i].account, claims[i].Units
+		a.spend(units)
+		a.limit = claims[i].Limit
+		r.bookings = append(r.bookings, booking{a, a.bucket, units, a.epoch})
+	}
+	return r
+}
+
+// Settle books what each claim of a reservation used in the end, in the order of
+// the claims. What was reserved beyond it is given back to the bucket where it
+// counts, if it counts still. What was used beyond the reservation counts from
+// now on, even past the limit, and is written before Settle returns; if that
+// fails, it counts nevertheless as long as this ledger is open, and the next
+// record of the counter includes it.
+//
+// Only the first call of Settle or Release on a reservation has an effect.
+func (l *Ledger) Settle(ctx context.Context, r *Reservation, used []int64) error {
+	if len(used) != len(r.bookings) {
+		return fmt.Errorf("%w: %d claims settled of %d", ErrClaim, len(used), len(r.bookings))
+	}
+	for _, n := range used {
+		if n < 0 {
+			return fmt.Errorf("%w: %d units used", ErrClaim, n)
+		}
+	}
+	if r.settled.Swap(true) {
+		return nil
+	}
+	var errs []error
+	for i := range r.bookings {
+		switch b := &r.bookings[i]; {
+		case used[i] < b.units:
+			l.credit(b, b.units-used[i])
+		case used[i] > b.units:
+			errs = append(errs, l.charge(ctx, b.account, used[i]-b.units))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Release gives back all units of a reservation, which may be nil. See Settle.
+func (l *Ledger) Release(r *Reservation) {
+	if r == nil || r.settled.Swap(true) {
+		return
+	}
+	for i := range r.bookings {
+		l.credit(&r.bookings[i], r.bookings[i].units)
+	}
+}
+
+func (l *Ledger) credit(b *booking, units int64) {
+	a := b.account
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	if !a.shard.closed && a.epoch == b.epoch {
+		a.credit(b.bucket, units)
+	}
+}
+
+// charge books units now, whatever the limit, and returns when a record covers
+// them.
+func (l *Ledger) charge(ctx context.Context, old *account, units int64) error {
+	a, covered, err := l.chargeLoaded(ctx, old, units)
+	if err != nil {
+		return fmt.Errorf("charging %d units to %q: %w", units, old.key, err)
+	}
+	for !covered {
+		a.shard.mu.Lock()
+		f := a.flight
+		covered = !a.behind // by f, which began after the charge, or by one that landed
+		if f == nil && !covered {
+			f, covered = l.lease(a, 0, a.limit), true
+		}
+		a.shard.mu.Unlock()
+		if f == nil {
+			return nil
+		}
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chargeLoaded books units on the account that has the key of old now, once it
+// is loaded: old may have been idle and dropped since long. It reports whether
+// a record covers them already.
+func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (*account, bool, error) {
+	s := old.shard
+	for {
+		s.mu.Lock()
+		now := l.clock().UnixNano()
+		a, err := l.account(s, old.key, old.window, now, 1<<l.shardOf(old.key))
+		if err == nil && a.loaded {
+			a.advance(now)
+			a.spend(min(units, math.MaxInt64-a.total))
+			a.behind = a.behind || a.spare < 0
+			defer s.mu.Unlock()
+			return a, !a.behind, nil
+		}
+		var f *flight
+		if err == nil {
+			f = l.load(a)
+		}
+		s.mu.Unlock()
+		if err == nil {
+			err = f.wait(ctx)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}

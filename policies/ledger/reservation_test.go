@@ -1,0 +1,159 @@
+package ledger
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+var tokens = Claim{"tokens", 1000, time.Minute, 400}
+
+func settle(d *desk, r *Reservation, used ...int64) {
+	d.Helper()
+	if err := d.Settle(d.Context(), r, used); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func TestSettleGivesBackWhatWasNotUsed(t *testing.T) {
+	d := newDesk(t, Options{})
+	r, _ := d.reserve(tokens)
+	d.wantLeft(600, tokens)
+	d.clock.add(10 * time.Second)
+	settle(d, r, 150)
+	d.wantLeft(850, tokens)
+
+	settle(d, r, 0) // only the first counts
+	d.Release(r)
+	d.wantLeft(850, tokens)
+
+	d.clock.add(51 * time.Second) // the 150 counted from the reservation on
+	d.wantLeft(1000, tokens)
+}
+
+func TestGivingBackWhatNoLongerCounts(t *testing.T) {
+	d := newDesk(t, Options{})
+	r, _ := d.reserve(tokens)
+	d.clock.add(61 * time.Second)
+	d.reserve(tokens)
+	d.Release(r)
+	d.wantLeft(600, tokens)
+	d.Release(nil)
+}
+
+func TestReleasedUnitsNeedNoOtherLease(t *testing.T) {
+	d := newDesk(t, Options{})
+	for range 100 {
+		r, _ := d.reserve(tokens)
+		d.Release(r)
+	}
+	if _, writes := d.store.calls(); writes != 1 {
+		t.Errorf("%d writes, want 1", writes)
+	}
+}
+
+func TestSettleCountsMoreThanWasReserved(t *testing.T) {
+	d := newDesk(t, Options{})
+	r, _ := d.reserve(tokens)
+	d.clock.add(30 * time.Second)
+	settle(d, r, 1400)
+	d.wantLeft(0, tokens)
+	if _, decision := d.reserve(Claim{"tokens", 1000, time.Minute, 0}); decision.Admitted {
+		t.Error("a counter past its limit is within it")
+	}
+	d.crash()
+	d.wantLeft(0, tokens)
+	d.clock.add(31 * time.Second) // now the reservation has left the window
+	d.wantLeft(0, tokens)
+	d.clock.add(30 * time.Second)
+	d.wantLeft(1000, tokens)
+}
+
+func TestSettleOfACounterThatWasSwept(t *testing.T) {
+	d := newDesk(t, Options{MaxCounters: 1})
+	r, _ := d.reserve(tokens)
+	d.clock.add(2 * time.Minute)
+	d.reserve(Claim{"other", 1, time.Second, 1})
+	d.clock.add(2 * time.Second)
+	settle(d, r, 700)
+	d.wantLeft(700, tokens)
+	d.crash()
+	d.wantLeft(700, tokens)
+}
+
+func TestSettleWhenTheStoreFails(t *testing.T) {
+	d := newDesk(t, Options{})
+	broken := errors.New("broken disk")
+	r, _ := d.reserve(tokens)
+	d.store.failWrites(broken)
+	if err := d.Settle(t.Context(), r, []int64{900}); !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+	d.clock.add(time.Second)
+	d.fails(broken, Claim{"tokens", 1000, time.Minute, 0}) // the record comes first
+	d.store.healWrites()
+	d.wantLeft(100, tokens)
+	d.crash()
+	d.wantLeft(84, tokens) // the record came with a lease of 16
+}
+
+func TestSettleOfHugeUnits(t *testing.T) {
+	d := newDesk(t, Options{})
+	first, _ := d.reserve(tokens)
+	second, _ := d.reserve(tokens)
+	settle(d, first, math.MaxInt64)
+	settle(d, second, math.MaxInt64)
+	d.wantLeft(0, tokens)
+	d.crash()
+	d.wantLeft(0, tokens)
+	d.clock.add(61 * time.Second)
+	d.wantLeft(1000, tokens)
+}
+
+func TestInvalidSettlement(t *testing.T) {
+	d := newDesk(t, Options{})
+	r, _ := d.reserve(tokens)
+	for _, used := range [][]int64{nil, {1, 2}, {-1}} {
+		if err := d.Settle(t.Context(), r, used); !errors.Is(err, ErrClaim) {
+			t.Errorf("%v: error %v, want ErrClaim", used, err)
+		}
+	}
+	settle(d, r, 0)
+	d.wantLeft(1000, tokens)
+}
+
+func TestSettleAfterTheWindowChanged(t *testing.T) {
+	d := newDesk(t, Options{})
+	r, _ := d.reserve(tokens)
+	d.wantLeft(600, Claim{Key: "tokens", Limit: 1000, Window: time.Hour})
+	settle(d, r, 500) // counts by the window that the policy has now
+	d.wantLeft(500, Claim{Key: "tokens", Limit: 1000, Window: time.Hour})
+}
+
+// What was reserved before its units moved must not take others with it when it
+// is given back.
+func TestReleaseAfterTheUnitsMoved(t *testing.T) {
+	c := func(units int64) Claim { return Claim{"k", 5, time.Minute, units} }
+	t.Run("forgotten", func(t *testing.T) {
+		d := newDesk(t, Options{})
+		r, _ := d.reserve(c(2))
+		if err := d.Forget(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		d.reserve(c(4))
+		d.Release(r)
+		d.wantLeft(1, c(0))
+	})
+	t.Run("folded", func(t *testing.T) {
+		d := newDesk(t, Options{})
+		r, _ := d.reserve(c(2))
+		d.clock.add(-10 * time.Second)
+		d.wantLeft(3, c(0))
+		d.clock.add(10 * time.Second)
+		d.reserve(c(3))
+		d.Release(r)
+		d.clock.add(51 * time.Second) // the units that were folded leave the window
+		d.wantLeft(2, c(0))
+	})
+}

@@ -1,0 +1,149 @@
+// Package policies holds the rate-limit policies: what they are, which calls they
+// match, and what a call that matches may do. It knows no HTTP; the counting is
+// done by policies/ledger.
+package policies
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Condition limits a policy to the calls whose value of Key is one of Values; "*"
+// stands for any value, and for the model "@provider/*" for any of a provider's.
+// A call that has no such value does not match.
+type Condition struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
+}
+
+// Facts is what policies may ask of a call.
+type Facts interface {
+	// Fact returns the call's value of a key and another name of the same thing
+	// (a workspace's slug beside its id), and whether it has one.
+	Fact(key string) (value, alias string, ok bool)
+}
+
+// Keys of conditions and groups. A key of metadata is "metadata." and its name.
+const (
+	KeyAPIKey       = "api_key"
+	KeyWorkspace    = "workspace_id"
+	KeyOrganisation = "organisation_id"
+	KeyProvider     = "provider"
+	KeyVirtualKey   = "virtual_key"
+	KeyModel        = "model"
+	KeyEndpoint     = "endpoint_type"
+	MetadataPrefix  = "metadata."
+)
+
+var keys = []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyProvider, KeyVirtualKey, KeyModel, KeyEndpoint}
+
+// Bounds of what a policy may hold.
+const (
+	MaxConditions = 20
+	MaxValues     = 100
+	MaxText       = 255 // bytes of a name, a key or a value
+)
+
+// A FieldError is a fault in a policy, at a field of its JSON form.
+type FieldError struct {
+	Field, Message string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+func checkKey(field, key string) error {
+	name, metadata := strings.CutPrefix(key, MetadataPrefix)
+	switch {
+	case len(key) > MaxText:
+		return &FieldError{field, fmt.Sprintf("expected at most %d bytes", MaxText)}
+	case metadata && name != "", slices.Contains(keys, key):
+		return nil
+	}
+	return &FieldError{field, fmt.Sprintf("expected one of %s, metadata.<key>; got %q", strings.Join(keys, ", "), key)}
+}
+
+func checkConditions(conditions []Condition) error {
+	if len(conditions) > MaxConditions {
+		return &FieldError{"conditions", fmt.Sprintf("expected at most %d", MaxConditions)}
+	}
+	for i, c := range conditions {
+		if err := checkKey(fmt.Sprintf("conditions[%d].key", i), c.Key); err != nil {
+			return err
+		}
+		field := fmt.Sprintf("conditions[%d].value", i)
+		if len(c.Values) == 0 || len(c.Values) > MaxValues {
+			return &FieldError{field, fmt.Sprintf("expected a string, or 1 to %d of them", MaxValues)}
+		}
+		for _, v := range c.Values {
+			if v == "" || len(v) > MaxText {
+				return &FieldError{field, fmt.Sprintf("expected 1 to %d bytes", MaxText)}
+			}
+		}
+	}
+	return nil
+}
+
+func checkGroupBy(groupBy []string) error {
+	if len(groupBy) > MaxConditions {
+		return &FieldError{"group_by", fmt.Sprintf("expected at most %d", MaxConditions)}
+	}
+	for i, key := range groupBy {
+		field := fmt.Sprintf("group_by[%d].key", i)
+		if err := checkKey(field, key); err != nil {
+			return err
+		}
+		if slices.Contains(groupBy[:i], key) {
+			return &FieldError{field, fmt.Sprintf("%q is listed twice", key)}
+		}
+	}
+	return nil
+}
+
+// matches reports whether a call fulfils every condition.
+func matches(conditions []Condition, f Facts) bool {
+	for i := range conditions {
+		if !conditions[i].holds(f) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Condition) holds(f Facts) bool {
+	value, alias, ok := f.Fact(c.Key)
+	if !ok {
+		return false
+	}
+	for _, want := range c.Values {
+		switch {
+		case want == "*", want == value, want == alias && alias != "":
+			return true
+		case c.Key == KeyModel && strings.HasPrefix(want, "@") && strings.HasSuffix(want, "/*") && strings.HasPrefix(alias, want[:len(want)-1]):
+			return true
+		case c.Key == KeyProvider && want[0] == '@' && want[1:] == value:
+			return true
+		}
+	}
+	return false
+}
+
+// group returns the name of the counter that a call falls into, and false where it
+// lacks one of the values. Values are length-prefixed, so that no two groups share
+// a name.
+func group(policy string, groupBy []string, f Facts) (string, bool) {
+	var name strings.Builder
+	name.WriteString(prefix(policy))
+	for _, key := range groupBy {
+		value, _, ok := f.Fact(key)
+		if !ok {
+			return "", false
+		}
+		fmt.Fprintf(&name, "%d:", len(value))
+		name.WriteString(value)
+	}
+	return name.String(), true
+}
+
+// prefix starts the names of all counters of a policy.
+func prefix(policy string) string { return policy + "/" }

@@ -1,0 +1,197 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A RateLimit is a rate-limit policy (the interface, "Rate limits policy").
+type RateLimit struct {
+	ID             string      `json:"id"`
+	Name           string      `json:"name,omitempty"`
+	Conditions     []Condition `json:"conditions"`
+	GroupBy        []string    `json:"group_by"`
+	Type           string      `json:"type"` // requests
+	Unit           string      `json:"unit"` // rpm, rph, rpd
+	Value          int64       `json:"value"`
+	Archived       bool        `json:"archived,omitempty"`
+	WorkspaceID    string      `json:"workspace_id"`
+	OrganisationID string      `json:"organisation_id"`
+	// Everywhere: the policy counts the calls of every workspace, not only of the
+	// one that it is listed under; so is what an organisation key makes without
+	// naming a workspace.
+	Everywhere bool      `json:"everywhere,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// Requests is the type of policies that count calls.
+const Requests = "requests"
+
+// Tokens is the type of policies that count tokens.
+const Tokens = "tokens"
+
+// windows are the units of rate limits.
+var windows = map[string]time.Duration{"rpm": time.Minute, "rph": time.Hour, "rpd": 24 * time.Hour}
+
+// MaxValue bounds a policy's value; it is exact as a JSON number.
+const MaxValue = 1<<53 - 1
+
+// Validate reports the first fault of a policy as a *FieldError.
+func (p *RateLimit) Validate() error {
+	if len(p.Name) > MaxText {
+		return &FieldError{"name", fmt.Sprintf("expected at most %d bytes", MaxText)}
+	}
+	switch p.Type {
+	case Requests:
+	case Tokens:
+		return &FieldError{"type", "token limits are not supported yet; expected requests"}
+	default:
+		return &FieldError{"type", "expected requests"}
+	}
+	if windows[p.Unit] == 0 {
+		return &FieldError{"unit", "expected one of rpm, rph, rpd"}
+	}
+	if p.Value < 0 || p.Value > MaxValue {
+		return &FieldError{"value", fmt.Sprintf("expected a whole number from 0 to %d", int64(MaxValue))}
+	}
+	if err := checkConditions(p.Conditions); err != nil {
+		return err
+	}
+	return checkGroupBy(p.GroupBy)
+}
+
+// RateLimits holds the policies of a store and admits calls by them. A change is in
+// force for the next call after its write is answered. It is safe for concurrent use.
+type RateLimits struct {
+	rows   *storage.Cached[RateLimit]
+	ledger *ledger.Ledger
+	now    func() time.Time
+	active atomic.Pointer[active]
+}
+
+// active is the policies in force, by the workspace whose calls they count.
+type active struct {
+	everywhere  []*RateLimit
+	byWorkspace map[string][]*RateLimit
+}
+
+// OpenRateLimits loads the policies of a store. Close the ledger after the last use.
+func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now func() time.Time) (*RateLimits, error) {
+	r := &RateLimits{
+		rows:   storage.NewCached(db, storage.NewCollection("rate-limit", func(p *RateLimit) string { return p.ID })),
+		ledger: l,
+		now:    now,
+	}
+	if err := r.rows.Load(ctx); err != nil {
+		return nil, err
+	}
+	r.refresh()
+	return r, nil
+}
+
+func (r *RateLimits) refresh() {
+	a := &active{byWorkspace: make(map[string][]*RateLimit)}
+	for _, p := range r.rows.All() {
+		switch {
+		case p.Archived:
+		case p.Everywhere:
+			a.everywhere = append(a.everywhere, p)
+		default:
+			a.byWorkspace[p.WorkspaceID] = append(a.byWorkspace[p.WorkspaceID], p)
+		}
+	}
+	r.active.Store(a)
+}
+
+// Get returns a policy by its id.
+func (r *RateLimits) Get(id string) (*RateLimit, bool) { return r.rows.Get(id) }
+
+// All returns all policies in the order of their creation.
+func (r *RateLimits) All() []*RateLimit { return r.rows.All() }
+
+// Put stores a policy, whose ID is set, and sets its times.
+func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	p.UpdatedAt = r.now().UTC()
+	if p.CreatedAt.IsZero() {
+		p.CreatedAt = p.UpdatedAt
+	}
+	if err := r.rows.Put(tx, p); err != nil {
+		return err
+	}
+	tx.OnCommit(r.refresh)
+	return nil
+}
+
+// Forget drops the counts of a policy that was archived. Call it after the commit.
+func (r *RateLimits) Forget(ctx context.Context, id string) error {
+	return r.ledger.Forget(ctx, prefix(id))
+}
+
+// A Verdict is what the policies say of a call.
+type Verdict struct {
+	// Tightest is the state of the policy with the least left: what the caller is
+	// told. Nil where no policy matched.
+	Tightest *ledger.State
+	// Denied is the policy that refused the call; nil where it was admitted.
+	Denied *RateLimit
+
+	reservation *ledger.Reservation
+}
+
+// Admit counts a call against every policy of its workspace that matches, all
+// together or none.
+func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts) (*Verdict, error) {
+	a := r.active.Load()
+	var few [4]ledger.Claim
+	var fewMatched [4]*RateLimit
+	claims, matched := few[:0], fewMatched[:0]
+	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
+		for _, p := range list {
+			if !matches(p.Conditions, f) {
+				continue
+			}
+			if key, ok := group(p.ID, p.GroupBy, f); ok {
+				claims = append(claims, ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1})
+				matched = append(matched, p)
+			}
+		}
+	}
+	if len(claims) == 0 {
+		return &Verdict{}, nil
+	}
+	reservation, decision, err := r.ledger.Reserve(ctx, claims)
+	if err != nil {
+		return nil, fmt.Errorf("counting against rate limits: %w", err)
+	}
+	v := &Verdict{Tightest: &decision.States[0], reservation: reservation}
+	for i := range decision.States {
+		if s := &decision.States[i]; s.Remaining < v.Tightest.Remaining ||
+			s.Remaining == v.Tightest.Remaining && s.Reset > v.Tightest.Reset {
+			v.Tightest = s
+		}
+	}
+	if !decision.Admitted {
+		v.Denied, v.Tightest = matched[decision.Denied], &decision.States[decision.Denied]
+		for i := range decision.States { // wait for the slowest, or the retry is refused again
+			if s := &decision.States[i]; s.RetryAfter > v.Tightest.RetryAfter {
+				v.Denied, v.Tightest = matched[i], s
+			}
+		}
+		if v.Tightest.RetryAfter == ledger.Never {
+			v.Tightest.RetryAfter = windows[v.Denied.Unit]
+		}
+	}
+	return v, nil
+}
+
+// Release gives back what a call was admitted for, because it was never forwarded.
+func (r *RateLimits) Release(v *Verdict) { r.ledger.Release(v.reservation) }

@@ -1,0 +1,79 @@
+// Package providers knows the model providers: where they are, how they
+// authenticate, and how a call in the OpenAI shape becomes theirs. It does no
+// HTTP of its own and has no clock.
+package providers
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// A Provider is one model provider, or one dialect that a provider of the
+// operator's file speaks.
+type Provider struct {
+	Name    string
+	BaseURL string // ends where the endpoint's path begins; empty: the caller must say
+	Auth    Auth
+}
+
+// Auth is how a provider's credential is sent.
+type Auth uint8
+
+const (
+	// Bearer is "Authorization: Bearer <key>".
+	Bearer Auth = iota
+)
+
+// Lookup returns a provider by its name.
+func Lookup(name string) (*Provider, bool) {
+	p, ok := byName[name]
+	return p, ok
+}
+
+// Names lists every provider, in the order of the table.
+func Names() []string {
+	names := make([]string, len(table))
+	for i := range table {
+		names[i] = table[i].Name
+	}
+	return names
+}
+
+// BaseURL returns where the provider called name is, nil where it has no address
+// of its own, and whether there is such a provider.
+func BaseURL(name string) (*url.URL, bool) {
+	p, ok := byName[name]
+	if !ok {
+		return nil, false
+	}
+	return baseURLs[p.Name], true
+}
+
+// URL returns where a call goes: the base URL with path, such as
+// "/chat/completions", added to it.
+func (p *Provider) URL(base *url.URL, path string) *url.URL {
+	u := *base
+	u.Path = strings.TrimSuffix(base.Path, "/") + path
+	u.RawPath = ""
+	return &u
+}
+
+// Authenticate adds the provider's credential to the headers of a request.
+func (p *Provider) Authenticate(h http.Header, key string) {
+	if key == "" {
+		return
+	}
+	switch p.Auth {
+	case Bearer:
+		h["Authorization"] = []string{"Bearer " + key}
+	}
+}
+
+// Forwarded lists the request headers of a client that go on to a provider, in
+// canonical form. Everything else stays here: this list is all there is.
+var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
+
+// ForwardedInline lists what goes on beside it when the credential is the caller's
+// own: which of the credential's accounts pays is the caller's choice only then.
+var ForwardedInline = []string{"Openai-Organization", "Openai-Project"}

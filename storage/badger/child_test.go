@@ -1,0 +1,80 @@
+package badger
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Some tests need a process that they can kill, or that dies of what it does.
+// They run this test binary again, as one of the children.
+
+const childVariable = "GW_BADGER_TEST_CHILD"
+
+// children do their part in the directory and exit; what they print is for the
+// parent, and an error fails its test.
+var children = map[string]func(dir string) error{
+	"write until killed": writeUntilKilled,
+	"hold the lock":      holdLock,
+}
+
+func TestMain(m *testing.M) {
+	name, dir, ok := strings.Cut(os.Getenv(childVariable), ":")
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := children[name](dir); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+}
+
+// A child is a process of the test.
+type child struct {
+	*exec.Cmd
+	out *bufio.Scanner // its standard output
+	in  io.WriteCloser
+}
+
+func startChild(t *testing.T, name, dir string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{Cmd: exec.Command(exe)}
+	c.Env = append(os.Environ(), childVariable+"="+name+":"+dir)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewScanner(out)
+	if c.in, err = c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return c
+}
+
+// expect reads lines until one is what the child should say.
+func (c *child) expect(t *testing.T, line string) {
+	t.Helper()
+	for c.out.Scan() {
+		if c.out.Text() == line {
+			return
+		}
+		t.Log("child:", c.out.Text())
+	}
+	t.Fatalf("the child ended without saying %q: %v", line, c.Wait())
+}

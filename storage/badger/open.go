@@ -1,0 +1,172 @@
+package badger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	badgerdb "github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/skl"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Sizes in bytes.
+const (
+	memtableSize   = 16 << 20 // also bounds a transaction: see maxSmall
+	memtables      = 2        // that may wait for their flush
+	blockCacheSize = 32 << 20
+	valueLogSize   = 64 << 20 // of a file
+	valueThreshold = 1 << 20  // larger values go to the value log, the library's maximum
+
+	maxSmall = memtableSize * 15 / 100    // all values below the threshold in a transaction, the library's rule
+	maxKeys  = maxSmall / skl.MaxNodeSize // in a transaction, the library's rule
+	maxTx    = 32 << 20                   // all values in a transaction
+)
+
+const (
+	// lockPatience is how long Open waits for a lock: a reload can open a store
+	// that its predecessor has not closed yet.
+	lockPatience = 2 * time.Second
+	lockInterval = 50 * time.Millisecond
+)
+
+// Options are the options of a [Store]. The zero value is what most want.
+type Options struct {
+	// Logger receives what the store has to say. Nil is silence.
+	Logger *zap.Logger
+
+	// Space measures the file system of a directory. Nil asks the operating
+	// system.
+	Space func(dir string) (Space, error)
+}
+
+// Open opens the store in dir, which it creates with mode 0700 if it does not
+// exist. It takes some 25 MiB of memory at rest, and 32 MiB of cache when much
+// is read. Writing without a pause (80 MB/s) takes up to 400 MiB, most of which
+// the library gives back within seconds of the end.
+//
+// If the file system is read-only, or has less than the [Reserve] free, the
+// store can be read, and refuses to be written until it is opened again with
+// room. That works if it was closed properly before; if not, its log must be
+// written to, and Open returns an error that wraps [storage.ErrUnwritable].
+//
+// If another process has the directory open, Open waits for two seconds before
+// it returns an error that wraps [storage.ErrLocked].
+//
+// A transaction may write 2.4 MiB in values of less than 1 MiB, 32 MiB in all,
+// and 26,000 keys; beyond that it returns [ErrTooBig].
+func Open(dir string, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = zap.NewNop()
+	}
+	if opts.Space == nil {
+		opts.Space = statSpace
+	}
+	s, err := open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("opening store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func open(dir string, opts Options) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, opts: opts, gcDone: make(chan struct{})}
+
+	options := badgerdb.DefaultOptions(dir).
+		WithLogger(logger{opts.Logger.Named("badger")}).
+		WithMetricsEnabled(false).
+		WithMemTableSize(memtableSize).
+		WithNumMemtables(memtables).
+		WithNumLevelZeroTables(2).
+		WithNumLevelZeroTablesStall(4).
+		WithNumCompactors(2).
+		WithBlockCacheSize(blockCacheSize).
+		WithValueLogFileSize(valueLogSize).
+		WithValueThreshold(valueThreshold)
+	// Opening writes. On a full disk that could end the process.
+	s.readOnly = opts.check(dir, Reserve)
+	if s.readOnly == nil {
+		s.db, err = openLocked(options)
+		if err != nil && strings.Contains(err.Error(), syscall.EROFS.Error()) {
+			s.readOnly = fmt.Errorf("%w: %w", storage.ErrUnwritable, err)
+		}
+	}
+	if s.readOnly != nil {
+		s.db, err = openReadOnly(options)
+		if err != nil && !errors.Is(err, storage.ErrLocked) {
+			return nil, fmt.Errorf("%w (opening it for reading: %w)", s.readOnly, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	s.gc = cancel
+	if s.readOnly != nil {
+		opts.Logger.Warn("store is open for reading only", zap.Error(s.readOnly))
+		close(s.gcDone)
+	} else {
+		go s.collect(ctx)
+	}
+	return s, nil
+}
+
+// openReadOnly opens the database without writing to the disk.
+func openReadOnly(options badgerdb.Options) (*badgerdb.DB, error) {
+	files, err := os.ReadDir(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(files, func(f os.DirEntry) bool { return filepath.Ext(f.Name()) == ".mem" }) {
+		// The library would find that out, too, but its way there is a memory
+		// map of a sparse file, which some file systems want space for.
+		return nil, errors.New("it was not closed properly, and its log must be written to")
+	}
+	return openLocked(options.WithReadOnly(true))
+}
+
+// openLocked opens the database, waiting for its lock.
+func openLocked(options badgerdb.Options) (*badgerdb.DB, error) {
+	deadline := time.Now().Add(lockPatience)
+	for {
+		db, err := badgerdb.Open(options)
+		if err == nil || !strings.Contains(err.Error(), "Another process is using") {
+			return db, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("%w: %s", storage.ErrLocked, holder(options.Dir))
+		}
+		time.Sleep(lockInterval)
+	}
+}
+
+// holder says who holds the lock of dir, and what to do. The library writes a
+// process id beside the lock, which is a hint and not part of it.
+func holder(dir string) string {
+	data, _ := os.ReadFile(filepath.Join(dir, "LOCK"))
+	pid := strings.TrimSpace(string(data))
+	if pid == strconv.Itoa(os.Getpid()) {
+		return "this very process has the directory " + dir + " open already; open it once"
+	}
+	if pid != "" {
+		pid = " (" + pid + ")"
+	}
+	return "another process" + pid + " has the directory " + dir + " open; stop it, or give each its own directory"
+}

@@ -1,0 +1,180 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// A Cached is a [Collection] whose rows are all kept in memory, for what every
+// request reads: reading takes no store and no decoding. Rows are shared and
+// immutable: nobody changes a *T that came out of one. To change a row, Put
+// another under its id.
+//
+// Memory follows the commits of the [DB], so all writes of these rows must go
+// through the Cached. Inside a transaction, read what it wrote itself through
+// the collection.
+type Cached[T any] struct {
+	db   *DB
+	rows *Collection[T]
+
+	mu     sync.RWMutex
+	byID   map[string]*T
+	unique map[string]map[string]*T // the name of a unique index -> value -> row
+	sorted []*T                     // all rows in the order of their ids; nil after a change
+}
+
+// NewCached returns rows with a memory, which is empty until [Cached.Load].
+func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
+	c := &Cached[T]{db: db, rows: rows}
+	c.reset()
+	return c
+}
+
+// Load reads all rows from the store in place of what is in memory. On an error
+// memory stays as it was.
+func (c *Cached[T]) Load(ctx context.Context) error {
+	// No update may commit between the snapshot and its arrival in memory.
+	if err := c.db.lock(ctx); err != nil {
+		return err
+	}
+	defer c.db.unlock()
+
+	var loaded []*T
+	err := c.db.View(ctx, func(tx Tx) error {
+		loaded = nil
+		for row, err := range c.rows.All(tx) {
+			if err != nil {
+				return err
+			}
+			loaded = append(loaded, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reset()
+	for _, row := range loaded {
+		c.set(row)
+	}
+	return nil
+}
+
+// Get returns the row with this id.
+func (c *Cached[T]) Get(id string) (*T, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	row, ok := c.byID[id]
+	return row, ok
+}
+
+// Find returns the row that a value of a unique index belongs to. That the
+// collection has no unique index of this name is a mistake in the program, and
+// panics.
+func (c *Cached[T]) Find(index, value string) (*T, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	values, ok := c.unique[index]
+	if !ok {
+		panic(fmt.Sprintf("storage: %s has no unique index %s", c.rows.name, index))
+	}
+	row, ok := values[value]
+	return row, ok
+}
+
+// All returns all rows in the order of their ids. The slice is shared: it never
+// changes, and is not the caller's to change.
+func (c *Cached[T]) All() []*T {
+	c.mu.RLock()
+	sorted := c.sorted
+	c.mu.RUnlock()
+	if sorted != nil {
+		return sorted
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sorted == nil {
+		c.sorted = make([]*T, 0, len(c.byID))
+		for _, id := range slices.Sorted(maps.Keys(c.byID)) {
+			c.sorted = append(c.sorted, c.byID[id])
+		}
+	}
+	return c.sorted
+}
+
+// Put is [Collection.Put]; memory follows when tx is committed. It keeps a copy
+// of row, as the store would return it.
+func (c *Cached[T]) Put(tx *Txn, row *T) error {
+	kept, err := c.rows.put(tx, row)
+	if err != nil {
+		return err
+	}
+	tx.OnCommit(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.drop(c.rows.id(kept))
+		c.set(kept)
+	})
+	return nil
+}
+
+// Delete is [Collection.Delete]; memory follows when tx is committed.
+func (c *Cached[T]) Delete(tx *Txn, id string) error {
+	if err := c.rows.Delete(tx, id); err != nil {
+		return err
+	}
+	tx.OnCommit(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.drop(id)
+	})
+	return nil
+}
+
+func (c *Cached[T]) reset() {
+	c.byID = make(map[string]*T)
+	c.unique = make(map[string]map[string]*T)
+	c.sorted = nil
+	for _, index := range c.rows.indexes {
+		if index.Unique {
+			c.unique[index.Name] = make(map[string]*T)
+		}
+	}
+}
+
+// set adds a row that is not in memory.
+func (c *Cached[T]) set(row *T) {
+	c.sorted = nil
+	c.byID[c.rows.id(row)] = row
+	for _, index := range c.rows.indexes {
+		if index.Unique {
+			for _, value := range index.Keys(row) {
+				c.unique[index.Name][value] = row
+			}
+		}
+	}
+}
+
+// drop removes a row if it is in memory.
+func (c *Cached[T]) drop(id string) {
+	row, ok := c.byID[id]
+	if !ok {
+		return
+	}
+	c.sorted = nil
+	delete(c.byID, id)
+	for _, index := range c.rows.indexes {
+		if index.Unique {
+			for _, value := range index.Keys(row) {
+				delete(c.unique[index.Name], value)
+			}
+		}
+	}
+}

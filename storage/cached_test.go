@@ -1,0 +1,209 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// conflicting is a store whose updates run twice.
+type conflicting struct{ storage.Store }
+
+var errAgain = errors.New("again")
+
+func (c conflicting) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	err := c.Store.Update(ctx, func(tx storage.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return errAgain
+	})
+	if !errors.Is(err, errAgain) {
+		return err
+	}
+	return c.Store.Update(ctx, fn)
+}
+
+func TestHooks(t *testing.T) {
+	db := storage.NewDB(conflicting{open(t)})
+	var got []string
+	runs := 0
+	err := db.Update(t.Context(), func(tx *storage.Txn) error {
+		runs++
+		for n := range 3 {
+			hook := fmt.Sprintf("run %d hook %d", runs, n)
+			tx.OnCommit(func() {
+				err := db.View(t.Context(), func(tx storage.Tx) error { return second(tx.Get([]byte("k"))) })
+				got = append(got, fmt.Sprint(hook, " ", err))
+			})
+		}
+		return tx.Set([]byte("k"), nil)
+	})
+	if want := []string{"run 2 hook 0 <nil>", "run 2 hook 1 <nil>", "run 2 hook 2 <nil>"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	mine := errors.New("mine")
+	err = db.Update(t.Context(), func(tx *storage.Txn) error {
+		tx.OnCommit(func() { t.Error("the hook of a failed transaction ran") })
+		return mine
+	})
+	if !errors.Is(err, mine) {
+		t.Errorf("Update returned %v", err)
+	}
+}
+
+func TestUpdatesTakeTurns(t *testing.T) {
+	db := storage.NewDB(open(t))
+	err := db.Update(t.Context(), func(*storage.Txn) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := db.Update(ctx, func(*storage.Txn) error { t.Error("two updates at a time"); return nil })
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("an Update that cannot wait: %v", err)
+		}
+		return db.Write(t.Context(), func(tx storage.Tx) error { return tx.Set([]byte("k"), nil) })
+	})
+	if err != nil {
+		t.Error(err)
+	}
+
+	// Memory follows the commits: the last hook is that of the last commit.
+	rows := storage.NewCached(db, pets("pets"))
+	var group sync.WaitGroup
+	for n := range 8 {
+		group.Go(func() {
+			err := db.Update(t.Context(), func(tx *storage.Txn) error {
+				return rows.Put(tx, &pet{ID: "p", Owner: fmt.Sprint(n)})
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			rows.All()
+		})
+	}
+	group.Wait()
+	err = db.View(t.Context(), func(tx storage.Tx) error {
+		stored, err := pets("pets").Get(tx, "p")
+		if kept, ok := rows.Get("p"); err == nil && (!ok || kept.Owner != stored.Owner) {
+			t.Errorf("memory has %v, the store %v", kept, stored)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCachedKeepsItsOwnRows(t *testing.T) {
+	db := storage.NewDB(open(t))
+	rows := storage.NewCached(db, pets("pets"))
+	mine := &pet{ID: "a", Owner: "ann", Tags: []string{"cat"}, note: "not stored"}
+	err := db.Update(t.Context(), func(tx *storage.Txn) error {
+		err := rows.Put(tx, mine)
+		mine.Owner, mine.Tags[0] = "changed", "changed"
+		if _, ok := rows.Get("a"); ok {
+			t.Error("memory has what is not committed")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, ok := rows.Get("a")
+	if !ok || kept.Owner != "ann" || kept.Tags[0] != "cat" || kept.note != "" {
+		t.Errorf("memory has %+v", kept)
+	}
+	all := rows.All()
+	err = db.Update(t.Context(), func(tx *storage.Txn) error { return rows.Delete(tx, "a") })
+	if err != nil || len(all) != 1 || len(rows.All()) != 0 {
+		t.Errorf("after Delete: %v, then %d rows, now %d", err, len(all), len(rows.All()))
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("Find by an index that is not unique did not panic")
+			}
+		}()
+		rows.Find("owner", "ann")
+	}()
+}
+
+// TestCachedAgreesWithTheStore makes random changes, some of which fail, and
+// compares memory with what Load reads.
+func TestCachedAgreesWithTheStore(t *testing.T) {
+	db := storage.NewDB(unsynced{open(t)})
+	text := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+	chip := rapid.SampledFrom([]string{"", "1", "2", "3"})
+	mine := errors.New("mine")
+	rapid.Check(t, func(t *rapid.T) {
+		rows := storage.NewCached(db, pets("pets"))
+		err := db.Update(t.Context(), func(tx *storage.Txn) error { return deleteAll(tx, pets("pets")) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "transactions") {
+			var ops []func(*storage.Txn) error
+			for range rapid.IntRange(1, 4).Draw(t, "operations") {
+				row := &pet{ID: text.Draw(t, "id"), Chip: chip.Draw(t, "chip")}
+				if rapid.Bool().Draw(t, "put") {
+					ops = append(ops, func(tx *storage.Txn) error { return rows.Put(tx, row) })
+				} else {
+					ops = append(ops, func(tx *storage.Txn) error { return rows.Delete(tx, row.ID) })
+				}
+			}
+			fail := rapid.IntRange(0, 3).Draw(t, "fail") == 0
+			err := db.Update(t.Context(), func(tx *storage.Txn) error {
+				for _, op := range ops {
+					err := op(tx)
+					if err != nil && !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrNotFound) {
+						return err
+					}
+				}
+				if fail {
+					return mine
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, mine) {
+				t.Fatal(err)
+			}
+		}
+		loaded := storage.NewCached(db, pets("pets"))
+		if err := loaded.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := describe(rows), describe(loaded); got != want {
+			t.Fatalf("memory has\n%s\nthe store\n%s", got, want)
+		}
+	})
+}
+
+// unsynced spares a test the waiting for the disk.
+type unsynced struct{ storage.Store }
+
+func (u unsynced) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	return u.Write(ctx, fn)
+}
+
+// describe tells everything that a Cached can.
+func describe(c *storage.Cached[pet]) string {
+	var b strings.Builder
+	for _, row := range c.All() {
+		got, ok := c.Get(row.ID)
+		fmt.Fprintln(&b, row.ID, row.Chip, got == row, ok)
+	}
+	for _, chip := range []string{"", "1", "2", "3"} {
+		if row, ok := c.Find("chip", chip); ok {
+			fmt.Fprintln(&b, "chip", chip, row.ID)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,315 @@
+package storage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+)
+
+// A Collection is a typed table in a [Store]: rows of T as JSON, each under the
+// id that T carries, and indexes that a write keeps right. It holds no state
+// and no store, so one package variable a kind of row is enough, and its
+// methods work in whatever transaction they are given.
+//
+// The layout in the store is described at the top of keys.go. A part of it may
+// hold any bytes; the store's limit of 1024 bytes a key is what remains for the
+// names, an indexed value and an id together.
+type Collection[T any] struct {
+	name    string
+	id      func(*T) string
+	indexes []Index[T]
+	keys    keys
+}
+
+// An Index lets rows be found by other values than their ids.
+type Index[T any] struct {
+	// Name tells the indexes of a collection apart. It is part of the stored
+	// keys: another name is another, empty index.
+	Name string
+
+	// Unique says that a value belongs to one row at most.
+	Unique bool
+
+	// Keys returns the values to find the row by; none if it is not in the
+	// index. It depends on nothing but the row.
+	Keys func(*T) []string
+}
+
+// A Range says which rows to visit. Its zero value is all of them in the order
+// of their ids.
+type Range struct {
+	Prefix  string // only ids that start with it
+	Start   string // begin at this id (included), or at the next one in the order
+	Reverse bool   // from the last id to the first
+}
+
+// NewCollection returns the collection called name, whose rows have the ids
+// that id returns. Two collections of a store must differ in name. Ids and
+// indexed values are read from rows as their JSON keeps them.
+func NewCollection[T any](name string, id func(*T) string, indexes ...Index[T]) *Collection[T] {
+	return &Collection[T]{name: name, id: id, indexes: indexes, keys: newKeys(name)}
+}
+
+// Get returns the row with this id, or [ErrNotFound].
+func (c *Collection[T]) Get(tx Tx, id string) (*T, error) {
+	data, err := tx.Get(c.keys.row(id))
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", c.name, id, err)
+	}
+	return c.decode(id, data)
+}
+
+// Put inserts row, or replaces the row that has its id. It returns [ErrExists],
+// wrapped with the name of the index, when a value of a unique index belongs to
+// another row, and has written nothing then.
+func (c *Collection[T]) Put(tx Tx, row *T) error {
+	_, err := c.put(tx, row)
+	return err
+}
+
+// PutTTL is Put for a row that disappears when ttl has passed. Index entries
+// would not disappear with it, so a collection with indexes refuses.
+func (c *Collection[T]) PutTTL(tx Tx, row *T, ttl time.Duration) error {
+	if len(c.indexes) > 0 {
+		return fmt.Errorf("%s: rows of a collection with indexes cannot expire", c.name)
+	}
+	id, data, err := c.encode(row)
+	if err != nil {
+		return err
+	}
+	if err := tx.SetTTL(c.keys.row(id), data, ttl); err != nil {
+		return fmt.Errorf("storing %s %q: %w", c.name, id, err)
+	}
+	return nil
+}
+
+// Delete removes the row with this id, or returns [ErrNotFound].
+func (c *Collection[T]) Delete(tx Tx, id string) error {
+	old, err := c.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	for _, index := range c.indexes {
+		for _, value := range index.values(old) {
+			if err := tx.Delete(c.indexKey(index, value, id)); err != nil {
+				return fmt.Errorf("deleting %s %q: %w", c.name, id, err)
+			}
+		}
+	}
+	if err := tx.Delete(c.keys.row(id)); err != nil {
+		return fmt.Errorf("deleting %s %q: %w", c.name, id, err)
+	}
+	return nil
+}
+
+// Find returns the row that a value of a unique index belongs to, or
+// [ErrNotFound].
+func (c *Collection[T]) Find(tx Tx, index, value string) (*T, error) {
+	unique, err := c.index(index)
+	if err != nil {
+		return nil, err
+	}
+	if !unique.Unique {
+		return nil, fmt.Errorf("%s: index %s is not unique", c.name, index)
+	}
+	id, err := tx.Get(c.keys.unique(index, value))
+	if err != nil {
+		return nil, fmt.Errorf("%s by %s: %w", c.name, index, err)
+	}
+	return c.Get(tx, string(id))
+}
+
+// All iterates over all rows in the order of their ids. An error ends it.
+func (c *Collection[T]) All(tx Tx) iter.Seq2[*T, error] {
+	return c.Scan(tx, Range{})
+}
+
+// Scan iterates over the rows of a range. An error ends it.
+func (c *Collection[T]) Scan(tx Tx, r Range) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		var start []byte
+		if r.Start != "" {
+			start = c.keys.row(r.Start)
+		}
+		rows := c.keys.row("")
+		for item, err := range tx.Scan(c.keys.row(r.Prefix), start, r.Reverse) {
+			var row *T
+			if err == nil {
+				row, err = c.decodeItem(item, rows)
+			} else {
+				err = fmt.Errorf("reading %s: %w", c.name, err)
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Where iterates over the rows that have a value in an index, in the order of
+// their ids. An error ends it.
+func (c *Collection[T]) Where(tx Tx, index, value string) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		ix, err := c.index(index)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if ix.Unique {
+			row, err := c.Find(tx, index, value)
+			if !errors.Is(err, ErrNotFound) {
+				yield(row, err)
+			}
+			return
+		}
+		prefix := c.keys.entry(index, value, "")
+		for item, err := range tx.Scan(prefix, nil, false) {
+			var row *T
+			if err == nil {
+				row, err = c.follow(tx, item.Key, prefix)
+			}
+			if err != nil {
+				err = fmt.Errorf("reading %s by %s: %w", c.name, index, err)
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// put stores row and returns a copy of it as the store will return it. It
+// checks everything before it writes.
+func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
+	id, data, err := c.encode(row)
+	if err != nil {
+		return nil, err
+	}
+	// The index entries of a row are found again from its JSON, so they are
+	// made from it, too.
+	kept, err := c.decode(id, data)
+	if err != nil {
+		return nil, err
+	}
+	if c.id(kept) != id {
+		return nil, fmt.Errorf("storing %s %q: its JSON has another id, %q", c.name, id, c.id(kept))
+	}
+	var old *T
+	if len(c.indexes) > 0 {
+		if old, err = c.Get(tx, id); err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	type entry struct{ key, value []byte }
+	var gone [][]byte
+	var added []entry
+	for _, index := range c.indexes {
+		have, want := []string(nil), index.values(kept)
+		if old != nil {
+			have = index.values(old)
+		}
+		for _, value := range have {
+			if !slices.Contains(want, value) {
+				gone = append(gone, c.indexKey(index, value, id))
+			}
+		}
+		for _, value := range want {
+			if slices.Contains(have, value) {
+				continue
+			}
+			e := entry{key: c.indexKey(index, value, id)}
+			if index.Unique {
+				e.value = []byte(id)
+				if err := c.free(tx, index, e.key); err != nil {
+					return nil, err
+				}
+			}
+			added = append(added, e)
+		}
+	}
+
+	err = tx.Set(c.keys.row(id), data)
+	for i := 0; i < len(gone) && err == nil; i++ {
+		err = tx.Delete(gone[i])
+	}
+	for i := 0; i < len(added) && err == nil; i++ {
+		err = tx.Set(added[i].key, added[i].value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storing %s %q: %w", c.name, id, err)
+	}
+	return kept, nil
+}
+
+// free checks that nobody has the key of a unique index.
+func (c *Collection[T]) free(tx Tx, index Index[T], key []byte) error {
+	switch _, err := tx.Get(key); {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s by %s: %w", c.name, index.Name, err)
+	default:
+		return fmt.Errorf("%s with this %s: %w", c.name, index.Name, ErrExists)
+	}
+}
+
+// follow returns the row that an index entry is of.
+func (c *Collection[T]) follow(tx Tx, key, prefix []byte) (*T, error) {
+	id, err := tail(key, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return c.Get(tx, id)
+}
+
+func (c *Collection[T]) index(name string) (Index[T], error) {
+	for _, index := range c.indexes {
+		if index.Name == name {
+			return index, nil
+		}
+	}
+	return Index[T]{}, fmt.Errorf("%s: no index %s", c.name, name)
+}
+
+func (c *Collection[T]) indexKey(index Index[T], value, id string) []byte {
+	if index.Unique {
+		return c.keys.unique(index.Name, value)
+	}
+	return c.keys.entry(index.Name, value, id)
+}
+
+// values returns the values of row in the index, each once.
+func (ix Index[T]) values(row *T) []string {
+	values := slices.Clone(ix.Keys(row))
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+func (c *Collection[T]) encode(row *T) (id string, data []byte, err error) {
+	if id = c.id(row); id == "" {
+		return "", nil, fmt.Errorf("storing %s: the row has no id", c.name)
+	}
+	if data, err = json.Marshal(row); err != nil {
+		return "", nil, fmt.Errorf("encoding %s %q: %w", c.name, id, err)
+	}
+	return id, data, nil
+}
+
+func (c *Collection[T]) decode(id string, data []byte) (*T, error) {
+	row := new(T)
+	if err := json.Unmarshal(data, row); err != nil {
+		return nil, fmt.Errorf("decoding %s %q: %w", c.name, id, err)
+	}
+	return row, nil
+}
+
+func (c *Collection[T]) decodeItem(item Item, prefix []byte) (*T, error) {
+	id, err := tail(item.Key, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	return c.decode(id, item.Value)
+}
