@@ -67,9 +67,9 @@ func text(s string) *string {
 	return &s
 }
 
-// apiKeyFields are what create and update share. What cannot be honoured yet is
+// APIKeyFields are what create and update share. What cannot be honoured yet is
 // refused rather than stored and ignored.
-type apiKeyFields struct {
+type APIKeyFields struct {
 	Description    Optional[string]         `json:"description,omitempty"`
 	Defaults       Optional[defaultsInput]  `json:"defaults,omitempty"`
 	AlertEmails    []string                 `json:"alert_emails,omitempty" maxItems:"50" format:"email"`
@@ -88,7 +88,7 @@ type defaultsInput struct {
 }
 
 type createAPIKey struct {
-	apiKeyFields
+	APIKeyFields
 	Name           string   `json:"name" minLength:"1" maxLength:"255"`
 	OrganisationID string   `json:"organisation_id,omitempty" format:"uuid"`
 	WorkspaceID    string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
@@ -97,7 +97,7 @@ type createAPIKey struct {
 }
 
 type updateAPIKey struct {
-	apiKeyFields
+	APIKeyFields
 	ID         string   `json:"id,omitempty" doc:"Sent by one client beside the path; ignored."`
 	Name       *string  `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Scopes     []string `json:"scopes,omitempty" minItems:"1" maxItems:"500"`
@@ -214,7 +214,7 @@ func (a *API) apiKeys() {
 					return err
 				}
 			}
-			if err := c.apply(&changed, &in.Body.apiKeyFields); err != nil {
+			if err := c.apply(&changed, &in.Body.APIKeyFields); err != nil {
 				return err
 			}
 			return c.api.Keyring.ReplaceAPIKey(tx, &changed)
@@ -271,7 +271,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (key creden
 	if k.Scopes, err = c.grant(kind, in.Scopes); err != nil {
 		return key, "", err
 	}
-	if err = c.apply(k, &in.apiKeyFields); err != nil {
+	if err = c.apply(k, &in.APIKeyFields); err != nil {
 		return key, "", err
 	}
 	id = directory.NewID(c.api.Random)
@@ -300,7 +300,7 @@ func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 	return slices.Compact(scopes), nil
 }
 
-func (c *call) apply(k *credentials.APIKey, in *apiKeyFields) (err error) {
+func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	switch {
 	case len(in.RateLimits.Value) > 0:
 		return invalid("rate_limits", "limits of a key itself are not supported yet; make a rate-limit policy with the condition api_key")

@@ -52,8 +52,8 @@ func (a *API) showVirtualKey(v *credentials.VirtualKey) VirtualKey {
 	return out
 }
 
-// virtualKeyFields are what create and update share.
-type virtualKeyFields struct {
+// VirtualKeyFields are what create and update share.
+type VirtualKeyFields struct {
 	Note           Optional[string]         `json:"note,omitempty"`
 	CustomHost     Optional[string]         `json:"custom_host,omitempty"`
 	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
@@ -63,7 +63,7 @@ type virtualKeyFields struct {
 }
 
 type createVirtualKey struct {
-	virtualKeyFields
+	VirtualKeyFields
 	Name        string `json:"name" minLength:"1" maxLength:"255"`
 	Provider    string `json:"provider" maxLength:"255"`
 	Key         string `json:"key,omitempty" maxLength:"16384"`
@@ -72,7 +72,7 @@ type createVirtualKey struct {
 }
 
 type updateVirtualKey struct {
-	virtualKeyFields
+	VirtualKeyFields
 	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Key  *string `json:"key,omitempty" maxLength:"16384"`
 }
@@ -148,7 +148,7 @@ func (a *API) virtualKeys() {
 			if in.Body.Key != nil && *in.Body.Key != v.Hint { // a masked value that is sent back changes nothing
 				secret = credentials.NewSecret(*in.Body.Key)
 			}
-			if err := c.applyVirtualKey(&changed, &in.Body.virtualKeyFields); err != nil {
+			if err := c.applyVirtualKey(&changed, &in.Body.VirtualKeyFields); err != nil {
 				return err
 			}
 			if changed.CustomHost != v.CustomHost && secret.Empty() {
@@ -203,7 +203,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	v := &credentials.VirtualKey{
 		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
 	}
-	if err := c.applyVirtualKey(v, &in.virtualKeyFields); err != nil {
+	if err := c.applyVirtualKey(v, &in.VirtualKeyFields); err != nil {
 		return nil, err
 	}
 	if base == nil && v.CustomHost == "" {
@@ -221,7 +221,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	return v, err
 }
 
-func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *virtualKeyFields) (err error) {
+func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields) (err error) {
 	switch {
 	case len(in.RateLimits.Value) > 0:
 		return invalid("rate_limits", "limits of a virtual key itself are not supported yet; make a rate-limit policy with the condition virtual_key")

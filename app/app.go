@@ -195,11 +195,13 @@ func (a *App) Start() error {
 		return err
 	}
 	value, shared, err := cores.LoadOrNew(dir, func() (caddy.Destructor, error) {
-		store, err := a.driver.Open(a.logger)
+		logger := new(currentLogger)
+		logger.use(a.logger.Core())
+		store, err := a.driver.Open(zap.New(logger).Named("gw.storage"))
 		if err != nil {
 			return nil, err
 		}
-		c, err := openCore(context.Background(), store, master, a.logger)
+		c, err := openCore(context.Background(), store, master, logger)
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
@@ -213,7 +215,7 @@ func (a *App) Start() error {
 	if shared && c.master != credentials.DigestOf(master.Reveal()) {
 		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
 	}
-	c.logger.Store(a.logger)
+	c.logger.use(a.logger.Core())
 	issued, err := a.bootstrap(context.Background(), c)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)

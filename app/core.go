@@ -36,22 +36,21 @@ type core struct {
 	records    *reqlog.Log
 
 	master credentials.Digest // of the encryption key
-	logger atomic.Pointer[zap.Logger]
+	logger *currentLogger
 	users  atomic.Int64
 }
 
 // drain is how long the closing of a store waits for streams that still use it.
 const drain = 5 * time.Second
 
-func openCore(ctx context.Context, store storage.Store, master credentials.Secret, logger *zap.Logger) (*core, error) {
+func openCore(ctx context.Context, store storage.Store, master credentials.Secret, logger *currentLogger) (*core, error) {
 	var (
 		now              = time.Now
 		random io.Reader = rand.Reader
 		db               = storage.NewDB(store)
-		c                = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal())}
+		c                = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal()), logger: logger}
 		err    error
 	)
-	c.logger.Store(logger)
 	if c.directory, err = directory.Open(ctx, db, now, random); err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 	if c.rateLimits, err = policies.OpenRateLimits(ctx, db, c.ledger, now); err != nil {
 		return nil, err
 	}
-	c.records = reqlog.Open(db, c.logger.Load)
+	c.records = reqlog.Open(db, zap.New(logger))
 	return c, nil
 }
 
@@ -86,7 +85,7 @@ func (c *core) Destruct() error {
 		case <-tick.C:
 			continue
 		case <-deadline.C:
-			c.logger.Load().Warn("closing the store while calls still use it", zap.Int64("calls", c.users.Load()))
+			zap.New(c.logger).Warn("closing the store while calls still use it", zap.Int64("calls", c.users.Load()))
 		}
 		break
 	}

@@ -37,6 +37,14 @@ func (anywhere) CheckAddr(host string, addr netip.Addr) error {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
+// A dialError is a failure to connect: nothing of the call was sent. Unlike Caddy's
+// own, it can be unwrapped.
+type dialError struct{ cause error }
+
+func (e *dialError) Error() string { return e.cause.Error() }
+
+func (e *dialError) Unwrap() error { return e.cause }
+
 // newDialer returns the one way in which attempts open connections: as the options
 // of Caddy's HTTP transport say, with every address checked after DNS and just
 // before it is connected to, so that no name can be rebound in between.
@@ -68,7 +76,7 @@ func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, err
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
-			return nil, reverseproxy.NewDialError(err)
+			return nil, &dialError{err}
 		}
 		d := options
 		d.Control = func(_, address string, _ syscall.RawConn) error {
@@ -80,7 +88,7 @@ func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, err
 		}
 		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {
-			return nil, reverseproxy.NewDialError(err)
+			return nil, &dialError{err}
 		}
 		if t.ReadTimeout > 0 || t.WriteTimeout > 0 {
 			conn = &idleConn{conn, time.Duration(t.ReadTimeout), time.Duration(t.WriteTimeout)}

@@ -74,7 +74,7 @@ func failed(x *exchange.Exchange, err error) *exchange.Error {
 		return exchange.Refused(credentials.RefuseHost(err))
 	}
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
-	var dial reverseproxy.DialError
+	var dial *dialError
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &dial):

@@ -49,16 +49,16 @@ type Log struct {
 	records *storage.Collection[Record]
 	queue   chan *Record
 	lost    atomic.Int64
-	logger  func() *zap.Logger
+	logger  *zap.Logger
 
 	closing sync.RWMutex
 	closed  bool
 	done    chan struct{}
 }
 
-// Open starts the writer of a store's records. logger is asked for each time, since
-// a log outlives the configuration that it was opened under.
-func Open(db *storage.DB, logger func() *zap.Logger) *Log {
+// Open starts the writer of a store's records. It outlives the configuration that it
+// was opened under, and so must logger.
+func Open(db *storage.DB, logger *zap.Logger) *Log {
 	l := &Log{
 		db:      db,
 		records: storage.NewCollection("request", func(r *Record) string { return r.ID }),
@@ -125,7 +125,7 @@ func (l *Log) write(batch []*Record) {
 	})
 	if err != nil {
 		l.lost.Add(int64(len(batch)))
-		l.logger().Error("writing request records", zap.Int("lost", len(batch)), zap.Error(err))
+		l.logger.Error("writing request records", zap.Int("lost", len(batch)), zap.Error(err))
 	}
 }
 

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// A benchCase is a kind of request. gw_echo answers with the last user message: the
+// size of the prompt is in the system message, that of the answer in the user's.
+type benchCase struct {
+	name   string
+	size   int // of the body in bytes; 0: what the messages need
+	words  int // of the answer; each is a chunk of a stream
+	stream bool
+}
+
+var cases = []benchCase{
+	{name: "2KB", size: 2 << 10, words: 3},
+	{name: "200KB", size: 200 << 10, words: 3},
+	{name: "stream", words: 100, stream: true},
+}
+
+func caseNames() []string {
+	names := make([]string, len(cases))
+	for i, c := range cases {
+		names[i] = c.name
+	}
+	return names
+}
+
+// answer is the text that the upstream echoes.
+func (c *benchCase) answer() string {
+	return strings.TrimSpace(strings.Repeat("word ", c.words))
+}
+
+// prose is a prompt's text: lines of words with the odd quotation mark, so that the
+// JSON has escapes where that of real prompts has them.
+const prose = "You are a \"careful\" assistant: answer in plain words, and say so when you do not know.\n"
+
+// body is the request's JSON, of the case's size to the byte.
+func (c *benchCase) body() []byte {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	request := struct {
+		Model    string    `json:"model"`
+		Messages []message `json:"messages"`
+		Stream   bool      `json:"stream,omitempty"`
+	}{"echo", []message{{"system", ""}, {"user", c.answer()}}, c.stream}
+	encode := func() []byte {
+		b, err := json.Marshal(request)
+		if err != nil {
+			panic(err) // strings always encode
+		}
+		return b
+	}
+	line, err := json.Marshal(prose)
+	if err != nil {
+		panic(err)
+	}
+	missing := max(c.size-len(encode()), 0)
+	lines := missing / (len(line) - 2)
+	request.Messages[0].Content = strings.Repeat(prose, lines) + strings.Repeat("x", missing-lines*(len(line)-2))
+	return encode()
+}
+
+// check reads an answer to its end and says what is wrong with it.
+func (c *benchCase) check(res *http.Response) error {
+	if res.StatusCode != http.StatusOK {
+		start, _ := io.ReadAll(io.LimitReader(res.Body, 300)) // what there is of it
+		return fmt.Errorf("answered %s: %s", res.Status, start)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if c.stream {
+		return checkStream(body, c.words)
+	}
+	if !bytes.Contains(body, []byte(`"content":"`+c.answer()+`"`)) {
+		return fmt.Errorf("the answer does not echo the last user message: %.300s", body)
+	}
+	return nil
+}
+
+// checkStream says what is wrong with server-sent events, of which the last must be
+// [DONE] after at least want others.
+func checkStream(body []byte, want int) error {
+	events, done := 0, false
+	for line := range bytes.Lines(body) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return fmt.Errorf("the stream ends inside the line %.100q", line)
+		}
+		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		if !ok {
+			continue
+		}
+		data = bytes.TrimSpace(data)
+		switch {
+		case done:
+			return fmt.Errorf("data after [DONE]: %.100q", data)
+		case string(data) == "[DONE]":
+			done = true
+		case bytes.HasPrefix(data, []byte(`{"error"`)):
+			return fmt.Errorf("an error in the stream: %.300s", data)
+		default:
+			events++
+		}
+	}
+	switch {
+	case !done:
+		return fmt.Errorf("the stream of %d events ends without [DONE]", events)
+	case events < want:
+		return fmt.Errorf("the stream has %d events; expected at least %d", events, want)
+	}
+	return nil
+}

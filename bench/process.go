@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// build builds Caddy with the gateway into dir.
+func build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "caddy.exe") // the suffix matters on Windows only
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/caddy-gw/gateway/cmd/caddy").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building ./cmd/caddy: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// A process is a Caddy that runs.
+type process struct {
+	name    string
+	address string // of its site
+	admin   string // address of its admin endpoint; empty: off
+	headers string // that its clients send beside the usual ones, each with CRLF
+
+	cmd    *exec.Cmd
+	log    string // file
+	exited chan struct{}
+}
+
+const startTimeout = 30 * time.Second
+
+// start runs Caddy with a configuration, in folders of its own below dir. It
+// returns when the site answers on TCP. The process ends with ctx.
+func start(ctx context.Context, binary, dir string, p *process, config string) error {
+	home := filepath.Join(dir, p.name)
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return err
+	}
+	file := filepath.Join(home, "Caddyfile")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	p.log = filepath.Join(home, "log")
+	log, err := os.Create(p.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	p.cmd = exec.CommandContext(ctx, binary, "run", "--config", file, "--adapter", "caddyfile")
+	p.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "AppData="+home)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
+	p.cmd.WaitDelay = 10 * time.Second // then it is killed
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	p.exited = make(chan struct{})
+	go func() {
+		_ = p.cmd.Wait() // the reason is in the log
+		close(p.exited)
+	}()
+	if err := p.listens(ctx); err != nil {
+		return fmt.Errorf("starting %s: %w%s", p.name, err, p.said())
+	}
+	return nil
+}
+
+func (p *process) listens(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var d net.Dialer
+		if conn, err := d.DialContext(ctx, "tcp", p.address); err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-p.exited:
+			return errors.New("it exited")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// cpu returns the CPU time that the process has used.
+func (p *process) cpu() (time.Duration, error) { return cpuTime(p.cmd.Process.Pid) }
+
+// said returns the last lines of the process's log, to be shown below an error.
+func (p *process) said() string {
+	const lines = 10
+	content, err := os.ReadFile(p.log)
+	if err != nil || len(content) == 0 {
+		return ""
+	}
+	all := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	last := bytes.Join(all[max(len(all)-lines, 0):], []byte("\n\t"))
+	return fmt.Sprintf("\nthe log of %s ends:\n\t%s", p.name, last)
+}
+
+// freeAddresses returns n loopback addresses that nobody listens on.
+func freeAddresses(n int) ([]string, error) {
+	addresses := make([]string, n)
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }() // all at the end, or one would be given twice
+		addresses[i] = l.Addr().String()
+	}
+	return addresses, nil
+}
+
+// caddyfile is a configuration with one site and the given global options.
+func caddyfile(p *process, options, site string) string {
+	admin := "off"
+	if p.admin != "" {
+		admin = p.admin
+	}
+	const form = `{
+	admin %s
+	persist_config off
+%s}
+
+http://%s {
+	bind 127.0.0.1
+%s}
+`
+	return fmt.Sprintf(form, admin, indent(options), p.address, indent(site))
+}
+
+func indent(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		b.WriteString("\t" + line)
+	}
+	return b.String()
+}

@@ -1,0 +1,206 @@
+// Package gatewaytest runs the gateway inside a test: a real Caddy with a real
+// configuration and store, on loopback ports. Caddy runs one configuration a
+// process, so tests that use it do not run in parallel.
+package gatewaytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/tidwall/gjson"
+
+	_ "github.com/caddy-gw/gateway"
+)
+
+// OwnerKey is the organisation owner's key in tests.
+const OwnerKey = "owner-key-of-the-tests-0123456789abcdef"
+
+// A Gateway is a running gateway.
+type Gateway struct {
+	T       testing.TB
+	URL     string // of the site, without a trailing slash
+	Dir     string // of the store
+	LogFile string // everything that Caddy logs, from level debug on
+	Options string // lines of the gw block
+	Site    string // lines of the site
+}
+
+// Start runs a gateway with more options in its gw block.
+func Start(t testing.TB, options string) *Gateway {
+	t.Helper()
+	dir := t.TempDir()
+	g := &Gateway{
+		T: t, Dir: filepath.Join(dir, "gw"), LogFile: filepath.Join(dir, "log"), Options: options,
+		URL: "http://" + FreeAddress(t), Site: "gw_admin\ngw_ratelimit\ngw_inference",
+	}
+	g.Load()
+	t.Cleanup(g.Stop)
+	return g
+}
+
+// FreeAddress returns a loopback address that nothing listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Caddyfile is the configuration.
+func (g *Gateway) Caddyfile() string {
+	return fmt.Sprintf(`{
+	admin off
+	persist_config off
+	debug
+	log {
+		output file %s {
+			roll_disabled
+		}
+	}
+	servers {
+		max_header_size 64KiB
+	}
+	gw {
+		storage badger %s
+		admin_key %s
+		%s
+	}
+}
+%s {
+	log
+	%s
+}
+`, g.LogFile, g.Dir, OwnerKey, g.Options, g.URL, g.Site)
+}
+
+// Adapt turns a Caddyfile into Caddy's JSON.
+func Adapt(caddyfile string) ([]byte, error) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	return config, err
+}
+
+// Load loads the configuration, for the first time or anew.
+func (g *Gateway) Load() {
+	g.T.Helper()
+	config, err := Adapt(g.Caddyfile())
+	if err == nil {
+		err = caddy.Load(config, true)
+	}
+	if err != nil {
+		g.T.Fatalf("loading the configuration: %v", err)
+	}
+	// The server of the old configuration has closed its idle connections, which
+	// a client may notice too late to repeat a POST.
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Stop stops the gateway; a later Load starts it again on the same store.
+func (g *Gateway) Stop() {
+	g.T.Helper()
+	if err := caddy.Stop(); err != nil {
+		g.T.Errorf("stopping: %v", err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Logs returns what was logged so far.
+func (g *Gateway) Logs() string {
+	g.T.Helper()
+	b, err := os.ReadFile(g.LogFile)
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	return string(b)
+}
+
+// An Answer is a response that was read whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Get returns a value of the body by its gjson path.
+func (a *Answer) Get(path string) gjson.Result { return gjson.Get(a.Body, path) }
+
+// Request makes a request. headers are "name: value".
+func (g *Gateway) Request(method, path, body string, headers ...string) *http.Request {
+	g.T.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(g.T.Context(), method, g.URL+path, reader)
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if value == "" {
+			r.Header.Del(strings.TrimSuffix(name, ":"))
+			continue
+		}
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+// Do makes a request and reads its answer.
+func (g *Gateway) Do(method, path, body string, headers ...string) *Answer {
+	g.T.Helper()
+	res, err := http.DefaultClient.Do(g.Request(method, path, body, headers...))
+	if err != nil {
+		g.T.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.T.Fatalf("%s %s: %v", method, path, err)
+	}
+	return &Answer{res.StatusCode, res.Header, string(b)}
+}
+
+// Admin makes a request to the control plane with the owner's key and expects 200.
+func (g *Gateway) Admin(method, path string, body any) *Answer {
+	g.T.Helper()
+	var text string
+	if body != nil {
+		var b bytes.Buffer
+		if err := json.NewEncoder(&b).Encode(body); err != nil {
+			g.T.Fatal(err)
+		}
+		text = b.String()
+	}
+	a := g.Do(method, path, text, "x-gw-api-key: "+OwnerKey)
+	if a.Status != http.StatusOK {
+		g.T.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+	}
+	return a
+}
+
+// Key creates a workspace key that may call models and returns it with its id.
+func (g *Gateway) Key(name string) (key, id string) {
+	g.T.Helper()
+	a := g.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": name, "scopes": []string{"completions.write"}})
+	return a.Get("key").Str, a.Get("id").Str
+}
+
+// Chat is a chat completion request in its shortest form.
+const Chat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`

@@ -1,0 +1,72 @@
+package gatewaytest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// A Call is what an upstream was sent.
+type Call struct {
+	Method, Path, Host string
+	Header             http.Header
+	Body               string
+}
+
+// An Upstream is a model provider of a test, on loopback.
+type Upstream struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	calls []Call
+	serve http.HandlerFunc
+}
+
+// NewUpstream starts a provider that answers as serve does; nil answers a fixed
+// chat completion. serve finds the body read.
+func NewUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
+	u := &Upstream{serve: serve}
+	u.Server = httptest.NewServer(u)
+	t.Cleanup(u.Close)
+	return u
+}
+
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	u.mu.Lock()
+	u.calls = append(u.calls, Call{r.Method, r.URL.Path, r.Host, r.Header.Clone(), string(body)})
+	u.mu.Unlock()
+	if u.serve != nil {
+		u.serve(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, Completion)
+}
+
+// Completion is the fixed answer.
+const Completion = `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
+
+// Calls returns what the provider was sent so far.
+func (u *Upstream) Calls() []Call {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]Call(nil), u.calls...)
+}
+
+// Last returns the last call.
+func (u *Upstream) Last(t testing.TB) Call {
+	t.Helper()
+	calls := u.Calls()
+	if len(calls) == 0 {
+		t.Fatal("the provider was not called")
+	}
+	return calls[len(calls)-1]
+}
+
+// Provider is a provider of the configuration that this upstream serves.
+func (u *Upstream) Provider(slug string) string {
+	return "provider " + slug + " {\n\t\t\ttype openai\n\t\t\tbase_url " + u.URL + "/v1\n\t\t\tapi_key sk-of-the-file-" + slug + "\n\t\t}\n"
+}
