@@ -119,7 +119,8 @@ func keyScopes(action string) []string {
 	return all
 }
 
-type apiKeyID struct {
+// APIKeyID is the path of one API key.
+type APIKeyID struct {
 	ID string `path:"id"`
 }
 
@@ -183,7 +184,7 @@ func (a *API) apiKeys() {
 
 	register(a, route{
 		method: http.MethodGet, path: "/api-keys/{id}", scopes: keyScopes("read"), summary: "Get an API key",
-	}, func(c *call, in *apiKeyID) (*struct{ Body APIKey }, error) {
+	}, func(c *call, in *APIKeyID) (*struct{ Body APIKey }, error) {
 		k, err := c.apiKey(in.ID, "read")
 		if err != nil {
 			return nil, err
@@ -194,7 +195,7 @@ func (a *API) apiKeys() {
 	register(a, route{
 		method: http.MethodPut, path: "/api-keys/{id}", scopes: keyScopes("update"), summary: "Update an API key",
 	}, func(c *call, in *struct {
-		apiKeyID
+		APIKeyID
 		RawBody []byte
 		Body    updateAPIKey
 	},
@@ -223,7 +224,7 @@ func (a *API) apiKeys() {
 
 	register(a, route{
 		method: http.MethodDelete, path: "/api-keys/{id}", scopes: keyScopes("delete"), summary: "Revoke an API key",
-	}, func(c *call, in *apiKeyID) (*emptyOutput, error) {
+	}, func(c *call, in *APIKeyID) (*emptyOutput, error) {
 		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
 			if _, err := c.apiKey(in.ID, "delete"); err != nil {
 				return err

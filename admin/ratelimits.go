@@ -105,11 +105,13 @@ type updateRateLimit struct {
 	Value      *float64         `json:"value,omitempty" minimum:"0"`
 }
 
-type rateLimitID struct {
+// RateLimitID is the path of one policy.
+type RateLimitID struct {
 	ID string `path:"id"`
 }
 
-type status struct {
+// Status is the query that chooses between active and archived policies.
+type Status struct {
 	Status string `query:"status" enum:"active,archived" default:"active"`
 }
 
@@ -135,7 +137,7 @@ func (a *API) rateLimits() {
 		method: http.MethodGet, path: path, scopes: []string{"policies.list"}, summary: "List rate-limit policies",
 	}, func(c *call, in *struct {
 		Paging
-		status
+		Status
 		WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
 		Type        string `query:"type" enum:"requests,tokens"`
 		Unit        string `query:"unit" enum:"rpm,rph,rpd"`
@@ -146,7 +148,7 @@ func (a *API) rateLimits() {
 			return nil, err
 		}
 		return list(c.api.RateLimits.All(), in.Paging, func(p *policies.RateLimit) bool {
-			return statusOf(p) == in.Status && (only == "" || p.WorkspaceID == only) &&
+			return statusOf(p) == in.Status.Status && (only == "" || p.WorkspaceID == only) &&
 				(in.Type == "" || p.Type == in.Type) && (in.Unit == "" || p.Unit == in.Unit)
 		}, showRateLimit), nil
 	})
@@ -154,11 +156,11 @@ func (a *API) rateLimits() {
 	register(a, route{
 		method: http.MethodGet, path: path + "/{id}", scopes: []string{"policies.read"}, summary: "Get a rate-limit policy",
 	}, func(c *call, in *struct {
-		rateLimitID
-		status
+		RateLimitID
+		Status
 	},
 	) (*struct{ Body RateLimit }, error) {
-		p, err := c.rateLimit(in.ID, in.Status)
+		p, err := c.rateLimit(in.ID, in.Status.Status)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +170,7 @@ func (a *API) rateLimits() {
 	register(a, route{
 		method: http.MethodPut, path: path + "/{id}", scopes: []string{"policies.update"}, summary: "Update a rate-limit policy",
 	}, func(c *call, in *struct {
-		rateLimitID
+		RateLimitID
 		RawBody []byte
 		Body    updateRateLimit
 	},
@@ -196,7 +198,7 @@ func (a *API) rateLimits() {
 
 	register(a, route{
 		method: http.MethodDelete, path: path + "/{id}", scopes: []string{"policies.delete"}, summary: "Archive a rate-limit policy",
-	}, func(c *call, in *rateLimitID) (*emptyOutput, error) {
+	}, func(c *call, in *RateLimitID) (*emptyOutput, error) {
 		err := c.update(in.ID, func(tx *storage.Txn) error {
 			return c.changeRateLimit(tx, in.ID, func(p *policies.RateLimit) error {
 				p.Archived = true

@@ -77,7 +77,8 @@ type updateVirtualKey struct {
 	Key  *string `json:"key,omitempty" maxLength:"16384"`
 }
 
-type virtualKeySlug struct {
+// VirtualKeySlug is the path of one virtual key.
+type VirtualKeySlug struct {
 	Slug string `path:"slug"`
 }
 
@@ -118,7 +119,7 @@ func (a *API) virtualKeys() {
 
 	register(a, route{
 		method: http.MethodGet, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.read"}, summary: "Get a virtual key by its slug or id",
-	}, func(c *call, in *virtualKeySlug) (*struct{ Body VirtualKey }, error) {
+	}, func(c *call, in *VirtualKeySlug) (*struct{ Body VirtualKey }, error) {
 		v, err := c.virtualKey(in.Slug)
 		if err != nil {
 			return nil, err
@@ -129,7 +130,7 @@ func (a *API) virtualKeys() {
 	register(a, route{
 		method: http.MethodPut, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.update"}, summary: "Update a virtual key",
 	}, func(c *call, in *struct {
-		virtualKeySlug
+		VirtualKeySlug
 		RawBody []byte
 		Body    updateVirtualKey
 	},
@@ -160,7 +161,7 @@ func (a *API) virtualKeys() {
 
 	register(a, route{
 		method: http.MethodDelete, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.delete"}, summary: "Delete a virtual key",
-	}, func(c *call, in *virtualKeySlug) (*emptyOutput, error) {
+	}, func(c *call, in *VirtualKeySlug) (*emptyOutput, error) {
 		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
 			v, err := c.virtualKey(in.Slug)
 			if err != nil {

