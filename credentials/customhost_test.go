@@ -3,10 +3,12 @@ package credentials
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -187,9 +189,9 @@ func TestHostGuardTrustsWhatTheOperatorListed(t *testing.T) {
 	}
 	for host, want := range map[string]bool{
 		"localhost": true, "LocalHost": true, "::1": true, "0:0:0:0:0:0:0:1": true, "127.0.0.1": true, "::ffff:127.0.0.1": true, "x.models.internal": true, "models.internal": false,
-		"": false, "example.com": false, ".models.internal": true, "10.1.2.3": true, "10.1.2.30": false,
+		"": false, "example.com": false, "10.1.2.3": true, "10.1.2.30": false,
 	} {
-		if host != ".models.internal" && g.Trusts(host) != want {
+		if g.Trusts(host) != want {
 			t.Errorf("trusts %q: got %v", host, !want)
 		}
 	}
@@ -310,8 +312,8 @@ func publicUnicast(a netip.Addr) bool {
 }
 
 func FuzzHostGuard(f *testing.F) {
-	for _, hosts := range refusedHosts {
-		for _, host := range hosts {
+	for _, why := range slices.Sorted(maps.Keys(refusedHosts)) {
+		for _, host := range refusedHosts[why] {
 			f.Add(host)
 		}
 	}

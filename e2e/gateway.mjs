@@ -19,6 +19,7 @@ const PATIENCE = 20_000;
 
 const children = new Set();
 process.on('exit', () => children.forEach((child) => child.kill('SIGKILL')));
+for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
 /** Waits until condition() is truthy, or resolves to something that is, and returns that. */
 export async function until(condition, what, patience = PATIENCE) {
@@ -35,7 +36,6 @@ export class Gateway {
   ownerKey = randomBytes(32).toString('hex');
   log = ''; // what the process wrote, and those before it
   #options;
-  #config = '';
   #child;
 
   constructor(options = {}) {
@@ -53,7 +53,7 @@ export class Gateway {
     const child = this.#spawn(['run', '--config', this.caddyfile, '--adapter', 'caddyfile']);
     this.#child = child;
     await until(async () => {
-      if (child.exitCode !== null) throw new Error(`the gateway exited with ${child.exitCode}:\n${this.log}`);
+      if (!this.running) throw new Error(`the gateway exited with ${child.exitCode ?? child.signalCode}:\n${this.log}`);
       const answer = await fetch(`${this.url}/admin/workspaces`, { headers: { 'x-gw-api-key': this.ownerKey } }).catch(() => null);
       await answer?.arrayBuffer();
       return answer?.status === 200;
@@ -69,7 +69,7 @@ export class Gateway {
 			base_url ${p.baseURL}
 			${p.key ? `api_key ${p.key}` : ''}
 		}`);
-    this.#config = `{
+    await fs.writeFile(this.caddyfile, `{
 	admin ${admin ? `127.0.0.1:${this.ports.admin}` : 'off'}
 	persist_config off
 	grace_period 10s
@@ -101,8 +101,7 @@ http://127.0.0.1:${this.ports.echo} {
 		${echo}
 	}
 }
-`;
-    await fs.writeFile(this.caddyfile, this.#config);
+`);
   }
 
   get url() { return `http://127.0.0.1:${this.ports.gateway}/v1`; }
@@ -203,7 +202,15 @@ http://127.0.0.1:${this.ports.echo} {
  * gw_echo block; admin: Caddy's admin endpoint is on; accessLog: Caddy's is;
  * data: the folder of an existing store.
  */
-export const startGateway = (options) => new Gateway(options).start();
+export async function startGateway(options) {
+  const gateway = new Gateway(options);
+  try {
+    return await gateway.start();
+  } catch (error) {
+    await gateway.remove();
+    throw error;
+  }
+}
 
 const given = new Set();
 

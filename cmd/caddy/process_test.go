@@ -1,0 +1,355 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	openai "github.com/sashabaranov/go-openai"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// binary builds the command once.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gw-binary-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "caddy")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// A process is the command, run with the example's configuration on other ports.
+type process struct {
+	t    *testing.T
+	home string
+	url  string
+	file string // the Caddyfile
+	cmd  *exec.Cmd
+	log  *os.File
+}
+
+func newProcess(t *testing.T) *process {
+	t.Helper()
+	example, err := os.ReadFile("../../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	p := &process{t: t, home: home, url: "http://" + gatewaytest.FreeAddress(t), file: filepath.Join(home, "Caddyfile")}
+	echo := gatewaytest.FreeAddress(t)
+	text := strings.NewReplacer("http://localhost:8080", p.url, "http://127.0.0.1:8081", "http://"+echo, "grace_period 30s", "grace_period 30s\n\tadmin off").
+		Replace(string(example))
+	if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) command(args ...string) *exec.Cmd {
+	p.t.Helper()
+	path, err := binary()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = p.home
+	cmd.Env = append(os.Environ(), "HOME="+p.home, "XDG_DATA_HOME="+p.home, "XDG_CONFIG_HOME="+p.home)
+	return cmd
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	log, err := os.OpenFile(filepath.Join(p.home, "log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.log = log
+	p.cmd = p.command("run", "--config", p.file)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		res, err := http.Get(p.url + "/v1/openapi.json")
+		if err == nil {
+			res.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("not ready after 30 seconds: %v\n%s", err, p.logs())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (p *process) logs() string {
+	b, _ := os.ReadFile(filepath.Join(p.home, "log"))
+	return string(b)
+}
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		p.log.Close()
+		p.cmd = nil
+	}
+}
+
+func (p *process) stop() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("stopping: %v\n%s", err, p.logs())
+	}
+	p.log.Close()
+	p.cmd = nil
+}
+
+// key reads the owner's key from the file that the first start made.
+func (p *process) key() string {
+	p.t.Helper()
+	path := filepath.Join(p.home, "caddy", "gw.admin-key")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		p.t.Fatalf("%v %v\n%s", info, err, p.logs())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func (p *process) do(method, path, key, body string) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("X-Gw-Api-Key", key)
+	r.Header.Set("X-Gw-Provider", "echo")
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+const hello = `{"model":"echo","messages":[{"role":"user","content":"Hello"}]}`
+
+func TestTheFirstStartMakesAKeyAndACommandThatWorksAsPasted(t *testing.T) {
+	p := newProcess(t)
+	p.start()
+	key := p.key()
+	if strings.Contains(p.logs(), key) {
+		t.Error("the key is in the log")
+	}
+	var try string
+	for line := range strings.Lines(p.logs()) {
+		if v := gjson.Get(line, "try"); v.Exists() {
+			try = v.Str
+		}
+	}
+	if !strings.HasPrefix(try, "curl "+p.url+"/v1/chat/completions ") {
+		t.Fatalf("the log suggests %q", try)
+	}
+	if curl, err := exec.LookPath("curl"); err == nil {
+		out, err := exec.Command("sh", "-c", strings.Replace(try, "curl", curl+" -s", 1)).CombinedOutput()
+		if err != nil || gjson.GetBytes(out, "choices.0.message.content").Str != "Hello" {
+			t.Errorf("%v %s", err, out)
+		}
+	}
+	if status, body := p.do("POST", "/v1/chat/completions", key, hello); status != 200 || gjson.Get(body, "choices.0.message.content").Str != "Hello" {
+		t.Errorf("%d %s", status, body)
+	}
+	p.stop()
+	before := p.logs()
+	p.start()
+	if again := strings.TrimPrefix(p.logs(), before); strings.Contains(again, "made the organisation owner") {
+		t.Error("a second start made another key")
+	}
+	if status, body := p.do("POST", "/v1/chat/completions", key, hello); status != 200 {
+		t.Errorf("after a restart: %d %s", status, body)
+	}
+}
+
+func TestAnswersOfTheControlPlaneSurviveKill9(t *testing.T) {
+	p := newProcess(t)
+	p.start()
+	owner := p.key()
+	create := func(path, body string) string {
+		t.Helper()
+		status, answer := p.do("POST", path, owner, body)
+		p.kill()
+		if status != 200 {
+			t.Fatalf("%s: %d %s", path, status, answer)
+		}
+		p.start()
+		return answer
+	}
+	key := gjson.Get(create("/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"]}`), "key").Str
+	create("/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk-1"}`)
+	create("/v1/policies/rate-limits", `{"type":"requests","unit":"rpd","value":5}`)
+	if status, body := p.do("GET", "/v1/virtual-keys/vk", owner, ""); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	for i := range 7 {
+		want := 200
+		if i >= 5 {
+			want = 429
+		}
+		if status, body := p.do("POST", "/v1/chat/completions", key, hello); status != want {
+			t.Errorf("call %d: %d %s", i+1, status, body)
+		}
+		if i%2 == 0 {
+			p.kill()
+			p.start()
+		}
+	}
+}
+
+func TestOneStoreHasOneProcess(t *testing.T) {
+	p := newProcess(t)
+	p.start()
+	second := newProcess(t)
+	second.home = p.home
+	text, err := os.ReadFile(second.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(p.home, "Caddyfile2")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run := second.command("run", "--config", file)
+	var out bytes.Buffer
+	run.Stdout, run.Stderr = &out, &out
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = run.Process.Kill() })
+	defer stop()
+	err = run.Wait()
+	if err == nil || ctx.Err() != nil || !strings.Contains(out.String(), "in use by another process") || strings.Contains(out.String(), "goroutine ") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	// But a configuration can be validated beside it.
+	if out, err := p.command("validate", "--config", p.file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if status, body := p.do("POST", "/v1/chat/completions", p.key(), hello); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func TestExamplesAreFormattedAndValid(t *testing.T) {
+	p := newProcess(t)
+	for _, args := range [][]string{{"fmt", "--diff"}, {"validate", "--adapter", "caddyfile", "--config"}} {
+		path, err := filepath.Abs("../../Caddyfile.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.command(append(args, path)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// through names a provider in each request.
+type through string
+
+func (p through) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Gw-Provider", string(p))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A client nobody here wrote, unpatched.
+func TestAnOpenAIClientTalksThroughTheGateway(t *testing.T) {
+	p := newProcess(t)
+	p.start()
+	_, created := p.do("POST", "/v1/api-keys/workspace/service", p.key(), `{"name":"k","scopes":["completions.write"]}`)
+	config := openai.DefaultConfig(gjson.Get(created, "key").Str)
+	config.BaseURL = p.url + "/v1"
+	config.HTTPClient = &http.Client{Transport: through("echo")}
+	client := openai.NewClientWithConfig(config)
+	ctx := t.Context()
+	request := openai.ChatCompletionRequest{
+		Model: "m", Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: "Grüße aus dem Gateway"}},
+	}
+	answer, err := client.CreateChatCompletion(ctx, request)
+	if err != nil || answer.Choices[0].Message.Content != "Grüße aus dem Gateway" || answer.Usage.TotalTokens == 0 || answer.Model != "m" {
+		t.Errorf("%+v %v", answer, err)
+	}
+	stream, err := client.CreateChatCompletionStream(ctx, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var text string
+	for {
+		chunk, err := stream.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range chunk.Choices {
+			text += c.Delta.Content
+		}
+	}
+	if text != "Grüße aus dem Gateway" {
+		t.Errorf("streamed %q", text)
+	}
+	moderation, err := client.Moderations(ctx, openai.ModerationRequest{Input: "fine"})
+	if err != nil || len(moderation.Results) != 1 || moderation.Results[0].Flagged {
+		t.Errorf("%+v %v", moderation, err)
+	}
+	config = openai.DefaultConfig("wrong")
+	config.BaseURL = p.url + "/v1"
+	_, err = openai.NewClientWithConfig(config).CreateChatCompletion(ctx, request)
+	refused, ok := err.(*openai.APIError)
+	if !ok || refused.HTTPStatusCode != 401 || refused.Code != "03" || refused.Type != "authentication_error" {
+		t.Errorf("%#v", err)
+	}
+}

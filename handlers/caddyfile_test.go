@@ -1,0 +1,174 @@
+package handlers_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const separator = "----------\n"
+
+// Each golden file is a Caddyfile, a line of hyphens, and the JSON that it becomes.
+func TestCaddyfilesAdaptToTheirGoldenJSON(t *testing.T) {
+	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, want, _ := strings.Cut(string(content), separator)
+			adapted, err := gatewaytest.Adapt(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := json.Indent(&got, adapted, "", "\t"); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteByte('\n')
+			if *update {
+				if err := os.WriteFile(file, []byte(source+separator+got.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got.String() != want {
+				t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
+			}
+		})
+	}
+}
+
+func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
+	for source, want := range map[string]string{
+		"{\n gw {\n  nope\n }\n}":                                                                   `unrecognized subdirective "nope", at Caddyfile:3`,
+		"{\n gw extra {\n }\n}":                                                                     "wrong argument count or unexpected line ending after 'extra', at Caddyfile:2",
+		"{\n gw {\n }\n gw {\n }\n}":                                                                "the global option is given twice",
+		"{\n gw {\n  storage\n }\n}":                                                                "wrong argument count",
+		"{\n gw {\n  storage nope\n }\n}":                                                           "gw.storage.nope",
+		"{\n gw {\n  storage badger a b\n }\n}":                                                     "wrong argument count or unexpected line ending after 'b', at Caddyfile:3",
+		"{\n gw {\n  storage badger {\n   x\n  }\n }\n}":                                            `unrecognized subdirective "x"`,
+		"{\n gw {\n  storage badger\n  storage badger\n }\n}":                                       "storage is given twice, at Caddyfile:4",
+		"{\n gw {\n  admin_key\n }\n}":                                                              "wrong argument count",
+		"{\n gw {\n  admin_key a b\n }\n}":                                                          "wrong argument count",
+		"{\n gw {\n  admin_key a\n  admin_key b\n }\n}":                                             "admin_key is given twice, at Caddyfile:4",
+		"{\n gw {\n  admin_key \"\"\n }\n}":                                                         "admin_key: the value is empty",
+		"{\n gw {\n  admin_key a {\n   b\n  }\n }\n}":                                               "admin_key takes no block",
+		"{\n gw {\n  encryption_key\n }\n}":                                                         "wrong argument count",
+		"{\n gw {\n  encryption_key file\n }\n}":                                                    "wrong argument count",
+		"{\n gw {\n  encryption_key file a b\n }\n}":                                                "wrong argument count",
+		"{\n gw {\n  encryption_key a\n  encryption_key file b\n }\n}":                              "encryption_key is given twice",
+		"{\n gw {\n  trusted_custom_hosts\n }\n}":                                                   "wrong argument count",
+		"{\n gw {\n  header_prefix\n }\n}":                                                          "wrong argument count",
+		"{\n gw {\n  block_inline_config yes\n }\n}":                                                `expected on or off, got "yes"`,
+		"{\n gw {\n  block_inline_config\n }\n}":                                                    "wrong argument count",
+		"{\n gw {\n  provider\n }\n}":                                                               "wrong argument count",
+		"{\n gw {\n  provider a b {\n   type openai\n  }\n }\n}":                                    "wrong argument count",
+		"{\n gw {\n  provider a/b {\n   type openai\n  }\n }\n}":                                    "a slug is letters, digits, _ and - only",
+		"{\n gw {\n  provider a\n }\n}":                                                             "provider a: type is required",
+		"{\n gw {\n  provider a {\n   type openai\n  }\n  provider a {\n   type openai\n  }\n }\n}": "provider a is given twice",
+		"{\n gw {\n  provider a {\n   nope\n  }\n }\n}":                                             `unrecognized subdirective "nope", at Caddyfile:4`,
+		"{\n gw {\n  provider a {\n   type\n  }\n }\n}":                                             "wrong argument count",
+		"{\n gw {\n  provider a {\n   header X\n  }\n }\n}":                                         "wrong argument count",
+		"{\n gw {\n  provider a {\n   workspaces\n  }\n }\n}":                                       "wrong argument count",
+		":80 {\n gw_admin x\n}":                                                                     "wrong argument count or unexpected line ending after 'x', at Caddyfile:2",
+		":80 {\n gw_admin {\n  x\n }\n}":                                                            `unrecognized subdirective "x"`,
+		":80 {\n gw_ratelimit x\n}":                                                                 "wrong argument count",
+		":80 {\n gw_ratelimit {\n  x\n }\n}":                                                        `unrecognized subdirective "x"`,
+		":80 {\n gw_inference x\n}":                                                                 "wrong argument count",
+		":80 {\n gw_inference {\n  x\n }\n}":                                                        `unrecognized subdirective "x", at Caddyfile:3`,
+		":80 {\n gw_inference {\n  max_body\n }\n}":                                                 "wrong argument count",
+		":80 {\n gw_inference {\n  max_body lots\n }\n}":                                            `expected a size such as 32MiB, got "lots"`,
+		":80 {\n gw_inference {\n  max_body 1MB\n  max_body 2MB\n }\n}":                             "max_body is given twice",
+		":80 {\n gw_inference {\n  stream_close_delay x\n }\n}":                                     "expected a duration",
+		":80 {\n gw_inference {\n  transport {\n   nope\n  }\n }\n}":                                "nope",
+		":80 {\n gw_echo {\n  delay\n }\n}":                                                         "wrong argument count",
+		":80 {\n gw_echo {\n  nope\n }\n}":                                                          `unrecognized subdirective "nope"`,
+	} {
+		_, err := gatewaytest.Adapt(source)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n got %v\nwant %s", source, err, want)
+		}
+	}
+}
+
+func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
+	key := strings.Repeat("k", 32)
+	t.Setenv("GW_SHORT", "short")
+	for source, want := range map[string]string{
+		":0 {\n gw_ratelimit\n}": "its server has no gw_inference",
+		":0 {\n route {\n  gw_ratelimit\n }\n}\n:1 {\n respond ok\n}":                                           "its server has no gw_inference",
+		"{\n gw {\n  admin_key short\n }\n}\n:0 {\n gw_admin\n}":                                                "admin_key: expected at least 32 characters, got 5",
+		"{\n gw {\n  admin_key {env.GW_SHORT}\n }\n}\n:0 {\n gw_admin\n}":                                       "admin_key: expected at least 32 characters, got 5",
+		"{\n gw {\n  admin_key {env.GW_NOT_SET}\n }\n}\n:0 {\n gw_admin\n}":                                     "admin_key",
+		"{\n gw {\n  encryption_key short\n }\n}\n:0 {\n gw_admin\n}":                                           "encryption_key: expected at least 32 characters, got 5",
+		"{\n gw {\n  trusted_custom_hosts 169.254.169.254\n }\n}\n:0 {\n gw_admin\n}":                           "can never be trusted",
+		"{\n gw {\n  trusted_custom_hosts http://a\n }\n}\n:0 {\n gw_admin\n}":                                  "is not a host",
+		"{\n gw {\n  header_prefix acme\n }\n}\n:0 {\n gw_admin\n}":                                             `header prefix "acme"`,
+		"{\n gw {\n  provider a {\n   type nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                `provider a: type: there is no provider "nope"`,
+		"{\n gw {\n  provider a {\n   type openai\n   base_url nope\n  }\n }\n}\n:0 {\n gw_admin\n}":            "provider a: base_url",
+		"{\n gw {\n  provider a {\n   type openai\n   api_key {env.GW_NOT_SET}\n  }\n }\n}\n:0 {\n gw_admin\n}": "provider a: api_key",
+		":0 {\n gw_inference {\n  transport {\n   proxy_protocol v2\n  }\n }\n}":                                "proxy_protocol",
+		":0 {\n gw_inference {\n  transport {\n   versions 3\n  }\n }\n}":                                       "HTTP/3 is not supported",
+	} {
+		config, err := gatewaytest.Adapt(source)
+		if err != nil {
+			t.Errorf("%q: %v", source, err)
+			continue
+		}
+		err = validate(config)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n got %v\nwant %s", source, err, want)
+		}
+	}
+	for _, source := range []string{
+		":0 {\n gw_ratelimit\n gw_inference\n}",
+		":0 {\n handle /v1/* {\n  route {\n   gw_ratelimit\n   gw_inference\n  }\n }\n}",
+		"&(models) {\n gw_inference\n}\n:0 {\n gw_ratelimit\n invoke models\n}",
+		"{\n gw {\n  admin_key " + key + "\n }\n}\n:0 {\n gw_admin\n gw_ratelimit\n gw_inference\n}",
+	} {
+		config, err := gatewaytest.Adapt(source)
+		if err == nil {
+			err = validate(config)
+		}
+		if err != nil {
+			t.Errorf("%q: %v", source, err)
+		}
+	}
+}
+
+func validate(config []byte) error {
+	var c caddy.Config
+	if err := json.Unmarshal(config, &c); err != nil {
+		return err
+	}
+	return caddy.Validate(&c)
+}
+
+// Placeholders are replaced when a configuration is provisioned, never when it is
+// adapted: what GET /config/ and the autosave show is the placeholder.
+func TestAdaptedConfigurationsHoldPlaceholdersNotSecrets(t *testing.T) {
+	t.Setenv("GW_ADMIN_KEY", "secret-of-the-environment-0123456789")
+	config, err := gatewaytest.Adapt("{\n gw {\n  admin_key {env.GW_ADMIN_KEY}\n  encryption_key {env.GW_ADMIN_KEY}\n" +
+		"  provider a {\n   type openai\n   api_key {env.GW_ADMIN_KEY}\n   header X {env.GW_ADMIN_KEY}\n  }\n }\n}\n:0 {\n gw_admin\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(config, []byte("secret-of")) || bytes.Count(config, []byte("{env.GW_ADMIN_KEY}")) != 4 {
+		t.Errorf("%s", config)
+	}
+}
