@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"path"
 	"reflect"
@@ -56,8 +57,9 @@ func New(s Services) *API {
 	format := huma.Format{
 		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
 		// Unlike encoding/json, it refuses the same key twice and takes no key in
-		// another letter case for its own.
-		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
+		// another letter case for its own. Huma does take it for its own when it
+		// validates, so it must be refused here.
+		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v, json.RejectUnknownMembers(true)) },
 	}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -81,6 +83,10 @@ func New(s Services) *API {
 	a.apiKeys()
 	a.virtualKeys()
 	a.rateLimits()
+	// Huma describes its own errors too, which this API does not answer with.
+	maps.DeleteFunc(config.Components.Schemas.Map(), func(name string, _ *huma.Schema) bool {
+		return name == "ErrorModel" || name == "ErrorDetail"
+	})
 	return a
 }
 
@@ -266,11 +272,12 @@ func (c *call) refused(err error) *Error {
 // update runs a change of the item called resource, with its audit record in the
 // same transaction.
 func (c *call) update(resource string, change func(tx *storage.Txn) error) error {
+	c.record.Resource = clip(resource)
 	err := c.api.DB.Update(c, func(tx *storage.Txn) error {
 		if err := change(tx); err != nil {
 			return err
 		}
-		c.record.Resource, c.record.Status = resource, http.StatusOK
+		c.record.Status = http.StatusOK
 		return c.api.Trail.Add(tx, &c.record)
 	})
 	c.recorded = c.recorded || err == nil

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import net from 'node:net';
 import os from 'node:os';
@@ -17,8 +18,13 @@ const binary = path.resolve(process.env.GW_BINARY ?? fileURLToPath(new URL('../b
 // slows nothing down.
 const PATIENCE = 20_000;
 
+// What is left of processes and folders goes with a test that is ended itself.
 const children = new Set();
-process.on('exit', () => children.forEach((child) => child.kill('SIGKILL')));
+const homes = new Set();
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+  for (const home of homes) rmSync(home, { recursive: true, force: true });
+});
 for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
 /** Waits until condition() is truthy, or resolves to something that is, and returns that. */
@@ -45,6 +51,7 @@ export class Gateway {
   async start() {
     if (!this.home) {
       this.home = await fs.mkdtemp(path.join(os.tmpdir(), 'gateway-e2e-'));
+      homes.add(this.home);
       this.data = this.#options.data ?? path.join(this.home, 'data');
       this.ports = { gateway: await freePort(), echo: await freePort(), admin: await freePort() };
       this.caddyfile = path.join(this.home, 'Caddyfile');
@@ -123,7 +130,9 @@ http://127.0.0.1:${this.ports.echo} {
   /** Ends the process and deletes everything that it wrote. */
   async remove() {
     if (this.#child) await this.kill();
-    if (this.home) await fs.rm(this.home, { recursive: true, force: true });
+    if (!this.home) return;
+    await fs.rm(this.home, { recursive: true, force: true });
+    homes.delete(this.home);
   }
 
   /** Runs a command of the binary beside the server, such as validate. */

@@ -1,0 +1,501 @@
+package admin_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/admin"
+	"github.com/caddy-gw/gateway/audit"
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
+)
+
+const ownerKey = "owner-key-of-the-tests"
+
+// An api is the control plane over a store of its own, with a clock that stands.
+type api struct {
+	t       *testing.T
+	handler http.Handler
+	s       admin.Services
+	now     atomic.Int64
+	full    atomic.Bool // the store refuses writes
+}
+
+// space pretends that the disk is full.
+func (a *api) space(string) (badger.Space, error) {
+	if a.full.Load() {
+		return badger.Space{}, nil
+	}
+	return badger.Space{Free: 1 << 40}, nil
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	a := &api{t: t}
+	a.now.Store(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC).UnixNano())
+	now := func() time.Time { return time.Unix(0, a.now.Load()) }
+	store, err := badger.Open(t.TempDir(), badger.Options{Space: a.space})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storage.NewDB(store)
+	t.Cleanup(func() {
+		a.full.Store(false)
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	d, err := directory.Open(ctx, db, now, rand.Reader)
+	must(err)
+	must(db.Update(ctx, func(tx *storage.Txn) error {
+		_, _, err := d.Found(tx)
+		return err
+	}))
+	keyring, err := credentials.OpenKeyring(ctx, db, credentials.NewSecret(strings.Repeat("m", 32)), now, rand.Reader)
+	must(err)
+	l := ledger.New(db, ledger.Options{Now: now})
+	limits, err := policies.OpenRateLimits(ctx, db, l, now)
+	must(err)
+	guard, err := credentials.NewHostGuard(nil)
+	must(err)
+	headers, err := exchange.NewHeaders(nil)
+	must(err)
+	digest := credentials.DigestOf(ownerKey)
+	a.s = admin.Services{
+		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: audit.Open(db, now, rand.Reader), Guard: guard, Headers: headers,
+		Authenticator: &credentials.Authenticator{
+			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest,
+		},
+		KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
+	}
+	a.handler = admin.New(a.s)
+	return a
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a answer) get(path string) gjson.Result { return gjson.Get(a.body, path) }
+
+func (a *api) as(key, method, path, body string) answer {
+	a.t.Helper()
+	r := httptest.NewRequestWithContext(a.t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Gw-Api-Key", key)
+	w := httptest.NewRecorder()
+	a.handler.ServeHTTP(w, r)
+	return answer{w.Code, w.Header(), w.Body.String()}
+}
+
+func (a *api) do(method, path, body string) answer {
+	a.t.Helper()
+	return a.as(ownerKey, method, path, body)
+}
+
+func (a *api) ok(method, path, body string) answer {
+	a.t.Helper()
+	out := a.do(method, path, body)
+	if out.status != 200 || !gjson.Valid(out.body) || !strings.HasPrefix(out.header.Get("Content-Type"), "application/json") {
+		a.t.Fatalf("%s %s: %d %s", method, path, out.status, out.body)
+	}
+	return out
+}
+
+// key makes an API key and returns it with its id.
+func (a *api) key(kind, scopes string) (key, id string) {
+	a.t.Helper()
+	out := a.ok("POST", "/v1/api-keys/"+kind, `{"name":"k","scopes":[`+scopes+`]}`)
+	return out.get("key").Str, out.get("id").Str
+}
+
+func (a *api) trail() []*audit.Record {
+	a.t.Helper()
+	all, err := a.s.Trail.Records(a.t.Context(), 1000)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return all
+}
+
+const iso = "2026-11-27T12:00:00.000Z"
+
+func TestWorkspacesListTheDefaultOne(t *testing.T) {
+	a := newAPI(t)
+	for _, path := range []string{"/v1/admin/workspaces", "/v2/workspaces", "/v2/admin/workspaces", "/v1/admin/workspaces?name=default%20workspace&status=active"} {
+		out := a.ok("GET", path, "")
+		w := out.get("data.0")
+		if out.get("object").Str != "list" || out.get("total").Int() != 1 || len(w.Get("id").Str) != 36 || !strings.HasPrefix(w.Get("slug").Str, "ws-") ||
+			w.Get("is_default").Int() != 1 || w.Get("object").Str != "workspace" || w.Get("created_at").Str != iso {
+			t.Errorf("%s: %s", path, out.body)
+		}
+		for _, id := range []string{w.Get("id").Str, w.Get("slug").Str} {
+			if one := a.ok("GET", "/v2/workspaces/"+id, ""); one.get("id").Str != w.Get("id").Str {
+				t.Errorf("%s", one.body)
+			}
+		}
+	}
+	if out := a.ok("GET", "/v1/admin/workspaces?status=archived", ""); out.get("total").Int() != 0 || out.get("data").Raw != "[]" {
+		t.Errorf("%s", out.body)
+	}
+}
+
+func TestAPIKeysLiveAndDie(t *testing.T) {
+	a := newAPI(t)
+	out := a.ok("POST", "/v1/api-keys/workspace/user", `{"type":"workspace","sub-type":"user","name":"k","description":"d","user_id":"0191E7A3-0000-7000-8000-000000000000",
+		"scopes":["logs.view","completions.write","logs.view"],"defaults":{"metadata":{"team":"red"},"allow_config_override":false},
+		"alert_emails":["a@example.com"],"expires_at":"2026-12-01T00:00:00Z","rate_limits":[],"usage_limits":null,"rotation_policy":null}`)
+	key, id := out.get("key").Str, out.get("id").Str
+	if !strings.HasPrefix(key, "gw-") || len(key) < 50 || out.get("object").Str != "api-key" {
+		t.Fatal(out.body)
+	}
+	read := a.ok("GET", "/v2/api-keys/"+id, "")
+	want := map[string]string{
+		"id": id, "key": key[:2] + "*****" + key[len(key)-3:], "name": "k", "description": "d", "type": "workspace-user", "status": "active",
+		"user_id": "0191e7a3-0000-7000-8000-000000000000", "scopes": `["completions.write","logs.view"]`, "defaults.metadata": `{"team":"red"}`,
+		"allow_config_override": "false", "expires_at": "2026-12-01T00:00:00.000Z", "created_at": iso, "creation_mode": "api", "rate_limits": "[]",
+		"usage_limits": "", "object": "api-key", "workspace_id": a.s.Directory.DefaultWorkspace().ID, "alert_emails.0": "a@example.com",
+	}
+	for path, v := range want {
+		if got := read.get(path).String(); got != v {
+			t.Errorf("%s: %q, want %q", path, got, v)
+		}
+	}
+	a.ok("PUT", "/v1/api-keys/"+id, `{"id":"`+id+`","name":"renamed","expires_at":null,"description":null}`)
+	read = a.ok("GET", "/v1/api-keys/"+id, "")
+	if read.get("name").Str != "renamed" || read.get("expires_at").Type != gjson.Null || read.get("description").Type != gjson.Null || len(read.get("scopes").Array()) != 2 {
+		t.Errorf("after the update: %s", read.body)
+	}
+	other, _ := a.key("organisation/service", `"logs.view"`)
+	if list := a.ok("GET", "/v1/api-keys?ids="+id, ""); list.get("total").Int() != 1 || list.get("data.0.id").Str != id {
+		t.Errorf("%s", list.body)
+	}
+	if list := a.ok("GET", "/v1/api-keys?page_size=1&current_page=1", ""); list.get("total").Int() != 2 || list.get("data.#").Int() != 1 || list.get("data.0.type").Str != "organisation-service" {
+		t.Errorf("%s", list.body)
+	}
+	if list := a.ok("GET", "/v1/api-keys?page_size=0", ""); list.get("total").Int() != 2 || list.get("data").Raw != "[]" {
+		t.Errorf("%s", list.body)
+	}
+	a.ok("DELETE", "/v1/api-keys/"+id, `{"id":"`+id+`"}`)
+	if out := a.do("GET", "/v1/api-keys/"+id, ""); out.status != 404 || out.get("data.errorCode").Str != "AB08" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if out := a.as(key, "GET", "/v1/api-keys", ""); out.status != 401 {
+		t.Errorf("the revoked key: %d", out.status)
+	}
+	if strings.Contains(a.ok("GET", "/v1/api-keys", "").body, other) {
+		t.Error("a key is listed in the clear")
+	}
+}
+
+func TestScopesDenyByDefault(t *testing.T) {
+	a := newAPI(t)
+	lists, _ := a.key("workspace/service", `"virtual_keys.list"`)
+	manages, _ := a.key("workspace/service", `"workspace_user_api_keys.create","virtual_keys.create"`)
+	organisation, _ := a.key("organisation/service", `"workspace_service_api_keys.create","organisation_service_api_keys.create"`)
+	for name, c := range map[string]struct {
+		key, method, path, body string
+		status                  int
+	}{
+		"no key":                                  {"", "GET", "/v1/virtual-keys", "", 401},
+		"unknown key":                             {"nope", "GET", "/v1/virtual-keys", "", 401},
+		"its scope":                               {lists, "GET", "/v1/virtual-keys", "", 200},
+		"another action":                          {lists, "POST", "/v1/virtual-keys", `{}`, 403},
+		"another resource":                        {lists, "GET", "/v2/policies/rate-limits", "", 403},
+		"scopes come before validation":           {lists, "POST", "/v1/policies/rate-limits", `nonsense`, 403},
+		"grants what it holds":                    {manages, "POST", "/v1/api-keys/workspace/user", `{"name":"n","scopes":["virtual_keys.create"]}`, 200},
+		"grants more than it holds":               {manages, "POST", "/v1/api-keys/workspace/user", `{"name":"n","scopes":["completions.write"]}`, 403},
+		"another kind of key":                     {manages, "POST", "/v1/api-keys/workspace/service", `{"name":"n","scopes":["virtual_keys.create"]}`, 403},
+		"an organisation key for a workspace":     {organisation, "POST", "/v1/api-keys/workspace/service", `{"name":"n","scopes":["completions.write"]}`, 200},
+		"an organisation key gives what it lacks": {organisation, "POST", "/v1/api-keys/organisation/service", `{"name":"n","scopes":["policies.create"]}`, 403},
+		"a workspace key of an organisation's":    {lists, "POST", "/v1/api-keys/organisation/service", `{"name":"n","scopes":["policies.create"]}`, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := a.as(c.key, c.method, c.path, c.body)
+			if out.status != c.status {
+				t.Fatalf("%d %s", out.status, out.body)
+			}
+			code := map[int]string{401: "AB05", 403: "AB03"}[c.status]
+			if c.status != 200 && (out.get("success").Raw != "false" || out.get("data.errorCode").Str != code || out.get("data.message").Str == "") {
+				t.Errorf("%s", out.body)
+			}
+		})
+	}
+}
+
+func TestBadInputNamesTheFieldAndChangesNothing(t *testing.T) {
+	a := newAPI(t)
+	_, keyID := a.key("workspace/service", `"logs.view"`)
+	a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk-1"}`)
+	limit := a.ok("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":3}`).get("id").Str
+	keys, limits, vks := "/v1/api-keys/workspace/service", "/v1/policies/rate-limits", "/v1/virtual-keys"
+	before := len(a.s.Keyring.APIKeys()) + len(a.s.Keyring.VirtualKeys()) + len(a.s.RateLimits.All())
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		message            string
+	}{
+		{"POST", keys, ``, 400, "body"},
+		{"POST", keys, `{`, 400, "body"},
+		{"POST", keys, `[]`, 400, "object"},
+		{"POST", keys, `{"scopes":["logs.view"]}`, 400, "name"},
+		{"POST", keys, `{"name":"","scopes":["logs.view"]}`, 400, "name"},
+		{"POST", keys, `{"name":7,"scopes":["logs.view"]}`, 400, "name"},
+		{"POST", keys, `{"name":"n"}`, 400, "scopes"},
+		{"POST", keys, `{"name":"n","scopes":[]}`, 400, "scopes"},
+		{"POST", keys, `{"name":"n","scopes":["nope.nope"]}`, 400, "scopes[0]"},
+		{"POST", keys, `{"name":"n","scopes":["organisation_settings.read"]}`, 400, "scopes[0]"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"nope":1}`, 400, "nope"},
+		{"POST", keys, `{"name":"n","Name":"m","scopes":["logs.view"]}`, 400, "Name"},
+		{"POST", keys, `{"name":"n","name":"m","scopes":["logs.view"]}`, 400, "name"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"workspace_id":"nope"}`, 404, "workspace_id"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"expires_at":"2026-11-27T11:59:59Z"}`, 400, "expires_at"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"expires_at":"soon"}`, 400, "expires_at"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"user_id":"0191e7a3-0000-7000-8000-000000000000"}`, 400, "user_id"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"usage_limits":{"credit_limit":1}}`, 400, "usage_limits"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"rate_limits":[{"type":"requests","unit":"rpm","value":1}]}`, 400, "rate_limits"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"defaults":{"config_id":"pc-x"}}`, 404, "defaults.config_id"},
+		{"POST", "/v1/api-keys/organisation/service", `{"name":"n","scopes":["logs.view"],"workspace_id":"x"}`, 400, "workspace_id"},
+		{"PUT", "/v1/api-keys/" + keyID, `{"scopes":["completions.write","nope"]}`, 400, "scopes[1]"},
+		{"PUT", "/v1/api-keys/nope", `{"name":"n"}`, 404, "nope"},
+		{"POST", vks, `{"name":"n","provider":"nope","key":"k"}`, 400, "provider"},
+		{"POST", vks, `{"name":"n","key":"k"}`, 400, "provider"},
+		{"POST", vks, `{"name":"n","provider":"openai","key":"k","slug":"a b"}`, 400, "slug"},
+		{"POST", vks, `{"name":"n","provider":"openai","key":"k","slug":"vk"}`, 409, "slug"},
+		{"POST", vks, `{"name":"n","provider":"openai","key":"k","custom_host":"http://127.0.0.1/v1"}`, 400, "custom_host"},
+		{"POST", vks, `{"name":"n","provider":"openai","key":"k","custom_host":"ftp://a.example"}`, 400, "custom_host"},
+		{"PUT", vks + "/vk", `{"custom_host":"https://elsewhere.net/v1"}`, 400, "custom_host: send key along"},
+		{"PUT", vks + "/vk", `{"provider":"groq"}`, 400, "provider"},
+		{"GET", vks + "/nope", ``, 404, "nope"},
+		{"POST", limits, `{"type":"requests","unit":"rpm"}`, 400, "value"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":-1}`, 400, "value"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":1.5}`, 400, "value"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":"3"}`, 400, "value"},
+		{"POST", limits, `{"type":"requests","unit":"rpy","value":1}`, 400, "unit"},
+		{"POST", limits, `{"type":"tokens","unit":"rpm","value":1}`, 400, "type"},
+		{"POST", limits, `{"type":"cost","unit":"rpm","value":1}`, 400, "type"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"nope","value":"x"}]}`, 400, "conditions[0].key"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"model","value":[]}]}`, 400, "conditions[0].value"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"model"}]}`, 400, "value"},
+		{"POST", limits, `{"type":"requests","unit":"rpm","value":1,"group_by":[{"key":"model"},{"key":"model"}]}`, 400, "group_by[1].key"},
+		{"PUT", limits + "/" + limit, `{"value":2.5}`, 400, "value"},
+		{"PUT", limits + "/" + limit, `{"type":"requests"}`, 400, "type"},
+		{"GET", limits + "?unit=nope", ``, 400, "unit"},
+		{"GET", limits + "?page_size=-1", ``, 400, "page_size"},
+		{"GET", limits + "?current_page=x", ``, 400, "current_page"},
+		{"GET", limits + "/nope", ``, 404, "nope"},
+		{"GET", "/v1/nope", ``, 404, "/v1/nope"},
+		{"PATCH", "/v1/virtual-keys/vk", `{}`, 405, "expected GET or PUT or DELETE"},
+		{"GET", "/v1/admin//workspaces", ``, 404, "Nothing is served"},
+		{"GET", "/v1/admin/../admin/workspaces", ``, 404, "Nothing is served"},
+	} {
+		out := a.do(c.method, c.path, c.body)
+		if out.status != c.status || out.get("success").Raw != "false" || !strings.Contains(out.get("data.message").Str, c.message) || out.get("data.errorCode").Str == "" {
+			t.Errorf("%s %s %s: %d %s, want %d %q", c.method, c.path, c.body, out.status, out.body, c.status, c.message)
+		}
+	}
+	if after := len(a.s.Keyring.APIKeys()) + len(a.s.Keyring.VirtualKeys()) + len(a.s.RateLimits.All()); after != before {
+		t.Errorf("%d items before, %d after", before, after)
+	}
+	if big := a.do("POST", keys, `{"name":"`+strings.Repeat("x", 2<<20)+`"}`); big.status != 413 {
+		t.Errorf("%d %s", big.status, big.body)
+	}
+}
+
+func TestVirtualKeysShowTheirSecretMasked(t *testing.T) {
+	a := newAPI(t)
+	created := a.ok("POST", "/v1/virtual-keys", `{"name":"My Key","provider":"openai","key":"sk-secret-123456789","note":"n"}`)
+	slug := created.get("data.slug").Str
+	if created.get("success").Raw != "true" || !strings.HasPrefix(slug, "my-key-") {
+		t.Fatal(created.body)
+	}
+	read := a.ok("GET", "/v1/virtual-keys/"+slug, "")
+	for path, want := range map[string]string{
+		"slug": slug, "name": "My Key", "ai_provider_name": "openai", "key": "", "masked_api_key": "sk*****789", "note": "n", "status": "active",
+		"object": "virtual-key", "model_config": "{}", "rate_limits": "[]", "workspace_name": "Default workspace", "created_at": iso,
+	} {
+		if got := read.get(path).String(); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	secret := func() string {
+		t.Helper()
+		router := credentials.Router{Keyring: a.s.Keyring, Guard: a.s.Guard, BuiltIn: builtIn}
+		route, refusal := router.Route(&credentials.Caller{WorkspaceID: a.s.Directory.DefaultWorkspace().ID}, credentials.Selection{VirtualKey: slug})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return route.Key.Reveal()
+	}
+	a.ok("PUT", "/v1/virtual-keys/"+slug, `{"name":"renamed","key":"sk*****789"}`)
+	if secret() != "sk-secret-123456789" {
+		t.Error("a masked value that was sent back replaced the secret")
+	}
+	a.ok("PUT", "/v1/virtual-keys/"+slug, `{"key":"sk-other-987654321","note":null}`)
+	if secret() != "sk-other-987654321" {
+		t.Error("the secret was not replaced")
+	}
+	list := a.ok("GET", "/v1/virtual-keys?current_page=0&page_size=10", "")
+	if list.get("object").Str != "list" || list.get("total").Int() != 1 || list.get("data.0.name").Str != "renamed" || list.get("data.0.note").Type != gjson.Null {
+		t.Errorf("%s", list.body)
+	}
+	a.ok("DELETE", "/v1/virtual-keys/"+slug, "")
+	if out := a.do("GET", "/v1/virtual-keys/"+slug, ""); out.status != 404 {
+		t.Errorf("%d", out.status)
+	}
+}
+
+func TestRateLimitPoliciesAreListedFilteredAndArchived(t *testing.T) {
+	a := newAPI(t)
+	workspace := a.s.Directory.DefaultWorkspace()
+	created := a.ok("POST", "/v2/policies/rate-limits", `{"name":"n","type":"requests","unit":"rpm","value":3,"workspace_id":"`+workspace.Slug+`",
+		"conditions":[{"key":"workspace_id","value":"`+workspace.Slug+`"},{"key":"model","value":["a","b"]}],"group_by":[{"key":"api_key"}]}`)
+	id := created.get("id").Str
+	read := a.ok("GET", "/v1/policies/rate-limits/"+strings.ToUpper(id), "")
+	if read.body != created.body {
+		t.Errorf("created %s\nread %s", created.body, read.body)
+	}
+	for path, want := range map[string]string{
+		"name": "n", "type": "requests", "unit": "rpm", "value": "3", "status": "active", "workspace_id": workspace.ID, "object": "policy_rate_limits",
+		"organisation_id": a.s.Directory.Organisation().ID, "created_at": iso, "last_updated_at": iso, "group_by": `[{"key":"api_key"}]`,
+		"conditions": `[{"key":"workspace_id","value":"` + workspace.Slug + `"},{"key":"model","value":["a","b"]}]`,
+	} {
+		if got := read.get(path).String(); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	bare := a.ok("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpd","value":0}`)
+	if bare.get("conditions").Raw != "[]" || bare.get("group_by").Raw != "[]" || bare.get("name").Type != gjson.Null {
+		t.Errorf("%s", bare.body)
+	}
+	for query, want := range map[string]int64{
+		"": 2, "unit=rpm": 1, "unit=rph": 0, "type=requests": 2, "type=tokens": 0, "status=archived": 0, "workspace_id=" + workspace.ID: 2,
+		"workspace_id=" + workspace.Slug: 2, "page_size=1&current_page=7": 2,
+	} {
+		out := a.ok("GET", "/v1/policies/rate-limits?"+query, "")
+		if out.get("total").Int() != want || out.get("object").Str != "list" {
+			t.Errorf("%q: %s", query, out.body)
+		}
+	}
+	a.ok("PUT", "/v1/policies/rate-limits/"+id, `{"value":5,"unit":"rph","conditions":[]}`)
+	if out := a.ok("GET", "/v1/policies/rate-limits/"+id, ""); out.get("value").Int() != 5 || out.get("unit").Str != "rph" || out.get("conditions").Raw != "[]" || out.get("name").Str != "n" {
+		t.Errorf("%s", out.body)
+	}
+	if out := a.ok("DELETE", "/v1/policies/rate-limits/"+id, ""); out.body != "{}" {
+		t.Errorf("%s", out.body)
+	}
+	if out := a.do("GET", "/v1/policies/rate-limits/"+id, ""); out.status != 404 {
+		t.Errorf("%d", out.status)
+	}
+	if out := a.ok("GET", "/v1/policies/rate-limits/"+id+"?status=archived", ""); out.get("status").Str != "archived" {
+		t.Errorf("%s", out.body)
+	}
+	if out := a.do("PUT", "/v1/policies/rate-limits/"+id, `{"value":1}`); out.status != 404 {
+		t.Errorf("an archived policy was changed: %d", out.status)
+	}
+}
+
+func TestEveryAdministrativeActionIsInTheAuditTrail(t *testing.T) {
+	a := newAPI(t)
+	key, keyID := a.key("workspace/service", `"virtual_keys.list"`)
+	a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk-canary"}`)
+	a.do("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk-canary"}`)
+	a.do("POST", "/v1/virtual-keys", `{"name":1,"key":{"sk-canary":1}}`)
+	a.as(key, "DELETE", "/v1/virtual-keys/vk", "")
+	a.do("DELETE", "/v1/virtual-keys/nope", "")
+	a.ok("DELETE", "/v2/virtual-keys/vk", "")
+	a.as("unknown", "DELETE", "/v1/virtual-keys/vk", "")
+	var got []string
+	for _, r := range a.trail() {
+		got = append(got, r.Action+" "+r.Resource+" "+http.StatusText(r.Status)+" "+r.KeyID[:5])
+		if r.At.IsZero() || r.IP == "" || r.Method == "" || !strings.HasPrefix(r.Path, "/v") || r.OrganisationID == "" || strings.Contains(strings.Join(r.Fields, " "), "canary") {
+			t.Errorf("%+v", r)
+		}
+	}
+	want := []string{ // newest first
+		"virtual_keys.delete vk OK admin",
+		"virtual_keys.delete nope Not Found admin",
+		"virtual_keys.delete  Forbidden " + keyID[:5],
+		"virtual_keys.create  Bad Request admin",
+		"virtual_keys.create vk Conflict admin",
+		"virtual_keys.create vk OK admin",
+		"workspace_service_api_keys.create " + keyID + " OK admin",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if fields := a.trail()[5].Fields; strings.Join(fields, " ") != "key name provider slug" {
+		t.Errorf("fields %q", fields)
+	}
+}
+
+func TestAStoreThatCannotBeWrittenRefusesWritesAndServesReads(t *testing.T) {
+	a := newAPI(t)
+	a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk-1"}`)
+	a.full.Store(true)
+	out := a.do("POST", "/v1/virtual-keys", `{"name":"n","provider":"openai","key":"sk-1"}`)
+	if out.status != 503 || !strings.Contains(out.get("data.message").Str, "cannot be written") || out.get("data.errorCode").Str != "AB10" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if out := a.do("DELETE", "/v1/virtual-keys/vk", ""); out.status != 503 {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if out := a.ok("GET", "/v1/virtual-keys", ""); out.get("total").Int() != 1 {
+		t.Errorf("%s", out.body)
+	}
+	a.full.Store(false)
+	a.ok("DELETE", "/v1/virtual-keys/vk", "")
+}
+
+func TestTheOpenAPIDocumentDescribesEveryRoute(t *testing.T) {
+	a := newAPI(t)
+	doc := a.do("GET", "/v1/openapi.json", "")
+	if doc.get("openapi").Str != "3.1.0" {
+		t.Errorf("openapi %q", doc.get("openapi").Str)
+	}
+	for _, path := range []string{"/v1/api-keys", "/v1/api-keys/workspace/user", "/v1/virtual-keys/{slug}", "/v1/policies/rate-limits/{id}", "/v1/admin/workspaces"} {
+		if !doc.get("paths").Map()[path].Exists() {
+			t.Errorf("%s is missing", path)
+		}
+	}
+	schemas := doc.get("components.schemas").Map()
+	if _, ok := schemas["ErrorModel"]; ok || !schemas["Error"].Get("properties.data").Exists() {
+		t.Error("the error schema is not the gateway's")
+	}
+}
+
+func TestARefusedRequestWhoseClientLeftIsStillRecorded(t *testing.T) {
+	a := newAPI(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("left"))
+	r := httptest.NewRequestWithContext(ctx, "DELETE", "/v1/virtual-keys/nope", nil)
+	r.Header.Set("Authorization", "Bearer "+ownerKey)
+	a.handler.ServeHTTP(httptest.NewRecorder(), r)
+	if trail := a.trail(); len(trail) != 1 || trail[0].Status < 400 {
+		t.Errorf("%d records", len(trail))
+	}
+}

@@ -1,0 +1,5 @@
+package admin_test
+
+import "github.com/caddy-gw/gateway/providers"
+
+var builtIn = providers.BaseURL

@@ -1,0 +1,222 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A call is the facts of one: by key, the value and another name of it.
+type call map[string][2]string
+
+func (c call) Fact(key string) (value, alias string, ok bool) {
+	f, ok := c[key]
+	return f[0], f[1], ok
+}
+
+func validLimit() *RateLimit {
+	return &RateLimit{ID: "id", Type: Requests, Unit: "rpm", Value: 1}
+}
+
+func TestValidateNamesTheFieldAtFault(t *testing.T) {
+	long := strings.Repeat("x", MaxText+1)
+	many := func(n int) (values []string) {
+		for i := range n {
+			values = append(values, fmt.Sprint(i))
+		}
+		return values
+	}
+	manyConditions := func(n int) []Condition { return slices.Repeat([]Condition{{KeyModel, []string{"m"}}}, n) }
+	manyKeys := func(n int) (keys []string) {
+		for i := range n {
+			keys = append(keys, fmt.Sprint(MetadataPrefix, i))
+		}
+		return keys
+	}
+	for _, c := range []struct {
+		name   string
+		change func(p *RateLimit)
+		field  string // "": valid
+	}{
+		{"the least", func(*RateLimit) {}, ""},
+		{"a value of 0", func(p *RateLimit) { p.Value = 0 }, ""},
+		{"the greatest value", func(p *RateLimit) { p.Value = MaxValue }, ""},
+		{"a value below 0", func(p *RateLimit) { p.Value = -1 }, "value"},
+		{"a value that JSON numbers do not hold", func(p *RateLimit) { p.Value = MaxValue + 1 }, "value"},
+		{"rph", func(p *RateLimit) { p.Unit = "rph" }, ""},
+		{"rpd", func(p *RateLimit) { p.Unit = "rpd" }, ""},
+		{"no unit", func(p *RateLimit) { p.Unit = "" }, "unit"},
+		{"an unknown unit", func(p *RateLimit) { p.Unit = "rps" }, "unit"},
+		{"a unit in capitals", func(p *RateLimit) { p.Unit = "RPM" }, "unit"},
+		{"no type", func(p *RateLimit) { p.Type = "" }, "type"},
+		{"an unknown type", func(p *RateLimit) { p.Type = "cost" }, "type"},
+		{"tokens, which nobody counts yet", func(p *RateLimit) { p.Type = Tokens }, "type"},
+		{"the longest name", func(p *RateLimit) { p.Name = long[1:] }, ""},
+		{"a longer name", func(p *RateLimit) { p.Name = long }, "name"},
+		{"every key", func(p *RateLimit) {
+			for _, key := range append(slices.Clone(keys), "metadata.team") {
+				p.Conditions = append(p.Conditions, Condition{key, []string{"*"}})
+				p.GroupBy = append(p.GroupBy, key)
+			}
+		}, ""},
+		{"most conditions", func(p *RateLimit) { p.Conditions = manyConditions(MaxConditions) }, ""},
+		{"more conditions", func(p *RateLimit) { p.Conditions = manyConditions(MaxConditions + 1) }, "conditions"},
+		{"an unknown key", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{"m"}}, {"ip", []string{"m"}}} }, "conditions[1].key"},
+		{"a key in capitals", func(p *RateLimit) { p.Conditions = []Condition{{"API_KEY", []string{"m"}}} }, "conditions[0].key"},
+		{"no key", func(p *RateLimit) { p.Conditions = []Condition{{"", []string{"m"}}} }, "conditions[0].key"},
+		{"metadata of no name", func(p *RateLimit) { p.Conditions = []Condition{{"metadata.", []string{"m"}}} }, "conditions[0].key"},
+		{"metadata as such", func(p *RateLimit) { p.Conditions = []Condition{{"metadata", []string{"m"}}} }, "conditions[0].key"},
+		{"a key that is too long", func(p *RateLimit) { p.Conditions = []Condition{{"metadata." + long, []string{"m"}}} }, "conditions[0].key"},
+		{"no value", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, nil}} }, "conditions[0].value"},
+		{"an empty value", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{"m", ""}}} }, "conditions[0].value"},
+		{"a value that is too long", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{long}}} }, "conditions[0].value"},
+		{"most values", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, many(MaxValues)}} }, ""},
+		{"more values", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, many(MaxValues + 1)}} }, "conditions[0].value"},
+		{"an unknown group", func(p *RateLimit) { p.GroupBy = []string{"ip"} }, "group_by[0].key"},
+		{"a group twice", func(p *RateLimit) { p.GroupBy = []string{KeyModel, KeyAPIKey, KeyModel} }, "group_by[2].key"},
+		{"most groups", func(p *RateLimit) { p.GroupBy = manyKeys(MaxConditions) }, ""},
+		{"more groups", func(p *RateLimit) { p.GroupBy = manyKeys(MaxConditions + 1) }, "group_by"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := validLimit()
+			c.change(p)
+			err := p.Validate()
+			var fault *FieldError
+			switch {
+			case c.field == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.field != "" && !errors.As(err, &fault):
+				t.Errorf("got %v", err)
+			case c.field != "" && (fault.Field != c.field || fault.Message == "" || err.Error() != fault.Field+": "+fault.Message):
+				t.Errorf("got %v, want it at %s", err, c.field)
+			}
+		})
+	}
+}
+
+func TestConditionsMatch(t *testing.T) {
+	c := call{
+		KeyAPIKey: {"key-1"}, KeyWorkspace: {"ws-uuid", "my-workspace"}, KeyProvider: {"openai"}, KeyVirtualKey: {"own"}, KeyModel: {"gpt-4o", "@own/gpt-4o"},
+		KeyEndpoint: {"chatComplete"}, "metadata.team": {"blue"}, "metadata.empty": {""},
+	}
+	for _, x := range []struct {
+		name       string
+		conditions []Condition
+		want       bool
+	}{
+		{"none", nil, true},
+		{"the value", []Condition{{KeyAPIKey, []string{"key-1"}}}, true},
+		{"another value", []Condition{{KeyAPIKey, []string{"key-2"}}}, false},
+		{"a part of the value", []Condition{{KeyAPIKey, []string{"key"}}}, false},
+		{"the value in capitals", []Condition{{KeyAPIKey, []string{"KEY-1"}}}, false},
+		{"one of the values", []Condition{{KeyAPIKey, []string{"key-3", "key-1", "key-2"}}}, true},
+		{"none of the values", []Condition{{KeyAPIKey, []string{"key-3", "key-2"}}}, false},
+		{"both conditions", []Condition{{KeyAPIKey, []string{"key-1"}}, {KeyModel, []string{"gpt-4o"}}}, true},
+		{"one condition of two", []Condition{{KeyAPIKey, []string{"key-1"}}, {KeyModel, []string{"gpt-5"}}}, false},
+		{"the other one of two", []Condition{{KeyAPIKey, []string{"key-2"}}, {KeyModel, []string{"gpt-4o"}}}, false},
+		{"one key twice, which both must hold", []Condition{{KeyAPIKey, []string{"key-1"}}, {KeyAPIKey, []string{"key-2"}}}, false},
+		{"anything", []Condition{{KeyAPIKey, []string{"*"}}}, true},
+		{"anything among values", []Condition{{KeyAPIKey, []string{"key-2", "*"}}}, true},
+		{"a star in a value, which is no pattern", []Condition{{KeyAPIKey, []string{"key-*"}}}, false},
+		{"anything of what the call has not", []Condition{{"metadata.region", []string{"*"}}}, false},
+		{"a value that the call has not", []Condition{{"metadata.region", []string{"eu"}}}, false},
+		{"what the call has not beside what it has", []Condition{{KeyAPIKey, []string{"*"}}, {"metadata.region", []string{"*"}}}, false},
+		{"the workspace by its id", []Condition{{KeyWorkspace, []string{"ws-uuid"}}}, true},
+		{"the workspace by its slug", []Condition{{KeyWorkspace, []string{"my-workspace"}}}, true},
+		{"another workspace", []Condition{{KeyWorkspace, []string{"ws-other"}}}, false},
+		{"metadata", []Condition{{"metadata.team", []string{"red", "blue"}}}, true},
+		{"other metadata", []Condition{{"metadata.team", []string{"red"}}}, false},
+		{"the model", []Condition{{KeyModel, []string{"gpt-4o"}}}, true},
+		{"the model with its slug", []Condition{{KeyModel, []string{"@own/gpt-4o"}}}, true},
+		{"the model with another slug", []Condition{{KeyModel, []string{"@other/gpt-4o"}}}, false},
+		{"any model of the slug", []Condition{{KeyModel, []string{"@own/*"}}}, true},
+		{"any model of another slug", []Condition{{KeyModel, []string{"@other/*"}}}, false},
+		{"any model of half a slug", []Condition{{KeyModel, []string{"@ow/*"}}}, false},
+		{"any model of any slug, which is no pattern", []Condition{{KeyModel, []string{"@*/*"}}}, false},
+		{"a pattern of models", []Condition{{KeyModel, []string{"@own/gpt*"}}}, false},
+		{"a pattern without the @", []Condition{{KeyModel, []string{"own/*"}}}, false},
+		{"the provider", []Condition{{KeyProvider, []string{"openai"}}}, true},
+		{"the provider with @", []Condition{{KeyProvider, []string{"@openai"}}}, true},
+		{"another provider with @", []Condition{{KeyProvider, []string{"@open"}}}, false},
+		{"a virtual key with @, which is a provider's spelling", []Condition{{KeyVirtualKey, []string{"@own"}}}, false},
+		{"a model's pattern for a provider", []Condition{{KeyProvider, []string{"@openai/*"}}}, false},
+		{"the endpoint", []Condition{{KeyEndpoint, []string{"chatComplete"}}}, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			if got := matches(x.conditions, c); got != x.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestAValueOfAnotherNameNeverMatchesWhereThereIsNone(t *testing.T) {
+	c := call{KeyVirtualKey: {"own", ""}}
+	if matches([]Condition{{KeyVirtualKey, []string{""}}}, c) {
+		t.Error("the empty value matches the missing other name")
+	}
+}
+
+func TestMatchingIsAConjunctionOfDisjunctions(t *testing.T) {
+	value := rapid.SampledFrom([]string{"a", "b", "c", "*"})
+	rapid.Check(t, func(t *rapid.T) {
+		facts := call{}
+		for _, key := range []string{KeyAPIKey, KeyVirtualKey, KeyEndpoint} {
+			if rapid.Bool().Draw(t, "has "+key) {
+				facts[key] = [2]string{rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, key)}
+			}
+		}
+		conditions := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Condition {
+			return Condition{rapid.SampledFrom([]string{KeyAPIKey, KeyVirtualKey, KeyEndpoint}).Draw(t, "key"), rapid.SliceOfN(value, 1, 3).Draw(t, "values")}
+		}), 0, 4).Draw(t, "conditions")
+		want := true
+		for _, c := range conditions {
+			f, ok := facts[c.Key]
+			want = want && ok && (slices.Contains(c.Values, f[0]) || slices.Contains(c.Values, "*"))
+		}
+		if got := matches(conditions, facts); got != want {
+			t.Fatalf("%v of %v: got %v", conditions, facts, got)
+		}
+	})
+}
+
+func TestCallsShareACounterOnlyWhenTheyShareEveryValueOfTheGroup(t *testing.T) {
+	groupKeys := []string{KeyAPIKey, KeyModel, "metadata.a"}
+	// Values that look like parts of a counter's name.
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "1:", ":", "/", "1", "2:a", "a1:b", "0:", "p1/", "p1/1:a", "é", "\x00"}),
+		rapid.Map(rapid.SliceOf(rapid.SampledFrom([]string{"1:", "a", "0:", "2:"})), func(s []string) string { return strings.Join(s, "") }))
+	facts := rapid.Custom(func(t *rapid.T) call {
+		c := call{}
+		for _, key := range groupKeys {
+			c[key] = [2]string{text.Draw(t, key)}
+		}
+		return c
+	})
+	id := rapid.SampledFrom([]string{"p1", "p2", "p11", "01900000-0000-7000-8000-000000000001"})
+	rapid.Check(t, func(t *rapid.T) {
+		groupBy := groupKeys[:rapid.IntRange(0, len(groupKeys)).Draw(t, "keys")]
+		p, q, a, b := id.Draw(t, "policy"), id.Draw(t, "other policy"), facts.Draw(t, "call"), facts.Draw(t, "other call")
+		same := p == q
+		for _, key := range groupBy {
+			same = same && a[key] == b[key]
+		}
+		one, ok1 := group(p, groupBy, a)
+		two, ok2 := group(q, groupBy, b)
+		if !ok1 || !ok2 || (one == two) != same {
+			t.Fatalf("%q and %q: shared %v", one, two, one == two)
+		}
+		if !strings.HasPrefix(one, prefix(p)) || p != q && strings.HasPrefix(one, prefix(q)) {
+			t.Fatalf("%q is not a counter of %q alone", one, p)
+		}
+	})
+}
+
+func TestACallThatLacksAValueOfTheGroupIsNotCounted(t *testing.T) {
+	if name, ok := group("p", []string{KeyAPIKey, "metadata.team"}, call{KeyAPIKey: {"key-1"}}); ok {
+		t.Errorf("counted as %q", name)
+	}
+}

@@ -1,0 +1,250 @@
+package reqlog
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
+)
+
+// A hookedStore runs a hook before each write, which may wait or fail.
+type hookedStore struct {
+	storage.Store
+	before atomic.Pointer[func() error]
+}
+
+func (s *hookedStore) Write(ctx context.Context, fn func(storage.Tx) error) error {
+	if before := s.before.Load(); before != nil {
+		if err := (*before)(); err != nil {
+			return err
+		}
+	}
+	return s.Store.Write(ctx, fn)
+}
+
+func (s *hookedStore) hook(before func() error) { s.before.Store(&before) }
+
+func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
+	t.Helper()
+	b, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &hookedStore{Store: b}
+	l := Open(storage.NewDB(store), logger)
+	t.Cleanup(func() {
+		l.Close()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, store
+}
+
+func record(i int) *Record { return &Record{ID: fmt.Sprintf("%08d", i)} }
+
+func mustHold(t *testing.T, l *Log, want int) {
+	t.Helper()
+	all, err := l.Records(t.Context(), want+1)
+	if err != nil || len(all) != want {
+		t.Errorf("the log holds %d records, want %d; %v", len(all), want, err)
+	}
+}
+
+func TestCloseWritesEverythingThatWasAdded(t *testing.T) {
+	l, _ := openLog(t, zap.NewNop())
+	const n = 3*batchSize + 7
+	for i := range n {
+		l.Add(record(i))
+	}
+	l.Close()
+	mustHold(t, l, n)
+	if l.Lost() != 0 {
+		t.Errorf("%d were lost", l.Lost())
+	}
+}
+
+func TestRecordComesBackWhole(t *testing.T) {
+	l, _ := openLog(t, zap.NewNop())
+	want := Record{
+		ID: "id", TraceID: "trace", At: time.Date(2026, 7, 1, 12, 0, 0, 5000, time.UTC), DurationMS: 12.345, FirstByteMS: 1.5, OrganisationID: "org", WorkspaceID: "ws", KeyID: "key",
+		Endpoint: "chatComplete", Provider: "openai", VirtualKey: "own", Model: "m", Stream: true, Status: 200, Attempts: 1, UsageKnown: true, PromptTokens: 1 << 40, CompletionTokens: 7, Failure: "why",
+	}
+	added := want
+	l.Add(&added)
+	l.Close()
+	all, err := l.Records(t.Context(), 1)
+	if err != nil || len(all) != 1 || !reflect.DeepEqual(*all[0], want) {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
+
+func TestRecordsListsTheNewestFirstUpToTheLimit(t *testing.T) {
+	l, _ := openLog(t, zap.NewNop())
+	const n = 300
+	var ids []string
+	for range n {
+		ids = append(ids, directory.NewID(rand.Reader))
+		l.Add(&Record{ID: ids[len(ids)-1]})
+	}
+	l.Close()
+	for _, c := range []struct{ limit, want int }{{1, 1}, {10, 10}, {n, n}, {n + 1, n}, {0, 0}} {
+		all, err := l.Records(t.Context(), c.limit)
+		if err != nil || len(all) != c.want {
+			t.Errorf("limit %d: got %d records, %v", c.limit, len(all), err)
+		}
+		for i, r := range all {
+			if r.ID != ids[n-1-i] {
+				t.Fatalf("limit %d: record %d is out of order", c.limit, i)
+			}
+		}
+	}
+}
+
+func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	l, store := openLog(t, zap.New(core))
+	writing, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	store.hook(func() error {
+		once.Do(func() { close(writing) })
+		<-proceed
+		return nil
+	})
+	l.Add(record(0))
+	<-writing // the writer has taken the one record and hangs
+	for i := range queueSize {
+		l.Add(record(i + 1))
+	}
+	if l.Lost() != 0 {
+		t.Errorf("%d were lost while there was room", l.Lost())
+	}
+	const surplus = 10
+	for i := range surplus {
+		l.Add(record(queueSize + 1 + i))
+	}
+	if l.Lost() != surplus {
+		t.Errorf("%d were lost, want %d", l.Lost(), surplus)
+	}
+	close(proceed)
+	l.Close()
+	mustHold(t, l, queueSize+1)
+	if l.Lost() != surplus || logs.Len() != 0 {
+		t.Errorf("%d were lost, %d errors logged", l.Lost(), logs.Len())
+	}
+}
+
+func TestRecordsThatCannotBeWrittenAreLostAndLogged(t *testing.T) {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	l, store := openLog(t, zap.New(core))
+	full := errors.New("disk full")
+	failed := make(chan struct{}, 1)
+	store.hook(func() error {
+		select {
+		case failed <- struct{}{}:
+		default:
+		}
+		return full
+	})
+	l.Add(record(1))
+	<-failed
+	const n = 500
+	for i := range n {
+		l.Add(record(2 + i))
+	}
+	l.Close()
+	if l.Lost() != n+1 {
+		t.Errorf("%d were lost, want %d", l.Lost(), n+1)
+	}
+	mustHold(t, l, 0)
+	var logged int64
+	for _, entry := range logs.All() {
+		fields := entry.ContextMap()
+		logged += fields["lost"].(int64)
+		if fields["error"] != full.Error() {
+			t.Errorf("logged without the cause: %v", fields)
+		}
+	}
+	if logged != n+1 {
+		t.Errorf("the log speaks of %d lost records", logged)
+	}
+}
+
+func TestTheWriterGoesOnAfterAFailure(t *testing.T) {
+	l, store := openLog(t, zap.NewNop())
+	failed := make(chan struct{})
+	var once sync.Once
+	store.hook(func() (err error) {
+		once.Do(func() { err = errors.New("for a moment"); close(failed) })
+		return err
+	})
+	l.Add(record(1))
+	<-failed
+	l.Add(record(2))
+	l.Close()
+	mustHold(t, l, 1)
+	if l.Lost() != 1 {
+		t.Errorf("%d were lost", l.Lost())
+	}
+}
+
+func TestARecordAddedAfterCloseIsLost(t *testing.T) {
+	l, _ := openLog(t, zap.NewNop())
+	l.Close()
+	l.Add(record(1))
+	l.Close() // again, to no harm
+	if l.Lost() != 1 {
+		t.Errorf("%d were lost", l.Lost())
+	}
+	mustHold(t, l, 0)
+}
+
+func TestAddAndCloseTogetherLoseNothingUncounted(t *testing.T) {
+	l, _ := openLog(t, zap.NewNop())
+	const adders, each = 8, 200
+	var all sync.WaitGroup
+	for a := range adders {
+		all.Go(func() {
+			for i := range each {
+				l.Add(record(a*each + i))
+				if a == 0 && i == each/2 {
+					l.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
+	l.Close()
+	mustHold(t, l, adders*each-int(l.Lost()))
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	b, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ignored := goleak.IgnoreCurrent()
+	l := Open(storage.NewDB(b), zap.NewNop())
+	l.Add(record(1))
+	l.Close()
+	goleak.VerifyNone(t, ignored)
+}
