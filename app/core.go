@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +37,8 @@ type core struct {
 	master credentials.Digest // of the encryption key
 	logger *currentLogger
 	users  atomic.Int64
+	// release is made once, because a method value is allocated each time.
+	release func()
 }
 
 // drain is how long the closing of a store waits for streams that still use it.
@@ -45,12 +46,13 @@ const drain = 5 * time.Second
 
 func openCore(ctx context.Context, store storage.Store, master credentials.Secret, logger *currentLogger) (*core, error) {
 	var (
-		now              = time.Now
-		random io.Reader = rand.Reader
-		db               = storage.NewDB(store)
-		c                = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal()), logger: logger}
+		now    = time.Now
+		random = rand.Reader
+		db     = storage.NewDB(store)
+		c      = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal()), logger: logger}
 		err    error
 	)
+	c.release = func() { c.users.Add(-1) }
 	if c.directory, err = directory.Open(ctx, db, now, random); err != nil {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 	if c.rateLimits, err = policies.OpenRateLimits(ctx, db, c.ledger, now); err != nil {
 		return nil, err
 	}
-	c.records = reqlog.Open(db, zap.New(logger))
+	c.records = reqlog.Open(db, random, zap.New(logger))
 	return c, nil
 }
 
@@ -70,8 +72,6 @@ func (c *core) acquire() (release func()) {
 	c.users.Add(1)
 	return c.release
 }
-
-func (c *core) release() { c.users.Add(-1) }
 
 // Destruct closes the store, once the calls that still use it are done or have had
 // their time.

@@ -1,10 +1,9 @@
 package app
 
 import (
+	"errors"
 	"net"
 	"strconv"
-
-	"errors"
 
 	"github.com/caddyserver/caddy/v2"
 )

@@ -6,6 +6,7 @@ import "fmt"
 // and the control plane each turn it into their envelope in one place.
 type Reason uint8
 
+// The reasons.
 const (
 	InvalidKey            Reason = iota + 1 // missing, unknown or revoked
 	ExpiredKey                              // the service key's time is over

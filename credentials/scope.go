@@ -5,6 +5,7 @@ import "slices"
 // A Kind is a kind of API key, as the control plane names it.
 type Kind string
 
+// The kinds of API key.
 const (
 	OrganisationService Kind = "organisation-service"
 	WorkspaceService    Kind = "workspace-service"

@@ -52,9 +52,8 @@ type Exchange struct {
 	Usage     Usage
 	Failure   string // why a stream or an attempt failed; empty: it did not
 
-	// AnswerHeader replaces headers of the provider's answer, and is set on the
-	// gateway's own ones.
-	AnswerHeader http.Header
+	// AnswerHeader is set on every answer, in the place of the provider's own.
+	AnswerHeader []HeaderField
 
 	request  *http.Request
 	metadata string
@@ -64,6 +63,9 @@ type Exchange struct {
 	err      *Error
 	release  func()
 }
+
+// A HeaderField is one line of a header; Name is in canonical form.
+type HeaderField struct{ Name, Value string }
 
 // Usage is what a provider said a call used, in tokens.
 type Usage struct {
@@ -359,12 +361,18 @@ func (x *Exchange) Header() http.Header { return x.request.Header }
 // Fail answers with an error of the gateway's own.
 func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	x.Status, x.Failure = e.Status, e.Message
-	h := w.Header()
-	for name, values := range x.AnswerHeader {
-		h[name] = values
+	x.SetHeader(w.Header())
+	e.Write(w, x.Gateway.Headers)
+}
+
+// SetHeader sets what the gateway says of the call on an answer.
+func (x *Exchange) SetHeader(h http.Header) {
+	values := make([]string, len(x.AnswerHeader))
+	for i, f := range x.AnswerHeader {
+		values[i] = f.Value
+		h[f.Name] = values[i : i+1 : i+1]
 	}
 	if x.Route != nil {
 		x.Gateway.Headers.Set(h, HeaderProvider, x.Route.Provider)
 	}
-	e.Write(w, x.Gateway.Headers)
 }

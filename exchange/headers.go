@@ -62,8 +62,9 @@ func (h *Headers) Get(header http.Header, name string) (value string, ok bool) {
 
 // Set sets the gateway's header name under every prefix.
 func (h *Headers) Set(header http.Header, name, value string) {
+	values := []string{value}
 	for _, p := range h.prefixes {
-		header[p+name] = []string{value}
+		header[p+name] = values
 	}
 }
 

@@ -104,11 +104,11 @@ const (
 	resetRequests     = "X-Ratelimit-Reset-Requests"
 )
 
-func limitHeader(s *ledger.State) http.Header {
-	return http.Header{
-		limitRequests:     {strconv.FormatInt(s.Limit, 10)},
-		remainingRequests: {strconv.FormatInt(max(s.Remaining, 0), 10)},
-		resetRequests:     {roundUp(s.Reset).String()},
+func limitHeader(s *ledger.State) []exchange.HeaderField {
+	return []exchange.HeaderField{
+		{Name: limitRequests, Value: strconv.FormatInt(s.Limit, 10)},
+		{Name: remainingRequests, Value: strconv.FormatInt(max(s.Remaining, 0), 10)},
+		{Name: resetRequests, Value: roundUp(s.Reset).String()},
 	}
 }
 

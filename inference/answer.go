@@ -23,10 +23,9 @@ func (a *attempt) answered(res *http.Response) {
 	for _, name := range notAnswered {
 		delete(res.Header, name)
 	}
-	for name, v := range x.AnswerHeader {
-		res.Header[name] = v
+	for _, f := range x.AnswerHeader { // the gateway's own stand in the answer already
+		delete(res.Header, f.Name)
 	}
-	x.Gateway.Headers.Set(res.Header, exchange.HeaderProvider, x.Route.Provider)
 
 	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:

@@ -19,7 +19,7 @@ type attempt struct {
 	x        *exchange.Exchange
 	provider *providers.Provider
 	url      *url.URL
-	header   http.Header // without the credential, which the transport adds
+	header   http.Header // credential included
 	body     *exchange.Buffer
 }
 
@@ -45,13 +45,15 @@ func newAttempt(x *exchange.Exchange) *attempt {
 	if !ok {
 		panic("route to the unknown dialect " + x.Route.Dialect) // the router made it from the same table
 	}
-	return &attempt{
+	a := &attempt{
 		x:        x,
 		provider: p,
 		url:      p.URL(x.Route.BaseURL, x.Endpoint.Upstream),
 		header:   upstreamHeader(x),
 		body:     x.Body(),
 	}
+	p.Authenticate(a.header, x.Route.Key.Reveal())
+	return a
 }
 
 func (a *attempt) close() { a.body.Release() }
@@ -83,18 +85,16 @@ func upstreamHeader(x *exchange.Exchange) http.Header {
 	return h
 }
 
-// request is the attempt as an HTTP request, credential included. It replaces the
-// one that reverse_proxy made, of which only the context is used.
-func (a *attempt) request(ctx context.Context) *http.Request {
-	header := a.header.Clone()
-	a.provider.Authenticate(header, a.x.Route.Key.Reveal())
-	r := &http.Request{
-		Method: a.x.Endpoint.Method, URL: a.url, Host: a.url.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: a.body.Reader(), ContentLength: int64(len(a.body.Bytes())),
-		// With it, net/http sends the request again where a kept connection turns
-		// out to be dead before anything was written to it.
-		GetBody: func() (io.ReadCloser, error) { return a.body.Reader(), nil },
-	}
-	return r.WithContext(ctx)
+// request is the attempt as an HTTP request. It takes the place of the one that
+// reverse_proxy made, of which only the context stays.
+func (a *attempt) request(proxied *http.Request) *http.Request {
+	r := *proxied
+	r.Method, r.URL, r.Host, r.Header = a.x.Endpoint.Method, a.url, a.url.Host, a.header
+	r.Body, r.ContentLength = a.body.Reader(), int64(len(a.body.Bytes()))
+	// With it, net/http sends the request again where a kept connection turns out to
+	// be dead before anything was written to it.
+	r.GetBody = func() (io.ReadCloser, error) { return a.body.Reader(), nil }
+	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
+	r.RequestURI, r.Close, r.Response = "", false, nil
+	return &r
 }

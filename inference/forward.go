@@ -41,6 +41,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	a := newAttempt(x)
 	defer a.close()
 	x.Attempts++
+	x.SetHeader(w.Header())
 	err := f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
 	switch {
 	case err == nil && x.Status == 0, r.Context().Err() != nil:

@@ -3,7 +3,6 @@ package inference
 import (
 	"time"
 
-	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/reqlog"
 )
@@ -12,7 +11,7 @@ import (
 func Record(x *exchange.Exchange) *reqlog.Record {
 	now := x.Gateway.Now()
 	r := &reqlog.Record{
-		ID: directory.NewID(x.Gateway.Random), TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
+		TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
 		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID,
 		Endpoint: x.Endpoint.Name, Provider: x.Route.Provider, VirtualKey: x.Route.VirtualKey, Model: x.Model, Stream: x.Stream,
 		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure,

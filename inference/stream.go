@@ -31,12 +31,13 @@ type stream struct {
 }
 
 const (
-	readSize = 8 << 10
-	maxLine  = 16 << 20 // an image may come in one line
+	startSize = 8 << 10
+	leastRead = 1 << 10
+	maxLine   = 16 << 20 // an image may come in one line
 )
 
 func newStream(src io.ReadCloser, x *exchange.Exchange) *stream {
-	return &stream{src: src, x: x, buf: make([]byte, 0, readSize)}
+	return &stream{src: src, x: x, buf: make([]byte, 0, startSize)}
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -56,11 +57,11 @@ func (s *stream) Close() error { return s.src.Close() }
 
 // fill reads once from the provider and marks the whole lines in what it has.
 func (s *stream) fill() {
-	if len(s.buf)+readSize > cap(s.buf) {
-		s.buf = append(make([]byte, 0, 2*cap(s.buf)+readSize), s.buf...)
+	if cap(s.buf)-len(s.buf) < leastRead {
+		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
 	}
 	from := len(s.buf)
-	n, err := s.src.Read(s.buf[from:min(cap(s.buf), from+readSize)])
+	n, err := s.src.Read(s.buf[from:cap(s.buf)])
 	s.buf = s.buf[:from+n]
 	if n > 0 && s.x.FirstByte.IsZero() {
 		s.x.FirstByte = s.x.Gateway.Now()
@@ -87,14 +88,34 @@ func (s *stream) watch(lines []byte) {
 		if !ok {
 			continue
 		}
-		switch data = bytes.TrimSpace(data); {
-		case string(data) == "[DONE]":
+		if data = bytes.TrimSpace(data); string(data) == "[DONE]" {
 			s.done = true
-		case bytes.Contains(data, []byte(`"usage"`)):
+			continue
+		}
+		if holds(data, usageKey, '{') {
 			readUsage(s.x, gjson.GetBytes(data, "usage"))
-			fallthrough
-		case !s.finished && bytes.Contains(data, []byte(`"finish_reason"`)):
-			s.finished = s.finished || gjson.GetBytes(data, `choices.#(finish_reason!=null).finish_reason`).Type == gjson.String
+		}
+		s.finished = s.finished || holds(data, finishKey, '"')
+	}
+}
+
+// The ends of two keys. Searching without the first quote is faster, as a search
+// does not stop at every quote; a key inside a string ends in an escaped quote.
+var usageKey, finishKey = []byte(`usage"`), []byte(`finish_reason"`)
+
+// holds reports whether some member of event whose key ends in key has a value that
+// begins with first. It is what every chunk of every stream pays.
+func holds(event, key []byte, first byte) bool {
+	for {
+		i := bytes.Index(event, key)
+		if i < 0 {
+			return false
+		}
+		event = bytes.TrimLeft(event[i+len(key):], " \t")
+		if value, ok := bytes.CutPrefix(event, []byte(":")); ok {
+			if value = bytes.TrimLeft(value, " \t"); len(value) > 0 && value[0] == first {
+				return true
+			}
 		}
 	}
 }
@@ -106,16 +127,16 @@ func (s *stream) end(err error) {
 		s.err = err
 		return
 	}
-	half := len(s.buf) > s.ready
+	ended, half := errors.Is(err, io.EOF), len(s.buf) > s.ready
 	s.err = io.EOF
 	switch {
-	case err == io.EOF && s.done, err == io.EOF && !s.x.Endpoint.Done && !half:
+	case ended && s.done, ended && !s.x.Endpoint.Done && !half:
 		s.ready = len(s.buf)
 		return
-	case err == io.EOF && s.finished && !half:
+	case ended && s.finished && !half:
 		s.tail([]byte("data: [DONE]\n\n"))
 		return
-	case err == io.EOF:
+	case ended:
 		err = io.ErrUnexpectedEOF
 	}
 	s.x.Failure = "the provider's stream broke off: " + err.Error()

@@ -123,7 +123,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.x.Route.CallerHost {
 		pool = t.public
 	}
-	res, err := pool.RoundTrip(a.request(req.Context()))
+	res, err := pool.RoundTrip(a.request(req))
 	if err != nil {
 		if req.Context().Err() != nil {
 			return nil, req.Context().Err()

@@ -6,6 +6,7 @@ package policies
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -132,18 +133,22 @@ func (c *Condition) holds(f Facts) bool {
 // lacks one of the values. Values are length-prefixed, so that no two groups share
 // a name.
 func group(policy string, groupBy []string, f Facts) (string, bool) {
-	var name strings.Builder
-	name.WriteString(prefix(policy))
+	var few [128]byte
+	name := append(few[:0], policy...)
+	name = append(name, groupMark)
 	for _, key := range groupBy {
 		value, _, ok := f.Fact(key)
 		if !ok {
 			return "", false
 		}
-		fmt.Fprintf(&name, "%d:", len(value))
-		name.WriteString(value)
+		name = append(strconv.AppendInt(name, int64(len(value)), 10), ':')
+		name = append(name, value...)
 	}
-	return name.String(), true
+	return string(name), true
 }
 
 // prefix starts the names of all counters of a policy.
-func prefix(policy string) string { return policy + "/" }
+func prefix(policy string) string { return policy + string(groupMark) }
+
+// groupMark ends a policy's id in the name of a counter; no id holds it.
+const groupMark = '/'

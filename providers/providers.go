@@ -14,16 +14,7 @@ import (
 type Provider struct {
 	Name    string
 	BaseURL string // ends where the endpoint's path begins; empty: the caller must say
-	Auth    Auth
 }
-
-// Auth is how a provider's credential is sent.
-type Auth uint8
-
-const (
-	// Bearer is "Authorization: Bearer <key>".
-	Bearer Auth = iota
-)
 
 // Lookup returns a provider by its name.
 func Lookup(name string) (*Provider, bool) {
@@ -59,13 +50,10 @@ func (p *Provider) URL(base *url.URL, path string) *url.URL {
 	return &u
 }
 
-// Authenticate adds the provider's credential to the headers of a request.
+// Authenticate adds the provider's credential to the headers of a request, as a
+// bearer token.
 func (p *Provider) Authenticate(h http.Header, key string) {
-	if key == "" {
-		return
-	}
-	switch p.Auth {
-	case Bearer:
+	if key != "" {
 		h["Authorization"] = []string{"Bearer " + key}
 	}
 }

@@ -91,7 +91,7 @@ func TestURLPutsTheEndpointBelowTheBase(t *testing.T) {
 }
 
 func TestAuthenticateSendsABearerAndNothingWithoutAKey(t *testing.T) {
-	p := &Provider{Auth: Bearer}
+	p := &Provider{}
 	h := make(http.Header)
 	p.Authenticate(h, "")
 	if len(h) != 0 {

@@ -5,16 +5,19 @@ package reqlog
 
 import (
 	"context"
+	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Record is one call.
+// A Record is one call. The log gives it its ID.
 type Record struct {
 	ID               string    `json:"id"`
 	TraceID          string    `json:"trace_id"`
@@ -39,17 +42,27 @@ type Record struct {
 
 const (
 	queueSize = 8192 // records
-	batchSize = 256
+	blockSize = 256  // records
+	linger    = 100 * time.Millisecond
 	retention = 30 * 24 * time.Hour
 )
 
+// A block is what is stored: the records of a moment, in the order of their ids. Its
+// own id is the first of them, so that the block of a record is the last one whose
+// id is not greater. One row for many records is what keeps a record cheap.
+type block struct {
+	ID      string    `json:"id"`
+	Records []*Record `json:"records"`
+}
+
 // A Log writes records. It is safe for concurrent use.
 type Log struct {
-	db      *storage.DB
-	records *storage.Collection[Record]
-	queue   chan *Record
-	lost    atomic.Int64
-	logger  *zap.Logger
+	db     *storage.DB
+	blocks *storage.Collection[block]
+	random io.Reader
+	queue  chan *Record
+	lost   atomic.Int64
+	logger *zap.Logger
 
 	closing sync.RWMutex
 	closed  bool
@@ -58,13 +71,14 @@ type Log struct {
 
 // Open starts the writer of a store's records. It outlives the configuration that it
 // was opened under, and so must logger.
-func Open(db *storage.DB, logger *zap.Logger) *Log {
+func Open(db *storage.DB, random io.Reader, logger *zap.Logger) *Log {
 	l := &Log{
-		db:      db,
-		records: storage.NewCollection("request", func(r *Record) string { return r.ID }),
-		queue:   make(chan *Record, queueSize),
-		logger:  logger,
-		done:    make(chan struct{}),
+		db:     db,
+		blocks: storage.NewCollection("requests", func(b *block) string { return b.ID }),
+		random: random,
+		queue:  make(chan *Record, queueSize),
+		logger: logger,
+		done:   make(chan struct{}),
 	}
 	go l.run()
 	return l
@@ -102,30 +116,39 @@ func (l *Log) Close() {
 
 func (l *Log) run() {
 	defer close(l.done)
-	batch := make([]*Record, 0, batchSize)
 	for r := range l.queue {
-		batch = append(batch[:0], r)
-		for len(batch) < batchSize && len(l.queue) > 0 {
-			if r, ok := <-l.queue; ok {
-				batch = append(batch, r)
-			}
-		}
-		l.write(batch)
+		l.write(l.collect(r))
 	}
 }
 
-func (l *Log) write(batch []*Record) {
-	err := l.db.Write(context.Background(), func(tx storage.Tx) error {
-		for _, r := range batch {
-			if err := l.records.PutTTL(tx, r, retention); err != nil {
-				return err
+// collect waits a moment for more records to write together with the first.
+func (l *Log) collect(first *Record) *block {
+	b := &block{Records: append(make([]*Record, 0, blockSize), first)}
+	moment := time.NewTimer(linger)
+	defer moment.Stop()
+	for len(b.Records) < blockSize {
+		select {
+		case r, open := <-l.queue:
+			if !open {
+				return b
 			}
+			b.Records = append(b.Records, r)
+		case <-moment.C:
+			return b
 		}
-		return nil
-	})
+	}
+	return b
+}
+
+func (l *Log) write(b *block) {
+	for _, r := range b.Records {
+		r.ID = directory.NewID(l.random)
+	}
+	b.ID = b.Records[0].ID
+	err := l.db.Write(context.Background(), func(tx storage.Tx) error { return l.blocks.PutTTL(tx, b, retention) })
 	if err != nil {
-		l.lost.Add(int64(len(batch)))
-		l.logger.Error("writing request records", zap.Int("lost", len(batch)), zap.Error(err))
+		l.lost.Add(int64(len(b.Records)))
+		l.logger.Error("writing request records", zap.Int("lost", len(b.Records)), zap.Error(err))
 	}
 }
 
@@ -133,12 +156,14 @@ func (l *Log) write(batch []*Record) {
 func (l *Log) Records(ctx context.Context, limit int) ([]*Record, error) {
 	var all []*Record
 	err := l.db.View(ctx, func(tx storage.Tx) error {
-		for r, err := range l.records.Scan(tx, storage.Range{Reverse: true}) {
+		for b, err := range l.blocks.Scan(tx, storage.Range{Reverse: true}) {
 			if err != nil {
 				return err
 			}
-			if all = append(all, r); len(all) == limit {
-				return nil
+			for _, r := range slices.Backward(b.Records) {
+				if all = append(all, r); len(all) == limit {
+					return nil
+				}
 			}
 		}
 		return nil

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
@@ -45,7 +45,7 @@ func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 		t.Fatal(err)
 	}
 	store := &hookedStore{Store: b}
-	l := Open(storage.NewDB(store), logger)
+	l := Open(storage.NewDB(store), rand.Reader, logger)
 	t.Cleanup(func() {
 		l.Close()
 		if err := store.Close(); err != nil {
@@ -55,7 +55,15 @@ func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 	return l, store
 }
 
-func record(i int) *Record { return &Record{ID: fmt.Sprintf("%08d", i)} }
+func record(i int) *Record { return &Record{TraceID: fmt.Sprint(i)} }
+
+// fillBlock adds as many records as are written together, which the writer therefore
+// takes without waiting for more.
+func fillBlock(l *Log) {
+	for i := range blockSize {
+		l.Add(record(i))
+	}
+}
 
 func mustHold(t *testing.T, l *Log, want int) {
 	t.Helper()
@@ -67,7 +75,7 @@ func mustHold(t *testing.T, l *Log, want int) {
 
 func TestCloseWritesEverythingThatWasAdded(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
-	const n = 3*batchSize + 7
+	const n = 3*blockSize + 7
 	for i := range n {
 		l.Add(record(i))
 	}
@@ -81,34 +89,39 @@ func TestCloseWritesEverythingThatWasAdded(t *testing.T) {
 func TestRecordComesBackWhole(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	want := Record{
-		ID: "id", TraceID: "trace", At: time.Date(2026, 7, 1, 12, 0, 0, 5000, time.UTC), DurationMS: 12.345, FirstByteMS: 1.5, OrganisationID: "org", WorkspaceID: "ws", KeyID: "key",
+		TraceID: "trace", At: time.Date(2026, 7, 1, 12, 0, 0, 5000, time.UTC), DurationMS: 12.345, FirstByteMS: 1.5, OrganisationID: "org", WorkspaceID: "ws", KeyID: "key",
 		Endpoint: "chatComplete", Provider: "openai", VirtualKey: "own", Model: "m", Stream: true, Status: 200, Attempts: 1, UsageKnown: true, PromptTokens: 1 << 40, CompletionTokens: 7, Failure: "why",
 	}
 	added := want
 	l.Add(&added)
 	l.Close()
 	all, err := l.Records(t.Context(), 1)
-	if err != nil || len(all) != 1 || !reflect.DeepEqual(*all[0], want) {
-		t.Errorf("got %+v, %v", all, err)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %d records, %v", len(all), err)
+	}
+	got := *all[0]
+	if uuid.Validate(got.ID) != nil {
+		t.Errorf("the id is %q", got.ID)
+	}
+	if got.ID = ""; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
 	}
 }
 
 func TestRecordsListsTheNewestFirstUpToTheLimit(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
-	const n = 300
-	var ids []string
-	for range n {
-		ids = append(ids, directory.NewID(rand.Reader))
-		l.Add(&Record{ID: ids[len(ids)-1]})
+	const n = 2*blockSize + 88
+	for i := range n {
+		l.Add(record(i))
 	}
 	l.Close()
-	for _, c := range []struct{ limit, want int }{{1, 1}, {10, 10}, {n, n}, {n + 1, n}, {0, 0}} {
+	for _, c := range []struct{ limit, want int }{{1, 1}, {blockSize - 1, blockSize - 1}, {blockSize, blockSize}, {blockSize + 1, blockSize + 1}, {n, n}, {n + 1, n}, {0, 0}} {
 		all, err := l.Records(t.Context(), c.limit)
 		if err != nil || len(all) != c.want {
 			t.Errorf("limit %d: got %d records, %v", c.limit, len(all), err)
 		}
 		for i, r := range all {
-			if r.ID != ids[n-1-i] {
+			if r.TraceID != fmt.Sprint(n-1-i) || i > 0 && r.ID >= all[i-1].ID {
 				t.Fatalf("limit %d: record %d is out of order", c.limit, i)
 			}
 		}
@@ -125,24 +138,24 @@ func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
 		<-proceed
 		return nil
 	})
-	l.Add(record(0))
-	<-writing // the writer has taken the one record and hangs
+	fillBlock(l)
+	<-writing // the writer has taken a block and hangs
 	for i := range queueSize {
-		l.Add(record(i + 1))
+		l.Add(record(i))
 	}
 	if l.Lost() != 0 {
 		t.Errorf("%d were lost while there was room", l.Lost())
 	}
 	const surplus = 10
 	for i := range surplus {
-		l.Add(record(queueSize + 1 + i))
+		l.Add(record(i))
 	}
 	if l.Lost() != surplus {
 		t.Errorf("%d were lost, want %d", l.Lost(), surplus)
 	}
 	close(proceed)
 	l.Close()
-	mustHold(t, l, queueSize+1)
+	mustHold(t, l, blockSize+queueSize)
 	if l.Lost() != surplus || logs.Len() != 0 {
 		t.Errorf("%d were lost, %d errors logged", l.Lost(), logs.Len())
 	}
@@ -160,15 +173,14 @@ func TestRecordsThatCannotBeWrittenAreLostAndLogged(t *testing.T) {
 		}
 		return full
 	})
-	l.Add(record(1))
+	fillBlock(l)
 	<-failed
-	const n = 500
-	for i := range n {
-		l.Add(record(2 + i))
-	}
+	fillBlock(l)
+	l.Add(record(0))
 	l.Close()
-	if l.Lost() != n+1 {
-		t.Errorf("%d were lost, want %d", l.Lost(), n+1)
+	const n = 2*blockSize + 1
+	if l.Lost() != n {
+		t.Errorf("%d were lost, want %d", l.Lost(), n)
 	}
 	mustHold(t, l, 0)
 	var logged int64
@@ -179,7 +191,7 @@ func TestRecordsThatCannotBeWrittenAreLostAndLogged(t *testing.T) {
 			t.Errorf("logged without the cause: %v", fields)
 		}
 	}
-	if logged != n+1 {
+	if logged != n {
 		t.Errorf("the log speaks of %d lost records", logged)
 	}
 }
@@ -192,12 +204,12 @@ func TestTheWriterGoesOnAfterAFailure(t *testing.T) {
 		once.Do(func() { err = errors.New("for a moment"); close(failed) })
 		return err
 	})
-	l.Add(record(1))
+	fillBlock(l)
 	<-failed
-	l.Add(record(2))
+	l.Add(record(0))
 	l.Close()
 	mustHold(t, l, 1)
-	if l.Lost() != 1 {
+	if l.Lost() != blockSize {
 		t.Errorf("%d were lost", l.Lost())
 	}
 }
@@ -243,7 +255,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		}
 	}()
 	ignored := goleak.IgnoreCurrent()
-	l := Open(storage.NewDB(b), zap.NewNop())
+	l := Open(storage.NewDB(b), rand.Reader, zap.NewNop())
 	l.Add(record(1))
 	l.Close()
 	goleak.VerifyNone(t, ignored)

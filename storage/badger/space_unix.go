@@ -12,9 +12,9 @@ func statSpace(dir string) (Space, error) {
 	}
 	// The types of the fields differ between the systems. Read-only is flag 1
 	// on all of them (ST_RDONLY, MNT_RDONLY).
-	free := int64(st.Bavail) //nolint:unconvert
+	free := int64(st.Bavail)
 	return Space{
-		Free:     uint64(max(free, 0)) * uint64(st.Bsize), //nolint:unconvert
-		ReadOnly: uint64(st.Flags)&1 != 0,                 //nolint:unconvert
+		Free:     uint64(max(free, 0)) * uint64(st.Bsize),
+		ReadOnly: uint64(st.Flags)&1 != 0,
 	}, nil
 }

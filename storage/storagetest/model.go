@@ -24,9 +24,7 @@ func testModel(t *testing.T, s storage.Store) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		model := map[string]string{}
-		err := s.Write(t.Context(), func(tx storage.Tx) error {
-			return clearAll(tx)
-		})
+		err := s.Write(t.Context(), clearAll)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func testScan(t *testing.T, s storage.Store) {
 				}
 				for _, item := range items {
 					if item.value != "of "+item.key {
-						return fmt.Errorf("Scan: %q has the value %q", item.key, item.value)
+						return fmt.Errorf("scan: %q has the value %q", item.key, item.value)
 					}
 				}
 			}

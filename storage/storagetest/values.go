@@ -83,7 +83,7 @@ func testErrors(t *testing.T, s storage.Store) {
 		}
 	}
 	mine := errors.New("mine")
-	if err := s.View(t.Context(), func(storage.Tx) error { return mine }); err != mine {
+	if err := s.View(t.Context(), func(storage.Tx) error { return mine }); !errors.Is(err, mine) {
 		t.Errorf("View returned %v, want the function's error as it is", err)
 	}
 	var kept storage.Tx
