@@ -42,7 +42,6 @@ func TestSecretIsMaskedUnderEveryVerb(t *testing.T) {
 		"a pointer to a field": &unexported{s},
 		"a list":               []Secret{s},
 		"a map":                map[string]Secret{"key": s},
-		"a map's key":          map[Secret]int{s: 1},
 		"an interface":         []any{s},
 		"a saved provider":     &Provider{Slug: "own", Key: s},
 		"a route":              &Route{Key: s},
@@ -75,11 +74,10 @@ func TestSecretIsMaskedInEncodings(t *testing.T) {
 		Key    Secret            `json:"key"`
 		Ptr    *Secret           `json:"ptr"`
 		ByName map[string]Secret `json:"by_name"`
-		BySelf map[Secret]string `json:"by_self"`
 		hidden Secret
 	}
 	s := NewSecret(canary)
-	h := holder{s, &s, map[string]Secret{"a": s}, map[Secret]string{s: "a"}, s}
+	h := holder{s, &s, map[string]Secret{"a": s}, s}
 	for name, v := range map[string]any{"a secret": s, "a pointer": &s, "a struct": h, "any": []any{h}, "a route": Route{Key: s}} {
 		encoded, err := json.Marshal(v)
 		if err != nil {

@@ -97,10 +97,15 @@ func FuzzScanObject(f *testing.F) {
 }
 
 func BenchmarkScanObject(b *testing.B) {
-	for name, size := range map[string]int{"2KB": 2 << 10, "200KB": 200 << 10} {
-		text, _ := json.Marshal(strings.Repeat("Large prompts cost what reading them costs. ", size/44))
+	prose := "Large prompts cost what reading them costs. "
+	code := "\tif err := run(\"x\"); err != nil {\n\t\treturn err\n\t}\n"
+	for _, c := range []struct {
+		name, text string
+		size       int
+	}{{"prose 2KB", prose, 2 << 10}, {"prose 200KB", prose, 200 << 10}, {"code 200KB", code, 200 << 10}} {
+		text, _ := json.Marshal(strings.Repeat(c.text, c.size/len(c.text)))
 		body := []byte(`{"model":"gpt-4o","messages":[{"role":"user","content":` + string(text) + `}],"stream":true}`)
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {

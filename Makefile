@@ -1,0 +1,56 @@
+# The everyday commands. `make help` lists them.
+
+GOLANGCI_LINT = go tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-8s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: ## Run the gateway with the example configuration
+	go run ./cmd/caddy run --config Caddyfile.example
+
+.PHONY: build
+build: ## Build bin/caddy
+	go build -o bin/caddy ./cmd/caddy
+
+.PHONY: test
+test: ## Run every test that needs nothing but Go
+	go test ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector
+	go test -race ./...
+
+.PHONY: lint
+lint: ## Check the code and its formatting
+	go vet ./...
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(GOLANGCI_LINT) fmt ./...
+
+.PHONY: e2e
+e2e: build ## Run real clients (Node.js) against the gateway
+	cd e2e && npm ci --no-audit --no-fund && GW_BINARY=$(CURDIR)/bin/caddy npm test
+
+.PHONY: xcaddy
+xcaddy: ## Build with xcaddy, as xcaddy.md says
+	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/caddy-gw/gateway=. --output bin/xcaddy-caddy
+
+.PHONY: bench
+bench: ## Measure against plain Caddy, side by side
+	go run ./bench
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a minute
+	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -h '^func Fuzz' $$pkg/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			go test $$pkg -run '^$$' -fuzz "^$$target$$" -fuzztime 1m || exit 1; \
+		done; \
+	done
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities (asks the Go vulnerability database)
+	go tool -modfile=tools/go.mod govulncheck ./...
