@@ -93,7 +93,7 @@ func New(s Services) *API {
 // ServeHTTP answers every request with a reserved path: unknown ones with 404.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != path.Clean(r.URL.Path) {
-		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", clip(r.URL.Path)))
+		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path)))
 		return
 	}
 	if _, pattern := a.mux.Handler(r); pattern == "" {
@@ -114,9 +114,9 @@ func (a *API) unserved(r *http.Request) *Error {
 		}
 	}
 	if len(allow) == 0 {
-		return failure(http.StatusNotFound, "Nothing is served at %s", clip(r.URL.Path))
+		return failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path))
 	}
-	e := failure(http.StatusMethodNotAllowed, "Method not allowed: got %s, expected %s", clip(r.Method), strings.Join(allow, " or "))
+	e := failure(http.StatusMethodNotAllowed, "Method not allowed: got %s, expected %s", credentials.Clip(r.Method), strings.Join(allow, " or "))
 	e.allow = strings.Join(allow, ", ")
 	return e
 }
@@ -212,7 +212,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 		c := &call{Context: r.Context(), api: a, caller: caller, record: audit.Record{
 			OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
 			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
-			IP: clientIP(r), UserAgent: clip(r.UserAgent()), RequestID: requestID(a.Headers, r.Header),
+			IP: clientIP(r), UserAgent: credentials.Clip(r.UserAgent()), RequestID: requestID(a.Headers, r.Header),
 		}}
 		if !c.mayAny(rt.scopes) {
 			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
@@ -272,7 +272,7 @@ func (c *call) refused(err error) *Error {
 // update runs a change of the item called resource, with its audit record in the
 // same transaction.
 func (c *call) update(resource string, change func(tx *storage.Txn) error) error {
-	c.record.Resource = clip(resource)
+	c.record.Resource = credentials.Clip(resource)
 	err := c.api.DB.Update(c, func(tx *storage.Txn) error {
 		if err := change(tx); err != nil {
 			return err
@@ -287,7 +287,7 @@ func (c *call) update(resource string, change func(tx *storage.Txn) error) error
 // fields notes which members a body had, for the audit trail.
 func (c *call) fields(body []byte) {
 	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
-		if c.record.Fields = append(c.record.Fields, clip(key.Str)); len(c.record.Fields) == 64 {
+		if c.record.Fields = append(c.record.Fields, credentials.Clip(key.Str)); len(c.record.Fields) == 64 {
 			return false
 		}
 		return true
@@ -312,7 +312,7 @@ func (c *call) workspace(named string) (*directory.Workspace, error) {
 		return nil, forbidden("workspace_id: the API key belongs to another workspace")
 	}
 	if !ok {
-		return nil, absent("workspace_id", "there is no workspace %q", clip(named))
+		return nil, absent("workspace_id", "there is no workspace %q", credentials.Clip(named))
 	}
 	return w, nil
 }

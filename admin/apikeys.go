@@ -236,7 +236,7 @@ func (a *API) apiKeys() {
 
 // apiKey finds a key that the caller may do action to.
 func (c *call) apiKey(id, action string) (*credentials.APIKey, error) {
-	c.record.Resource = clip(id)
+	c.record.Resource = credentials.Clip(id)
 	k, ok := c.api.Keyring.APIKey(strings.ToLower(id))
 	if !ok || !c.sees(k.WorkspaceID) {
 		return nil, notFound("API key", id)
@@ -290,7 +290,7 @@ func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 	for i, scope := range scopes {
 		field := "scopes[" + strconv.Itoa(i) + "]"
 		if !kind.MayHold(scope) {
-			return nil, invalid(field, "a key of kind %s cannot hold %q", kind, clip(scope))
+			return nil, invalid(field, "a key of kind %s cannot hold %q", kind, credentials.Clip(scope))
 		}
 		if !c.caller.May(scope) && (c.caller.Kind.Workspace() || c.caller.Kind.MayHold(scope)) {
 			return nil, forbidden("%s: the API key lacks %s itself", field, scope)
@@ -310,7 +310,7 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	case len(in.RotationPolicy.Value) > 0:
 		return invalid("rotation_policy", "not supported yet; leave it out")
 	case in.Defaults.Value.ConfigID != nil && *in.Defaults.Value.ConfigID != "":
-		return absent("defaults.config_id", "there is no config %q", clip(*in.Defaults.Value.ConfigID))
+		return absent("defaults.config_id", "there is no config %q", credentials.Clip(*in.Defaults.Value.ConfigID))
 	case len(in.Description.Value) > 1024:
 		return invalid("description", "expected at most 1024 bytes")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -74,7 +75,7 @@ func absent(field, format string, args ...any) *Error {
 }
 
 func notFound(what, id string) *Error {
-	return failure(http.StatusNotFound, "%s %q was not found", what, clip(id))
+	return failure(http.StatusNotFound, "%s %q was not found", what, credentials.Clip(id))
 }
 
 func forbidden(format string, args ...any) *Error {
@@ -100,14 +101,6 @@ func asError(err error) *Error {
 	}
 	e.cause = err
 	return e
-}
-
-// clip bounds what an error repeats of a caller's words.
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
-	}
-	return s
 }
 
 // ours marks the operations of this package in huma's metadata.

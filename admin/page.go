@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 )
 
@@ -57,5 +58,5 @@ func clientIP(r *http.Request) string {
 
 func requestID(headers *exchange.Headers, h http.Header) string {
 	id, _ := headers.Get(h, exchange.HeaderTraceID)
-	return clip(id)
+	return credentials.Clip(id)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/storage"
@@ -219,7 +220,7 @@ func (a *API) rateLimits() {
 
 // rateLimit finds a policy of the given status that the caller may know of.
 func (c *call) rateLimit(id, status string) (*policies.RateLimit, error) {
-	c.record.Resource = clip(id)
+	c.record.Resource = credentials.Clip(id)
 	p, ok := c.api.RateLimits.Get(strings.ToLower(id))
 	if !ok || !c.sees(p.WorkspaceID) || statusOf(p) != status {
 		return nil, notFound("Rate-limit policy", id)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/providers"
@@ -184,7 +186,7 @@ type createdVirtualKey struct {
 
 // virtualKey finds a virtual key that the caller may know of.
 func (c *call) virtualKey(slug string) (*credentials.VirtualKey, error) {
-	c.record.Resource = clip(slug)
+	c.record.Resource = credentials.Clip(slug)
 	v, ok := c.api.Keyring.VirtualKey(slug)
 	if !ok || !c.sees(v.WorkspaceID) {
 		return nil, notFound("Virtual key", slug)
@@ -199,7 +201,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	}
 	base, ok := providers.BaseURL(in.Provider)
 	if !ok {
-		return nil, invalid("provider", "there is no provider %q", clip(in.Provider))
+		return nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
 	}
 	v := &credentials.VirtualKey{
 		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
@@ -209,6 +211,9 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	}
 	if base == nil && v.CustomHost == "" {
 		return nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
+	}
+	if _, err := uuid.Parse(v.Slug); err == nil {
+		return nil, invalid("slug", "expected a name, not a UUID; ids are UUIDs")
 	}
 	if v.Slug == "" {
 		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)

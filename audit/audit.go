@@ -60,6 +60,9 @@ func (t *Trail) Refused(ctx context.Context, r *Record) error {
 // Records returns the newest records first, at most limit of them.
 func (t *Trail) Records(ctx context.Context, limit int) ([]*Record, error) {
 	var all []*Record
+	if limit <= 0 {
+		return nil, nil
+	}
 	err := t.db.View(ctx, func(tx storage.Tx) error {
 		for r, err := range t.records.Scan(tx, storage.Range{Reverse: true}) {
 			if err != nil {

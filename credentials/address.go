@@ -15,11 +15,13 @@ var reservedPrefixes = prefixes(
 // Where clouds serve instance metadata and credentials: AWS (and the others that
 // took its address), ECS and EKS, Alibaba, Azure, Oracle, Google over IPv6.
 var metadataPrefixes = prefixes(
-	"169.254.169.0/24", "169.254.170.0/24", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
+	"169.254.169.0/24", "169.254.170.0/24", "169.254.0.23/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 	"fd00:ec2::/64", "fd20:ce::254/128", "fd00:42::42/128",
 )
 
 // nat64 translates into the IPv4 address of its last four bytes (RFC 6052).
+var globalUnicast = netip.MustParsePrefix("2000::/3")
+
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 func prefixes(list ...string) []netip.Prefix {
@@ -57,6 +59,9 @@ func isMetadataAddr(addr netip.Addr) bool {
 // the public Internet.
 func isPublic(addr netip.Addr) bool {
 	plain := addr.Unmap().WithZone("")
+	if plain.Is6() && !globalUnicast.Contains(plain) && !nat64.Contains(plain) {
+		return false
+	}
 	return addr.IsValid() && !contains(reservedPrefixes, plain) && !contains(reservedPrefixes, ipv4Within(plain))
 }
 

@@ -49,7 +49,7 @@ var rebindingDomains = []string{
 }
 
 // Names of cloud metadata services.
-var metadataHosts = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+var metadataHosts = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal", "metadata.tencentyun.com"}
 
 // NewHostGuard returns the guard that trusts the given hosts: exact names or
 // addresses, or *.domain for every name below domain. A trusted host may be
@@ -67,11 +67,11 @@ func NewHostGuard(trusted []string) (*HostGuard, error) {
 		switch {
 		case err == nil && isMetadataAddr(addr), slices.Contains(metadataHosts, host):
 			return nil, fmt.Errorf("trusted custom host %q is a cloud metadata service, which can never be trusted", entry)
-		case err == nil:
+		case err == nil && addr.Zone() == "":
 			g.exact[addr.Unmap().String()] = true
-		case strings.HasPrefix(host, "*.") && validName(host[2:]):
+		case strings.HasPrefix(host, "*.") && listable(host[2:]):
 			g.suffixes = append(g.suffixes, host[1:])
-		case validName(host):
+		case listable(host):
 			g.exact[host] = true
 		default:
 			return nil, fmt.Errorf("trusted custom host %q is not a host: give a name, an address or *.domain, without scheme and port", entry)
@@ -182,6 +182,11 @@ func (g *HostGuard) CheckAddr(host string, addr netip.Addr) error {
 		return &HostError{"it is a private or reserved address"}
 	}
 	return nil
+}
+
+func listable(host string) bool {
+	labels := strings.Split(host, ".")
+	return validName(host) && len(labels) <= maxLabels && !isNumeric(labels[len(labels)-1])
 }
 
 func isASCII(s string) bool {

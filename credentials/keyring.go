@@ -123,10 +123,10 @@ func (k *Keyring) Revoke(tx *storage.Txn, id string) error { return k.apiKeys.De
 
 // VirtualKey returns a virtual key by its slug or id.
 func (k *Keyring) VirtualKey(slugOrID string) (*VirtualKey, bool) {
-	if v, ok := k.virtualKeys.Find(bySlug, slugOrID); ok {
+	if v, ok := k.virtualKeys.Get(slugOrID); ok {
 		return v, true
 	}
-	return k.virtualKeys.Get(slugOrID)
+	return k.virtualKeys.Find(bySlug, slugOrID)
 }
 
 // VirtualKeys returns all virtual keys in the order of their creation.

@@ -96,6 +96,9 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 		return nil, refuse(StoredSecretElsewhere, fieldCustomHost,
 			"Invalid custom host: %s names a stored credential, which goes only where its owner said; drop x-gw-custom-host or send your own credential", field)
 	}
+	if name, ok := strings.CutPrefix(s.Model, "@"+route.VirtualKey+"/"); ok && route.VirtualKey != "" && route.VirtualKey != "cf" && route.VirtualKey != "hf" {
+		model = name
+	}
 	route.Model = model
 	return route, nil
 }
@@ -177,7 +180,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 }
 
 func unknownKey(slug, field string) *Refusal {
-	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s", clip(slug))
+	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s", Clip(slug))
 }
 
 // builtIn routes a call that brings its own credential to a provider by name.
@@ -196,7 +199,7 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
 	base, ok := r.BuiltIn(provider)
 	if !ok {
-		return nil, refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", clip(provider))
+		return nil, refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(provider))
 	}
 	if customHost != "" {
 		u, err := r.Guard.Check(customHost)
@@ -222,10 +225,10 @@ func RefuseHost(err error) *Refusal {
 	return &Refusal{Reason: BadCustomHost, Field: fieldCustomHost, Message: message, Err: err}
 }
 
-// clip bounds what an error repeats of a caller's words.
-func clip(s string) string {
+// Clip bounds what an error or a record repeats of a caller's words: 64 bytes.
+func Clip(s string) string {
 	if len(s) > 64 {
-		return s[:64] + "…"
+		return strings.ToValidUTF8(s[:64], "") + "…"
 	}
 	return s
 }

@@ -12,20 +12,25 @@ const Masked = "*****"
 
 // A Secret is a credential in the clear. However it is printed, logged or
 // encoded, it shows as [Masked]; only Reveal gives its value.
-type Secret struct{ value string }
+type Secret struct{ reveal func() string }
 
 // NewSecret wraps value.
-func NewSecret(value string) Secret { return Secret{value} }
+func NewSecret(value string) Secret { return Secret{func() string { return value }} }
 
 // Reveal returns the credential itself. Call it only where it is sent or sealed.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.reveal == nil {
+		return ""
+	}
+	return s.reveal()
+}
 
 // Empty reports whether there is no credential.
-func (s Secret) Empty() bool { return s.value == "" }
+func (s Secret) Empty() bool { return s.Reveal() == "" }
 
 // Equal compares in constant time.
 func (s Secret) Equal(t Secret) bool {
-	a, b := sha256.Sum256([]byte(s.value)), sha256.Sum256([]byte(t.value))
+	a, b := sha256.Sum256([]byte(s.Reveal())), sha256.Sum256([]byte(t.Reveal()))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
@@ -33,10 +38,11 @@ func (s Secret) Equal(t Secret) bool {
 // and last three characters around [Masked]. A value too short to hide behind
 // that is masked whole.
 func (s Secret) Hint() string {
-	if len(s.value) < 12 {
+	v := s.Reveal()
+	if len(v) < 12 {
 		return Masked
 	}
-	return s.value[:2] + Masked + s.value[len(s.value)-3:]
+	return v[:2] + Masked + v[len(v)-3:]
 }
 
 func (s Secret) String() string { return Masked }

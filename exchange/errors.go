@@ -75,13 +75,13 @@ func badRequest(param, code, message string) *Error {
 
 // NotFound is the answer to a path of the API that nobody serves.
 func NotFound(path string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: "Not Found: nothing is served at " + clip(path)}
+	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: "Not Found: nothing is served at " + credentials.Clip(path)}
 }
 
 func methodNotAllowed(method, allow string) *Error {
 	return &Error{
 		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed", Allow: allow,
-		Message: "Method not allowed: got " + clip(method) + ", expected " + allow,
+		Message: "Method not allowed: got " + credentials.Clip(method) + ", expected " + allow,
 	}
 }
 
@@ -162,14 +162,6 @@ func null(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// clip bounds what an error repeats of a caller's words.
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
-	}
-	return s
 }
 
 // Interface guards

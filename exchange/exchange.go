@@ -252,8 +252,8 @@ func (x *Exchange) Metadata(key string) (string, bool) {
 			}
 			return true
 		})
-		if found.Exists() {
-			return found.String(), true
+		if value := found.String(); value != "" { // null is absent
+			return value, true
 		}
 	}
 	return "", false
@@ -289,7 +289,7 @@ func (x *Exchange) scan(body []byte) error {
 		for i, f := range fields {
 			if m.Key != f.key {
 				if strings.EqualFold(m.Key, f.key) {
-					return badRequest(clip(m.Key), "duplicate_field", "Field "+clip(m.Key)+" differs from "+f.key+" in letter case only; use "+f.key)
+					return badRequest(credentials.Clip(m.Key), "duplicate_field", "Field "+credentials.Clip(m.Key)+" differs from "+f.key+" in letter case only; use "+f.key)
 				}
 				continue
 			}

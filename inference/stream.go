@@ -21,9 +21,9 @@ type stream struct {
 	src io.ReadCloser
 	x   *exchange.Exchange
 
-	buf   []byte // what came and is not passed on yet
-	ready int    // of it, how much is whole lines
-	err   error  // what to return once ready is passed on
+	buf         []byte // what came and is not passed on yet, from passed on
+	passed, end int    // buf[passed:end] is whole lines
+	err         error  // what to return once they are passed on
 
 	open     bool // the last line passed on did not end an event
 	done     bool // [DONE] came
@@ -41,15 +41,14 @@ func newStream(src io.ReadCloser, x *exchange.Exchange) *stream {
 }
 
 func (s *stream) Read(p []byte) (int, error) {
-	for s.ready == 0 {
+	for s.passed == s.end {
 		if s.err != nil {
 			return 0, s.err
 		}
 		s.fill()
 	}
-	n := copy(p, s.buf[:s.ready])
-	s.ready -= n
-	s.buf = s.buf[:copy(s.buf, s.buf[n:])]
+	n := copy(p, s.buf[s.passed:s.end])
+	s.passed += n
 	return n, nil
 }
 
@@ -57,6 +56,8 @@ func (s *stream) Close() error { return s.src.Close() }
 
 // fill reads once from the provider and marks the whole lines in what it has.
 func (s *stream) fill() {
+	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
+	s.passed, s.end = 0, 0
 	if cap(s.buf)-len(s.buf) < leastRead {
 		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
 	}
@@ -67,13 +68,13 @@ func (s *stream) fill() {
 		s.x.FirstByte = s.x.Gateway.Now()
 	}
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
-		s.ready = from + last + 1
-		s.watch(s.buf[:s.ready])
+		s.end = from + last + 1
+		s.watch(s.buf[:s.end])
 	} else if len(s.buf) > maxLine {
 		err = fmt.Errorf("a line of more than %d bytes", maxLine)
 	}
 	if err != nil {
-		s.end(err)
+		s.finish(err)
 	}
 }
 
@@ -85,10 +86,10 @@ func (s *stream) watch(lines []byte) {
 		lines = lines[end+1:]
 		s.open = len(line) > 0
 		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		if !ok {
+		switch {
+		case !ok:
 			continue
-		}
-		if data = bytes.TrimSpace(data); string(data) == "[DONE]" {
+		case isDone(data):
 			s.done = true
 			continue
 		}
@@ -99,20 +100,24 @@ func (s *stream) watch(lines []byte) {
 	}
 }
 
+func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
+
 // The ends of two keys. Searching without the first quote is faster, as a search
-// does not stop at every quote; a key inside a string ends in an escaped quote.
+// does not stop at every quote.
 var usageKey, finishKey = []byte(`usage"`), []byte(`finish_reason"`)
 
-// holds reports whether some member of event whose key ends in key has a value that
-// begins with first. It is what every chunk of every stream pays.
+// holds reports whether some member of event whose key this is has a value that
+// begins with first. It is what every chunk of every stream pays. Inside a string,
+// the quotes of a key would be escaped, and its end would not be found.
 func holds(event, key []byte, first byte) bool {
 	for {
 		i := bytes.Index(event, key)
 		if i < 0 {
 			return false
 		}
+		whole := i > 0 && event[i-1] == '"'
 		event = bytes.TrimLeft(event[i+len(key):], " \t")
-		if value, ok := bytes.CutPrefix(event, []byte(":")); ok {
+		if value, ok := bytes.CutPrefix(event, []byte(":")); ok && whole {
 			if value = bytes.TrimLeft(value, " \t"); len(value) > 0 && value[0] == first {
 				return true
 			}
@@ -120,37 +125,38 @@ func holds(event, key []byte, first byte) bool {
 	}
 }
 
-// end decides what follows the last line that came.
-func (s *stream) end(err error) {
+// finish decides what follows the last whole line that came.
+func (s *stream) finish(err error) {
 	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
 		s.x.Failure = "the client left"
 		s.err = err
 		return
 	}
-	ended, half := errors.Is(err, io.EOF), len(s.buf) > s.ready
+	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
 	s.err = io.EOF
+	data, isData := bytes.CutPrefix(half, []byte("data:"))
 	switch {
-	case ended && s.done, ended && !s.x.Endpoint.Done && !half:
-		s.ready = len(s.buf)
-		return
-	case ended && s.finished && !half:
+	case s.done, ended && !s.x.Endpoint.Done && len(half) == 0:
+		s.end = len(s.buf)
+	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
 		s.tail([]byte("data: [DONE]\n\n"))
-		return
-	case ended:
-		err = io.ErrUnexpectedEOF
+	default:
+		if ended {
+			err = io.ErrUnexpectedEOF
+		}
+		s.x.Failure = "the provider's stream broke off: " + err.Error()
+		s.tail(errorEvent("The stream of provider " + s.x.Route.Provider + " broke off before its end"))
 	}
-	s.x.Failure = "the provider's stream broke off: " + err.Error()
-	s.tail(errorEvent("The stream of provider " + s.x.Route.Provider + " broke off before its end"))
 }
 
 // tail puts a last event in the place of what is left of a line.
 func (s *stream) tail(event []byte) {
-	s.buf = s.buf[:s.ready]
+	s.buf = s.buf[:s.end]
 	if s.open {
 		s.buf = append(s.buf, '\n')
 	}
 	s.buf = append(s.buf, event...)
-	s.ready = len(s.buf)
+	s.end = len(s.buf)
 }
 
 // errorEvent is an error in a stream that has begun, as OpenAI's clients read it.

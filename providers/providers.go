@@ -45,8 +45,10 @@ func BaseURL(name string) (*url.URL, bool) {
 // "/chat/completions", added to it.
 func (p *Provider) URL(base *url.URL, path string) *url.URL {
 	u := *base
+	if u.RawPath != "" {
+		u.RawPath = strings.TrimSuffix(base.RawPath, "/") + path
+	}
 	u.Path = strings.TrimSuffix(base.Path, "/") + path
-	u.RawPath = ""
 	return &u
 }
 

@@ -155,6 +155,9 @@ func (l *Log) write(b *block) {
 // Records returns the newest records first, at most limit of them.
 func (l *Log) Records(ctx context.Context, limit int) ([]*Record, error) {
 	var all []*Record
+	if limit <= 0 {
+		return nil, nil
+	}
 	err := l.db.View(ctx, func(tx storage.Tx) error {
 		for b, err := range l.blocks.Scan(tx, storage.Range{Reverse: true}) {
 			if err != nil {
