@@ -220,9 +220,12 @@ func (a *App) Start() error {
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
 	}
+	if err := a.announce(dir, issued); err != nil {
+		return err
+	}
 	a.runtime = a.build(c)
 	close(a.ready)
-	return a.announce(dir, issued)
+	return nil
 }
 
 // build makes the services of this configuration over the store's.

@@ -90,6 +90,26 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// settle waits until Badger has no reason to compact its levels any more. What it
+// is writing at that moment has its place in the reserve; a disk that something
+// else fills meanwhile is more than the reserve can hold up (see Reserve).
+func settle(s *Store) {
+	calm := func() bool {
+		for _, level := range s.db.Levels() {
+			if level.Score >= 1 {
+				return false
+			}
+		}
+		return true
+	}
+	for steady := 0; steady < 20; steady++ {
+		if !calm() {
+			steady = 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func fillDisk(dir string) error {
 	ctx := context.Background()
 	s, err := Open(dir, Options{})
@@ -107,6 +127,7 @@ func fillDisk(dir string) error {
 		err = write(ctx, func(tx storage.Tx) error { return tx.Set([]byte(strconv.Itoa(stored)), value) })
 	}
 	stored-- // the last one failed
+	settle(s)
 	if !errors.Is(err, storage.ErrUnwritable) {
 		return fmt.Errorf("the write after %d: %w", stored, err)
 	}
