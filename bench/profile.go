@@ -19,7 +19,7 @@ const profileTime = 5 * time.Second
 // admin endpoint says of it: <proxy>-<case>.cpu.pprof and, for what was allocated
 // meanwhile, <proxy>-<case>.alloc.pprof. The rounds before were not profiled.
 func (l *lab) profile(ctx context.Context, o Options, c benchCase) error {
-	if err := os.MkdirAll(o.profile, 0o755); err != nil { //nolint:gosec // profiles are no secrets
+	if err := os.MkdirAll(o.profile, 0o755); err != nil {
 		return err
 	}
 	o.Duration = max(o.Duration, profileTime)
@@ -56,5 +56,5 @@ func (p *process) fetch(ctx context.Context, profile, file string) error {
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answered %s: %.300s", r.URL, res.Status, content)
 	}
-	return os.WriteFile(file, content, 0o644) //nolint:gosec // profiles are no secrets
+	return os.WriteFile(file, content, 0o644)
 }

@@ -110,7 +110,7 @@ func newResolver(r *reverseproxy.UpstreamResolver, timeout time.Duration) (*net.
 	}
 	d := net.Dialer{Timeout: timeout}
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		server := servers[rand.IntN(len(servers))] //nolint:gosec // spreads load, nothing more
+		server := servers[rand.IntN(len(servers))]
 		return d.DialContext(ctx, server.Network, server.JoinHostPort(0))
 	}}, nil
 }

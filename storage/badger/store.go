@@ -151,7 +151,7 @@ func (s *Store) transact(ctx context.Context, fn func(storage.Tx) error, durable
 	for run := 0; ; run++ {
 		t, err := s.attempt(ctx, fn, run == maxConflicts)
 		switch {
-		case err == errConflict:
+		case errors.Is(err, errConflict):
 			continue
 		case err != nil || len(t.keys) == 0:
 			return err
