@@ -37,7 +37,7 @@ e2e: build ## Run real clients (Node.js) against the gateway
 
 .PHONY: xcaddy
 xcaddy: ## Build with xcaddy, as xcaddy.md says
-	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/caddy-gw/gateway=. --output bin/xcaddy-caddy
+	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/caddy-gw/gateway@v0.0.0=. --output bin/xcaddy-caddy
 
 .PHONY: bench
 bench: ## Measure against plain Caddy, side by side
