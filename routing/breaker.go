@@ -1,0 +1,246 @@
+package routing
+
+import (
+	"cmp"
+	"container/list"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A BreakerPolicy says when a target that fails is left out, and for how long
+// (cb_config). It opens when either threshold is reached.
+type BreakerPolicy struct {
+	Failures        int           // failure_threshold; 0: none
+	Percentage      float64       // of failures among the calls, failure_threshold_percentage; 0: none
+	MinimumRequests int           // before Percentage counts
+	Cooldown        time.Duration // from when it opened; at least 30 s
+	On              *StatusSet    // the statuses that are failures; nil: 500 and above
+}
+
+const (
+	defaultMinimumRequests = 5
+	// countersLive is how long counters count, from their first call on.
+	countersLive = 24 * time.Hour
+	// DefaultBreakers is how many targets are watched at once.
+	DefaultBreakers = 10_000
+)
+
+// failure reports whether a status is one.
+func (p *BreakerPolicy) failure(status int) bool {
+	if p.On != nil {
+		return p.On.Has(status)
+	}
+	return status >= 500
+}
+
+// A BreakerKey is the target of a saved config, with the slug of what it leads to:
+// a target that is changed to lead elsewhere starts afresh.
+type BreakerKey struct {
+	Config string // id
+	Path   string
+	Slug   string
+}
+
+// Breakers are the circuit breakers of all saved configs. A breaker is closed
+// while it counts, open for the cooldown once a threshold is reached, and then half
+// open: one call tries the target, and closes the breaker or opens it again. A try
+// that is never reported on is over after another cooldown. It is safe for
+// concurrent use.
+type Breakers struct {
+	now  func() time.Time
+	most int
+
+	mu     sync.Mutex
+	states map[BreakerKey]*list.Element // of *breakerState
+	recent *list.List                   // the latest reported on first
+}
+
+type breakerState struct {
+	key             BreakerKey
+	since           time.Time // of the first call that is counted
+	calls, failures int
+
+	opened   time.Time // zero: it is closed
+	cooldown time.Duration
+	tried    time.Time // of the try that is under way; zero: none is
+	reason   string
+}
+
+// NewBreakers watches up to most targets at once (0: DefaultBreakers); beyond that
+// the one that was called longest ago is forgotten.
+func NewBreakers(now func() time.Time, most int) *Breakers {
+	if most <= 0 {
+		most = DefaultBreakers
+	}
+	return &Breakers{now: now, most: most, states: make(map[BreakerKey]*list.Element), recent: list.New()}
+}
+
+// state is the live state of key, nil where there is none.
+func (b *Breakers) state(key BreakerKey, now time.Time) *breakerState {
+	e := b.states[key]
+	if e == nil {
+		return nil
+	}
+	s := e.Value.(*breakerState)
+	if from := s.start(); now.Sub(from) >= countersLive+s.cooldown {
+		b.forget(e)
+		return nil
+	}
+	return s
+}
+
+// start is when the state's life began: with its first call, anew when it opened.
+func (s *breakerState) start() time.Time {
+	if s.opened.IsZero() {
+		return s.since
+	}
+	return s.opened
+}
+
+func (b *Breakers) forget(e *list.Element) {
+	delete(b.states, e.Value.(*breakerState).key)
+	b.recent.Remove(e)
+}
+
+// Open reports whether the target is left out.
+func (b *Breakers) Open(key BreakerKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	s := b.state(key, now)
+	return s != nil && !s.opened.IsZero() && (s.cooling(now) || s.trying(now))
+}
+
+func (s *breakerState) cooling(now time.Time) bool { return now.Sub(s.opened) < s.cooldown }
+
+func (s *breakerState) trying(now time.Time) bool {
+	return !s.tried.IsZero() && now.Sub(s.tried) < s.cooldown
+}
+
+// Try says that a call goes to the target. Half open, it is the one that decides.
+func (b *Breakers) Try(key BreakerKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if s := b.state(key, now); s != nil && !s.opened.IsZero() && !s.cooling(now) && !s.trying(now) {
+		s.tried = now
+	}
+}
+
+// Report says what became of a call to the target. Faults of the gateway's own are
+// not to be reported. While the breaker is open nothing counts.
+func (b *Breakers) Report(key BreakerKey, p *BreakerPolicy, status int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	failed := p.failure(status)
+	s := b.state(key, now)
+	if s == nil {
+		s = b.add(key, now)
+	}
+	b.recent.MoveToFront(b.states[key])
+	if !s.opened.IsZero() {
+		switch {
+		case s.cooling(now) || !s.trying(now):
+		case failed:
+			s.open(now, p, fmt.Sprintf("tried after the cooldown, and failed with status %d", status))
+		default:
+			b.forget(b.states[key])
+		}
+		return
+	}
+	s.calls++
+	if !failed {
+		return
+	}
+	s.failures++
+	share := 100 * float64(s.failures) / float64(s.calls)
+	switch {
+	case p.Failures > 0 && s.failures >= p.Failures:
+		s.open(now, p, fmt.Sprintf("%d failures (failure_threshold %d), the last with status %d", s.failures, p.Failures, status))
+	case p.Percentage > 0 && s.calls >= p.MinimumRequests && share >= p.Percentage:
+		s.open(now, p, fmt.Sprintf("%d of %d calls failed (failure_threshold_percentage %g), the last with status %d", s.failures, s.calls, p.Percentage, status))
+	}
+}
+
+func (s *breakerState) open(now time.Time, p *BreakerPolicy, reason string) {
+	s.opened, s.cooldown, s.tried, s.reason = now, p.Cooldown, time.Time{}, reason
+}
+
+func (b *Breakers) add(key BreakerKey, now time.Time) *breakerState {
+	if len(b.states) >= b.most {
+		b.forget(b.recent.Back())
+	}
+	s := &breakerState{key: key, since: now}
+	b.states[key] = b.recent.PushFront(s)
+	return s
+}
+
+// An OpenBreaker is a target that is left out, or waits to be tried.
+type OpenBreaker struct {
+	BreakerKey
+	Since    time.Time // when it opened
+	Until    time.Time // when it may be tried
+	HalfOpen bool      // Until has passed
+	Reason   string
+}
+
+// Snapshot lists the breakers that are not closed, by config and path.
+func (b *Breakers) Snapshot() []OpenBreaker {
+	b.mu.Lock()
+	now := b.now()
+	var open []OpenBreaker
+	for e := b.recent.Front(); e != nil; {
+		s := e.Value.(*breakerState)
+		e = e.Next()
+		if b.state(s.key, now) == nil || s.opened.IsZero() {
+			continue
+		}
+		open = append(open, OpenBreaker{s.key, s.opened, s.opened.Add(s.cooldown), !s.cooling(now), s.reason})
+	}
+	b.mu.Unlock()
+	slices.SortFunc(open, func(x, y OpenBreaker) int {
+		return cmp.Or(cmp.Compare(x.Config, y.Config), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Slug, y.Slug))
+	})
+	return open
+}
+
+// Of are the breakers of one saved config, for its plans.
+func (b *Breakers) Of(config string) ConfigBreakers { return ConfigBreakers{b, config} }
+
+// ConfigBreakers are the breakers of one saved config.
+type ConfigBreakers struct {
+	breakers *Breakers
+	config   string
+}
+
+func (c ConfigBreakers) key(t *Target) BreakerKey { return BreakerKey{c.config, t.Path, t.slug()} }
+
+// Open reports whether t is left out.
+func (c ConfigBreakers) Open(t *Target) bool { return c.breakers.Open(c.key(t)) }
+
+// Try says that a call goes to t.
+func (c ConfigBreakers) Try(t *Target) { c.breakers.Try(c.key(t)) }
+
+// Report says what became of a call to t. It does nothing where no breaker watches t.
+func (c ConfigBreakers) Report(t *Target, status int) {
+	if t.Breaker != nil {
+		c.breakers.Report(c.key(t), t.Breaker, status)
+	}
+}
+
+// slug is what the target leads to, as the config names it.
+func (t *Target) slug() string {
+	if t.Provider != "" && t.Provider[0] == '@' || t.VirtualKey == "" {
+		if t.Provider == "" {
+			return text(t.Edit().Lookup("model"))
+		}
+		return t.Provider
+	}
+	return t.VirtualKey
+}
+
+// Interface guards
+var _ Circuit = ConfigBreakers{}

@@ -1,0 +1,205 @@
+package routing
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// An Edit says what becomes of a body on its way to a target: defaults first, then
+// overrides, then drops (the config's default_params, override_params, drop_params).
+type Edit struct {
+	Default  []Param // set where the body has nothing or null
+	Override []Param // set whatever the body has
+	Drop     []Path  // removed
+}
+
+// A Param is a value and where it goes. Of a path, names that are missing are
+// made; [n] and [*] reach only elements that exist.
+type Param struct {
+	Key   string // the path as the config spells it
+	Path  Path
+	Value json.RawMessage
+}
+
+// Empty reports whether the edit leaves every body as it is.
+func (e *Edit) Empty() bool {
+	return e == nil || len(e.Default)+len(e.Override)+len(e.Drop) == 0
+}
+
+// Lookup is the value that the override of key sets, nil where there is none.
+func (e *Edit) Lookup(key string) json.RawMessage {
+	for _, p := range e.Override {
+		if p.Key == key {
+			return p.Value
+		}
+	}
+	return nil
+}
+
+// With is the edit with another value for the override of key, added where there
+// is none, and not dropped.
+func (e *Edit) With(key string, value json.RawMessage) *Edit {
+	path, wrong := ParsePath(key)
+	if wrong != "" {
+		panic("routing: " + wrong)
+	}
+	var old Edit
+	if e != nil {
+		old = *e
+	}
+	return &Edit{
+		Default:  old.Default,
+		Override: merged(old.Override, []Param{{key, path, value}}),
+		Drop:     slices.DeleteFunc(slices.Clone(old.Drop), func(p Path) bool { return p.String() == key }),
+	}
+}
+
+// Apply returns body with the edit made, or body itself where that changes
+// nothing. Body must be a JSON object that was checked before. Members that the
+// edit does not touch keep their bytes; of a member that it touches and that is
+// given twice, the last counts and is the only one kept.
+func Apply(body []byte, e *Edit) ([]byte, error) {
+	if e.Empty() {
+		return body, nil
+	}
+	s, err := splice(body, e.ops())
+	if err != nil || !s.changed {
+		return body, err
+	}
+	return s.append(make([]byte, 0, s.size)), nil
+}
+
+// Append is Apply into dst, which it returns extended; body is copied where the
+// edit changes nothing. On an error dst is returned as it was.
+func Append(dst, body []byte, e *Edit) ([]byte, error) {
+	if e.Empty() {
+		return append(dst, body...), nil
+	}
+	s, err := splice(body, e.ops())
+	if err != nil {
+		return dst, err
+	}
+	if !s.changed {
+		return append(dst, body...), nil
+	}
+	return s.append(slices.Grow(dst, s.size)), nil
+}
+
+type kind uint8
+
+const (
+	setDefault kind = iota
+	setOverride
+	drop
+)
+
+// An op is one change at a path.
+type op struct {
+	kind  kind
+	path  Path
+	value []byte
+}
+
+func (e *Edit) ops() []op {
+	ops := make([]op, 0, len(e.Default)+len(e.Override)+len(e.Drop))
+	for _, p := range e.Default {
+		ops = append(ops, op{setDefault, p.Path, p.Value})
+	}
+	for _, p := range e.Override {
+		ops = append(ops, op{setOverride, p.Path, p.Value})
+	}
+	for _, p := range e.Drop {
+		ops = append(ops, op{drop, p, nil})
+	}
+	return ops
+}
+
+// apply returns what becomes of the value v, nil being no value, at the rest of
+// the op's path.
+func (o op) apply(v []byte) ([]byte, error) {
+	if len(o.path) == 0 {
+		switch {
+		case o.kind == drop:
+			return nil, nil
+		case o.kind == setDefault && !absent(v):
+			return v, nil
+		}
+		return o.value, nil
+	}
+	if o.path[0].Index != Name {
+		if at(v, 0) != '[' {
+			return v, nil
+		}
+		return o.elements(v)
+	}
+	switch {
+	case at(v, 0) == '{':
+		s, err := splice(v, []op{o})
+		if err != nil || !s.changed {
+			return v, err
+		}
+		return s.append(make([]byte, 0, s.size)), nil
+	case o.kind == drop, o.kind == setDefault && !absent(v):
+		return v, nil
+	}
+	if made := o.make(); made != nil {
+		return made, nil
+	}
+	return v, nil
+}
+
+func absent(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
+
+// make builds the objects that the rest of the path names around the value; nil
+// where it names an element, since there is none.
+func (o op) make() []byte {
+	var out []byte
+	for _, step := range o.path {
+		if step.Index != Name {
+			return nil
+		}
+		out = append(append(append(out, '{'), quote(step.Name)...), ':')
+	}
+	out = append(out, o.value...)
+	return append(out, bytes.Repeat([]byte{'}'}, len(o.path))...)
+}
+
+// elements makes the change in the elements of the array v that the path names.
+func (o op) elements(v []byte) ([]byte, error) {
+	step, inner := o.path[0], o
+	inner.path = o.path[1:]
+	out := []byte{'['}
+	changed := false
+	var failed error
+	err := eachElement(v, 0, func(n, start, end int) {
+		element := v[start:end]
+		if step.Index == Every || step.Index == n {
+			edited, err := inner.apply(element)
+			if err != nil {
+				failed = err
+			}
+			changed = changed || !same(edited, element)
+			element = edited
+		}
+		if element == nil {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, element...)
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil || !changed {
+		return v, err
+	}
+	return append(out, ']'), nil
+}
+
+// same reports whether a and b are the same bytes in memory.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}

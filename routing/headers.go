@@ -1,0 +1,67 @@
+package routing
+
+import (
+	"net/textproto"
+	"strings"
+)
+
+const maxForwarded = 50 // header names
+
+// unforwardable are the headers that a config may not copy to a provider, in lower
+// case: what each of them is, for the fault.
+var unforwardable = func() map[string]string {
+	m := make(map[string]string)
+	for what, names := range map[string]string{
+		"a hop-by-hop header":     "connection keep-alive proxy-connection te trailer transfer-encoding upgrade expect",
+		"part of the framing":     "host content-length content-encoding accept-encoding",
+		"a credential":            "authorization proxy-authorization proxy-authenticate cookie cookie2 set-cookie api-key x-api-key x-goog-api-key x-amz-security-token x-auth-token x-access-token x-csrf-token www-authenticate",
+		"a cloud-metadata header": "metadata metadata-flavor x-google-metadata-request x-aws-ec2-metadata-token x-aws-ec2-metadata-token-ttl-seconds x-metadata-token x-identity-header secret opc-authorization",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			m[name] = what
+		}
+	}
+	return m
+}()
+
+// credential reports whether a header, in lower case, carries one.
+func credential(name string) bool {
+	return unforwardable[name] == "a credential" || strings.HasSuffix(name, "api-key")
+}
+
+// headers reads the names of headers to copy to the provider.
+func (p *parser) headers(path string, v []byte) (names []string) {
+	seen := make(map[string]bool)
+	p.list(path, v, 0, maxForwarded, func(at string, v []byte) {
+		name := strings.ToLower(p.text(at, v, maxText))
+		switch what := unforwardable[name]; {
+		case name == "":
+		case !token(name):
+			p.fault(at, "expected the name of a header")
+		case p.gatewayHeader(name):
+			p.fault(at, "a header of the gateway cannot be forwarded")
+		case what != "":
+			p.fault(at, "%s cannot be forwarded", what)
+		case !seen[name]:
+			seen[name] = true
+			names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+		}
+	})
+	return names
+}
+
+func (p *parser) gatewayHeader(name string) bool {
+	for _, prefix := range p.options.HeaderPrefixes {
+		if strings.HasPrefix(name, strings.ToLower(prefix)) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "x-gw-")
+}
+
+// token reports whether name is a token of RFC 9110.
+func token(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r >= 0x7f || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}

@@ -1,0 +1,89 @@
+package routing
+
+// inherit gives the targets below t what t says and they do not: retry and cache
+// whole, request_timeout, custom_host, forward_headers, strict_open_ai_compliance,
+// and the breaker of a strategy to the leaves that it governs.
+func (t *Target) inherit() {
+	for _, child := range t.Targets {
+		if child.Retry == nil {
+			child.Retry = t.Retry
+		}
+		if child.Cache == nil {
+			child.Cache = t.Cache
+		}
+		if child.RequestTimeout == 0 {
+			child.RequestTimeout = t.RequestTimeout
+		}
+		if child.CustomHost == "" {
+			child.CustomHost = t.CustomHost
+		}
+		if child.ForwardHeaders == nil {
+			child.ForwardHeaders = t.ForwardHeaders
+		}
+		if child.Strict == nil {
+			child.Strict = t.Strict
+		}
+		switch breaker := t.Strategy.Breaker; {
+		case breaker == nil || child.Strategy != nil && child.Strategy.Breaker != nil:
+		case child.Leaf():
+			child.Breaker = breaker
+		default:
+			child.Strategy.Breaker = breaker
+		}
+		child.inherit()
+	}
+}
+
+// Edit is what the target makes of a body, with what its ancestors say: a
+// parameter is the nearest one's, and drops add up.
+func (t *Target) Edit() *Edit {
+	if e := t.edit.Load(); e != nil {
+		return e
+	}
+	e := &t.own
+	if t.parent != nil {
+		if above := t.parent.Edit(); e.Empty() {
+			e = above
+		} else if !above.Empty() {
+			e = &Edit{
+				Default:  merged(above.Default, e.Default),
+				Override: merged(above.Override, e.Override),
+				Drop:     union(above.Drop, e.Drop),
+			}
+		}
+	}
+	t.edit.Store(e)
+	return e
+}
+
+// merged are the parameters of a parent, replaced key by key by the child's, and
+// then the child's others.
+func merged(parent, child []Param) []Param {
+	out := make([]Param, 0, len(parent)+len(child))
+	at := make(map[string]int, len(parent)+len(child))
+	for _, list := range [][]Param{parent, child} {
+		for _, p := range list {
+			if i, ok := at[p.Key]; ok {
+				out[i] = p
+				continue
+			}
+			at[p.Key] = len(out)
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func union(parent, child []Path) []Path {
+	out := make([]Path, 0, len(parent)+len(child))
+	seen := make(map[string]bool, len(parent)+len(child))
+	for _, list := range [][]Path{parent, child} {
+		for _, p := range list {
+			if key := p.String(); !seen[key] {
+				seen[key] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+package routing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+)
+
+// The functions below find values in JSON that was checked before, without
+// decoding it. On anything else they return errNotJSON or a wrong span inside b,
+// and never panic.
+var errNotJSON = errors.New("not the JSON object that it was taken for")
+
+// A member is where one member of an object stands.
+type member struct {
+	rawKey     []byte // in its quotes
+	key        int    // where the key starts
+	start, end int    // of the value
+}
+
+// is reports whether the member's key reads as name once decoded.
+func (m *member) is(name string) bool {
+	raw := m.rawKey[1 : len(m.rawKey)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw) == name
+	}
+	return text(m.rawKey) == name
+}
+
+// name is the decoded key.
+func (m *member) name() string { return text(m.rawKey) }
+
+// text decodes a JSON string.
+func text(raw []byte) string {
+	if len(raw) >= 2 && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return string(raw)
+	}
+	return s
+}
+
+// quote is the JSON string of s.
+func quote(s string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		panic(err) // strings always encode
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// eachMember calls visit for every member of the object that starts at b[from],
+// and returns where the object's closing brace stands.
+func eachMember(b []byte, from int, visit func(m member)) (end int, err error) {
+	i := space(b, from)
+	if at(b, i) != '{' {
+		return 0, errNotJSON
+	}
+	if i = space(b, i+1); at(b, i) == '}' {
+		return i, nil
+	}
+	for {
+		m := member{key: i}
+		if at(b, i) != '"' {
+			return 0, errNotJSON
+		}
+		if i, err = skipString(b, i); err != nil {
+			return 0, err
+		}
+		m.rawKey = b[m.key:i]
+		if i = space(b, i); at(b, i) != ':' {
+			return 0, errNotJSON
+		}
+		m.start = space(b, i+1)
+		if m.end, err = skip(b, m.start); err != nil {
+			return 0, err
+		}
+		visit(m)
+		switch i = space(b, m.end); at(b, i) {
+		case '}':
+			return i, nil
+		case ',':
+			i = space(b, i+1)
+		default:
+			return 0, errNotJSON
+		}
+	}
+}
+
+// eachElement calls visit with the position and the span of every element of the
+// array that starts at b[from].
+func eachElement(b []byte, from int, visit func(n, start, end int)) error {
+	i := space(b, from)
+	if at(b, i) != '[' {
+		return errNotJSON
+	}
+	if i = space(b, i+1); at(b, i) == ']' {
+		return nil
+	}
+	for n := 0; ; n++ {
+		end, err := skip(b, i)
+		if err != nil {
+			return err
+		}
+		visit(n, i, end)
+		switch i = space(b, end); at(b, i) {
+		case ']':
+			return nil
+		case ',':
+			i = space(b, i+1)
+		default:
+			return errNotJSON
+		}
+	}
+}
+
+// at returns the byte at i, or 0, which is nowhere allowed, past the end.
+func at(b []byte, i int) byte {
+	if i < len(b) {
+		return b[i]
+	}
+	return 0
+}
+
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skip returns where the value that starts at i ends.
+func skip(b []byte, i int) (int, error) {
+	switch at(b, i) {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		return skipNested(b, i)
+	}
+	start := i
+	for i < len(b) && !ends[b[i]] {
+		i++
+	}
+	if i == start {
+		return 0, errNotJSON
+	}
+	return i, nil
+}
+
+// ends are the bytes that end a number or a literal.
+var ends = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, ',': true, ':': true, '}': true, ']': true, '{': true, '[': true, '"': true}
+
+func skipNested(b []byte, i int) (int, error) {
+	for depth := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1, nil
+			}
+		case '"':
+			end, err := skipString(b, i)
+			if err != nil {
+				return 0, err
+			}
+			i = end - 1
+		}
+	}
+	return 0, errNotJSON
+}
+
+// skipString jumps from quote to quote: one that an odd number of backslashes
+// precedes is part of the string.
+func skipString(b []byte, i int) (int, error) {
+	open := i
+	for {
+		n := bytes.IndexByte(b[i+1:], '"')
+		if n < 0 {
+			return 0, errNotJSON
+		}
+		i += 1 + n
+		slash := i
+		for slash-1 > open && b[slash-1] == '\\' {
+			slash--
+		}
+		if (i-slash)%2 == 0 {
+			return i + 1, nil
+		}
+	}
+}
+
+// lookup returns the value that path leads to in the JSON value b; of a key that
+// is given twice, the last counts.
+func lookup(b []byte, path Path) (value []byte, ok bool) {
+	for _, step := range path {
+		found := false
+		var start, end int
+		var err error
+		if step.Index == Name {
+			_, err = eachMember(b, 0, func(m member) {
+				if m.is(step.Name) {
+					start, end, found = m.start, m.end, true
+				}
+			})
+		} else {
+			err = eachElement(b, 0, func(n, from, to int) {
+				if n == step.Index {
+					start, end, found = from, to, true
+				}
+			})
+		}
+		if err != nil || !found {
+			return nil, false
+		}
+		b = b[start:end]
+	}
+	return b, true
+}

@@ -1,0 +1,291 @@
+package routing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+const (
+	maxText    = 256     // bytes of a name or a slug
+	maxHost    = 2048    // bytes of an address
+	maxSecret  = 8 << 10 // bytes of a credential
+	maxTimeout = 24 * 60 * 60 * 1000
+	maxWeight  = 1e9
+	maxParams  = 100 // members of override_params, default_params and drop_params
+)
+
+// unsupported keys are known, and refused: what they ask for must not be skipped.
+var unsupported = map[string]bool{
+	"before_request_hooks": true, "after_request_hooks": true,
+	"input_guardrails": true, "output_guardrails": true,
+	"input_mutators": true, "output_mutators": true,
+	"prompt_id": true,
+}
+
+// target reads the config object at path.
+func (p *parser) target(path string, v []byte, parent *Target) *Target {
+	t := &Target{Path: "config", Weight: 1, parent: parent}
+	if path != "" {
+		t.Path = "config." + path
+	}
+	given := make(map[string]bool)
+	var strategy, targets []byte
+	if !p.object(path, v, func(at, name string, v []byte) {
+		given[name] = true
+		switch name {
+		case "strategy":
+			strategy = v
+		case "targets":
+			targets = v
+		case "name":
+			t.Name = p.text(at, v, maxText)
+		case "weight":
+			t.Weight = p.weight(at, v)
+		case "provider":
+			t.Provider = p.text(at, v, maxText)
+		case "virtual_key":
+			t.VirtualKey = p.text(at, v, maxText)
+		case "api_key":
+			t.APIKey = credentials.NewSecret(p.text(at, v, maxSecret))
+		case "custom_host":
+			t.CustomHost = p.host(at, v)
+		case "retry":
+			t.Retry = p.retry(at, v)
+		case "cache":
+			t.Cache = p.cache(at, v)
+		case "request_timeout":
+			t.RequestTimeout = time.Duration(p.integer(at, v, 1, maxTimeout)) * time.Millisecond
+		case "override_params":
+			t.own.Override = p.params(at, v)
+		case "default_params":
+			t.own.Default = p.params(at, v)
+		case "drop_params":
+			t.own.Drop = p.paths(at, v)
+		case "forward_headers":
+			t.ForwardHeaders = p.headers(at, v)
+		case "strict_open_ai_compliance":
+			strict := p.boolean(at, v)
+			t.Strict = &strict
+		case "passthrough":
+			if p.atTop(at, parent) {
+				p.config.Passthrough = p.boolean(at, v)
+			}
+		case "fetch_integrated_models":
+			if p.atTop(at, parent) {
+				p.config.FetchIntegratedModels = p.boolean(at, v)
+			}
+		case "options":
+			p.fault(at, "no longer accepted: use targets")
+		default:
+			if unsupported[name] {
+				p.fault(at, "not supported yet")
+			} else if !p.vendor(t, at, name, v) {
+				p.fault(at, "unknown key%s", suggestion(name))
+			}
+		}
+	}) {
+		return t
+	}
+	p.strategies(t, path, strategy, targets)
+	p.complete(t, path, given)
+	if parent == nil && p.config.Passthrough {
+		for _, name := range []string{"targets", "strategy", "override_params", "input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks", "input_mutators", "output_mutators"} {
+			if given[name] {
+				p.fault(in(path, name), "not allowed beside passthrough")
+			}
+		}
+	}
+	return t
+}
+
+func (p *parser) atTop(path string, parent *Target) bool {
+	if parent != nil {
+		p.fault(path, "only allowed at the top of a config")
+	}
+	return parent == nil
+}
+
+// complete checks that the object says something that a call could use (the
+// documented combinations, and a saved provider by itself).
+func (p *parser) complete(t *Target, path string, given map[string]bool) {
+	for _, name := range []string{
+		"virtual_key", "strategy", "targets", "cache", "retry", "prompt_id", "forward_headers", "request_timeout", "passthrough",
+		"override_params", "default_params", "drop_params", "before_request_hooks", "after_request_hooks",
+		"input_guardrails", "output_guardrails", "input_mutators", "output_mutators", "options", "fetch_integrated_models",
+	} {
+		if given[name] {
+			return
+		}
+	}
+	if given["provider"] && (given["api_key"] || given["custom_host"] || t.Provider == "" || p.savedProvider(t.Provider)) {
+		return
+	}
+	p.fault(path, "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; "+
+		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params")
+}
+
+func (p *parser) savedProvider(name string) bool {
+	return strings.HasPrefix(name, "@") || p.options.SavedProvider != nil && p.options.SavedProvider(name)
+}
+
+func (p *parser) weight(path string, v []byte) float64 {
+	w, ok := number(v)
+	if !ok || w < 0 || w > maxWeight {
+		p.fault(path, "expected a number from 0 to %d", int(maxWeight))
+		return 1
+	}
+	return w
+}
+
+// host reads an address that the caller's guard decides on.
+func (p *parser) host(path string, v []byte) string {
+	host := p.text(path, v, maxHost)
+	if host != "" && p.options.CheckHost != nil {
+		if err := p.options.CheckHost(host); err != nil {
+			p.fault(path, "%s", err)
+		}
+	}
+	return host
+}
+
+func (p *parser) retry(path string, v []byte) *Retry {
+	r := &Retry{On: retryable}
+	var spelled string
+	p.object(path, v, func(at, name string, v []byte) {
+		switch name {
+		case "attempts":
+			r.Attempts = p.integer(at, v, 0, maxAttempts)
+		case "on_status_codes":
+			r.On = p.statuses(at, v)
+		case "use_retry_after_header", "use_retry_after_headers":
+			if spelled != "" {
+				p.fault(at, "the same as %s, which is given too", spelled)
+			}
+			spelled = name
+			r.UseRetryAfter = p.boolean(at, v)
+		default:
+			p.fault(at, "unknown key%s", suggestion(name))
+		}
+	})
+	return r
+}
+
+const (
+	minMaxAge = 60
+	maxMaxAge = 7_776_000
+)
+
+func (p *parser) cache(path string, v []byte) *Cache {
+	c := new(Cache)
+	if v[0] == '"' {
+		c.Mode = p.cacheMode(path, v)
+		return c
+	}
+	given := false
+	ok := p.object(path, v, func(at, name string, v []byte) {
+		switch name {
+		case "mode":
+			given = true
+			c.Mode = p.cacheMode(at, v)
+		case "max_age":
+			c.MaxAge = time.Duration(p.integer(at, v, minMaxAge, maxMaxAge)) * time.Second
+		default:
+			p.fault(at, "unknown key%s", suggestion(name))
+		}
+	})
+	if ok && !given {
+		p.fault(in(path, "mode"), "required: simple")
+	}
+	return c
+}
+
+func (p *parser) cacheMode(path string, v []byte) string {
+	switch string(v) {
+	case `"simple"`:
+		return "simple"
+	case `"semantic"`:
+		p.fault(path, "semantic is not supported yet")
+	default:
+		p.fault(path, "expected simple")
+	}
+	return ""
+}
+
+// params reads an object whose keys are paths into the body.
+func (p *parser) params(path string, v []byte) (params []Param) {
+	n := 0
+	p.object(path, v, func(at, name string, v []byte) {
+		if n++; n > maxParams {
+			return
+		}
+		to, wrong := ParsePath(name)
+		switch {
+		case wrong != "":
+			p.fault(at, "%s", wrong)
+		case name == "model" && (v[0] != '"' || len(v) > 2*maxText || len(v) == 2):
+			p.fault(at, "expected a string of 1 to %d bytes", 2*maxText-2)
+		case name == "stream" && v[0] != 't' && v[0] != 'f':
+			p.fault(at, "expected true or false")
+		}
+		params = append(params, Param{name, to, v})
+	})
+	if n > maxParams {
+		p.fault(path, "expected at most %d members", maxParams)
+	}
+	return params
+}
+
+func (p *parser) paths(path string, v []byte) (paths []Path) {
+	p.list(path, v, 0, maxParams, func(at string, v []byte) {
+		if v[0] != '"' {
+			p.fault(at, "expected a string")
+			return
+		}
+		to, wrong := ParsePath(text(v))
+		if wrong != "" {
+			p.fault(at, "%s", wrong)
+			return
+		}
+		paths = append(paths, to)
+	})
+	return paths
+}
+
+// suggestion is the spelling that the author of an unknown key may have meant.
+func suggestion(name string) string {
+	if len(name) > maxText {
+		return ""
+	}
+	var snake strings.Builder
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			snake.WriteByte('_')
+			r += 'a' - 'A'
+		}
+		snake.WriteRune(r)
+	}
+	if s := snake.String(); s != name && known[s] {
+		return fmt.Sprintf(": write %s", s)
+	}
+	return ""
+}
+
+// known are the keys that camelCase writes otherwise.
+var known = func() map[string]bool {
+	m := make(map[string]bool)
+	for _, name := range []string{
+		"virtual_key", "api_key", "custom_host", "request_timeout", "override_params", "default_params", "drop_params",
+		"forward_headers", "strict_open_ai_compliance", "fetch_integrated_models", "on_status_codes", "cb_config", "max_age",
+		"use_retry_after_header", "use_retry_after_headers", "hash_fields", "failure_threshold", "failure_threshold_percentage",
+		"cooldown_interval", "failure_status_codes", "minimum_requests",
+	} {
+		m[name] = true
+	}
+	for name := range vendorKeys {
+		m[name] = true
+	}
+	return m
+}()
