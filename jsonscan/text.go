@@ -1,0 +1,83 @@
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// A Key is the key of a member as the body spells it. Its methods see it decoded,
+// so that "mod\u0065l" is seen as the model that a reader of the body will see.
+type Key struct {
+	raw     []byte // between the quotes
+	escaped bool
+}
+
+// Bytes returns the key, which the caller must not change; it is a part of the body
+// unless the key holds an escape.
+func (k Key) Bytes() []byte {
+	if !k.escaped {
+		return k.raw
+	}
+	return unescape(k.raw)
+}
+
+// Is reports whether the key is name.
+func (k Key) Is(name string) bool {
+	if k.escaped {
+		return string(unescape(k.raw)) == name
+	}
+	return string(k.raw) == name
+}
+
+func (k Key) String() string { return string(k.Bytes()) }
+
+// Unquote decodes a string that a Scanner has read, its quotes included. A lone
+// surrogate becomes U+FFFD, as in encoding/json.
+func Unquote(literal []byte) string {
+	inside := literal[1 : len(literal)-1]
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside)
+	}
+	return string(unescape(inside))
+}
+
+func unescape(inside []byte) []byte {
+	quoted := make([]byte, 0, len(inside)+2)
+	quoted = append(append(append(quoted, '"'), inside...), '"')
+	var decoded string
+	if json.Unmarshal(quoted, &decoded) != nil { // String accepted it, so it decodes
+		return inside
+	}
+	return []byte(decoded)
+}
+
+// Len returns the length of a string that a Scanner has read, its quotes included,
+// in characters: Unicode code points, however the body spells them.
+func Len(literal []byte) int {
+	n := 0
+	for b := literal[1 : len(literal)-1]; len(b) > 0; n++ {
+		i := bytes.IndexByte(b, '\\')
+		if i < 0 {
+			return n + utf8.RuneCount(b)
+		}
+		n += utf8.RuneCount(b[:i])
+		b = b[i:]
+		switch {
+		case b[1] != 'u':
+			b = b[2:]
+		case isSurrogate(b, '8', 'b') && len(b) >= 12 && b[6] == '\\' && b[7] == 'u' && isSurrogate(b[6:], 'c', 'f'):
+			b = b[12:]
+		default:
+			b = b[6:]
+		}
+	}
+	return n
+}
+
+// isSurrogate reports whether the escape \uD?xx has its second digit from first to
+// last.
+func isSurrogate(escape []byte, first, last byte) bool {
+	c := escape[3] | 0x20 // digits stay digits
+	return escape[2]|0x20 == 'd' && c >= first && c <= last
+}

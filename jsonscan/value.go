@@ -1,0 +1,203 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// Value reads the value at i, whatever it is, which is inside depth objects and
+// arrays.
+func (s Scanner) Value(i, depth int) (end int, err error) {
+	switch s.Kind(i) {
+	case String:
+		end, _, err = s.String(i)
+		return end, err
+	case Object:
+		return s.Object(i, depth, nil)
+	case Array:
+		return s.Array(i, depth, nil)
+	case Number:
+		return s.Number(i)
+	case Boolean:
+		if s[i] == 't' {
+			return s.literal(i, "true")
+		}
+		return s.literal(i, "false")
+	case Null:
+		return s.literal(i, "null")
+	}
+	return 0, s.fault(i, "expected a value")
+}
+
+// Object reads the object that opens at i, which is inside depth others. visit may
+// be nil.
+func (s Scanner) Object(i, depth int, visit func(key Key, at int) (end int, err error)) (int, error) {
+	if depth++; depth > MaxDepth {
+		return 0, s.tooDeep(i)
+	}
+	if i = s.space(i + 1); s.at(i) == '}' {
+		return i + 1, nil
+	}
+	for {
+		if s.at(i) != '"' {
+			return 0, s.fault(i, "expected a key in double quotes")
+		}
+		keyEnd, escaped, err := s.String(i)
+		if err != nil {
+			return 0, err
+		}
+		key := Key{s[i+1 : keyEnd-1], escaped}
+		if i = s.space(keyEnd); s.at(i) != ':' {
+			return 0, s.fault(i, "expected a colon after a key")
+		}
+		i = s.space(i + 1)
+		if visit != nil {
+			i, err = visit(key, i)
+		} else {
+			i, err = s.Value(i, depth)
+		}
+		if err != nil {
+			return 0, err
+		}
+		switch i = s.space(i); s.at(i) {
+		case '}':
+			return i + 1, nil
+		case ',':
+			i = s.space(i + 1)
+		default:
+			return 0, s.fault(i, "expected a comma or the end of an object")
+		}
+	}
+}
+
+// Array reads the array that opens at i, which is inside depth others. visit, which
+// may be nil, is called with the place of each element in the array and in the body.
+func (s Scanner) Array(i, depth int, visit func(index, at int) (end int, err error)) (int, error) {
+	if depth++; depth > MaxDepth {
+		return 0, s.tooDeep(i)
+	}
+	if i = s.space(i + 1); s.at(i) == ']' {
+		return i + 1, nil
+	}
+	for index := 0; ; index++ {
+		var err error
+		if visit != nil {
+			i, err = visit(index, i)
+		} else {
+			i, err = s.Value(i, depth)
+		}
+		if err != nil {
+			return 0, err
+		}
+		switch i = s.space(i); s.at(i) {
+		case ']':
+			return i + 1, nil
+		case ',':
+			i = s.space(i + 1)
+		default:
+			return 0, s.fault(i, "expected a comma or the end of an array")
+		}
+	}
+}
+
+func (s Scanner) tooDeep(i int) error {
+	return s.fault(i, fmt.Sprintf("nested more than %d deep", MaxDepth))
+}
+
+func (s Scanner) literal(i int, word string) (int, error) {
+	if len(s)-i < len(word) || string(s[i:i+len(word)]) != word {
+		return 0, s.fault(i, "expected a value")
+	}
+	return i + len(word), nil
+}
+
+// Number reads the number at i.
+func (s Scanner) Number(i int) (int, error) {
+	if s.at(i) == '-' {
+		i++
+	}
+	start := i
+	if i = s.digits(i); i == start || s[start] == '0' && i > start+1 {
+		return 0, s.fault(start, "bad number")
+	}
+	if s.at(i) == '.' {
+		start = i + 1
+		if i = s.digits(start); i == start {
+			return 0, s.fault(i, "bad number")
+		}
+	}
+	if c := s.at(i); c == 'e' || c == 'E' {
+		if i++; s.at(i) == '+' || s.at(i) == '-' {
+			i++
+		}
+		start = i
+		if i = s.digits(start); i == start {
+			return 0, s.fault(i, "bad number")
+		}
+	}
+	return i, nil
+}
+
+func (s Scanner) digits(i int) int {
+	for c := s.at(i); c >= '0' && c <= '9'; c = s.at(i) {
+		i++
+	}
+	return i
+}
+
+// String reads the string that opens at i and reports whether it holds an escape.
+// Prompts are nearly all string, so it looks at eight bytes at a time.
+func (s Scanner) String(i int) (end int, escaped bool, err error) {
+	for i++; ; {
+		i = s.plain(i)
+		switch c := s.at(i); {
+		case c == '"':
+			return i + 1, escaped, nil
+		case c != '\\':
+			return 0, false, s.fault(i, "unfinished string or bare control character")
+		}
+		escaped = true
+		switch s.at(i + 1) {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			i += 2
+		case 'u':
+			for k := i + 2; k < i+6; k++ {
+				if !isHex(s.at(k)) {
+					return 0, false, s.fault(i, "bad escape")
+				}
+			}
+			i += 6
+		default:
+			return 0, false, s.fault(i, "bad escape")
+		}
+	}
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plain returns the position of the first quote, backslash or control character
+// at or after i, or the end.
+func (s Scanner) plain(i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		quote := w ^ ones*'"'
+		slash := w ^ ones*'\\'
+		// The lowest byte of which the subtraction borrows is the first match;
+		// bytes above it may be false ones, which does not matter.
+		if m := ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for i < len(s) && s[i] != '"' && s[i] != '\\' && s[i] >= 0x20 {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,104 @@
+package validation
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// routes are the inference routes whose bodies have a table.
+var routes = map[string]*Table{
+	"/chat/completions": Chat,
+	"/completions":      Completion,
+	"/fim/completions":  Unlisted,
+	"/moderations":      Moderation,
+	"/ocr":              OCR,
+	"/responses":        Response,
+	"/batches":          Batch,
+	"/fine_tuning/jobs": FineTuningJob,
+	"/embeddings":       Embedding,
+	"/messages":         Unlisted,
+	"/rerank":           Unlisted,
+}
+
+// What clients send, in short: a body a line, after its route.
+func TestBodiesOfClientsAreAccepted(t *testing.T) {
+	for line := range strings.Lines(`
+/chat/completions {"model":"gpt-4o","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true}}
+/chat/completions {"model":"gpt-4o","stream":false,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}],"messages":[{"role":"user","content":"hi"}],"tool_choice":"auto"}
+/chat/completions {"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"arguments":"{}","name":"f"}}]},{"role":"tool","tool_call_id":"c1","content":"ok"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}
+/chat/completions {"model":"small","max_tokens":5,"random_seed":7,"safe_prompt":true,"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"any"}
+/chat/completions {"model":"o","max_completion_tokens":9,"reasoning_effort":"low","store":true,"metadata":{"a":"b"},"modalities":["text","audio"],"audio":{"voice":"v"},"messages":[{"role":"developer","content":"x"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}],"name":"n"}]}
+/completions {"model":"m","prompt":"user:\nhi","stop":["\nuser:"]}
+/completions {"model":"m","n":1,"stream":false,"prompt":["hi"]}
+/moderations {"input":["a","b"],"model":"omni-moderation-latest"}
+/ocr {"model":"m","document":{"type":"document_url","document_url":"https://example.com/a.pdf"},"pages":[0,1],"include_image_base64":true,"image_limit":2,"image_min_size":10,"include_blocks":true}
+/ocr {"model":"m","document":{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}}
+/ocr {"model":"m","document":{"type":"file","file_id":"6f0f"}}
+/responses {"model":"gpt-4o","input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}],"stream":true,"include":["x"],"reasoning":{"effort":"low"}}
+/batches {"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"k":"v"}}
+/fine_tuning/jobs {"model":"gpt-4o-mini","training_file":"file-1","method":{"type":"dpo"},"suffix":"s"}
+/embeddings {"model":"e","input":["x","y"],"encoding_format":"base64"}
+/messages {"model":"c","max_tokens":10,"system":"s","stream":true,"metadata":{"user_id":"u"},"messages":[{"role":"user","content":"hi"}]}
+`) {
+		if route, body, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			mustAccept(t, routes[route], body)
+		}
+	}
+}
+
+// GW_CASES names a folder of captured requests: files of a JSON object a line, with
+// method, path, query and body.
+func TestCapturedBodiesAreAccepted(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("GW_CASES"), "clients", "*.jsonl"))
+	if os.Getenv("GW_CASES") == "" || len(files) == 0 {
+		t.Skip("GW_CASES names no captured requests")
+	}
+	prefix := regexp.MustCompile(`^(/v1|/openai/deployments/[^/]+)`)
+	checked := 0
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<22)
+		for lines.Scan() {
+			var request struct {
+				Method, Path, Query string
+				Body                json.RawMessage
+			}
+			if json.Unmarshal(lines.Bytes(), &request) != nil {
+				continue // an expectation of another shape
+			}
+			route := prefix.ReplaceAllString(request.Path, "")
+			if table := routes[route]; request.Method == "POST" && table != nil {
+				checked++
+				mustAccept(t, table, string(request.Body))
+			}
+			queries := map[string]Query{"/batches": BatchList, "/fine_tuning/jobs": FineTuningJobList, "/responses/resp_1": ResponseGet}
+			if query, ok := queries[route]; ok && request.Method == "GET" {
+				values, err := url.ParseQuery(strings.TrimPrefix(request.Query, "?"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if fault := CheckQuery(query, values); fault != nil {
+					t.Errorf("%s%s: %v", request.Path, request.Query, fault)
+				}
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("checked %d bodies of %d files", checked, len(files))
+	if checked == 0 {
+		t.Error("no body was checked")
+	}
+}

@@ -1,0 +1,29 @@
+package validation
+
+// Embedding is the embedding request. The interface has no table of it: these are
+// the rules on which its providers agree. Input is text, texts, tokens, arrays of
+// tokens, or objects where a model embeds more than text.
+var Embedding = newTable(
+	"embedding",
+	Field{Name: "model", Need: AfterMerge, Value: text},
+	Field{Name: "input", Need: Required, Value: Value{
+		Kinds: String | Array,
+		Items: &Value{Kinds: String | Integer | Array | Object, Items: &integer},
+	}},
+	Field{Name: "dimensions", Value: integer.atLeast(1)},
+	Field{Name: "encoding_format", Value: text},
+	Field{Name: "user", Value: text},
+	Field{Name: "metadata"}, // not of the table, but the gateway reads it
+)
+
+// Unlisted is for every other JSON body: the interface has no table of it, and only
+// what the gateway reads itself is checked. A model is not always asked for.
+var Unlisted = newTable(
+	"unlisted",
+	Field{Name: "model", Value: text},
+	Field{Name: "stream", Value: boolean},
+	Field{Name: "max_tokens"},
+	Field{Name: "max_completion_tokens"},
+	Field{Name: "user"},
+	Field{Name: "metadata"},
+)

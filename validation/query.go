@@ -1,0 +1,89 @@
+package validation
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// A Query is the query table of an endpoint.
+type Query []Parameter
+
+// A Parameter is one parameter of a query. What holds for a string or an integer in a
+// body holds for it; an integer is spelled in digits alone.
+type Parameter struct {
+	Name  string
+	Value Value
+	List  bool // may be given more than once: see List
+}
+
+// BatchList is the query of GET /batches (Endpoints, row 6; Limits).
+var BatchList = Query{
+	{Name: "after", Value: text},
+	{Name: "limit", Value: integer.between(1, 100)},
+}
+
+// FineTuningJobList is the query of GET /fine_tuning/jobs, whose limit the interface
+// does not bound.
+var FineTuningJobList = Query{
+	{Name: "after", Value: text},
+	{Name: "limit", Value: integer.atLeast(1)},
+}
+
+// ResponseGet is the query of GET /responses/{response_id} (Endpoints, row 10). The
+// interface has three values of include; clients know newer ones, so that any value
+// is passed on.
+var ResponseGet = Query{
+	{Name: "include", Value: text, List: true},
+}
+
+// CheckQuery holds a query against its table. Parameters that the table does not list
+// are never refused.
+func CheckQuery(q Query, values url.Values) *Fault {
+	for i := range q {
+		p := &q[i]
+		given := values[p.Name]
+		if p.List {
+			given = List(values, p.Name)
+		} else if len(given) > 1 {
+			return &Fault{p.Name, DuplicateField, fmt.Sprintf("Invalid '%s': the parameter is given more than once.", p.Name)}
+		}
+		for _, value := range given {
+			if fault := p.check(value); fault != nil {
+				return fault
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Parameter) check(value string) *Fault {
+	if p.Value.Kinds != Integer {
+		return nil
+	}
+	c := checker{}
+	c.push(step{name: p.Name})
+	digits := strings.TrimPrefix(value, "-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		c.wrongType(Integer, "'"+clip(value)+"'")
+		return c.fault
+	}
+	c.bounds(&p.Value, []byte(value))
+	return c.fault
+}
+
+// List returns the values of a parameter that may be given more than once, in any of
+// its three spellings: name=a&name=b, name[]=a&name[]=b, name=a,b.
+func List(values url.Values, name string) []string {
+	var list []string
+	for _, spelling := range []string{name, name + "[]"} {
+		for _, value := range values[spelling] {
+			for one := range strings.SplitSeq(value, ",") {
+				if one = strings.TrimSpace(one); one != "" {
+					list = append(list, one)
+				}
+			}
+		}
+	}
+	return list
+}
