@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -33,6 +34,8 @@ type Services struct {
 	DB            *storage.DB
 	Directory     *directory.Directory
 	Keyring       *credentials.Keyring
+	Configs       *routing.Shelf
+	ParseOptions  routing.Options // of saved configs
 	RateLimits    *policies.RateLimits
 	Trail         *audit.Trail
 	Authenticator *credentials.Authenticator
@@ -82,6 +85,7 @@ func New(s Services) *API {
 	a.workspaces()
 	a.apiKeys()
 	a.virtualKeys()
+	a.configs()
 	a.rateLimits()
 	// Huma describes its own errors too, which this API does not answer with.
 	maps.DeleteFunc(config.Components.Schemas.Map(), func(name string, _ *huma.Schema) bool {

@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -74,7 +77,10 @@ type App struct {
 	providers map[string]*credentials.Provider
 	transport *inference.Transport
 	logger    *zap.Logger
-	maxBody   int64
+	limits    exchange.Limits
+	breakers  *routing.Breakers
+	timeout   time.Duration // REQUEST_TIMEOUT
+	parse     routing.Options
 	sites     []Site
 
 	ready   chan struct{} // closed when runtime is set
@@ -163,6 +169,23 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("provider %s: %w", slug, err)
 		}
 	}
+	if a.parse.Limits, err = routing.LimitsFrom(os.Getenv); err != nil {
+		return err
+	}
+	a.parse.Saved, a.parse.HeaderPrefixes = true, a.HeaderPrefixes
+	a.parse.SavedProvider = func(name string) bool { return a.providers[name] != nil }
+	a.parse.CheckHost = func(host string) error {
+		_, err := a.guard.Check(host)
+		return err
+	}
+	if raw := os.Getenv("REQUEST_TIMEOUT"); raw != "" {
+		ms, err := strconv.ParseInt(raw, 10, 64)
+		if err != nil || ms < 1 {
+			return errors.New("REQUEST_TIMEOUT: expected a number of milliseconds")
+		}
+		a.timeout = time.Duration(ms) * time.Millisecond
+	}
+	a.breakers = routing.NewBreakers(time.Now, 0)
 	a.transport = new(inference.Transport)
 	a.transport.Guarded(a.guard)
 	return a.transport.Provision(ctx)
@@ -256,12 +279,13 @@ func (a *App) build(c *core) *Runtime {
 	}
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, Acquire: c.acquire,
+		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db),
 	}
 	return &Runtime{
 		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,
 		Admin: admin.New(admin.Services{
 			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail,
-			Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: keyPrefix(),
+			Configs: c.configs, ParseOptions: a.parse, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: keyPrefix(),
 			Now: time.Now, Random: rand.Reader, Logger: a.logger,
 		}),
 	}
@@ -317,12 +341,26 @@ func (a *App) Guard() *credentials.HostGuard { return a.guard }
 // Headers returns the gateway's headers.
 func (a *App) Headers() *exchange.Headers { return a.headers }
 
-// RaiseMaxBody says that some handler reads bodies of up to n bytes. Handlers call
-// it while they are provisioned.
-func (a *App) RaiseMaxBody(n int64) { a.maxBody = max(a.maxBody, n) }
+// RaiseLimits says how much some handler reads of a body. Handlers call it while
+// they are provisioned.
+func (a *App) RaiseLimits(l exchange.Limits) {
+	a.limits.Body = max(a.limits.Body, l.Body)
+	a.limits.Upload = max(a.limits.Upload, l.Upload)
+	a.limits.Replay = max(a.limits.Replay, l.Replay)
+}
 
-// MaxBody is the most that any handler of the configuration reads of a body.
-func (a *App) MaxBody() int64 { return a.maxBody }
+// Limits are the most that any handler of the configuration reads of a body.
+func (a *App) Limits() exchange.Limits { return a.limits }
+
+// Forwarding is what the forwarders of the configuration share.
+func (a *App) Forwarding() inference.Settings {
+	return inference.Settings{Breakers: a.breakers, Random: random{}, Timeout: a.timeout}
+}
+
+// random draws from the source that the standard library seeds.
+type random struct{}
+
+func (random) Float64() float64 { return mathrand.Float64() }
 
 // Interface guards
 var (

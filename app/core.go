@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/policies/ledger"
 	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -29,6 +30,7 @@ type core struct {
 	db         *storage.DB
 	directory  *directory.Directory
 	keyring    *credentials.Keyring
+	configs    *routing.Shelf
 	rateLimits *policies.RateLimits
 	ledger     *ledger.Ledger
 	trail      *audit.Trail
@@ -57,6 +59,9 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 		return nil, err
 	}
 	if c.keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
+		return nil, err
+	}
+	if c.configs, err = routing.OpenShelf(ctx, db, c.keyring, now, random); err != nil {
 		return nil, err
 	}
 	c.ledger = ledger.New(db, ledger.Options{Now: now})

@@ -16,7 +16,8 @@ type APIKey struct {
 	UserID         string          `json:"user_id,omitempty"`
 	Owner          bool            `json:"owner,omitempty"` // made at the first start: may do everything
 	Scopes         []string        `json:"scopes"`
-	Metadata       json.RawMessage `json:"metadata,omitempty"` // defaults.metadata, an object
+	Metadata       json.RawMessage `json:"metadata,omitempty"`  // defaults.metadata, an object
+	ConfigID       string          `json:"config_id,omitempty"` // defaults.config_id
 	AllowOverride  *bool           `json:"allow_config_override,omitempty"`
 	AlertEmails    []string        `json:"alert_emails,omitempty"`
 	Digest         Digest          `json:"digest"`

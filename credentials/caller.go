@@ -15,6 +15,9 @@ type Caller struct {
 	UserID         string
 	Owner          bool // the organisation owner's key: every scope
 	Metadata       json.RawMessage
+	ConfigID       string // of the config of its calls that name none
+	// ForbidsOverride: its calls may name no other config.
+	ForbidsOverride bool
 
 	scopes []string
 }
@@ -53,6 +56,7 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	return &Caller{
 		KeyID: key.ID, KeyName: key.Name, Kind: key.Kind, OrganisationID: key.OrganisationID,
 		WorkspaceID: key.WorkspaceID, UserID: key.UserID, Owner: key.Owner, Metadata: key.Metadata, scopes: key.Scopes,
+		ConfigID: key.ConfigID, ForbidsOverride: key.AllowOverride != nil && !*key.AllowOverride,
 	}, nil
 }
 

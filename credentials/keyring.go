@@ -158,5 +158,16 @@ func (k *Keyring) RemoveVirtualKey(tx *storage.Txn, id string) error {
 	return k.virtualKeys.Delete(tx, id)
 }
 
+// SealText seals a text that may hold credentials, to be stored under id.
+func (k *Keyring) SealText(id, text string) ([]byte, error) {
+	return k.box.Seal(NewSecret(text), "text/"+id)
+}
+
+// UnsealText returns what SealText sealed for id, or ErrWrongKey.
+func (k *Keyring) UnsealText(id string, sealed []byte) (string, error) {
+	text, err := k.box.Unseal(sealed, "text/"+id)
+	return text.Reveal(), err
+}
+
 // secretOf opens the credential of a virtual key.
 func (k *Keyring) secretOf(v *VirtualKey) (Secret, error) { return k.box.Unseal(v.Sealed, v.ID) }

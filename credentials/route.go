@@ -67,12 +67,6 @@ const (
 // then x-gw-virtual-key, then model @slug/name, then a provider's name.
 func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 	slug, model, field := s.slug()
-	if refusal := r.inline(s, slug != "" || s.VirtualKey != ""); refusal != nil {
-		return nil, refusal
-	}
-	if s.Config != "" {
-		return nil, refuse(UnknownConfig, fieldConfig, "Invalid config id passed")
-	}
 	var route *Route
 	var refusal *Refusal
 	switch {
@@ -124,12 +118,14 @@ func (s *Selection) slug() (slug, model, field string) {
 	return slug, model, field
 }
 
-// inline refuses what block_inline_config blocks, in the documented order. saved
-// says that a saved resource was named, so that a provider's name decides nothing.
-func (r *Router) inline(s Selection, saved bool) *Refusal {
+// Inline refuses what block_inline_config blocks of what a request itself says, in
+// the documented order.
+func (r *Router) Inline(s Selection) *Refusal {
 	if !r.BlockInline {
 		return nil
 	}
+	slug, _, _ := s.slug()
+	saved := slug != "" || s.VirtualKey != "" // so that a provider's name decides nothing
 	const instead = "; the organisation accepts only saved resources (block_inline_config)"
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(s.Config), "{"):

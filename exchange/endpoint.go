@@ -1,31 +1,186 @@
 package exchange
 
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/validation"
+)
+
 // An Endpoint is one row of the data plane: a call that the gateway forwards.
 type Endpoint struct {
 	Name   string // as policies name it (condition endpoint_type)
-	Method string
-	Path   string
-	// Upstream is the path below a provider's base URL.
-	Upstream string
+	Method string // "" is any
+	Path   string // a segment in braces stands for any one
+	Body   Body
 	// Done: a stream of this endpoint ends with "data: [DONE]".
 	Done bool
+	// Table is what its JSON body must hold to, and Query its query; nil is
+	// validation.Unlisted, and no rule.
+	Table *validation.Table
+	Query validation.Query
+	// Single: what it makes lives with one provider, so a config may have one
+	// target only (batches, files, fine-tuning).
+	Single bool
 }
 
-// endpoints is the table of the data plane (the interface, "Endpoints").
+// Body is what the body of a call may be.
+type Body uint8
+
+// The kinds of body.
+const (
+	JSON   Body = iota // a JSON object, read whole and scanned
+	None               // none is expected; what comes is forwarded
+	Stream             // multipart or audio: it passes through and is not held in memory
+	Any                // a JSON object where the content type says so, else a stream
+)
+
+// endpoints is the table of the data plane (the interface, "Endpoints", and what its
+// clients call beside it).
 var endpoints = []Endpoint{
-	{Name: "chatComplete", Method: "POST", Path: "/v1/chat/completions", Upstream: "/chat/completions", Done: true},
-	{Name: "complete", Method: "POST", Path: "/v1/completions", Upstream: "/completions", Done: true},
-	{Name: "moderate", Method: "POST", Path: "/v1/moderations", Upstream: "/moderations"},
-	{Name: "embed", Method: "POST", Path: "/v1/embeddings", Upstream: "/embeddings"},
+	{Name: "ocr", Method: "POST", Path: "/v1/ocr", Table: validation.OCR},
+	{Name: "chatComplete", Method: "POST", Path: "/v1/chat/completions", Done: true, Table: validation.Chat},
+	{Name: "complete", Method: "POST", Path: "/v1/completions", Done: true, Table: validation.Completion},
+	{Name: "moderate", Method: "POST", Path: "/v1/moderations", Table: validation.Moderation},
+	{Name: "embed", Method: "POST", Path: "/v1/embeddings", Table: validation.Embedding},
+
+	{Name: "createBatch", Method: "POST", Path: "/v1/batches", Single: true, Table: validation.Batch},
+	{Name: "listBatches", Method: "GET", Path: "/v1/batches", Body: None, Single: true, Query: validation.BatchList},
+	{Name: "retrieveBatch", Method: "GET", Path: "/v1/batches/{batch_id}", Body: None, Single: true},
+	{Name: "getBatchOutput", Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},
+	{Name: "cancelBatch", Method: "POST", Path: "/v1/batches/{batch_id}/cancel", Body: None, Single: true},
+
+	{Name: "createFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob},
+	{Name: "listFinetunes", Method: "GET", Path: "/v1/fine_tuning/jobs", Body: None, Single: true, Query: validation.FineTuningJobList},
+	{Name: "retrieveFinetune", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}", Body: None, Single: true},
+	{Name: "cancelFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel", Body: None, Single: true},
+	{Name: "listFinetuneEvents", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/events", Body: None, Single: true},
+	{Name: "listFinetuneCheckpoints", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints", Body: None, Single: true},
+
+	{Name: "createModelResponse", Method: "POST", Path: "/v1/responses", Table: validation.Response},
+	{Name: "getModelResponse", Method: "GET", Path: "/v1/responses/{response_id}", Body: None, Query: validation.ResponseGet},
+	{Name: "deleteModelResponse", Method: "DELETE", Path: "/v1/responses/{response_id}", Body: None},
+	{Name: "cancelModelResponse", Method: "POST", Path: "/v1/responses/{response_id}/cancel", Body: None},
+	{Name: "listResponseInputItems", Method: "GET", Path: "/v1/responses/{response_id}/input_items", Body: None},
+
+	{Name: "uploadFile", Method: "POST", Path: "/v1/files", Body: Stream, Single: true},
+	{Name: "listFiles", Method: "GET", Path: "/v1/files", Body: None, Single: true},
+	{Name: "retrieveFile", Method: "GET", Path: "/v1/files/{file_id}", Body: None, Single: true},
+	{Name: "retrieveFileContent", Method: "GET", Path: "/v1/files/{file_id}/content", Body: None, Single: true},
+	{Name: "deleteFile", Method: "DELETE", Path: "/v1/files/{file_id}", Body: None, Single: true},
+
+	{Name: "imageGenerate", Method: "POST", Path: "/v1/images/generations"},
+	{Name: "imageEdit", Method: "POST", Path: "/v1/images/edits", Body: Any},
+	{Name: "createSpeech", Method: "POST", Path: "/v1/audio/speech"},
+	{Name: "createTranscription", Method: "POST", Path: "/v1/audio/transcriptions", Body: Stream},
+	{Name: "createTranslation", Method: "POST", Path: "/v1/audio/translations", Body: Stream},
+	{Name: "rerank", Method: "POST", Path: "/v1/rerank"},
+	{Name: "messages", Method: "POST", Path: "/v1/messages"},
+	{Name: "messagesCountTokens", Method: "POST", Path: "/v1/messages/count_tokens"},
+	{Name: "models", Method: "GET", Path: "/v1/models", Body: None},
+	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},
 }
 
-var endpointByPath = func() map[string]*Endpoint {
-	m := make(map[string]*Endpoint, len(endpoints))
+// passThrough is what any other path below /v1 is: it goes to the provider's base
+// URL with the rest of the path.
+var passThrough = Endpoint{Name: "proxy", Body: Any}
+
+// passed are the methods of the pass-through.
+var passed = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// rows are the endpoints by their paths: those of one path, in an exact table and in
+// a list of patterns.
+var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
+	byPath := make(map[string][]*Endpoint)
+	var order []string
 	for i := range endpoints {
-		m[endpoints[i].Path] = &endpoints[i]
+		e := &endpoints[i]
+		if byPath[e.Path] == nil {
+			order = append(order, e.Path)
+		}
+		byPath[e.Path] = append(byPath[e.Path], e)
 	}
-	return m
+	var patterns [][]*Endpoint
+	for _, path := range order {
+		if strings.Contains(path, "{") {
+			patterns = append(patterns, byPath[path])
+			delete(byPath, path)
+		}
+	}
+	return byPath, patterns
 }()
 
-// EndpointOf returns the endpoint that is served at path, nil where none is.
-func EndpointOf(path string) *Endpoint { return endpointByPath[path] }
+// EndpointOf returns the endpoint that serves a request. The path is that of the
+// request line, escapes included. Where nothing is served it returns nil, and where
+// only other methods are, those.
+func EndpointOf(method, path string) (e *Endpoint, allow []string) {
+	rows := exactRows[path]
+	for i := 0; rows == nil && i < len(patternRows); i++ {
+		if matches(patternRows[i][0].Path, path) {
+			rows = patternRows[i]
+		}
+	}
+	for _, e := range rows {
+		if e.Method == method {
+			return e, nil
+		}
+		allow = append(allow, e.Method)
+	}
+	switch {
+	case rows != nil:
+		return nil, allow
+	case !strings.HasPrefix(path, "/v1/") || !clean(path):
+		return nil, nil
+	case !slices.Contains(passed, method):
+		return nil, passed
+	}
+	return &passThrough, nil
+}
+
+// matches reports whether path has the segments of pattern.
+func matches(pattern, path string) bool {
+	for pattern != "" && path != "" {
+		var want, got string
+		want, pattern, _ = strings.Cut(pattern[1:], "/")
+		got, path, _ = strings.Cut(path[1:], "/")
+		if want != got && (want == "" || want[0] != '{' || !segment(got)) {
+			return false
+		}
+		if pattern != "" {
+			pattern = "/" + pattern
+		}
+		if path != "" {
+			path = "/" + path
+		}
+	}
+	return pattern == "" && path == ""
+}
+
+// clean reports whether no segment of an escaped path is empty or could lead a
+// provider elsewhere than below the base URL.
+func clean(path string) bool {
+	for _, s := range strings.Split(path[1:], "/") {
+		if !segment(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// segment reports whether s may be one segment of an upstream path: an encoded dot,
+// slash or backslash could be decoded into a way out.
+func segment(s string) bool {
+	if s == "" || s == "." || s == ".." || strings.Contains(s, `\`) {
+		return false
+	}
+	for i := 0; i+2 < len(s); i++ {
+		if s[i] == '%' {
+			switch strings.ToLower(s[i+1 : i+3]) {
+			case "2e", "2f", "5c", "25", "00":
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -2,8 +2,10 @@ package exchange
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -16,9 +18,10 @@ type Error struct {
 	Status  int
 	Message string
 	Type    string
-	Param   string // the header or body field at fault; "" is null
-	Code    string // "" is null
-	Field   string // error.field, of what block_inline_config refuses
+	Param   string   // the header or body field at fault; "" is null
+	Code    string   // "" is null
+	Field   string   // error.field, of what block_inline_config refuses
+	Errors  []string // errors, of a config with faults
 
 	// Gateway: the fault is the gateway's own; a client need not try again.
 	Gateway    bool
@@ -54,6 +57,7 @@ var refusals = map[credentials.Reason]Error{
 	credentials.InlineConfigBlocked:   {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_config_blocked"},
 	credentials.InlineProviderBlocked: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_provider_blocked"},
 	credentials.InlineHostBlocked:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_custom_host_blocked"},
+	credentials.InlineHeadersBlocked:  {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_forward_headers_blocked"},
 	credentials.AmbiguousHeader:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "ambiguous_header"},
 	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
 }
@@ -63,7 +67,7 @@ func Refused(r *credentials.Refusal) *Error {
 	e := refusals[r.Reason]
 	e.Message, e.Param, e.Err = r.Message, r.Field, r.Err
 	switch r.Reason {
-	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked:
+	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked:
 		e.Field = r.Field
 	}
 	return &e
@@ -78,7 +82,9 @@ func NotFound(path string) *Error {
 	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: "Not Found: nothing is served at " + credentials.Clip(path)}
 }
 
-func methodNotAllowed(method, allow string) *Error {
+// MethodNotAllowed is the answer to a method that a path does not take.
+func MethodNotAllowed(method string, methods []string) *Error {
+	allow := strings.Join(methods, ", ")
 	return &Error{
 		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed", Allow: allow,
 		Message: "Method not allowed: got " + credentials.Clip(method) + ", expected " + allow,
@@ -98,6 +104,33 @@ func size(n int64) string {
 	}
 	return strconv.FormatInt(n, 10) + " bytes"
 }
+
+// TimedOut is the answer where an attempt did not begin to answer in time.
+func TimedOut(timeout time.Duration, cause error) *Error {
+	return &Error{
+		Status: http.StatusRequestTimeout, Type: "timeout_error", Err: cause,
+		Message: "Request exceeded the timeout sent in the request: " + strconv.FormatInt(timeout.Milliseconds(), 10) + "ms",
+	}
+}
+
+// Unroutable is the answer where a config's conditions lead nowhere.
+func Unroutable(err error) *Error {
+	e := badRequest("x-gw-config", "no_target", "Router error: "+err.Error())
+	e.Err = err
+	return e
+}
+
+// AsError turns an error of this package's into what the caller sees.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "Something went wrong", Err: err}
+}
+
+// TooLarge reports whether err says that a body went on past its limit.
+func TooLarge(err error) bool { return errors.Is(err, errBodyTooLarge) }
 
 // Unavailable is the answer while the gateway cannot do its part: it has not
 // started, or its store cannot be written.
@@ -136,7 +169,7 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 
 // JSON is the envelope.
 func (e *Error) JSON() []byte {
-	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}})
+	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}, Errors: e.Errors})
 	if err != nil {
 		panic(err) // strings always encode
 	}
@@ -147,6 +180,7 @@ type envelope struct {
 	Status  string    `json:"status"`
 	Message string    `json:"message"`
 	Error   errorBody `json:"error"`
+	Errors  []string  `json:"errors,omitempty"`
 }
 
 type errorBody struct {

@@ -106,7 +106,7 @@ func TestEveryErrorHasAnEnvelopeWhateverItsWords(t *testing.T) {
 		"not found":          NotFound("/v1/nothing"),
 		"not found, long":    NotFound("/" + long),
 		"not found, binary":  NotFound("/\xff\xfe\"\\\n\x00<script>"),
-		"method":             methodNotAllowed("GET", "POST"),
+		"method":             MethodNotAllowed("GET", []string{"POST"}),
 		"too large":          tooLarge(32 << 20),
 		"unavailable":        Unavailable("later", errors.New("x")),
 		"rate limited":       RateLimited("slow down", time.Second),
@@ -149,7 +149,7 @@ func TestWriteRoundsRetryAfterUp(t *testing.T) {
 
 func TestWriteSaysWhichMethodWouldDo(t *testing.T) {
 	w := httptest.NewRecorder()
-	methodNotAllowed("GET", "POST").Write(w, nil)
+	MethodNotAllowed("GET", []string{"POST"}).Write(w, nil)
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("status %d, allow %q", w.Code, w.Header().Get("Allow"))
 	}

@@ -5,10 +5,13 @@ package exchange
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/validation"
 )
 
 // A Gateway is what every exchange of a configuration shares.
@@ -30,6 +36,9 @@ type Gateway struct {
 	// Acquire holds the gateway's state open until the release function is
 	// called, so that a stream that outlives its configuration ends well.
 	Acquire func() (release func())
+	Configs *Configs
+	// Memory remembers which provider holds a stored response; nil: nothing does.
+	Memory *Memory
 }
 
 // An Exchange is one inference call.
@@ -41,27 +50,47 @@ type Exchange struct {
 
 	// Set by Prepare, when it succeeds.
 	Caller *credentials.Caller
-	Route  *credentials.Route
-	Model  string // that the body asks for, without @slug/
+	Route  *credentials.Route // of the latest attempt; of a call with a config, nil before the first
+	Model  string             // that the body asks for, without @slug/
 	Stream bool
+
+	Config         *routing.Config // nil: the call goes to Route
+	ConfigID       string          // slug of a saved config
+	ConfigVersion  string          // id
+	InlineConfig   bool
+	RequestTimeout time.Duration // x-gw-request-timeout, which beats a config's; 0: not given
+	ForwardHeaders []string      // x-gw-forward-headers, canonical
 
 	// What became of it.
 	Attempts  int
-	Status    int // of the answer; 0: none was sent
+	LastUsed  string // JSON path of the target in the config
+	Retries   int    // of that target; -1: they are exhausted
+	Status    int    // of the answer; 0: none was sent
 	FirstByte time.Time
 	Usage     Usage
 	Failure   string // why a stream or an attempt failed; empty: it did not
 
+	// Path is where the call goes below a provider's base URL, escaped, and Query its
+	// query.
+	Path, Query string
+
+	// AdmitTarget admits the call to the target in Route by the policies that depend
+	// on it; nil: nothing limits it.
+	AdmitTarget func() *Error
+
 	// AnswerHeader is set on every answer, in the place of the provider's own.
 	AnswerHeader []HeaderField
 
-	request  *http.Request
-	metadata string
-	buffer   *Buffer
-	model    Member // where the body's model stands
-	prepared bool
-	err      *Error
-	release  func()
+	request   *http.Request
+	metadata  string
+	selection credentials.Selection
+	buffer    *Buffer         // of a body that was read whole
+	spool     *Spool          // of a body that passes through
+	model     validation.Span // where the body's model stands
+	report    validation.Report
+	prepared  bool
+	err       *Error
+	release   func()
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
@@ -84,7 +113,10 @@ func Of(r *http.Request) *Exchange {
 // Begin starts the exchange of a request for endpoint, with its trace id set on w.
 // The caller of Begin calls Close when the request is done.
 func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoint) *Exchange {
-	x := &Exchange{Gateway: g, Endpoint: endpoint, Start: g.Now(), request: r, release: g.Acquire()}
+	x := &Exchange{
+		Gateway: g, Endpoint: endpoint, Start: g.Now(), request: r, release: g.Acquire(),
+		Path: strings.TrimPrefix(r.URL.EscapedPath(), "/v1"), Query: r.URL.RawQuery,
+	}
 	x.TraceID = g.traceID(r.Header)
 	g.Headers.Set(w.Header(), HeaderTraceID, x.TraceID)
 	caddyhttp.SetVar(r.Context(), contextVar, x)
@@ -123,25 +155,29 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
 }
 
-// Prepare authenticates the caller, reads the body (at most limit bytes), scans it
-// and resolves the route. It does so once; later calls return the same answer, but
-// a limit that is lower than the first is still enforced.
-func (x *Exchange) Prepare(limit int64) *Error {
+// Limits bounds the bodies of calls, in bytes.
+type Limits struct {
+	Body   int64 // of one that is read whole
+	Upload int64 // of one that passes through
+	Replay int   // what is kept of one that passes through, for another attempt
+}
+
+// Prepare authenticates the caller, reads and scans the body, or makes ready to pass
+// it through, and resolves the route. It does so once; later calls return the same
+// answer, but a limit that is lower than the first is still enforced.
+func (x *Exchange) Prepare(limits Limits) *Error {
 	if !x.prepared {
 		x.prepared = true
-		x.err = x.prepare(limit)
+		x.err = x.prepare(limits)
 	}
-	if x.err == nil && int64(len(x.buffer.b)) > limit {
-		return tooLarge(limit)
+	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {
+		return tooLarge(limits.Body)
 	}
 	return x.err
 }
 
-func (x *Exchange) prepare(limit int64) *Error {
+func (x *Exchange) prepare(limits Limits) *Error {
 	r := x.request
-	if r.Method != x.Endpoint.Method {
-		return methodNotAllowed(r.Method, x.Endpoint.Method)
-	}
 	token, selection, refusal := x.Gateway.read(r.Header)
 	if refusal != nil {
 		return Refused(refusal)
@@ -152,20 +188,69 @@ func (x *Exchange) prepare(limit int64) *Error {
 	if err := x.readMetadata(r.Header); err != nil {
 		return err
 	}
-	if !jsonContent(r.Header.Get("Content-Type")) {
-		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json")
-	}
-	if err := x.readBody(limit); err != nil {
+	if err := x.takeBody(limits); err != nil {
 		return err
 	}
+	if fault := validation.CheckQuery(x.Endpoint.Query, r.URL.Query()); fault != nil {
+		return badRequest(fault.Param, fault.Code, fault.Message)
+	}
 	selection.Model = x.Model
+	if selection.Model == "" {
+		selection.Model = x.queryModel()
+	}
+	if refusal := x.Gateway.recall(x, &selection); refusal != nil {
+		return Refused(refusal)
+	}
+	x.selection = selection
+	if refusal := x.Gateway.Router.Inline(selection); refusal != nil {
+		return Refused(refusal)
+	}
+	version, _ := x.Gateway.Headers.Get(r.Header, HeaderConfigVersion)
+	var err *Error
+	if x.Config, err = x.config(selection.Config, version); err != nil {
+		return err
+	}
+	if err := x.readOptions(r.Header); err != nil {
+		return err
+	}
+	if x.Config != nil {
+		if x.Endpoint.Single && !x.Config.Root.Leaf() {
+			return badRequest("x-gw-config", "invalid_config", "Invalid config provided. Maximum one target is allowed for batch/file/fine_tuning requests")
+		}
+		return nil
+	}
 	if x.Route, refusal = x.Gateway.Router.Route(x.Caller, selection); refusal != nil {
 		return Refused(refusal)
 	}
 	if x.Route.Model != "" {
 		x.Model = x.Route.Model
 	}
-	return nil
+	return x.missingModel()
+}
+
+// Target resolves where a target of the call's config leads. What the target leaves
+// open, the call itself says.
+func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
+	s := t.Selection()
+	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
+		own := x.selection
+		own.Config = ""
+		if s.CustomHost != "" {
+			own.CustomHost = s.CustomHost
+		}
+		if s.Model != "" {
+			own.Model = s.Model
+		}
+		s = own
+	}
+	if s.Model == "" {
+		s.Model = x.Model
+	}
+	route, refusal := x.Gateway.Router.Route(x.Caller, s)
+	if refusal != nil {
+		return nil, Refused(refusal)
+	}
+	return route, nil
 }
 
 // read takes the credentials headers apart. The service key is x-gw-api-key, or
@@ -191,6 +276,9 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 	bearer := Bearer(h)
 	if token == "" {
 		token, bearer = bearer, ""
+	}
+	if token == "" {
+		token = protocolKey(h)
 	}
 	if bearer != token {
 		s.Bearer = credentials.NewSecret(bearer)
@@ -231,16 +319,29 @@ func (x *Exchange) readMetadata(h http.Header) *Error {
 	if raw == "" {
 		return nil
 	}
-	if !ok || ScanObject([]byte(raw), nil) != nil {
+	if !ok || jsonscan.Members([]byte(raw), nil) != nil {
 		return badRequest("x-gw-metadata", "invalid_metadata", "Invalid metadata passed: x-gw-metadata must be one JSON object")
 	}
 	x.metadata = raw
 	return nil
 }
 
-// Metadata returns a value of the call's metadata as text: the request's own lose
-// to the defaults of its key.
+// MetadataJSON returns a value of the call's metadata, nil where there is none: the
+// request's own lose to the defaults of its key.
+func (x *Exchange) MetadataJSON(key string) json.RawMessage {
+	if v := x.metadataValue(key); v.Exists() {
+		return json.RawMessage(v.Raw)
+	}
+	return nil
+}
+
+// Metadata returns a value of the call's metadata as text. Null is absent.
 func (x *Exchange) Metadata(key string) (string, bool) {
+	value := x.metadataValue(key).String()
+	return value, value != ""
+}
+
+func (x *Exchange) metadataValue(key string) gjson.Result {
 	for _, source := range []string{string(x.Caller.Metadata), x.metadata} {
 		if source == "" {
 			continue
@@ -252,11 +353,57 @@ func (x *Exchange) Metadata(key string) (string, bool) {
 			}
 			return true
 		})
-		if value := found.String(); value != "" { // null is absent
-			return value, true
+		if found.Exists() && found.Type != gjson.Null {
+			return found
 		}
 	}
-	return "", false
+	return gjson.Result{}
+}
+
+// takeBody takes the body as the endpoint has it.
+func (x *Exchange) takeBody(limits Limits) *Error {
+	contentType := x.request.Header.Get("Content-Type")
+	switch x.Endpoint.Body {
+	case JSON:
+		if !jsonContent(contentType) {
+			return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json")
+		}
+		return x.readBody(limits.Body)
+	case Stream:
+		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "multipart/form-data" && !strings.HasPrefix(media, "audio/") {
+			return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data")
+		}
+	case Any:
+		if contentType != "" && jsonContent(contentType) {
+			return x.readBody(limits.Body)
+		}
+	}
+	if x.request.Body == nil || x.request.ContentLength == 0 {
+		return nil
+	}
+	if x.request.ContentLength > limits.Upload {
+		return tooLarge(limits.Upload)
+	}
+	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay)
+	return nil
+}
+
+// queryModel is the model that a query names with @slug/; the provider gets what
+// follows the slash.
+func (x *Exchange) queryModel() string {
+	if !strings.Contains(x.Query, "model=") {
+		return ""
+	}
+	values, err := url.ParseQuery(x.Query)
+	model := values.Get("model")
+	if err != nil || !strings.HasPrefix(model, "@") {
+		return ""
+	}
+	if _, name, ok := strings.Cut(model, "/"); ok {
+		values.Set("model", name)
+		x.Query = values.Encode()
+	}
+	return model
 }
 
 func (x *Exchange) readBody(limit int64) *Error {
@@ -270,89 +417,132 @@ func (x *Exchange) readBody(limit int64) *Error {
 		return e
 	}
 	x.buffer = buffer
-	if err := x.scan(buffer.b); err != nil {
-		var refusal *Error
-		if errors.As(err, &refusal) {
-			return refusal
-		}
-		return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
+	table := x.Endpoint.Table
+	if table == nil {
+		table = validation.Unlisted
 	}
-	return nil
-}
-
-// scan finds the fields that the gateway reads. Two members that a provider might
-// both read as one of them, be it the same key twice or another letter case, are
-// refused: what is authorised must be what is used.
-func (x *Exchange) scan(body []byte) error {
-	var seen [len(fields)]bool
-	return ScanObject(body, func(m Member) error {
-		for i, f := range fields {
-			if m.Key != f.key {
-				if strings.EqualFold(m.Key, f.key) {
-					return badRequest(credentials.Clip(m.Key), "duplicate_field", "Field "+credentials.Clip(m.Key)+" differs from "+f.key+" in letter case only; use "+f.key)
-				}
-				continue
-			}
-			if seen[i] {
-				return badRequest(f.key, "duplicate_field", "Field "+f.key+" is given more than once")
-			}
-			seen[i] = true
-			return f.read(x, m, body[m.Start:m.End])
-		}
-		return nil
-	})
-}
-
-// fields are the members of a body that the gateway reads.
-var fields = [...]struct {
-	key  string
-	read func(x *Exchange, m Member, value []byte) error
-}{
-	{"model", (*Exchange).readModel},
-	{"stream", (*Exchange).readStream},
+	if x.report, err = validation.Check(table, buffer.b); err == nil {
+		x.Stream = x.report.Stream
+		return x.readModel()
+	}
+	var fault *validation.Fault
+	var syntax *jsonscan.SyntaxError
+	switch {
+	case errors.As(err, &fault):
+		return badRequest(fault.Param, fault.Code, fault.Message)
+	case errors.As(err, &syntax) && x.Endpoint.Body == Any:
+		return nil // the provider's own business
+	}
+	return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
 }
 
 const maxModel = 512 // bytes of a model's name, quotes included
 
-func (x *Exchange) readModel(m Member, value []byte) error {
-	switch value[0] {
-	case '"':
-		if len(value) > maxModel {
-			return badRequest("model", "invalid_value", "Invalid value for model: longer than "+strconv.Itoa(maxModel)+" bytes")
-		}
-		x.model = m
-		x.Model = gjson.ParseBytes(value).Str
-	case 'n': // null is absent
-	default:
-		return badRequest("model", "invalid_type", "Invalid type for model: expected a string")
+func (x *Exchange) readModel() *Error {
+	span := x.report.Span("model")
+	value := x.buffer.b[span.Start:span.End]
+	if len(value) > maxModel {
+		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
+	}
+	if len(value) > 0 && value[0] == '"' {
+		x.model = span
+		x.Model = jsonscan.Unquote(value)
 	}
 	return nil
 }
 
-func (x *Exchange) readStream(_ Member, value []byte) error {
-	switch value[0] {
-	case 't':
-		x.Stream = true
-	case 'f', 'n':
-	default:
-		return badRequest("stream", "invalid_type", "Invalid type for stream: expected true or false")
+// Spool returns the body that passes through, or nil.
+func (x *Exchange) Spool() *Spool { return x.spool }
+
+// JSON is the body of a call that has one in JSON, as the client sent it, or nil.
+func (x *Exchange) JSON() []byte {
+	if x.buffer == nil {
+		return nil
 	}
-	return nil
+	return x.buffer.b
 }
+
+// Replayable reports whether the body can be sent once more.
+func (x *Exchange) Replayable() bool { return x.spool == nil || x.spool.Replayable() }
+
+// HasJSON reports whether the call has a JSON body.
+func (x *Exchange) HasJSON() bool { return x.buffer != nil }
+
+// Method is the request's method.
+func (x *Exchange) Method() string { return x.request.Method }
+
+// ContentLength is the length of the body that passes through; -1 where unknown.
+func (x *Exchange) ContentLength() int64 { return x.request.ContentLength }
 
 // Body returns the body to forward, with a reference for the caller to release: the
-// client's bytes, save for the model where the route sends another.
-func (x *Exchange) Body() *Buffer {
-	if x.Route.Model == "" || x.model.End == 0 {
-		x.buffer.refs.Add(1)
-		return x.buffer
+// client's bytes with the edit of a config's target made, which may be nil, and with
+// another model where that is not "". It is nil where there is none, or where it
+// passes through. An *Error says what is still missing in it.
+func (x *Exchange) Body(edit *routing.Edit, model string) (*Buffer, error) {
+	if x.buffer == nil {
+		return nil, nil
+	}
+	if fault := x.missing(edit); fault != nil {
+		return nil, badRequest(fault.Param, fault.Code, fault.Message)
 	}
 	b := x.buffer.b
-	out := newBuffer(len(b) + len(x.Route.Model) + 2)
-	out.b = append(out.b, b[:x.model.Start]...)
-	out.b = appendString(out.b, x.Route.Model)
-	out.b = append(out.b, b[x.model.End:]...)
-	return out
+	defaulted := x.Endpoint.Table == validation.Completion && !x.report.Has("prompt")
+	switch {
+	case edit.Empty() && !defaulted && (model == "" || x.model.End == 0):
+		x.buffer.refs.Add(1)
+		return x.buffer, nil
+	case edit.Empty() && !defaulted:
+		out := newBuffer(len(b) + len(model) + 2)
+		out.b = append(out.b, b[:x.model.Start]...)
+		out.b = appendString(out.b, model)
+		out.b = append(out.b, b[x.model.End:]...)
+		return out, nil
+	}
+	var whole routing.Edit
+	if edit != nil {
+		whole = *edit
+	}
+	if defaulted {
+		whole.Default = append(slices.Clip(whole.Default), routing.Set("prompt", []byte(`"<|endoftext|>"`)))
+	}
+	if model != "" {
+		whole.Override = append(slices.Clip(whole.Override), routing.Set("model", appendString(nil, model)))
+	}
+	out := newBuffer(len(b) + 1024)
+	var err error
+	if out.b, err = routing.Append(out.b, b, &whole); err != nil {
+		out.Release()
+		return nil, badRequest("", "invalid_config", "The config's parameters cannot be put into the body: "+err.Error())
+	}
+	return out, nil
+}
+
+// missing is the first field that the body lacks and the config does not add.
+func (x *Exchange) missing(edit *routing.Edit) *validation.Fault {
+	if x.Endpoint.Table == nil {
+		return nil
+	}
+	return x.Endpoint.Table.Missing(func(name string) bool { return x.report.Has(name) || edit.Sets(name) })
+}
+
+// missingModel refuses a call without a config that lacks what a config could add.
+func (x *Exchange) missingModel() *Error {
+	if x.buffer == nil || x.Config != nil {
+		return nil
+	}
+	if fault := x.missing(nil); fault != nil {
+		return badRequest(fault.Param, fault.Code, fault.Message)
+	}
+	return nil
+}
+
+// appendString appends s as a JSON string.
+func appendString(b []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return append(b, quoted...)
 }
 
 // Header returns the client's request headers.
@@ -374,5 +564,9 @@ func (x *Exchange) SetHeader(h http.Header) {
 	}
 	if x.Route != nil {
 		x.Gateway.Headers.Set(h, HeaderProvider, x.Route.Provider)
+	}
+	if x.LastUsed != "" {
+		x.Gateway.Headers.Set(h, HeaderLastUsed, x.LastUsed)
+		x.Gateway.Headers.Set(h, HeaderRetryCount, strconv.Itoa(x.Retries))
 	}
 }

@@ -130,7 +130,7 @@ func (w *world) call(body string, header ...string) *http.Request {
 // unless its headers say otherwise.
 func (w *world) begin(t testing.TB, r *http.Request) *Exchange {
 	t.Helper()
-	x := w.Begin(httptest.NewRecorder(), r, EndpointOf(r.URL.Path))
+	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 	t.Cleanup(x.Close)
 	return x
 }
@@ -157,7 +157,7 @@ func TestEndpointsAreServedAtTheirPathsOnly(t *testing.T) {
 func TestPrepareFindsTheCallersFacts(t *testing.T) {
 	w := newWorld(t)
 	x := w.begin(t, w.good(`{"model":"gpt-4o","stream":true,"messages":[]}`))
-	if err := x.Prepare(limit); err != nil {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	if x.Caller.KeyID != "key-1" || x.Route.Provider != "file" || x.Model != "gpt-4o" || !x.Stream {
@@ -205,7 +205,7 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := w.begin(t, w.call(`{"model":"gpt"}`, c.header...))
-			err := x.Prepare(limit)
+			err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
 			if c.status != 0 {
 				if err == nil || err.Status != c.status || err.Code != c.code {
 					t.Fatalf("got %+v", err)
@@ -231,7 +231,7 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 func TestTheOwnersKeyCallsInTheDefaultWorkspace(t *testing.T) {
 	w := newWorld(t)
 	x := w.begin(t, w.call(`{}`, "x-gw-api-key", adminKey, "x-gw-provider", "file"))
-	if err := x.Prepare(limit); err != nil || x.Caller.WorkspaceID != "ws-default" {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil || x.Caller.WorkspaceID != "ws-default" {
 		t.Errorf("got %+v, %v", x.Caller, err)
 	}
 }
@@ -289,7 +289,7 @@ func TestPrepareRefusesWhatIsNoGoodCall(t *testing.T) {
 		{"an object as stream", `{"stream":{}}`, 400, "invalid_type", "stream"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := w.begin(t, w.good(c.body)).Prepare(limit)
+			err := w.begin(t, w.good(c.body)).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
 			if c.status == 0 {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -318,7 +318,7 @@ func TestPrepareLooksAtTheContentType(t *testing.T) {
 		if r.Header.Set("Content-Type", value); value == "" {
 			r.Header.Del("Content-Type")
 		}
-		err := w.begin(t, r).Prepare(limit)
+		err := w.begin(t, r).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
 		if (err == nil) != want {
 			t.Errorf("%q: got %v", value, err)
 		}
@@ -333,7 +333,7 @@ func TestPrepareRefusesOtherMethods(t *testing.T) {
 	for _, method := range []string{"GET", "PUT", "DELETE", "HEAD", "OPTIONS", "post", strings.Repeat("X", 1000)} {
 		r := w.good(`{}`)
 		r.Method = method
-		err := w.begin(t, r).Prepare(limit)
+		err := w.begin(t, r).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
 		if err == nil || err.Status != 405 || err.Allow != "POST" || len(err.Message) > 200 {
 			t.Errorf("%q: got %+v", method, err)
 		}
@@ -347,14 +347,14 @@ func TestPrepareEnforcesTheLimitOfTheBody(t *testing.T) {
 		limit int64
 		want  int
 	}{{int64(len(body)) - 1, 413}, {int64(len(body)), 0}, {0, 413}} {
-		err := w.begin(t, w.good(body)).Prepare(c.limit)
+		err := w.begin(t, w.good(body)).Prepare(Limits{Body: c.limit, Upload: c.limit, Replay: 1 << 20})
 		if (err == nil) != (c.want == 0) || err != nil && err.Status != c.want {
 			t.Errorf("limit %d: got %v", c.limit, err)
 		}
 	}
 	broken := w.good("")
 	broken.Body, broken.ContentLength = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), -1
-	if err := w.begin(t, broken).Prepare(limit); err == nil || err.Status != 400 || err.Code != "body_unreadable" || err.Err == nil {
+	if err := w.begin(t, broken).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err == nil || err.Status != 400 || err.Code != "body_unreadable" || err.Err == nil {
 		t.Errorf("a body that breaks off: got %+v", err)
 	}
 }
@@ -362,20 +362,20 @@ func TestPrepareEnforcesTheLimitOfTheBody(t *testing.T) {
 func TestPrepareWorksOnceAndStillEnforcesALowerLimit(t *testing.T) {
 	w := newWorld(t)
 	x := w.begin(t, w.good(`{"model":"m"}`))
-	if err := x.Prepare(limit); err != nil {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	route := x.Route
-	if err := x.Prepare(5); err == nil || err.Status != 413 {
+	if err := x.Prepare(Limits{Body: 5, Upload: 5, Replay: 1 << 20}); err == nil || err.Status != 413 {
 		t.Errorf("a lower limit: got %v", err)
 	}
-	if err := x.Prepare(limit); err != nil || x.Route != route {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil || x.Route != route {
 		t.Errorf("got %v", err)
 	}
 
 	x = w.begin(t, w.good(`{"model":1}`))
-	first := x.Prepare(limit)
-	if second := x.Prepare(1); first == nil || second != first {
+	first := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
+	if second := x.Prepare(Limits{Body: 1, Upload: 1, Replay: 1 << 20}); first == nil || second != first {
 		t.Errorf("got %v, then %v", first, second)
 	}
 }
@@ -385,7 +385,7 @@ func TestPrepareDoesNotReadTheBodyOfAStranger(t *testing.T) {
 	body := &countingReader{}
 	r := w.call("", "x-gw-api-key", "unknown", "x-gw-provider", "file")
 	r.Body, r.ContentLength = io.NopCloser(body), -1
-	if err := w.begin(t, r).Prepare(limit); err == nil || err.Status != 401 || body.n != 0 {
+	if err := w.begin(t, r).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err == nil || err.Status != 401 || body.n != 0 {
 		t.Errorf("got %v after %d bytes", err, body.n)
 	}
 }
@@ -393,11 +393,11 @@ func TestPrepareDoesNotReadTheBodyOfAStranger(t *testing.T) {
 func TestCloseGivesBackWhatTheExchangeHolds(t *testing.T) {
 	w := newWorld(t)
 	r := w.good(`{}`)
-	x := w.Begin(httptest.NewRecorder(), r, EndpointOf(r.URL.Path))
+	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 	if Of(r) != x || w.acquired.Load() != 1 {
 		t.Errorf("the request has the exchange %v, %d acquired", Of(r), w.acquired.Load())
 	}
-	if err := x.Prepare(limit); err != nil {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	buffer := x.buffer
@@ -431,7 +431,7 @@ func TestBeginNamesTheTrace(t *testing.T) {
 	} {
 		r := w.call(`{}`, c.header...)
 		answer := httptest.NewRecorder()
-		x := w.Begin(answer, r, EndpointOf(r.URL.Path))
+		x := w.Begin(answer, r, endpointOf(r))
 		x.Close()
 		if c.want == "" && !made.MatchString(x.TraceID) || c.want != "" && x.TraceID != c.want {
 			t.Errorf("%s: got %q", c.name, x.TraceID)
@@ -445,7 +445,7 @@ func TestBeginNamesTheTrace(t *testing.T) {
 func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
 	w := newWorld(t)
 	x := w.begin(t, w.good(`{}`, "x-gw-metadata", `{"team":"red","env":"prod","n":7,"deep":{"a":1},"b\u0061se":"x","twice":"1","twice":"2","a.b":"dots","*":"star"}`))
-	if err := x.Prepare(limit); err != nil {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
@@ -487,7 +487,7 @@ func TestMetadataMustBeOneObject(t *testing.T) {
 		for _, v := range c.values {
 			header = append(header, "x-gw-metadata", v)
 		}
-		err := w.begin(t, w.good(`{}`, header...)).Prepare(limit)
+		err := w.begin(t, w.good(`{}`, header...)).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
 		if (err == nil) != c.want || err != nil && (err.Status != 400 || err.Param != "x-gw-metadata") {
 			t.Errorf("%s: got %+v", c.name, err)
 		}
@@ -498,7 +498,7 @@ func TestFactsOfACall(t *testing.T) {
 	w := newWorld(t)
 	prepared := func(r *http.Request) *Exchange {
 		x := w.begin(t, r)
-		if err := x.Prepare(limit); err != nil {
+		if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 			t.Fatal(err)
 		}
 		return x
@@ -532,9 +532,9 @@ func TestFactsOfACall(t *testing.T) {
 // forwarded prepares a call and returns the body that goes upstream.
 func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 	t.Helper()
-	x := w.Begin(httptest.NewRecorder(), r, EndpointOf(r.URL.Path))
+	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 	defer x.Close()
-	if err := x.Prepare(limit); err != nil {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
 	b := x.Body()
@@ -651,9 +651,9 @@ func FuzzPrepare(f *testing.F) {
 	w := newWorld(f)
 	f.Fuzz(func(t *testing.T, body string) {
 		r := w.good(body)
-		x := w.Begin(httptest.NewRecorder(), r, EndpointOf(r.URL.Path))
+		x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 		defer x.Close()
-		if err := x.Prepare(limit); err != nil {
+		if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 			mustBeEnvelope(t, err.JSON())
 			if err.Status != 400 {
 				t.Fatalf("status %d of %q", err.Status, body)
@@ -688,9 +688,9 @@ func TestFailAnswersWithTheErrorAndTheGatewaysHeaders(t *testing.T) {
 	w := newWorld(t)
 	r := w.good(`{}`)
 	answer := httptest.NewRecorder()
-	x := w.Begin(answer, r, EndpointOf(r.URL.Path))
+	x := w.Begin(answer, r, endpointOf(r))
 	defer x.Close()
-	if err := x.Prepare(limit); err != nil {
+	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	x.AnswerHeader = []HeaderField{{"X-Ratelimit-Remaining-Requests", "0"}, {"X-Ratelimit-Limit-Requests", "9"}}
@@ -706,4 +706,9 @@ func TestFailAnswersWithTheErrorAndTheGatewaysHeaders(t *testing.T) {
 	if answer.Code != 429 || x.Status != 429 || x.Failure != "slow down" {
 		t.Errorf("status %d, noted %d, %q", answer.Code, x.Status, x.Failure)
 	}
+}
+
+func endpointOf(r *http.Request) *Endpoint {
+	e, _ := EndpointOf(r.Method, r.URL.EscapedPath())
+	return e
 }

@@ -13,11 +13,15 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	case "organisation_id":
 		value = x.Caller.OrganisationID
 	case "provider":
-		value = x.Route.Provider
+		if x.Route != nil {
+			value = x.Route.Provider
+		}
 	case "virtual_key":
-		value = x.Route.VirtualKey
+		if x.Route != nil {
+			value = x.Route.VirtualKey
+		}
 	case "model":
-		if value = x.Model; value != "" {
+		if value = x.sentModel(); value != "" && x.Route != nil {
 			alias = "@" + x.saved() + "/" + value
 		}
 	case "endpoint_type":
@@ -29,6 +33,14 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 		}
 	}
 	return value, alias, value != ""
+}
+
+// sentModel is the model that the target in Route gets.
+func (x *Exchange) sentModel() string {
+	if x.Route != nil && x.Route.Model != "" {
+		return x.Route.Model
+	}
+	return x.Model
 }
 
 // saved is the slug by which a call could name the provider that it goes to.

@@ -17,6 +17,12 @@ const (
 	HeaderTraceID    = "Trace-Id"
 	HeaderMetadata   = "Metadata"
 	HeaderException  = "Gateway-Exception"
+
+	HeaderConfigVersion  = "Config-Version"
+	HeaderRequestTimeout = "Request-Timeout"
+	HeaderForwardHeaders = "Forward-Headers"
+	HeaderLastUsed       = "Last-Used-Option-Index"
+	HeaderRetryCount     = "Retry-Attempt-Count"
 )
 
 // DefaultPrefix starts every header of the gateway.

@@ -69,6 +69,8 @@ func bare(d *caddyfile.Dispenser) error {
 //
 //	gw_inference {
 //		max_body           <size>
+//		max_upload         <size>
+//		max_replay         <size>
 //		stream_close_delay <duration>
 //		transport {
 //			# the options of Caddy's HTTP transport
@@ -82,8 +84,9 @@ func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	for d.NextBlock(0) {
 		name := d.Val()
 		switch name {
-		case "max_body":
-			if h.MaxBody != 0 {
+		case "max_body", "max_upload", "max_replay":
+			to := map[string]*int64{"max_body": &h.MaxBody, "max_upload": &h.MaxUpload, "max_replay": &h.MaxReplay}[name]
+			if *to != 0 {
 				return d.Errf("%s is given twice", name)
 			}
 			var value string
@@ -92,9 +95,9 @@ func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			n, err := humanize.ParseBytes(value)
 			if err != nil || n == 0 || n > 1<<40 {
-				return d.Errf("max_body: expected a size such as 32MiB, got %q", value)
+				return d.Errf("%s: expected a size such as 32MiB, got %q", name, value)
 			}
-			h.MaxBody = int64(n)
+			*to = int64(n)
 		case "stream_close_delay":
 			if h.StreamCloseDelay != 0 {
 				return d.Errf("%s is given twice", name)

@@ -30,6 +30,14 @@ type Inference struct {
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
+	// The largest body that passes through without being read whole (multipart,
+	// audio), in bytes. Default: 512 MiB.
+	MaxUpload int64 `json:"max_upload,omitempty"`
+
+	// How much of such a body is kept in memory, in bytes, so that another attempt
+	// can follow one that failed. Default: 1 MiB.
+	MaxReplay int64 `json:"max_replay,omitempty"`
+
 	// How long WebSockets outlive a reload of the configuration. Default: 5 minutes.
 	StreamCloseDelay caddy.Duration `json:"stream_close_delay,omitempty"`
 
@@ -45,6 +53,8 @@ type Inference struct {
 
 const (
 	defaultMaxBody          = 32 << 20
+	defaultMaxUpload        = 512 << 20
+	defaultMaxReplay        = 1 << 20
 	defaultStreamCloseDelay = 5 * time.Minute
 )
 
@@ -59,13 +69,23 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 	if h.app, h.access, err = gateway(ctx, "gw_inference"); err != nil {
 		return err
 	}
-	switch {
-	case h.MaxBody < 0:
-		return fmt.Errorf("max_body: expected a positive number of bytes, got %d", h.MaxBody)
-	case h.MaxBody == 0:
-		h.MaxBody = defaultMaxBody
+	for _, size := range []struct {
+		name  string
+		value *int64
+		other int64
+	}{
+		{"max_body", &h.MaxBody, defaultMaxBody},
+		{"max_upload", &h.MaxUpload, defaultMaxUpload},
+		{"max_replay", &h.MaxReplay, defaultMaxReplay},
+	} {
+		switch {
+		case *size.value < 0:
+			return fmt.Errorf("%s: expected a positive number of bytes, got %d", size.name, *size.value)
+		case *size.value == 0:
+			*size.value = size.other
+		}
 	}
-	h.app.RaiseMaxBody(h.MaxBody)
+	h.app.RaiseLimits(h.limits())
 	if h.StreamCloseDelay == 0 {
 		h.StreamCloseDelay = caddy.Duration(defaultStreamCloseDelay)
 	}
@@ -77,7 +97,7 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 		}
 		transport = h.Transport
 	}
-	h.forwarder, err = inference.NewForwarder(ctx, transport, time.Duration(h.StreamCloseDelay))
+	h.forwarder, err = inference.NewForwarder(ctx, transport, time.Duration(h.StreamCloseDelay), h.app.Forwarding())
 	return err
 }
 
@@ -95,12 +115,12 @@ func (h *Inference) Cleanup() error {
 
 func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r)()
-	endpoint := exchange.EndpointOf(r.URL.Path)
-	if endpoint == nil {
-		if strings.HasPrefix(r.URL.Path, "/v1/") || admin.Reserved(r.URL.Path) {
-			exchange.NotFound(r.URL.Path).Write(w, h.app.Headers())
-			return nil
-		}
+	endpoint, refusal := endpointOf(r)
+	switch {
+	case refusal != nil:
+		refusal.Write(w, h.app.Headers())
+		return nil
+	case endpoint == nil:
 		return next.ServeHTTP(w, r)
 	}
 	rt, err := h.app.Runtime(r.Context())
@@ -112,7 +132,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = rt.Gateway.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	if refusal := x.Prepare(h.MaxBody); refusal != nil {
+	if refusal := x.Prepare(h.limits()); refusal != nil {
 		if refusal.Err != nil {
 			h.logger.Warn("call refused", zap.String("trace_id", x.TraceID), zap.String("why", refusal.Message), zap.Error(refusal.Err))
 		}
@@ -122,6 +142,28 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	defer func() { rt.Records.Add(inference.Record(x)) }() // also when the answer breaks off and panics
 	h.forwarder.Serve(w, r, x)
 	return nil
+}
+
+func (h *Inference) limits() exchange.Limits {
+	return exchange.Limits{Body: h.MaxBody, Upload: h.MaxUpload, Replay: int(h.MaxReplay)}
+}
+
+// endpointOf returns the endpoint of a request: nil where the path is not the
+// gateway's, and an error where it is and nothing is served.
+func endpointOf(r *http.Request) (*exchange.Endpoint, *exchange.Error) {
+	if admin.Reserved(r.URL.Path) {
+		return nil, exchange.NotFound(r.URL.Path)
+	}
+	endpoint, allow := exchange.EndpointOf(r.Method, r.URL.EscapedPath())
+	switch {
+	case endpoint != nil:
+		return endpoint, nil
+	case allow != nil:
+		return nil, exchange.MethodNotAllowed(r.Method, allow)
+	case strings.HasPrefix(r.URL.Path, "/v1/"):
+		return nil, exchange.NotFound(r.URL.Path)
+	}
+	return nil, nil
 }
 
 // Interface guards

@@ -50,8 +50,8 @@ func (h *RateLimit) Provision(ctx caddy.Context) (err error) {
 
 func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r)()
-	endpoint := exchange.EndpointOf(r.URL.Path)
-	if endpoint == nil {
+	endpoint, refusal := endpointOf(r)
+	if endpoint == nil || refusal != nil {
 		return next.ServeHTTP(w, r)
 	}
 	rt, err := h.app.Runtime(r.Context())
@@ -63,23 +63,23 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = rt.Gateway.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	if x.Prepare(h.app.MaxBody()) != nil {
+	if x.Prepare(h.app.Limits()) != nil {
 		return next.ServeHTTP(w, r) // gw_inference says why
 	}
-	verdict, err := rt.RateLimits.Admit(r.Context(), x.Caller.WorkspaceID, x)
+	ask := policies.Everything
+	if x.Config != nil { // where it goes is not known yet: each target is asked for by itself
+		ask = policies.OfTheCall
+		x.AdmitTarget = func() *exchange.Error {
+			_, refusal := h.admit(r, rt, x, policies.OfTheTarget)
+			return refusal
+		}
+	}
+	verdict, limited := h.admit(r, rt, x, ask)
 	switch {
 	case r.Context().Err() != nil:
 		return nil // the client left while the call was counted
-	case err != nil:
-		h.logger.Error("call not counted, and so not admitted", zap.String("trace_id", x.TraceID), zap.Error(err))
-		x.Fail(w, uncounted(err))
-		return nil
-	case verdict.Tightest == nil:
-		return next.ServeHTTP(w, r)
-	}
-	x.AnswerHeader = limitHeader(verdict.Tightest)
-	if verdict.Denied != nil {
-		x.Fail(w, exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter))
+	case limited != nil:
+		x.Fail(w, limited)
 		return nil
 	}
 	defer func() {
@@ -88,6 +88,24 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		}
 	}()
 	return next.ServeHTTP(w, r)
+}
+
+// admit counts a call against the policies that ask is about.
+func (h *RateLimit) admit(r *http.Request, rt *app.Runtime, x *exchange.Exchange, ask policies.Ask) (*policies.Verdict, *exchange.Error) {
+	verdict, err := rt.RateLimits.Admit(r.Context(), x.Caller.WorkspaceID, x, ask)
+	if err != nil {
+		if r.Context().Err() == nil {
+			h.logger.Error("call not counted, and so not admitted", zap.String("trace_id", x.TraceID), zap.Error(err))
+		}
+		return nil, uncounted(err)
+	}
+	if verdict.Tightest != nil {
+		x.AnswerHeader = limitHeader(verdict.Tightest)
+	}
+	if verdict.Denied != nil {
+		return nil, exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter)
+	}
+	return verdict, nil
 }
 
 func uncounted(err error) *exchange.Error {

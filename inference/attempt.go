@@ -8,7 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/providers"
 )
@@ -17,10 +20,19 @@ import (
 // of it. It travels in the context of the request that reverse_proxy forwards.
 type attempt struct {
 	x        *exchange.Exchange
+	route    *credentials.Route
 	provider *providers.Provider
 	url      *url.URL
 	header   http.Header // credential included
 	body     *exchange.Buffer
+	timeout  time.Duration // until the answer begins; 0: none
+	// tentative: another attempt may follow, so a failure comes back instead of
+	// going to the client.
+	tentative bool
+
+	// held is the answer of a tentative attempt that failed. It goes to the client
+	// when nothing follows: the attempt is then run again, and answers with it.
+	held *http.Response
 }
 
 type attemptKey struct{}
@@ -38,63 +50,88 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 	return nil, errNoAttempt
 }
 
-// newAttempt shapes the upstream request of an exchange. The caller calls close
-// when the attempt is over.
-func newAttempt(x *exchange.Exchange) *attempt {
-	p, ok := providers.Lookup(x.Route.Dialect)
+// newAttempt shapes the upstream request of a call for one target. body, which may
+// be nil, is the caller's reference. The caller calls close when the attempt is over.
+func newAttempt(x *exchange.Exchange, route *credentials.Route, body *exchange.Buffer, forward []string) *attempt {
+	p, ok := providers.Lookup(route.Dialect)
 	if !ok {
-		panic("route to the unknown dialect " + x.Route.Dialect) // the router made it from the same table
+		panic("route to the unknown dialect " + route.Dialect) // the router made it from the same table
 	}
-	a := &attempt{
-		x:        x,
-		provider: p,
-		url:      p.URL(x.Route.BaseURL, x.Endpoint.Upstream),
-		header:   upstreamHeader(x),
-		body:     x.Body(),
-	}
-	p.Authenticate(a.header, x.Route.Key.Reveal())
+	a := &attempt{x: x, route: route, provider: p, url: p.URL(route.BaseURL, x.Path, x.Query), body: body}
+	a.header = upstreamHeader(x, route, forward)
+	p.Authenticate(a.header, route.Key.Reveal())
 	return a
 }
 
-func (a *attempt) close() { a.body.Release() }
+// close gives back what the attempt holds.
+func (a *attempt) close() {
+	if a.held != nil {
+		// A little is read, so that the connection can be used again.
+		_, _ = io.CopyN(io.Discard, a.held.Body, maxDrained)
+		a.held.Body.Close()
+		a.held = nil
+	}
+	if a.body != nil {
+		a.body.Release()
+		a.body = nil
+	}
+}
+
+const maxDrained = 64 << 10
 
 // upstreamHeader builds the headers of an upstream request from an allow-list; it
-// never filters the client's down.
-func upstreamHeader(x *exchange.Exchange) http.Header {
+// never filters the client's down. forward names what a config adds to the list.
+func upstreamHeader(x *exchange.Exchange, route *credentials.Route, forward []string) http.Header {
 	client := x.Header()
-	h := make(http.Header, len(providers.Forwarded)+len(x.Route.Header)+2)
+	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+2)
 	h["User-Agent"] = []string{""} // none, rather than Go's
-	for _, name := range providers.Forwarded {
-		if v, ok := client[name]; ok {
-			h[name] = v
-		}
+	lists := [...][]string{providers.Forwarded, forward, nil, nil}
+	if route.Inline {
+		lists[2] = providers.ForwardedInline
 	}
-	if x.Route.Inline {
-		for _, name := range providers.ForwardedInline {
+	if websocket(client) {
+		lists[3] = providers.ForwardedWebSocket
+	}
+	for _, list := range lists {
+		for _, name := range list {
 			if v, ok := client[name]; ok {
 				h[name] = v
 			}
 		}
 	}
-	if h["Content-Type"] == nil {
+	if h["Content-Type"] == nil && x.HasJSON() {
 		h["Content-Type"] = []string{"application/json"}
 	}
-	for name, v := range x.Route.Header {
+	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
+		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
+	}
+	for name, v := range route.Header {
 		h[name] = v
 	}
 	return h
+}
+
+// websocket reports whether a request asks to become a WebSocket.
+func websocket(h http.Header) bool {
+	return strings.EqualFold(h.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(h.Get("Connection")), "upgrade")
 }
 
 // request is the attempt as an HTTP request. It takes the place of the one that
 // reverse_proxy made, of which only the context stays.
 func (a *attempt) request(proxied *http.Request) *http.Request {
 	r := *proxied
-	r.Method, r.URL, r.Host, r.Header = a.x.Endpoint.Method, a.url, a.url.Host, a.header
-	r.Body, r.ContentLength = a.body.Reader(), int64(len(a.body.Bytes()))
-	// With it, net/http sends the request again where a kept connection turns out to
-	// be dead before anything was written to it.
-	r.GetBody = func() (io.ReadCloser, error) { return a.body.Reader(), nil }
+	r.Method, r.URL, r.Host, r.Header = a.x.Method(), a.url, a.url.Host, a.header
+	r.Body, r.GetBody, r.ContentLength = nil, nil, 0
 	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
 	r.RequestURI, r.Close, r.Response = "", false, nil
+	switch spool := a.x.Spool(); {
+	case a.body != nil:
+		r.Body, r.ContentLength = a.body.Reader(), int64(len(a.body.Bytes()))
+		// With it, net/http sends the request again where a kept connection turns
+		// out to be dead before anything was written to it.
+		r.GetBody = func() (io.ReadCloser, error) { return a.body.Reader(), nil }
+	case spool != nil:
+		r.Body, r.ContentLength = spool.Reader(), a.x.ContentLength()
+	}
 	return &r
 }

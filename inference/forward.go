@@ -13,18 +13,28 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/routing"
 )
 
 // A Forwarder forwards calls through a reverse proxy of Caddy's.
 type Forwarder struct {
+	Settings
 	proxy  *reverseproxy.Handler
 	logger *zap.Logger
 }
 
+// Settings are what forwarders share.
+type Settings struct {
+	Breakers *routing.Breakers
+	Random   routing.Rand
+	Timeout  time.Duration // of an attempt for which nobody sets one; 0: none
+}
+
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive
 // a reload of the configuration for streamCloseDelay. Call Cleanup when done.
-func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duration) (*Forwarder, error) {
+func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duration, s Settings) (*Forwarder, error) {
 	f := &Forwarder{
+		Settings: s,
 		proxy: &reverseproxy.Handler{
 			Transport: t, DynamicUpstreams: Upstreams{}, StreamCloseDelay: caddy.Duration(streamCloseDelay),
 		},
@@ -36,22 +46,19 @@ func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duratio
 // Cleanup releases what the forwarder holds.
 func (f *Forwarder) Cleanup() error { return f.proxy.Cleanup() }
 
-// Serve answers a prepared exchange.
-func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
-	a := newAttempt(x)
-	defer a.close()
-	x.Attempts++
-	x.SetHeader(w.Header())
+// once sends one attempt. It reports whether the client has its answer; where it has
+// not, why says what went wrong, and the attempt may hold the provider's answer.
+func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (answered bool, why error) {
+	x := a.x
 	err := f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
 	switch {
-	case err == nil && x.Status == 0, r.Context().Err() != nil:
+	case r.Context().Err() != nil:
 		x.Status, x.Failure = statusClientGone, "the client left"
-	case err != nil:
-		e := failed(x, err)
-		f.logger.Error("provider could not be reached",
-			zap.String("provider", x.Route.Provider), zap.String("trace_id", x.TraceID), zap.Error(err))
-		x.Fail(w, e)
+		return true, nil
+	case err == nil:
+		return true, nil
 	}
+	return false, err
 }
 
 // statusClientGone is what Caddy answers, and logs, when the client left.
@@ -60,32 +67,46 @@ const statusClientGone = 499
 func noNext(http.ResponseWriter, *http.Request) error { return nil }
 
 // shell is the request that reverse_proxy sees. It carries the attempt and nothing
-// of the client's headers or body: Caddy's debug log prints it.
+// of the client's headers or body, save that it may want to become a WebSocket:
+// Caddy's debug log prints it.
 func shell(r *http.Request, a *attempt) *http.Request {
 	out := r.WithContext(withAttempt(r.Context(), a))
 	out.Header = make(http.Header)
+	if websocket(r.Header) {
+		out.Header["Connection"], out.Header["Upgrade"] = r.Header["Connection"], r.Header["Upgrade"]
+	}
 	out.Body, out.ContentLength, out.TransferEncoding = http.NoBody, 0, nil
 	return out
 }
 
 // failed turns a failure to get an answer into what the client sees.
-func failed(x *exchange.Exchange, err error) *exchange.Error {
+func failed(a *attempt, err error) *exchange.Error {
 	var host *credentials.HostError
 	if errors.As(err, &host) {
 		return exchange.Refused(credentials.RefuseHost(err))
 	}
+	if errors.Is(err, errAttemptTimeout) {
+		return exchange.TimedOut(a.timeout, err)
+	}
+	provider := a.route.Provider
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
 	var dial *dialError
 	var timeout interface{ Timeout() bool }
 	switch {
+	case errors.Is(err, exchange.ErrNotReplayable):
+		e.Code = "body_not_replayable"
+		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()
+	case exchange.TooLarge(err):
+		e.Status, e.Type, e.Code = http.StatusRequestEntityTooLarge, "invalid_request_error", "payload_too_large"
+		e.Message = "Payload size exceeds the limit for uploads"
 	case errors.As(err, &dial):
 		e.Status = http.StatusServiceUnavailable
-		e.Message = "Provider " + x.Route.Provider + " could not be reached"
+		e.Message = "Provider " + provider + " could not be reached"
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		e.Status, e.Code = http.StatusGatewayTimeout, "provider_timeout"
-		e.Message = "Provider " + x.Route.Provider + " did not answer in time"
+		e.Message = "Provider " + provider + " did not answer in time"
 	default:
-		e.Message = "Provider " + x.Route.Provider + " closed the connection without an answer"
+		e.Message = "Provider " + provider + " closed the connection without an answer"
 	}
 	return e
 }

@@ -21,7 +21,7 @@ import (
 func streamExchange(path string) *exchange.Exchange {
 	return &exchange.Exchange{
 		Gateway:  &exchange.Gateway{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }},
-		Endpoint: exchange.EndpointOf(path),
+		Endpoint: endpointOf(path),
 		Route:    &credentials.Route{Provider: "file"},
 	}
 }
@@ -453,4 +453,9 @@ func FuzzStream(f *testing.F) {
 			t.Fatalf("%q: after its lines came %q", text, rest)
 		}
 	})
+}
+
+func endpointOf(path string) *exchange.Endpoint {
+	e, _ := exchange.EndpointOf("POST", path)
+	return e
 }

@@ -1,7 +1,9 @@
 package inference
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -119,19 +121,94 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if res := a.held; res != nil { // it failed before, and nothing follows it
+		a.held = nil
+		a.answered(res)
+		return res, nil
+	}
 	pool := t.operator
-	if a.x.Route.CallerHost {
+	if a.route.CallerHost {
 		pool = t.public
 	}
-	res, err := pool.RoundTrip(a.request(req))
+	ctx, stop := a.deadline(req.Context())
+	res, err := pool.RoundTrip(a.request(req.WithContext(ctx)))
+	if err == nil {
+		if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+			res.Body = &bodyWithContext{res.Body, stop}
+		}
+		err = a.take(res)
+	}
 	if err != nil {
-		if req.Context().Err() != nil {
+		timedOut := errors.Is(context.Cause(ctx), errAttemptTimeout)
+		if a.held == nil {
+			stop(nil)
+		} else {
+			stop(errBegun)
+		}
+		switch {
+		case timedOut:
+			err = errAttemptTimeout
+		case req.Context().Err() != nil:
 			return nil, req.Context().Err()
 		}
 		return nil, &attemptError{err}
 	}
+	stop(errBegun)
 	a.answered(res)
 	return res, nil
+}
+
+var (
+	errAttemptTimeout = errors.New("the answer did not begin in time")
+	errBegun          = errors.New("the answer has begun")
+)
+
+// deadline bounds the time until an answer begins. stop(errBegun) lifts it, and
+// stop(nil) ends the context.
+func (a *attempt) deadline(parent context.Context) (context.Context, func(error)) {
+	if a.timeout == 0 {
+		return parent, func(error) {}
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := time.AfterFunc(a.timeout, func() { cancel(errAttemptTimeout) })
+	return ctx, func(why error) {
+		timer.Stop()
+		if !errors.Is(why, errBegun) {
+			cancel(context.Canceled)
+		}
+	}
+}
+
+// A bodyWithContext ends the context of its attempt when it is closed.
+type bodyWithContext struct {
+	io.ReadCloser
+	stop func(error)
+}
+
+func (b *bodyWithContext) Close() error {
+	err := b.ReadCloser.Close()
+	b.stop(nil)
+	return err
+}
+
+// take decides whether an answer goes to the client. The answer of a tentative
+// attempt that failed is held instead.
+func (a *attempt) take(res *http.Response) error {
+	if !a.tentative {
+		return nil
+	}
+	why := ""
+	switch {
+	case res.StatusCode == http.StatusOK:
+		why = begins(res)
+	case res.StatusCode >= http.StatusMultipleChoices:
+		why = "the provider answered " + res.Status
+	}
+	if why == "" {
+		return nil
+	}
+	a.held = res
+	return errors.New(why)
 }
 
 // An attemptError is a failure of an attempt before anything of an answer came. It
@@ -174,7 +251,7 @@ func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error)
 	if err != nil {
 		return nil, err
 	}
-	if a.x.Route.CallerHost {
+	if a.route.CallerHost {
 		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
 	}
 	port := a.url.Port()

@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -147,16 +148,44 @@ type Verdict struct {
 	reservation *ledger.Reservation
 }
 
+// Ask says which policies a call is held against. A call whose target is chosen
+// later is held against those of the call first, and against those of each target
+// when that is tried.
+type Ask uint8
+
+// The policies that can be asked.
+const (
+	Everything  Ask = iota
+	OfTheCall       // those that do not depend on the target
+	OfTheTarget     // those that do
+)
+
+// about reports whether a policy is one of those.
+func (a Ask) about(p *RateLimit) bool {
+	return a == Everything || p.dependsOnTarget() == (a == OfTheTarget)
+}
+
+func (p *RateLimit) dependsOnTarget() bool {
+	for i := range p.Conditions {
+		if ofTarget(p.Conditions[i].Key) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.GroupBy, ofTarget)
+}
+
+func ofTarget(key string) bool { return key == KeyProvider || key == KeyVirtualKey || key == KeyModel }
+
 // Admit counts a call against every policy of its workspace that matches, all
 // together or none.
-func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts) (*Verdict, error) {
+func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask Ask) (*Verdict, error) {
 	a := r.active.Load()
 	var few [4]ledger.Claim
 	var fewMatched [4]*RateLimit
 	claims, matched := few[:0], fewMatched[:0]
 	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
 		for _, p := range list {
-			if !matches(p.Conditions, f) {
+			if !ask.about(p) || !matches(p.Conditions, f) {
 				continue
 			}
 			if key, ok := group(p.ID, p.GroupBy, f); ok {

@@ -42,13 +42,18 @@ func BaseURL(name string) (*url.URL, bool) {
 }
 
 // URL returns where a call goes: the base URL with path, such as
-// "/chat/completions", added to it.
-func (p *Provider) URL(base *url.URL, path string) *url.URL {
+// "/chat/completions", added to it. The path is escaped, and stays as it is.
+func (p *Provider) URL(base *url.URL, path, query string) *url.URL {
 	u := *base
-	if u.RawPath != "" {
-		u.RawPath = strings.TrimSuffix(base.RawPath, "/") + path
+	u.RawQuery = query
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		plain = path
 	}
-	u.Path = strings.TrimSuffix(base.Path, "/") + path
+	if u.RawPath != "" || plain != path {
+		u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + path
+	}
+	u.Path = strings.TrimSuffix(base.Path, "/") + plain
 	return &u
 }
 
@@ -63,6 +68,12 @@ func (p *Provider) Authenticate(h http.Header, key string) {
 // Forwarded lists the request headers of a client that go on to a provider, in
 // canonical form. Everything else stays here: this list is all there is.
 var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
+
+// ForwardedWebSocket lists what goes on beside it when a request is to become a
+// WebSocket.
+var ForwardedWebSocket = []string{
+	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions",
+}
 
 // ForwardedInline lists what goes on beside it when the credential is the caller's
 // own: which of the credential's accounts pays is the caller's choice only then.

@@ -1,0 +1,83 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Memory remembers which provider holds a stored response, so that it can be
+// retrieved with the service key alone (the interface, "Authentication").
+type Memory struct {
+	db   *storage.DB
+	rows *storage.Collection[remembered]
+}
+
+// remembered is where a stored response is. It names the saved provider and holds no
+// credential: what a caller made with its own has to be asked for with it again.
+type remembered struct {
+	ID          string `json:"id"`
+	WorkspaceID string `json:"workspace_id"`
+	Slug        string `json:"slug"` // of a virtual key or a provider of the file
+}
+
+// retention is how long OpenAI keeps stored responses.
+const retention = 30 * 24 * time.Hour
+
+// NewMemory returns the memory of a store.
+func NewMemory(db *storage.DB) *Memory {
+	return &Memory{db, storage.NewCollection("response", func(r *remembered) string { return r.WorkspaceID + "/" + r.ID })}
+}
+
+// Remember notes that the response id was made by the saved provider slug.
+func (m *Memory) Remember(ctx context.Context, workspace, id, slug string) error {
+	return m.db.Write(ctx, func(tx storage.Tx) error {
+		return m.rows.PutTTL(tx, &remembered{id, workspace, slug}, retention)
+	})
+}
+
+// Recall returns the saved provider that made the response id, "" where unknown.
+func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string, err error) {
+	err = m.db.View(ctx, func(tx storage.Tx) error {
+		row, err := m.rows.Get(tx, workspace+"/"+id)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			slug = row.Slug
+		}
+		return err
+	})
+	return slug, err
+}
+
+// recall completes the selection of a call about a stored response that names no
+// provider.
+func (g *Gateway) recall(x *Exchange, s *credentials.Selection) *credentials.Refusal {
+	id := x.responseID()
+	if id == "" || g.Memory == nil || s.VirtualKey != "" || s.Provider != "" || s.Config != "" || s.Model != "" {
+		return nil
+	}
+	slug, err := g.Memory.Recall(x.request.Context(), x.Caller.WorkspaceID, id)
+	if err != nil {
+		return &credentials.Refusal{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
+	}
+	if slug != "" {
+		s.Provider = "@" + slug
+	}
+	return nil
+}
+
+// responseID is the stored response that a call is about, or "".
+func (x *Exchange) responseID() string {
+	rest, ok := strings.CutPrefix(x.Path, "/responses/")
+	if !ok || !strings.Contains(x.Endpoint.Path, "{response_id}") {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return id
+}

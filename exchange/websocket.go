@@ -1,0 +1,40 @@
+package exchange
+
+import (
+	"net/http"
+	"strings"
+)
+
+// keyProtocol is how OpenAI's clients in browsers, which cannot set headers, send a
+// key when they open a WebSocket.
+const keyProtocol = "openai-insecure-api-key."
+
+// protocolKey returns the key among the protocols that a WebSocket offers, or "".
+func protocolKey(h http.Header) string {
+	for _, p := range protocols(h["Sec-Websocket-Protocol"]) {
+		if key, ok := strings.CutPrefix(p, keyProtocol); ok {
+			return key
+		}
+	}
+	return ""
+}
+
+// WithoutKeys returns the protocols that a WebSocket offers without those that carry
+// a key.
+func WithoutKeys(offered []string) []string {
+	var kept []string
+	for _, p := range protocols(offered) {
+		if !strings.HasPrefix(p, keyProtocol) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func protocols(offered []string) []string {
+	all := strings.Split(strings.Join(offered, ","), ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}

@@ -1,0 +1,200 @@
+package inference
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/routing"
+)
+
+// An engine runs the attempts of one call: the targets that its plan hands out, and
+// each of them again as its retry setting says. One engine serves every endpoint.
+type engine struct {
+	f *Forwarder
+	w http.ResponseWriter
+	r *http.Request
+	x *exchange.Exchange
+
+	last   *attempt        // the latest that failed, which may hold an answer
+	err    *exchange.Error // why it failed, where it holds none
+	status int             // of the failure, as strategies see it
+}
+
+// direct is the target of a call without a config.
+var direct = routing.Target{Path: "config"}
+
+// Serve answers a prepared exchange.
+func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	e := &engine{f: f, w: w, r: r, x: x}
+	defer e.drop()
+	if x.Config == nil {
+		if !e.target(&direct, false) {
+			e.give()
+		}
+		return
+	}
+	facts := routing.Facts{
+		KeyID: x.Caller.KeyID, Version: x.ConfigVersion, Now: x.Start, Body: x.JSON(), Metadata: x.MetadataJSON, Header: x.Header(), Path: r.URL.Path,
+	}
+	var circuit routing.ConfigBreakers
+	if x.ConfigID != "" {
+		circuit = f.Breakers.Of(x.ConfigID)
+		facts.Circuit = circuit
+	}
+	plan, err := x.Config.Plan(facts, f.Random)
+	for err == nil {
+		t := plan.Target()
+		done := e.target(t, !x.Config.Root.Leaf())
+		if x.ConfigID != "" {
+			circuit.Report(t, e.outcome(done))
+		}
+		if done {
+			return
+		}
+		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: e.err != nil && e.err.Gateway}); !more {
+			err = plan.Err()
+			break
+		}
+	}
+	if err != nil {
+		x.Fail(w, exchange.Unroutable(err))
+		return
+	}
+	e.give()
+}
+
+// outcome is the status of a target as its breaker sees it.
+func (e *engine) outcome(done bool) int {
+	if done {
+		return e.x.Status
+	}
+	return e.status
+}
+
+// target tries one target until it answers or is given up, and reports whether the
+// client has its answer. more says that another target might follow.
+func (e *engine) target(t *routing.Target, more bool) bool {
+	x := e.x
+	if x.Config != nil {
+		route, err := x.Target(t)
+		if err != nil {
+			e.fail(nil, err)
+			return false
+		}
+		x.Route = route
+	}
+	if x.AdmitTarget != nil && x.Config != nil {
+		if err := x.AdmitTarget(); err != nil {
+			e.fail(nil, err)
+			return false
+		}
+	}
+	timeout := x.RequestTimeout
+	if timeout == 0 {
+		timeout = t.RequestTimeout
+	}
+	if timeout == 0 {
+		timeout = e.f.Timeout
+	}
+	x.LastUsed = t.Path
+	var waited time.Duration
+	for n := 0; ; n++ {
+		x.Retries = n
+		body, err := x.Body(t.Edit(), x.Route.Model)
+		if err != nil {
+			e.fail(nil, exchange.AsError(err))
+			return false
+		}
+		a := newAttempt(x, x.Route, body, append(x.ForwardHeaders, t.ForwardHeaders...))
+		a.timeout, a.tentative = timeout, more || t.Retry != nil
+		x.Attempts++
+		x.SetHeader(e.w.Header())
+		answered, why := e.f.once(e.w, e.r, a)
+		if answered {
+			a.close()
+			return true
+		}
+		e.failed(a, why)
+		if !t.Retry.Again(e.status, n) || !x.Replayable() {
+			if n > 0 {
+				x.Retries = -1
+			}
+			return false
+		}
+		wait, ok := t.Retry.Wait(n, e.status, e.header(), waited, x.Gateway.Now(), e.f.Random)
+		if !ok || !e.sleep(wait) {
+			x.Retries = -1
+			return false
+		}
+		waited += wait
+	}
+}
+
+// header is that of the answer that the latest attempt holds.
+func (e *engine) header() http.Header {
+	if e.last != nil && e.last.held != nil {
+		return e.last.held.Header
+	}
+	return nil
+}
+
+func (e *engine) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.r.Context().Done():
+		return false
+	}
+}
+
+// failed notes what became of an attempt that did not answer.
+func (e *engine) failed(a *attempt, why error) {
+	if a.held == nil {
+		e.f.logger.Error("attempt failed",
+			zap.String("provider", a.route.Provider), zap.String("trace_id", e.x.TraceID), zap.Error(why))
+		e.fail(a, failed(a, why))
+		return
+	}
+	e.fail(a, nil)
+	e.status = a.held.StatusCode
+	if e.status == http.StatusOK { // it said 200 and began with an error
+		e.status = http.StatusInternalServerError
+	}
+}
+
+// fail makes a failure the latest one.
+func (e *engine) fail(a *attempt, err *exchange.Error) {
+	e.drop()
+	e.last, e.err = a, err
+	if err != nil {
+		e.status = err.Status
+	}
+}
+
+func (e *engine) drop() {
+	if e.last != nil {
+		e.last.close()
+		e.last = nil
+	}
+}
+
+// give answers with the latest failure: nothing follows it.
+func (e *engine) give() {
+	if e.r.Context().Err() != nil {
+		e.x.Status, e.x.Failure = statusClientGone, "the client left"
+		return
+	}
+	if e.last == nil || e.last.held == nil {
+		e.x.Fail(e.w, e.err)
+		return
+	}
+	e.x.SetHeader(e.w.Header())
+	if _, why := e.f.once(e.w, e.r, e.last); why != nil {
+		e.x.Fail(e.w, failed(e.last, why))
+	}
+}

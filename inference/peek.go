@@ -1,0 +1,137 @@
+package inference
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxPeeked bounds what is looked at of an answer before it is taken for good.
+const maxPeeked = 64 << 10
+
+// A peeked body is an answer of which a part was read already.
+type peeked struct {
+	io.Reader
+	io.Closer
+}
+
+// begins looks at the beginning of an answer with status 200 and reports whether
+// real output follows, or why not. Until then the call is not committed: another
+// attempt may follow. What was read is put back.
+func begins(res *http.Response) (why string) {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	var seen []byte
+	switch media {
+	case "text/event-stream":
+		seen, why = firstEvents(res.Body)
+	case "application/json":
+		seen, why = wholeJSON(res.Body)
+	default:
+		return ""
+	}
+	res.Body = &peeked{io.MultiReader(bytes.NewReader(seen), res.Body), res.Body}
+	return why
+}
+
+// firstEvents reads events until one is output, or an error, or the end.
+func firstEvents(r io.Reader) (seen []byte, why string) {
+	seen = make([]byte, 0, 4<<10)
+	for line := 0; len(seen) < maxPeeked; {
+		if len(seen) == cap(seen) {
+			seen = append(seen, 0)[:len(seen)]
+		}
+		n, err := r.Read(seen[len(seen):cap(seen)])
+		seen = seen[:len(seen)+n]
+		for {
+			end := bytes.IndexByte(seen[line:], '\n')
+			if end < 0 {
+				break
+			}
+			data, ok := bytes.CutPrefix(seen[line:line+end], []byte("data:"))
+			line += end + 1
+			if !ok {
+				continue // comments, pings, names of events
+			}
+			switch kind(bytes.TrimSpace(data)) {
+			case output:
+				return seen, ""
+			case failure:
+				return seen, "the provider's stream began with an error"
+			}
+		}
+		switch {
+		case err == io.EOF: //nolint:errorlint // the contract of io.Reader
+			return seen, "the provider's stream ended before any output"
+		case err != nil:
+			return seen, "the provider's stream broke off before any output: " + err.Error()
+		}
+	}
+	return seen, ""
+}
+
+type eventKind uint8
+
+const (
+	preamble eventKind = iota // neither output nor an error: roles, pings, [DONE]
+	output
+	failure
+)
+
+// preambles are the types of events that come before output, in the APIs that name
+// their events.
+var preambles = map[string]bool{
+	"response.created": true, "response.queued": true, "response.in_progress": true, "response.output_item.added": true,
+	"response.content_part.added": true, "message_start": true, "content_block_start": true, "ping": true,
+}
+
+// kind says what an event is, by its data.
+func kind(data []byte) eventKind {
+	if len(data) == 0 || data[0] != '{' {
+		if string(data) == "[DONE]" || len(data) == 0 {
+			return preamble
+		}
+		return preamble // a line that is not JSON is not output
+	}
+	event := gjson.ParseBytes(data)
+	eventType := event.Get("type").Str
+	switch {
+	case event.Get("error").IsObject(), eventType == "error", eventType == "response.failed":
+		return failure
+	case preambles[eventType]:
+		return preamble
+	}
+	choices := event.Get("choices")
+	if !choices.IsArray() {
+		return output
+	}
+	found := preamble
+	choices.ForEach(func(_, choice gjson.Result) bool {
+		if choice.Get("finish_reason").Type == gjson.String || choice.Get("text").Str != "" {
+			found = output
+		}
+		choice.Get("delta").ForEach(func(key, value gjson.Result) bool {
+			if key.Str != "role" && value.Type != gjson.Null && value.Raw != `""` {
+				found = output
+			}
+			return found != output
+		})
+		return found != output
+	})
+	return found
+}
+
+// wholeJSON reads a short answer and finds the error that some providers send with
+// status 200.
+func wholeJSON(r io.Reader) (seen []byte, why string) {
+	seen, err := io.ReadAll(io.LimitReader(r, maxPeeked))
+	switch {
+	case err != nil:
+		return seen, "the provider's answer broke off: " + err.Error()
+	case len(seen) < maxPeeked && gjson.GetBytes(seen, "error").IsObject() && !gjson.GetBytes(seen, "choices").Exists():
+		return seen, "the provider answered with an error and status 200"
+	}
+	return seen, ""
+}

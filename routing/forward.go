@@ -1,0 +1,19 @@
+package routing
+
+import "strings"
+
+// ForwardFault says why a header cannot be copied from the client's request to the
+// provider, "" if it can. prefixes are those of the gateway besides x-gw-.
+func ForwardFault(name string, prefixes []string) string {
+	p := parser{options: &Options{HeaderPrefixes: prefixes}}
+	name = strings.ToLower(name)
+	switch {
+	case !token(name):
+		return "expected the name of a header"
+	case p.gatewayHeader(name):
+		return "a header of the gateway cannot be forwarded"
+	case unforwardable[name] != "" || credential(name):
+		return "it cannot be forwarded"
+	}
+	return ""
+}
