@@ -7,6 +7,6 @@ var Batch = newTable(
 	Field{Name: "endpoint", Need: Required, Value: text},
 	Field{Name: "completion_window", Need: Required, Value: text},
 	Field{Name: "metadata", Value: metadata},
-	Field{Name: "model", Value: text}, // not of the table, but the gateway reads it
-	Field{Name: "user"},               // likewise
+	Field{Name: "model", Value: text},    // not of the table, but the gateway reads it
+	Field{Name: "user", Value: anything}, // likewise
 )

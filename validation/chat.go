@@ -36,7 +36,7 @@ var chatParameters = []Field{
 	{Name: "user", Value: text},
 	{Name: "function_call", Value: functionCall},
 	{Name: "functions", Value: arrayOf(object, 1, 128)},
-	{Name: "metadata"}, // not of the table, but the gateway reads it
+	{Name: "metadata", Value: anything}, // not of the table, but the gateway reads it
 }
 
 var thinking = objectWith(

@@ -22,7 +22,7 @@ var Completion = newTable(
 	Field{Name: "temperature", Value: number.between(0, 2)},
 	Field{Name: "top_p", Value: number.between(0, 1)},
 	Field{Name: "user", Value: text},
-	Field{Name: "metadata"}, // not of the table, but the gateway reads it
+	Field{Name: "metadata", Value: anything}, // not of the table, but the gateway reads it
 )
 
 // DefaultPrompt is the end-of-text marker: "generation from a new document".

@@ -13,7 +13,7 @@ var Embedding = newTable(
 	Field{Name: "dimensions", Value: integer.atLeast(1)},
 	Field{Name: "encoding_format", Value: text},
 	Field{Name: "user", Value: text},
-	Field{Name: "metadata"}, // not of the table, but the gateway reads it
+	Field{Name: "metadata", Value: anything}, // not of the table, but the gateway reads it
 )
 
 // Unlisted is for every other JSON body: the interface has no table of it, and only
@@ -22,8 +22,8 @@ var Unlisted = newTable(
 	"unlisted",
 	Field{Name: "model", Value: text},
 	Field{Name: "stream", Value: boolean},
-	Field{Name: "max_tokens"},
-	Field{Name: "max_completion_tokens"},
-	Field{Name: "user"},
-	Field{Name: "metadata"},
+	Field{Name: "max_tokens", Value: anything},
+	Field{Name: "max_completion_tokens", Value: anything},
+	Field{Name: "user", Value: anything},
+	Field{Name: "metadata", Value: anything},
 )

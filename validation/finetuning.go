@@ -13,7 +13,7 @@ var FineTuningJob = newTable(
 	Field{Name: "seed", Value: integer},
 	Field{Name: "integrations", Value: arrayOf(integration, 0, 5)},
 	Field{Name: "metadata", Value: metadata},
-	Field{Name: "user"}, // not of the table, but the gateway reads it
+	Field{Name: "user", Value: anything}, // not of the table, but the gateway reads it
 )
 
 var integration = objectWith(Field{Name: "tracker", Value: objectWith(

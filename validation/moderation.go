@@ -7,6 +7,6 @@ var Moderation = newTable(
 	"moderation",
 	Field{Name: "input", Need: Required, Value: arrayOf(text.or(Object), 0, 0).or(String)},
 	Field{Name: "model", Value: text},
-	Field{Name: "user"},     // not of the table, but the gateway reads it
-	Field{Name: "metadata"}, // likewise
+	Field{Name: "user", Value: anything},     // not of the table, but the gateway reads it
+	Field{Name: "metadata", Value: anything}, // likewise
 )

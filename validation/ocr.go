@@ -10,8 +10,8 @@ var OCR = newTable(
 	Field{Name: "image_limit", Value: integer.atLeast(1)},
 	Field{Name: "image_min_size", Value: integer.atLeast(1)},
 	Field{Name: "pages", Value: Value{Kinds: String | Array, Letters: "0123456789,- ", Items: &page}},
-	Field{Name: "user"},     // not of the table, but the gateway reads it
-	Field{Name: "metadata"}, // likewise
+	Field{Name: "user", Value: anything},     // not of the table, but the gateway reads it
+	Field{Name: "metadata", Value: anything}, // likewise
 )
 
 // page: "Zero-based page numbers".

@@ -21,5 +21,5 @@ var Response = newTable(
 	Field{Name: "text", Value: object},
 	Field{Name: "truncation", Value: oneOf("auto", "disabled")},
 	Field{Name: "stream", Value: boolean},
-	Field{Name: "prompt"}, // not of the table, but model is tied to it
+	Field{Name: "prompt", Value: anything}, // not of the table, but model is tied to it
 )

@@ -165,6 +165,12 @@ func TestMissingIsCheckedAfterTheMerge(t *testing.T) {
 		{Response, "input", "model"},
 		{Response, "prompt", ""},
 		{Moderation, "input", ""},
+		{Completion, "prompt", "model"},
+		{OCR, "document", "model"},
+		{FineTuningJob, "training_file", "model"},
+		{Embedding, "input", "model"},
+		{Embedding, "model", "input"},
+		{Batch, "input_file_id endpoint completion_window", ""},
 		{Unlisted, "", ""},
 	} {
 		fault := c.table.Missing(func(name string) bool { return strings.Contains(" "+c.given+" ", " "+name+" ") })
