@@ -36,6 +36,7 @@ type Services struct {
 	Keyring       *credentials.Keyring
 	Configs       *routing.Shelf
 	ParseOptions  routing.Options // of saved configs
+	Breakers      *routing.Breakers
 	RateLimits    *policies.RateLimits
 	Trail         *audit.Trail
 	Authenticator *credentials.Authenticator
@@ -50,8 +51,9 @@ type Services struct {
 // An API serves the control plane below /v1 and /v2.
 type API struct {
 	Services
-	mux  *http.ServeMux
-	huma huma.API
+	mux      *http.ServeMux
+	huma     huma.API
+	refusals *throttle
 }
 
 // New returns the API over s.
@@ -81,11 +83,12 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config)}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now)}
 	a.workspaces()
 	a.apiKeys()
 	a.virtualKeys()
 	a.configs()
+	a.health()
 	a.rateLimits()
 	// Huma describes its own errors too, which this API does not answer with.
 	maps.DeleteFunc(config.Components.Schemas.Map(), func(name string, _ *huma.Schema) bool {
@@ -213,6 +216,11 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusUnauthorized, "%s", message))
 			return
 		}
+		if a.refusals.spent(caller.KeyID) {
+			w.Header().Set("Retry-After", "1")
+			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
+			return
+		}
 		c := &call{Context: r.Context(), api: a, caller: caller, record: audit.Record{
 			OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
 			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
@@ -259,6 +267,7 @@ func (c *call) audit(status int) {
 	}
 	c.recorded = true
 	c.record.Status = status
+	c.api.refusals.refused(c.caller.KeyID)
 	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
 		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Action), zap.Error(err))
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
@@ -78,12 +79,15 @@ func newAPI(t *testing.T) *api {
 	l := ledger.New(db, ledger.Options{Now: now})
 	limits, err := policies.OpenRateLimits(ctx, db, l, now)
 	must(err)
+	configs, err := routing.OpenShelf(ctx, db, keyring, now, rand.Reader)
+	must(err)
 	guard, err := credentials.NewHostGuard(nil)
 	must(err)
 	headers, err := exchange.NewHeaders(nil)
 	must(err)
 	digest := credentials.DigestOf(ownerKey)
 	a.s = admin.Services{
+		Configs: configs, ParseOptions: routing.Options{Saved: true}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: audit.Open(db, now, rand.Reader), Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest,

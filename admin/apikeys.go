@@ -54,7 +54,7 @@ func showAPIKey(now time.Time) func(*credentials.APIKey) APIKey {
 			CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
 			RateLimits: []empty{}, Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
 			ExpiresAt: formatOptionalTime(k.ExpiresAt), Object: "api-key",
-			Defaults: apiKeyDefaults{Metadata: k.Metadata, AllowConfigOverride: k.AllowOverride},
+			Defaults: apiKeyDefaults{Metadata: k.Metadata, ConfigID: text(k.ConfigID), AllowConfigOverride: k.AllowOverride},
 		}
 		return out
 	}
@@ -206,6 +206,9 @@ func (a *API) apiKeys() {
 			if err != nil {
 				return err
 			}
+			if b := &in.Body; k.ID == c.caller.KeyID && (b.Scopes != nil || b.ExpiresAt.Set || b.Defaults.Set) {
+				return forbidden("A key cannot change its own scopes, expires_at and defaults")
+			}
 			changed := *k
 			if in.Body.Name != nil {
 				changed.Name = *in.Body.Name
@@ -241,7 +244,22 @@ func (c *call) apiKey(id, action string) (*credentials.APIKey, error) {
 	if !ok || !c.sees(k.WorkspaceID) {
 		return nil, notFound("API key", id)
 	}
-	return k, c.need(resourceOf[k.Kind] + "." + action)
+	if err := c.need(resourceOf[k.Kind] + "." + action); err != nil || action == "read" {
+		return k, err
+	}
+	// Whoever could change a key that may do more could make it theirs, or end it.
+	for _, scope := range k.Scopes {
+		if k.Owner && !c.caller.Owner || !c.mayGive(scope) {
+			return nil, forbidden("The API key lacks what key %q may do, and so cannot change it", k.Name)
+		}
+	}
+	return k, nil
+}
+
+// mayGive reports whether the caller may give a scope to a key. Nobody gives more
+// than they hold; an organisation's key may also give what only workspace keys hold.
+func (c *call) mayGive(scope string) bool {
+	return c.caller.May(scope) || !c.caller.Kind.Workspace() && !c.caller.Kind.MayHold(scope)
 }
 
 func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (key credentials.Secret, id string, err error) {
@@ -283,16 +301,14 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (key creden
 	return key, id, err
 }
 
-// grant checks the scopes that a key of kind is to have. Nobody gives away more
-// than they hold; an organisation's key may also give what only workspace keys
-// hold.
+// grant checks the scopes that a key of kind is to have.
 func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 	for i, scope := range scopes {
 		field := "scopes[" + strconv.Itoa(i) + "]"
 		if !kind.MayHold(scope) {
 			return nil, invalid(field, "a key of kind %s cannot hold %q", kind, credentials.Clip(scope))
 		}
-		if !c.caller.May(scope) && (c.caller.Kind.Workspace() || c.caller.Kind.MayHold(scope)) {
+		if !c.mayGive(scope) {
 			return nil, forbidden("%s: the API key lacks %s itself", field, scope)
 		}
 	}
@@ -309,8 +325,6 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		return invalid("usage_limits", "not supported yet; leave it out")
 	case len(in.RotationPolicy.Value) > 0:
 		return invalid("rotation_policy", "not supported yet; leave it out")
-	case in.Defaults.Value.ConfigID != nil && *in.Defaults.Value.ConfigID != "":
-		return absent("defaults.config_id", "there is no config %q", credentials.Clip(*in.Defaults.Value.ConfigID))
 	case len(in.Description.Value) > 1024:
 		return invalid("description", "expected at most 1024 bytes")
 	}
@@ -322,6 +336,14 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 			return err
 		}
 		k.AllowOverride = in.Defaults.Value.AllowConfigOverride
+		k.ConfigID = ""
+		if id := in.Defaults.Value.ConfigID; id != nil && *id != "" {
+			s, ok := c.api.Configs.Get(*id)
+			if !ok || s.WorkspaceID != k.WorkspaceID {
+				return absent("defaults.config_id", "there is no config %q in the key's workspace", credentials.Clip(*id))
+			}
+			k.ConfigID = s.ID
+		}
 	}
 	if in.AlertEmails != nil {
 		k.AlertEmails = in.AlertEmails

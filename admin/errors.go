@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,7 +29,7 @@ type Error struct {
 // ErrorData is what an [Error] says.
 type ErrorData struct {
 	Message   string `json:"message" doc:"What is wrong, beginning with the field at fault where there is one."`
-	ErrorCode string `json:"errorCode" enum:"AB01,AB02,AB03,AB04,AB05,AB07,AB08,AB10"`
+	ErrorCode string `json:"errorCode" enum:"AB01,AB02,AB03,AB04,AB05,AB06,AB07,AB08,AB10"`
 }
 
 func (e *Error) Error() string { return e.Data.Message }
@@ -45,6 +46,7 @@ var codes = map[int]string{
 	http.StatusForbidden:             "AB03",
 	http.StatusInternalServerError:   "AB04",
 	http.StatusUnauthorized:          "AB05",
+	http.StatusTooManyRequests:       "AB06",
 	http.StatusConflict:              "AB07",
 	http.StatusNotFound:              "AB08",
 	http.StatusMethodNotAllowed:      "AB01",
@@ -118,6 +120,9 @@ func init() {
 	}
 }
 
+// goType is how the JSON decoder names what it was decoding into.
+var goType = regexp.MustCompile(` (into|within) Go \S+`)
+
 // fromHuma words what huma found wrong with a request. It leaves out the values
 // that huma attaches: they may hold secrets.
 func fromHuma(status int, msg string, errs []error) *Error {
@@ -140,7 +145,7 @@ func fromHuma(status int, msg string, errs []error) *Error {
 		for _, prefix := range []string{"query.", "path."} {
 			field = strings.TrimPrefix(field, prefix)
 		}
-		faults = append(faults, field+": "+detail.Message)
+		faults = append(faults, field+": "+goType.ReplaceAllString(detail.Message, ""))
 	}
 	if len(faults) > 0 {
 		msg = strings.Join(faults, "; ")

@@ -2,12 +2,14 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -187,7 +189,9 @@ func (a *API) rateLimits() {
 					p.Unit = b.Unit
 				}
 				if b.Conditions != nil {
-					p.Conditions = conditions(*b.Conditions)
+					if p.Conditions, err = c.conditions(*b.Conditions); err != nil {
+						return err
+					}
 				}
 				if b.Value != nil {
 					p.Value, err = whole("value", *b.Value)
@@ -260,7 +264,9 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 		p.Name = *in.Name
 	}
 	if in.Conditions != nil {
-		p.Conditions = conditions(*in.Conditions)
+		if p.Conditions, err = c.conditions(*in.Conditions); err != nil {
+			return nil, err
+		}
 	}
 	if in.GroupBy != nil {
 		for _, g := range *in.GroupBy {
@@ -273,12 +279,33 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 	return p, c.update(p.ID, func(tx *storage.Txn) error { return c.api.RateLimits.Put(tx, p) })
 }
 
-func conditions(in []condition) []policies.Condition {
+// conditions reads conditions. One that names something that does not exist would
+// never hold, and the limit would never count: it is refused.
+func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 	out := make([]policies.Condition, len(in))
-	for i, c := range in {
-		out[i] = policies.Condition{Key: c.Key, Values: slices.Clone(c.Value)}
+	for i, given := range in {
+		values := slices.Clone(given.Value)
+		for k, v := range values {
+			if id, err := uuid.Parse(v); err == nil {
+				values[k] = id.String() // ids are compared as they are made, in lower case
+			}
+			exists := true
+			switch given.Key {
+			case policies.KeyWorkspace:
+				_, exists = c.api.Directory.Workspace(values[k])
+			case policies.KeyAPIKey:
+				_, exists = c.api.Keyring.APIKey(values[k])
+				exists = exists || values[k] == credentials.OwnerKeyID
+			case policies.KeyVirtualKey:
+				_, exists = c.api.Keyring.VirtualKey(values[k])
+			}
+			if !exists && v != "*" {
+				return nil, absent(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))
+			}
+		}
+		out[i] = policies.Condition{Key: given.Key, Values: values}
 	}
-	return out
+	return out, nil
 }
 
 // whole turns a JSON number into the integer that it must be.

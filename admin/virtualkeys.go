@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -149,6 +150,9 @@ func (a *API) virtualKeys() {
 			}
 			var secret credentials.Secret
 			if in.Body.Key != nil && *in.Body.Key != v.Hint { // a masked value that is sent back changes nothing
+				if err := checkSecret(*in.Body.Key); err != nil {
+					return err
+				}
 				secret = credentials.NewSecret(*in.Body.Key)
 			}
 			if err := c.applyVirtualKey(&changed, &in.Body.VirtualKeyFields); err != nil {
@@ -206,14 +210,20 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	v := &credentials.VirtualKey{
 		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
 	}
+	if err := checkSecret(in.Key); err != nil {
+		return nil, err
+	}
 	if err := c.applyVirtualKey(v, &in.VirtualKeyFields); err != nil {
 		return nil, err
 	}
 	if base == nil && v.CustomHost == "" {
 		return nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
 	}
-	if _, err := uuid.Parse(v.Slug); err == nil {
-		return nil, invalid("slug", "expected a name, not a UUID; ids are UUIDs")
+	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
+		return nil, invalid("slug", "expected a name that is no UUID and neither cf nor hf, which models begin with")
+	}
+	if c.api.ParseOptions.SavedProvider != nil && c.api.ParseOptions.SavedProvider(v.Slug) {
+		return nil, failure(http.StatusConflict, "slug: %q is a provider of the operator's configuration", v.Slug)
 	}
 	if v.Slug == "" {
 		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)
@@ -225,6 +235,14 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 		return nil, failure(http.StatusConflict, "slug: %q is taken", v.Slug)
 	}
 	return v, err
+}
+
+// checkSecret refuses a credential that no header could carry.
+func checkSecret(key string) error {
+	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return invalid("key", "expected no white space around it and no control characters")
+	}
+	return nil
 }
 
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields) (err error) {

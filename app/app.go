@@ -11,6 +11,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -80,8 +81,11 @@ type App struct {
 	limits    exchange.Limits
 	breakers  *routing.Breakers
 	timeout   time.Duration // REQUEST_TIMEOUT
-	parse     routing.Options
-	sites     []Site
+	keyPrefix string        // API_KEY_PREFIX
+
+	blockInline bool // BLOCK_INLINE_CONFIG
+	parse       routing.Options
+	sites       []Site
 
 	ready   chan struct{} // closed when runtime is set
 	runtime *Runtime
@@ -178,6 +182,17 @@ func (a *App) Provision(ctx caddy.Context) error {
 		_, err := a.guard.Check(host)
 		return err
 	}
+	if raw := os.Getenv("BLOCK_INLINE_CONFIG"); raw != "" {
+		if a.blockInline, err = strconv.ParseBool(raw); err != nil {
+			return fmt.Errorf("BLOCK_INLINE_CONFIG: expected true or false, got %q", raw)
+		}
+	}
+	a.keyPrefix = credentials.DefaultKeyPrefix
+	if p := os.Getenv("API_KEY_PREFIX"); p != "" {
+		if a.keyPrefix = p; !validPrefix.MatchString(p) {
+			return fmt.Errorf("API_KEY_PREFIX: expected up to 32 letters, digits, _ and -, got %q", p)
+		}
+	}
 	if raw := os.Getenv("REQUEST_TIMEOUT"); raw != "" {
 		ms, err := strconv.ParseInt(raw, 10, 64)
 		if err != nil || ms < 1 {
@@ -200,6 +215,8 @@ func secret(name, value string, least int) (credentials.Secret, error) {
 	switch {
 	case err != nil:
 		return credentials.Secret{}, fmt.Errorf("%s: %w", name, err)
+	case strings.ContainsFunc(resolved, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return credentials.Secret{}, fmt.Errorf("%s: expected printable ASCII without spaces", name)
 	case len(resolved) < least:
 		return credentials.Secret{}, fmt.Errorf("%s: expected at least %d characters, got %d", name, least, len(resolved))
 	}
@@ -265,9 +282,7 @@ func (a *App) build(c *core) *Runtime {
 	if a.BlockInlineConfig != nil {
 		block = *a.BlockInlineConfig
 	}
-	if v := os.Getenv("BLOCK_INLINE_CONFIG"); v == "true" || v == "1" {
-		block = true
-	}
+	block = block || a.blockInline
 	router := &credentials.Router{
 		Keyring: c.keyring, Providers: a.providers, BuiltIn: providers.BaseURL, Guard: a.guard, BlockInline: block,
 		SlugOf: func(id string) string {
@@ -285,19 +300,13 @@ func (a *App) build(c *core) *Runtime {
 		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,
 		Admin: admin.New(admin.Services{
 			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail,
-			Configs: c.configs, ParseOptions: a.parse, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: keyPrefix(),
+			Configs: c.configs, ParseOptions: a.parse, Breakers: a.breakers, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: a.keyPrefix,
 			Now: time.Now, Random: rand.Reader, Logger: a.logger,
 		}),
 	}
 }
 
-// keyPrefix is what new service keys start with.
-func keyPrefix() string {
-	if p := os.Getenv("API_KEY_PREFIX"); p != "" {
-		return p
-	}
-	return credentials.DefaultKeyPrefix
-}
+var validPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
 
 // Stop does nothing: requests may still be draining. See Cleanup.
 func (a *App) Stop() error { return nil }

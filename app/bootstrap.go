@@ -39,7 +39,7 @@ func (a *App) bootstrap(ctx context.Context, c *core) (issued credentials.Secret
 		if !needsKey {
 			return nil
 		}
-		issued, err = c.keyring.Issue(tx, directory.NewID(rand.Reader), keyPrefix(), &credentials.APIKey{
+		issued, err = c.keyring.Issue(tx, directory.NewID(rand.Reader), a.keyPrefix, &credentials.APIKey{
 			Name: "Organisation owner", Kind: credentials.OrganisationService, OrganisationID: organisation.ID,
 			Owner: true, Scopes: credentials.OrganisationService.Scopes(), CreationMode: "auto",
 		})
@@ -125,24 +125,14 @@ func banner(key credentials.Secret, curl string) string {
 		rule + "\n"
 }
 
-// curl is a command that works as pasted: a chat through a provider of the
-// configuration, or where there is none, a look at the control plane.
+// curl is a command that works as pasted: a chat through the example's provider, or
+// where there is none, since nobody knows the models of others, a look at the control
+// plane.
 func (a *App) curl(key string) string {
 	base := a.baseURL()
-	slugs := make([]string, 0, len(a.providers))
-	for slug, p := range a.providers {
-		if len(p.Workspaces) == 0 {
-			slugs = append(slugs, slug)
-		}
-	}
-	if len(slugs) == 0 {
+	if p := a.providers["echo"]; p == nil || len(p.Workspaces) > 0 {
 		return fmt.Sprintf("curl %s/v1/admin/workspaces \\\n    -H \"x-gw-api-key: %s\"", base, key)
 	}
-	slices.Sort(slugs)
-	slug := slugs[0]
-	if _, ok := a.providers["echo"]; ok {
-		slug = "echo"
-	}
-	return fmt.Sprintf("curl %s/v1/chat/completions \\\n    -H \"x-gw-api-key: %s\" \\\n    -H \"x-gw-provider: %s\" \\\n"+
-		"    -H \"content-type: application/json\" \\\n    -d '{\"model\":\"%[3]s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'", base, key, slug)
+	return fmt.Sprintf("curl %s/v1/chat/completions \\\n    -H \"x-gw-api-key: %s\" \\\n    -H \"x-gw-provider: echo\" \\\n"+
+		"    -H \"content-type: application/json\" \\\n    -d '{\"model\":\"echo\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'", base, key)
 }

@@ -7,12 +7,17 @@ import (
 	"net/textproto"
 	"net/url"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/providers"
 )
+
+// notConfigurable are headers that frame a request or belong to a connection.
+var notConfigurable = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "keep-alive"}
 
 var validSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
@@ -39,6 +44,9 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return nil, errors.New("base_url: expected a URL such as http://127.0.0.1:11434/v1")
 		}
+		if _, err := credentials.NewHostGuard([]string{u.Hostname()}); err != nil {
+			return nil, errors.New("base_url: a cloud metadata service is no model provider")
+		}
 		out.BaseURL = u
 	}
 	if out.BaseURL == nil {
@@ -53,6 +61,9 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		for _, v := range values {
 			if v, err = repl.ReplaceOrErr(v, true, true); err != nil {
 				return nil, fmt.Errorf("header %s: %w", name, err)
+			}
+			if slices.Contains(notConfigurable, strings.ToLower(name)) {
+				return nil, fmt.Errorf("header %s: it cannot be set", name)
 			}
 			key := textproto.CanonicalMIMEHeaderKey(name)
 			out.Header[key] = append(out.Header[key], v)

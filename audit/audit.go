@@ -52,9 +52,11 @@ func (t *Trail) Add(tx *storage.Txn, r *Record) error {
 	return t.records.Put(tx, r)
 }
 
-// Refused writes the record of an action that changed nothing.
+// Refused writes the record of an action that changed nothing, and so need not wait
+// for the disk.
 func (t *Trail) Refused(ctx context.Context, r *Record) error {
-	return t.db.Update(ctx, func(tx *storage.Txn) error { return t.Add(tx, r) })
+	r.ID, r.At = directory.NewID(t.random), t.now().UTC()
+	return t.db.Write(ctx, func(tx storage.Tx) error { return t.records.Put(tx, r) })
 }
 
 // Records returns the newest records first, at most limit of them.

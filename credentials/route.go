@@ -33,6 +33,7 @@ type Selection struct {
 type Route struct {
 	Provider   string // slug of a saved provider or name of a built-in one, as shown to the caller
 	VirtualKey string // slug; empty for a caller's own credential
+	KeyID      string // id of the virtual key
 	Dialect    string
 	BaseURL    *url.URL
 	Key        Secret
@@ -66,7 +67,7 @@ const (
 // Route decides where the call of a caller goes. Precedence: x-gw-provider: @slug,
 // then x-gw-virtual-key, then model @slug/name, then a provider's name.
 func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
-	slug, model, field := s.slug()
+	slug, model, field := r.slug(s)
 	var route *Route
 	var refusal *Refusal
 	switch {
@@ -77,9 +78,6 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 		route, refusal = r.virtualKey(c, s.VirtualKey, field)
 	case s.Provider == "":
 		return nil, refuse(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required: name a provider with x-gw-virtual-key, x-gw-provider or model @slug/name")
-	case r.Providers[s.Provider] != nil:
-		field = fieldProvider
-		route, refusal = r.fileProvider(c, s.Provider, field)
 	default:
 		return r.builtIn(s, model)
 	}
@@ -100,10 +98,12 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 // slug returns the slug that the selection names with an @, the model to send in
 // its place, and the field that named it. Models of Workers AI and Hugging Face
 // start with @cf/ and @hf/ themselves.
-func (s *Selection) slug() (slug, model, field string) {
+func (r *Router) slug(s Selection) (slug, model, field string) {
 	if at, ok := strings.CutPrefix(s.Provider, "@"); ok {
 		slug, _, _ = strings.Cut(at, "/")
 		field = fieldProvider
+	} else if r.Providers[s.Provider] != nil && s.VirtualKey == "" {
+		slug, field = s.Provider, fieldProvider
 	}
 	if at, ok := strings.CutPrefix(s.Model, "@"); ok {
 		of, name, found := strings.Cut(at, "/")
@@ -124,7 +124,7 @@ func (r *Router) Inline(s Selection) *Refusal {
 	if !r.BlockInline {
 		return nil
 	}
-	slug, _, _ := s.slug()
+	slug, _, _ := r.slug(s)
 	saved := slug != "" || s.VirtualKey != "" // so that a provider's name decides nothing
 	const instead = "; the organisation accepts only saved resources (block_inline_config)"
 	switch {
@@ -171,19 +171,42 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 		return nil, &Refusal{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, Dialect: v.Provider, BaseURL: base, Key: key, CallerHost: v.CustomHost != "",
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, CallerHost: v.CustomHost != "",
 	}, nil
+}
+
+// Saved lists the slugs that a caller may use: the providers of the file, then the
+// virtual keys of its workspace.
+func (r *Router) Saved(c *Caller) []string {
+	var slugs []string
+	for slug := range r.Providers {
+		if _, refusal := r.fileProvider(c, slug, ""); refusal == nil {
+			slugs = append(slugs, slug)
+		}
+	}
+	slices.Sort(slugs)
+	for _, v := range r.Keyring.VirtualKeys() {
+		if v.WorkspaceID == c.WorkspaceID && r.Providers[v.Slug] == nil && !v.Expired(r.Keyring.now()) {
+			slugs = append(slugs, v.Slug)
+		}
+	}
+	return slugs
 }
 
 func unknownKey(slug, field string) *Refusal {
 	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s", Clip(slug))
 }
 
-// builtIn routes a call that brings its own credential to a provider by name.
+// builtIn routes a call that brings its own credential to a provider by name. A
+// model server of the caller's own may need none.
 func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 	base, refusal := r.base(s.Provider, s.CustomHost)
 	if refusal != nil {
 		return nil, refusal
+	}
+	if s.Bearer.Empty() && s.CustomHost == "" {
+		return nil, refuse(NoProvider, "authorization",
+			"Provider %s needs a credential: send it as Authorization: Bearer beside x-gw-api-key, or name a saved provider", s.Provider)
 	}
 	return &Route{
 		Provider: s.Provider, Dialect: s.Provider, BaseURL: base, Key: s.Bearer, Model: model, Inline: true, CallerHost: s.CustomHost != "",

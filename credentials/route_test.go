@@ -106,7 +106,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"a virtual key with a host that the operator trusts", Selection{VirtualKey: "trusted"}, "ollama (trusted) stored-secret-of-trusted http://10.1.1.1:11434/v1 caller's-host"},
 		{"a virtual key before its expiry", Selection{VirtualKey: "old"}, "openai (old) stored-secret-of-old https://api.openai.com/v1"},
 		{"bearer and provider", Selection{Bearer: bearer, Provider: "openai", Model: "gpt"}, openai},
-		{"provider without a bearer", Selection{Provider: "openai"}, "openai  https://api.openai.com/v1 inline"},
+		{"a custom host without a bearer", Selection{Provider: "openai", CustomHost: "http://10.1.1.1:11434/v1"}, "openai  http://10.1.1.1:11434/v1 inline caller's-host"},
 		{"bearer, provider and custom host", Selection{Bearer: bearer, Provider: "openai", CustomHost: "https://x.example.com:8443/base/v2"}, "openai the-callers-own https://x.example.com:8443/base/v2 inline caller's-host"},
 		{"a provider without an address and a custom host", Selection{Bearer: bearer, Provider: "ollama", CustomHost: "http://10.1.1.1:11434/v1"}, "ollama the-callers-own http://10.1.1.1:11434/v1 inline caller's-host"},
 		{"a provider of the file", Selection{Provider: "echo", Model: "m"}, echo},
@@ -131,7 +131,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"the virtual key's header before a provider's name", Selection{VirtualKey: "mine", Provider: "openai", Bearer: bearer}, mine},
 		{"the virtual key's header before an unknown provider's name", Selection{VirtualKey: "mine", Provider: "nonsense"}, mine},
 		{"@slug in the model before a provider's name", Selection{Model: "@mine/gpt", Provider: "openai", Bearer: bearer}, mine + " model=gpt"},
-		{"@slug in the model before a provider of the file", Selection{Model: "@mine/gpt", Provider: "echo"}, mine + " model=gpt"},
+		{"a provider of the file before @slug in the model", Selection{Model: "@mine/gpt", Provider: "echo"}, echo},
 		{"the same slug twice", Selection{Provider: "@mine", Model: "@mine/a/b"}, mine + " model=a/b"},
 		{"the same slug in the virtual key's header", Selection{VirtualKey: "mine", Model: "@mine/gpt"}, mine + " model=gpt"},
 		{"the same provider of the file in header and model", Selection{Provider: "echo", Model: "@echo/gpt"}, echo + " model=gpt"},
@@ -218,8 +218,7 @@ func TestRouteRefuses(t *testing.T) {
 		{"a custom host beside a provider of the file", Selection{Provider: "echo", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside @ of the file", Selection{Provider: "@echo", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside a provider of the file that shadows", Selection{Provider: "groq", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a config", Selection{Config: "pc-none"}, UnknownConfig, "x-gw-config"},
-		{"a config beside a virtual key", Selection{Config: "pc-none", VirtualKey: "mine"}, UnknownConfig, "x-gw-config"},
+		{"a provider without a bearer", Selection{Provider: "openai"}, NoProvider, "authorization"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			route, refusal := router.Route(&Caller{WorkspaceID: "ws-1"}, c.s)
@@ -296,10 +295,13 @@ func TestBlockInlineConfigNamesTheFirstViolation(t *testing.T) {
 		{"a provider of the file", Selection{Provider: "echo", Bearer: bearer}, 0, ""},
 		{"a provider of the file that shadows a built-in one", Selection{Provider: "groq", Bearer: bearer}, 0, ""},
 		{"a bearer alone", Selection{Bearer: bearer}, NoProvider, "x-gw-provider"},
-		{"a saved config", Selection{Config: "pc-none"}, UnknownConfig, "x-gw-config"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			route, refusal := router.Route(&Caller{WorkspaceID: "ws-1"}, c.s)
+			var route *Route
+			refusal := router.Inline(c.s)
+			if refusal == nil {
+				route, refusal = router.Route(&Caller{WorkspaceID: "ws-1"}, c.s)
+			}
 			switch {
 			case c.reason == 0 && refusal != nil:
 				t.Errorf("refused: %v", refusal)

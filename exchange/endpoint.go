@@ -36,6 +36,13 @@ const (
 	Any                // a JSON object where the content type says so, else a stream
 )
 
+// Names of endpoints that are more than forwarded.
+const (
+	BatchOutput    = "getBatchOutput"
+	CreateResponse = "createModelResponse"
+	Models         = "models"
+)
+
 // endpoints is the table of the data plane (the interface, "Endpoints", and what its
 // clients call beside it).
 var endpoints = []Endpoint{
@@ -48,7 +55,7 @@ var endpoints = []Endpoint{
 	{Name: "createBatch", Method: "POST", Path: "/v1/batches", Single: true, Table: validation.Batch},
 	{Name: "listBatches", Method: "GET", Path: "/v1/batches", Body: None, Single: true, Query: validation.BatchList},
 	{Name: "retrieveBatch", Method: "GET", Path: "/v1/batches/{batch_id}", Body: None, Single: true},
-	{Name: "getBatchOutput", Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},
+	{Name: BatchOutput, Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},
 	{Name: "cancelBatch", Method: "POST", Path: "/v1/batches/{batch_id}/cancel", Body: None, Single: true},
 
 	{Name: "createFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob},
@@ -58,7 +65,7 @@ var endpoints = []Endpoint{
 	{Name: "listFinetuneEvents", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/events", Body: None, Single: true},
 	{Name: "listFinetuneCheckpoints", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints", Body: None, Single: true},
 
-	{Name: "createModelResponse", Method: "POST", Path: "/v1/responses", Table: validation.Response},
+	{Name: CreateResponse, Method: "POST", Path: "/v1/responses", Table: validation.Response},
 	{Name: "getModelResponse", Method: "GET", Path: "/v1/responses/{response_id}", Body: None, Query: validation.ResponseGet},
 	{Name: "deleteModelResponse", Method: "DELETE", Path: "/v1/responses/{response_id}", Body: None},
 	{Name: "cancelModelResponse", Method: "POST", Path: "/v1/responses/{response_id}/cancel", Body: None},
@@ -78,7 +85,7 @@ var endpoints = []Endpoint{
 	{Name: "rerank", Method: "POST", Path: "/v1/rerank"},
 	{Name: "messages", Method: "POST", Path: "/v1/messages"},
 	{Name: "messagesCountTokens", Method: "POST", Path: "/v1/messages/count_tokens"},
-	{Name: "models", Method: "GET", Path: "/v1/models", Body: None},
+	{Name: Models, Method: "GET", Path: "/v1/models", Body: None},
 	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/routing"
 )
 
 // mustBeEnvelope checks what every answer of the data plane that refuses a call has,
@@ -47,7 +48,7 @@ func mustBeEnvelope(t *testing.T, body []byte) map[string]any {
 var reasons = []credentials.Reason{
 	credentials.InvalidKey, credentials.ExpiredKey, credentials.MissingScope, credentials.NoProvider, credentials.UnknownProvider, credentials.UnknownVirtualKey,
 	credentials.ExpiredVirtualKey, credentials.UnknownConfig, credentials.BadCustomHost, credentials.StoredSecretElsewhere, credentials.InlineConfigBlocked,
-	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable,
+	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable,
 }
 
 func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
@@ -72,6 +73,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 		credentials.InlineConfigBlocked:   {400, "inline_config_blocked", true},
 		credentials.InlineProviderBlocked: {400, "inline_provider_blocked", true},
 		credentials.InlineHostBlocked:     {400, "inline_custom_host_blocked", true},
+		credentials.InlineHeadersBlocked:  {400, "inline_forward_headers_blocked", true},
 		credentials.AmbiguousHeader:       {400, "", false},
 		credentials.SecretUnavailable:     {500, "", false},
 	}
@@ -110,6 +112,10 @@ func TestEveryErrorHasAnEnvelopeWhateverItsWords(t *testing.T) {
 		"too large":          tooLarge(32 << 20),
 		"unavailable":        Unavailable("later", errors.New("x")),
 		"rate limited":       RateLimited("slow down", time.Second),
+		"a config at fault":  badConfig(routing.Faults{{Path: "targets[0]", Message: "no \"good\""}, {Path: "", Message: "é"}}),
+		"timed out":          TimedOut(1500*time.Millisecond, errors.New("x")),
+		"nowhere to go":      Unroutable(errors.New("no condition matches")),
+		"an unknown error":   AsError(errors.New("the cause")),
 		"bad request":        badRequest("", "invalid_json", "no"),
 		"quotes and newline": badRequest("a\"b", "c\\d", "e\n\"f\""),
 	} {

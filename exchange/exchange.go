@@ -54,6 +54,9 @@ type Exchange struct {
 	Model  string             // that the body asks for, without @slug/
 	Stream bool
 
+	// Catalogue: the call asks for the models of every saved provider; it has no route.
+	Catalogue bool
+
 	Config         *routing.Config // nil: the call goes to Route
 	ConfigID       string          // slug of a saved config
 	ConfigVersion  string          // id
@@ -219,6 +222,10 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		}
 		return nil
 	}
+	if x.Endpoint.Name == Models && x.catalogue(r.Header, selection) {
+		x.Catalogue = true
+		return nil
+	}
 	if x.Route, refusal = x.Gateway.Router.Route(x.Caller, selection); refusal != nil {
 		return Refused(refusal)
 	}
@@ -226,6 +233,17 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		x.Model = x.Route.Model
 	}
 	return x.missingModel()
+}
+
+// catalogue reports whether a call for models is for the unified list: it names no
+// provider, or says so.
+func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
+	for _, name := range []string{HeaderFetchIntegrated, HeaderModelsEndpoint} {
+		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && v != "false" {
+			return true
+		}
+	}
+	return s.Provider == "" && s.VirtualKey == "" && s.Model == ""
 }
 
 // Target resolves where a target of the call's config leads. What the target leaves
@@ -272,6 +290,9 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 			field := "x-gw-" + strings.ToLower(f.name)
 			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice with different values"}
 		}
+	}
+	if values := h["Authorization"]; len(values) > 1 {
+		return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: "authorization", Message: "authorization is given twice"}
 	}
 	bearer := Bearer(h)
 	if token == "" {

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
@@ -33,11 +34,25 @@ const (
 	providerKey = "sk-of-the-caller"
 )
 
+// messages are what a chat needs beside its model.
+const messages = `"messages":[{"role":"user","content":"hi"}]`
+
+// chat is a chat in its shortest form.
+const chat = `{"model":"m",` + messages + `}`
+
+// with is the chat with more members.
+func with(members string) string { return strings.TrimSuffix(chat, "}") + "," + members + "}" }
+
+// limits are those of calls for which limits are not the point.
+var limits = Limits{Body: limit, Upload: limit, Replay: 1 << 20}
+
 // A world is a gateway with a provider of the file, "file", and two service keys.
 type world struct {
 	*Gateway
 	key      string // of workspace ws-1
 	weak     string // of the same, without a scope
+	db       *storage.DB
+	keyring  *credentials.Keyring
 	acquired atomic.Int64
 }
 
@@ -58,7 +73,11 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{}
+	shelf, err := routing.OpenShelf(context.Background(), db, k, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{db: db, keyring: k}
 	var strong, weak credentials.Secret
 	err = db.Update(context.Background(), func(tx *storage.Txn) (err error) {
 		a := credentials.APIKey{
@@ -105,6 +124,7 @@ func newWorld(t testing.TB) *world {
 			Guard:  guard,
 			SlugOf: func(id string) string { return "slug-of-" + id },
 		},
+		Configs: &Configs{Shelf: shelf, Options: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "file" }}},
 		Headers: headersOf(t, "x-acme-"),
 		Now:     now,
 		Random:  rand.Reader,
@@ -135,29 +155,21 @@ func (w *world) begin(t testing.TB, r *http.Request) *Exchange {
 	return x
 }
 
+// at is a request to another endpoint.
+func at(r *http.Request, method, path string) *http.Request {
+	r.Method = method
+	r.URL.Path, r.URL.RawPath = path, ""
+	return r
+}
+
 func (w *world) good(body string, header ...string) *http.Request {
 	return w.call(body, append([]string{"x-gw-api-key", w.key, "x-gw-provider", "file"}, header...)...)
 }
 
-func TestEndpointsAreServedAtTheirPathsOnly(t *testing.T) {
-	for path, want := range map[string]string{
-		"/v1/chat/completions": "chatComplete", "/v1/completions": "complete", "/v1/moderations": "moderate", "/v1/embeddings": "embed",
-		"/chat/completions": "", "/v1/chat/completions/": "", "/V1/chat/completions": "", "": "", "/v1/chat": "", "/v2/chat/completions": "",
-	} {
-		got := ""
-		if e := EndpointOf(path); e != nil {
-			got = e.Name
-		}
-		if got != want {
-			t.Errorf("%q: got %q", path, got)
-		}
-	}
-}
-
 func TestPrepareFindsTheCallersFacts(t *testing.T) {
 	w := newWorld(t)
-	x := w.begin(t, w.good(`{"model":"gpt-4o","stream":true,"messages":[]}`))
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+	x := w.begin(t, w.good(`{"model":"gpt-4o","stream":true,`+messages+`}`))
+	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
 	if x.Caller.KeyID != "key-1" || x.Route.Provider != "file" || x.Model != "gpt-4o" || !x.Stream {
@@ -182,8 +194,12 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 		{"key and virtual key", []string{"x-gw-api-key", w.key, "x-gw-virtual-key", "own"}, "openai own sk-stored", 0, ""},
 		{"key, bearer and provider", []string{"x-gw-api-key", w.key, "authorization", bearer, "x-gw-provider", "openai"}, "openai  " + providerKey, 0, ""},
 		{"key, bearer and provider under an alias", []string{"x-acme-api-key", w.key, "authorization", bearer, "x-acme-provider", "openai"}, "openai  " + providerKey, 0, ""},
-		{"the key as bearer alone, which goes nowhere", []string{"authorization", "Bearer " + w.key, "x-gw-provider", "openai"}, "openai  ", 0, ""},
-		{"the key in both, which goes nowhere", []string{"x-gw-api-key", w.key, "authorization", "Bearer " + w.key, "x-gw-provider", "openai"}, "openai  ", 0, ""},
+		{"the key as bearer alone, which goes nowhere", []string{"authorization", "Bearer " + w.key, "x-gw-provider", "openai"}, "", 400, "provider_required"},
+		{"the key in both, which goes nowhere", []string{"x-gw-api-key", w.key, "authorization", "Bearer " + w.key, "x-gw-provider", "openai"}, "", 400, "provider_required"},
+		{"a provider by name and no credential", []string{"x-gw-api-key", w.key, "x-gw-provider", "openai"}, "", 400, "provider_required"},
+		{"a custom host that needs no credential", []string{"x-gw-api-key", w.key, "x-gw-provider", "openai", "x-gw-custom-host", "https://models.example.com/v1"}, "openai  ", 0, ""},
+		{"the key as bearer alone, to a custom host, which does not get it", []string{"authorization", "Bearer " + w.key, "x-gw-provider", "openai", "x-gw-custom-host", "https://models.example.com/v1"}, "openai  ", 0, ""},
+		{"two bearers", []string{"x-gw-api-key", w.key, "authorization", bearer, "authorization", "Bearer other", "x-gw-provider", "openai"}, "", 400, "ambiguous_header"},
 		{"the key as bearer, to the file's provider", []string{"authorization", "bearer " + w.key, "x-gw-provider", "file"}, "file  sk-file", 0, ""},
 		{"no key", []string{"x-gw-provider", "file"}, "", 401, "03"},
 		{"an empty key", []string{"x-gw-api-key", "", "x-gw-provider", "file"}, "", 401, "03"},
@@ -204,8 +220,8 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 		{"an unknown virtual key", []string{"x-gw-api-key", w.key, "x-gw-virtual-key", "other"}, "", 400, "invalid_virtual_key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := w.begin(t, w.call(`{"model":"gpt"}`, c.header...))
-			err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
+			x := w.begin(t, w.call(`{"model":"gpt",`+messages+`}`, c.header...))
+			err := x.Prepare(limits)
 			if c.status != 0 {
 				if err == nil || err.Status != c.status || err.Code != c.code {
 					t.Fatalf("got %+v", err)
@@ -230,8 +246,8 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 
 func TestTheOwnersKeyCallsInTheDefaultWorkspace(t *testing.T) {
 	w := newWorld(t)
-	x := w.begin(t, w.call(`{}`, "x-gw-api-key", adminKey, "x-gw-provider", "file"))
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil || x.Caller.WorkspaceID != "ws-default" {
+	x := w.begin(t, w.call(chat, "x-gw-api-key", adminKey, "x-gw-provider", "file"))
+	if err := x.Prepare(limits); err != nil || x.Caller.WorkspaceID != "ws-default" {
 		t.Errorf("got %+v, %v", x.Caller, err)
 	}
 }
@@ -245,51 +261,61 @@ func TestPrepareRefusesWhatIsNoGoodCall(t *testing.T) {
 		code       string
 		param      any
 	}{
-		{"an object", `{}`, 0, "", nil},
-		{"an object with space around it", " \r\n\t{ } \n", 0, "", nil},
+		{"a chat", chat, 0, "", nil},
+		{"a chat with space around it", " \r\n\t{ \"model\" : \"m\" , " + messages + " } \n", 0, "", nil},
 		{"no body", ``, 400, "invalid_json", nil},
 		{"an array", `[]`, 400, "invalid_json", nil},
 		{"a string", `"model"`, 400, "invalid_json", nil},
 		{"half an object", `{"model":"m"`, 400, "invalid_json", nil},
-		{"two objects", `{}{}`, 400, "invalid_json", nil},
-		{"a byte order mark", "\ufeff{}", 400, "invalid_json", nil},
+		{"two objects", chat + chat, 400, "invalid_json", nil},
+		{"a byte order mark", "\ufeff" + chat, 400, "invalid_json", nil},
 		{"a form", `model=m`, 400, "invalid_json", nil},
 		{"a fault far behind the model", `{"model":"m","messages":[{]}`, 400, "invalid_json", nil},
-		{"the deepest nesting", `{"a":` + strings.Repeat("[", 255) + strings.Repeat("]", 255) + `}`, 0, "", nil},
-		{"a deeper one", `{"a":` + strings.Repeat("[", 256) + strings.Repeat("]", 256) + `}`, 400, "invalid_json", nil},
+		{"the deepest nesting", with(`"a":` + strings.Repeat("[", 255) + strings.Repeat("]", 255)), 0, "", nil},
+		{"a deeper one", with(`"a":` + strings.Repeat("[", 256) + strings.Repeat("]", 256)), 400, "invalid_json", nil},
 
-		{"model twice", `{"model":"a","model":"b"}`, 400, "duplicate_field", "model"},
-		{"model twice, alike", `{"model":"a","x":1,"model":"a"}`, 400, "duplicate_field", "model"},
-		{"model twice, first null", `{"model":null,"model":"b"}`, 400, "duplicate_field", "model"},
-		{"model twice, once escaped", `{"model":"a","mod\u0065l":"b"}`, 400, "duplicate_field", "model"},
-		{"model twice, both escaped", `{"\u006dodel":"a","\u006d\u006fdel":"b"}`, 400, "duplicate_field", "model"},
-		{"model in another letter case", `{"Model":"a"}`, 400, "duplicate_field", "Model"},
-		{"model in two letter cases", `{"model":"a","MODEL":"b"}`, 400, "duplicate_field", "MODEL"},
-		{"model in another letter case, escaped", `{"model":"a","\u004dodel":"b"}`, 400, "duplicate_field", "Model"},
-		{"stream twice", `{"stream":true,"stream":false}`, 400, "duplicate_field", "stream"},
-		{"stream twice, once escaped", `{"stream":true,"\u0073tream":false}`, 400, "duplicate_field", "stream"},
-		{"stream in another letter case", `{"STREAM":true}`, 400, "duplicate_field", "STREAM"},
-		{"stream with a letter that folds to s", `{"` + "\u017f" + `tream":true}`, 400, "duplicate_field", "\u017ftream"},
-		{"stream with an escaped letter that folds to s", `{"\u017ftream":true}`, 400, "duplicate_field", "\u017ftream"},
-		{"model further in, which nobody reads", `{"model":"a","x":{"model":"b","MODEL":"c"}}`, 0, "", nil},
-		{"a field twice that the gateway does not read", `{"model":"a","top_p":1,"top_p":0}`, 0, "", nil},
-		{"a field whose name is longer", `{"model":"a","model_":"b","models":["c"]," model":"d"}`, 0, "", nil},
+		{"model twice", with(`"model":"b"`), 400, "duplicate_field", "model"},
+		{"model twice, alike", with(`"x":1,"model":"m"`), 400, "duplicate_field", "model"},
+		{"model twice, first null", `{"model":null,"model":"b",` + messages + `}`, 400, "duplicate_field", "model"},
+		{"model twice, once escaped", with(`"mod\u0065l":"b"`), 400, "duplicate_field", "model"},
+		{"model twice, both escaped", `{"\u006dodel":"a","\u006d\u006fdel":"b",` + messages + `}`, 400, "duplicate_field", "model"},
+		{"model in another letter case", `{"Model":"a",` + messages + `}`, 400, "duplicate_field", "Model"},
+		{"model in two letter cases", with(`"MODEL":"b"`), 400, "duplicate_field", "MODEL"},
+		{"model in another letter case, escaped", with(`"\u004dodel":"b"`), 400, "duplicate_field", "Model"},
+		{"stream twice", with(`"stream":true,"stream":false`), 400, "duplicate_field", "stream"},
+		{"stream twice, once escaped", with(`"stream":true,"\u0073tream":false`), 400, "duplicate_field", "stream"},
+		{"stream in another letter case", with(`"STREAM":true`), 400, "duplicate_field", "STREAM"},
+		{"stream with a letter that folds to s", with(`"` + "\u017f" + `tream":true`), 400, "duplicate_field", "\u017ftream"},
+		{"stream with an escaped letter that folds to s", with(`"\u017ftream":true`), 400, "duplicate_field", "\u017ftream"},
+		{"messages twice", with(messages), 400, "duplicate_field", "messages"},
+		{"model further in, which nobody reads", with(`"x":{"model":"b","MODEL":"c"}`), 0, "", nil},
+		{"a field twice that a rule reads", with(`"top_p":1,"top_p":0`), 400, "duplicate_field", "top_p"},
+		{"a field twice that the gateway does not read", with(`"top_k":1,"top_k":0`), 0, "", nil},
+		{"a field whose name is longer", with(`"model_":"b","models":["c"]," model":"d"`), 0, "", nil},
 
-		{"no model", `{"stream":false}`, 0, "", nil},
-		{"a null model", `{"model":null}`, 0, "", nil},
-		{"a number as model", `{"model":1}`, 400, "invalid_type", "model"},
-		{"a list as model", `{"model":["a"]}`, 400, "invalid_type", "model"},
-		{"an object as model", `{"model":{}}`, 400, "invalid_type", "model"},
-		{"true as model", `{"model":true}`, 400, "invalid_type", "model"},
-		{"the longest model", `{"model":"` + long[2:] + `"}`, 0, "", nil},
-		{"a longer model", `{"model":"` + long[1:] + `"}`, 400, "invalid_value", "model"},
-		{"null as stream", `{"stream":null}`, 0, "", nil},
-		{"a string as stream", `{"stream":"true"}`, 400, "invalid_type", "stream"},
-		{"a number as stream", `{"stream":1}`, 400, "invalid_type", "stream"},
-		{"an object as stream", `{"stream":{}}`, 400, "invalid_type", "stream"},
+		{"no messages", `{"model":"m"}`, 400, "missing_required_parameter", "messages"},
+		{"null as messages", `{"model":"m","messages":null}`, 400, "missing_required_parameter", "messages"},
+		{"empty messages", `{"model":"m","messages":[]}`, 400, "array_below_min_length", "messages"},
+		{"a text as messages", `{"model":"m","messages":"hi"}`, 400, "invalid_type", "messages"},
+		{"a message without a role", `{"model":"m","messages":[{"role":"user"},{"content":"hi"}]}`, 400, "missing_required_parameter", "messages[1].role"},
+		{"a message of no known role", `{"model":"m","messages":[{"role":"x"}]}`, 400, "invalid_value", "messages[0].role"},
+		{"no model", `{"stream":false,` + messages + `}`, 400, "missing_required_parameter", "model"},
+		{"a null model", `{"model":null,` + messages + `}`, 400, "missing_required_parameter", "model"},
+		{"a number as model", `{"model":1,` + messages + `}`, 400, "invalid_type", "model"},
+		{"a list as model", `{"model":["a"],` + messages + `}`, 400, "invalid_type", "model"},
+		{"an object as model", `{"model":{},` + messages + `}`, 400, "invalid_type", "model"},
+		{"true as model", `{"model":true,` + messages + `}`, 400, "invalid_type", "model"},
+		{"the longest model", `{"model":"` + long[2:] + `",` + messages + `}`, 0, "", nil},
+		{"a longer model", `{"model":"` + long[1:] + `",` + messages + `}`, 400, "string_above_max_length", "model"},
+		{"null as stream", with(`"stream":null`), 0, "", nil},
+		{"a string as stream", with(`"stream":"true"`), 400, "invalid_type", "stream"},
+		{"a number as stream", with(`"stream":1`), 400, "invalid_type", "stream"},
+		{"an object as stream", with(`"stream":{}`), 400, "invalid_type", "stream"},
+		{"a temperature that is too high", with(`"temperature":2.1`), 400, "decimal_above_max_value", "temperature"},
+		{"top_logprobs without logprobs", with(`"top_logprobs":1`), 400, "invalid_value", "top_logprobs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := w.begin(t, w.good(c.body)).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
+			err := w.begin(t, w.good(c.body)).Prepare(limits)
 			if c.status == 0 {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -314,11 +340,11 @@ func TestPrepareLooksAtTheContentType(t *testing.T) {
 		"text/plain": false, "application/xml": false, "multipart/form-data; boundary=x": false, "application/x-www-form-urlencoded": false, "text/json": false,
 		"application/jsonp": false, "json": false, "audio/+json": false, ";": false,
 	} {
-		r := w.good(`{}`)
+		r := w.good(chat)
 		if r.Header.Set("Content-Type", value); value == "" {
 			r.Header.Del("Content-Type")
 		}
-		err := w.begin(t, r).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
+		err := w.begin(t, r).Prepare(limits)
 		if (err == nil) != want {
 			t.Errorf("%q: got %v", value, err)
 		}
@@ -328,21 +354,9 @@ func TestPrepareLooksAtTheContentType(t *testing.T) {
 	}
 }
 
-func TestPrepareRefusesOtherMethods(t *testing.T) {
-	w := newWorld(t)
-	for _, method := range []string{"GET", "PUT", "DELETE", "HEAD", "OPTIONS", "post", strings.Repeat("X", 1000)} {
-		r := w.good(`{}`)
-		r.Method = method
-		err := w.begin(t, r).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
-		if err == nil || err.Status != 405 || err.Allow != "POST" || len(err.Message) > 200 {
-			t.Errorf("%q: got %+v", method, err)
-		}
-	}
-}
-
 func TestPrepareEnforcesTheLimitOfTheBody(t *testing.T) {
 	w := newWorld(t)
-	body := `{"model":"m"}`
+	body := chat
 	for _, c := range []struct {
 		limit int64
 		want  int
@@ -354,27 +368,27 @@ func TestPrepareEnforcesTheLimitOfTheBody(t *testing.T) {
 	}
 	broken := w.good("")
 	broken.Body, broken.ContentLength = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), -1
-	if err := w.begin(t, broken).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err == nil || err.Status != 400 || err.Code != "body_unreadable" || err.Err == nil {
+	if err := w.begin(t, broken).Prepare(limits); err == nil || err.Status != 400 || err.Code != "body_unreadable" || err.Err == nil {
 		t.Errorf("a body that breaks off: got %+v", err)
 	}
 }
 
 func TestPrepareWorksOnceAndStillEnforcesALowerLimit(t *testing.T) {
 	w := newWorld(t)
-	x := w.begin(t, w.good(`{"model":"m"}`))
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+	x := w.begin(t, w.good(chat))
+	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
 	route := x.Route
 	if err := x.Prepare(Limits{Body: 5, Upload: 5, Replay: 1 << 20}); err == nil || err.Status != 413 {
 		t.Errorf("a lower limit: got %v", err)
 	}
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil || x.Route != route {
+	if err := x.Prepare(limits); err != nil || x.Route != route {
 		t.Errorf("got %v", err)
 	}
 
 	x = w.begin(t, w.good(`{"model":1}`))
-	first := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
+	first := x.Prepare(limits)
 	if second := x.Prepare(Limits{Body: 1, Upload: 1, Replay: 1 << 20}); first == nil || second != first {
 		t.Errorf("got %v, then %v", first, second)
 	}
@@ -385,19 +399,19 @@ func TestPrepareDoesNotReadTheBodyOfAStranger(t *testing.T) {
 	body := &countingReader{}
 	r := w.call("", "x-gw-api-key", "unknown", "x-gw-provider", "file")
 	r.Body, r.ContentLength = io.NopCloser(body), -1
-	if err := w.begin(t, r).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err == nil || err.Status != 401 || body.n != 0 {
+	if err := w.begin(t, r).Prepare(limits); err == nil || err.Status != 401 || body.n != 0 {
 		t.Errorf("got %v after %d bytes", err, body.n)
 	}
 }
 
 func TestCloseGivesBackWhatTheExchangeHolds(t *testing.T) {
 	w := newWorld(t)
-	r := w.good(`{}`)
+	r := w.good(chat)
 	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 	if Of(r) != x || w.acquired.Load() != 1 {
 		t.Errorf("the request has the exchange %v, %d acquired", Of(r), w.acquired.Load())
 	}
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
 	buffer := x.buffer
@@ -444,8 +458,8 @@ func TestBeginNamesTheTrace(t *testing.T) {
 
 func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
 	w := newWorld(t)
-	x := w.begin(t, w.good(`{}`, "x-gw-metadata", `{"team":"red","env":"prod","n":7,"deep":{"a":1},"b\u0061se":"x","twice":"1","twice":"2","a.b":"dots","*":"star"}`))
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+	x := w.begin(t, w.good(chat, "x-gw-metadata", `{"team":"red","env":"prod","n":7,"deep":{"a":1},"b\u0061se":"x","twice":"1","twice":"2","a.b":"dots","*":"star"}`))
+	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
@@ -487,7 +501,7 @@ func TestMetadataMustBeOneObject(t *testing.T) {
 		for _, v := range c.values {
 			header = append(header, "x-gw-metadata", v)
 		}
-		err := w.begin(t, w.good(`{}`, header...)).Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20})
+		err := w.begin(t, w.good(chat, header...)).Prepare(limits)
 		if (err == nil) != c.want || err != nil && (err.Status != 400 || err.Param != "x-gw-metadata") {
 			t.Errorf("%s: got %+v", c.name, err)
 		}
@@ -498,7 +512,7 @@ func TestFactsOfACall(t *testing.T) {
 	w := newWorld(t)
 	prepared := func(r *http.Request) *Exchange {
 		x := w.begin(t, r)
-		if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+		if err := x.Prepare(limits); err != nil {
 			t.Fatal(err)
 		}
 		return x
@@ -507,16 +521,20 @@ func TestFactsOfACall(t *testing.T) {
 		x    *Exchange
 		want map[string][2]string // absent: no such fact
 	}{
-		"a virtual key": {prepared(w.call(`{"model":"@own/gpt/4"}`, "x-gw-api-key", w.key)), map[string][2]string{
-			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"openai"}, "virtual_key": {"own"},
+		"a virtual key": {prepared(w.call(`{"model":"@own/gpt/4",`+messages+`}`, "x-gw-api-key", w.key)), map[string][2]string{
+			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"openai"}, "virtual_key": {"own", "vk-1"},
 			"model": {"gpt/4", "@own/gpt/4"}, "endpoint_type": {"chatComplete"}, "metadata.team": {"blue"},
 		}},
-		"a provider of the file": {prepared(w.good(`{"model":"m"}`)), map[string][2]string{
+		"a provider of the file": {prepared(w.good(chat)), map[string][2]string{
 			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"file"}, "model": {"m", "@file/m"},
 			"endpoint_type": {"chatComplete"}, "metadata.team": {"blue"},
 		}},
-		"no model": {prepared(w.good(`{}`)), map[string][2]string{
-			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"file"}, "endpoint_type": {"chatComplete"}, "metadata.team": {"blue"},
+		"no model": {prepared(at(w.good(`{"input":"hi"}`), "POST", "/v1/moderations")), map[string][2]string{
+			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"file"}, "endpoint_type": {"moderate"}, "metadata.team": {"blue"},
+		}},
+		"a path that is passed through": {prepared(at(w.good(`{"model":"@file/m"}`), "PUT", "/v1/what/ever")), map[string][2]string{
+			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"file"}, "model": {"m", "@file/m"},
+			"endpoint_type": {"proxy"}, "metadata.team": {"blue"},
 		}},
 	} {
 		for _, key := range []string{"api_key", "workspace_id", "organisation_id", "provider", "virtual_key", "model", "endpoint_type", "metadata.team", "metadata.absent", "metadata.", "metadata", "nonsense", ""} {
@@ -534,10 +552,13 @@ func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 	t.Helper()
 	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 	defer x.Close()
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+	if err := x.Prepare(limits); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	b := x.Body()
+	b, err := x.Body(nil, x.Route.Model)
+	if err != nil {
+		t.Fatalf("no body: %v", err)
+	}
 	defer b.Release()
 	return x, string(b.Bytes())
 }
@@ -547,8 +568,6 @@ func TestBodyGoesOnByteForByteSaveForTheModel(t *testing.T) {
 	const rest = ` , "messages":[{"role":"user","content":"\u00e9 \"@own/gpt\" \/"}],"unknown":{"a":[1e400,-0.0,1.10]},"z":null , "dup":1,"dup":2 }` + "\n\t"
 	for _, c := range []struct{ body, want string }{
 		{`{"model":"gpt"` + rest, ``},
-		{`{"model":null` + rest, ``},
-		{`{"x":1` + rest, ``},
 		{`{"model":"@cf/meta/llama"` + rest, ``},
 		{`{"model":"@hf/a/b"` + rest, ``},
 		{`{"model":"@file/gpt"` + rest, `{"model":"gpt"` + rest},
@@ -604,7 +623,7 @@ func TestBodyIsTheClientsWithTheModelReplaced(t *testing.T) {
 	value := rapid.OneOf(rapid.Just("null"), rapid.Just("1e5"), rapid.Just(`[{"model":"x"}]`), rapid.Just(`{"stream":"y"}`), rapid.Map(rapid.String(), quote))
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.StringN(1, 40, 80).Draw(rt, "model")
-		members := []string{`"model":` + quote("@file/"+name)}
+		members := []string{messages, `"model":` + quote("@file/"+name)}
 		for i, v := range rapid.SliceOfN(value, 0, 4).Draw(rt, "others") {
 			members = append(members, quote(fmt.Sprint("k", i, rapid.String().Draw(rt, "key")))+rapid.SampledFrom([]string{":", " : ", ":\n\t"}).Draw(rt, "colon")+v)
 		}
@@ -635,7 +654,7 @@ func TestTheModelIsWhatOtherParsersRead(t *testing.T) {
 		if err := json.Unmarshal([]byte(model), &want); err != nil {
 			t.Fatal(err)
 		}
-		if x, _ := w.forwarded(t, w.good(`{"model":`+model+`}`)); x.Model != want {
+		if x, _ := w.forwarded(t, w.good(`{"model":`+model+`,`+messages+`}`)); x.Model != want {
 			t.Errorf("%s: got %q, want %q", model, x.Model, want)
 		}
 	}
@@ -643,8 +662,9 @@ func TestTheModelIsWhatOtherParsersRead(t *testing.T) {
 
 func FuzzPrepare(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"model":"@file/gpt","stream":true,"messages":[{"role":"user","content":"hi"}]}`, `{"model":"gpt","Model":"x"}`, `{"mod\u0065l":"@file/a/b"}`, `{"model":"@file/"}`, `{"stream":1}`,
-		`{"model":null,"stream":null}`, `{"model":"@own/x"}`, `{"model":"@file/\ud800\u0041"}`, "{\"model\":\"@file/\xff\"}",
+		`{}`, chat, `{"model":"@file/gpt","stream":true,` + messages + `}`, `{"model":"gpt","Model":"x",` + messages + `}`, `{"mod\u0065l":"@file/a/b",` + messages + `}`,
+		`{"model":"@file/",` + messages + `}`, `{"stream":1,` + messages + `}`, `{"model":null,"stream":null,` + messages + `}`, `{"model":"@own/x",` + messages + `}`,
+		`{"model":"@file/\ud800\u0041",` + messages + `}`, "{\"model\":\"@file/\xff\"," + messages + "}",
 	} {
 		f.Add(seed)
 	}
@@ -653,7 +673,7 @@ func FuzzPrepare(f *testing.F) {
 		r := w.good(body)
 		x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 		defer x.Close()
-		if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+		if err := x.Prepare(limits); err != nil {
 			mustBeEnvelope(t, err.JSON())
 			if err.Status != 400 {
 				t.Fatalf("status %d of %q", err.Status, body)
@@ -678,7 +698,10 @@ func FuzzPrepare(f *testing.F) {
 		if loose.Model != nil && x.Route.Model == "" && string([]rune(x.Model)) != *loose.Model {
 			t.Fatalf("%q: the model is %q, others read %q", body, x.Model, *loose.Model)
 		}
-		b := x.Body()
+		b, err := x.Body(nil, x.Route.Model)
+		if err != nil {
+			t.Fatalf("no body of %q: %v", body, err)
+		}
 		defer b.Release()
 		mustReplaceOnlyTheModel(t, x, body, string(b.Bytes()))
 	})
@@ -686,11 +709,11 @@ func FuzzPrepare(f *testing.F) {
 
 func TestFailAnswersWithTheErrorAndTheGatewaysHeaders(t *testing.T) {
 	w := newWorld(t)
-	r := w.good(`{}`)
+	r := w.good(chat)
 	answer := httptest.NewRecorder()
 	x := w.Begin(answer, r, endpointOf(r))
 	defer x.Close()
-	if err := x.Prepare(Limits{Body: limit, Upload: limit, Replay: 1 << 20}); err != nil {
+	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
 	x.AnswerHeader = []HeaderField{{"X-Ratelimit-Remaining-Requests", "0"}, {"X-Ratelimit-Limit-Requests", "9"}}

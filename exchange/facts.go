@@ -18,7 +18,7 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 		}
 	case "virtual_key":
 		if x.Route != nil {
-			value = x.Route.VirtualKey
+			value, alias = x.Route.VirtualKey, x.Route.KeyID
 		}
 	case "model":
 		if value = x.sentModel(); value != "" && x.Route != nil {

@@ -18,6 +18,9 @@ const (
 	HeaderMetadata   = "Metadata"
 	HeaderException  = "Gateway-Exception"
 
+	HeaderModelsEndpoint  = "Models-Endpoint"
+	HeaderFetchIntegrated = "Fetch-Integrated-Models"
+
 	HeaderConfigVersion  = "Config-Version"
 	HeaderRequestTimeout = "Request-Timeout"
 	HeaderForwardHeaders = "Forward-Headers"

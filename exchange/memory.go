@@ -55,6 +55,19 @@ func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string,
 	return slug, err
 }
 
+// Remember notes which saved provider holds a response that the call has made. It
+// must be known before the client can ask for it. A failure is logged by whoever
+// forwards: the response can still be had by naming its provider.
+func (x *Exchange) Remember(id string) {
+	slug := x.saved()
+	if id == "" || x.Route.Inline || x.Gateway.Memory == nil {
+		return
+	}
+	if err := x.Gateway.Memory.Remember(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, slug); err != nil {
+		x.Failure = "the response's provider could not be remembered: " + err.Error()
+	}
+}
+
 // recall completes the selection of a call about a stored response that names no
 // provider.
 func (g *Gateway) recall(x *Exchange, s *credentials.Selection) *credentials.Refusal {

@@ -33,14 +33,15 @@ func newAccessLog(ctx caddy.Context, headers *exchange.Headers) *accessLog {
 // shown are the gateway's headers whose values may be logged; the others may hold
 // credentials, or be made to.
 var shown = map[string]bool{
-	"Cache": true, "Cache-Force-Refresh": true, "Cache-Namespace": true, "Config-Version": true, "Custom-Host": true,
+	"Cache": true, "Cache-Force-Refresh": true, "Cache-Namespace": true, "Config-Version": true,
 	"Debug": true, "Models-Endpoint": true, "Package-Version": true, "Parent-Span-Id": true, "Provider": true,
 	"Request-Timeout": true, "Retry-Count": true, "Runtime": true, "Runtime-Version": true, "Span-Id": true,
-	"Span-Name": true, "Strict-Open-Ai-Compliance": true, "Trace-Id": true, "Virtual-Key": true,
+	"Span-Name": true, "Strict-Open-Ai-Compliance": true, "Trace-Id": true,
 }
 
-// credentialHeaders are where providers' own clients put their keys.
-var credentialHeaders = []string{"Api-Key", "X-Api-Key", "X-Goog-Api-Key"}
+// isKey reports whether a header is one where providers' own clients, and those of
+// other gateways, put their keys: Api-Key, X-Api-Key, X-Goog-Api-Key.
+func isKey(name string) bool { return name == "Api-Key" || strings.HasSuffix(name, "-Api-Key") }
 
 // redact returns a copy of header without credentials, or nil where there are none
 // but those that Caddy redacts itself.
@@ -53,12 +54,7 @@ func (l *accessLog) redact(header http.Header) http.Header {
 		out[name] = []string{"REDACTED"}
 	}
 	for name := range header {
-		if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] {
-			hide(name)
-		}
-	}
-	for _, name := range credentialHeaders {
-		if _, ok := header[name]; ok {
+		if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || isKey(name) {
 			hide(name)
 		}
 	}

@@ -140,6 +140,10 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		return nil
 	}
 	defer func() { rt.Records.Add(inference.Record(x)) }() // also when the answer breaks off and panics
+	if x.Catalogue {
+		h.forwarder.ServeModels(w, r, x)
+		return nil
+	}
 	h.forwarder.Serve(w, r, x)
 	return nil
 }

@@ -29,12 +29,12 @@ func (a *attempt) answered(res *http.Response) {
 
 	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
-	case media == "text/event-stream" && res.StatusCode == http.StatusOK:
+	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
 		res.Body = newStream(res.Body, x)
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		res.Body = &body{src: res.Body, x: x, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK}
+		res.Body = &body{src: res.Body, x: x, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
 	}
 }
 
@@ -68,6 +68,9 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		if b.json {
 			readUsage(b.x, gjson.GetBytes(b.kept, "usage"))
+			if b.x.Endpoint.Name == exchange.CreateResponse {
+				b.x.Remember(gjson.GetBytes(b.kept, "id").Str)
+			}
 			b.json, b.kept = false, nil
 		}
 	case err != nil:

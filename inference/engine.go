@@ -92,6 +92,12 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return false
 		}
 	}
+	if x.Endpoint.Name == exchange.BatchOutput {
+		if err := e.f.batchOutput(e.r.Context(), x); err != nil {
+			e.fail(nil, err)
+			return false
+		}
+	}
 	timeout := x.RequestTimeout
 	if timeout == 0 {
 		timeout = t.RequestTimeout

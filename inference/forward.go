@@ -19,8 +19,9 @@ import (
 // A Forwarder forwards calls through a reverse proxy of Caddy's.
 type Forwarder struct {
 	Settings
-	proxy  *reverseproxy.Handler
-	logger *zap.Logger
+	proxy     *reverseproxy.Handler
+	transport *Transport
+	logger    *zap.Logger
 }
 
 // Settings are what forwarders share.
@@ -38,7 +39,8 @@ func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duratio
 		proxy: &reverseproxy.Handler{
 			Transport: t, DynamicUpstreams: Upstreams{}, StreamCloseDelay: caddy.Duration(streamCloseDelay),
 		},
-		logger: ctx.Logger(),
+		transport: t,
+		logger:    ctx.Logger(),
 	}
 	return f, f.proxy.Provision(ctx)
 }
@@ -82,7 +84,7 @@ func shell(r *http.Request, a *attempt) *http.Request {
 // failed turns a failure to get an answer into what the client sees.
 func failed(a *attempt, err error) *exchange.Error {
 	var host *credentials.HostError
-	if errors.As(err, &host) {
+	if errors.As(err, &host) && a.route.CallerHost {
 		return exchange.Refused(credentials.RefuseHost(err))
 	}
 	if errors.Is(err, errAttemptTimeout) {

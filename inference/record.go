@@ -13,9 +13,12 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	r := &reqlog.Record{
 		TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
 		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID,
-		Endpoint: x.Endpoint.Name, Provider: x.Route.Provider, VirtualKey: x.Route.VirtualKey, Model: x.Model, Stream: x.Stream,
+		Endpoint: x.Endpoint.Name, Model: x.Model, Stream: x.Stream,
 		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure,
 		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.PromptTokens, CompletionTokens: x.Usage.CompletionTokens,
+	}
+	if x.Route != nil {
+		r.Provider, r.VirtualKey = x.Route.Provider, x.Route.VirtualKey
 	}
 	if !x.FirstByte.IsZero() {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))

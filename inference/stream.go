@@ -28,6 +28,8 @@ type stream struct {
 	open     bool // the last line passed on did not end an event
 	done     bool // [DONE] came
 	finished bool // a choice finished
+	noted    bool // the response's id was remembered
+	errored  bool // the provider sent an error event of its own
 }
 
 const (
@@ -93,18 +95,32 @@ func (s *stream) watch(lines []byte) {
 			s.done = true
 			continue
 		}
+		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse && holds(data, responseKey, '{') {
+			s.noted = true
+			s.x.Remember(gjson.GetBytes(data, "response.id").Str)
+		}
 		if holds(data, usageKey, '{') {
-			readUsage(s.x, gjson.GetBytes(data, "usage"))
+			usage := gjson.GetBytes(data, "usage")
+			if !usage.Exists() { // of the events of a stored response
+				usage = gjson.GetBytes(data, "response.usage")
+			}
+			readUsage(s.x, usage)
 		}
 		s.finished = s.finished || holds(data, finishKey, '"')
+		if !s.errored && holds(data, errorKey, '{') && gjson.GetBytes(data, "error").IsObject() {
+			s.errored = true
+			s.x.Failure = "the provider's stream ended with an error"
+		}
 	}
 }
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
 
-// The ends of two keys. Searching without the first quote is faster, as a search
+// The ends of keys. Searching without the first quote is faster, as a search
 // does not stop at every quote.
-var usageKey, finishKey = []byte(`usage"`), []byte(`finish_reason"`)
+var usageKey, finishKey, errorKey = []byte(`usage"`), []byte(`finish_reason"`), []byte(`error"`)
+
+var responseKey = []byte(`response"`)
 
 // holds reports whether some member of event whose key this is has a value that
 // begins with first. It is what every chunk of every stream pays. Inside a string,
@@ -136,7 +152,7 @@ func (s *stream) finish(err error) {
 	s.err = io.EOF
 	data, isData := bytes.CutPrefix(half, []byte("data:"))
 	switch {
-	case s.done, ended && !s.x.Endpoint.Done && len(half) == 0:
+	case s.done, ended && s.errored && len(half) == 0, ended && !s.x.Endpoint.Done && len(half) == 0:
 		s.end = len(s.buf)
 	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
 		s.tail([]byte("data: [DONE]\n\n"))

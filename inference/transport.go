@@ -126,17 +126,19 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.answered(res)
 		return res, nil
 	}
-	pool := t.operator
-	if a.route.CallerHost {
-		pool = t.public
-	}
+	pool := t.poolOf(a.route)
 	ctx, stop := a.deadline(req.Context())
 	res, err := pool.RoundTrip(a.request(req.WithContext(ctx)))
 	if err == nil {
-		if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+		if why := unusable(res, req); why != "" {
+			res.Body.Close()
+			err = errors.New(why)
+		} else if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
 			res.Body = &bodyWithContext{res.Body, stop}
 		}
-		err = a.take(res)
+		if err == nil {
+			err = a.take(res)
+		}
 	}
 	if err != nil {
 		timedOut := errors.Is(context.Cause(ctx), errAttemptTimeout)
@@ -156,6 +158,26 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop(errBegun)
 	a.answered(res)
 	return res, nil
+}
+
+// poolOf is the pool whose connections a route may use.
+func (t *Transport) poolOf(route *credentials.Route) *http.Transport {
+	if route.CallerHost {
+		return t.public
+	}
+	return t.operator
+}
+
+// unusable says why an answer can go to nobody. A client would follow a redirect with
+// its service key to wherever the provider, or a tenant's own host, points.
+func unusable(res *http.Response, req *http.Request) string {
+	switch {
+	case res.StatusCode == http.StatusSwitchingProtocols && !websocket(req.Header):
+		return "the provider switched protocols unasked"
+	case res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified:
+		return "the provider answered with a redirect, " + res.Status + ", which is not followed"
+	}
+	return ""
 }
 
 var (

@@ -81,7 +81,7 @@ func TestURLPutsTheEndpointBelowTheBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := *base
-		if got := p.URL(base, c.path).String(); got != c.want {
+		if got := p.URL(base, c.path, "").String(); got != c.want {
 			t.Errorf("%s and %s: got %s, want %s", c.base, c.path, got, c.want)
 		}
 		if *base != before {

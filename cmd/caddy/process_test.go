@@ -61,7 +61,7 @@ func newProcess(t *testing.T) *process {
 	home := t.TempDir()
 	p := &process{t: t, home: home, url: "http://" + gatewaytest.FreeAddress(t), file: filepath.Join(home, "Caddyfile")}
 	echo := gatewaytest.FreeAddress(t)
-	text := strings.NewReplacer("http://localhost:8080", p.url, "http://127.0.0.1:8081", "http://"+echo, "grace_period 30s", "grace_period 30s\n\tadmin off").
+	text := strings.NewReplacer("http://localhost:8080, http://127.0.0.1:8080", p.url, "http://127.0.0.1:8081", "http://"+echo, "grace_period 30s", "grace_period 30s\n\tadmin off").
 		Replace(string(example))
 	if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

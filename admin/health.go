@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/caddy-gw/gateway/routing"
+)
+
+// Health is the state of what the gateway forwards to.
+type Health struct {
+	Status       string        `json:"status" enum:"healthy,degraded" doc:"degraded while a circuit breaker is open."`
+	OpenBreakers []openBreaker `json:"open_breakers"`
+}
+
+type openBreaker struct {
+	Config   string `json:"config" doc:"Slug of the saved config."`
+	Target   string `json:"target" doc:"The target's path in it."`
+	Provider string `json:"provider"`
+	Reason   string `json:"reason"`
+	Since    string `json:"since" format:"date-time"`
+	Until    string `json:"until" format:"date-time" doc:"When the target is tried again."`
+}
+
+func (a *API) health() {
+	register(a, route{
+		method: http.MethodGet, path: "/gateway/health", scopes: []string{"organisation_settings.read"}, summary: "Open circuit breakers, and why",
+	}, func(c *call, _ *struct{}) (*struct{ Body Health }, error) {
+		out := Health{Status: "healthy", OpenBreakers: []openBreaker{}}
+		for _, b := range c.api.Breakers.Snapshot() {
+			out.Status = "degraded"
+			out.OpenBreakers = append(out.OpenBreakers, showBreaker(b))
+		}
+		return &struct{ Body Health }{out}, nil
+	})
+}
+
+func showBreaker(b routing.OpenBreaker) openBreaker {
+	return openBreaker{
+		Config: b.Config, Target: b.Path, Provider: b.Slug, Reason: b.Reason,
+		Since: formatTime(b.Since), Until: formatTime(b.Until),
+	}
+}

@@ -1,0 +1,138 @@
+package inference
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/exchange"
+)
+
+// maxFetched bounds the answers that the gateway reads for itself.
+const maxFetched = 4 << 20
+
+// fetch gets a JSON answer of a provider for the gateway itself, through the same
+// pools and the same guard as every attempt.
+func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, path string) (status int, body []byte, err error) {
+	a := newAttempt(x, route, nil, nil)
+	a.url = a.provider.URL(route.BaseURL, path, "")
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url.String(), nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	delete(a.header, "Content-Type")
+	r.Header = a.header
+	res, err := f.transport.poolOf(route).RoundTrip(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxFetched+1))
+	if err == nil && len(body) > maxFetched {
+		err = fmt.Errorf("an answer of more than %d bytes", maxFetched)
+	}
+	return res.StatusCode, body, err
+}
+
+// batchOutput turns a call for a batch's output into one for the file that holds it.
+func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange) *exchange.Error {
+	batch := strings.TrimSuffix(x.Path, "/output")
+	status, body, err := f.fetch(ctx, x, x.Route, batch)
+	switch {
+	case err != nil:
+		return failed(&attempt{x: x, route: x.Route}, err)
+	case status != http.StatusOK:
+		return &exchange.Error{
+			Status: status, Type: "provider_error", Code: "batch_unavailable",
+			Message: "Provider " + x.Route.Provider + " answered " + strconv.Itoa(status) + " for the batch",
+		}
+	}
+	for _, field := range []string{"output_file_id", "error_file_id"} {
+		if id := gjson.GetBytes(body, field).Str; id != "" && !strings.ContainsAny(id, "/?#%\\") {
+			x.Path = "/files/" + id + "/content"
+			return nil
+		}
+	}
+	return &exchange.Error{
+		Status: http.StatusBadRequest, Type: "invalid_request_error", Param: "batch_id", Code: "batch_not_completed",
+		Message: "The batch has no output yet; its status is " + gjson.GetBytes(body, "status").Str,
+	}
+}
+
+const (
+	catalogueTime = 10 * time.Second // for all providers together
+	atOnce        = 8                // providers
+)
+
+// A model is a row of the unified list.
+type model struct {
+	ID       string `json:"id"`
+	Object   string `json:"object"`
+	Created  int64  `json:"created"`
+	OwnedBy  string `json:"owned_by"`
+	Provider string `json:"provider"`
+}
+
+// ServeModels answers with the models of every saved provider that the caller may
+// use, each under the name by which a call reaches it: @slug/model. A provider that
+// does not list its models is left out.
+func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
+	defer cancel()
+	slugs := x.Gateway.Router.Saved(x.Caller)
+	lists := make([][]model, len(slugs))
+	turns := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, slug := range slugs {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			lists[i] = f.models(ctx, x, slug)
+		})
+	}
+	wg.Wait()
+	all := make([]model, 0, 64)
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	body, err := json.Marshal(struct {
+		Object     string  `json:"object"`
+		TotalCount int     `json:"total_count"`
+		Data       []model `json:"data"`
+	}{"list", len(all), all})
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	x.Status = http.StatusOK
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}
+
+func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug string) []model {
+	route, refusal := x.Gateway.Router.Route(x.Caller, credentials.Selection{Provider: "@" + slug})
+	if refusal != nil {
+		return nil
+	}
+	status, body, err := f.fetch(ctx, x, route, "/models")
+	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	var list []model
+	gjson.GetBytes(body, "data").ForEach(func(_, m gjson.Result) bool {
+		if id := m.Get("id").Str; id != "" {
+			list = append(list, model{"@" + slug + "/" + id, "model", m.Get("created").Int(), m.Get("owned_by").Str, slug})
+		}
+		return true
+	})
+	return list
+}
