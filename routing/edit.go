@@ -172,7 +172,7 @@ func (o op) elements(v []byte) ([]byte, error) {
 	out := []byte{'['}
 	changed := false
 	var failed error
-	err := eachElement(v, 0, func(n, start, end int) {
+	err := eachElement(v, func(n, start, end int) {
 		element := v[start:end]
 		if step.Index == Every || step.Index == n {
 			edited, err := inner.apply(element)
