@@ -96,6 +96,7 @@ type parser struct {
 	config   *Config
 	faults   Faults
 	unlisted int
+	said     int            // bytes of the faults
 	fieldOf  map[string]int // index in config.fields
 	regexes  int            // instructions of all that were compiled
 }
@@ -166,7 +167,9 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 	ok := true
 	if v[0] == '[' {
 		mustScan(eachElement(v, func(n, start, end int) {
-			ok = p.once(item(path, n), v[start:end], depth+1) && ok
+			if !unique(v[start:end], depth+1) {
+				ok = p.once(item(path, n), v[start:end], depth+1) && ok
+			}
 		}))
 		return ok
 	}
@@ -177,7 +180,9 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 			p.fault(in(path, name), "given more than once")
 		}
 		seen[name] = true
-		ok = p.once(in(path, name), v[m.start:m.end], depth+1) && ok
+		if !unique(v[m.start:m.end], depth+1) {
+			ok = p.once(in(path, name), v[m.start:m.end], depth+1) && ok
+		}
 	})
 	mustScan(err)
 	return ok
