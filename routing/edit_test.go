@@ -64,6 +64,7 @@ func TestApply(t *testing.T) {
 		{"a key given twice is replaced and given once", `{"override_params":{"n":1}}`, `{"n":2,"a":0,"n":3}`, `{"a":0,"n":1}`},
 		{"a key given twice is dropped twice", `{"drop_params":["n"]}`, `{"n":2,"a":0,"n":3}`, `{"a":0}`},
 		{"of a key given twice a default sees the last", `{"default_params":{"n":1}}`, `{"n":2,"n":null}`, `{"n":1}`},
+		{"a key given twice that a default leaves", `{"default_params":{"n":1}}`, `{"n":2,"n":3}`, `{"n":3}`},
 		{"a key to be quoted", `{"override_params":{"a\"<b":1}}`, `{}`, `{"a\"<b":1}`},
 		{"everything at once", `{"default_params":{"d":1},"override_params":{"b":{},"e":2},"drop_params":["a","c"]}`, `{"a":1,"b":2,"c":3}`, `{"b":{},"d":1,"e":2}`},
 	} {
