@@ -35,7 +35,11 @@ func (p *parser) headers(path string, v []byte) (names []string) {
 	seen := make(map[string]bool)
 	p.list(path, v, 0, maxForwarded, func(at string, v []byte) {
 		name := strings.ToLower(p.text(at, v, maxText))
-		switch what := unforwardable[name]; {
+		what := unforwardable[name]
+		if credential(name) {
+			what = "a credential"
+		}
+		switch {
 		case name == "":
 		case !token(name):
 			p.fault(at, "expected the name of a header")

@@ -175,7 +175,7 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"virtual_key":"k","vertex_service_account_json":7}`, []string{"vertex_service_account_json: expected a string"}},
 
 		// Headers to forward.
-		{`{"forward_headers":["Authorization","COOKIE","x-api-key","Connection","host","Metadata-Flavor","X-Gw-Forward-Headers","x-acme-config","a b",""]}`, []string{
+		{`{"forward_headers":["Authorization","COOKIE","x-api-key","Connection","host","Metadata-Flavor","X-Gw-Forward-Headers","x-acme-config","a b","","x-other-api-key"]}`, []string{
 			"forward_headers[0]: a credential cannot be forwarded",
 			"forward_headers[1]: a credential cannot be forwarded",
 			"forward_headers[2]: a credential cannot be forwarded",
@@ -186,6 +186,7 @@ func TestParseListsEveryFault(t *testing.T) {
 			"forward_headers[7]: a header of the gateway cannot be forwarded",
 			"forward_headers[8]: expected the name of a header",
 			"forward_headers[9]: expected a string of 1 to 256 bytes",
+			"forward_headers[10]: a credential cannot be forwarded",
 		}},
 
 		// Passthrough.
