@@ -166,37 +166,60 @@ func (o op) make() []byte {
 }
 
 // elements makes the change in the elements of the array v that the path names.
+// Nothing is copied before the first of them changes.
 func (o op) elements(v []byte) ([]byte, error) {
 	step, inner := o.path[0], o
 	inner.path = o.path[1:]
-	out := []byte{'['}
-	changed := false
-	var failed error
-	err := eachElement(v, 0, func(n, start, end int) {
-		element := v[start:end]
+	var (
+		out     []byte
+		failed  error
+		from    int  // what is not yet written starts here
+		kept    int  // elements so far
+		last    int  // where the element before ends
+		leading bool // what stands before the next element goes
+	)
+	err := eachElement(v, func(n, start, end int) {
+		if leading {
+			from, leading = start, false
+		}
 		if step.Index == Every || step.Index == n {
+			element := v[start:end]
 			edited, err := inner.apply(element)
-			if err != nil {
+			switch {
+			case err != nil:
 				failed = err
+			case same(edited, element):
+			case edited != nil:
+				out = append(append(grown(out, v), v[from:start]...), edited...)
+				from = end
+			case kept > 0:
+				out = append(grown(out, v), v[from:last]...)
+				from = end
+				kept--
+			default:
+				out = append(grown(out, v), v[from:start]...)
+				from, leading = end, true
+				kept--
 			}
-			changed = changed || !same(edited, element)
-			element = edited
 		}
-		if element == nil {
-			return
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, element...)
+		kept++
+		last = end
 	})
 	if err == nil {
 		err = failed
 	}
-	if err != nil || !changed {
+	if err != nil || out == nil {
 		return v, err
 	}
-	return append(out, ']'), nil
+	return append(out, v[from:]...), nil
+}
+
+// grown is out with room for a copy of v, if it was nil.
+func grown(out, v []byte) []byte {
+	if out == nil {
+		return make([]byte, 0, len(v))
+	}
+	return out
 }
 
 // same reports whether a and b are the same bytes in memory.

@@ -21,11 +21,15 @@ func (f Fault) String() string {
 	return f.Path + ": " + f.Message
 }
 
-// Faults are all that is wrong with a config, in the order of the text. After
-// maxFaults of them the last says how many more there are.
+// Faults are all that is wrong with a config: keys that are given twice, then the
+// rest in the order of the text. Where they are too many, the last says how many
+// more there are.
 type Faults []Fault
 
-const maxFaults = 1000
+const (
+	maxFaults    = 1000
+	maxFaultText = 256 << 10 // bytes of all
+)
 
 // Strings are the faults as text, one each.
 func (f Faults) Strings() []string {
@@ -45,11 +49,12 @@ func (f Faults) Err() error {
 }
 
 func (p *parser) fault(path, format string, args ...any) {
-	if len(p.faults) < maxFaults {
-		p.faults = append(p.faults, Fault{path, fmt.Sprintf(format, args...)})
+	f := Fault{path, fmt.Sprintf(format, args...)}
+	if p.said += len(f.Path) + len(f.Message); p.said > maxFaultText || len(p.faults) >= maxFaults {
+		p.unlisted++
 		return
 	}
-	p.unlisted++
+	p.faults = append(p.faults, f)
 }
 
 // in is the path of a member of what stands at path.

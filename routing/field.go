@@ -112,15 +112,15 @@ const (
 
 func valueOf(raw []byte) value {
 	v := value{raw: raw, kind: missing}
-	switch c := at(raw, 0); {
-	case c == 0:
-	case c == '"':
+	switch at(raw, 0) {
+	case 0:
+	case '"':
 		v.kind, v.text = stringValue, text(raw)
-	case c == 'n':
+	case 'n':
 		v.kind = null
-	case c == 't' || c == 'f':
+	case 't', 'f':
 		v.kind, v.text = boolValue, string(raw)
-	case c == '{' || c == '[':
+	case '{', '[':
 		v.kind = compound
 	default:
 		v.kind, v.text = numberValue, string(raw)

@@ -31,10 +31,15 @@ func credential(name string) bool {
 
 // headers reads the names of headers to copy to the provider.
 func (p *parser) headers(path string, v []byte) (names []string) {
+	names = []string{} // an empty list is one: nothing is inherited
 	seen := make(map[string]bool)
 	p.list(path, v, 0, maxForwarded, func(at string, v []byte) {
 		name := strings.ToLower(p.text(at, v, maxText))
-		switch what := unforwardable[name]; {
+		what := unforwardable[name]
+		if credential(name) {
+			what = "a credential"
+		}
+		switch {
 		case name == "":
 		case !token(name):
 			p.fault(at, "expected the name of a header")

@@ -96,6 +96,7 @@ type parser struct {
 	config   *Config
 	faults   Faults
 	unlisted int
+	said     int            // bytes of the faults
 	fieldOf  map[string]int // index in config.fields
 	regexes  int            // instructions of all that were compiled
 }
@@ -137,14 +138,14 @@ func unique(v []byte, depth int) bool {
 		return false
 	}
 	if v[0] == '[' {
-		mustScan(eachElement(v, 0, func(_, start, end int) {
+		mustScan(eachElement(v, func(_, start, end int) {
 			ok = ok && unique(v[start:end], depth+1)
 		}))
 		return ok
 	}
 	var few [16]string
 	keys := few[:0]
-	_, err := eachMember(v, 0, func(m member) {
+	_, err := eachMember(v, func(m member) {
 		keys = append(keys, m.name())
 		ok = ok && unique(v[m.start:m.end], depth+1)
 	})
@@ -165,19 +166,23 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 	}
 	ok := true
 	if v[0] == '[' {
-		mustScan(eachElement(v, 0, func(n, start, end int) {
-			ok = p.once(item(path, n), v[start:end], depth+1) && ok
+		mustScan(eachElement(v, func(n, start, end int) {
+			if !unique(v[start:end], depth+1) {
+				ok = p.once(item(path, n), v[start:end], depth+1) && ok
+			}
 		}))
 		return ok
 	}
 	seen := make(map[string]bool)
-	_, err := eachMember(v, 0, func(m member) {
+	_, err := eachMember(v, func(m member) {
 		name := m.name()
 		if seen[name] {
 			p.fault(in(path, name), "given more than once")
 		}
 		seen[name] = true
-		ok = p.once(in(path, name), v[m.start:m.end], depth+1) && ok
+		if !unique(v[m.start:m.end], depth+1) {
+			ok = p.once(in(path, name), v[m.start:m.end], depth+1) && ok
+		}
 	})
 	mustScan(err)
 	return ok
@@ -196,7 +201,7 @@ func (p *parser) object(path string, v []byte, visit func(path, name string, v [
 		p.fault(path, "expected an object")
 		return false
 	}
-	_, err := eachMember(v, 0, func(m member) {
+	_, err := eachMember(v, func(m member) {
 		name := m.name()
 		visit(in(path, name), name, v[m.start:m.end])
 	})
@@ -211,7 +216,7 @@ func (p *parser) list(path string, v []byte, least, most int, visit func(path st
 		return false
 	}
 	n := 0
-	mustScan(eachElement(v, 0, func(i, start, end int) {
+	mustScan(eachElement(v, func(i, start, end int) {
 		if n++; i < most {
 			visit(item(path, i), v[start:end])
 		}

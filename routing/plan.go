@@ -89,7 +89,7 @@ func (s *Strategy) moves(status int) bool {
 // descend goes down from t to the leaf that the strategies choose.
 func (p *Plan) descend(t *Target) {
 	for !t.Leaf() {
-		i := 0
+		var i int
 		switch t.Strategy.Mode {
 		case Fallback:
 			var bypass bool

@@ -7,9 +7,9 @@ import (
 
 const (
 	maxConditions = 5000
-	maxQuery      = 16     // how deep $and and $or nest
-	maxRegex      = 512    // bytes of an expression
-	maxRegexes    = 20_000 // compiled instructions of all expressions of a config
+	maxQuery      = 16    // how deep $and and $or nest
+	maxRegex      = 512   // bytes of an expression
+	maxRegexes    = 5_000 // compiled instructions of all expressions of a config
 )
 
 func (p *parser) conditions(t *Target, path string, v []byte) {

@@ -53,10 +53,10 @@ func quote(s string) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// eachMember calls visit for every member of the object that starts at b[from],
+// eachMember calls visit for every member of the object that b starts with,
 // and returns where the object's closing brace stands.
-func eachMember(b []byte, from int, visit func(m member)) (end int, err error) {
-	i := space(b, from)
+func eachMember(b []byte, visit func(m member)) (end int, err error) {
+	i := space(b, 0)
 	if at(b, i) != '{' {
 		return 0, errNotJSON
 	}
@@ -92,9 +92,9 @@ func eachMember(b []byte, from int, visit func(m member)) (end int, err error) {
 }
 
 // eachElement calls visit with the position and the span of every element of the
-// array that starts at b[from].
-func eachElement(b []byte, from int, visit func(n, start, end int)) error {
-	i := space(b, from)
+// array that b starts with.
+func eachElement(b []byte, visit func(n, start, end int)) error {
+	i := space(b, 0)
 	if at(b, i) != '[' {
 		return errNotJSON
 	}
@@ -202,13 +202,13 @@ func lookup(b []byte, path Path) (value []byte, ok bool) {
 		var start, end int
 		var err error
 		if step.Index == Name {
-			_, err = eachMember(b, 0, func(m member) {
+			_, err = eachMember(b, func(m member) {
 				if m.is(step.Name) {
 					start, end, found = m.start, m.end, true
 				}
 			})
 		} else {
-			err = eachElement(b, 0, func(n, from, to int) {
+			err = eachElement(b, func(n, from, to int) {
 				if n == step.Index {
 					start, end, found = from, to, true
 				}

@@ -38,7 +38,7 @@ func splice(b []byte, ops []op) (*splicing, error) {
 		s.add(o)
 	}
 	pending := false // the last hit does not know yet what comes after it
-	closing, err := eachMember(b, 0, func(m member) {
+	closing, err := eachMember(b, func(m member) {
 		if pending {
 			s.hits[len(s.hits)-1].after, pending = m.key, false
 		}
