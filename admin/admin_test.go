@@ -503,3 +503,110 @@ func TestARefusedRequestWhoseClientLeftIsStillRecorded(t *testing.T) {
 		t.Errorf("%d records", len(trail))
 	}
 }
+
+func TestNobodyChangesAKeyThatMayDoMore(t *testing.T) {
+	a := newAPI(t)
+	_, strong := a.key("organisation/service", `"organisation_service_api_keys.update","organisation_service_api_keys.delete","policies.create"`)
+	weak, weakID := a.key("organisation/service", `"organisation_service_api_keys.update","organisation_service_api_keys.delete"`)
+	var owner string
+	if err := a.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
+		owner = directory.NewID(rand.Reader)
+		_, err := a.s.Keyring.Issue(tx, owner, "gw-", &credentials.APIKey{Name: "Owner", Kind: credentials.OrganisationService, Owner: true, Scopes: []string{"logs.view"}})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{strong, owner} {
+		for _, c := range []struct{ method, body string }{
+			{"PUT", `{"name":"mine"}`}, {"PUT", `{"expires_at":"2026-11-28T00:00:00Z"}`}, {"DELETE", ""},
+		} {
+			if out := a.as(weak, c.method, "/v1/api-keys/"+id, c.body); out.status != 403 {
+				t.Errorf("%s %s: %d %s", c.method, c.body, out.status, out.body)
+			}
+		}
+	}
+	for _, body := range []string{`{"expires_at":null}`, `{"scopes":["organisation_service_api_keys.update"]}`, `{"defaults":{"metadata":{"a":"b"}}}`} {
+		if out := a.as(weak, "PUT", "/v1/api-keys/"+weakID, body); out.status != 403 {
+			t.Errorf("%s of itself: %d %s", body, out.status, out.body)
+		}
+	}
+	if out := a.as(weak, "PUT", "/v1/api-keys/"+weakID, `{"name":"renamed"}`); out.status != 200 {
+		t.Errorf("its own name: %d %s", out.status, out.body)
+	}
+	a.ok("DELETE", "/v1/api-keys/"+owner, "")
+}
+
+func TestRefusalsWithoutEndAreThrottled(t *testing.T) {
+	a := newAPI(t)
+	key, _ := a.key("workspace/service", `"logs.view"`)
+	statuses := map[int]int{}
+	for range 200 {
+		out := a.as(key, "GET", "/v1/virtual-keys/x", "")
+		statuses[out.status]++
+		if out.status == 429 && (out.get("data.errorCode").Str != "AB06" || out.header.Get("Retry-After") == "") {
+			t.Fatalf("%s", out.body)
+		}
+	}
+	if statuses[403] != 120 || statuses[429] != 80 || len(a.trail()) != 121 {
+		t.Errorf("%v, %d records", statuses, len(a.trail()))
+	}
+	a.now.Add(int64(time.Minute))
+	if out := a.as(key, "GET", "/v1/virtual-keys/x", ""); out.status != 403 {
+		t.Errorf("a minute later: %d", out.status)
+	}
+	a.ok("GET", "/v1/virtual-keys", "")
+}
+
+func TestConditionsThatCouldNeverHoldAreRefused(t *testing.T) {
+	a := newAPI(t)
+	_, id := a.key("workspace/service", `"logs.view"`)
+	for value, status := range map[string]int{strings.ToUpper(id): 200, "nobody": 404, "*": 200} {
+		out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"api_key","value":"`+value+`"}]}`)
+		if out.status != status {
+			t.Errorf("%s: %d %s", value, out.status, out.body)
+		}
+		if out.status == 200 && value != "*" && out.get("conditions.0.value").Str != id {
+			t.Errorf("kept as %s", out.get("conditions").Raw)
+		}
+	}
+}
+
+func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
+	a := newAPI(t)
+	created := a.ok("POST", "/v1/configs", `{"name":"My config","config":{"provider":"openai","api_key":"sk-0123456789abcdef"},"isDefault":1}`)
+	slug := created.get("slug").Str
+	if !strings.HasPrefix(slug, "pc-my-config-") || created.get("data.slug").Str != slug || created.get("version_id").Str == "" {
+		t.Fatal(created.body)
+	}
+	read := a.ok("GET", "/v1/configs/"+slug, "")
+	if read.get("config").Str != `{"provider":"openai","api_key":"sk*****def"}` || read.get("is_default").Int() != 1 || read.get("format").Str != "json" {
+		t.Errorf("%s", read.body)
+	}
+	a.ok("PUT", "/v1/configs/"+slug, `{"config":"{\"provider\":\"openai\",\"api_key\":\"sk*****def\",\"retry\":{\"attempts\":1}}"}`)
+	versions := a.ok("GET", "/v2/configs/"+slug+"/versions", "")
+	if versions.get("total").Int() != 2 || versions.get("data.1.version").Int() != 2 || strings.Contains(versions.body, "0123456789") {
+		t.Errorf("%s", versions.body)
+	}
+	s, _ := a.s.Configs.Get(slug)
+	if text, err := a.s.Configs.Text(s.Current()); err != nil || !strings.Contains(text, "sk-0123456789abcdef") {
+		t.Errorf("a masked credential that was sent back replaced the stored one: %s %v", text, err)
+	}
+	out := a.do("POST", "/v1/configs", `{"name":"n","config":{"retry":{"attempts":9},"nope":1,"strategy":{"mode":"x"},"targets":[]}}`)
+	for _, path := range []string{"retry.attempts", "nope", "strategy.mode"} {
+		if out.status != 400 || !strings.Contains(out.get("data.message").Str, path) {
+			t.Errorf("%s is missing in %d %s", path, out.status, out.body)
+		}
+	}
+	if out := a.do("POST", "/v1/configs", `{"name":"n","config":{"virtual_key":"a","input_guardrails":["x"]}}`); out.status != 400 || !strings.Contains(out.body, "not supported yet") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"],"defaults":{"config_id":"`+slug+`"}}`).get("id").Str
+	if out := a.do("DELETE", "/v1/configs/"+slug, ""); out.status != 409 || out.get("data.errorCode").Str != "AB07" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.ok("DELETE", "/v1/api-keys/"+key, "")
+	a.ok("DELETE", "/v1/configs/"+slug, "")
+	if list := a.ok("GET", "/v1/configs", ""); list.get("total").Int() != 0 {
+		t.Errorf("%s", list.body)
+	}
+}

@@ -79,9 +79,9 @@ type App struct {
 	transport *inference.Transport
 	logger    *zap.Logger
 	limits    exchange.Limits
-	breakers  *routing.Breakers
-	timeout   time.Duration // REQUEST_TIMEOUT
-	keyPrefix string        // API_KEY_PREFIX
+	breakers  *routing.Breakers // of the store, from Start on
+	timeout   time.Duration     // REQUEST_TIMEOUT
+	keyPrefix string            // API_KEY_PREFIX
 
 	blockInline bool // BLOCK_INLINE_CONFIG
 	parse       routing.Options
@@ -200,7 +200,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		}
 		a.timeout = time.Duration(ms) * time.Millisecond
 	}
-	a.breakers = routing.NewBreakers(time.Now, 0)
+	if err := registerMetrics(ctx, a.openBreakers); err != nil {
+		return err
+	}
 	a.transport = new(inference.Transport)
 	a.transport.Guarded(a.guard)
 	return a.transport.Provision(ctx)
@@ -256,6 +258,7 @@ func (a *App) Start() error {
 		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
 	}
 	c.logger.use(a.logger.Core())
+	a.breakers = c.breakers
 	issued, err := a.bootstrap(context.Background(), c)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
@@ -363,7 +366,7 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding is what the forwarders of the configuration share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: a.breakers, Random: random{}, Timeout: a.timeout}
+	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Random: random{}, Timeout: a.timeout}
 }
 
 // random draws from the source that the standard library seeds.

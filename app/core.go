@@ -31,6 +31,7 @@ type core struct {
 	directory  *directory.Directory
 	keyring    *credentials.Keyring
 	configs    *routing.Shelf
+	breakers   *routing.Breakers
 	rateLimits *policies.RateLimits
 	ledger     *ledger.Ledger
 	trail      *audit.Trail
@@ -64,6 +65,7 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 	if c.configs, err = routing.OpenShelf(ctx, db, c.keyring, now, random); err != nil {
 		return nil, err
 	}
+	c.breakers = routing.NewBreakers(now, 0)
 	c.ledger = ledger.New(db, ledger.Options{Now: now})
 	if c.rateLimits, err = policies.OpenRateLimits(ctx, db, c.ledger, now); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package exchange
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/validation"
@@ -147,21 +148,20 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 
 // matches reports whether path has the segments of pattern.
 func matches(pattern, path string) bool {
-	for pattern != "" && path != "" {
-		var want, got string
-		want, pattern, _ = strings.Cut(pattern[1:], "/")
-		got, path, _ = strings.Cut(path[1:], "/")
+	if path == "" || path[0] != '/' {
+		return false
+	}
+	for {
+		want, restOfPattern, more := strings.Cut(pattern[1:], "/")
+		got, rest, also := strings.Cut(path[1:], "/")
 		if want != got && (want == "" || want[0] != '{' || !segment(got)) {
 			return false
 		}
-		if pattern != "" {
-			pattern = "/" + pattern
+		if !more || !also {
+			return more == also
 		}
-		if path != "" {
-			path = "/" + path
-		}
+		pattern, path = "/"+restOfPattern, "/"+rest
 	}
-	return pattern == "" && path == ""
 }
 
 // clean reports whether no segment of an escaped path is empty or could lead a
@@ -175,19 +175,30 @@ func clean(path string) bool {
 	return true
 }
 
-// segment reports whether s may be one segment of an upstream path: an encoded dot,
-// slash or backslash could be decoded into a way out.
+// segment reports whether s may be one segment of an upstream path. What need not be
+// escaped must not be: an encoded dot could be decoded into a way out, and an encoded
+// letter hides which endpoint is meant; an encoded slash, backslash, percent or NUL
+// could become another path.
 func segment(s string) bool {
 	if s == "" || s == "." || s == ".." || strings.Contains(s, `\`) {
 		return false
 	}
-	for i := 0; i+2 < len(s); i++ {
-		if s[i] == '%' {
-			switch strings.ToLower(s[i+1 : i+3]) {
-			case "2e", "2f", "5c", "25", "00":
-				return false
-			}
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			continue
+		}
+		if i+2 >= len(s) {
+			return false
+		}
+		c, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+		if err != nil || unreserved(byte(c)) || strings.IndexByte("/\\%\x00", byte(c)) >= 0 {
+			return false
 		}
 	}
 	return true
+}
+
+// unreserved reports whether RFC 3986 has c stand for itself.
+func unreserved(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }

@@ -93,7 +93,7 @@ func TestEveryRowServesItsOwnPathAndNoOther(t *testing.T) {
 			t.Errorf("two rows are called %s", row.Name)
 		}
 		names[row.Name] = true
-		for _, id := range []string{"a", "id-1", "file_AbC.9~x", "resp_0123456789abcdef", "ft:gpt-4o:org::1", "a%20b", "%C3%A9", "cancel", "output", "...", "%zz", "%2", "a%"} {
+		for _, id := range []string{"a", "id-1", "file_AbC.9~x", "resp_0123456789abcdef", "ft:gpt-4o:org::1", "a%20b", "%C3%A9", "cancel", "output", "..."} {
 			path := placeholder.ReplaceAllLiteralString(row.Path, id)
 			if got := nameOf(row.Method, path); got != row.Name && !slices.ContainsFunc(endpoints, func(e Endpoint) bool { return e.Path == path }) {
 				t.Errorf("%s %s: got %q, want %s", row.Method, path, got, row.Name)

@@ -23,8 +23,10 @@ type Error struct {
 	Field   string   // error.field, of what block_inline_config refuses
 	Errors  []string // errors, of a config with faults
 
-	// Gateway: the fault is the gateway's own; a client need not try again.
-	Gateway    bool
+	// Gateway: the fault is the gateway's own.
+	Gateway bool
+	// Pointless: the same call would fail again, whatever its status suggests.
+	Pointless  bool
 	RetryAfter time.Duration // rounded up to whole seconds; 0: no header
 	Allow      string        // the methods that would do, of a 405
 	Err        error         // the cause, for the log
@@ -162,6 +164,9 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 	}
 	if e.Gateway && headers != nil {
 		headers.Set(h, HeaderException, "true")
+	}
+	if e.Gateway && e.RetryAfter == 0 || e.Pointless {
+		h["X-Should-Retry"] = []string{"false"} // OpenAI's clients heed it
 	}
 	w.WriteHeader(e.Status)
 	_, _ = w.Write(body) // the client left; there is nobody to tell

@@ -11,7 +11,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -220,6 +219,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		if x.Endpoint.Single && !x.Config.Root.Leaf() {
 			return badRequest("x-gw-config", "invalid_config", "Invalid config provided. Maximum one target is allowed for batch/file/fine_tuning requests")
 		}
+		x.Catalogue = x.Endpoint.Name == Models && x.Config.FetchIntegratedModels
 		return nil
 	}
 	if x.Endpoint.Name == Models && x.catalogue(r.Header, selection) {
@@ -261,8 +261,8 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 		}
 		s = own
 	}
-	if s.Model == "" {
-		s.Model = x.Model
+	if s.Model == "" && (s.VirtualKey != "" || strings.HasPrefix(s.Provider, "@")) {
+		s.Model = x.Model // so that @slug/ goes, where it is the same slug
 	}
 	route, refusal := x.Gateway.Router.Route(x.Caller, s)
 	if refusal != nil {
@@ -519,19 +519,18 @@ func (x *Exchange) Body(edit *routing.Edit, model string) (*Buffer, error) {
 		out.b = append(out.b, b[x.model.End:]...)
 		return out, nil
 	}
-	var whole routing.Edit
-	if edit != nil {
-		whole = *edit
+	if edit == nil {
+		edit = new(routing.Edit)
 	}
-	if defaulted {
-		whole.Default = append(slices.Clip(whole.Default), routing.Set("prompt", []byte(`"<|endoftext|>"`)))
+	if defaulted && !edit.Sets("prompt") {
+		edit = edit.With("prompt", appendString(nil, validation.DefaultPrompt))
 	}
 	if model != "" {
-		whole.Override = append(slices.Clip(whole.Override), routing.Set("model", appendString(nil, model)))
+		edit = edit.With("model", appendString(nil, model))
 	}
 	out := newBuffer(len(b) + 1024)
 	var err error
-	if out.b, err = routing.Append(out.b, b, &whole); err != nil {
+	if out.b, err = routing.Append(out.b, b, edit); err != nil {
 		out.Release()
 		return nil, badRequest("", "invalid_config", "The config's parameters cannot be put into the body: "+err.Error())
 	}

@@ -14,8 +14,10 @@ var ErrNotReplayable = errors.New("the request body is too large to be sent agai
 // was read is kept up to a limit, so that an attempt that failed early can be
 // followed by another.
 type Spool struct {
-	mu    sync.Mutex
-	src   io.Reader
+	reading sync.Mutex // held while src is read, which may take as long as the client does
+	src     io.Reader
+
+	mu    sync.Mutex // of what follows
 	kept  []byte
 	limit int
 	read  int64 // bytes taken from src
@@ -39,17 +41,17 @@ func (s *Spool) Reader() io.ReadCloser { return &spoolReader{spool: s} }
 
 // readAt reads at an offset that a reader has come to.
 func (s *Spool) readAt(p []byte, off int64) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !s.lost && off < int64(len(s.kept)):
-		return copy(p, s.kept[off:]), nil
-	case off != s.read:
-		return 0, ErrNotReplayable
-	case s.err != nil:
-		return 0, s.err
+	if n, err, ok := s.readKept(p, off); ok {
+		return n, err
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if n, err, ok := s.readKept(p, off); ok { // another reader was there first
+		return n, err
 	}
 	n, err := s.src.Read(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.read, s.err = s.read+int64(n), err
 	if !s.lost {
 		if len(s.kept)+n > s.limit {
@@ -59,6 +61,21 @@ func (s *Spool) readAt(p []byte, off int64) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// readKept reads what needs no look at the client; ok is false where that is needed.
+func (s *Spool) readKept(p []byte, off int64) (n int, err error, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.lost && off < int64(len(s.kept)):
+		return copy(p, s.kept[off:]), nil, true
+	case off != s.read:
+		return 0, ErrNotReplayable, true
+	case s.err != nil:
+		return 0, s.err, true
+	}
+	return 0, nil, false
 }
 
 // A spoolReader may be closed while another goroutine reads it, as an HTTP transport

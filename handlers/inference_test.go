@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
@@ -43,7 +45,7 @@ func TestEveryEndpointTakesEveryCombinationOfCredentials(t *testing.T) {
 	for _, path := range []string{"/chat/completions", "/completions", "/moderations", "/embeddings"} {
 		for name, c := range combinations {
 			t.Run(path+" "+name, func(t *testing.T) {
-				body := `{"model":"` + c.model + `","input":"x","messages":[{"role":"user","content":"hi"}]}`
+				body := `{"model":"` + c.model + `","input":"x","prompt":"y","messages":[{"role":"user","content":"hi"}]}`
 				a := g.Do("POST", "/v1"+path, body, c.headers...)
 				if a.Status != http.StatusOK || a.Body != gatewaytest.Completion {
 					t.Fatalf("got %d %s", a.Status, a.Body)
@@ -96,7 +98,7 @@ func TestRefusalsHaveTheDocumentedStatusAndEnvelope(t *testing.T) {
 		"host resolving to private": {"POST", "", gatewaytest.Chat, append(inline, "x-gw-custom-host: http://ip6-localhost.gw-test.example:"+portOf(up.URL)), 503, "provider_unreachable", "", "could not be reached"},
 		"custom host, virtual key":  {"POST", "", gatewaytest.Chat, []string{service, "x-gw-virtual-key: vk", "x-gw-custom-host: https://a.example/v1"}, 400, "invalid_custom_host", "x-gw-custom-host", "stored credential"},
 		"custom host, file":         {"POST", "", gatewaytest.Chat, []string{service, "x-gw-provider: file", "x-gw-custom-host: https://a.example/v1"}, 400, "invalid_custom_host", "x-gw-custom-host", "stored credential"},
-		"custom host, @slug model":  {"POST", "", `{"model":"@file/m"}`, []string{service, "x-gw-custom-host: https://a.example/v1"}, 400, "invalid_custom_host", "x-gw-custom-host", "stored credential"},
+		"custom host, @slug model":  {"POST", "", `{"model":"@file/m","messages":[{"role":"user","content":"hi"}]}`, []string{service, "x-gw-custom-host: https://a.example/v1"}, 400, "invalid_custom_host", "x-gw-custom-host", "stored credential"},
 		"body is an array":          {"POST", "", `[]`, inline, 400, "invalid_json", "", "expected a JSON object"},
 		"body is cut off":           {"POST", "", `{"model":"m"`, inline, 400, "invalid_json", "", "at byte 12"},
 		"body is empty":             {"POST", "", "", inline, 400, "invalid_json", "", "expected a JSON object"},
@@ -108,7 +110,18 @@ func TestRefusalsHaveTheDocumentedStatusAndEnvelope(t *testing.T) {
 		"wrong content type":        {"POST", "", gatewaytest.Chat, append(inline, "content-type:", "content-type: text/plain"), 400, "invalid_content_type", "content-type", "Invalid content type passed"},
 		"metadata is no object":     {"POST", "", gatewaytest.Chat, append(inline, "x-gw-metadata: [1]"), 400, "invalid_metadata", "x-gw-metadata", "JSON object"},
 		"method not allowed":        {"GET", "", "", inline, 405, "method_not_allowed", "", "expected POST"},
-		"unknown path":              {"POST", "/v1/nope", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
+		"other method, by id":       {"PATCH", "/v1/responses/resp_1", gatewaytest.Chat, inline, 405, "method_not_allowed", "", "expected GET, DELETE"},
+		"method of no pass-through": {"OPTIONS", "/v1/nope", "", inline, 405, "method_not_allowed", "", "expected GET, POST, PUT, PATCH, DELETE"},
+		"path with a slash at end":  {"POST", "/v1/chat/completions/", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
+		"path with an empty part":   {"POST", "/v1//nope", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
+		"path that leads up":        {"POST", "/v1/a/%2e%2e/nope", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
+		"path with a hidden slash":  {"GET", "/v1/files/a%2f..%2fb", "", inline, 404, "unknown_url", "", "Not Found"},
+		"no messages":               {"POST", "", `{"model":"m"}`, inline, 400, "missing_required_parameter", "messages", "Missing required parameter: 'messages'"},
+		"no model":                  {"POST", "", `{"messages":[{"role":"user","content":"hi"}]}`, inline, 400, "missing_required_parameter", "model", "Missing required parameter: 'model'"},
+		"a message without a role":  {"POST", "", `{"model":"m","messages":[{"role":"user"},{}]}`, inline, 400, "missing_required_parameter", "messages[1].role", "messages[1].role"},
+		"no input":                  {"POST", "/v1/embeddings", `{"model":"m"}`, inline, 400, "missing_required_parameter", "input", "'input'"},
+		"too many in a list":        {"GET", "/v1/batches?limit=101", "", inline, 400, "integer_above_max_value", "limit", "limit"},
+		"no multipart":              {"POST", "/v1/files", gatewaytest.Chat, inline, 400, "invalid_content_type", "content-type", "Invalid content type passed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := c.path
@@ -249,7 +262,10 @@ func TestBodiesOverTheLimitAreRefused(t *testing.T) {
 	key, _ := g.Key("k")
 	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_body 1KiB\n}"
 	g.Load()
-	pad := func(n int) string { return `{"model":"m","x":"` + strings.Repeat("x", n-20) + `"}` }
+	pad := func(n int) string {
+		const empty = `{"model":"m","messages":[{"role":"user","content":"hi"}],"x":""}`
+		return strings.Replace(empty, `""`, `"`+strings.Repeat("x", n-len(empty))+`"`, 1)
+	}
 	for n, want := range map[int]int{1024: 200, 1025: 413, 100_000: 413} {
 		a := g.Do("POST", "/v1/chat/completions", pad(n), "x-gw-api-key: "+key, "x-gw-provider: file")
 		if a.Status != want {
@@ -265,24 +281,6 @@ func TestBodiesOverTheLimitAreRefused(t *testing.T) {
 	res.Body.Close()
 	if res.StatusCode != 413 {
 		t.Errorf("chunked: %d", res.StatusCode)
-	}
-}
-
-func TestRedirectsAreNotFollowed(t *testing.T) {
-	elsewhere := gatewaytest.NewUpstream(t, nil)
-	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
-	})
-	g := gatewaytest.Start(t, up.Provider("file"))
-	key, _ := g.Key("k")
-	r := g.Request("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file")
-	res, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if res.StatusCode != http.StatusTemporaryRedirect || len(elsewhere.Calls()) != 0 {
-		t.Errorf("status %d, %d calls elsewhere", res.StatusCode, len(elsewhere.Calls()))
 	}
 }
 
@@ -409,5 +407,67 @@ func TestReservedPathsNeverReachAProvider(t *testing.T) {
 	}
 	if n := len(up.Calls()); n != 0 {
 		t.Errorf("the provider was called %d times", n)
+	}
+}
+
+// What no row of the table serves goes to the provider as it came.
+func TestOtherPathsBelowV1ArePassedThrough(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Query", r.URL.RawQuery)
+		w.Header().Set("X-Escaped", r.URL.EscapedPath())
+		w.Header().Set("Content-Type", "text/plain")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, "as it is")
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	form := "content-type: application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		method, path, body string
+		headers            []string
+		upstream, query    string
+	}{
+		{"GET", "/v1/vector_stores?limit=3&after=a%20b", "", nil, "/v1/vector_stores", "limit=3&after=a%20b"},
+		{"DELETE", "/v1/vector_stores/vs_1", "", nil, "/v1/vector_stores/vs_1", ""},
+		{"POST", "/v1/vector_stores/vs%201/files", `{"model":"m","x":[1e400]}`, nil, "/v1/vector_stores/vs%201/files", ""},
+		{"PUT", "/v1/a/b/c/d", `no JSON`, nil, "/v1/a/b/c/d", ""},
+		{"PATCH", "/v1/a", "a=b&c=d", []string{"content-type:", form}, "/v1/a", ""},
+	} {
+		a := g.Do(c.method, c.path, c.body, append([]string{"x-gw-api-key: " + key, "x-gw-provider: file"}, c.headers...)...)
+		if a.Status != http.StatusAccepted || a.Body != "as it is" {
+			t.Errorf("%s %s: %d %s", c.method, c.path, a.Status, a.Body)
+			continue
+		}
+		call := up.Last(t)
+		if call.Method != c.method || call.Body != c.body || a.Header.Get("X-Escaped") != c.upstream || a.Header.Get("X-Query") != c.query {
+			t.Errorf("%s %s: the provider got %s %s?%s with %q", c.method, c.path, call.Method, a.Header.Get("X-Escaped"), a.Header.Get("X-Query"), call.Body)
+		}
+	}
+	calls := len(up.Calls())
+	for name, headers := range map[string][]string{"no key": {"x-gw-provider: file"}, "no provider": {"x-gw-api-key: " + key}} {
+		if a := g.Do("GET", "/v1/vector_stores", "", headers...); a.Status/100 != 4 || a.Get("status").Str != "failure" {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	if len(up.Calls()) != calls {
+		t.Error("the provider was called")
+	}
+}
+
+func TestATextCompletionWithoutAPromptBeginsANewDocument(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	for body, want := range map[string]string{
+		`{"model":"@file/m"}`: "<|endoftext|>", `{"model":"@file/m","prompt":null}`: "<|endoftext|>", `{"model":"@file/m","prompt":""}`: "", `{"model":"@file/m","prompt":"p"}`: "p",
+	} {
+		if a := g.Do("POST", "/v1/completions", body, "x-gw-api-key: "+key); a.Status != 200 {
+			t.Errorf("%s: %d %s", body, a.Status, a.Body)
+			continue
+		}
+		got := gjson.Parse(up.Last(t).Body)
+		if got.Get("prompt").Type != gjson.String || got.Get("prompt").Str != want || got.Get("model").Str != "m" {
+			t.Errorf("%s: the provider got %s", body, got.Raw)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,7 @@ func TestConditionsAndGroupsChooseTheCalls(t *testing.T) {
 	g := gatewaytest.Start(t, up.Provider("file")+up.Provider("other")+"trusted_custom_hosts 127.0.0.1\n")
 	one, oneID := g.Key("one")
 	two, _ := g.Key("two")
+	_, threeID := g.Key("three")
 	workspace := g.Admin("GET", "/v1/admin/workspaces", nil)
 	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "vk", "slug": "vk", "provider": "openai", "key": "sk", "custom_host": up.URL + "/v1"})
 	vk := []string{"x-gw-provider: @vk"}
@@ -99,11 +101,12 @@ func TestConditionsAndGroupsChooseTheCalls(t *testing.T) {
 		counted, free       func() *gatewaytest.Answer
 	}{
 		"api_key":             {when("api_key", oneID), nil, hit(one, file), hit(two, file)},
-		"any of several":      {when("api_key", []string{"nobody", oneID}), nil, hit(one, file), hit(two, file)},
+		"any of several":      {when("api_key", []string{threeID, oneID}), nil, hit(one, file), hit(two, file)},
 		"grouped by api_key":  {nil, by("api_key"), hit(one, file), hit(two, file)},
 		"workspace by slug":   {when("workspace_id", workspace.Get("data.0.slug").Str), by("provider"), hit(one, file), hit(one, "x-gw-provider: other")},
 		"workspace by id":     {when("workspace_id", workspace.Get("data.0.id").Str), by("provider"), hit(one, file), hit(one, "x-gw-provider: other")},
 		"provider":            {when("provider", "file"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
+		"api_key in capitals": {when("api_key", strings.ToUpper(oneID)), nil, hit(one, file), hit(two, file)},
 		"virtual_key":         {when("virtual_key", "vk"), nil, hit(one, vk...), hit(one, file)},
 		"model":               {when("model", "@file/m"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
 		"models of":           {when("model", "@vk/*"), nil, hit(one, vk...), hit(one, file)},

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/routing"
 )
 
 // An attempt is one try to get a call answered: an upstream request, and what came
@@ -52,15 +55,36 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 
 // newAttempt shapes the upstream request of a call for one target. body, which may
 // be nil, is the caller's reference. The caller calls close when the attempt is over.
-func newAttempt(x *exchange.Exchange, route *credentials.Route, body *exchange.Buffer, forward []string) *attempt {
+func newAttempt(x *exchange.Exchange, route *credentials.Route, body *exchange.Buffer, t *routing.Target) *attempt {
 	p, ok := providers.Lookup(route.Dialect)
 	if !ok {
 		panic("route to the unknown dialect " + route.Dialect) // the router made it from the same table
 	}
 	a := &attempt{x: x, route: route, provider: p, url: p.URL(route.BaseURL, x.Path, x.Query), body: body}
-	a.header = upstreamHeader(x, route, forward)
+	a.header = upstreamHeader(x, route, slices.Concat(x.ForwardHeaders, t.ForwardHeaders))
+	for setting, name := range providers.Vendor[p.Name] {
+		if v := vendor(x, route, t, setting); v != "" {
+			a.header[name] = []string{v}
+		}
+	}
 	p.Authenticate(a.header, route.Key.Reveal())
 	return a
+}
+
+// vendor is the value of a provider's setting: the config's, or where the credential
+// is the caller's own, that of its header.
+func vendor(x *exchange.Exchange, route *credentials.Route, t *routing.Target, setting string) string {
+	for _, s := range t.Vendor {
+		if s.Name == setting {
+			return s.Value.Reveal()
+		}
+	}
+	if !route.Inline {
+		return ""
+	}
+	name := textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(setting, "_", "-"))
+	v, _ := x.Gateway.Headers.Get(x.Header(), name)
+	return v
 }
 
 // close gives back what the attempt holds.

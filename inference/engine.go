@@ -41,14 +41,14 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	}
 	var circuit routing.ConfigBreakers
 	if x.ConfigID != "" {
-		circuit = f.Breakers.Of(x.ConfigID)
+		circuit = f.Breakers().Of(x.ConfigID)
 		facts.Circuit = circuit
 	}
 	plan, err := x.Config.Plan(facts, f.Random)
 	for err == nil {
 		t := plan.Target()
 		done := e.target(t, !x.Config.Root.Leaf())
-		if x.ConfigID != "" {
+		if x.ConfigID != "" && (done || e.err == nil || !e.err.Gateway) {
 			circuit.Report(t, e.outcome(done))
 		}
 		if done {
@@ -114,7 +114,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			e.fail(nil, exchange.AsError(err))
 			return false
 		}
-		a := newAttempt(x, x.Route, body, append(x.ForwardHeaders, t.ForwardHeaders...))
+		a := newAttempt(x, x.Route, body, t)
 		a.timeout, a.tentative = timeout, more || t.Retry != nil
 		x.Attempts++
 		x.SetHeader(e.w.Header())

@@ -24,7 +24,7 @@ const maxFetched = 4 << 20
 // fetch gets a JSON answer of a provider for the gateway itself, through the same
 // pools and the same guard as every attempt.
 func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, path string) (status int, body []byte, err error) {
-	a := newAttempt(x, route, nil, nil)
+	a := newAttempt(x, route, nil, &direct)
 	a.url = a.provider.URL(route.BaseURL, path, "")
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url.String(), nil)
 	if err != nil {

@@ -26,7 +26,7 @@ type Forwarder struct {
 
 // Settings are what forwarders share.
 type Settings struct {
-	Breakers *routing.Breakers
+	Breakers func() *routing.Breakers
 	Random   routing.Rand
 	Timeout  time.Duration // of an attempt for which nobody sets one; 0: none
 }
@@ -52,15 +52,12 @@ func (f *Forwarder) Cleanup() error { return f.proxy.Cleanup() }
 // not, why says what went wrong, and the attempt may hold the provider's answer.
 func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (answered bool, why error) {
 	x := a.x
-	err := f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
-	switch {
-	case r.Context().Err() != nil:
+	why = f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
+	if r.Context().Err() != nil {
 		x.Status, x.Failure = statusClientGone, "the client left"
-		return true, nil
-	case err == nil:
-		return true, nil
+		why = nil
 	}
-	return false, err
+	return why == nil, why
 }
 
 // statusClientGone is what Caddy answers, and logs, when the client left.
@@ -95,6 +92,9 @@ func failed(a *attempt, err error) *exchange.Error {
 	var dial *dialError
 	var timeout interface{ Timeout() bool }
 	switch {
+	case errors.Is(err, errUnusable):
+		e.Code, e.Pointless = "provider_misbehaved", true
+		e.Message = "Provider " + provider + " could not be used: " + err.Error()
 	case errors.Is(err, exchange.ErrNotReplayable):
 		e.Code = "body_not_replayable"
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/jsonscan"
 )
 
 // maxPeeked bounds what is looked at of an answer before it is taken for good.
@@ -63,7 +65,7 @@ func firstEvents(r io.Reader) (seen []byte, why string) {
 			}
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // the contract of io.Reader
+		case err == io.EOF:
 			return seen, "the provider's stream ended before any output"
 		case err != nil:
 			return seen, "the provider's stream broke off before any output: " + err.Error()
@@ -87,18 +89,15 @@ var preambles = map[string]bool{
 	"response.content_part.added": true, "message_start": true, "content_block_start": true, "ping": true,
 }
 
-// kind says what an event is, by its data.
+// kind says what an event is, by its data. A line that is not JSON is not output.
 func kind(data []byte) eventKind {
-	if len(data) == 0 || data[0] != '{' {
-		if string(data) == "[DONE]" || len(data) == 0 {
-			return preamble
-		}
-		return preamble // a line that is not JSON is not output
+	if jsonscan.Members(data, nil) != nil {
+		return preamble
 	}
 	event := gjson.ParseBytes(data)
 	eventType := event.Get("type").Str
 	switch {
-	case event.Get("error").IsObject(), eventType == "error", eventType == "response.failed":
+	case isError(event), eventType == "error", eventType == "response.failed":
 		return failure
 	case preambles[eventType]:
 		return preamble
@@ -113,7 +112,7 @@ func kind(data []byte) eventKind {
 			found = output
 		}
 		choice.Get("delta").ForEach(func(key, value gjson.Result) bool {
-			if key.Str != "role" && value.Type != gjson.Null && value.Raw != `""` {
+			if key.Str != "role" && !empty(value) {
 				found = output
 			}
 			return found != output
@@ -123,6 +122,19 @@ func kind(data []byte) eventKind {
 	return found
 }
 
+// isError reports whether an answer or an event holds an error: an object, or a text.
+func isError(v gjson.Result) bool { return !empty(v.Get("error")) }
+
+func empty(v gjson.Result) bool {
+	switch {
+	case v.Type == gjson.Null, v.Type == gjson.False: // what is absent is null
+		return true
+	case v.IsArray():
+		return len(v.Array()) == 0
+	}
+	return v.Raw == `""`
+}
+
 // wholeJSON reads a short answer and finds the error that some providers send with
 // status 200.
 func wholeJSON(r io.Reader) (seen []byte, why string) {
@@ -130,7 +142,7 @@ func wholeJSON(r io.Reader) (seen []byte, why string) {
 	switch {
 	case err != nil:
 		return seen, "the provider's answer broke off: " + err.Error()
-	case len(seen) < maxPeeked && gjson.GetBytes(seen, "error").IsObject() && !gjson.GetBytes(seen, "choices").Exists():
+	case len(seen) < maxPeeked && isError(gjson.ParseBytes(seen)) && !gjson.GetBytes(seen, "choices").Exists():
 		return seen, "the provider answered with an error and status 200"
 	}
 	return seen, ""

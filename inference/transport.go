@@ -3,6 +3,7 @@ package inference
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -132,7 +133,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
-			err = errors.New(why)
+			err = fmt.Errorf("%w: %s", errUnusable, why)
 		} else if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
 			res.Body = &bodyWithContext{res.Body, stop}
 		}
@@ -183,6 +184,7 @@ func unusable(res *http.Response, req *http.Request) string {
 var (
 	errAttemptTimeout = errors.New("the answer did not begin in time")
 	errBegun          = errors.New("the answer has begun")
+	errUnusable       = errors.New("its answer goes to nobody")
 )
 
 // deadline bounds the time until an answer begins. stop(errBegun) lifts it, and

@@ -69,6 +69,12 @@ func (p *Provider) Authenticate(h http.Header, key string) {
 // canonical form. Everything else stays here: this list is all there is.
 var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
 
+// Vendor are the settings of a provider that become headers: what a config calls them,
+// and a call in x-gw-openai-organization and the like, by the provider's name.
+var Vendor = map[string]map[string]string{
+	"openai": {"openai_organization": "Openai-Organization", "openai_project": "Openai-Project", "openai_beta": "Openai-Beta"},
+}
+
 // ForwardedWebSocket lists what goes on beside it when a request is to become a
 // WebSocket.
 var ForwardedWebSocket = []string{

@@ -1,14 +1,5 @@
 package routing
 
-// Set is the parameter that sets the top-level member key to a JSON value.
-func Set(key string, value []byte) Param {
-	path, fault := ParsePath(key)
-	if fault != "" {
-		panic("parameter " + key + ": " + fault) // keys are the gateway's own
-	}
-	return Param{Key: key, Path: path, Value: value}
-}
-
 // Sets reports whether the edit gives the top-level member key a value.
 func (e *Edit) Sets(key string) bool {
 	if e == nil {

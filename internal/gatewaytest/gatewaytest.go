@@ -38,6 +38,7 @@ type Gateway struct {
 	LogFile string // everything that Caddy logs, from level debug on
 	Options string // lines of the gw block
 	Site    string // lines of the site
+	AdminAt string // address of Caddy's admin endpoint; default: off
 
 	loaded atomic.Int64 // Unix time in nanoseconds
 }
@@ -68,8 +69,12 @@ func FreeAddress(t testing.TB) string {
 
 // Caddyfile is the configuration.
 func (g *Gateway) Caddyfile() string {
+	adminEndpoint := "off"
+	if g.AdminAt != "" {
+		adminEndpoint = g.AdminAt
+	}
 	return fmt.Sprintf(`{
-	admin off
+	admin %s
 	persist_config off
 	debug
 	log {
@@ -90,7 +95,7 @@ func (g *Gateway) Caddyfile() string {
 	log
 	%s
 }
-`, g.LogFile, g.Dir, OwnerKey, g.Options, g.URL, g.Site)
+`, adminEndpoint, g.LogFile, g.Dir, OwnerKey, g.Options, g.URL, g.Site)
 }
 
 // Adapt turns a Caddyfile into Caddy's JSON.
