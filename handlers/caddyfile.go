@@ -68,10 +68,11 @@ func bare(d *caddyfile.Dispenser) error {
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
 //	gw_inference {
-//		max_body           <size>
-//		max_upload         <size>
-//		max_replay         <size>
-//		stream_close_delay <duration>
+//		max_body            <size>
+//		max_upload          <size>
+//		max_replay          <size>
+//		stream_close_delay  <duration>
+//		stream_idle_timeout <duration>
 //		transport {
 //			# the options of Caddy's HTTP transport
 //		}
@@ -98,8 +99,9 @@ func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("%s: expected a size such as 32MiB, got %q", name, value)
 			}
 			*to = int64(n)
-		case "stream_close_delay":
-			if h.StreamCloseDelay != 0 {
+		case "stream_close_delay", "stream_idle_timeout":
+			to := map[string]*caddy.Duration{"stream_close_delay": &h.StreamCloseDelay, "stream_idle_timeout": &h.StreamIdleTimeout}[name]
+			if *to != 0 {
 				return d.Errf("%s is given twice", name)
 			}
 			var value string
@@ -108,9 +110,9 @@ func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			delay, err := caddy.ParseDuration(value)
 			if err != nil || delay <= 0 || delay > 24*time.Hour {
-				return d.Errf("stream_close_delay: expected a duration such as 5m, got %q", value)
+				return d.Errf("%s: expected a duration such as 5m, got %q", name, value)
 			}
-			h.StreamCloseDelay = caddy.Duration(delay)
+			*to = caddy.Duration(delay)
 		case "transport":
 			if h.Transport != nil {
 				return d.Errf("%s is given twice", name)

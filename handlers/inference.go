@@ -45,6 +45,10 @@ type Inference struct {
 	// handlers of the gateway share.
 	Transport *inference.Transport `json:"transport,omitempty"`
 
+	// How long a stream that has begun may be silent before it is ended with an
+	// error. Default: 5 minutes.
+	StreamIdleTimeout caddy.Duration `json:"stream_idle_timeout,omitempty"`
+
 	app       *app.App
 	access    *accessLog
 	forwarder *inference.Forwarder
@@ -52,10 +56,11 @@ type Inference struct {
 }
 
 const (
-	defaultMaxBody          = 32 << 20
-	defaultMaxUpload        = 512 << 20
-	defaultMaxReplay        = 1 << 20
-	defaultStreamCloseDelay = 5 * time.Minute
+	defaultMaxBody           = 32 << 20
+	defaultMaxUpload         = 512 << 20
+	defaultMaxReplay         = 1 << 20
+	defaultStreamCloseDelay  = 5 * time.Minute
+	defaultStreamIdleTimeout = 5 * time.Minute
 )
 
 // CaddyModule returns the Caddy module information.
@@ -97,7 +102,12 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 		}
 		transport = h.Transport
 	}
-	h.forwarder, err = inference.NewForwarder(ctx, transport, time.Duration(h.StreamCloseDelay), h.app.Forwarding())
+	if h.StreamIdleTimeout == 0 {
+		h.StreamIdleTimeout = caddy.Duration(defaultStreamIdleTimeout)
+	}
+	settings := h.app.Forwarding()
+	settings.Idle = time.Duration(h.StreamIdleTimeout)
+	h.forwarder, err = inference.NewForwarder(ctx, transport, time.Duration(h.StreamCloseDelay), settings)
 	return err
 }
 

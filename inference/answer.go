@@ -30,7 +30,7 @@ func (a *attempt) answered(res *http.Response) {
 	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
-		res.Body = newStream(res.Body, x)
+		res.Body = newStream(res.Body, x, a.idle)
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:

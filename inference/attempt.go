@@ -29,6 +29,7 @@ type attempt struct {
 	header   http.Header // credential included
 	body     *exchange.Buffer
 	timeout  time.Duration // until the answer begins; 0: none
+	idle     time.Duration // that a stream may be silent after that; 0: for ever
 	// tentative: another attempt may follow, so a failure comes back instead of
 	// going to the client.
 	tentative bool

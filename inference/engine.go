@@ -115,6 +115,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return false
 		}
 		a := newAttempt(x, x.Route, body, t)
+		a.idle = e.f.Idle
 		a.timeout, a.tentative = timeout, more || t.Retry != nil
 		x.Attempts++
 		x.SetHeader(e.w.Header())

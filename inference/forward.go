@@ -29,6 +29,7 @@ type Settings struct {
 	Breakers func() *routing.Breakers
 	Random   routing.Rand
 	Timeout  time.Duration // of an attempt for which nobody sets one; 0: none
+	Idle     time.Duration // that a stream may be silent once it has begun; 0: for ever
 }
 
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive

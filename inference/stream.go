@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -20,6 +22,10 @@ import (
 type stream struct {
 	src io.ReadCloser
 	x   *exchange.Exchange
+
+	idle    time.Duration
+	silence *time.Timer // runs while the provider is silent; nil: it may be so for ever
+	silent  atomic.Bool // it was for too long
 
 	buf         []byte // what came and is not passed on yet, from passed on
 	passed, end int    // buf[passed:end] is whole lines
@@ -38,8 +44,16 @@ const (
 	maxLine   = 16 << 20 // an image may come in one line
 )
 
-func newStream(src io.ReadCloser, x *exchange.Exchange) *stream {
-	return &stream{src: src, x: x, buf: make([]byte, 0, startSize)}
+// newStream watches src, which may be silent for idle (0: for ever).
+func newStream(src io.ReadCloser, x *exchange.Exchange, idle time.Duration) *stream {
+	s := &stream{src: src, x: x, idle: idle, buf: make([]byte, 0, startSize)}
+	if idle > 0 {
+		s.silence = time.AfterFunc(idle, func() {
+			s.silent.Store(true)
+			src.Close() // ends the Read that waits
+		})
+	}
+	return s
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -54,7 +68,12 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (s *stream) Close() error { return s.src.Close() }
+func (s *stream) Close() error {
+	if s.silence != nil {
+		s.silence.Stop()
+	}
+	return s.src.Close()
+}
 
 // fill reads once from the provider and marks the whole lines in what it has.
 func (s *stream) fill() {
@@ -65,6 +84,12 @@ func (s *stream) fill() {
 	}
 	from := len(s.buf)
 	n, err := s.src.Read(s.buf[from:cap(s.buf)])
+	switch {
+	case s.silent.Load():
+		err = fmt.Errorf("it was silent for %v", s.idle)
+	case s.silence != nil:
+		s.silence.Reset(s.idle)
+	}
 	s.buf = s.buf[:from+n]
 	if n > 0 && s.x.FirstByte.IsZero() {
 		s.x.FirstByte = s.x.Gateway.Now()

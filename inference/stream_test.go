@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -57,7 +58,7 @@ func (u *upstream) Close() error {
 
 // pass returns what a client gets of text that ends with err.
 func pass(x *exchange.Exchange, text string, err error) (string, error) {
-	got, readErr := io.ReadAll(newStream(&upstream{portions: [][]byte{[]byte(text)}, err: err}, x))
+	got, readErr := io.ReadAll(newStream(&upstream{portions: [][]byte{[]byte(text)}, err: err}, x, 0))
 	return string(got), readErr
 }
 
@@ -149,7 +150,7 @@ func TestACompleteStreamPassesWhateverTheReads(t *testing.T) {
 		u.portions = append(u.portions, rest)
 		u.portions = nonEmpty(u.portions)
 		var got bytes.Buffer
-		s := newStream(u, chatExchange())
+		s := newStream(u, chatExchange(), 0)
 		p := make([]byte, rapid.IntRange(1, 20_000).Draw(t, "client's buffer"))
 		for {
 			n, err := s.Read(p)
@@ -178,7 +179,7 @@ func nonEmpty(portions [][]byte) (out [][]byte) {
 
 func TestALineReachesTheClientWhenItIsWhole(t *testing.T) {
 	u := &upstream{portions: [][]byte{[]byte("data: 1\n"), []byte("\ndata: "), []byte("2\n\nda"), []byte("ta: [DONE]\n\n")}, err: io.EOF}
-	s := newStream(u, chatExchange())
+	s := newStream(u, chatExchange(), 0)
 	p := make([]byte, 100)
 	for _, want := range []string{"data: 1\n", "\n", "data: 2\n\n", "data: [DONE]\n\n"} {
 		if n, err := s.Read(p); string(p[:n]) != want || err != nil {
@@ -247,7 +248,7 @@ func TestAStreamBrokenAtAnyByteEndsWithOneErrorEvent(t *testing.T) {
 		for n := range len(text) + 1 {
 			for _, with := range []bool{false, true} {
 				u := &upstream{portions: nonEmpty([][]byte{[]byte(text[:n])}), err: io.ErrUnexpectedEOF, with: with}
-				got, err := io.ReadAll(iotest.OneByteReader(newStream(u, chatExchange())))
+				got, err := io.ReadAll(iotest.OneByteReader(newStream(u, chatExchange(), 0)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -361,7 +362,7 @@ func TestFirstByteIsNotedOnce(t *testing.T) {
 	var calls int
 	x.Gateway.Now = func() time.Time { calls++; return time.Unix(int64(calls), 0) }
 	u := &upstream{portions: [][]byte{[]byte("da"), []byte("ta: x\n\n"), []byte(doneEvent)}, err: io.EOF}
-	if _, err := io.ReadAll(newStream(u, x)); err != nil || calls != 1 || x.FirstByte != time.Unix(1, 0) {
+	if _, err := io.ReadAll(newStream(u, x, 0)); err != nil || calls != 1 || x.FirstByte != time.Unix(1, 0) {
 		t.Errorf("noted %s, asked the clock %d times, %v", x.FirstByte, calls, err)
 	}
 }
@@ -379,7 +380,7 @@ func (e *endlessLine) Read(p []byte) (int, error) {
 
 func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
 	x, endless := chatExchange(), &endlessLine{}
-	got, err := io.ReadAll(newStream(io.NopCloser(io.MultiReader(strings.NewReader(firstChunk), endless)), x))
+	got, err := io.ReadAll(newStream(io.NopCloser(io.MultiReader(strings.NewReader(firstChunk), endless)), x, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +422,7 @@ func FuzzStream(f *testing.F) {
 		for i := 0; i < len(input); i += size {
 			u.portions = append(u.portions, bytes.Clone(input[i:min(i+size, len(input))]))
 		}
-		s, p := newStream(u, chatExchange()), make([]byte, int(buffer)+1)
+		s, p := newStream(u, chatExchange(), 0), make([]byte, int(buffer)+1)
 		var out []byte
 		var err error
 		for reads := 0; err == nil; reads++ {
@@ -458,4 +459,27 @@ func FuzzStream(f *testing.F) {
 func endpointOf(path string) *exchange.Endpoint {
 	e, _ := exchange.EndpointOf("POST", path)
 	return e
+}
+
+// A provider that falls silent must not hold a client for ever.
+func TestASilentStreamIsEndedWithAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, provider := io.Pipe()
+		x := chatExchange()
+		s := newStream(src, x, time.Minute)
+		defer s.Close()
+		go func() {
+			_, _ = io.WriteString(provider, firstChunk)
+			time.Sleep(59 * time.Second) // of the test's own time
+			_, _ = io.WriteString(provider, firstChunk)
+		}()
+		began := time.Now()
+		got, err := io.ReadAll(s)
+		if err != nil || !strings.HasPrefix(string(got), firstChunk+firstChunk) || !strings.Contains(string(got), `"error":{`) || strings.Contains(string(got), "[DONE]") {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if took := time.Since(began); took != 119*time.Second || !strings.Contains(x.Failure, "silent for 1m0s") {
+			t.Errorf("after %v, failure %q", took, x.Failure)
+		}
+	})
 }
