@@ -70,6 +70,7 @@ type Exchange struct {
 	Status    int    // of the answer; 0: none was sent
 	FirstByte time.Time
 	Usage     Usage
+	Malformed int    // events of a stream that were taken out
 	Failure   string // why a stream or an attempt failed; empty: it did not
 
 	// Path is where the call goes below a provider's base URL, escaped, and Query its

@@ -220,7 +220,7 @@ func TestTheFaultWall(t *testing.T) {
 			gjson.Get(body, "error.code").Type == gjson.Null && gjson.Get(body, "error.param").Raw == "null"
 	}
 	big := strings.Repeat("x", 2<<20)
-	line := strings.Repeat("y", 17<<20)
+	line := strings.Repeat("y", 40<<20) // one read more than the limit is not noticed
 	for _, c := range []struct {
 		name     string
 		provider string           // default: bad
@@ -475,7 +475,7 @@ func TestRequestTimeouts(t *testing.T) {
 	}
 	t.Setenv("REQUEST_TIMEOUT", "200")
 	l.Load()
-	if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"silence", "x-gw-provider: bad"); a.Status != 408 || !strings.Contains(a.Body, "200ms") {
+	if a := l.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, cue+"silence", "x-gw-provider: bad"); a.Status != 408 || !strings.Contains(a.Body, "200ms") {
 		t.Errorf("of the environment: %d %s", a.Status, a.Body)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/jsonscan"
 )
 
 // A stream passes a provider's server-sent events on as they come, line by line and
@@ -32,6 +33,7 @@ type stream struct {
 	err         error  // what to return once they are passed on
 
 	open     bool // the last line passed on did not end an event
+	data     bool // that event has data already
 	done     bool // [DONE] came
 	finished bool // a choice finished
 	noted    bool // the response's id was remembered
@@ -95,8 +97,7 @@ func (s *stream) fill() {
 		s.x.FirstByte = s.x.Gateway.Now()
 	}
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
-		s.end = from + last + 1
-		s.watch(s.buf[:s.end])
+		s.end = s.watch(from + last + 1)
 	} else if len(s.buf) > maxLine {
 		err = fmt.Errorf("a line of more than %d bytes", maxLine)
 	}
@@ -105,38 +106,73 @@ func (s *stream) fill() {
 	}
 }
 
-// watch looks at whole lines on their way.
-func (s *stream) watch(lines []byte) {
-	for len(lines) > 0 {
-		end := bytes.IndexByte(lines, '\n')
-		line := bytes.TrimRight(lines[:end], "\r")
-		lines = lines[end+1:]
-		s.open = len(line) > 0
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		switch {
-		case !ok:
-			continue
-		case isDone(data):
-			s.done = true
-			continue
-		}
-		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse && holds(data, responseKey, '{') {
-			s.noted = true
-			s.x.Remember(gjson.GetBytes(data, "response.id").Str)
-		}
-		if holds(data, usageKey, '{') {
-			usage := gjson.GetBytes(data, "usage")
-			if !usage.Exists() { // of the events of a stored response
-				usage = gjson.GetBytes(data, "response.usage")
+// watch looks at the whole lines in buf[:end] on their way, and takes out the malformed
+// ones: data that is not JSON, and is all the data of its event. It returns where what
+// can be passed on ends; a line of which only the next one can tell waits for that.
+func (s *stream) watch(end int) int {
+	kept, at := 0, 0
+	for at < end {
+		next := at + bytes.IndexByte(s.buf[at:end], '\n') + 1
+		line := bytes.TrimRight(s.buf[at:next], "\r\n")
+		data, isData := bytes.CutPrefix(line, []byte("data:"))
+		if isData && !s.event(data) && !s.data {
+			if next == end {
+				break
 			}
-			readUsage(s.x, usage)
+			if s.buf[next] == '\n' || s.buf[next] == '\r' {
+				s.x.Malformed++
+				at = next
+				continue
+			}
 		}
-		s.finished = s.finished || holds(data, finishKey, '"')
-		if !s.errored && holds(data, errorKey, '{') && gjson.GetBytes(data, "error").IsObject() {
-			s.errored = true
-			s.x.Failure = "the provider's stream ended with an error"
+		s.open, s.data = len(line) > 0, isData || s.data && len(line) > 0
+		if kept != at {
+			copy(s.buf[kept:], s.buf[at:next])
 		}
+		kept += next - at
+		at = next
 	}
+	if kept != at { // what waits, and the beginning of the next line, move up
+		s.buf = s.buf[:kept+copy(s.buf[kept:], s.buf[at:])]
+	}
+	return kept
+}
+
+// event looks at the data of an event and reports whether it is well-formed.
+func (s *stream) event(data []byte) bool {
+	if isDone(data) {
+		s.done = true
+		return true
+	}
+	if !wellFormed(bytes.TrimSpace(data)) {
+		return false
+	}
+	if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse && holds(data, responseKey, '{') {
+		s.noted = true
+		s.x.Remember(gjson.GetBytes(data, "response.id").Str)
+	}
+	if holds(data, usageKey, '{') {
+		usage := gjson.GetBytes(data, "usage")
+		if !usage.Exists() { // of the events of a stored response
+			usage = gjson.GetBytes(data, "response.usage")
+		}
+		readUsage(s.x, usage)
+	}
+	s.finished = s.finished || holds(data, finishKey, '"')
+	if !s.errored && holds(data, errorKey, '{') && gjson.GetBytes(data, "error").IsObject() {
+		s.errored = true
+		s.x.Failure = "the provider's stream ended with an error"
+	}
+	return true
+}
+
+// wellFormed reports whether data is nothing, or one JSON value.
+func wellFormed(data []byte) bool {
+	if len(data) == 0 {
+		return true
+	}
+	end, err := jsonscan.Scanner(data).Value(0, 0)
+	return err == nil && end == len(data)
 }
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
@@ -178,7 +214,7 @@ func (s *stream) finish(err error) {
 	data, isData := bytes.CutPrefix(half, []byte("data:"))
 	switch {
 	case s.done, ended && s.errored && len(half) == 0, ended && !s.x.Endpoint.Done && len(half) == 0:
-		s.end = len(s.buf)
+		s.buf = s.buf[:s.end]
 	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
 		s.tail([]byte("data: [DONE]\n\n"))
 	default:

@@ -122,10 +122,12 @@ func TestACompleteStreamPassesByteForByte(t *testing.T) {
 		"comments after the end":       whole + ": bye\n\n",
 		"one newline at the end":       strings.TrimSuffix(whole, "\n"),
 		"many newlines":                "\n\n\n" + whole + "\n\n",
-		"lines that are no JSON":       "data: {half\n\nnonsense\n\n" + whole,
+		"lines of other fields":        "nonsense\n\nid: {half\n\n" + whole,
+		"data that is no object":       "data: 1\n\ndata: \"x\"\n\ndata: null\n\ndata:\n\n" + whole,
+		"data over several lines":      "data: {\ndata: \"a\":1\ndata: }\n\n" + whole,
 		"an empty stream":              doneEvent,
 		"trailing spaces after [DONE]": firstChunk + "data: [DONE]  \n\n",
-		"bytes that are no UTF-8":      "data: \xff\xfe\n\n" + whole,
+		"bytes that are no UTF-8":      "data: \"\xff\xfe\"\n\n" + whole,
 	} {
 		x := chatExchange()
 		if got, err := pass(x, text, io.EOF); got != text || err != nil {
@@ -223,7 +225,7 @@ func TestABrokenStreamEndsWithOneErrorEventAfterTheLastWholeLine(t *testing.T) {
 		"after an event with an id and no data":  {"id: 1\n", io.ErrUnexpectedEOF},
 		"after newlines only":                    {"\n\n", io.ErrUnexpectedEOF},
 		"a text that only speaks of its finish":  {textChunk, io.EOF},
-		"a [DONE] that is a part of another one": {"data: [DONE] not\n\n", io.EOF},
+		"a [DONE] that is a part of another one": {"data: \"[DONE] not\"\n\n", io.EOF},
 		"a [DONE] of another field":              {"event: [DONE]\n\n", io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,7 +321,7 @@ func TestACancelledStreamPassesTheCancellationOn(t *testing.T) {
 		for _, text := range []string{"", firstChunk, firstChunk + "data: {", whole} {
 			x := chatExchange()
 			got, err := pass(x, text, cause)
-			if got != wholeLines(text) || !errors.Is(err, context.Canceled) {
+			if got != sound(text) || !errors.Is(err, context.Canceled) {
 				t.Errorf("%q: got %q, %v", text, got, err)
 			}
 			if x.Failure != "the client left" {
@@ -394,7 +396,7 @@ func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
 }
 
 func TestALongLineUpToTheLimitPasses(t *testing.T) {
-	line := "data: " + strings.Repeat("x", maxLine-100) + "\n\n"
+	line := "data: \"" + strings.Repeat("x", maxLine-100) + "\"\n\n"
 	got, err := pass(chatExchange(), line+doneEvent, io.EOF)
 	if err != nil || got != line+doneEvent {
 		t.Errorf("got %d bytes of %d, %v", len(got), len(line+doneEvent), err)
@@ -436,7 +438,7 @@ func FuzzStream(f *testing.F) {
 		text, got := string(input), string(out)
 		switch {
 		case end == context.Canceled:
-			if got != wholeLines(text) || !errors.Is(err, context.Canceled) {
+			if got != sound(text) || !errors.Is(err, context.Canceled) {
 				t.Fatalf("%q: got %q, %v", text, got, err)
 			}
 			return
@@ -445,9 +447,12 @@ func FuzzStream(f *testing.F) {
 		case got == text && strings.Contains(text, "[DONE]"):
 			return
 		}
-		rest, ok := strings.CutPrefix(got, wholeLines(text))
+		rest, ok := strings.CutPrefix(got, sound(text))
 		if !ok {
 			t.Fatalf("%q: got %q", text, got)
+		}
+		if rest == "" && ended(text) {
+			return
 		}
 		rest = strings.TrimPrefix(rest, "\n")
 		if rest != doneEvent && rest != string(errorEvent("The stream of provider file broke off before its end")) {
@@ -482,4 +487,57 @@ func TestASilentStreamIsEndedWithAnError(t *testing.T) {
 			t.Errorf("after %v, failure %q", took, x.Failure)
 		}
 	})
+}
+
+// sound is what of a stream's whole lines can be passed on: those of malformed events
+// are left out, and so is a last one of which only what follows could tell.
+func sound(text string) string {
+	lines := strings.SplitAfter(wholeLines(text), "\n")
+	lines = lines[:len(lines)-1]
+	var out strings.Builder
+	event := false // has data already
+	for i, line := range lines {
+		bare := strings.TrimRight(line, "\r\n")
+		data, isData := strings.CutPrefix(bare, "data:")
+		data = string(bytes.TrimSpace([]byte(data)))
+		if isData && !event && data != "" && data != "[DONE]" && !json.Valid([]byte(data)) {
+			if i+1 == len(lines) {
+				break
+			}
+			if next := lines[i+1]; next[0] == '\n' || next[0] == '\r' {
+				continue
+			}
+		}
+		event = isData || event && bare != ""
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// ended reports whether [DONE] is among a stream's whole lines.
+func ended(text string) bool {
+	for line := range strings.Lines(wholeLines(text)) {
+		if data, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data:"); ok && isDone([]byte(data)) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
+	for _, malformed := range []string{"data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
+		for portion := 1; portion <= 40; portion++ {
+			x := chatExchange()
+			u := &upstream{err: io.EOF}
+			text := firstChunk + malformed + lastChunk + doneEvent
+			for i := 0; i < len(text); i += portion {
+				u.portions = append(u.portions, []byte(text[i:min(i+portion, len(text))]))
+			}
+			got, err := io.ReadAll(newStream(u, x, 0))
+			blank := malformed[strings.IndexByte(malformed, '\n')+1:]
+			if want := firstChunk + blank + lastChunk + doneEvent; err != nil || string(got) != want || x.Malformed != 1 || x.Failure != "" {
+				t.Fatalf("%q by %d: got %q, %v, %d malformed, failure %q", malformed, portion, got, err, x.Malformed, x.Failure)
+			}
+		}
+	}
 }
