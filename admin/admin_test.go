@@ -610,3 +610,26 @@ func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
 		t.Errorf("%s", list.body)
 	}
 }
+
+func TestAWorkspaceCanBlockInlineConfigs(t *testing.T) {
+	a := newAPI(t)
+	slug := a.s.Directory.DefaultWorkspace().Slug
+	key, _ := a.key("workspace/service", `"workspaces.update"`)
+	if out := a.as(key, "PUT", "/v2/workspaces/"+slug, `{"name":"Renamed","description":"d","settings":{"block_inline_config":true}}`); out.status != 200 || out.body != "{}" {
+		t.Fatalf("%d %s", out.status, out.body)
+	}
+	w := a.ok("GET", "/v1/admin/workspaces/"+slug, "")
+	if w.get("settings.block_inline_config").Raw != "true" || w.get("name").Str != "Renamed" || w.get("description").Str != "d" || !a.s.Directory.DefaultWorkspace().BlockInline {
+		t.Errorf("%s", w.body)
+	}
+	if out := a.as(key, "PUT", "/v1/admin/workspaces/"+slug, `{"settings":{"block_inline_config":false}}`); out.status != 403 {
+		t.Errorf("a workspace key turned it off: %d %s", out.status, out.body)
+	}
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"settings":{"block_inline_config":false},"description":null}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("settings.block_inline_config").Raw != "false" || w.get("description").Type != gjson.Null {
+		t.Errorf("%s", w.body)
+	}
+	if out := a.do("PUT", "/v1/admin/workspaces/nope", `{"name":"x"}`); out.status != 404 {
+		t.Errorf("%d", out.status)
+	}
+}

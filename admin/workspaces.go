@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // Workspace is a workspace as the control plane shows it.
@@ -19,15 +21,47 @@ type Workspace struct {
 	Defaults      *struct {
 		Metadata map[string]string `json:"metadata"`
 	} `json:"defaults"`
-	UsageLimits []empty `json:"usage_limits"`
-	RateLimits  []empty `json:"rate_limits"`
-	Object      string  `json:"object" enum:"workspace"`
+	Settings    workspaceSettings `json:"settings"`
+	UsageLimits []empty           `json:"usage_limits"`
+	RateLimits  []empty           `json:"rate_limits"`
+	Object      string            `json:"object" enum:"workspace"`
+}
+
+type workspaceSettings struct {
+	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's holds beside it."`
+}
+
+type updateWorkspace struct {
+	Name        *string                  `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Description Optional[string]         `json:"description,omitempty"`
+	Settings    *updateWorkspaceSettings `json:"settings,omitempty"`
+	WorkspaceID string                   `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
+}
+
+type updateWorkspaceSettings struct {
+	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
+}
+
+// WorkspaceID is the path of one workspace.
+type WorkspaceID struct {
+	ID string `path:"workspace_id"`
+}
+
+// workspaceOf finds a workspace that the caller may know of.
+func (c *call) workspaceOf(idOrSlug string) (*directory.Workspace, error) {
+	c.record.Resource = credentials.Clip(idOrSlug)
+	w, ok := c.api.Directory.Workspace(idOrSlug)
+	if !ok || !c.sees(w.ID) {
+		return nil, notFound("Workspace", idOrSlug)
+	}
+	return w, nil
 }
 
 func showWorkspace(w *directory.Workspace) Workspace {
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
+		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline},
 		UsageLimits: []empty{}, RateLimits: []empty{}, Object: "workspace",
 	}
 	if w.Description != "" {
@@ -58,14 +92,46 @@ func (a *API) workspaces() {
 	register(a, route{
 		method: http.MethodGet, path: "/admin/workspaces/{workspace_id}", alias: "/v2/workspaces/{workspace_id}",
 		scopes: []string{"workspaces.read"}, summary: "Get a workspace by its id or slug",
-	}, func(c *call, in *struct {
-		ID string `path:"workspace_id"`
-	},
-	) (*struct{ Body Workspace }, error) {
-		w, ok := c.api.Directory.Workspace(in.ID)
-		if !ok || !c.sees(w.ID) {
-			return nil, notFound("Workspace", in.ID)
+	}, func(c *call, in *WorkspaceID) (*struct{ Body Workspace }, error) {
+		w, err := c.workspaceOf(in.ID)
+		if err != nil {
+			return nil, err
 		}
 		return &struct{ Body Workspace }{showWorkspace(w)}, nil
+	})
+
+	register(a, route{
+		method: http.MethodPut, path: "/admin/workspaces/{workspace_id}", alias: "/v2/workspaces/{workspace_id}",
+		scopes: []string{"workspaces.update"}, summary: "Update a workspace",
+	}, func(c *call, in *struct {
+		WorkspaceID
+		RawBody []byte
+		Body    updateWorkspace
+	},
+	) (*emptyOutput, error) {
+		c.fields(in.RawBody)
+		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
+			w, err := c.workspaceOf(in.ID)
+			if err != nil {
+				return err
+			}
+			changed, b := *w, &in.Body
+			if len(b.Description.Value) > 1024 {
+				return invalid("description", "expected at most 1024 bytes")
+			}
+			if b.Name != nil {
+				changed.Name = *b.Name
+			}
+			if b.Description.Set {
+				changed.Description = b.Description.Value
+			}
+			if b.Settings != nil && b.Settings.BlockInlineConfig != nil {
+				if c.caller.WorkspaceID != "" && w.BlockInline && !*b.Settings.BlockInlineConfig {
+					return forbidden("settings.block_inline_config: only an organisation key turns it off")
+				}
+				changed.BlockInline = *b.Settings.BlockInlineConfig
+			}
+			return c.api.Directory.ReplaceWorkspace(tx, &changed)
+		})
 	})
 }

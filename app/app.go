@@ -288,6 +288,10 @@ func (a *App) build(c *core) *Runtime {
 	block = block || a.blockInline
 	router := &credentials.Router{
 		Keyring: c.keyring, Providers: a.providers, BuiltIn: providers.BaseURL, Guard: a.guard, BlockInline: block,
+		BlockedIn: func(id string) bool {
+			w, ok := c.directory.Workspace(id)
+			return ok && w.BlockInline
+		},
 		SlugOf: func(id string) string {
 			if w, ok := c.directory.Workspace(id); ok {
 				return w.Slug

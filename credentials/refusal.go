@@ -21,6 +21,7 @@ const (
 	InlineConfigBlocked                     // block_inline_config
 	InlineProviderBlocked                   // block_inline_config
 	InlineHostBlocked                       // block_inline_config
+	InlineURLBlocked                        // block_inline_config
 	InlineHeadersBlocked                    // block_inline_config
 	AmbiguousHeader                         // one header, two values
 	SecretUnavailable                       // a stored credential cannot be opened

@@ -54,7 +54,8 @@ type Router struct {
 	BuiltIn     func(name string) (*url.URL, bool)     // base URL (nil: needs a custom host), and whether the provider exists
 	Guard       *HostGuard                             // of custom hosts
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
-	BlockInline bool                                   // block_inline_config
+	BlockInline bool                                   // block_inline_config, of the environment or the organisation
+	BlockedIn   func(workspaceID string) bool          // and of workspaces; nil: of none
 }
 
 const (
@@ -118,10 +119,15 @@ func (r *Router) slug(s Selection) (slug, model, field string) {
 	return slug, model, field
 }
 
-// Inline refuses what block_inline_config blocks of what a request itself says, in
-// the documented order.
-func (r *Router) Inline(s Selection) *Refusal {
-	if !r.BlockInline {
+// Blocks reports whether the calls of a workspace may use saved resources only.
+func (r *Router) Blocks(workspaceID string) bool {
+	return r.BlockInline || r.BlockedIn != nil && r.BlockedIn(workspaceID)
+}
+
+// Inline refuses what block_inline_config blocks of what a request of a workspace
+// itself says, in the documented order.
+func (r *Router) Inline(workspaceID string, s Selection) *Refusal {
+	if !r.Blocks(workspaceID) {
 		return nil
 	}
 	slug, _, _ := r.slug(s)

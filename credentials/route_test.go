@@ -298,7 +298,7 @@ func TestBlockInlineConfigNamesTheFirstViolation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var route *Route
-			refusal := router.Inline(c.s)
+			refusal := router.Inline("ws-1", c.s)
 			if refusal == nil {
 				route, refusal = router.Route(&Caller{WorkspaceID: "ws-1"}, c.s)
 			}

@@ -37,6 +37,7 @@ type Workspace struct {
 	Description    string    `json:"description,omitempty"`
 	OrganisationID string    `json:"organisation_id"`
 	Default        bool      `json:"default,omitempty"`
+	BlockInline    bool      `json:"block_inline_config,omitempty"` // its own, beside the organisation's
 	CreatedAt      time.Time `json:"created_at"`
 	UpdatedAt      time.Time `json:"updated_at"`
 }
@@ -95,6 +96,12 @@ func (d *Directory) Workspace(idOrSlug string) (*Workspace, bool) {
 		return w, true
 	}
 	return d.workspaces.Find(bySlug, idOrSlug)
+}
+
+// ReplaceWorkspace stores a changed copy of a workspace.
+func (d *Directory) ReplaceWorkspace(tx *storage.Txn, w *Workspace) error {
+	w.UpdatedAt = d.now().UTC()
+	return d.workspaces.Put(tx, w)
 }
 
 // DefaultWorkspace returns the workspace that is used where none was named, nil

@@ -59,6 +59,7 @@ var refusals = map[credentials.Reason]Error{
 	credentials.InlineConfigBlocked:   {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_config_blocked"},
 	credentials.InlineProviderBlocked: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_provider_blocked"},
 	credentials.InlineHostBlocked:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_custom_host_blocked"},
+	credentials.InlineURLBlocked:      {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_provider_url_blocked"},
 	credentials.InlineHeadersBlocked:  {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_forward_headers_blocked"},
 	credentials.AmbiguousHeader:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "ambiguous_header"},
 	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
@@ -69,7 +70,7 @@ func Refused(r *credentials.Refusal) *Error {
 	e := refusals[r.Reason]
 	e.Message, e.Param, e.Err = r.Message, r.Field, r.Err
 	switch r.Reason {
-	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked:
+	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineURLBlocked, credentials.InlineHeadersBlocked:
 		e.Field = r.Field
 	}
 	return &e

@@ -48,7 +48,7 @@ func mustBeEnvelope(t *testing.T, body []byte) map[string]any {
 var reasons = []credentials.Reason{
 	credentials.InvalidKey, credentials.ExpiredKey, credentials.MissingScope, credentials.NoProvider, credentials.UnknownProvider, credentials.UnknownVirtualKey,
 	credentials.ExpiredVirtualKey, credentials.UnknownConfig, credentials.BadCustomHost, credentials.StoredSecretElsewhere, credentials.InlineConfigBlocked,
-	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable,
+	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.InlineURLBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable,
 }
 
 func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
@@ -74,6 +74,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 		credentials.InlineProviderBlocked: {400, "inline_provider_blocked", true},
 		credentials.InlineHostBlocked:     {400, "inline_custom_host_blocked", true},
 		credentials.InlineHeadersBlocked:  {400, "inline_forward_headers_blocked", true},
+		credentials.InlineURLBlocked:      {400, "inline_provider_url_blocked", true},
 		credentials.AmbiguousHeader:       {400, "", false},
 		credentials.SecretUnavailable:     {500, "", false},
 	}

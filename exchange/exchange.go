@@ -205,7 +205,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		return Refused(refusal)
 	}
 	x.selection = selection
-	if refusal := x.Gateway.Router.Inline(selection); refusal != nil {
+	if refusal := x.Gateway.Router.Inline(x.Caller.WorkspaceID, selection); refusal != nil {
 		return Refused(refusal)
 	}
 	version, _ := x.Gateway.Headers.Get(r.Header, HeaderConfigVersion)

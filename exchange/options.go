@@ -16,6 +16,9 @@ const (
 	maxForwarded      = 50
 )
 
+// urlHeaders are the headers by which a call says where a provider is.
+var urlHeaders = []string{"Azure-Foundry-Url", "Azure-Resource-Name", "Azure-Endpoint-Name", "Huggingface-Base-Url", "Databricks-Workspace", "Snowflake-Account"}
+
 // readOptions reads the headers by which a call sets what a config also could.
 func (x *Exchange) readOptions(h http.Header) *Error {
 	if raw, _ := x.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
@@ -26,11 +29,21 @@ func (x *Exchange) readOptions(h http.Header) *Error {
 		}
 		x.RequestTimeout = time.Duration(ms) * time.Millisecond
 	}
+	blocked := x.Gateway.Router.Blocks(x.Caller.WorkspaceID)
+	for _, name := range urlHeaders {
+		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && blocked {
+			field := "x-gw-" + strings.ToLower(name)
+			return Refused(&credentials.Refusal{
+				Reason: credentials.InlineURLBlocked, Field: field,
+				Message: "Inline provider URLs are blocked; the organisation accepts only saved resources (block_inline_config)",
+			})
+		}
+	}
 	raw, _ := x.Gateway.Headers.Get(h, HeaderForwardHeaders)
 	if raw == "" {
 		return nil
 	}
-	if x.Gateway.Router.BlockInline {
+	if blocked {
 		return Refused(&credentials.Refusal{
 			Reason: credentials.InlineHeadersBlocked, Field: "x-gw-forward-headers",
 			Message: "Inline forward headers are blocked; the organisation accepts only saved resources (block_inline_config)",

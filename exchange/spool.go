@@ -70,6 +70,8 @@ func (s *Spool) readKept(p []byte, off int64) (n int, err error, ok bool) {
 	switch {
 	case !s.lost && off < int64(len(s.kept)):
 		return copy(p, s.kept[off:]), nil, true
+	case errors.Is(s.err, errBodyTooLarge):
+		return 0, s.err, true
 	case off != s.read:
 		return 0, ErrNotReplayable, true
 	case s.err != nil:

@@ -31,3 +31,21 @@ func loopbackResolver(t *testing.T) string {
 	t.Cleanup(func() { _ = server.Shutdown() })
 	return server.PacketConn.LocalAddr().String()
 }
+
+// nothingResolver is a DNS server that knows no name.
+func nothingResolver(t *testing.T) string {
+	t.Helper()
+	server := &dns.Server{Addr: "127.0.0.1:0", Net: "udp", Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		_ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeNameError))
+	})}
+	started := make(chan struct{})
+	server.NotifyStartedFunc = func() { close(started) }
+	go func() {
+		if err := server.ListenAndServe(); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-started
+	t.Cleanup(func() { _ = server.Shutdown() })
+	return server.PacketConn.LocalAddr().String()
+}

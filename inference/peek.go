@@ -122,6 +122,12 @@ func kind(data []byte) eventKind {
 	return found
 }
 
+// onlyError reports whether an answer is an error. An object that a provider keeps, such
+// as a job or a response, may hold the error that it ended with, and is an answer.
+func onlyError(v gjson.Result) bool {
+	return isError(v) && !v.Get("choices").Exists() && !v.Get("id").Exists() && !v.Get("object").Exists()
+}
+
 // isError reports whether an answer or an event holds an error: an object, or a text.
 func isError(v gjson.Result) bool { return !empty(v.Get("error")) }
 
@@ -142,7 +148,7 @@ func wholeJSON(r io.Reader) (seen []byte, why string) {
 	switch {
 	case err != nil:
 		return seen, "the provider's answer broke off: " + err.Error()
-	case len(seen) < maxPeeked && isError(gjson.ParseBytes(seen)) && !gjson.GetBytes(seen, "choices").Exists():
+	case len(seen) < maxPeeked && onlyError(gjson.ParseBytes(seen)):
 		return seen, "the provider answered with an error and status 200"
 	}
 	return seen, ""

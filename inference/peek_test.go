@@ -196,7 +196,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 		"an error with space around it":     {"application/json", " \n" + `{ "error" : { "message" : "overloaded" } } ` + "\n", true},
 		"an error of Anthropic's":           {"application/json", `{"type":"error","error":{"type":"overloaded_error"}}`, true},
 		"an error that is a text":           {"application/json", `{"error":"overloaded"}`, true},
-		"an error beside other members":     {"application/json", `{"id":"x","error":{"message":"m"},"provider":"p"}`, true},
+		"an error beside other members":     {"application/json", `{"error":{"message":"m"},"provider":"p"}`, true},
 		"a completion":                      {"application/json", `{"choices":[{"message":{"content":"x"}}]}`, false},
 		"a completion and an error":         {"application/json", `{"choices":[],"error":{"message":"m"}}`, false},
 		"an error that is null":             {"application/json", `{"id":"r","error":null,"status":"completed"}`, false},

@@ -140,6 +140,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			err = a.take(res)
 		}
+		if err == nil && errors.Is(context.Cause(ctx), errAttemptTimeout) {
+			res.Body.Close()
+			err = errAttemptTimeout
+		}
 	}
 	if err != nil {
 		timedOut := errors.Is(context.Cause(ctx), errAttemptTimeout)
@@ -219,6 +223,9 @@ func (b *bodyWithContext) Close() error {
 // attempt that failed is held instead.
 func (a *attempt) take(res *http.Response) error {
 	if !a.tentative {
+		if a.timeout > 0 && res.StatusCode == http.StatusOK {
+			_ = begins(res) // a stream has begun with its first event, and not before
+		}
 		return nil
 	}
 	why := ""
@@ -248,6 +255,10 @@ func (e *attemptError) Timeout() bool {
 }
 
 func (e *attemptError) Temporary() bool { return false }
+
+func (e *attemptError) Is(target error) bool {
+	return target != context.Canceled && errors.Is(e.cause, target)
+}
 
 func (e *attemptError) As(target any) bool {
 	if _, ok := target.(**attemptError); ok {
