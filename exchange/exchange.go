@@ -194,8 +194,10 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	if err := x.takeBody(limits); err != nil {
 		return err
 	}
-	if fault := validation.CheckQuery(x.Endpoint.Query, r.URL.Query()); fault != nil {
-		return badRequest(fault.Param, fault.Code, fault.Message)
+	if x.Endpoint.Query != nil {
+		if fault := validation.CheckQuery(x.Endpoint.Query, r.URL.Query()); fault != nil {
+			return badRequest(fault.Param, fault.Code, fault.Message)
+		}
 	}
 	selection.Model = x.Model
 	if selection.Model == "" {

@@ -17,17 +17,19 @@ import (
 // The time of an attempt ends at its first event, and counts until then.
 func TestRequestTimeouts(t *testing.T) {
 	l := newLab(t, "", "")
-	l.cues["silence"], l.cues["headers"], l.cues["role"] = silence, then(stream(), silence), then(stream(role), silence)
-	l.cues["json"] = func(w http.ResponseWriter, r *http.Request) {
+	l.on("silence", silence)
+	l.on("headers", then(stream(), silence))
+	l.on("role", then(stream(role), silence))
+	l.on("json", func(w http.ResponseWriter, r *http.Request) {
 		respond(200, `{"choices":[`)(w, r)
 		w.(http.Flusher).Flush()
 		silence(w, r)
-	}
-	l.cues["slow end"] = func(w http.ResponseWriter, r *http.Request) {
+	})
+	l.on("slow end", func(w http.ResponseWriter, r *http.Request) {
 		stream(role, hello)(w, r)
 		<-time.After(600 * time.Millisecond) // longer than the timeout
 		stream(stopped, done)(w, r)
-	}
+	})
 	leaf := func(more string) string { return `{"provider":"@bad"` + more + `}` }
 	fallback := func(more string) string {
 		return `{"strategy":{"mode":"fallback"},"targets":[` + leaf(more) + `,{"provider":"@good"}]` + `}`
@@ -149,7 +151,7 @@ func TestRetries(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l.T = t
 			n.Store(0)
-			l.cues["x"] = c.serve
+			l.on("x", c.serve)
 			body := gatewaytest.Chat
 			if c.stream {
 				body = streamedChat
@@ -178,9 +180,9 @@ func TestAClientThatLeavesIsNotFallenBackFor(t *testing.T) {
 		<-r.Context().Done()
 		gone <- struct{}{}
 	}
-	l.cues["before headers"] = wait
-	l.cues["after the role"] = then(stream(role), wait)
-	l.cues["at chunk 5"] = then(stream(role, hello, hello, hello, hello), wait)
+	l.on("before headers", wait)
+	l.on("after the role", then(stream(role), wait))
+	l.on("at chunk 5", then(stream(role, hello, hello, hello, hello), wait))
 	config := `{"retry":{"attempts":5,"on_status_codes":[408,499,500,502,503,504]},"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
 	for name, chunks := range map[string]int{"before headers": 0, "after the role": 0, "at chunk 5": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -245,14 +247,15 @@ func upload(n int) (body string, contentType string) {
 func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_replay 8KiB\n\tmax_upload 64KiB\n\tmax_body 1KiB\n}")
 	var n atomic.Int64
-	l.cues["500"], l.cues["ok"] = respond(500, overloaded), respond(200, gatewaytest.Completion)
-	l.cues["429 then 200"] = func(w http.ResponseWriter, r *http.Request) {
+	l.on("500", respond(500, overloaded))
+	l.on("ok", respond(200, gatewaytest.Completion))
+	l.on("429 then 200", func(w http.ResponseWriter, r *http.Request) {
 		if n.Add(1) == 1 {
 			respond(429, overloaded, "Retry-After-Ms", "1")(w, r)
 			return
 		}
 		respond(200, gatewaytest.Completion)(w, r)
-	}
+	})
 	fallback := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
 	ask := func(config, cued string, size int, chunked bool) *gatewaytest.Answer {
 		body, contentType := upload(size)
@@ -315,7 +318,7 @@ func TestAnObjectThatFailedIsReadOnce(t *testing.T) {
 	failedJob := `{"id":"x","object":"fine_tuning.job","status":"failed","error":{"code":"invalid_training_file","message":"m","param":"training_file"}}`
 	succeeded := `{"id":"x","object":"fine_tuning.job","status":"succeeded","error":{}}`
 	for _, body := range []string{failedJob, succeeded} {
-		l.cues["x"] = respond(200, body)
+		l.on("x", respond(200, body))
 		for _, path := range []string{"/v1/fine_tuning/jobs/x", "/v1/responses/resp_1"} {
 			var a *gatewaytest.Answer
 			bad, _ := l.calls(func() {

@@ -38,6 +38,12 @@ type stream struct {
 	finished bool // a choice finished
 	noted    bool // the response's id was remembered
 	errored  bool // the provider sent an error event of its own
+
+	// Of the event that is looked at.
+	scan            jsonscan.Scanner
+	visit           func(jsonscan.Key, int) (int, error)
+	usage, response []byte
+	failed, ends    bool
 }
 
 const (
@@ -49,6 +55,7 @@ const (
 // newStream watches src, which may be silent for idle (0: for ever).
 func newStream(src io.ReadCloser, x *exchange.Exchange, idle time.Duration) *stream {
 	s := &stream{src: src, x: x, idle: idle, buf: make([]byte, 0, startSize)}
+	s.visit = s.member
 	if idle > 0 {
 		s.silence = time.AfterFunc(idle, func() {
 			s.silent.Store(true)
@@ -138,32 +145,57 @@ func (s *stream) watch(end int) int {
 	return kept
 }
 
-// event looks at the data of an event and reports whether it is well-formed.
+// event looks at the data of an event and reports whether it is well-formed. It is what
+// every chunk of every stream pays: one scan.
 func (s *stream) event(data []byte) bool {
-	if isDone(data) {
+	data = bytes.TrimSpace(data)
+	switch {
+	case string(data) == "[DONE]":
 		s.done = true
 		return true
+	case len(data) == 0 || data[0] != '{':
+		return wellFormed(data)
 	}
-	if !wellFormed(bytes.TrimSpace(data)) {
+	s.scan, s.usage, s.response, s.failed, s.ends = jsonscan.Scanner(data), nil, nil, false, s.finished
+	if s.scan.Document(s.visit) != nil {
 		return false
 	}
-	if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse && holds(data, responseKey, '{') {
-		s.noted = true
-		s.x.Remember(gjson.GetBytes(data, "response.id").Str)
-	}
-	if holds(data, usageKey, '{') {
-		usage := gjson.GetBytes(data, "usage")
-		if !usage.Exists() { // of the events of a stored response
-			usage = gjson.GetBytes(data, "response.usage")
+	s.finished = s.ends
+	if s.response != nil {
+		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse {
+			s.noted = true
+			s.x.Remember(gjson.GetBytes(s.response, "id").Str)
 		}
-		readUsage(s.x, usage)
+		readUsage(s.x, gjson.GetBytes(s.response, "usage"))
 	}
-	s.finished = s.finished || holds(data, finishKey, '"')
-	if !s.errored && holds(data, errorKey, '{') && gjson.GetBytes(data, "error").IsObject() {
+	if s.usage != nil {
+		readUsage(s.x, gjson.ParseBytes(s.usage))
+	}
+	if s.failed && !s.errored {
 		s.errored = true
 		s.x.Failure = "the provider's stream ended with an error"
 	}
 	return true
+}
+
+// member looks at a member of an event. It is made a function once, in newStream.
+func (s *stream) member(key jsonscan.Key, at int) (int, error) {
+	end, err := s.scan.Value(at, 1)
+	if err != nil {
+		return end, err
+	}
+	switch value := s.scan[at:end]; {
+	case key.Is("choices"):
+		s.ends = s.ends || finishes(value)
+	case value[0] != '{':
+	case key.Is("usage"):
+		s.usage = value
+	case key.Is("error"):
+		s.failed = true
+	case key.Is("response"):
+		s.response = value
+	}
+	return end, nil
 }
 
 // wellFormed reports whether data is nothing, or one JSON value.
@@ -177,25 +209,22 @@ func wellFormed(data []byte) bool {
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
 
-// The ends of keys. Searching without the first quote is faster, as a search
-// does not stop at every quote.
-var usageKey, finishKey, errorKey = []byte(`usage"`), []byte(`finish_reason"`), []byte(`error"`)
+// finishKey is the end of a key. Searching without the first quote is faster, as a
+// search does not stop at every quote.
+var finishKey = []byte(`finish_reason"`)
 
-var responseKey = []byte(`response"`)
-
-// holds reports whether some member of event whose key this is has a value that
-// begins with first. It is what every chunk of every stream pays. Inside a string,
-// the quotes of a key would be escaped, and its end would not be found.
-func holds(event, key []byte, first byte) bool {
+// finishes reports whether a choice finishes: some finish_reason is a text. Inside a
+// string, the quotes of a key would be escaped, and its end would not be found.
+func finishes(choices []byte) bool {
 	for {
-		i := bytes.Index(event, key)
+		i := bytes.Index(choices, finishKey)
 		if i < 0 {
 			return false
 		}
-		whole := i > 0 && event[i-1] == '"'
-		event = bytes.TrimLeft(event[i+len(key):], " \t")
-		if value, ok := bytes.CutPrefix(event, []byte(":")); ok && whole {
-			if value = bytes.TrimLeft(value, " \t"); len(value) > 0 && value[0] == first {
+		whole := i > 0 && choices[i-1] == '"'
+		choices = bytes.TrimLeft(choices[i+len(finishKey):], " \t")
+		if value, ok := bytes.CutPrefix(choices, []byte(":")); ok && whole {
+			if value = bytes.TrimLeft(value, " \t"); len(value) > 0 && value[0] == '"' {
 				return true
 			}
 		}

@@ -129,7 +129,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	pool := t.poolOf(a.route)
 	ctx, stop := a.deadline(req.Context())
-	res, err := pool.RoundTrip(a.request(req.WithContext(ctx)))
+	out := a.request(req)
+	if a.timeout > 0 {
+		out = out.WithContext(ctx)
+	}
+	res, err := pool.RoundTrip(out)
 	if err == nil {
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
