@@ -25,6 +25,8 @@ type Error struct {
 
 	// Gateway: the fault is the gateway's own.
 	Gateway bool
+	// Caller: the fault is the call's own, so no other target would do better.
+	Caller bool
 	// Pointless: the same call would fail again, whatever its status suggests.
 	Pointless  bool
 	RetryAfter time.Duration // rounded up to whole seconds; 0: no header

@@ -486,8 +486,14 @@ func (x *Exchange) JSON() []byte {
 	return x.buffer.b
 }
 
-// Replayable reports whether the body can be sent once more.
-func (x *Exchange) Replayable() bool { return x.spool == nil || x.spool.Replayable() }
+// Replayable returns nil if the body can be sent once more, and otherwise why it
+// cannot; see [Spool.Replayable].
+func (x *Exchange) Replayable() error {
+	if x.spool == nil {
+		return nil
+	}
+	return x.spool.Replayable()
+}
 
 // HasJSON reports whether the call has a JSON body.
 func (x *Exchange) HasJSON() bool { return x.buffer != nil }

@@ -28,11 +28,18 @@ type Spool struct {
 // NewSpool returns a spool over src that keeps at most limit bytes.
 func NewSpool(src io.Reader, limit int) *Spool { return &Spool{src: src, limit: limit} }
 
-// Replayable reports whether the body can be read from its beginning.
-func (s *Spool) Replayable() bool {
+// Replayable returns nil if the body can be read from its beginning, and otherwise why
+// it cannot: ErrNotReplayable, or that it went on past its limit.
+func (s *Spool) Replayable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.lost
+	switch {
+	case errors.Is(s.err, errBodyTooLarge):
+		return s.err
+	case s.lost:
+		return ErrNotReplayable
+	}
+	return nil
 }
 
 // Reader returns a reader of the body from its beginning. Where that is gone, its

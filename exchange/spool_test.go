@@ -20,7 +20,7 @@ func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
 	const body = "0123456789"
 	for _, limit := range []int{len(body), len(body) + 1, 1 << 20} {
 		s := NewSpool(strings.NewReader(body), limit)
-		if !s.Replayable() {
+		if s.Replayable() != nil {
 			t.Errorf("limit %d: not replayable before it was read", limit)
 		}
 		for n := range 3 {
@@ -31,7 +31,7 @@ func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
-			if !s.Replayable() {
+			if s.Replayable() != nil {
 				t.Errorf("limit %d: not replayable after reader %d", limit, n)
 			}
 		}
@@ -67,7 +67,7 @@ func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
 		if got, err := io.ReadAll(first); err != nil || string(got) != body { // the first reader is not disturbed
 			t.Errorf("limit %d: got %q, %v", limit, got, err)
 		}
-		if s.Replayable() {
+		if s.Replayable() == nil {
 			t.Errorf("limit %d: replayable", limit)
 		}
 		second := s.Reader()
@@ -83,10 +83,10 @@ func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
 	// What an attempt that failed early has read is kept until the limit is passed.
 	s := NewSpool(iotest.OneByteReader(strings.NewReader(body)), 5)
 	early := s.Reader()
-	if _, err := io.ReadFull(early, make([]byte, 5)); err != nil || !s.Replayable() {
+	if _, err := io.ReadFull(early, make([]byte, 5)); err != nil || s.Replayable() != nil {
 		t.Fatalf("not replayable at its limit: %v", err)
 	}
-	if got, err := io.ReadAll(s.Reader()); err != nil || string(got) != body || s.Replayable() {
+	if got, err := io.ReadAll(s.Reader()); err != nil || string(got) != body || s.Replayable() == nil {
 		t.Errorf("got %q, %v; replayable %v", got, err, s.Replayable())
 	}
 	if _, err := early.Read(make([]byte, 1)); !errors.Is(err, ErrNotReplayable) { // it is behind the other now
@@ -167,7 +167,7 @@ func TestABlockedReaderThatWasClosedDoesNotDisturbTheNext(t *testing.T) {
 	go func() {
 		defer close(done)
 		_ = given.Close()
-		replayable = s.Replayable()
+		replayable = s.Replayable() == nil
 		got = make([]byte, 3)
 		_, _ = io.ReadFull(next, got)
 	}()
@@ -221,7 +221,7 @@ func TestReadersOfASpoolAllReadTheSame(t *testing.T) {
 			case behind && most > limit:
 				t.Fatalf("a reader at %d goes on though %d were read and %d are kept", read[n], most, limit)
 			}
-			if s.Replayable() != (most <= limit) {
+			if (s.Replayable() == nil) != (most <= limit) {
 				t.Fatalf("%d were read, limit %d: replayable %v", most, limit, s.Replayable())
 			}
 		}
@@ -243,7 +243,7 @@ func TestASpoolIsSafeForReadersThatAreClosedMeanwhile(t *testing.T) {
 		if n%2 == 1 {
 			readers.Go(func() { _ = r.Close() })
 		}
-		readers.Go(func() { s.Replayable() })
+		readers.Go(func() { _ = s.Replayable() })
 	}
 	readers.Wait()
 }

@@ -48,13 +48,14 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	for err == nil {
 		t := plan.Target()
 		done := e.target(t, !x.Config.Root.Leaf())
-		if x.ConfigID != "" && (done || e.err == nil || !e.err.Gateway) {
+		own := e.err != nil && (e.err.Gateway || e.err.Caller) // no provider's fault
+		if x.ConfigID != "" && (done || !own) {
 			circuit.Report(t, e.outcome(done))
 		}
 		if done {
 			return
 		}
-		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: e.err != nil && e.err.Gateway}); !more {
+		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: own}); !more {
 			err = plan.Err()
 			break
 		}
@@ -86,6 +87,10 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 		x.Route = route
 	}
+	if why := x.Replayable(); x.Attempts > 0 && why != nil {
+		e.fail(nil, failed(&attempt{x: x, route: x.Route}, why))
+		return false
+	}
 	if x.AdmitTarget != nil && x.Config != nil {
 		if err := x.AdmitTarget(); err != nil {
 			e.fail(nil, err)
@@ -111,7 +116,9 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		x.Retries = n
 		body, err := x.Body(t.Edit(), x.Route.Model)
 		if err != nil {
-			e.fail(nil, exchange.AsError(err))
+			refusal := exchange.AsError(err)
+			refusal.Caller = true
+			e.fail(nil, refusal)
 			return false
 		}
 		a := newAttempt(x, x.Route, body, t)
@@ -125,7 +132,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return true
 		}
 		e.failed(a, why)
-		if !t.Retry.Again(e.status, n) || !x.Replayable() {
+		if !t.Retry.Again(e.status, n) || x.Replayable() != nil {
 			if n > 0 {
 				x.Retries = -1
 			}

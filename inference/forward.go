@@ -100,7 +100,7 @@ func failed(a *attempt, err error) *exchange.Error {
 		e.Code = "body_not_replayable"
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()
 	case exchange.TooLarge(err):
-		e.Status, e.Type, e.Code = http.StatusRequestEntityTooLarge, "invalid_request_error", "payload_too_large"
+		e.Status, e.Type, e.Code, e.Caller = http.StatusRequestEntityTooLarge, "invalid_request_error", "payload_too_large", true
 		e.Message = "Payload size exceeds the limit for uploads"
 	case errors.As(err, &dial):
 		e.Status = http.StatusServiceUnavailable

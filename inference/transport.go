@@ -151,6 +151,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		timedOut := errors.Is(context.Cause(ctx), errAttemptTimeout)
+		if timedOut && a.held != nil { // what broke off is no answer to hold
+			a.held.Body.Close()
+			a.held = nil
+		}
 		if a.held == nil {
 			stop(nil)
 		} else {
