@@ -1,0 +1,335 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/validation"
+)
+
+// Limits bounds the bodies of calls, in bytes.
+type Limits struct {
+	Body   int64 // of one that is read whole
+	Upload int64 // of one that passes through
+	Replay int   // what is kept of one that passes through, for another attempt
+}
+
+// Prepare authenticates the caller, reads and scans the body, or makes ready to pass
+// it through, and resolves the route. It does so once; later calls return the same
+// answer, but a limit that is lower than the first is still enforced.
+func (x *Exchange) Prepare(limits Limits) *Error {
+	if !x.prepared {
+		x.prepared = true
+		x.err = x.prepare(limits)
+	}
+	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {
+		return tooLarge(limits.Body)
+	}
+	return x.err
+}
+
+func (x *Exchange) prepare(limits Limits) *Error {
+	r := x.request
+	token, selection, refusal := x.Gateway.read(r.Header)
+	if refusal != nil {
+		return Refused(refusal)
+	}
+	if x.Caller, refusal = x.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
+		return Refused(refusal)
+	}
+	if err := x.readMetadata(r.Header); err != nil {
+		return err
+	}
+	if err := x.takeBody(limits); err != nil {
+		return err
+	}
+	if x.Endpoint.Query != nil {
+		if fault := validation.CheckQuery(x.Endpoint.Query, r.URL.Query()); fault != nil {
+			return badRequest(fault.Param, fault.Code, fault.Message)
+		}
+	}
+	selection.Model = x.Model
+	if selection.Model == "" {
+		selection.Model = x.queryModel()
+	}
+	if refusal := x.Gateway.recall(x, &selection); refusal != nil {
+		return Refused(refusal)
+	}
+	x.selection = selection
+	if refusal := x.Gateway.Router.Inline(x.Caller.WorkspaceID, selection); refusal != nil {
+		return Refused(refusal)
+	}
+	version, _ := x.Gateway.Headers.Get(r.Header, HeaderConfigVersion)
+	var err *Error
+	if x.Config, err = x.config(selection.Config, version); err != nil {
+		return err
+	}
+	if err := x.readOptions(r.Header); err != nil {
+		return err
+	}
+	if x.Config != nil {
+		if x.Endpoint.Single && !x.Config.Root.Leaf() {
+			return badRequest("x-gw-config", "invalid_config", "Invalid config provided. Maximum one target is allowed for batch/file/fine_tuning requests")
+		}
+		x.Catalogue = x.Endpoint.Name == Models && x.Config.FetchIntegratedModels
+		return nil
+	}
+	if x.Endpoint.Name == Models && x.catalogue(r.Header, selection) {
+		x.Catalogue = true
+		return nil
+	}
+	if x.Route, refusal = x.Gateway.Router.Route(x.Caller, selection); refusal != nil {
+		return Refused(refusal)
+	}
+	if x.Route.Model != "" {
+		x.Model = x.Route.Model
+	}
+	return x.missingModel()
+}
+
+// catalogue reports whether a call for models is for the unified list: it names no
+// provider, or says so.
+func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
+	for _, name := range []string{HeaderFetchIntegrated, HeaderModelsEndpoint} {
+		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && v != "false" {
+			return true
+		}
+	}
+	return s.Provider == "" && s.VirtualKey == "" && s.Model == ""
+}
+
+// Target resolves where a target of the call's config leads. What the target leaves
+// open, the call itself says.
+func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
+	s := t.Selection()
+	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
+		own := x.selection
+		own.Config = ""
+		if s.CustomHost != "" {
+			own.CustomHost = s.CustomHost
+		}
+		if s.Model != "" {
+			own.Model = s.Model
+		}
+		s = own
+	}
+	if s.Model == "" && (s.VirtualKey != "" || strings.HasPrefix(s.Provider, "@")) {
+		s.Model = x.Model // so that @slug/ goes, where it is the same slug
+	}
+	route, refusal := x.Gateway.Router.Route(x.Caller, s)
+	if refusal != nil {
+		return nil, Refused(refusal)
+	}
+	return route, nil
+}
+
+// read takes the credentials headers apart. The service key is x-gw-api-key, or
+// the bearer where there is none; a bearer that repeats it is no provider
+// credential, and neither is ever forwarded.
+func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Refusal) {
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{
+		{HeaderAPIKey, &token},
+		{HeaderVirtualKey, &s.VirtualKey},
+		{HeaderProvider, &s.Provider},
+		{HeaderConfig, &s.Config},
+		{HeaderCustomHost, &s.CustomHost},
+	} {
+		var ok bool
+		if *f.to, ok = g.Headers.Get(h, f.name); !ok {
+			field := "x-gw-" + strings.ToLower(f.name)
+			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice with different values"}
+		}
+	}
+	if values := h["Authorization"]; len(values) > 1 {
+		return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: "authorization", Message: "authorization is given twice"}
+	}
+	bearer := Bearer(h)
+	if token == "" {
+		token, bearer = bearer, ""
+	}
+	if token == "" {
+		token = protocolKey(h)
+	}
+	if bearer != token {
+		s.Bearer = credentials.NewSecret(bearer)
+	}
+	return token, s, nil
+}
+
+// Bearer returns the bearer token of a request, or "".
+func Bearer(h http.Header) string {
+	scheme, token, ok := strings.Cut(h.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// ServiceKey returns the service key of a request to the control plane, or "".
+func (h *Headers) ServiceKey(header http.Header) string {
+	if token, ok := h.Get(header, HeaderAPIKey); token != "" || !ok {
+		if !ok {
+			return ""
+		}
+		return token
+	}
+	return Bearer(header)
+}
+
+func jsonContent(contentType string) bool {
+	if contentType == "" || contentType == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
+}
+
+func (x *Exchange) readMetadata(h http.Header) *Error {
+	raw, ok := x.Gateway.Headers.Get(h, HeaderMetadata)
+	if raw == "" {
+		return nil
+	}
+	if !ok || jsonscan.Members([]byte(raw), nil) != nil {
+		return badRequest("x-gw-metadata", "invalid_metadata", "Invalid metadata passed: x-gw-metadata must be one JSON object")
+	}
+	x.metadata = raw
+	return nil
+}
+
+// MetadataJSON returns a value of the call's metadata, nil where there is none: the
+// request's own lose to the defaults of its key.
+func (x *Exchange) MetadataJSON(key string) json.RawMessage {
+	if v := x.metadataValue(key); v.Exists() {
+		return json.RawMessage(v.Raw)
+	}
+	return nil
+}
+
+// Metadata returns a value of the call's metadata as text. Null is absent.
+func (x *Exchange) Metadata(key string) (string, bool) {
+	value := x.metadataValue(key).String()
+	return value, value != ""
+}
+
+func (x *Exchange) metadataValue(key string) gjson.Result {
+	for _, source := range []string{string(x.Caller.Metadata), x.metadata} {
+		if source == "" {
+			continue
+		}
+		var found gjson.Result
+		gjson.Parse(source).ForEach(func(k, v gjson.Result) bool {
+			if k.Str == key {
+				found = v
+			}
+			return true
+		})
+		if found.Exists() && found.Type != gjson.Null {
+			return found
+		}
+	}
+	return gjson.Result{}
+}
+
+// takeBody takes the body as the endpoint has it.
+func (x *Exchange) takeBody(limits Limits) *Error {
+	contentType := x.request.Header.Get("Content-Type")
+	switch x.Endpoint.Body {
+	case JSON:
+		if !jsonContent(contentType) {
+			return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json")
+		}
+		return x.readBody(limits.Body)
+	case Stream:
+		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "multipart/form-data" && !strings.HasPrefix(media, "audio/") {
+			return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data")
+		}
+	case Any:
+		if contentType != "" && jsonContent(contentType) {
+			return x.readBody(limits.Body)
+		}
+	}
+	if x.request.Body == nil || x.request.ContentLength == 0 {
+		return nil
+	}
+	if x.request.ContentLength > limits.Upload {
+		return tooLarge(limits.Upload)
+	}
+	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay)
+	return nil
+}
+
+// queryModel is the model that a query names with @slug/; the provider gets what
+// follows the slash.
+func (x *Exchange) queryModel() string {
+	if !strings.Contains(x.Query, "model=") {
+		return ""
+	}
+	values, err := url.ParseQuery(x.Query)
+	model := values.Get("model")
+	if err != nil || !strings.HasPrefix(model, "@") {
+		return ""
+	}
+	if _, name, ok := strings.Cut(model, "/"); ok {
+		values.Set("model", name)
+		x.Query = values.Encode()
+	}
+	return model
+}
+
+func (x *Exchange) readBody(limit int64) *Error {
+	buffer, err := readBody(x.request, limit)
+	switch {
+	case errors.Is(err, errBodyTooLarge):
+		return tooLarge(limit)
+	case err != nil:
+		e := badRequest("", "body_unreadable", "The request body could not be read to its end")
+		e.Err = err
+		return e
+	}
+	x.buffer = buffer
+	table := x.Endpoint.Table
+	if table == nil {
+		table = validation.Unlisted
+	}
+	if x.report, err = validation.Check(table, buffer.b); err == nil {
+		x.Stream = x.report.Stream
+		return x.readModel()
+	}
+	var fault *validation.Fault
+	var syntax *jsonscan.SyntaxError
+	switch {
+	case errors.As(err, &fault):
+		return badRequest(fault.Param, fault.Code, fault.Message)
+	case errors.As(err, &syntax) && x.Endpoint.Body == Any:
+		return nil // the provider's own business
+	}
+	return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
+}
+
+const maxModel = 512 // bytes of a model's name, quotes included
+
+func (x *Exchange) readModel() *Error {
+	span := x.report.Span("model")
+	value := x.buffer.b[span.Start:span.End]
+	if len(value) > maxModel {
+		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
+	}
+	if len(value) > 0 && value[0] == '"' {
+		x.model = span
+		x.Model = jsonscan.Unquote(value)
+	}
+	return nil
+}
