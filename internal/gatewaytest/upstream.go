@@ -10,7 +10,7 @@ import (
 
 // A Call is what an upstream was sent.
 type Call struct {
-	Method, Path, Host string
+	Method, Path, Query, Host string
 	Header             http.Header
 	Body               string
 }
@@ -36,7 +36,7 @@ func NewUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	u.mu.Lock()
-	u.calls = append(u.calls, Call{r.Method, r.URL.Path, r.Host, r.Header.Clone(), string(body)})
+	u.calls = append(u.calls, Call{r.Method, r.URL.Path, r.URL.RawQuery, r.Host, r.Header.Clone(), string(body)})
 	u.mu.Unlock()
 	if u.serve != nil {
 		u.serve(w, r)
