@@ -536,6 +536,49 @@ func TestNobodyChangesAKeyThatMayDoMore(t *testing.T) {
 	a.ok("DELETE", "/v1/api-keys/"+owner, "")
 }
 
+// Otherwise a key that ends, or that is bound to its config, could make itself one that
+// does not and is not.
+func TestAKeyMakesNoKeyOfMoreThanItself(t *testing.T) {
+	a := newAPI(t)
+	const scopes = `"scopes":["workspace_service_api_keys.create","workspace_service_api_keys.update","completions.write"]`
+	make := func(as, fields string) answer {
+		body := `{"name":"n",` + scopes + fields + `}`
+		if as == "" {
+			return a.ok("POST", "/v1/api-keys/workspace/service", body)
+		}
+		return a.as(as, "POST", "/v1/api-keys/workspace/service", body)
+	}
+	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
+	locked := `,"defaults":{"config_id":"` + config + `","allow_config_override":false}`
+	ends := make("", `,"expires_at":"2026-12-01T00:00:00Z"`)
+	bound := make("", locked)
+	for _, c := range []struct {
+		as, fields string
+		want       int
+	}{
+		{ends.get("key").Str, ``, 403},
+		{ends.get("key").Str, `,"expires_at":null`, 403},
+		{ends.get("key").Str, `,"expires_at":"2026-12-01T00:00:01Z"`, 403},
+		{ends.get("key").Str, `,"expires_at":"2026-12-01T00:00:00Z"`, 200},
+		{bound.get("key").Str, ``, 403},
+		{bound.get("key").Str, `,"defaults":{"config_id":"` + config + `"}`, 403},
+		{bound.get("key").Str, `,"defaults":{"allow_config_override":false}`, 403},
+		{bound.get("key").Str, locked, 200},
+	} {
+		if out := make(c.as, c.fields); out.status != c.want {
+			t.Errorf("%s: %d %s", c.fields, out.status, out.body)
+		}
+	}
+	other := make("", locked).get("id").Str
+	if out := a.as(bound.get("key").Str, "PUT", "/v1/api-keys/"+other, `{"defaults":{}}`); out.status != 403 {
+		t.Errorf("unbinding another: %d %s", out.status, out.body)
+	}
+	other = make("", `,"expires_at":"2026-11-30T00:00:00Z"`).get("id").Str
+	if out := a.as(ends.get("key").Str, "PUT", "/v1/api-keys/"+other, `{"expires_at":null}`); out.status != 403 {
+		t.Errorf("more time for another: %d %s", out.status, out.body)
+	}
+}
+
 func TestRefusalsWithoutEndAreThrottled(t *testing.T) {
 	a := newAPI(t)
 	key, _ := a.key("workspace/service", `"logs.view"`)

@@ -348,8 +348,23 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	if in.AlertEmails != nil {
 		k.AlertEmails = in.AlertEmails
 	}
-	k.ExpiresAt, err = expiry(in.ExpiresAt, k.ExpiresAt, c.api.Now())
-	return err
+	if k.ExpiresAt, err = expiry(in.ExpiresAt, k.ExpiresAt, c.api.Now()); err != nil {
+		return err
+	}
+	return c.bounded(k, in)
+}
+
+// bounded refuses to make of k, which in has changed, more than the caller's own key is:
+// one that lives longer, or that may leave the config to which the caller's is bound.
+func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) error {
+	own, created := c.caller, k.ID == ""
+	if ends := own.ExpiresAt; ends != nil && (created || in.ExpiresAt.Set) && (k.ExpiresAt == nil || k.ExpiresAt.After(*ends)) {
+		return forbidden("expires_at: the API key itself expires at %s, and gives no other key more time", ends.Format(time.RFC3339))
+	}
+	if own.ForbidsOverride && (created || in.Defaults.Set) && (k.ConfigID != own.ConfigID || k.AllowOverride == nil || *k.AllowOverride) {
+		return forbidden("defaults: the API key itself is bound to its config, and so must be a key that it makes or changes: config_id the same, allow_config_override false")
+	}
+	return nil
 }
 
 const maxMetadata = 16 << 10

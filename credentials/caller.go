@@ -3,6 +3,7 @@ package credentials
 import (
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // A Caller is who makes a request, as its service key says.
@@ -18,6 +19,7 @@ type Caller struct {
 	ConfigID       string // of the config of its calls that name none
 	// ForbidsOverride: its calls may name no other config.
 	ForbidsOverride bool
+	ExpiresAt       *time.Time // of its key; nil: never
 
 	scopes []string
 }
@@ -57,6 +59,7 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 		KeyID: key.ID, KeyName: key.Name, Kind: key.Kind, OrganisationID: key.OrganisationID,
 		WorkspaceID: key.WorkspaceID, UserID: key.UserID, Owner: key.Owner, Metadata: key.Metadata, scopes: key.Scopes,
 		ConfigID: key.ConfigID, ForbidsOverride: key.AllowOverride != nil && !*key.AllowOverride,
+		ExpiresAt: key.ExpiresAt,
 	}, nil
 }
 

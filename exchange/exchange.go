@@ -85,6 +85,7 @@ type Exchange struct {
 	buffer    *Buffer         // of a body that was read whole
 	spool     *Spool          // of a body that passes through
 	model     validation.Span // where the body's model stands
+	edit      *routing.Edit   // of the target in Route
 	report    validation.Report
 	prepared  bool
 	err       *Error
@@ -209,7 +210,7 @@ func (x *Exchange) Body(edit *routing.Edit, model string) (*Buffer, error) {
 	if edit == nil {
 		edit = new(routing.Edit)
 	}
-	if defaulted && !edit.Sets("prompt") {
+	if defaulted && !given(edit.Result("prompt", nil)) {
 		edit = edit.With("prompt", appendString(nil, validation.DefaultPrompt))
 	}
 	if model != "" {
@@ -224,13 +225,25 @@ func (x *Exchange) Body(edit *routing.Edit, model string) (*Buffer, error) {
 	return out, nil
 }
 
-// missing is the first field that the body lacks and the config does not add.
+// missing is the first field that the body lacks once the config's edit is made.
 func (x *Exchange) missing(edit *routing.Edit) *validation.Fault {
 	if x.Endpoint.Table == nil {
 		return nil
 	}
-	return x.Endpoint.Table.Missing(func(name string) bool { return x.report.Has(name) || edit.Sets(name) })
+	return x.Endpoint.Table.Missing(func(name string) bool { return given(edit.Result(name, x.member(name))) })
 }
+
+// member is the body's value of a field that its table lists; nil: it has none.
+func (x *Exchange) member(name string) json.RawMessage {
+	if !x.report.Has(name) {
+		return nil
+	}
+	span := x.report.Span(name)
+	return x.buffer.b[span.Start:span.End]
+}
+
+// given reports whether a field has a value. Null is absent.
+func given(value json.RawMessage) bool { return value != nil && string(value) != "null" }
 
 // missingModel refuses a call without a config that lacks what a config could add.
 func (x *Exchange) missingModel() *Error {

@@ -1,6 +1,10 @@
 package exchange
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+)
 
 // Fact returns what policies may ask of a prepared call: its value of a key, and
 // another name of the same thing where there is one.
@@ -37,10 +41,17 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 
 // sentModel is the model that the target in Route gets.
 func (x *Exchange) sentModel() string {
-	if x.Route != nil && x.Route.Model != "" {
+	switch {
+	case x.Route != nil && x.Route.Model != "":
 		return x.Route.Model
+	case x.edit.Empty() || x.buffer == nil:
+		return x.Model
 	}
-	return x.Model
+	model := x.edit.Result("model", x.member("model"))
+	if len(model) == 0 || model[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(model)
 }
 
 // saved is the slug by which a call could name the provider that it goes to.

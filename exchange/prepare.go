@@ -111,6 +111,7 @@ func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
 // Target resolves where a target of the call's config leads. What the target leaves
 // open, the call itself says.
 func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
+	x.edit = t.Edit()
 	s := t.Selection()
 	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
 		own := x.selection

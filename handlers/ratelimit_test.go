@@ -83,7 +83,7 @@ func TestALimitAdmitsItsValueAndSaysWhatIsLeft(t *testing.T) {
 
 func TestConditionsAndGroupsChooseTheCalls(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
-	g := gatewaytest.Start(t, up.Provider("file")+up.Provider("other")+"trusted_custom_hosts 127.0.0.1\n")
+	g := gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file")+up.Provider("other"))
 	one, oneID := g.Key("one")
 	two, _ := g.Key("two")
 	_, threeID := g.Key("three")
@@ -109,6 +109,19 @@ func TestConditionsAndGroupsChooseTheCalls(t *testing.T) {
 		"api_key in capitals": {when("api_key", strings.ToUpper(oneID)), nil, hit(one, file), hit(two, file)},
 		"virtual_key":         {when("virtual_key", "vk"), nil, hit(one, vk...), hit(one, file)},
 		"model":               {when("model", "@file/m"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
+		"model of override_params": {
+			when("model", "cheap"), nil,
+			hit(one, `x-gw-config: {"provider":"@file","override_params":{"model":"cheap"}}`),
+			hit(one, `x-gw-config: {"provider":"@file","override_params":{"model":"dear"}}`),
+		},
+		"model of the body, overridden": {
+			when("model", "m"), nil, hit(one, file), hit(one, `x-gw-config: {"provider":"@file","override_params":{"model":"dear"}}`),
+		},
+		"model of a nested target": {
+			when("model", "cheap"), nil,
+			hit(one, `x-gw-config: {"strategy":{"mode":"single"},"targets":[{"provider":"@file"}],"override_params":{"model":"cheap"}}`),
+			hit(one, `x-gw-config: {"strategy":{"mode":"single"},"targets":[{"provider":"@file","override_params":{"model":"dear"}}],"override_params":{"model":"cheap"}}`),
+		},
 		"models of":           {when("model", "@vk/*"), nil, hit(one, vk...), hit(one, file)},
 		"metadata":            {when("metadata.team", "red"), nil, hit(one, file, `x-gw-metadata: {"team":"red"}`), hit(one, file, `x-gw-metadata: {"team":"blue"}`)},
 		"grouped by metadata": {nil, by("metadata.team"), hit(one, file, `x-gw-metadata: {"team":"red"}`), hit(one, file)},

@@ -43,6 +43,27 @@ func TestFallbackHeedsTheListedStatuses(t *testing.T) {
 	}
 }
 
+func TestAConfigMayNotTakeTheModelAway(t *testing.T) {
+	l := newLab(t, "", "")
+	a := l.chat(gatewaytest.Chat, `{"provider":"@good","drop_params":["model"]}`)
+	if a.Status != 400 || a.Get("error.param").Str != "model" || len(l.good.Calls()) != 0 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+func TestACallMakesOnlySoManyAttempts(t *testing.T) {
+	l := newLab(t, "", "")
+	l.on("500", respond(500, overloaded))
+	inner := `{"strategy":{"mode":"fallback"},"targets":[` + strings.Repeat(`{"provider":"@bad"},`, 19) + `{"provider":"@bad"}]}`
+	outer := `{"strategy":{"mode":"fallback"},"retry":{"attempts":0},"targets":[` + strings.Repeat(inner+",", 19) + inner + `]}`
+	slug := l.save(outer)
+	var a *gatewaytest.Answer
+	bad, _ := l.calls(func() { a = l.chat(gatewaytest.Chat, slug, cue+"500") })
+	if bad != 100 || a.Status != 500 {
+		t.Errorf("%d attempts, %d %s", bad, a.Status, a.Body)
+	}
+}
+
 func TestLoadBalance(t *testing.T) {
 	l := newLab(t, "", "")
 	l.on("ok", respond(200, gatewaytest.Completion))

@@ -23,6 +23,10 @@ type engine struct {
 	status int             // of the failure, as strategies see it
 }
 
+// maxAttempts bounds the upstream requests of one call, whatever its config nests: it is
+// as many as a list of targets may have.
+const maxAttempts = 100
+
 // direct is the target of a call without a config.
 var direct = routing.Target{Path: "config"}
 
@@ -54,6 +58,9 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		}
 		if done {
 			return
+		}
+		if x.Attempts >= maxAttempts {
+			break
 		}
 		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: own}); !more {
 			err = plan.Err()
@@ -132,7 +139,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return true
 		}
 		e.failed(a, why)
-		if !t.Retry.Again(e.status, n) || x.Replayable() != nil {
+		if x.Attempts >= maxAttempts || !t.Retry.Again(e.status, n) || x.Replayable() != nil {
 			if n > 0 {
 				x.Retries = -1
 			}

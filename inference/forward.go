@@ -91,11 +91,12 @@ func failed(a *attempt, err error) *exchange.Error {
 	provider := a.route.Provider
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
 	var dial *dialError
+	var unusable unusableError
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, errUnusable):
+	case errors.As(err, &unusable):
 		e.Code, e.Pointless = "provider_misbehaved", true
-		e.Message = "Provider " + provider + " could not be used: " + err.Error()
+		e.Message = "Provider " + provider + " could not be used: " + string(unusable)
 	case errors.Is(err, exchange.ErrNotReplayable):
 		e.Code = "body_not_replayable"
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()

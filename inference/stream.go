@@ -37,7 +37,7 @@ type stream struct {
 	done     bool // [DONE] came
 	finished bool // a choice finished
 	noted    bool // the response's id was remembered
-	errored  bool // the provider sent an error event of its own
+	errored  bool // the provider sent an error event of its own; no [DONE] follows it
 
 	// Of the event that is looked at.
 	scan            jsonscan.Scanner
@@ -122,6 +122,11 @@ func (s *stream) watch(end int) int {
 		next := at + bytes.IndexByte(s.buf[at:end], '\n') + 1
 		line := bytes.TrimRight(s.buf[at:next], "\r\n")
 		data, isData := bytes.CutPrefix(line, []byte("data:"))
+		if s.errored && isData && isDone(data) { // what failed is not done
+			s.done = true
+			at = next
+			continue
+		}
 		if isData && !s.event(data) && !s.data {
 			if next == end {
 				break

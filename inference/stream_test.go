@@ -113,6 +113,17 @@ func mustBreakOff(t testing.TB, text, got string) {
 	}
 }
 
+func TestNoDoneFollowsAnErrorOfTheProvider(t *testing.T) {
+	failed := firstChunk + `data: {"error":{"message":"overloaded"}}` + "\n\n"
+	for _, text := range []string{failed + doneEvent, crlf(failed + doneEvent), failed} {
+		x := chatExchange()
+		got, err := pass(x, text, io.EOF)
+		if err != nil || strings.Contains(got, "[DONE]") || !strings.HasPrefix(got, strings.TrimSuffix(text, doneEvent)[:len(firstChunk)]) || x.Failure == "" || x.Malformed != 0 {
+			t.Errorf("%q, %v, %q", got, err, x.Failure)
+		}
+	}
+}
+
 func TestACompleteStreamPassesByteForByte(t *testing.T) {
 	for name, text := range map[string]string{
 		"a chat":                       whole,

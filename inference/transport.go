@@ -3,7 +3,6 @@ package inference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -50,6 +49,7 @@ func (Transport) CaddyModule() caddy.ModuleInfo {
 func (t *Transport) Guarded(g *credentials.HostGuard) { t.guard = g }
 
 const (
+	handshakeTimeout = 10 * time.Second // of TLS
 	idleConnsPerHost = 256
 	idleConnTimeout  = 90 * time.Second
 	pingAfter        = 15 * time.Second // of silence on an HTTP/2 connection
@@ -102,6 +102,9 @@ func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*http.Transport
 		return nil, err
 	}
 	pool.DialContext = dial
+	if pool.TLSHandshakeTimeout == 0 {
+		pool.TLSHandshakeTimeout = handshakeTimeout
+	}
 	pool.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return pool, nil
 }
@@ -137,7 +140,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
-			err = fmt.Errorf("%w: %s", errUnusable, why)
+			err = unusableError(why)
 		} else if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
 			res.Body = &bodyWithContext{res.Body, stop}
 		}
@@ -196,8 +199,12 @@ func unusable(res *http.Response, req *http.Request) string {
 var (
 	errAttemptTimeout = errors.New("the answer did not begin in time")
 	errBegun          = errors.New("the answer has begun")
-	errUnusable       = errors.New("its answer goes to nobody")
 )
+
+// An unusableError says why an answer can go to nobody.
+type unusableError string
+
+func (e unusableError) Error() string { return string(e) }
 
 // deadline bounds the time until an answer begins. stop(errBegun) lifts it, and
 // stop(nil) ends the context.

@@ -11,8 +11,8 @@ import (
 // A Call is what an upstream was sent.
 type Call struct {
 	Method, Path, Query, Host string
-	Header             http.Header
-	Body               string
+	Header                    http.Header
+	Body                      string
 }
 
 // An Upstream is a model provider of a test, on loopback.
