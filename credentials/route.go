@@ -29,6 +29,20 @@ type Selection struct {
 	Model      string // the body's model: a name, or @slug/name
 }
 
+// Slug is the saved provider that the selection names, "" if it names none.
+func (s *Selection) Slug() string {
+	switch {
+	case strings.HasPrefix(s.Provider, "@") || s.Provider != "" && s.VirtualKey == "":
+		return strings.TrimPrefix(s.Provider, "@")
+	case s.VirtualKey != "":
+		return s.VirtualKey
+	case strings.HasPrefix(s.Model, "@"):
+		slug, _, _ := strings.Cut(s.Model[1:], "/")
+		return slug
+	}
+	return ""
+}
+
 // A Route is where a call goes, and with whose credential.
 type Route struct {
 	Provider   string // slug of a saved provider or name of a built-in one, as shown to the caller

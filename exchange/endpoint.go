@@ -49,7 +49,7 @@ const (
 var endpoints = []Endpoint{
 	{Name: "ocr", Method: "POST", Path: "/v1/ocr", Table: validation.OCR},
 	{Name: "chatComplete", Method: "POST", Path: "/v1/chat/completions", Done: true, Table: validation.Chat},
-	{Name: passThrough.Name, Method: "GET", Path: "/v1/chat/completions", Body: None}, // the stored ones
+	{Name: "listChatCompletions", Method: "GET", Path: "/v1/chat/completions", Body: None},
 	{Name: "complete", Method: "POST", Path: "/v1/completions", Done: true, Table: validation.Completion},
 	{Name: "moderate", Method: "POST", Path: "/v1/moderations", Table: validation.Moderation},
 	{Name: "embed", Method: "POST", Path: "/v1/embeddings", Table: validation.Embedding},
@@ -68,8 +68,8 @@ var endpoints = []Endpoint{
 	{Name: "listFinetuneCheckpoints", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints", Body: None, Single: true},
 
 	{Name: CreateResponse, Method: "POST", Path: "/v1/responses", Table: validation.Response},
-	{Name: passThrough.Name, Method: "POST", Path: "/v1/responses/input_tokens", Body: Any},
-	{Name: passThrough.Name, Method: "POST", Path: "/v1/responses/compact", Body: Any},
+	{Name: "countResponseInputTokens", Method: "POST", Path: "/v1/responses/input_tokens"},
+	{Name: "compactResponse", Method: "POST", Path: "/v1/responses/compact"},
 	{Name: "getModelResponse", Method: "GET", Path: "/v1/responses/{response_id}", Body: None, Query: validation.ResponseGet},
 	{Name: "deleteModelResponse", Method: "DELETE", Path: "/v1/responses/{response_id}", Body: None},
 	{Name: "cancelModelResponse", Method: "POST", Path: "/v1/responses/{response_id}/cancel", Body: None},

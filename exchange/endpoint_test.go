@@ -33,6 +33,9 @@ func TestTheTableServesWhatTheInterfaceLists(t *testing.T) {
 	want := []row{
 		{"POST", "/v1/ocr", "ocr", JSON, validation.OCR, false, false},
 		{"POST", "/v1/chat/completions", "chatComplete", JSON, validation.Chat, false, true},
+		{"GET", "/v1/chat/completions", "listChatCompletions", None, nil, false, false},
+		{"POST", "/v1/responses/input_tokens", "countResponseInputTokens", JSON, nil, false, false},
+		{"POST", "/v1/responses/compact", "compactResponse", JSON, nil, false, false},
 		{"POST", "/v1/completions", "complete", JSON, validation.Completion, false, true},
 		{"POST", "/v1/moderations", "moderate", JSON, validation.Moderation, false, false},
 		{"POST", "/v1/embeddings", "embed", JSON, validation.Embedding, false, false},

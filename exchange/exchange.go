@@ -84,6 +84,7 @@ type Exchange struct {
 	selection credentials.Selection
 	buffer    *Buffer         // of a body that was read whole
 	spool     *Spool          // of a body that passes through
+	form      *form           // what was read of it, where it is one
 	model     validation.Span // where the body's model stands
 	edit      *routing.Edit   // of the target in Route
 	report    validation.Report
@@ -154,8 +155,8 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
 }
 
-// Spool returns the body that passes through, or nil.
-func (x *Exchange) Spool() *Spool { return x.spool }
+// PassesThrough reports whether the call has a body that [Exchange.Upload] returns.
+func (x *Exchange) PassesThrough() bool { return x.spool != nil }
 
 // JSON is the body of a call that has one in JSON, as the client sent it, or nil.
 func (x *Exchange) JSON() []byte {
@@ -180,15 +181,15 @@ func (x *Exchange) HasJSON() bool { return x.buffer != nil }
 // Method is the request's method.
 func (x *Exchange) Method() string { return x.request.Method }
 
-// ContentLength is the length of the body that passes through; -1 where unknown.
-func (x *Exchange) ContentLength() int64 { return x.request.ContentLength }
-
 // Body returns the body to forward, with a reference for the caller to release: the
 // client's bytes with the edit of a config's target made, which may be nil, and with
 // another model where that is not "". It is nil where there is none, or where it
 // passes through. An *Error says what is still missing in it.
 func (x *Exchange) Body(edit *routing.Edit, model string) (*Buffer, error) {
 	if x.buffer == nil {
+		if err := x.unchangeable(); err != nil {
+			return nil, err
+		}
 		return nil, nil
 	}
 	if fault := x.missing(edit); fault != nil {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -44,10 +45,16 @@ func (x *Exchange) sentModel() string {
 	switch {
 	case x.Route != nil && x.Route.Model != "":
 		return x.Route.Model
-	case x.edit.Empty() || x.buffer == nil:
+	case x.edit.Empty() || x.buffer == nil && x.form == nil:
 		return x.Model
 	}
-	model := x.edit.Result("model", x.member("model"))
+	var own json.RawMessage
+	if x.form == nil {
+		own = x.member("model")
+	} else if x.form.found {
+		own = appendString(nil, x.form.model)
+	}
+	model := x.edit.Result("model", own)
 	if len(model) == 0 || model[0] != '"' {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,6 +107,26 @@ func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
 		}
 	}
 	return s.Provider == "" && s.VirtualKey == "" && s.Model == ""
+}
+
+// Listed returns those of the saved providers that a call for the unified list of models
+// refers to: all, where it names none.
+func (x *Exchange) Listed(saved []string) []string {
+	named := make(map[string]bool)
+	if slug := x.selection.Slug(); slug != "" {
+		named[slug] = true
+	}
+	if x.Config != nil {
+		for _, t := range x.Config.Leaves() {
+			if s := t.Selection(); s.Slug() != "" {
+				named[s.Slug()] = true
+			}
+		}
+	}
+	if len(named) == 0 {
+		return saved
+	}
+	return slices.DeleteFunc(saved, func(slug string) bool { return !named[slug] })
 }
 
 // Target resolves where a target of the call's config leads. What the target leaves
@@ -247,20 +268,18 @@ func (x *Exchange) metadataValue(key string) gjson.Result {
 // takeBody takes the body as the endpoint has it.
 func (x *Exchange) takeBody(limits Limits) *Error {
 	contentType := x.request.Header.Get("Content-Type")
-	switch x.Endpoint.Body {
-	case JSON:
-		if !jsonContent(contentType) {
-			return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json")
-		}
+	switch isJSON := jsonContent(contentType); {
+	case x.Endpoint.Body == JSON && !isJSON:
+		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json")
+	case x.Endpoint.Body == JSON, x.Endpoint.Body == Any && isJSON && contentType != "":
 		return x.readBody(limits.Body)
-	case Stream:
-		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "multipart/form-data" && !strings.HasPrefix(media, "audio/") {
-			return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data")
-		}
-	case Any:
-		if contentType != "" && jsonContent(contentType) {
-			return x.readBody(limits.Body)
-		}
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		media = ""
+	}
+	if x.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" {
+		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data with a boundary")
 	}
 	if x.request.Body == nil || x.request.ContentLength == 0 {
 		return nil
@@ -269,8 +288,13 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 		return tooLarge(limits.Upload)
 	}
 	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay)
+	if media == formData && !x.Endpoint.Single {
+		return x.readForm(params["boundary"])
+	}
 	return nil
 }
+
+const formData = "multipart/form-data"
 
 // queryModel is the model that a query names with @slug/; the provider gets what
 // follows the slash.

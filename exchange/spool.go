@@ -44,7 +44,23 @@ func (s *Spool) Replayable() error {
 
 // Reader returns a reader of the body from its beginning. Where that is gone, its
 // first Read returns ErrNotReplayable.
-func (s *Spool) Reader() io.ReadCloser { return &spoolReader{spool: s} }
+func (s *Spool) Reader() io.ReadCloser { return s.reader(0) }
+
+// reader returns a reader of the body from an offset.
+func (s *Spool) reader(off int64) *spoolReader { return &spoolReader{spool: s, off: off} }
+
+// Peek reads the body from its beginning until enough, which is given all that came,
+// says so, or no more of it is kept.
+func (s *Spool) Peek(enough func(head []byte) bool) {
+	var scratch [4 << 10]byte
+	for off := 0; off < s.limit; {
+		n, err := s.readAt(scratch[:min(len(scratch), s.limit-off)], int64(off))
+		off += n
+		if enough(s.kept[:off]) || err != nil {
+			return
+		}
+	}
+}
 
 // readAt reads at an offset that a reader has come to.
 func (s *Spool) readAt(p []byte, off int64) (int, error) {

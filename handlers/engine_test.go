@@ -242,6 +242,46 @@ func upload(n int) (body string, contentType string) {
 		strings.Repeat("\x00\xffw", n/3) + "\r\n--b--\r\n", "content-type: multipart/form-data; boundary=b"
 }
 
+// The model of a form chooses the provider, is changed by a config and counted by
+// policies, as that of a JSON body.
+func TestTheModelOfAFormCounts(t *testing.T) {
+	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_replay 8KiB\n}")
+	const part = "--b\r\nContent-Disposition: form-data; name="
+	form := func(model string, size int) string {
+		return part + "\"file\"; filename=\"a.wav\"\r\n\r\n" + strings.Repeat("w", size) + "\r\n" + part + "\"model\"\r\n\r\n" + model + "\r\n--b--\r\n"
+	}
+	ask := func(body string, headers ...string) *gatewaytest.Answer {
+		a, _ := l.ask("POST", "/v1/audio/transcriptions", body, append(headers, "content-type:", "content-type: multipart/form-data; boundary=b")...)
+		return a
+	}
+	for name, c := range map[string]struct{ sent, header, got string }{
+		"@slug/":           {form("@good/whisper", 10), "", form("whisper", 10)},
+		"override_params":  {form("m", 10), `x-gw-config: {"provider":"@good","override_params":{"model":"whisper"}}`, form("whisper", 10)},
+		"default_params":   {form("m", 10), `x-gw-config: {"provider":"@good","default_params":{"model":"whisper"}}`, form("m", 10)},
+		"no config":        {form("m", 10), "x-gw-provider: @good", form("m", 10)},
+		"behind the limit": {form("m", 20<<10), "x-gw-provider: @good", form("m", 20<<10)},
+	} {
+		headers := []string{}
+		if c.header != "" {
+			headers = append(headers, c.header)
+		}
+		if a := ask(c.sent, headers...); a.Status != 200 {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		} else if got := l.good.Last(t).Body; got != c.got {
+			t.Errorf("%s: got %.300q, want %.300q", name, got, c.got)
+		}
+	}
+	if a := ask(form("m", 20<<10), `x-gw-config: {"provider":"@good","override_params":{"model":"whisper"}}`); a.Status != 400 || a.Get("error.param").Str != "model" {
+		t.Errorf("a model behind the limit: %d %s", a.Status, a.Body)
+	}
+	policy(l.Gateway, map[string]any{"value": 1, "conditions": when("model", "whisper")})
+	for i, want := range []int{200, 429} {
+		if a := ask(form("@good/whisper", 10)); a.Status != want {
+			t.Errorf("counted call %d: %d %s", i, a.Status, a.Body)
+		}
+	}
+}
+
 // Bodies that pass through are replayed up to a limit, and an answer says so where
 // that was not possible.
 func TestUploadsAreReplayedUpToALimit(t *testing.T) {

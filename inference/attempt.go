@@ -155,14 +155,14 @@ func (a *attempt) request(proxied *http.Request) *http.Request {
 	r.Body, r.GetBody, r.ContentLength = nil, nil, 0
 	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
 	r.RequestURI, r.Close, r.Response = "", false, nil
-	switch spool := a.x.Spool(); {
+	switch {
 	case a.body != nil:
 		r.Body, r.ContentLength = a.body.Reader(), int64(len(a.body.Bytes()))
 		// With it, net/http sends the request again where a kept connection turns
 		// out to be dead before anything was written to it.
 		r.GetBody = func() (io.ReadCloser, error) { return a.body.Reader(), nil }
-	case spool != nil:
-		r.Body, r.ContentLength = spool.Reader(), a.x.ContentLength()
+	case a.x.PassesThrough():
+		r.Body, r.ContentLength = a.x.Upload()
 	}
 	return &r
 }

@@ -84,12 +84,12 @@ type model struct {
 }
 
 // ServeModels answers with the models of every saved provider that the caller may
-// use, each under the name by which a call reaches it: @slug/model. A provider that
+// use, and the call does not exclude, each under the name by which a call reaches it: @slug/model. A provider that
 // does not list its models is left out.
 func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
 	defer cancel()
-	slugs := x.Gateway.Router.Saved(x.Caller)
+	slugs := x.Listed(x.Gateway.Router.Saved(x.Caller))
 	lists := make([][]model, len(slugs))
 	turns := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup

@@ -80,6 +80,22 @@ func (t *Target) Selection() credentials.Selection {
 	return s
 }
 
+// Leaves returns the targets that calls may go to.
+func (c *Config) Leaves() []*Target {
+	var leaves []*Target
+	var walk func(*Target)
+	walk = func(t *Target) {
+		if t.Leaf() {
+			leaves = append(leaves, t)
+		}
+		for _, child := range t.Targets {
+			walk(child)
+		}
+	}
+	walk(c.Root)
+	return leaves
+}
+
 // A Mode is how a strategy chooses among its targets.
 type Mode string
 

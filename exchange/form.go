@@ -1,0 +1,156 @@
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"mime"
+	"net/textproto"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/validation"
+)
+
+// A form is what was read of a multipart body before it passes through: the beginning
+// of it, up to its model (RFC 7578). Only the model of a form is read and changed.
+type form struct {
+	delimiter []byte // between parts, with the CRLF before it
+
+	at    int    // where the search goes on
+	begun bool   // the first delimiter was seen
+	name  string // of the part that is searched for its end
+	value int    // where its value begins
+
+	model      string
+	start, end int  // of the model's value
+	found      bool // it has a model
+	over       bool // it ended
+}
+
+const maxPartHeader = 8 << 10
+
+func newForm(boundary string) *form { return &form{delimiter: []byte("\r\n--" + boundary)} }
+
+// scan looks at what came so far, which grows from call to call. It reports whether it
+// need not see more.
+func (f *form) scan(b []byte) bool {
+	for {
+		after := len(f.delimiter) - 2 // the first has no CRLF before it
+		if f.begun {
+			i := bytes.Index(b[f.at:], f.delimiter)
+			if i < 0 {
+				f.at = max(f.at, len(b)-len(f.delimiter)+1)
+				return false
+			}
+			f.at += i
+			if f.name == "model" {
+				f.start, f.end, f.found = f.value, f.at, true
+				f.model = string(b[f.start:f.end])
+				return true
+			}
+			after = f.at + len(f.delimiter)
+		} else if len(b) >= after && !bytes.Equal(b[:after], f.delimiter[2:]) {
+			return true
+		}
+		if len(b) < after+2 {
+			return false
+		}
+		header := b[after:]
+		length := bytes.Index(header, []byte("\r\n\r\n"))
+		switch {
+		case header[0] == '-' && header[1] == '-':
+			f.over = f.begun
+			return true
+		case length < 0 && len(header) > maxPartHeader:
+			return true
+		case length < 0:
+			return false
+		}
+		f.begun = true
+		f.name = partName(header[:length+4])
+		f.value = after + length + 4
+		f.at = f.value
+	}
+}
+
+// partName is the name of the form's field that a part with this header is; "" of a
+// file. The header begins with the end of the delimiter's line.
+func partName(header []byte) string {
+	_, header, _ = bytes.Cut(header, []byte("\r\n"))
+	h, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(header))).ReadMIMEHeader()
+	if err != nil {
+		return ""
+	}
+	_, params, err := mime.ParseMediaType(h.Get("Content-Disposition"))
+	if _, file := params["filename"]; err != nil || file {
+		return ""
+	}
+	return params["name"]
+}
+
+// part is a part of the form with the model in it.
+func (f *form) part(model string) string {
+	return string(f.delimiter[2:]) + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n"
+}
+
+// readForm reads a multipart body up to its model, as far as the spool keeps it.
+func (x *Exchange) readForm(boundary string) *Error {
+	f := newForm(boundary)
+	x.spool.Peek(f.scan)
+	x.form = f
+	if len(f.model) > maxModel {
+		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
+	}
+	x.Model = f.model
+	return nil
+}
+
+// unchangeable refuses a call whose form should get another model, and cannot.
+func (x *Exchange) unchangeable() *Error {
+	f := x.form
+	if f == nil {
+		return nil
+	}
+	switch model := x.sentModel(); {
+	case model == f.model, f.found && model != "", f.over && x.Endpoint.Body == Stream:
+		return nil
+	case f.found:
+		return badRequest("model", "missing_required_parameter", "Missing required parameter: 'model'.")
+	}
+	return badRequest("model", "model_not_found", "The model cannot be set: the form has no field model in its first "+strconv.Itoa(x.spool.limit)+" bytes; send it before the file")
+}
+
+// Upload is the body that passes through, with the model that the call's target gets,
+// and its length; -1 where that is unknown.
+func (x *Exchange) Upload() (io.ReadCloser, int64) {
+	f, length := x.form, x.request.ContentLength
+	if f == nil {
+		return x.spool.Reader(), length
+	}
+	model := x.sentModel()
+	if model == f.model {
+		return x.spool.Reader(), length
+	}
+	if !f.found {
+		model = f.part(model)
+	}
+	if length >= 0 {
+		length += int64(len(model) - (f.end - f.start))
+	}
+	before, after := x.spool.reader(0), x.spool.reader(int64(f.end))
+	return &spliced{
+		Reader: io.MultiReader(io.LimitReader(before, int64(f.start)), bytes.NewReader([]byte(model)), after),
+		before: before, after: after,
+	}, length
+}
+
+// spliced is a body with a piece of it replaced.
+type spliced struct {
+	io.Reader
+	before, after *spoolReader
+}
+
+func (s *spliced) Close() error {
+	_ = s.before.Close() // it returns nil
+	return s.after.Close()
+}

@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+func formOf(parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		name, value, _ := strings.Cut(p, "=")
+		b.WriteString("--b\r\nContent-Disposition: form-data; name=\"" + name + "\"")
+		if name == "file" {
+			b.WriteString("; filename=\"model\"\r\nContent-Type: audio/wav")
+		}
+		b.WriteString("\r\n\r\n" + value + "\r\n")
+	}
+	return b.String() + "--b--\r\n"
+}
+
+// exchangeOf is the exchange of a transcription whose form was read.
+func exchangeOf(body string, limit int) *Exchange {
+	r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
+	x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(strings.NewReader(body), limit), Route: new(credentials.Route)}
+	if err := x.readForm("b"); err != nil {
+		panic(err)
+	}
+	return x
+}
+
+func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
+	big := strings.Repeat("w\r\n--c", 1000)
+	for name, c := range map[string]struct {
+		body, model string
+		want        string // with the model "other"; "": that cannot be
+	}{
+		"first":             {formOf("model=m", "file=x"), "m", formOf("model=other", "file=x")},
+		"after the file":    {formOf("file=x", "model=m"), "m", formOf("file=x", "model=other")},
+		"longer":            {formOf("model=whisper-of-many-words", "file=x"), "whisper-of-many-words", formOf("model=other", "file=x")},
+		"empty":             {formOf("model=", "file=x"), "", formOf("model=other", "file=x")},
+		"none":              {formOf("file=x"), "", formOf("model=other", "file=x")},
+		"not one of a file": {strings.ReplaceAll(formOf("file=x"), `name="file"`, `name="model"`), "", "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother\r\n" + strings.ReplaceAll(formOf("file=x"), `name="file"`, `name="model"`)},
+		"before much":       {formOf("model=m", "file="+big), "m", formOf("model=other", "file="+big)},
+		"behind too much":   {formOf("file="+big, "model=m"), "", ""},
+		"no form":           {"nonsense", "", ""},
+		"nothing":           {"", "", ""},
+		"cut":               {"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm", "", ""},
+		"endless header":    {"--b\r\nA: " + strings.Repeat("a", 10<<10) + "\r\n\r\n", "", ""},
+	} {
+		x := exchangeOf(c.body, 4<<10)
+		if x.Model != c.model {
+			t.Errorf("%s: model %q", name, x.Model)
+		}
+		same, n := x.Upload()
+		if got, err := io.ReadAll(same); string(got) != c.body || err != nil || int(n) != len(c.body) {
+			t.Errorf("%s: unchanged: %d bytes, %v, of %d: %.200q", name, len(got), err, n, got)
+		}
+		x = exchangeOf(c.body, 4<<10)
+		x.Route.Model = "other"
+		if refused := x.unchangeable() != nil; refused != (c.want == "") {
+			t.Errorf("%s: refused %v", name, refused)
+		}
+		if c.want == "" {
+			continue
+		}
+		changed, n := x.Upload()
+		if got, err := io.ReadAll(changed); string(got) != c.want || err != nil || int(n) != len(c.want) {
+			t.Errorf("%s: changed: %v, %d of %d:\n%.300q\n%.300q", name, err, n, len(c.want), got, c.want)
+		}
+		changed.Close()
+	}
+}
+
+// Whatever comes, in whatever portions, the model is what Go's own reader finds first,
+// and what is not it stays as it was.
+func FuzzForm(f *testing.F) {
+	for _, body := range []string{formOf("model=m", "file=x"), formOf("file=--b", "model=m\r\n"), formOf("a=1", "b=2"), "--b--", "--b\r\n\r\n\r\n--b"} {
+		f.Add([]byte(body), uint16(7))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, portion uint16) {
+		whole, parts := newForm("b"), newForm("b")
+		whole.scan(body)
+		for n := 0; !parts.scan(body[:n]) && n < len(body); {
+			n = min(n+1+int(portion), len(body))
+		}
+		if whole.found != parts.found || whole.model != parts.model || whole.start != parts.start {
+			t.Fatalf("in one %+v, in portions %+v", whole, parts)
+		}
+		if !whole.found {
+			return
+		}
+		if whole.start > whole.end || whole.end > len(body) || string(body[whole.start:whole.end]) != whole.model {
+			t.Fatalf("%+v", whole)
+		}
+		r := multipart.NewReader(bytes.NewReader(body), "b")
+		for {
+			p, err := r.NextRawPart()
+			if err != nil {
+				return // it is stricter about what comes before
+			}
+			if p.FormName() != "model" || p.FileName() != "" {
+				continue
+			}
+			value, err := io.ReadAll(p)
+			if err == nil && string(value) != whole.model {
+				t.Fatalf("found %q, which is %q", whole.model, value)
+			}
+			return
+		}
+	})
+}
