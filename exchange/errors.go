@@ -208,3 +208,12 @@ func null(s string) *string {
 
 // Interface guards
 var _ error = (*Error)(nil)
+
+// unknownResponse refuses a call about a stored response of which the gateway does not
+// know who holds it.
+func unknownResponse(id string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "response_id", Code: "response_not_found",
+		Message: "Response with id '" + credentials.Clip(id) + "' not found. If a call with its own provider credential made it, name the provider with x-gw-provider",
+	}
+}

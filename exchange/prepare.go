@@ -90,6 +90,9 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		return nil
 	}
 	if x.Route, refusal = x.Gateway.Router.Route(x.Caller, selection); refusal != nil {
+		if id := x.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
+			return unknownResponse(id)
+		}
 		return Refused(refusal)
 	}
 	if x.Route.Model != "" {

@@ -43,6 +43,28 @@ func TestFallbackHeedsTheListedStatuses(t *testing.T) {
 	}
 }
 
+// The provider that said when to come back was not the last one.
+func TestRetryAfterOutlivesTheTargetsThatFollow(t *testing.T) {
+	dead := gatewaytest.NewUpstream(t, nil)
+	dead.Close()
+	l := newLab(t, dead.Provider("dead"), "")
+	l.on("429", respond(429, overloaded, "Retry-After", "70"))
+	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@dead"}]}`
+	if a := l.chat(gatewaytest.Chat, config, cue+"429"); a.Status != 503 || a.Header.Get("Retry-After") != "70" {
+		t.Errorf("%d %v %s", a.Status, a.Header, a.Body)
+	}
+}
+
+func TestAStoredResponseThatNobodyKnowsIsNotFound(t *testing.T) {
+	l := newLab(t, "", "")
+	for _, c := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/cancel"}, {"GET", "/input_items"}} {
+		a, _ := l.ask(c[0], "/v1/responses/resp_nope"+c[1], "")
+		if a.Status != 404 || a.Get("error.code").Str != "response_not_found" || a.Get("error.param").Str != "response_id" {
+			t.Errorf("%s %s: %d %s", c[0], c[1], a.Status, a.Body)
+		}
+	}
+}
+
 func TestAConfigMayNotTakeTheModelAway(t *testing.T) {
 	l := newLab(t, "", "")
 	a := l.chat(gatewaytest.Chat, `{"provider":"@good","drop_params":["model"]}`)

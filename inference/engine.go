@@ -19,6 +19,7 @@ type engine struct {
 	x *exchange.Exchange
 
 	last   *attempt        // the latest that failed, which may hold an answer
+	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // why it failed, where it holds none
 	status int             // of the failure, as strategies see it
 }
@@ -183,6 +184,9 @@ func (e *engine) failed(a *attempt, why error) {
 	}
 	e.fail(a, nil)
 	e.status = a.held.StatusCode
+	if v := a.held.Header["Retry-After"]; v != nil {
+		e.after = v
+	}
 	if e.status == http.StatusOK { // it said 200 and began with an error
 		e.status = http.StatusInternalServerError
 	}
@@ -211,6 +215,9 @@ func (e *engine) give() {
 		return
 	}
 	if e.last == nil || e.last.held == nil {
+		if e.after != nil && e.err.RetryAfter == 0 && e.err.Status >= http.StatusInternalServerError {
+			e.w.Header()["Retry-After"] = e.after
+		}
 		e.x.Fail(e.w, e.err)
 		return
 	}
