@@ -24,6 +24,9 @@ type peeked struct {
 // real output follows, or why not. Until then the call is not committed: another
 // attempt may follow. What was read is put back.
 func begins(res *http.Response) (why string) {
+	if res.Header.Get("Content-Encoding") != "" {
+		return "" // nobody asked for it, and nobody looks into it
+	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	var seen []byte
 	switch media {

@@ -260,3 +260,14 @@ func TestNothingOfAnAnswerIsLost(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEncodedAnswerIsNotLookedAt(t *testing.T) {
+	for _, media := range []string{"text/event-stream", "application/json"} {
+		body := &more{text: "x"}
+		res := answer(media, body)
+		res.Header.Set("Content-Encoding", "gzip")
+		if why := begins(res); why != "" || body.read {
+			t.Errorf("%s: %q, read %v", media, why, body.read)
+		}
+	}
+}
