@@ -3,6 +3,7 @@ package exchange
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"net/textproto"
@@ -44,7 +45,7 @@ func (f *form) scan(b []byte) bool {
 			}
 			f.at += i
 			if f.name == "model" {
-				f.start, f.end, f.found = f.value, f.at, true
+				f.start, f.end, f.found = f.value, max(f.at, f.value), true
 				f.model = string(b[f.start:f.end])
 				return true
 			}
@@ -69,7 +70,7 @@ func (f *form) scan(b []byte) bool {
 		f.begun = true
 		f.name = partName(header[:length+4])
 		f.value = after + length + 4
-		f.at = f.value
+		f.at = f.value - 2 // the next delimiter may follow at once
 	}
 }
 
@@ -102,6 +103,81 @@ func (x *Exchange) readForm(boundary string) *Error {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
 	}
 	x.Model = f.model
+	if !f.found {
+		return nil
+	}
+	rest := &restOfForm{src: x.spool.src, delimiter: f.delimiter}
+	if err := rest.look(x.spool.kept[f.end:]); err != nil {
+		return InvalidForm(err)
+	}
+	x.spool.src = rest
+	return nil
+}
+
+// errModel refuses a form whose provider might read another model than the one that was
+// routed and counted.
+var errModel = errors.New("the form must have its field model once, and headers of its parts of at most 8 KiB")
+
+// InvalidForm returns the refusal of a form that turned out to be wrong while it passed;
+// nil if err is not about that.
+func InvalidForm(err error) *Error {
+	if !errors.Is(err, errModel) {
+		return nil
+	}
+	e := badRequest("model", "invalid_form", "Invalid form passed: "+errModel.Error())
+	e.Caller = true
+	return e
+}
+
+// restOfForm looks at what follows the model of a form as it passes, and fails where
+// another one comes. It holds no more than a part's header.
+type restOfForm struct {
+	src       io.Reader
+	delimiter []byte
+	window    []byte // what came last and is not looked at whole
+	over      bool   // the form ended
+	err       error
+}
+
+func (r *restOfForm) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.src.Read(p)
+	if r.err = r.look(p[:n]); r.err != nil {
+		return 0, r.err
+	}
+	return n, err
+}
+
+func (r *restOfForm) look(b []byte) error {
+	if r.over {
+		return nil
+	}
+	r.window = append(r.window, b...)
+	rest := r.window
+	for {
+		i := bytes.Index(rest, r.delimiter)
+		if i < 0 {
+			rest = rest[max(0, len(rest)-len(r.delimiter)+1):]
+			break
+		}
+		header := rest[i+len(r.delimiter):]
+		if bytes.HasPrefix(header, []byte("--")) {
+			r.over, r.window = true, nil
+			return nil
+		}
+		length := bytes.Index(header, []byte("\r\n\r\n"))
+		if length < 0 && len(header) <= maxPartHeader {
+			rest = rest[i:]
+			break
+		}
+		if length < 0 || partName(header[:length+4]) == "model" {
+			return errModel
+		}
+		rest = header[length+2:] // the next delimiter may follow at once
+	}
+	r.window = r.window[:copy(r.window, rest)]
 	return nil
 }
 

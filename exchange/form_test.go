@@ -77,6 +77,46 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 	}
 }
 
+// A provider may read the other one.
+func TestAFormHasOneModel(t *testing.T) {
+	big := strings.Repeat("w\r\n--c", 10_000)
+	for name, c := range map[string]struct {
+		body    string
+		refused bool
+	}{
+		"one":             {formOf("model=m", "file="+big), false},
+		"two":             {formOf("model=m", "model=n"), true},
+		"two, far apart":  {formOf("model=m", "file="+big, "model=n"), true},
+		"an empty one":    {formOf("model=m", "file="+big, "model="), true},
+		"after no value":  {strings.Replace(formOf("model=m", "a=", "model=n"), "\r\n\r\n\r\n", "\r\n\r\n", 1), true},
+		"in the epilogue": {formOf("model=m", "file="+big) + "\r\n" + formOf("model=n"), false},
+		"endless header":  {formOf("model=m", "file="+big)[:50_000] + "\r\n--b\r\nA: " + strings.Repeat("a", 10<<10), true},
+	} {
+		for _, portion := range []int{1, 7, 4096, 1 << 20} {
+			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))
+			x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10), Route: new(credentials.Route)}
+			refusal := x.readForm("b")
+			if refusal == nil {
+				body, _ := x.Upload()
+				got, err := io.ReadAll(body)
+				if refusal = InvalidForm(err); refusal == nil && string(got) != c.body {
+					t.Errorf("%s, portions of %d: %d bytes of %d, %v", name, portion, len(got), len(c.body), err)
+				}
+			}
+			if (refusal != nil) != c.refused {
+				t.Errorf("%s, portions of %d: %v", name, portion, refusal)
+			}
+		}
+	}
+}
+
+type portions struct {
+	io.Reader
+	n int
+}
+
+func (p *portions) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(p.n, len(b))]) }
+
 // Whatever comes, in whatever portions, the model is what Go's own reader finds first,
 // and what is not it stays as it was.
 func FuzzForm(f *testing.F) {

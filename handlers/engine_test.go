@@ -274,6 +274,10 @@ func TestTheModelOfAFormCounts(t *testing.T) {
 	if a := ask(form("m", 20<<10), `x-gw-config: {"provider":"@good","override_params":{"model":"whisper"}}`); a.Status != 400 || a.Get("error.param").Str != "model" {
 		t.Errorf("a model behind the limit: %d %s", a.Status, a.Body)
 	}
+	twice := strings.TrimSuffix(strings.Replace(form("m", 10), "--b--", "", 1), "\r\n") + form("n", 200<<10)
+	if a := ask(twice, "x-gw-provider: @good"); a.Status != 400 || a.Get("error.code").Str != "invalid_form" {
+		t.Errorf("two models: %d %s", a.Status, a.Body)
+	}
 	policy(l.Gateway, map[string]any{"value": 1, "conditions": when("model", "whisper")})
 	for i, want := range []int{200, 429} {
 		if a := ask(form("@good/whisper", 10)); a.Status != want {

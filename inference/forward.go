@@ -88,6 +88,9 @@ func failed(a *attempt, err error) *exchange.Error {
 	if errors.Is(err, errAttemptTimeout) {
 		return exchange.TimedOut(a.timeout, err)
 	}
+	if refusal := exchange.InvalidForm(err); refusal != nil {
+		return refusal
+	}
 	provider := a.route.Provider
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
 	var dial *dialError
