@@ -471,3 +471,14 @@ func TestATextCompletionWithoutAPromptBeginsANewDocument(t *testing.T) {
 		}
 	}
 }
+
+func TestNewServiceKeysBeginWithTheConfiguredPrefix(t *testing.T) {
+	t.Setenv("API_KEY_PREFIX", "acme-")
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	a := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file")
+	if !strings.HasPrefix(key, "acme-") || a.Status != http.StatusOK {
+		t.Errorf("key %.8s…: %d %s", key, a.Status, a.Body)
+	}
+}

@@ -92,6 +92,29 @@ func TestRealtimeGoesThroughTheSameDoor(t *testing.T) {
 	}
 }
 
+// stream_close_delay keeps them open; by default for five minutes.
+func TestWebSocketsOutliveAReload(t *testing.T) {
+	up := realtime(t)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, _, err := dial(ctx, g, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + key}, "X-Gw-Provider": {"file"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	for _, said := range []string{"before", "after", "after another"} {
+		if err := c.Write(ctx, websocket.MessageText, []byte(said)); err != nil {
+			t.Fatal(said, err)
+		}
+		if _, heard, err := c.Read(ctx); err != nil || string(heard) != "heard "+said {
+			t.Fatalf("%s: %q, %v", said, heard, err)
+		}
+		g.Load()
+	}
+}
+
 func TestRealtimeIsRefusedLikeAnyCall(t *testing.T) {
 	up := realtime(t)
 	g := gatewaytest.Start(t, up.Provider("file"))
