@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,7 +158,6 @@ func (p *process) do(method, path, key, body string) (int, string) {
 		p.t.Fatal(err)
 	}
 	r.Header.Set("X-Gw-Api-Key", key)
-	r.Header.Set("X-Gw-Provider", "echo")
 	r.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -171,7 +171,7 @@ func (p *process) do(method, path, key, body string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-const hello = `{"model":"echo","messages":[{"role":"user","content":"Hello"}]}`
+const hello = `{"model":"@echo/echo","messages":[{"role":"user","content":"Hello"}]}`
 
 func TestTheFirstStartMakesAKeyAndACommandThatWorksAsPasted(t *testing.T) {
 	p := newProcess(t)
@@ -351,5 +351,42 @@ func TestAnOpenAIClientTalksThroughTheGateway(t *testing.T) {
 	refused, ok := err.(*openai.APIError)
 	if !ok || refused.HTTPStatusCode != 401 || refused.Code != "03" || refused.Type != "authentication_error" {
 		t.Errorf("%#v", err)
+	}
+}
+
+// Go leaves loopback out of any proxy, so the providers have names that lead nowhere.
+func TestTheOperatorsProvidersHeedTheProxyOfTheEnvironment(t *testing.T) {
+	asked := make(chan string, 2)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Host
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, gatewaytest.Completion)
+	}))
+	t.Cleanup(proxy.Close)
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("NO_PROXY", "direct.invalid")
+	p := newProcess(t)
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	providers := "gw {\n"
+	for _, slug := range []string{"proxied", "direct"} {
+		providers += "provider " + slug + " {\ntype openai\nbase_url http://models." + slug + ".invalid/v1\napi_key sk\n}\n"
+	}
+	if err := os.WriteFile(p.file, []byte(strings.Replace(string(text), "gw {\n", providers, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	key := p.key()
+	for slug, want := range map[string]int{"proxied": 200, "direct": 503} {
+		status, body := p.do("POST", "/v1/chat/completions", key, `{"model":"@`+slug+`/m","messages":[{"role":"user","content":"hi"}]}`)
+		if status != want {
+			t.Errorf("%s: %d %s", slug, status, body)
+		}
+	}
+	close(asked)
+	if host := <-asked; host != "models.proxied.invalid" || len(asked) != 0 {
+		t.Errorf("the proxy was asked for %q and %d more", host, len(asked))
 	}
 }
