@@ -18,5 +18,6 @@ package gateway
 
 import (
 	_ "github.com/caddy-gw/gateway/handlers"
+	_ "github.com/caddy-gw/gateway/providers/standard"
 	_ "github.com/caddy-gw/gateway/storage/badger"
 )

@@ -203,7 +203,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	if err != nil {
 		return nil, err
 	}
-	base, ok := providers.BaseURL(in.Provider)
+	base, settled, ok := providers.BaseURL(in.Provider)
 	if !ok {
 		return nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
 	}
@@ -216,7 +216,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	if err := c.applyVirtualKey(v, &in.VirtualKeyFields); err != nil {
 		return nil, err
 	}
-	if base == nil && v.CustomHost == "" {
+	if base == nil && !settled && v.CustomHost == "" {
 		return nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
 	}
 	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {

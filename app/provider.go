@@ -29,7 +29,7 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 	if p == nil || p.Type == "" {
 		return nil, errors.New("type: required, such as openai")
 	}
-	base, ok := providers.BaseURL(p.Type)
+	base, settled, ok := providers.BaseURL(p.Type)
 	if !ok {
 		return nil, fmt.Errorf("type: there is no provider %q", p.Type)
 	}
@@ -49,7 +49,7 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		}
 		out.BaseURL = u
 	}
-	if out.BaseURL == nil {
+	if out.BaseURL == nil && !settled {
 		return nil, fmt.Errorf("base_url: required, %s has no address of its own", p.Type)
 	}
 	var err error

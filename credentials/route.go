@@ -15,6 +15,7 @@ type Provider struct {
 	Dialect    string
 	BaseURL    *url.URL
 	Key        Secret
+	Settings   map[string]Secret
 	Header     http.Header // added to every request
 	Workspaces []string    // ids or slugs that may use it; empty: all
 }
@@ -49,8 +50,9 @@ type Route struct {
 	VirtualKey string // slug; empty for a caller's own credential
 	KeyID      string // id of the virtual key
 	Dialect    string
-	BaseURL    *url.URL
+	BaseURL    *url.URL // nil: the settings decide it
 	Key        Secret
+	Settings   map[string]Secret // of the provider, such as aws_region
 	Header     http.Header
 	Model      string // to send instead of the body's; empty: leave it
 
@@ -63,9 +65,11 @@ type Route struct {
 
 // A Router turns selections into routes.
 type Router struct {
-	Keyring     *Keyring
-	Providers   map[string]*Provider                   // of the operator's file, by slug
-	BuiltIn     func(name string) (*url.URL, bool)     // base URL (nil: needs a custom host), and whether the provider exists
+	Keyring   *Keyring
+	Providers map[string]*Provider // of the operator's file, by slug
+	// BuiltIn returns the base URL of a provider, nil where it needs a custom host, or
+	// where its settings decide it, which settled tells; and whether the provider exists.
+	BuiltIn     func(name string) (base *url.URL, settled, ok bool)
 	Guard       *HostGuard                             // of custom hosts
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
 	BlockInline bool                                   // block_inline_config, of the environment or the organisation
@@ -171,7 +175,7 @@ func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) 
 	if len(p.Workspaces) > 0 && !slices.Contains(p.Workspaces, c.WorkspaceID) && !slices.Contains(p.Workspaces, r.SlugOf(c.WorkspaceID)) {
 		return nil, unknownKey(slug, field)
 	}
-	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Header: p.Header}, nil
+	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header}, nil
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
@@ -224,7 +228,7 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	if s.Bearer.Empty() && s.CustomHost == "" {
+	if _, settled, _ := r.BuiltIn(s.Provider); s.Bearer.Empty() && s.CustomHost == "" && !settled {
 		return nil, refuse(NoProvider, "authorization",
 			"Provider %s needs a credential: send it as Authorization: Bearer beside x-gw-api-key, or name a saved provider", s.Provider)
 	}
@@ -236,7 +240,7 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 // base is where a built-in provider is, or the custom host instead, which replaces
 // the provider's base URL whole, version segment included.
 func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
-	base, ok := r.BuiltIn(provider)
+	base, settled, ok := r.BuiltIn(provider)
 	if !ok {
 		return nil, refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(provider))
 	}
@@ -247,7 +251,7 @@ func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
 		}
 		return u, nil
 	}
-	if base == nil {
+	if base == nil && !settled {
 		return nil, refuse(BadCustomHost, fieldCustomHost, "Invalid custom host: provider %s has no address of its own, name one", provider)
 	}
 	return base, nil

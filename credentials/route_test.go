@@ -50,14 +50,14 @@ func newRouter(t *testing.T) (*Router, *storage.DB, *clock) {
 		Providers: map[string]*Provider{
 			"echo": file("echo"), "groq": file("groq"), "by-id": file("by-id", "ws-1"), "by-slug": file("by-slug", "other", "one"), "not-mine": file("not-mine", "ws-2", "two"),
 		},
-		BuiltIn: func(name string) (*url.URL, bool) {
+		BuiltIn: func(name string) (*url.URL, bool, bool) {
 			switch name {
 			case "openai", "groq":
-				return mustURL(t, "https://api."+name+".com/v1"), true
+				return mustURL(t, "https://api."+name+".com/v1"), false, true
 			case "ollama":
-				return nil, true
+				return nil, false, true
 			}
-			return nil, false
+			return nil, false, false
 		},
 		Guard:  guardOf(t, "10.1.1.1"),
 		SlugOf: func(id string) string { return map[string]string{"ws-1": "one", "ws-2": "two"}[id] },
@@ -152,7 +152,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 			if got := spell(route); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if _, known := router.BuiltIn(route.Dialect); !known {
+			if _, _, known := router.BuiltIn(route.Dialect); !known {
 				t.Errorf("the dialect %q is unknown", route.Dialect)
 			}
 			if fromFile := strings.HasPrefix(route.Key.Reveal(), "file-"); fromFile != (route.Header != nil) {

@@ -34,6 +34,13 @@ func newBuffer(size int) *Buffer {
 	return b
 }
 
+// NewBuffer returns a buffer that holds b, with one reference.
+func NewBuffer(b []byte) *Buffer {
+	buffer := &Buffer{b: b}
+	buffer.refs.Store(1)
+	return buffer
+}
+
 // Bytes returns what the buffer holds; it is valid while a reference is held.
 func (b *Buffer) Bytes() []byte { return b.b }
 

@@ -340,7 +340,7 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 			if refusal != nil {
 				t.Fatalf("refused: %v", refusal)
 			}
-			b, err := x.Body(plan.Target().Edit(), route.Model)
+			b, _, err := x.Body(plan.Target().Edit(), route.Model, false)
 			if c.missing != "" {
 				var e *Error
 				if !errors.As(err, &e) || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != c.missing || b != nil {

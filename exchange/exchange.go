@@ -4,6 +4,7 @@
 package exchange
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/google/uuid"
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/routing"
@@ -96,10 +98,13 @@ type Exchange struct {
 // A HeaderField is one line of a header; Name is in canonical form.
 type HeaderField struct{ Name, Value string }
 
-// Usage is what a provider said a call used, in tokens.
+// Usage is what a provider said a call used, in tokens. The prompt includes what came
+// from caches and what was written to them, the completion includes reasoning.
 type Usage struct {
 	Known                          bool
 	PromptTokens, CompletionTokens int64
+	CacheRead, CacheWrite          int64
+	Reasoning                      int64
 }
 
 const contextVar = "gw.exchange"
@@ -184,46 +189,107 @@ func (x *Exchange) Method() string { return x.request.Method }
 // Body returns the body to forward, with a reference for the caller to release: the
 // client's bytes with the edit of a config's target made, which may be nil, and with
 // another model where that is not "". It is nil where there is none, or where it
-// passes through. An *Error says what is still missing in it.
-func (x *Exchange) Body(edit *routing.Edit, model string) (*Buffer, error) {
+// passes through. unasked tells that it is for a stream whose usage the client does not
+// ask for; with usage, the body that is returned asks for it. An *Error says what is
+// still missing in it.
+func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buffer, unasked bool, err error) {
 	if x.buffer == nil {
 		if err := x.unchangeable(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return nil, nil
+		return nil, false, nil
 	}
 	if fault := x.missing(edit); fault != nil {
-		return nil, badRequest(fault.Param, fault.Code, fault.Message)
+		return nil, false, badRequest(fault.Param, fault.Code, fault.Message)
 	}
+	unasked = x.Endpoint.Done && x.streams(edit) && !asksUsage(edit.Result("stream_options", x.member("stream_options")))
+	usage = usage && unasked
+	edit = x.completed(edit, usage)
 	b := x.buffer.b
-	defaulted := x.Endpoint.Table == validation.Completion && !x.report.Has("prompt")
+	appends := usage && x.onlyAppends(edit)
 	switch {
-	case edit.Empty() && !defaulted && (model == "" || x.model.End == 0):
+	case edit.Empty() && !appends && (model == "" || x.model.End == 0):
 		x.buffer.refs.Add(1)
-		return x.buffer, nil
-	case edit.Empty() && !defaulted:
-		out := newBuffer(len(b) + len(model) + 2)
-		out.b = append(out.b, b[:x.model.Start]...)
-		out.b = appendString(out.b, model)
-		out.b = append(out.b, b[x.model.End:]...)
-		return out, nil
-	}
-	if edit == nil {
-		edit = new(routing.Edit)
-	}
-	if defaulted && !given(edit.Result("prompt", nil)) {
-		edit = edit.With("prompt", appendString(nil, validation.DefaultPrompt))
+		return x.buffer, unasked, nil
+	case edit.Empty():
+		out := newBuffer(len(b) + len(model) + 2 + len(usageOption))
+		if model == "" || x.model.End == 0 {
+			out.b = append(out.b, b...)
+		} else {
+			out.b = append(out.b, b[:x.model.Start]...)
+			out.b = appendString(out.b, model)
+			out.b = append(out.b, b[x.model.End:]...)
+		}
+		if appends {
+			end := bytes.LastIndexByte(out.b, '}')
+			out.b = append(append(out.b[:end], usageOption...), '}')
+		}
+		return out, unasked, nil
 	}
 	if model != "" {
 		edit = edit.With("model", appendString(nil, model))
 	}
 	out := newBuffer(len(b) + 1024)
-	var err error
 	if out.b, err = routing.Append(out.b, b, edit); err != nil {
 		out.Release()
-		return nil, badRequest("", "invalid_config", "The config's parameters cannot be put into the body: "+err.Error())
+		return nil, false, badRequest("", "invalid_config", "The config's parameters cannot be put into the body: "+err.Error())
 	}
-	return out, nil
+	return out, unasked, nil
+}
+
+// usageOption asks for the usage of a stream, after the last member of a body.
+const usageOption = `,"stream_options":{"include_usage":true}`
+
+// onlyAppends reports whether asking for the usage of a stream is one more member, after
+// all that the body has.
+func (x *Exchange) onlyAppends(edit *routing.Edit) bool {
+	return edit.Empty() && !x.report.Has("stream_options")
+}
+
+// completed is a config's edit with what the gateway itself adds: a text completion's
+// default prompt, and where the edit has to be made anyway, the option for usage.
+func (x *Exchange) completed(edit *routing.Edit, usage bool) *routing.Edit {
+	if x.Endpoint.Table == validation.Completion && !x.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
+		edit = edit.With("prompt", appendString(nil, validation.DefaultPrompt))
+	}
+	switch options := edit.Result("stream_options", x.member("stream_options")); {
+	case !usage || x.onlyAppends(edit):
+	case len(options) > 0 && options[0] == '{':
+		edit = edit.With("stream_options.include_usage", json.RawMessage("true"))
+	default:
+		edit = edit.With("stream_options", json.RawMessage(`{"include_usage":true}`))
+	}
+	return edit
+}
+
+// streams reports whether a stream is asked for, once a config's edit is made.
+func (x *Exchange) streams(edit *routing.Edit) bool {
+	if edit.Empty() {
+		return x.Stream
+	}
+	return string(edit.Result("stream", x.member("stream"))) == "true"
+}
+
+func asksUsage(options json.RawMessage) bool {
+	return gjson.GetBytes(options, "include_usage").Type == gjson.True
+}
+
+// Thinks reports whether the call asks for thinking, once a config's edit is made.
+func (x *Exchange) Thinks(edit *routing.Edit) bool {
+	if x.buffer == nil {
+		return false
+	}
+	v := edit.Result("thinking", x.member("thinking"))
+	return given(v) && gjson.GetBytes(v, "type").Str != "disabled"
+}
+
+// NewID is a new id, for an answer to which its provider gives none: 32 hexadecimal digits.
+func (x *Exchange) NewID() string {
+	var id [16]byte
+	if _, err := io.ReadFull(x.Gateway.Random, id[:]); err != nil {
+		return x.TraceID
+	}
+	return hex.EncodeToString(id[:])
 }
 
 // missing is the first field that the body lacks once the config's edit is made.

@@ -115,11 +115,11 @@ func newWorld(t testing.TB) *world {
 		Router: &credentials.Router{
 			Keyring:   k,
 			Providers: map[string]*credentials.Provider{"file": {Slug: "file", Dialect: "openai", BaseURL: base("http://127.0.0.1:1/v1"), Key: credentials.NewSecret("sk-file")}},
-			BuiltIn: func(name string) (*url.URL, bool) {
+			BuiltIn: func(name string) (*url.URL, bool, bool) {
 				if name == "openai" {
-					return base("https://api.openai.com/v1"), true
+					return base("https://api.openai.com/v1"), false, true
 				}
-				return nil, false
+				return nil, false, false
 			},
 			Guard:  guard,
 			SlugOf: func(id string) string { return "slug-of-" + id },
@@ -555,7 +555,7 @@ func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	b, err := x.Body(nil, x.Route.Model)
+	b, _, err := x.Body(nil, x.Route.Model, false)
 	if err != nil {
 		t.Fatalf("no body: %v", err)
 	}
@@ -698,7 +698,7 @@ func FuzzPrepare(f *testing.F) {
 		if loose.Model != nil && x.Route.Model == "" && string([]rune(x.Model)) != *loose.Model {
 			t.Fatalf("%q: the model is %q, others read %q", body, x.Model, *loose.Model)
 		}
-		b, err := x.Body(nil, x.Route.Model)
+		b, _, err := x.Body(nil, x.Route.Model, false)
 		if err != nil {
 			t.Fatalf("no body of %q: %v", body, err)
 		}

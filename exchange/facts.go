@@ -26,7 +26,7 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 			value, alias = x.Route.VirtualKey, x.Route.KeyID
 		}
 	case "model":
-		if value = x.sentModel(); value != "" && x.Route != nil {
+		if value = x.SentModel(); value != "" && x.Route != nil {
 			alias = "@" + x.saved() + "/" + value
 		}
 	case "endpoint_type":
@@ -40,8 +40,8 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	return value, alias, value != ""
 }
 
-// sentModel is the model that the target in Route gets.
-func (x *Exchange) sentModel() string {
+// SentModel is the model that the target in Route gets.
+func (x *Exchange) SentModel() string {
 	switch {
 	case x.Route != nil && x.Route.Model != "":
 		return x.Route.Model

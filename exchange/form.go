@@ -187,7 +187,7 @@ func (x *Exchange) unchangeable() *Error {
 	if f == nil {
 		return nil
 	}
-	switch model := x.sentModel(); {
+	switch model := x.SentModel(); {
 	case model == f.model, f.found && model != "", f.over && x.Endpoint.Body == Stream:
 		return nil
 	case f.found:
@@ -203,7 +203,7 @@ func (x *Exchange) Upload() (io.ReadCloser, int64) {
 	if f == nil {
 		return x.spool.Reader(), length
 	}
-	model := x.sentModel()
+	model := x.SentModel()
 	if model == f.model {
 		return x.spool.Reader(), length
 	}

@@ -21,6 +21,7 @@ const (
 	HeaderModelsEndpoint  = "Models-Endpoint"
 	HeaderFetchIntegrated = "Fetch-Integrated-Models"
 
+	HeaderStrict         = "Strict-Open-Ai-Compliance"
 	HeaderConfigVersion  = "Config-Version"
 	HeaderRequestTimeout = "Request-Timeout"
 	HeaderForwardHeaders = "Forward-Headers"

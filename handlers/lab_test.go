@@ -198,3 +198,23 @@ func failed(code string) func(string) bool {
 		return gjson.Get(body, "status").Str == "failure" && gjson.Get(body, "error.code").Str == code && gjson.Get(body, "error.type").Str != "" && gjson.Get(body, "message").Str != ""
 	}
 }
+
+// saying is a provider's error that passes, with whose it is.
+func saying(body string) func(string) bool {
+	return exactly(strings.TrimSuffix(body, "}") + `,"provider":"bad"}`)
+}
+
+// mentions is an error of a provider's of which only the message is known.
+func mentions(message string) func(string) bool {
+	return func(body string) bool {
+		return gjson.Get(body, "error.message").Str == message && gjson.Get(body, "provider").Str == "bad"
+	}
+}
+
+// asking is a body as providers get it: a stream is always asked for its usage.
+func asking(body string) string {
+	if body == streamedChat {
+		return strings.TrimSuffix(body, "}") + `,"stream_options":{"include_usage":true}}`
+	}
+	return body
+}

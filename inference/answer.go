@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 // Headers of a provider's answer that are between the provider and the gateway.
@@ -30,7 +31,9 @@ func (a *attempt) answered(res *http.Response) {
 	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
-		res.Body = newStream(res.Body, x, a.idle)
+		s := newStream(res.Body, x, a.idle)
+		s.unasked = a.unasked
+		res.Body = s
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
@@ -81,23 +84,33 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error { return b.src.Close() }
 
-// readUsage books what a provider says was used, by OpenAI's names and by those of
-// its newer endpoints. The last word counts.
+// readUsage books what a provider says was used, by OpenAI's names and by those of its
+// newer endpoints, or by Anthropic's. The last word counts; what it leaves out stays.
 func readUsage(x *exchange.Exchange, usage gjson.Result) {
 	if !usage.IsObject() {
 		return
 	}
-	number := func(names ...string) int64 {
+	u := &x.Usage
+	take := func(to *int64, names ...string) {
 		for _, name := range names {
-			if v := usage.Get(name); v.Exists() {
-				return v.Int()
+			if v := usage.Get(name); v.Type == gjson.Number {
+				*to = v.Int()
+				return
 			}
 		}
-		return 0
 	}
-	x.Usage = exchange.Usage{
-		Known:            true,
-		PromptTokens:     number("prompt_tokens", "input_tokens"),
-		CompletionTokens: number("completion_tokens", "output_tokens"),
+	u.Known = true
+	take(&u.CompletionTokens, "completion_tokens", "output_tokens")
+	take(&u.Reasoning, "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
+	if x.Endpoint.Name != providers.Messages {
+		take(&u.PromptTokens, "prompt_tokens", "input_tokens")
+		take(&u.CacheRead, "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens")
+		take(&u.CacheWrite, "prompt_tokens_details.cache_write_tokens")
+		return
 	}
+	uncached := u.PromptTokens - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
+	take(&uncached, "input_tokens")
+	take(&u.CacheRead, "cache_read_input_tokens")
+	take(&u.CacheWrite, "cache_creation_input_tokens")
+	u.PromptTokens = uncached + u.CacheRead + u.CacheWrite
 }

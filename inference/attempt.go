@@ -22,14 +22,17 @@ import (
 // An attempt is one try to get a call answered: an upstream request, and what came
 // of it. It travels in the context of the request that reverse_proxy forwards.
 type attempt struct {
-	x        *exchange.Exchange
-	route    *credentials.Route
-	provider *providers.Provider
-	url      *url.URL
-	header   http.Header // credential included
-	body     *exchange.Buffer
-	timeout  time.Duration // until the answer begins; 0: none
-	idle     time.Duration // that a stream may be silent after that; 0: for ever
+	x       *exchange.Exchange
+	route   *credentials.Route
+	method  string
+	url     *url.URL
+	header  http.Header // credential included
+	body    *exchange.Buffer
+	timeout time.Duration     // until the answer begins; 0: none
+	idle    time.Duration     // that a stream may be silent after that; 0: for ever
+	answer  *providers.Answer // translates what the provider answers; nil: it passes
+	// unasked: of a stream, the client does not ask for the usage; the gateway does.
+	unasked bool
 	// tentative: another attempt may follow, so a failure comes back instead of
 	// going to the client.
 	tentative bool
@@ -54,37 +57,130 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 	return nil, errNoAttempt
 }
 
-// newAttempt shapes the upstream request of a call for one target. body, which may
-// be nil, is the caller's reference. The caller calls close when the attempt is over.
-func newAttempt(x *exchange.Exchange, route *credentials.Route, body *exchange.Buffer, t *routing.Target) *attempt {
+// An aim is what of a provider an attempt is for.
+type aim struct{ endpoint, method, path, query string }
+
+// newAttempt shapes the upstream request of a call for one target. The caller calls close
+// when the attempt is over.
+func (f *Forwarder) newAttempt(x *exchange.Exchange, route *credentials.Route, t *routing.Target) (*attempt, *exchange.Error) {
+	p := dialect(route)
+	body, unasked, err := x.Body(t.Edit(), route.Model, p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
+	if err != nil {
+		refusal := exchange.AsError(err)
+		refusal.Caller = true
+		return nil, refusal
+	}
+	a := &attempt{x: x, route: route, body: body, unasked: unasked}
+	if refusal := f.shape(a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query}); refusal != nil {
+		a.close()
+		return nil, refusal
+	}
+	return a, nil
+}
+
+// dialect is the provider whose dialect a route speaks.
+func dialect(route *credentials.Route) *providers.Provider {
 	p, ok := providers.Lookup(route.Dialect)
 	if !ok {
 		panic("route to the unknown dialect " + route.Dialect) // the router made it from the same table
 	}
-	a := &attempt{x: x, route: route, provider: p, url: p.URL(route.BaseURL, x.Path, x.Query), body: body}
-	a.header = upstreamHeader(x, route, slices.Concat(x.ForwardHeaders, t.ForwardHeaders))
-	for setting, name := range providers.Vendor[p.Name] {
-		if v := vendor(x, route, t, setting); v != "" {
-			a.header[name] = []string{v}
-		}
-	}
-	p.Authenticate(a.header, route.Key.Reveal())
-	return a
+	return p
 }
 
-// vendor is the value of a provider's setting: the config's, or where the credential
-// is the caller's own, that of its header.
-func vendor(x *exchange.Exchange, route *credentials.Route, t *routing.Target, setting string) string {
-	for _, s := range t.Vendor {
-		if s.Name == setting {
-			return s.Value.Reveal()
+// shape makes the upstream request of an attempt: URL, headers, body.
+func (f *Forwarder) shape(a *attempt, t *routing.Target, to aim) *exchange.Error {
+	x, p := a.x, dialect(a.route)
+	setting := func(name string) string { return setting(x, a.route, t, name) }
+	strict, refusal := strict(x, t)
+	if refusal != nil {
+		return refusal
+	}
+	if strict && to.endpoint == providers.ChatComplete && x.Thinks(t.Edit()) {
+		return refused(&providers.Refusal{Param: "thinking", Code: "thinking_not_allowed", Message: "'thinking' is only allowed where strict_open_ai_compliance is off: " +
+			"send x-gw-strict-open-ai-compliance: false, or set it in the config"})
+	}
+	base := a.route.BaseURL
+	if base == nil {
+		var err error
+		if base, err = p.Address(setting); err != nil {
+			return refused(err)
+		}
+	}
+	a.header = upstreamHeader(x, a.route, p, slices.Concat(x.ForwardHeaders, t.ForwardHeaders))
+	call := &providers.Call{
+		Provider: p, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
+		Model: x.SentModel(), Stream: x.Stream, Strict: strict, Key: a.route.Key, Setting: setting,
+		Header: a.header.Get, Now: x.Gateway.Now(), NewID: x.NewID,
+	}
+	if a.body != nil {
+		call.Body = a.body.Bytes()
+	}
+	r, err := p.Prepare(call)
+	if err != nil {
+		return refused(err)
+	}
+	a.url, a.method, a.answer = r.URL, to.method, r.Answer
+	if r.Method != "" {
+		a.method = r.Method
+	}
+	for name, v := range r.Header {
+		a.header[name] = v
+	}
+	for name, v := range a.route.Header { // the operator's own, whatever the provider's
+		a.header[name] = v
+	}
+	if r.Body != nil {
+		if a.body != nil {
+			a.body.Release()
+		}
+		a.body = exchange.NewBuffer(r.Body)
+		a.header["Content-Type"] = []string{"application/json"}
+	}
+	return nil
+}
+
+// refused turns a provider's refusal of a call into what the client sees.
+func refused(err error) *exchange.Error {
+	var r *providers.Refusal
+	if !errors.As(err, &r) {
+		return &exchange.Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "The call cannot be put into the provider's words", Err: err}
+	}
+	return &exchange.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Param: r.Param, Code: r.Code, Message: r.Message}
+}
+
+// strict is whether answers hold to OpenAI's own fields: as the request says, or else the
+// config. They do where nobody says.
+func strict(x *exchange.Exchange, t *routing.Target) (bool, *exchange.Error) {
+	switch v, ok := x.Gateway.Headers.Get(x.Header(), exchange.HeaderStrict); {
+	case ok && v == "" && t.Strict != nil:
+		return *t.Strict, nil
+	case ok && v == "", ok && strings.EqualFold(v, "true"):
+		return true, nil
+	case ok && strings.EqualFold(v, "false"):
+		return false, nil
+	}
+	const name = "x-gw-strict-open-ai-compliance"
+	return true, refused(&providers.Refusal{Param: name, Code: "invalid_header", Message: "Invalid " + name + ": expected true or false"})
+}
+
+// setting is the value of a provider's setting. What is saved with a credential counts
+// before what a config says, and a call's own headers count only beside the caller's own
+// credential: nobody else decides where a stored one goes.
+func setting(x *exchange.Exchange, route *credentials.Route, t *routing.Target, name string) string {
+	if v, ok := route.Settings[name]; ok {
+		return v.Reveal()
+	}
+	if route.Inline || !slices.Contains(dialect(route).Settings(), name) {
+		for _, s := range t.Vendor {
+			if s.Name == name {
+				return s.Value.Reveal()
+			}
 		}
 	}
 	if !route.Inline {
 		return ""
 	}
-	name := textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(setting, "_", "-"))
-	v, _ := x.Gateway.Headers.Get(x.Header(), name)
+	v, _ := x.Gateway.Headers.Get(x.Header(), textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
 	return v
 }
 
@@ -106,11 +202,11 @@ const maxDrained = 64 << 10
 
 // upstreamHeader builds the headers of an upstream request from an allow-list; it
 // never filters the client's down. forward names what a config adds to the list.
-func upstreamHeader(x *exchange.Exchange, route *credentials.Route, forward []string) http.Header {
+func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers.Provider, forward []string) http.Header {
 	client := x.Header()
 	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+2)
 	h["User-Agent"] = []string{""} // none, rather than Go's
-	lists := [...][]string{providers.Forwarded, forward, nil, nil}
+	lists := [...][]string{providers.Forwarded, forward, nil, nil, p.Forward}
 	if route.Inline {
 		lists[2] = providers.ForwardedInline
 	}
@@ -130,9 +226,6 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, forward []st
 	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
 		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
 	}
-	for name, v := range route.Header {
-		h[name] = v
-	}
 	if route.CallerHost {
 		// Caddy's admin endpoint takes a request with this header, and without an
 		// origin that it knows, for one that was forged, and refuses it: a caller's
@@ -151,7 +244,7 @@ func websocket(h http.Header) bool {
 // reverse_proxy made, of which only the context stays.
 func (a *attempt) request(proxied *http.Request) *http.Request {
 	r := *proxied
-	r.Method, r.URL, r.Host, r.Header = a.x.Method(), a.url, a.url.Host, a.header
+	r.Method, r.URL, r.Host, r.Header = a.method, a.url, a.url.Host, a.header
 	r.Body, r.GetBody, r.ContentLength = nil, nil, 0
 	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
 	r.RequestURI, r.Close, r.Response = "", false, nil

@@ -122,14 +122,11 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	var waited time.Duration
 	for n := 0; ; n++ {
 		x.Retries = n
-		body, err := x.Body(t.Edit(), x.Route.Model)
-		if err != nil {
-			refusal := exchange.AsError(err)
-			refusal.Caller = true
+		a, refusal := e.f.newAttempt(x, x.Route, t)
+		if refusal != nil {
 			e.fail(nil, refusal)
 			return false
 		}
-		a := newAttempt(x, x.Route, body, t)
 		a.idle = e.f.Idle
 		a.timeout, a.tentative = timeout, more || t.Retry != nil
 		x.Attempts++

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 // maxFetched bounds the answers that the gateway reads for itself.
@@ -23,10 +24,12 @@ const maxFetched = 4 << 20
 
 // fetch gets a JSON answer of a provider for the gateway itself, through the same
 // pools and the same guard as every attempt.
-func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, path string) (status int, body []byte, err error) {
-	a := newAttempt(x, route, nil, &direct)
-	a.url = a.provider.URL(route.BaseURL, path, "")
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url.String(), nil)
+func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, endpoint, path string) (status int, body []byte, err error) {
+	a := &attempt{x: x, route: route}
+	if refusal := f.shape(a, &direct, aim{endpoint, http.MethodGet, path, ""}); refusal != nil {
+		return 0, nil, refusal
+	}
+	r, err := http.NewRequestWithContext(ctx, a.method, a.url.String(), nil)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -41,13 +44,16 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 	if err == nil && len(body) > maxFetched {
 		err = fmt.Errorf("an answer of more than %d bytes", maxFetched)
 	}
+	if err == nil && a.answer != nil && res.StatusCode == http.StatusOK {
+		body, err = a.answer.Whole(nil, body, res.Header)
+	}
 	return res.StatusCode, body, err
 }
 
 // batchOutput turns a call for a batch's output into one for the file that holds it.
 func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange) *exchange.Error {
 	batch := strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, x.Route, batch)
+	status, body, err := f.fetch(ctx, x, x.Route, "retrieveBatch", batch)
 	switch {
 	case err != nil:
 		return failed(&attempt{x: x, route: x.Route}, err)
@@ -123,7 +129,7 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	if refusal != nil {
 		return nil
 	}
-	status, body, err := f.fetch(ctx, x, route, "/models")
+	status, body, err := f.fetch(ctx, x, route, providers.ListModels, "/models")
 	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}

@@ -3,7 +3,6 @@ package inference
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 // A stream passes a provider's server-sent events on as they come, line by line and
@@ -38,12 +38,16 @@ type stream struct {
 	finished bool // a choice finished
 	noted    bool // the response's id was remembered
 	errored  bool // the provider sent an error event of its own; no [DONE] follows it
+	closed   bool // the last event of an answer came, in the APIs that name theirs
+	unasked  bool // the client does not ask for usage: a chunk of nothing else is taken out
 
 	// Of the event that is looked at.
 	scan            jsonscan.Scanner
 	visit           func(jsonscan.Key, int) (int, error)
 	usage, response []byte
 	failed, ends    bool
+	empty           bool // its choices are none
+	spare           bool // it is a chunk of usage that the client does not ask for
 }
 
 const (
@@ -114,7 +118,8 @@ func (s *stream) fill() {
 }
 
 // watch looks at the whole lines in buf[:end] on their way, and takes out the malformed
-// ones: data that is not JSON, and is all the data of its event. It returns where what
+// ones: data that is not JSON, and is all the data of its event; and usage that nobody
+// asked for. It returns where what
 // can be passed on ends; a line of which only the next one can tell waits for that.
 func (s *stream) watch(end int) int {
 	kept, at := 0, 0
@@ -132,7 +137,9 @@ func (s *stream) watch(end int) int {
 				break
 			}
 			if s.buf[next] == '\n' || s.buf[next] == '\r' {
-				s.x.Malformed++
+				if !s.spare {
+					s.x.Malformed++
+				}
 				at = next
 				continue
 			}
@@ -150,10 +157,10 @@ func (s *stream) watch(end int) int {
 	return kept
 }
 
-// event looks at the data of an event and reports whether it is well-formed. It is what
+// event looks at the data of an event and reports whether it goes on to the client. It is what
 // every chunk of every stream pays: one scan.
 func (s *stream) event(data []byte) bool {
-	data = bytes.TrimSpace(data)
+	data, s.spare = bytes.TrimSpace(data), false
 	switch {
 	case string(data) == "[DONE]":
 		s.done = true
@@ -161,7 +168,7 @@ func (s *stream) event(data []byte) bool {
 	case len(data) == 0 || data[0] != '{':
 		return wellFormed(data)
 	}
-	s.scan, s.usage, s.response, s.failed, s.ends = jsonscan.Scanner(data), nil, nil, false, s.finished
+	s.scan, s.usage, s.response, s.failed, s.ends, s.empty = jsonscan.Scanner(data), nil, nil, false, s.finished, false
 	if s.scan.Document(s.visit) != nil {
 		return false
 	}
@@ -180,7 +187,8 @@ func (s *stream) event(data []byte) bool {
 		s.errored = true
 		s.x.Failure = "the provider's stream ended with an error"
 	}
-	return true
+	s.spare = s.unasked && s.empty && s.usage != nil
+	return !s.spare
 }
 
 // member looks at a member of an event. It is made a function once, in newStream.
@@ -192,15 +200,29 @@ func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 	switch value := s.scan[at:end]; {
 	case key.Is("choices"):
 		s.ends = s.ends || finishes(value)
+		s.empty = len(value) == 2
+	case key.Is("type"):
+		s.closed = s.closed || lastEvents[string(value)]
 	case value[0] != '{':
 	case key.Is("usage"):
 		s.usage = value
 	case key.Is("error"):
 		s.failed = true
-	case key.Is("response"):
+	case key.Is("response"), key.Is("message"): // of Responses, and of Messages
 		s.response = value
 	}
 	return end, nil
+}
+
+// lastEvents are the types of the events after which nothing comes, in the APIs that name
+// their events.
+var lastEvents = map[string]bool{
+	`"response.completed"`: true, `"response.incomplete"`: true, `"response.failed"`: true, `"message_stop"`: true, `"error"`: true,
+}
+
+// closes reports whether the streams of the call's endpoint end with such an event.
+func (s *stream) closes() bool {
+	return s.x.Endpoint.Name == exchange.CreateResponse || s.x.Endpoint.Name == providers.Messages
 }
 
 // wellFormed reports whether data is nothing, or one JSON value.
@@ -244,10 +266,13 @@ func (s *stream) finish(err error) {
 		return
 	}
 	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
+	if s.spare { // it waited for a line after it
+		half = nil
+	}
 	s.err = io.EOF
 	data, isData := bytes.CutPrefix(half, []byte("data:"))
 	switch {
-	case s.done, ended && s.errored && len(half) == 0, ended && !s.x.Endpoint.Done && len(half) == 0:
+	case s.done, ended && s.errored && len(half) == 0, ended && !s.x.Endpoint.Done && len(half) == 0 && (s.closed || !s.closes()):
 		s.buf = s.buf[:s.end]
 	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
 		s.tail([]byte("data: [DONE]\n\n"))
@@ -256,7 +281,7 @@ func (s *stream) finish(err error) {
 			err = io.ErrUnexpectedEOF
 		}
 		s.x.Failure = "the provider's stream broke off: " + err.Error()
-		s.tail(errorEvent("The stream of provider " + s.x.Route.Provider + " broke off before its end"))
+		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Route.Provider+" broke off before its end"))
 	}
 }
 
@@ -270,19 +295,37 @@ func (s *stream) tail(event []byte) {
 	s.end = len(s.buf)
 }
 
-// errorEvent is an error in a stream that has begun, as OpenAI's clients read it.
-func errorEvent(message string) []byte {
-	type inner struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    string  `json:"code"`
+// errorEvent is an error in a stream that has begun, as the clients of an endpoint read it.
+func errorEvent(endpoint, message string) []byte {
+	var b jsonscan.Builder
+	switch endpoint {
+	case providers.Messages:
+		b = append(b, "event: error\ndata: "...)
+		b.Open('{')
+		b.Key("type").Text("error")
+		b.Key("error").Open('{')
+		b.Key("type").Text("api_error")
+		b.Key("message").Text(message)
+		b.Close('}')
+	case exchange.CreateResponse:
+		b = append(b, "event: error\ndata: "...)
+		b.Open('{')
+		b.Key("type").Text("error")
+		b.Key("code").Text("stream_interrupted")
+		b.Key("message").Text(message)
+		b.Key("param").Raw([]byte("null"))
+	default:
+		b = append(b, "data: "...)
+		b.Open('{')
+		b.Key("error").Open('{')
+		b.Key("message").Text(message)
+		b.Key("type").Text("stream_error")
+		b.Key("param").Raw([]byte("null"))
+		b.Key("code").Text("stream_interrupted")
+		b.Close('}')
 	}
-	data, err := json.Marshal(map[string]inner{"error": {message, "stream_error", nil, "stream_interrupted"}})
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return append(append([]byte("data: "), data...), "\n\n"...)
+	b.Close('}')
+	return append(b, "\n\n"...)
 }
 
 // Interface guards

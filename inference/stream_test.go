@@ -466,7 +466,7 @@ func FuzzStream(f *testing.F) {
 			return
 		}
 		rest = strings.TrimPrefix(rest, "\n")
-		if rest != doneEvent && rest != string(errorEvent("The stream of provider file broke off before its end")) {
+		if rest != doneEvent && rest != string(errorEvent("chatComplete", "The stream of provider file broke off before its end")) {
 			t.Fatalf("%q: after its lines came %q", text, rest)
 		}
 	})

@@ -145,6 +145,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			res.Body = &bodyWithContext{res.Body, stop}
 		}
 		if err == nil {
+			err = a.translate(res)
+		}
+		if err == nil {
 			err = a.take(res)
 		}
 		if err == nil && errors.Is(context.Cause(ctx), errAttemptTimeout) {

@@ -1,49 +1,171 @@
-// Package providers knows the model providers: where they are, how they
-// authenticate, and how a call in the OpenAI shape becomes theirs. It does no
-// HTTP of its own and has no clock.
+// Package providers knows the model providers: where they are, how they authenticate,
+// and how a call in a caller's dialect becomes theirs, and their answer the caller's.
+// What is the same in both dialects stays as it is, byte for byte.
+//
+// A provider is a Caddy module gw.providers.<name>, registered by one line
+// ([Register]). One that speaks like OpenAI is a row of data; one that does not brings
+// functions on bytes: a [Dialect] for conversations, and an [Endpoint] for whatever else it
+// has. Nothing here does HTTP, reads a clock or makes random numbers.
 package providers
 
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Provider is one model provider, or one dialect that a provider of the
-// operator's file speaks.
+// Names of the endpoints that providers translate.
+const (
+	ChatComplete   = "chatComplete"
+	Complete       = "complete"
+	Embed          = "embed"
+	Moderate       = "moderate"
+	OCR            = "ocr"
+	Rerank         = "rerank"
+	Messages       = "messages"
+	CountTokens    = "messagesCountTokens"
+	CreateResponse = "createModelResponse"
+	ListModels     = "models"
+	Proxy          = "proxy" // any other path: it goes to the base URL as it is
+)
+
+// A Provider is one model provider. Its zero value, with a name and an address, speaks
+// OpenAI's API under a bearer token.
 type Provider struct {
-	Name    string
-	BaseURL string // ends where the endpoint's path begins; empty: the caller must say
+	Name string
+	// BaseURL is where an endpoint's path, such as /chat/completions, begins. A name in
+	// braces stands for a setting, such as {aws_region}. Empty: the caller must say.
+	BaseURL string
+	// Auth adds the credential to a request's headers. Default: a bearer token.
+	Auth func(c *Call, h http.Header) error
+	// Login says how the token is had that Auth sends, where the credential is not sent
+	// itself; nil: it is. A login that returns nil wants none.
+	Login func(c *Call) (*Login, error)
+	// Headers are settings that become headers, by the setting's name.
+	Headers map[string]string
+	// Forward lists headers of the client that go on to this provider, beside [Forwarded].
+	Forward []string
+
+	// Serves lists the endpoints that the provider has in OpenAI's shape, beside the
+	// conversation. An endpoint of [Translated] that it neither serves nor translates is
+	// refused, or adapted through the conversation. Default: those of [OpenAIServes].
+	Serves []string
+	// Words are what it calls differently, and refuses; nil: nothing. With them, a body is
+	// written anew.
+	Words *chat.Words
+	// Dialect is how it holds conversations; nil: as OpenAI does.
+	Dialect *Dialect
+	// Endpoints are what it has beside that, in its own shape.
+	Endpoints map[string]Endpoint
+	// NoStreamUsage: it does not know stream_options, which ask for a stream's usage.
+	NoStreamUsage bool
+
+	base *url.URL // BaseURL, where no setting is in it
 }
 
-// Lookup returns a provider by its name.
-func Lookup(name string) (*Provider, bool) {
-	p, ok := byName[name]
-	return p, ok
+// A Dialect is how a provider holds conversations.
+type Dialect struct {
+	// Request writes the upstream request of a conversation. Its Answer is set by whoever
+	// calls it.
+	Request func(c *Call, r *chat.Request) (*Request, error)
+	// Decoder reads one answer.
+	Decoder func(c *Call) chat.Decoder
+	// Framer cuts a stream into messages; nil: server-sent events.
+	Framer func() chat.Framer
+	// Failure reads the body of an error answer; nil: [ReadFailure].
+	Failure func(status int, h http.Header, body []byte) *Failure
 }
 
-// Names lists every provider, in the order of the table.
-func Names() []string {
-	names := make([]string, len(table))
-	for i := range table {
-		names[i] = table[i].Name
-	}
-	return names
+// An Endpoint makes the upstream request of a call that is no conversation.
+type Endpoint func(c *Call) (*Request, error)
+
+// A Call is what a provider is told of a call.
+type Call struct {
+	Provider *Provider
+	Endpoint string
+	Method   string
+	Path     string // below a base URL, escaped
+	Query    string
+	Base     *url.URL
+	Body     []byte // JSON; nil: none, or it passes through
+	Model    string
+	Stream   bool
+	Strict   bool // strict_open_ai_compliance
+	Key      credentials.Secret
+	Token    credentials.Secret       // what the login gave
+	Setting  func(name string) string // of the provider, such as aws_region; "" where it is not given
+	Header   func(name string) string // of the client, where it goes on; the name is canonical
+	History  []chat.Message           // the turns before a response's own
+	Now      time.Time
+	NewID    func() string // makes a unique id, for an answer to which the provider gives none
 }
 
-// BaseURL returns where the provider called name is, nil where it has no address
-// of its own, and whether there is such a provider.
-func BaseURL(name string) (*url.URL, bool) {
-	p, ok := byName[name]
-	if !ok {
-		return nil, false
-	}
-	return baseURLs[p.Name], true
+// A Request is an upstream request, as far as it differs from the call.
+type Request struct {
+	Method string   // default: the call's
+	URL    *url.URL // default: the call's path below the base URL
+	Header http.Header
+	Body   []byte  // default: the call's body
+	Answer *Answer // nil: the answer passes as it comes
 }
 
-// URL returns where a call goes: the base URL with path, such as
-// "/chat/completions", added to it. The path is escaped, and stays as it is.
-func (p *Provider) URL(base *url.URL, path, query string) *url.URL {
+// An Answer translates what a provider answers. It is used once.
+type Answer struct {
+	// Whole appends the translation of an answer in one piece, with status 2xx.
+	Whole func(dst, body []byte, h http.Header) ([]byte, error)
+	// Stream translates a stream; nil: there is none.
+	Stream Stream
+	// Failure reads the body of an answer with an error; nil: [ReadFailure].
+	Failure func(status int, h http.Header, body []byte) *Failure
+}
+
+// A Stream translates the bytes of a stream, cut anywhere.
+type Stream interface {
+	Translate(dst, src []byte) ([]byte, error)
+	// End appends what follows when the provider's stream has ended; an error means that
+	// it broke off.
+	End(dst []byte) ([]byte, error)
+}
+
+// A Login is how the token of a provider is had: a grant of OAuth 2.0.
+type Login struct {
+	// ServiceAccount is a key of Google's, in JSON; the grant is a signed JWT.
+	ServiceAccount []byte
+	// Otherwise the grant is a client's own credentials.
+	TokenURL, ClientID string
+	ClientSecret       credentials.Secret
+	Scopes             []string
+}
+
+// A Refusal is why a call cannot go to a provider; the caller's fault.
+type Refusal struct {
+	Param, Code, Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// Forwarded lists the request headers of a client that go on to a provider, in
+// canonical form. Everything else stays here, but for those of [Provider.Forward].
+var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
+
+// ForwardedWebSocket lists what goes on beside it when a request is to become a
+// WebSocket.
+var ForwardedWebSocket = []string{
+	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions",
+}
+
+// ForwardedInline lists what goes on beside it when the credential is the caller's
+// own: which of the credential's accounts pays is the caller's choice only then.
+var ForwardedInline = []string{"Openai-Organization", "Openai-Project"}
+
+// URL returns where a call goes: the base URL with path, such as "/chat/completions",
+// added to it. The path is escaped, and stays as it is.
+func URL(base *url.URL, path, query string) *url.URL {
 	u := *base
 	u.RawQuery = query
 	plain, err := url.PathUnescape(path)
@@ -57,30 +179,45 @@ func (p *Provider) URL(base *url.URL, path, query string) *url.URL {
 	return &u
 }
 
-// Authenticate adds the provider's credential to the headers of a request, as a
-// bearer token.
-func (p *Provider) Authenticate(h http.Header, key string) {
-	if key != "" {
-		h["Authorization"] = []string{"Bearer " + key}
+// Bearer sends the credential, or the token that stands for it, as a bearer token.
+func Bearer(c *Call, h http.Header) error {
+	key := c.Key
+	if !c.Token.Empty() {
+		key = c.Token
+	}
+	if !key.Empty() {
+		h["Authorization"] = []string{"Bearer " + key.Reveal()}
+	}
+	return nil
+}
+
+// KeyHeader sends the credential in a header of its own, named in canonical form.
+func KeyHeader(name string) func(c *Call, h http.Header) error {
+	return func(c *Call, h http.Header) error {
+		if !c.Key.Empty() {
+			h[name] = []string{c.Key.Reveal()}
+		}
+		return nil
 	}
 }
 
-// Forwarded lists the request headers of a client that go on to a provider, in
-// canonical form. Everything else stays here: this list is all there is.
-var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
+// Translated are the endpoints that stand in OpenAI's shape or are translated, and are
+// refused where a provider has neither. What is not listed passes to every provider.
+var Translated = []string{ChatComplete, Complete, Embed, Moderate, OCR, Rerank, Messages, CountTokens, CreateResponse}
 
-// Vendor are the settings of a provider that become headers: what a config calls them,
-// and a call in x-gw-openai-organization and the like, by the provider's name.
-var Vendor = map[string]map[string]string{
-	"openai": {"openai_organization": "Openai-Organization", "openai_project": "Openai-Project", "openai_beta": "Openai-Beta"},
+// OpenAIServes are the endpoints that a provider that speaks like OpenAI is taken to
+// have where its row does not say: it answers for itself what it does not.
+var OpenAIServes = []string{Complete, Embed, Moderate, Rerank, OCR}
+
+// has reports whether the provider has an endpoint in OpenAI's shape.
+func (p *Provider) has(endpoint string) bool {
+	switch {
+	case !slices.Contains(Translated, endpoint):
+		return true
+	case endpoint == ChatComplete:
+		return p.Dialect == nil
+	case p.Serves != nil:
+		return slices.Contains(p.Serves, endpoint)
+	}
+	return p.Dialect == nil && slices.Contains(OpenAIServes, endpoint)
 }
-
-// ForwardedWebSocket lists what goes on beside it when a request is to become a
-// WebSocket.
-var ForwardedWebSocket = []string{
-	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions",
-}
-
-// ForwardedInline lists what goes on beside it when the credential is the caller's
-// own: which of the credential's accounts pays is the caller's choice only then.
-var ForwardedInline = []string{"Openai-Organization", "Openai-Project"}

@@ -4,42 +4,35 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
 )
 
-func TestEveryProviderHasAUniqueNameAndAnHTTPSBaseURL(t *testing.T) {
-	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	seen := make(map[string]bool)
-	for _, row := range table {
-		if !name.MatchString(row.Name) {
-			t.Errorf("%q: not a name", row.Name)
-		}
-		if seen[row.Name] {
-			t.Errorf("%s: listed twice", row.Name)
-		}
-		seen[row.Name] = true
-		if row.BaseURL == "" {
-			continue // callers must say where it is
-		}
-		u, err := url.Parse(row.BaseURL)
-		switch {
-		case err != nil:
-			t.Errorf("%s: %v", row.Name, err)
-		case u.Scheme != "https" || u.Host == "" || u.Port() != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.RawPath != "":
-			t.Errorf("%s: %s is more or less than https, host and path", row.Name, row.BaseURL)
-		case strings.HasSuffix(row.BaseURL, "/") || strings.Contains(u.Path, "//"):
-			t.Errorf("%s: %s has a slash too many", row.Name, row.BaseURL)
-		case u.Host != strings.ToLower(u.Host) || !strings.Contains(u.Host, "."):
-			t.Errorf("%s: host %s", row.Name, u.Host)
-		case strings.Contains(u.Path, "/chat") || strings.HasSuffix(u.Path, "completions"):
-			t.Errorf("%s: %s holds the endpoint's path", row.Name, row.BaseURL)
+func TestRegisterRefusesRowsThatAreWrong(t *testing.T) {
+	for name, row := range map[string]Provider{
+		"taken":            {Name: "openai", BaseURL: "https://api.example.com"},
+		"no name":          {BaseURL: "https://api.example.com"},
+		"upper case":       {Name: "Example", BaseURL: "https://api.example.com"},
+		"not https":        {Name: "example", BaseURL: "http://api.example.com"},
+		"a port":           {Name: "example", BaseURL: "https://api.example.com:8443"},
+		"a user":           {Name: "example", BaseURL: "https://a:b@api.example.com"},
+		"a query":          {Name: "example", BaseURL: "https://api.example.com/v1?a=b"},
+		"a slash too many": {Name: "example", BaseURL: "https://api.example.com/v1/"},
+	} {
+		if err := row.check(); err == nil {
+			t.Errorf("%s: accepted", name)
 		}
 	}
-	if len(seen) == 0 {
-		t.Error("the table is empty")
+}
+
+func TestNoBaseURLHoldsTheEndpointsPath(t *testing.T) {
+	for _, p := range byName {
+		if strings.Contains(p.BaseURL, "/chat") || strings.HasSuffix(p.BaseURL, "completions") {
+			t.Errorf("%s: %s", p.Name, p.BaseURL)
+		}
 	}
 }
 
@@ -49,8 +42,8 @@ func TestLookupFindsEveryNameOfTheTableAndNoOther(t *testing.T) {
 		if !ok || p.Name != name {
 			t.Errorf("%s: got %v", name, p)
 		}
-		base, ok := BaseURL(name)
-		if !ok || (base == nil) != (p.BaseURL == "") || base != nil && base.String() != p.BaseURL {
+		base, settled, ok := BaseURL(name)
+		if !ok || (base == nil) != (p.BaseURL == "" || settled) || base != nil && base.String() != p.BaseURL {
 			t.Errorf("%s: base URL %v, want %s", name, base, p.BaseURL)
 		}
 	}
@@ -58,14 +51,39 @@ func TestLookupFindsEveryNameOfTheTableAndNoOther(t *testing.T) {
 		if p, ok := Lookup(name); ok {
 			t.Errorf("%q: got %v", name, p)
 		}
-		if base, ok := BaseURL(name); ok || base != nil {
+		if base, _, ok := BaseURL(name); ok || base != nil {
 			t.Errorf("%q: got %v", name, base)
 		}
 	}
 }
 
+func TestSettingsFillTheBaseURLAndLeadToNoOtherHost(t *testing.T) {
+	p := &Provider{Name: "example", BaseURL: "https://{region}.api.example.com/accounts/{account}/v1"}
+	if err := p.check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ region, account, want string }{
+		{"eu-1", "a_b", "https://eu-1.api.example.com/accounts/a_b/v1"},
+		{"", "a", ""},
+		{"eu", "", ""},
+		{"evil.example/", "a", ""},
+		{"a.b", "a", ""},
+		{"eu", "..", ""},
+		{"eu", "a/b", ""},
+		{"eu@x", "a", ""},
+		{"-", "a", ""},
+	} {
+		u, err := p.Address(func(name string) string { return map[string]string{"region": c.region, "account": c.account}[name] })
+		switch {
+		case c.want == "" && err == nil:
+			t.Errorf("%+v: got %v", c, u)
+		case c.want != "" && (err != nil || u.String() != c.want):
+			t.Errorf("%+v: got %v, %v", c, u, err)
+		}
+	}
+}
+
 func TestURLPutsTheEndpointBelowTheBase(t *testing.T) {
-	p := &Provider{}
 	for _, c := range []struct{ base, path, want string }{
 		{"https://api.example.com/v1", "/chat/completions", "https://api.example.com/v1/chat/completions"},
 		{"https://api.example.com/v1/", "/chat/completions", "https://api.example.com/v1/chat/completions"},
@@ -81,7 +99,7 @@ func TestURLPutsTheEndpointBelowTheBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := *base
-		if got := p.URL(base, c.path, "").String(); got != c.want {
+		if got := URL(base, c.path, "").String(); got != c.want {
 			t.Errorf("%s and %s: got %s, want %s", c.base, c.path, got, c.want)
 		}
 		if *base != before {
@@ -90,17 +108,16 @@ func TestURLPutsTheEndpointBelowTheBase(t *testing.T) {
 	}
 }
 
-func TestAuthenticateSendsABearerAndNothingWithoutAKey(t *testing.T) {
-	p := &Provider{}
+func TestTheCredentialIsABearerAndNothingWithoutOne(t *testing.T) {
 	h := make(http.Header)
-	p.Authenticate(h, "")
-	if len(h) != 0 {
-		t.Errorf("without a key: %v", h)
+	if err := Bearer(&Call{}, h); err != nil || len(h) != 0 {
+		t.Errorf("without a key: %v, %v", h, err)
 	}
-	p.Authenticate(h, "key")
-	p.Authenticate(h, "another")
-	if got := h.Values("Authorization"); len(h) != 1 || !slices.Equal(got, []string{"Bearer another"}) {
-		t.Errorf("got %v", h)
+	if err := Bearer(&Call{Key: credentials.NewSecret("key")}, h); err != nil || !slices.Equal(h["Authorization"], []string{"Bearer key"}) {
+		t.Errorf("got %v, %v", h, err)
+	}
+	if err := Bearer(&Call{Key: credentials.NewSecret("key"), Token: credentials.NewSecret("token")}, h); err != nil || !slices.Equal(h["Authorization"], []string{"Bearer token"}) {
+		t.Errorf("got %v, %v", h, err)
 	}
 }
 

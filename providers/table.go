@@ -1,10 +1,10 @@
 package providers
 
-import "net/url"
-
 // table is every provider that speaks the OpenAI shape under a base URL and a
 // bearer credential; a row costs no code. A base URL stops where the path of an
 // endpoint, such as /chat/completions, begins.
+func init() { Register(table...) }
+
 var table = []Provider{
 	{Name: "openai", BaseURL: "https://api.openai.com/v1"},
 	{Name: "302ai", BaseURL: "https://api.302.ai/v1"},
@@ -36,23 +36,4 @@ var table = []Provider{
 	{Name: "x-ai", BaseURL: "https://api.x.ai/v1"},
 	{Name: "z-ai", BaseURL: "https://api.z.ai/api/paas/v4"},
 	{Name: "zhipu", BaseURL: "https://open.bigmodel.cn/api/paas/v4"},
-}
-
-var byName, baseURLs = index(table)
-
-func index(rows []Provider) (map[string]*Provider, map[string]*url.URL) {
-	names, urls := make(map[string]*Provider, len(rows)), make(map[string]*url.URL, len(rows))
-	for i := range rows {
-		p := &rows[i]
-		names[p.Name] = p
-		if p.BaseURL == "" {
-			continue
-		}
-		u, err := url.Parse(p.BaseURL)
-		if err != nil {
-			panic("providers: base URL of " + p.Name + ": " + err.Error())
-		}
-		urls[p.Name] = u
-	}
-	return names, urls
 }

@@ -1,0 +1,176 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/providers"
+)
+
+const (
+	maxWhole   = 64 << 20 // of an answer that is translated in one piece
+	maxFailure = 1 << 20  // of an error answer
+)
+
+// translate puts a provider's answer into the caller's dialect: its status stays, its
+// body is another. What needs no translation stays as it is, save that an error says
+// whose it is.
+func (a *attempt) translate(res *http.Response) error {
+	switch {
+	case res.StatusCode == http.StatusSwitchingProtocols || a.x.Endpoint.Name == providers.Proxy:
+		return nil
+	case res.StatusCode >= http.StatusBadRequest:
+		return a.translateFailure(res)
+	case a.answer == nil:
+		return nil
+	case res.Header.Get("Content-Encoding") != "":
+		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+	}
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if a.answer.Stream != nil && (media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
+		res.Body = &translated{src: res.Body, stream: a.answer.Stream, skipped: &a.x.Malformed}
+		res.Header["Content-Type"] = []string{"text/event-stream"}
+		delete(res.Header, "Content-Length")
+		res.ContentLength = -1
+		return nil
+	}
+	body, err := readAtMost(res.Body, maxWhole)
+	if err != nil {
+		return a.unreadable(res, "the provider's answer broke off: "+err.Error())
+	}
+	out, err := a.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
+	var failure *providers.Failure
+	switch {
+	case errors.As(err, &failure): // with status 200
+		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
+		out = failure.Append(nil, a.x.Endpoint.Name, a.route.Provider)
+	case err != nil:
+		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+	}
+	replaceBody(res, out)
+	return nil
+}
+
+// unreadable gives an answer up that can go to nobody.
+func (a *attempt) unreadable(res *http.Response, why string) error {
+	res.Body.Close()
+	return unusableError(why)
+}
+
+// translateFailure makes the envelope of an error answer, in which the provider's name
+// stands. An error that is in the caller's dialect already keeps its bytes beside it.
+func (a *attempt) translateFailure(res *http.Response) error {
+	var body []byte
+	if res.Body == nil {
+		res.Body = http.NoBody
+	}
+	if res.Header.Get("Content-Encoding") == "" {
+		var err error
+		if body, err = readAtMost(res.Body, maxFailure); err != nil {
+			body = nil // the status says enough
+		}
+	}
+	if a.answer == nil {
+		if out, ok := withProvider(body, a.route.Provider); ok {
+			replaceBody(res, out)
+			return nil
+		}
+	}
+	read := providers.ReadFailure
+	if a.answer != nil && a.answer.Failure != nil {
+		read = a.answer.Failure
+	}
+	failure := read(res.StatusCode, res.Header, body)
+	delete(res.Header, "Content-Encoding")
+	replaceBody(res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
+	return nil
+}
+
+// withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape.
+func withProvider(body []byte, provider string) ([]byte, bool) {
+	v := gjson.ParseBytes(body)
+	if !gjson.ValidBytes(body) || !v.IsObject() || v.Get("error.message").Type != gjson.String || v.Get("provider").Exists() {
+		return nil, false
+	}
+	end := bytes.LastIndexByte(body, '}')
+	out := append(bytes.Clone(bytes.TrimRight(body[:end], " \t\r\n")), `,"provider":`...)
+	return append(strconv.AppendQuote(out, provider), '}'), true
+}
+
+func replaceBody(res *http.Response, body []byte) {
+	res.Body.Close()
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	res.Header["Content-Type"] = []string{"application/json"}
+	res.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	for _, name := range []string{"Etag", "Content-Md5", "Digest", "Content-Digest", "Accept-Ranges"} { // of another body
+		delete(res.Header, name)
+	}
+	res.TransferEncoding, res.Trailer = nil, nil
+}
+
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return body, err
+}
+
+// A translated body is a provider's stream in the caller's dialect.
+type translated struct {
+	src     io.ReadCloser
+	stream  providers.Stream
+	skipped *int
+	in      []byte
+	out     []byte
+	read    int // of out
+	err     error
+}
+
+func (t *translated) Read(p []byte) (int, error) {
+	for t.read == len(t.out) {
+		if t.err != nil {
+			return 0, t.err
+		}
+		t.fill()
+	}
+	n := copy(p, t.out[t.read:])
+	t.read += n
+	return n, nil
+}
+
+// fill reads once from the provider and translates what came.
+func (t *translated) fill() {
+	if t.in == nil {
+		t.in = make([]byte, startSize)
+	}
+	t.out, t.read = t.out[:0], 0
+	n, err := t.src.Read(t.in)
+	if n > 0 {
+		var wrong error
+		if t.out, wrong = t.stream.Translate(t.out, t.in[:n]); wrong != nil {
+			err = wrong
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		t.out, err = t.stream.End(t.out)
+		if err == nil {
+			err = io.EOF
+		}
+	}
+	t.err = err
+}
+
+func (t *translated) Close() error {
+	if s, ok := t.stream.(interface{ Skips() int }); ok {
+		*t.skipped += s.Skips()
+	}
+	return t.src.Close()
+}

@@ -1,0 +1,42 @@
+// Package anthropic is the provider Anthropic.
+package anthropic
+
+import (
+	"net/http"
+
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
+)
+
+func init() {
+	providers.Register(providers.Provider{
+		Name:    "anthropic",
+		BaseURL: "https://api.anthropic.com/v1",
+		Auth:    auth,
+		Headers: map[string]string{"anthropic_beta": "Anthropic-Beta"},
+		Forward: []string{"Anthropic-Version", "Anthropic-Beta"},
+		Serves:  []string{providers.Messages, providers.CountTokens},
+		Dialect: &providers.Dialect{
+			Request: request,
+			Decoder: func(*providers.Call) chat.Decoder { return new(messages.Decoder) },
+		},
+	})
+}
+
+// DefaultVersion is that of the API where nobody says.
+const DefaultVersion = "2023-06-01"
+
+func auth(c *providers.Call, h http.Header) error {
+	if v := c.Setting("anthropic_version"); v != "" {
+		h["Anthropic-Version"] = []string{v}
+	} else if c.Header("Anthropic-Version") == "" {
+		h["Anthropic-Version"] = []string{DefaultVersion}
+	}
+	return providers.KeyHeader("X-Api-Key")(c, h)
+}
+
+func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	body, err := messages.Append(make([]byte, 0, len(c.Body)+256), r, messages.Options{})
+	return &providers.Request{URL: providers.URL(c.Base, "/messages", c.Query), Body: body}, err
+}

@@ -1,0 +1,299 @@
+package chat
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+)
+
+// A Style is what the writer of an answer adds to what the model said.
+type Style struct {
+	ID       string // where the provider gives the answer none
+	Created  int64  // Unix seconds, likewise
+	Model    string // likewise: the one that was asked for
+	Provider string
+	// Strict: nothing but OpenAI's own fields. Otherwise the reasoning and its seals
+	// come in content_blocks (the interface, "Chat completion response").
+	Strict bool
+}
+
+// A Completion collects the events of an answer and writes it as one object of Chat
+// Completions. Its zero value, with a Style, is ready.
+type Completion struct {
+	Style
+	Heading
+	choices []choice
+	failed  *Event
+}
+
+// A Heading is what an answer says of itself.
+type Heading struct {
+	id, model Literal
+	created   int64
+	usage     Usage
+	used      bool
+}
+
+// note takes what an event says of the answer.
+func (h *Heading) note(e *Event) {
+	if h.id == nil && !e.ID.Empty() && e.Kind == Start {
+		h.id = clone(e.ID)
+	}
+	if h.model == nil && !e.Model.Empty() {
+		h.model = clone(e.Model)
+	}
+	if h.created == 0 {
+		h.created = e.Created
+	}
+	if e.Kind == UsageEvent {
+		h.usage, h.used = e.Usage, true
+	}
+}
+
+func clone(l Literal) Literal { return append(Literal(nil), l...) }
+
+// settle fills in what the provider left out.
+func (h *Heading) settle(s *Style) {
+	if h.id == nil {
+		h.id = Quote(s.ID)
+	}
+	if h.model == nil {
+		h.model = Quote(s.Model)
+	}
+	if h.created == 0 {
+		h.created = s.Created
+	}
+}
+
+// A choice is one answer of the model, as it is collected.
+type choice struct {
+	text, refusal []byte // inside of the quotes
+	saidText      bool
+	blocks        []block
+	calls         []Call
+	arguments     [][]byte // of the calls, inside of the quotes
+	annotations   []byte   // elements of an array
+	logProbs      Raw
+	reason        FinishReason
+	finished      bool
+}
+
+// A block is a stretch of text or thought, in the order they came.
+type block struct {
+	kind      PartKind
+	text      []byte // inside of the quotes
+	signature []byte
+}
+
+// Event takes an event.
+func (c *Completion) Event(e *Event) {
+	c.note(e)
+	switch e.Kind {
+	case Start, UsageEvent:
+		return
+	case Failure:
+		c.failed = &Event{Kind: Failure, Text: clone(e.Text), Name: clone(e.Name)}
+		return
+	}
+	for len(c.choices) <= e.Choice {
+		c.choices = append(c.choices, choice{})
+	}
+	c.choices[e.Choice].take(e)
+}
+
+func (c *choice) take(e *Event) {
+	switch e.Kind {
+	case TextPiece:
+		c.saidText = true
+		c.text = append(c.text, jsonscan.Inside(e.Text)...)
+		c.piece(Text, e.Text)
+	case RefusalPiece:
+		c.refusal = append(c.refusal, jsonscan.Inside(e.Text)...)
+	case ThoughtPiece:
+		c.piece(Thinking, e.Text)
+	case ThoughtSeal:
+		if n := len(c.blocks); n > 0 && c.blocks[n-1].kind == Thinking {
+			c.blocks[n-1].signature = append(c.blocks[n-1].signature, jsonscan.Inside(e.Signature)...)
+		} else {
+			c.blocks = append(c.blocks, block{kind: Thinking, signature: append([]byte(nil), jsonscan.Inside(e.Signature)...)})
+		}
+	case ThoughtBlob:
+		c.blocks = append(c.blocks, block{kind: Redacted, text: append([]byte(nil), jsonscan.Inside(e.Text)...)})
+	case CallStart:
+		for len(c.calls) <= e.Tool {
+			c.calls = append(c.calls, Call{})
+			c.arguments = append(c.arguments, nil)
+		}
+		c.calls[e.Tool] = Call{ID: clone(e.ID), Name: clone(e.Name), Signature: clone(e.Signature)}
+	case CallPiece:
+		if e.Tool < len(c.arguments) {
+			c.arguments[e.Tool] = append(c.arguments[e.Tool], jsonscan.Inside(e.Text)...)
+		}
+	case LogProbs:
+		c.logProbs = append(c.logProbs, e.Raw...)
+	case Annotation:
+		if len(c.annotations) > 0 {
+			c.annotations = append(c.annotations, ',')
+		}
+		c.annotations = append(c.annotations, e.Raw...)
+	case Finish:
+		c.reason, c.finished = e.Finish, true
+	}
+}
+
+func (c *choice) piece(kind PartKind, text Literal) {
+	n := len(c.blocks)
+	if n == 0 || c.blocks[n-1].kind != kind || kind == Thinking && c.blocks[n-1].signature != nil {
+		c.blocks = append(c.blocks, block{kind: kind})
+		n++
+	}
+	c.blocks[n-1].text = append(c.blocks[n-1].text, jsonscan.Inside(text)...)
+}
+
+// Failed is the error that the provider's answer is, or nil.
+func (c *Completion) Failed() *Event { return c.failed }
+
+// Append appends the answer.
+func (c *Completion) Append(dst []byte) []byte {
+	c.settle(&c.Style)
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("id").Raw(c.id)
+	b.Key("object").Text("chat.completion")
+	b.Key("created").Int(c.created)
+	b.Key("model").Raw(c.model)
+	if c.Provider != "" {
+		b.Key("provider").Text(c.Provider)
+	}
+	b.Key("choices").Open('[')
+	for i := range c.choices {
+		b.Open('{')
+		b.Key("index").Int(int64(i))
+		b.Key("message").Open('{')
+		c.choices[i].message(&b, c.Strict)
+		b.Close('}')
+		if c.choices[i].logProbs != nil {
+			b.Key("logprobs").Raw(c.choices[i].logProbs)
+		} else {
+			b.Key("logprobs").Raw([]byte("null"))
+		}
+		b.Key("finish_reason").Text(finishReason(c.choices[i].reason, len(c.choices[i].calls) > 0))
+		b.Close('}')
+	}
+	b.Close(']')
+	if c.used {
+		b.Key("usage")
+		c.usage.append(&b)
+	}
+	b.Close('}')
+	return b
+}
+
+func (c *choice) message(b *jsonscan.Builder, strict bool) {
+	b.Key("role").Text("assistant")
+	switch {
+	case c.saidText || len(c.calls) == 0 && c.refusal == nil:
+		b.Key("content").Quoted(c.text)
+	default:
+		b.Key("content").Raw([]byte("null"))
+	}
+	if c.refusal != nil {
+		b.Key("refusal").Quoted(c.refusal)
+	} else {
+		b.Key("refusal").Raw([]byte("null"))
+	}
+	if len(c.annotations) > 0 {
+		b.Key("annotations").Open('[')
+		*b = append(*b, c.annotations...)
+		b.Close(']')
+	}
+	if len(c.calls) > 0 {
+		b.Key("tool_calls").Open('[')
+		for i := range c.calls {
+			b.Open('{')
+			b.Key("id").Raw(c.calls[i].ID)
+			b.Key("type").Text("function")
+			b.Key("function").Open('{')
+			b.Key("name").Raw(c.calls[i].Name)
+			b.Key("arguments")
+			if len(c.arguments[i]) == 0 {
+				b.Text("{}")
+			} else {
+				b.Quoted(c.arguments[i])
+			}
+			b.Close('}')
+			extraContent(b, c.calls[i].Signature)
+			b.Close('}')
+		}
+		b.Close(']')
+	}
+	if !strict && len(c.blocks) > 0 {
+		b.Key("content_blocks").Open('[')
+		for i := range c.blocks {
+			c.blocks[i].append(b)
+		}
+		b.Close(']')
+	}
+}
+
+func (k *block) append(b *jsonscan.Builder) {
+	b.Open('{')
+	switch k.kind {
+	case Thinking:
+		b.Key("type").Text("thinking")
+		b.Key("thinking").Quoted(k.text)
+		if k.signature != nil {
+			b.Key("signature").Quoted(k.signature)
+		}
+	case Redacted:
+		b.Key("type").Text("redacted_thinking")
+		b.Key("data").Quoted(k.text)
+	default:
+		b.Key("type").Text("text")
+		b.Key("text").Quoted(k.text)
+	}
+	b.Close('}')
+}
+
+// extraContent carries the signature of the thought that led to a call, as Google's own
+// endpoint in OpenAI's shape does: its models want it back.
+func extraContent(b *jsonscan.Builder, signature Literal) {
+	if signature == nil {
+		return
+	}
+	b.Key("extra_content").Open('{')
+	b.Key("google").Open('{')
+	b.Key("thought_signature").Raw(signature)
+	b.Close('}')
+	b.Close('}')
+}
+
+func finishReason(reason FinishReason, called bool) string {
+	if called && reason == Stop {
+		return ToolCalls.String()
+	}
+	return reason.String()
+}
+
+// append adds the usage as Chat Completions has it.
+func (u *Usage) append(b *jsonscan.Builder) {
+	total := u.Total
+	if total == 0 {
+		total = u.Prompt + u.Completion
+	}
+	b.Open('{')
+	b.Key("prompt_tokens").Int(u.Prompt)
+	b.Key("completion_tokens").Int(u.Completion)
+	b.Key("total_tokens").Int(total)
+	b.Key("prompt_tokens_details").Open('{')
+	b.Key("cached_tokens").Int(u.CacheRead)
+	if u.CacheWrite > 0 {
+		b.Key("cache_write_tokens").Int(u.CacheWrite)
+	}
+	b.Close('}')
+	b.Key("completion_tokens_details").Open('{')
+	b.Key("reasoning_tokens").Int(u.Reasoning)
+	b.Close('}')
+	b.Close('}')
+}
+
+// Interface guards
+var _ Sink = (*Completion)(nil)

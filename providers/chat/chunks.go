@@ -1,0 +1,262 @@
+package chat
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+)
+
+// Chunks writes the events of a stream as server-sent events of Chat Completions. Each
+// piece is one chunk; usage comes in a chunk of its own at the end. Its zero value, with
+// a Style, is ready.
+type Chunks struct {
+	Style
+	Heading
+	out     []byte
+	choices []chunkChoice
+	failed  bool
+}
+
+// A chunkChoice is how far a choice of a stream is.
+type chunkChoice struct {
+	begun, called, finished bool
+	blocks                  int // index of the current content block, plus one
+	kind                    PartKind
+	sealed                  bool
+	logProbs                Raw    // for the next piece
+	empty                   []bool // by tool: no argument came
+}
+
+// Begin makes the writer append to dst; Take returns it extended.
+func (c *Chunks) Begin(dst []byte) { c.out = dst }
+
+// Take ends what Begin began.
+func (c *Chunks) Take() []byte { return c.out }
+
+// Event writes an event.
+func (c *Chunks) Event(e *Event) {
+	c.note(e)
+	switch e.Kind {
+	case UsageEvent:
+		return
+	case Failure:
+		c.failed = true
+		c.out = appendFailure(c.out, e, c.Provider)
+		return
+	}
+	for len(c.choices) <= e.Choice {
+		c.choices = append(c.choices, chunkChoice{})
+	}
+	ch := &c.choices[e.Choice]
+	if ch.finished || e.Kind == Start && ch.begun {
+		return
+	}
+	if !ch.begun {
+		ch.begun = true
+		b := c.open(e.Choice)
+		b.Key("role").Text("assistant")
+		b.Key("content").Text("")
+		c.close(b, "", nil)
+	}
+	switch e.Kind {
+	case TextPiece:
+		if e.Text.Empty() {
+			return
+		}
+		b := c.open(e.Choice)
+		b.Key("content").Raw(e.Text)
+		if !c.Strict {
+			ch.block(b, Text, "text", e.Text)
+		}
+		c.close(b, "", ch.takeLogProbs())
+	case RefusalPiece:
+		b := c.open(e.Choice)
+		b.Key("refusal").Raw(e.Text)
+		c.close(b, "", nil)
+	case ThoughtPiece:
+		c.thought(e, ch, Thinking, "thinking", e.Text)
+	case ThoughtSeal:
+		c.thought(e, ch, Thinking, "signature", e.Signature)
+		ch.sealed = true
+	case ThoughtBlob:
+		ch.kind = Text
+		c.thought(e, ch, Redacted, "data", e.Text)
+	case CallStart:
+		ch.called = true
+		for len(ch.empty) <= e.Tool {
+			ch.empty = append(ch.empty, true)
+		}
+		b := c.call(e)
+		b.Key("id").Raw(e.ID)
+		b.Key("type").Text("function")
+		b.Key("function").Open('{')
+		b.Key("name").Raw(e.Name)
+		b.Key("arguments").Text("")
+		b.Close('}')
+		extraContent(b, e.Signature)
+		c.closeCall(b)
+	case CallPiece:
+		if e.Text.Empty() || e.Tool >= len(ch.empty) {
+			return
+		}
+		ch.empty[e.Tool] = false
+		c.arguments(e, e.Text)
+	case LogProbs:
+		ch.logProbs = append(ch.logProbs[:0], e.Raw...)
+	case Annotation:
+		b := c.open(e.Choice)
+		b.Key("annotations").Open('[')
+		b.Raw(e.Raw)
+		b.Close(']')
+		c.close(b, "", nil)
+	case Finish:
+		for tool, empty := range ch.empty {
+			if empty { // a tool without parameters: a client parses what it gets
+				c.arguments(&Event{Choice: e.Choice, Tool: tool}, Literal(`"{}"`))
+			}
+		}
+		ch.finished = true
+		c.close(c.open(e.Choice), finishReason(e.Finish, ch.called), ch.takeLogProbs())
+	}
+}
+
+func (ch *chunkChoice) takeLogProbs() Raw {
+	raw := ch.logProbs
+	ch.logProbs = nil
+	return raw
+}
+
+// block adds a piece of a content block to a delta.
+func (ch *chunkChoice) block(b *jsonscan.Builder, kind PartKind, name string, piece Literal) {
+	if ch.blocks == 0 || ch.kind != kind || kind == Redacted || kind == Thinking && ch.sealed {
+		ch.blocks++
+		ch.kind, ch.sealed = kind, false
+	}
+	b.Key("content_blocks").Open('[')
+	b.Open('{')
+	b.Key("index").Int(int64(ch.blocks - 1))
+	b.Key("delta").Open('{')
+	b.Key(name).Raw(piece)
+	b.Close('}')
+	b.Close('}')
+	b.Close(']')
+}
+
+func (c *Chunks) thought(e *Event, ch *chunkChoice, kind PartKind, name string, piece Literal) {
+	if c.Strict || piece.Empty() {
+		return
+	}
+	b := c.open(e.Choice)
+	ch.block(b, kind, name, piece)
+	c.close(b, "", nil)
+}
+
+func (c *Chunks) arguments(e *Event, piece Literal) {
+	b := c.call(e)
+	b.Key("function").Open('{')
+	b.Key("arguments").Raw(piece)
+	b.Close('}')
+	c.closeCall(b)
+}
+
+func (c *Chunks) call(e *Event) *jsonscan.Builder {
+	b := c.open(e.Choice)
+	b.Key("tool_calls").Open('[')
+	b.Open('{')
+	b.Key("index").Int(int64(e.Tool))
+	return b
+}
+
+func (c *Chunks) closeCall(b *jsonscan.Builder) {
+	b.Close('}')
+	b.Close(']')
+	c.close(b, "", nil)
+}
+
+// head begins a chunk up to its choices.
+func (c *Chunks) head() *jsonscan.Builder {
+	c.settle(&c.Style)
+	c.out = append(c.out, "data: "...)
+	b := (*jsonscan.Builder)(&c.out)
+	b.Open('{')
+	b.Key("id").Raw(c.id)
+	b.Key("object").Text("chat.completion.chunk")
+	b.Key("created").Int(c.created)
+	b.Key("model").Raw(c.model)
+	if c.Provider != "" {
+		b.Key("provider").Text(c.Provider)
+	}
+	return b
+}
+
+// open begins a chunk up to the members of its delta.
+func (c *Chunks) open(choice int) *jsonscan.Builder {
+	b := c.head()
+	b.Key("choices").Open('[')
+	b.Open('{')
+	b.Key("index").Int(int64(choice))
+	b.Key("delta").Open('{')
+	return b
+}
+
+func (c *Chunks) close(b *jsonscan.Builder, finish string, logProbs Raw) {
+	b.Close('}')
+	if logProbs != nil {
+		b.Key("logprobs").Raw(logProbs)
+	}
+	if finish == "" {
+		b.Key("finish_reason").Raw([]byte("null"))
+	} else {
+		b.Key("finish_reason").Text(finish)
+	}
+	b.Close('}')
+	b.Close(']')
+	c.end(b)
+}
+
+func (c *Chunks) end(b *jsonscan.Builder) {
+	b.Close('}')
+	c.out = append(c.out, "\n\n"...)
+}
+
+// End writes what follows the last event of a stream that came to its end. After an
+// error nothing follows.
+func (c *Chunks) End() {
+	if c.failed {
+		return
+	}
+	if c.used {
+		b := c.head()
+		b.Key("choices").Open('[')
+		b.Close(']')
+		b.Key("usage")
+		c.usage.append(b)
+		c.end(b)
+	}
+	c.out = append(c.out, "data: [DONE]\n\n"...)
+}
+
+// appendFailure appends an error of the provider's as an event.
+func appendFailure(dst []byte, e *Event, provider string) []byte {
+	b := jsonscan.Builder(append(dst, "data: "...))
+	b.Open('{')
+	b.Key("error").Open('{')
+	b.Key("message").Raw(orElse(e.Text, `"The provider ended the stream with an error"`))
+	b.Key("type").Raw(orElse(e.Name, `"provider_error"`))
+	b.Key("param").Raw([]byte("null"))
+	b.Key("code").Raw(orElse(e.Name, `"provider_error"`))
+	b.Close('}')
+	if provider != "" {
+		b.Key("provider").Text(provider)
+	}
+	b.Close('}')
+	return append(b, "\n\n"...)
+}
+
+func orElse(l Literal, other string) []byte {
+	if l.Empty() {
+		return []byte(other)
+	}
+	return l
+}
+
+// Interface guards
+var _ StreamWriter = (*Chunks)(nil)

@@ -1,0 +1,255 @@
+// Package chat is a conversation with a model in no provider's words: what a call
+// asks for ([Request]), and what a model says, piece by piece ([Event]). Dialects read
+// and write it: those of callers (Chat Completions, Messages, Responses) parse requests
+// and write answers, those of providers write requests and parse answers. With it, any
+// of the one speaks to any of the other.
+//
+// Nothing is decoded that is only passed on. Values stand as they did in the body they
+// came in: text is a JSON string with its quotes and escapes (a [Literal]), and a schema
+// or a number is its bytes. They are valid as long as that body is.
+//
+// The package is pure: no HTTP, no clock, no random source.
+package chat
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+)
+
+// A Literal is a JSON string as it stands in a body, quotes included; nil is none.
+type Literal []byte
+
+// Quote makes a literal of a text.
+func Quote(s string) Literal { return jsonscan.AppendQuoted(nil, s) }
+
+// Text is the decoded text.
+func (l Literal) Text() string {
+	if len(l) < 2 {
+		return ""
+	}
+	return jsonscan.Unquote(l)
+}
+
+// Empty reports whether there is no text.
+func (l Literal) Empty() bool { return len(l) <= 2 }
+
+// Is reports whether the text is s.
+func (l Literal) Is(s string) bool {
+	return len(l) >= 2 && (string(l[1:len(l)-1]) == s || l.escaped() && l.Text() == s)
+}
+
+func (l Literal) escaped() bool {
+	for _, c := range l {
+		if c == '\\' {
+			return true
+		}
+	}
+	return false
+}
+
+// Raw is a JSON value as it stands in a body; nil is none.
+type Raw []byte
+
+// A Request is what a call asks a model for. Null is absent.
+type Request struct {
+	Model    Literal
+	Messages []Message
+
+	Tools      []Tool
+	ToolChoice ToolChoice
+	Parallel   Raw // whether several tools may be called at once; true or false
+
+	MaxTokens        Raw
+	Temperature      Raw
+	TopP             Raw
+	TopK             Raw
+	Seed             Raw
+	N                Raw
+	FrequencyPenalty Raw
+	PresencePenalty  Raw
+	LogitBias        Raw
+	LogProbs         Raw
+	TopLogProbs      Raw
+	Stop             []Literal
+	Format           Format
+	Thinking         Raw // {"type":"enabled","budget_tokens":n}
+	Effort           Literal
+	User             Literal
+	Metadata         Raw
+	Stream           bool
+	IncludeUsage     bool // the caller asked for a stream's usage
+
+	// Extra are the members that no dialect shares, such as safe_prompt. A dialect picks
+	// those of its provider by name.
+	Extra []Member
+}
+
+// A Member is one member of an object.
+type Member struct {
+	Name  string
+	Value Raw
+}
+
+// Lookup returns the extra member name, or nil.
+func (r *Request) Lookup(name string) Raw {
+	for i := range r.Extra {
+		if r.Extra[i].Name == name {
+			return r.Extra[i].Value
+		}
+	}
+	return nil
+}
+
+// A Role is who speaks.
+type Role uint8
+
+// The roles. Of a Tool message, CallID says which call it answers.
+const (
+	User Role = iota
+	System
+	Assistant
+	ToolResult
+)
+
+// A Message is one turn.
+type Message struct {
+	Role  Role
+	Parts []Part
+	Calls []Call // of an assistant
+
+	CallID Literal // of a tool's result
+	Name   Literal // of a tool's result: the function, where the caller says it
+	Failed bool    // of a tool's result: the tool failed
+}
+
+// A PartKind is what a part of a message is.
+type PartKind uint8
+
+// The kinds of parts.
+const (
+	Text PartKind = iota
+	Image
+	File // a document
+	Audio
+	Thinking // of an assistant; Signature is the provider's seal on it
+	Redacted // thinking that only the provider can read, in Data
+	Refusal  // of an assistant, in Text
+)
+
+// A Part is a piece of a message.
+type Part struct {
+	Kind PartKind
+	Text Literal
+
+	// Of an image, a document or audio: a URL, or the data with its media type, or the
+	// id of a file that the provider holds.
+	URL       Literal
+	MediaType string
+	Data      []byte // base64, as it stands between quotes
+	FileID    Literal
+	Name      Literal
+	Detail    Literal
+
+	Signature Literal // of thinking
+	Cache     Raw     // cache_control: the prompt up to here is to be cached
+}
+
+// A Call is a call of a tool by the model.
+type Call struct {
+	ID        Literal
+	Name      Literal
+	Arguments Literal // a JSON object as text
+	Signature Literal // of the thought that led to it
+	Cache     Raw
+}
+
+// Input is the arguments as an object: {} where there are none, or where they are not one.
+func (c *Call) Input() Raw {
+	text := []byte(c.Arguments.Text())
+	if jsonscan.Members(text, nil) != nil {
+		return Raw("{}")
+	}
+	return text
+}
+
+// A Tool is a function that the model may call.
+type Tool struct {
+	Name        Literal
+	Description Literal
+	Parameters  Raw // JSON schema; nil: it takes none
+	Strict      Raw
+	Cache       Raw
+	// Other is a tool of a provider's own, as it stands; the rest is empty.
+	Other Raw
+}
+
+// A ToolMode is how free the model is to call tools.
+type ToolMode uint8
+
+// The modes. Unset leaves it to the provider.
+const (
+	Unset ToolMode = iota
+	Auto
+	None
+	Required
+	Named
+)
+
+// A ToolChoice says whether the model must call a tool.
+type ToolChoice struct {
+	Mode ToolMode
+	Name Literal // of the one to call, if Named
+}
+
+// A FormatKind is what the answer must be.
+type FormatKind uint8
+
+// The kinds of formats.
+const (
+	FormatUnset FormatKind = iota
+	FormatText
+	FormatJSON
+	FormatSchema
+)
+
+// A Format is the form of the answer that is asked for.
+type Format struct {
+	Kind        FormatKind
+	Name        Literal
+	Description Literal
+	Schema      Raw
+	Strict      Raw
+}
+
+// CallName returns the name of the function whose call has the id, in the messages
+// before the given one.
+func (r *Request) CallName(id Literal, before int) Literal {
+	want := id.Text()
+	for i := before - 1; i >= 0; i-- {
+		for k := range r.Messages[i].Calls {
+			if c := &r.Messages[i].Calls[k]; c.ID.Text() == want {
+				return c.Name
+			}
+		}
+	}
+	return nil
+}
+
+// System returns the parts of every system message, in order.
+func (r *Request) System() []Part {
+	var parts []Part
+	for i := range r.Messages {
+		if r.Messages[i].Role == System {
+			parts = append(parts, r.Messages[i].Parts...)
+		}
+	}
+	return parts
+}
+
+// Usage is what a provider says was used, in tokens, by the common rules: the prompt
+// includes what came from caches and what was written to them, the completion includes
+// reasoning.
+type Usage struct {
+	Prompt, Completion, Total int64
+	CacheRead, CacheWrite     int64
+	Reasoning                 int64
+}

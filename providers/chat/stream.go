@@ -1,0 +1,179 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+)
+
+// A StreamWriter writes events in the shape of a caller's dialect. Between Begin and
+// Take it appends to what Begin was given.
+type StreamWriter interface {
+	Sink
+	Begin(dst []byte)
+	Take() []byte
+	// End writes what follows the last event.
+	End()
+}
+
+// A Framer cuts a provider's stream into messages. Push takes the next bytes, cut
+// anywhere, and calls yield for each message that is complete.
+type Framer interface {
+	Push(src []byte, yield func(name string, data []byte) error) error
+	// Rest calls yield for a message that only the end of the stream completes.
+	Rest(yield func(name string, data []byte) error) error
+}
+
+// A Stream translates one stream of a provider's for a caller. It is a function on
+// bytes: wherever they are cut, the answer is the same.
+type Stream struct {
+	Framer  Framer
+	Decoder Decoder
+	Writer  StreamWriter
+
+	skipped int
+}
+
+// Translate appends to dst what the caller gets for the next bytes of the provider. An
+// error means that the stream cannot be read any further.
+func (s *Stream) Translate(dst, src []byte) ([]byte, error) {
+	s.Writer.Begin(dst)
+	err := s.Framer.Push(src, s.message)
+	return s.Writer.Take(), err
+}
+
+// ErrCut is that a stream stopped before its end.
+var ErrCut = errors.New("the stream stopped before its end")
+
+// End appends what follows when the provider's stream has ended, or returns ErrCut.
+func (s *Stream) End(dst []byte) ([]byte, error) {
+	s.Writer.Begin(dst)
+	if err := s.Framer.Rest(s.message); err != nil {
+		return s.Writer.Take(), err
+	}
+	if !s.Decoder.End(s.Writer) {
+		return s.Writer.Take(), ErrCut
+	}
+	s.Writer.End()
+	return s.Writer.Take(), nil
+}
+
+func (s *Stream) message(name string, data []byte) error {
+	err := s.Decoder.Message(name, data, s.Writer)
+	var syntax *jsonscan.SyntaxError
+	if errors.As(err, &syntax) {
+		s.skipped++
+		return nil
+	}
+	return err
+}
+
+// maxMessage bounds one message of a stream: an image may come in one.
+const maxMessage = 16 << 20
+
+// SSE frames server-sent events, whose lines end with LF, CRLF or CR. Comments and
+// events without data are left out, and so is [DONE].
+type SSE struct {
+	buf   []byte // what is not a whole line yet
+	seen  int    // of it, without an end of line
+	name  string
+	data  []byte
+	begun bool // data came
+	cr    bool // the last line ended with CR, to which an LF would belong
+}
+
+// Push takes the next bytes.
+func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error {
+	if f.cr && len(src) > 0 {
+		f.cr = false
+		if src[0] == '\n' {
+			src = src[1:]
+		}
+	}
+	f.buf = append(f.buf, src...)
+	at := 0
+	for {
+		i := lineEnd(f.buf[at+f.seen:])
+		if i < 0 {
+			f.seen = len(f.buf) - at
+			break
+		}
+		end := at + f.seen + i
+		line := f.buf[at:end]
+		next := end + 1
+		if f.buf[end] == '\r' {
+			switch {
+			case next == len(f.buf):
+				f.cr = true
+			case f.buf[next] == '\n':
+				next++
+			}
+		}
+		at, f.seen = next, 0
+		if err := f.line(line, yield); err != nil {
+			return err
+		}
+	}
+	f.buf = f.buf[:copy(f.buf, f.buf[at:])]
+	if len(f.buf)+len(f.data) > maxMessage {
+		return fmt.Errorf("a message of more than %d bytes", maxMessage)
+	}
+	return nil
+}
+
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}
+
+func (f *SSE) line(line []byte, yield func(name string, data []byte) error) error {
+	if len(line) == 0 {
+		return f.event(yield)
+	}
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(field) {
+	case "event":
+		f.name = string(value)
+	case "data":
+		if f.begun {
+			f.data = append(f.data, '\n')
+		}
+		f.data, f.begun = append(f.data, value...), true
+	}
+	return nil
+}
+
+func (f *SSE) event(yield func(name string, data []byte) error) error {
+	name, data := f.name, bytes.TrimSpace(f.data)
+	f.name, f.data, f.begun = "", f.data[:0], false
+	if len(data) == 0 || string(data) == "[DONE]" {
+		return nil
+	}
+	return yield(name, data)
+}
+
+// Rest takes a last event after which the provider forgot the empty line.
+func (f *SSE) Rest(yield func(name string, data []byte) error) error {
+	if len(f.buf) > 0 {
+		if err := f.line(f.buf, yield); err != nil {
+			return err
+		}
+		f.buf, f.seen = f.buf[:0], 0
+	}
+	return f.event(yield)
+}
+
+// Interface guards
+var _ Framer = (*SSE)(nil)
+
+// Skips is the number of messages that were not JSON and say nothing.
+func (s *Stream) Skips() int { return s.skipped }

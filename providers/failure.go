@@ -1,0 +1,172 @@
+package providers
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+)
+
+// A Failure is an error that a provider answered with.
+type Failure struct {
+	Message, Type, Param, Code string
+}
+
+// maxMessage bounds what is kept of an error that is a page and not JSON, in bytes.
+const maxMessage = 500
+
+// ReadFailure reads the body of an error answer, in whatever shape providers have them:
+// an object error, or a text; members message, detail, errors; a list of such; or a page.
+func ReadFailure(status int, _ http.Header, body []byte) *Failure {
+	f := new(Failure)
+	if trimmed := bytes.TrimSpace(body); gjson.ValidBytes(trimmed) {
+		v := gjson.ParseBytes(trimmed)
+		if v.IsArray() {
+			v = v.Get("0")
+		}
+		f.read(v)
+	} else {
+		f.Message = page(trimmed)
+	}
+	if f.Message == "" {
+		f.Message = "The provider answered " + strconv.Itoa(status) + " " + http.StatusText(status)
+	}
+	return f
+}
+
+func (f *Failure) read(v gjson.Result) {
+	if v.Type == gjson.String {
+		f.Message = v.Str
+		return
+	}
+	for _, name := range []string{"error", "errors.0", "Error"} {
+		if e := v.Get(name); e.IsObject() || e.Type == gjson.String {
+			f.read(e)
+			break
+		}
+	}
+	for _, m := range []struct {
+		to    *string
+		names []string
+	}{
+		{&f.Message, []string{"message", "Message", "error_description", "detail", "title", "description"}},
+		{&f.Type, []string{"type", "status", "__type"}},
+		{&f.Param, []string{"param"}},
+		{&f.Code, []string{"code"}},
+	} {
+		for i := 0; *m.to == "" && i < len(m.names); i++ {
+			switch field := v.Get(m.names[i]); {
+			case field.Type == gjson.String, field.Type == gjson.Number:
+				*m.to = field.String()
+			case m.to == &f.Message:
+				*m.to = details(field)
+			}
+		}
+	}
+}
+
+// details makes a text of a list of what is wrong, as validators give it.
+func details(v gjson.Result) string {
+	if v.IsObject() && v.Get("detail").Exists() {
+		v = v.Get("detail")
+	}
+	if v.Type == gjson.String {
+		return v.Str
+	}
+	var texts []string
+	v.ForEach(func(_, d gjson.Result) bool {
+		text := d.Get("msg").String()
+		if loc := d.Get("loc"); loc.IsArray() && text != "" {
+			var at []string
+			loc.ForEach(func(_, l gjson.Result) bool {
+				at = append(at, l.String())
+				return true
+			})
+			text = strings.Join(at, ".") + ": " + text
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
+		return len(texts) < 20
+	})
+	if len(texts) == 0 && v.Exists() {
+		return v.Raw[:min(len(v.Raw), maxMessage)]
+	}
+	return strings.Join(texts, "; ")
+}
+
+// page is the text of an answer that is not JSON: of HTML what stands outside of the tags.
+func page(b []byte) string {
+	if len(b) > 64<<10 {
+		b = b[:64<<10]
+	}
+	s := strings.ToValidUTF8(string(b), "")
+	if strings.HasPrefix(s, "<") {
+		if _, rest, ok := strings.Cut(s, "<title>"); ok {
+			s, _, _ = strings.Cut(rest, "</title>")
+		} else {
+			s = tagless(s)
+		}
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxMessage {
+		s = s[:maxMessage]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+		s += "…"
+	}
+	return s
+}
+
+func tagless(s string) string {
+	var out strings.Builder
+	for s != "" {
+		text, rest, found := strings.Cut(s, "<")
+		out.WriteString(text)
+		out.WriteByte(' ')
+		if !found {
+			break
+		}
+		_, s, _ = strings.Cut(rest, ">")
+	}
+	return out.String()
+}
+
+// Append appends the failure in the envelope of an endpoint, which says whose it is.
+func (f *Failure) Append(dst []byte, endpoint, provider string) []byte {
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	if endpoint == Messages || endpoint == CountTokens {
+		b.Key("type").Text("error")
+	}
+	b.Key("error").Open('{')
+	b.Key("message").Text(f.Message)
+	b.Key("type").Text(or(f.Type, "provider_error"))
+	text(b.Key("param"), f.Param)
+	text(b.Key("code"), f.Code)
+	b.Close('}')
+	b.Key("provider").Text(provider)
+	b.Close('}')
+	return b
+}
+
+func text(b *jsonscan.Builder, s string) {
+	if s == "" {
+		b.Raw([]byte("null"))
+		return
+	}
+	b.Text(s)
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,128 @@
+package messages
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A Message collects the events of an answer and writes it as one message.
+type Message struct {
+	chat.Style
+	events Events
+	blocks []piece
+	failed *chat.Event
+}
+
+// A piece is a content block as it is collected.
+type piece struct {
+	kind      blockKind
+	tool      int
+	text      []byte // inside of the quotes: the text, the data or the arguments
+	signature []byte
+	id, name  chat.Literal
+}
+
+// Event takes an event.
+func (m *Message) Event(e *chat.Event) {
+	if m.events.note(e) || e.Choice != 0 {
+		return
+	}
+	switch e.Kind {
+	case chat.Failure:
+		m.failed = &chat.Event{Kind: chat.Failure, Text: append(chat.Literal(nil), e.Text...), Name: append(chat.Literal(nil), e.Name...)}
+	case chat.TextPiece, chat.RefusalPiece:
+		m.block(textBlock).add(e.Text)
+	case chat.ThoughtPiece:
+		m.block(thinkingBlock).add(e.Text)
+	case chat.ThoughtSeal:
+		p := m.block(thinkingBlock)
+		p.signature = append(p.signature, jsonscan.Inside(e.Signature)...)
+	case chat.ThoughtBlob:
+		m.blocks = append(m.blocks, piece{kind: redactedBlock})
+		m.blocks[len(m.blocks)-1].add(e.Text)
+	case chat.CallStart:
+		m.events.called = true
+		m.blocks = append(m.blocks, piece{
+			kind: toolBlock, tool: e.Tool, id: append(chat.Literal(nil), e.ID...), name: append(chat.Literal(nil), e.Name...),
+		})
+	case chat.CallPiece:
+		for i := range m.blocks {
+			if p := &m.blocks[i]; p.kind == toolBlock && p.tool == e.Tool {
+				p.add(e.Text)
+			}
+		}
+	}
+}
+
+func (p *piece) add(text chat.Literal) { p.text = append(p.text, jsonscan.Inside(text)...) }
+
+// block is the current block of a kind, or a new one.
+func (m *Message) block(kind blockKind) *piece {
+	n := len(m.blocks)
+	if n == 0 || m.blocks[n-1].kind != kind || kind == thinkingBlock && m.blocks[n-1].signature != nil {
+		m.blocks = append(m.blocks, piece{kind: kind})
+		n++
+	}
+	return &m.blocks[n-1]
+}
+
+// Failed is the error that the answer is, or nil.
+func (m *Message) Failed() *chat.Event { return m.failed }
+
+// Append appends the message.
+func (m *Message) Append(dst []byte) []byte {
+	b := jsonscan.Builder(dst)
+	m.events.Style = m.Style
+	m.events.head(&b)
+	b.Key("content").Open('[')
+	for i := range m.blocks {
+		p := &m.blocks[i]
+		b.Open('{')
+		b.Key("type").Text(p.kind.String())
+		switch p.kind {
+		case textBlock:
+			b.Key("text").Quoted(p.text)
+		case thinkingBlock:
+			b.Key("thinking").Quoted(p.text)
+			b.Key("signature").Quoted(p.signature)
+		case redactedBlock:
+			b.Key("data").Quoted(p.text)
+		case toolBlock:
+			b.Key("id").Raw(text(p.id))
+			b.Key("name").Raw(text(p.name))
+			call := chat.Call{Arguments: append(append([]byte{'"'}, p.text...), '"')}
+			b.Key("input").Raw(call.Input())
+		}
+		b.Close('}')
+	}
+	b.Close(']')
+	b.Key("stop_reason").Text(m.events.reason())
+	b.Key("stop_sequence").Raw([]byte("null"))
+	b.Key("usage")
+	appendUsage(&b, m.events.usage)
+	b.Close('}')
+	return b
+}
+
+type blockKind uint8
+
+const (
+	noBlock blockKind = iota
+	textBlock
+	thinkingBlock
+	redactedBlock
+	toolBlock
+)
+
+func (k blockKind) String() string {
+	return [...]string{"", "text", "thinking", "redacted_thinking", "tool_use"}[k]
+}
+
+func appendUsage(b *jsonscan.Builder, u chat.Usage) {
+	b.Open('{')
+	b.Key("input_tokens").Int(max(0, u.Prompt-u.CacheRead-u.CacheWrite))
+	b.Key("cache_creation_input_tokens").Int(u.CacheWrite)
+	b.Key("cache_read_input_tokens").Int(u.CacheRead)
+	b.Key("output_tokens").Int(u.Completion)
+	b.Close('}')
+}

@@ -1,0 +1,224 @@
+package messages
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Events writes the events of a stream as server-sent events of Messages.
+type Events struct {
+	chat.Style
+	out []byte
+
+	id, model chat.Literal
+	usage     chat.Usage
+	finish    chat.FinishReason
+	called    bool
+
+	begun, failed bool
+	current       blockKind
+	index         int         // of the current block
+	sealed        bool        // the current block has its signature
+	tools         map[int]int // by tool: its block
+}
+
+// Begin makes the writer append to dst; Take returns it extended.
+func (w *Events) Begin(dst []byte) { w.out = dst }
+
+// Take ends what Begin began.
+func (w *Events) Take() []byte { return w.out }
+
+// note takes what an event says of the answer, and reports whether that is all it says.
+func (w *Events) note(e *chat.Event) bool {
+	switch e.Kind {
+	case chat.Start:
+		if w.id == nil && !e.ID.Empty() {
+			w.id = append(chat.Literal(nil), e.ID...)
+		}
+		if w.model == nil && !e.Model.Empty() {
+			w.model = append(chat.Literal(nil), e.Model...)
+		}
+	case chat.UsageEvent:
+		w.usage = e.Usage
+		return true
+	case chat.Finish:
+		w.finish = e.Finish
+	}
+	return false
+}
+
+// reason is why the message ended, in the API's word.
+func (w *Events) reason() string {
+	if w.called && w.finish == chat.Stop {
+		return "tool_use"
+	}
+	return [...]string{chat.Stop: "end_turn", chat.Length: "max_tokens", chat.ToolCalls: "tool_use", chat.ContentFilter: "refusal"}[w.finish]
+}
+
+// head begins a message up to its content.
+func (w *Events) head(b *jsonscan.Builder) {
+	if w.id == nil {
+		w.id = chat.Quote(w.ID)
+	}
+	if w.model == nil {
+		w.model = chat.Quote(w.Model)
+	}
+	b.Open('{')
+	b.Key("id").Raw(w.id)
+	b.Key("type").Text("message")
+	b.Key("role").Text("assistant")
+	b.Key("model").Raw(w.model)
+}
+
+// event begins an event of a type.
+func (w *Events) event(name string) *jsonscan.Builder {
+	w.out = append(append(append(w.out, "event: "...), name...), "\ndata: "...)
+	b := (*jsonscan.Builder)(&w.out)
+	b.Open('{')
+	b.Key("type").Text(name)
+	return b
+}
+
+func (w *Events) end(b *jsonscan.Builder) {
+	b.Close('}')
+	w.out = append(w.out, "\n\n"...)
+}
+
+// Event writes an event.
+func (w *Events) Event(e *chat.Event) {
+	if w.note(e) || e.Choice != 0 {
+		return
+	}
+	if e.Kind == chat.Failure {
+		w.failed = true
+		b := w.event("error")
+		b.Key("error").Open('{')
+		b.Key("type").Raw(orElse(e.Name, `"api_error"`))
+		b.Key("message").Raw(orElse(e.Text, `"The provider ended the stream with an error"`))
+		b.Close('}')
+		w.end(b)
+		return
+	}
+	if !w.begun {
+		w.begun = true
+		b := w.event("message_start")
+		b.Key("message")
+		w.head(b)
+		b.Key("content").Open('[')
+		b.Close(']')
+		b.Key("stop_reason").Raw([]byte("null"))
+		b.Key("stop_sequence").Raw([]byte("null"))
+		b.Key("usage")
+		appendUsage(b, w.usage)
+		b.Close('}')
+		w.end(b)
+	}
+	switch e.Kind {
+	case chat.TextPiece, chat.RefusalPiece:
+		if !e.Text.Empty() {
+			w.open(textBlock, nil)
+			w.delta(w.index, "text_delta", "text", e.Text)
+		}
+	case chat.ThoughtPiece:
+		if !e.Text.Empty() {
+			w.open(thinkingBlock, nil)
+			w.delta(w.index, "thinking_delta", "thinking", e.Text)
+		}
+	case chat.ThoughtSeal:
+		w.open(thinkingBlock, nil)
+		w.delta(w.index, "signature_delta", "signature", e.Signature)
+		w.sealed = true
+	case chat.ThoughtBlob:
+		w.open(redactedBlock, e)
+	case chat.CallStart:
+		w.called = true
+		w.open(toolBlock, e)
+		if w.tools == nil {
+			w.tools = make(map[int]int)
+		}
+		w.tools[e.Tool] = w.index
+	case chat.CallPiece:
+		if index, ok := w.tools[e.Tool]; ok && !e.Text.Empty() {
+			w.delta(index, "input_json_delta", "partial_json", e.Text)
+		}
+	case chat.Finish:
+		w.close()
+	}
+}
+
+// open begins a block, unless the current one goes on.
+func (w *Events) open(kind blockKind, e *chat.Event) {
+	if w.current == kind && kind != toolBlock && kind != redactedBlock && (kind != thinkingBlock || !w.sealed) {
+		return
+	}
+	w.close()
+	w.current, w.sealed = kind, false
+	b := w.event("content_block_start")
+	b.Key("index").Int(int64(w.index))
+	b.Key("content_block").Open('{')
+	b.Key("type").Text(kind.String())
+	switch kind {
+	case textBlock:
+		b.Key("text").Text("")
+	case thinkingBlock:
+		b.Key("thinking").Text("")
+		b.Key("signature").Text("")
+	case redactedBlock:
+		b.Key("data").Raw(text(e.Text))
+	case toolBlock:
+		b.Key("id").Raw(text(e.ID))
+		b.Key("name").Raw(text(e.Name))
+		b.Key("input").Raw([]byte("{}"))
+	}
+	b.Close('}')
+	w.end(b)
+}
+
+func (w *Events) delta(index int, kind, name string, piece chat.Literal) {
+	b := w.event("content_block_delta")
+	b.Key("index").Int(int64(index))
+	b.Key("delta").Open('{')
+	b.Key("type").Text(kind)
+	b.Key(name).Raw(piece)
+	b.Close('}')
+	w.end(b)
+}
+
+// close ends the current block.
+func (w *Events) close() {
+	if w.current == noBlock {
+		return
+	}
+	b := w.event("content_block_stop")
+	b.Key("index").Int(int64(w.index))
+	w.end(b)
+	w.current = noBlock
+	w.index++
+}
+
+// End writes what follows the last event of a stream that came to its end.
+func (w *Events) End() {
+	if w.failed || !w.begun {
+		return
+	}
+	w.close()
+	b := w.event("message_delta")
+	b.Key("delta").Open('{')
+	b.Key("stop_reason").Text(w.reason())
+	b.Key("stop_sequence").Raw([]byte("null"))
+	b.Close('}')
+	b.Key("usage")
+	appendUsage(b, w.usage)
+	w.end(b)
+	w.end(w.event("message_stop"))
+}
+
+func orElse(l chat.Literal, other string) []byte {
+	if l.Empty() {
+		return []byte(other)
+	}
+	return l
+}
+
+// Interface guards
+var _ chat.StreamWriter = (*Events)(nil)

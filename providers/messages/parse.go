@@ -1,0 +1,272 @@
+// Package messages is Anthropic's Messages API, from both sides: as the dialect of
+// callers, whose requests it parses and whose answers it writes, and as that of
+// providers, whose requests it writes and whose answers it parses.
+package messages
+
+import (
+	"slices"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Parse reads the body of a call of Messages, as far as others than Anthropic know what
+// is in it. Tool results, which stand in messages of
+// the user, become messages of their own.
+func Parse(body []byte) (*chat.Request, error) {
+	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}}
+	p.r.Object(p.member)
+	if err := p.r.Err(); err != nil {
+		return nil, err
+	}
+	if len(p.system) > 0 {
+		p.out.Messages = slices.Insert(p.out.Messages, 0, chat.Message{Role: chat.System, Parts: p.system})
+	}
+	return p.out, nil
+}
+
+type parser struct {
+	r      *jsonscan.Reader
+	out    *chat.Request
+	system []chat.Part
+}
+
+func (p *parser) member(key jsonscan.Key) {
+	r, out := p.r, p.out
+	switch string(key.Bytes()) {
+	case "model":
+		out.Model = r.String()
+	case "max_tokens":
+		out.MaxTokens = r.Value()
+	case "temperature":
+		out.Temperature = r.Value()
+	case "top_p":
+		out.TopP = r.Value()
+	case "top_k":
+		out.TopK = r.Value()
+	case "stop_sequences":
+		out.Stop = chat.Texts(r)
+	case "thinking":
+		out.Thinking = r.Value()
+	case "stream":
+		out.Stream = string(r.Raw()) == "true"
+	case "metadata":
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("user_id") {
+				out.User = r.String()
+			}
+		})
+	case "system":
+		p.system, _ = p.content()
+	case "messages":
+		r.Array(p.message)
+	case "tools":
+		r.Array(p.tool)
+	case "tool_choice":
+		p.toolChoice()
+	case "output_format":
+		p.format()
+	case "output_config":
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("format") {
+				p.format()
+			}
+		})
+	}
+}
+
+func (p *parser) format() {
+	p.r.Object(func(key jsonscan.Key) {
+		if key.Is("type") {
+			if chat.Literal(p.r.String()).Is("json_schema") {
+				p.out.Format.Kind = chat.FormatSchema
+			}
+			return
+		}
+		p.out.Format.Member(p.r, key)
+	})
+}
+
+func (p *parser) message() {
+	var role chat.Literal
+	var parts []chat.Part
+	var others others
+	p.r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("role"):
+			role = p.r.String()
+		case key.Is("content"):
+			parts, others = p.content()
+		}
+	})
+	to := &p.out.Messages
+	switch {
+	case role.Is("assistant"):
+		*to = append(*to, chat.Message{Role: chat.Assistant, Parts: parts, Calls: others.calls})
+	case role.Is("system"):
+		*to = append(*to, chat.Message{Role: chat.System, Parts: parts})
+	default:
+		*to = append(*to, others.results...)
+		if len(parts) > 0 || len(others.results) == 0 {
+			*to = append(*to, chat.Message{Role: chat.User, Parts: parts})
+		}
+	}
+}
+
+// others are the blocks of a message that are no parts of it.
+type others struct {
+	calls   []chat.Call
+	results []chat.Message
+}
+
+// content reads a text, or an array of blocks.
+func (p *parser) content() (parts []chat.Part, o others) {
+	r := p.r
+	if r.Kind() == jsonscan.String {
+		return []chat.Part{{Text: r.String()}}, o
+	}
+	r.Array(func() {
+		b := p.block()
+		switch b.kind {
+		case "text", "image", "document", "thinking", "redacted_thinking":
+			parts = append(parts, b.part)
+		case "tool_use":
+			o.calls = append(o.calls, b.call)
+		case "tool_result":
+			o.results = append(o.results, b.result)
+		}
+	})
+	return parts, o
+}
+
+// A block is one element of a message's content.
+type block struct {
+	kind   string
+	part   chat.Part
+	call   chat.Call
+	result chat.Message
+}
+
+var kinds = map[string]chat.PartKind{
+	"image": chat.Image, "document": chat.File, "thinking": chat.Thinking, "redacted_thinking": chat.Redacted,
+}
+
+func (p *parser) block() (b block) {
+	r := p.r
+	var data chat.Literal
+	var input chat.Raw
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			b.kind = chat.Literal(r.String()).Text()
+		case "text", "thinking":
+			b.part.Text = r.String()
+		case "signature":
+			b.part.Signature = r.String()
+		case "data":
+			data = r.String()
+		case "title":
+			b.part.Name = r.String()
+		case "cache_control":
+			b.part.Cache = r.Value()
+		case "source":
+			p.source(&b.part)
+		case "id":
+			b.call.ID = r.String()
+		case "name":
+			b.call.Name = r.String()
+		case "input":
+			input = r.Value()
+		case "tool_use_id":
+			b.result.CallID = r.String()
+		case "is_error":
+			b.result.Failed = string(r.Raw()) == "true"
+		case "content":
+			b.result.Parts, _ = p.content()
+		}
+	})
+	b.part.Kind = kinds[b.kind]
+	if b.kind == "redacted_thinking" {
+		b.part.Data = jsonscan.Inside(data)
+	}
+	b.call.Cache, b.result.Role = b.part.Cache, chat.ToolResult
+	if input != nil {
+		b.call.Arguments = chat.Quote(string(input))
+	}
+	if n := len(b.result.Parts); n > 0 && b.part.Cache != nil {
+		b.result.Parts[n-1].Cache = b.part.Cache
+	}
+	return b
+}
+
+func (p *parser) source(part *chat.Part) {
+	r := p.r
+	var kind, data chat.Literal
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			kind = r.String()
+		case "url":
+			part.URL = r.String()
+		case "file_id":
+			part.FileID = r.String()
+		case "media_type":
+			part.MediaType = chat.Literal(r.String()).Text()
+		case "data":
+			data = r.String()
+		}
+	})
+	switch {
+	case data == nil:
+	case kind.Is("text"): // a document of plain text
+		part.MediaType = "text/plain"
+		part.SetText(data)
+	default:
+		part.SetData(data)
+	}
+}
+
+func (p *parser) tool() {
+	r := p.r
+	var t chat.Tool
+	var kind chat.Literal
+	start := r.Peek()
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			kind = r.String()
+		case "name":
+			t.Name = r.String()
+		case "description":
+			t.Description = r.String()
+		case "input_schema":
+			t.Parameters = r.Value()
+		case "strict":
+			t.Strict = r.Value()
+		case "cache_control":
+			t.Cache = r.Value()
+		}
+	})
+	if kind != nil && !kind.Is("custom") {
+		t = chat.Tool{Other: r.Since(start)}
+	}
+	p.out.Tools = append(p.out.Tools, t)
+}
+
+var toolModes = map[string]chat.ToolMode{"auto": chat.Auto, "any": chat.Required, "none": chat.None, "tool": chat.Named}
+
+func (p *parser) toolChoice() {
+	r := p.r
+	r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("type"):
+			p.out.ToolChoice.Mode = toolModes[chat.Literal(r.String()).Text()]
+		case key.Is("name"):
+			p.out.ToolChoice.Name = r.String()
+		case key.Is("disable_parallel_tool_use"):
+			if string(r.Raw()) == "true" {
+				p.out.Parallel = chat.Raw("false")
+			}
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package providers
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
+)
+
+// A caller is a dialect in which callers hold conversations.
+type caller struct {
+	prefix string // of the ids of its answers
+	parse  func(body []byte) (*chat.Request, error)
+	whole  func(chat.Style) wholeWriter
+	chunks func(chat.Style) chat.StreamWriter
+}
+
+// A wholeWriter collects the events of an answer and writes it in one piece.
+type wholeWriter interface {
+	chat.Sink
+	// Failed is the error that the answer is, or nil.
+	Failed() *chat.Event
+	Append(dst []byte) []byte
+}
+
+var callers = map[string]caller{
+	ChatComplete: {
+		"chatcmpl-", chat.Parse,
+		func(s chat.Style) wholeWriter { return &chat.Completion{Style: s} },
+		func(s chat.Style) chat.StreamWriter { return &chat.Chunks{Style: s} },
+	},
+	Messages: {
+		"msg_", messages.Parse,
+		func(s chat.Style) wholeWriter { return &messages.Message{Style: s} },
+		func(s chat.Style) chat.StreamWriter { return &messages.Events{Style: s} },
+	},
+}
+
+// Prepare makes the upstream request of a call, its credential included. An error of type
+// *Refusal is the caller's fault.
+func (p *Provider) Prepare(c *Call) (*Request, error) {
+	c.Provider = p
+	r, err := p.request(c)
+	if err != nil {
+		return nil, err
+	}
+	if r.URL == nil {
+		r.URL = URL(c.Base, c.Path, c.Query)
+	}
+	if r.Header == nil {
+		r.Header = make(http.Header, 2)
+	}
+	for setting, name := range p.Headers {
+		if v := c.Setting(setting); v != "" {
+			r.Header[name] = []string{v}
+		}
+	}
+	auth := p.Auth
+	if auth == nil {
+		auth = Bearer
+	}
+	if err := auth(c, r.Header); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (p *Provider) request(c *Call) (*Request, error) {
+	if own := p.Endpoints[c.Endpoint]; own != nil {
+		return own(c)
+	}
+	if p.has(c.Endpoint) && (p.Words == nil || c.Endpoint != ChatComplete) {
+		return new(Request), nil
+	}
+	if from, ok := callers[c.Endpoint]; ok && c.Body != nil {
+		return p.converse(c, from)
+	}
+	return nil, &Refusal{"x-gw-provider", "endpoint_not_supported", "Provider " + p.Name + " does not serve " + c.Method + " /v1" + c.Path}
+}
+
+// converse holds a conversation in the provider's dialect.
+func (p *Provider) converse(c *Call, from caller) (*Request, error) {
+	asked, err := from.parse(c.Body)
+	if err != nil {
+		return nil, &Refusal{"", "invalid_json", "Invalid request body: " + err.Error()}
+	}
+	if c.Model != "" {
+		asked.Model = chat.Quote(c.Model)
+	}
+	if len(c.History) > 0 {
+		asked.Messages = slices.Concat(c.History, asked.Messages)
+	}
+	d := p.dialect()
+	r, err := d.Request(c, asked)
+	if err != nil {
+		var unsupported *chat.Unsupported
+		if errors.As(err, &unsupported) {
+			return nil, &Refusal{unsupported.Param, "unsupported_parameter", unsupported.Message}
+		}
+		return nil, err
+	}
+	r.Answer = d.answer(c, from)
+	return r, nil
+}
+
+func (p *Provider) dialect() *Dialect {
+	if p.Dialect != nil {
+		return p.Dialect
+	}
+	return openAI
+}
+
+// openAI is the dialect of who speaks like OpenAI, for callers who do not.
+var openAI = &Dialect{
+	Request: func(c *Call, r *chat.Request) (*Request, error) {
+		words := c.Provider.Words
+		if words == nil {
+			words = new(chat.Words)
+		}
+		return &Request{URL: URL(c.Base, "/chat/completions", c.Query), Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, nil
+	},
+	Decoder: func(*Call) chat.Decoder { return new(chat.OpenAI) },
+}
+
+func (d *Dialect) answer(c *Call, from caller) *Answer {
+	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.Provider.Name, Strict: c.Strict}
+	framer := chat.Framer(new(chat.SSE))
+	if d.Framer != nil {
+		framer = d.Framer()
+	}
+	return &Answer{
+		Whole: func(dst, body []byte, h http.Header) ([]byte, error) {
+			w := from.whole(style)
+			if err := d.Decoder(c).Whole(body, w); err != nil {
+				return dst, err
+			}
+			if e := w.Failed(); e != nil {
+				f := Failure{Message: e.Text.Text(), Type: e.Name.Text(), Code: e.Name.Text()}
+				return dst, &f
+			}
+			return w.Append(dst), nil
+		},
+		Stream:  &chat.Stream{Framer: framer, Decoder: d.Decoder(c), Writer: from.chunks(style)},
+		Failure: d.Failure,
+	}
+}
+
+// Error makes a failure that came with status 200 an error.
+func (f *Failure) Error() string { return f.Message }
+
+// Escape is a name as one segment of a path, escaped once.
+func Escape(segment string) string { return url.PathEscape(segment) }

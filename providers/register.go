@@ -1,0 +1,133 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Register adds a provider, as the Caddy module gw.providers.<name>. Call it in an init
+// function. It panics where the name is taken or the row is wrong: a plugin that is built
+// so cannot start.
+func Register(rows ...Provider) {
+	for i := range rows {
+		p := &rows[i]
+		if err := p.check(); err != nil {
+			panic("registering provider " + p.Name + ": " + err.Error())
+		}
+		byName[p.Name] = p
+		names = append(names, p.Name)
+		caddy.RegisterModule(module{p})
+	}
+}
+
+var (
+	byName = make(map[string]*Provider)
+	names  []string
+)
+
+// A module is a provider as Caddy lists it.
+type module struct{ *Provider }
+
+// CaddyModule returns the Caddy module information.
+func (m module) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: caddy.ModuleID("gw.providers." + m.Name), New: func() caddy.Module { return m }}
+}
+
+var (
+	validName   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	placeholder = regexp.MustCompile(`\{([a-z0-9_]+)\}`)
+	validLabel  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$`)
+)
+
+// check holds a row to what a provider must be.
+func (p *Provider) check() error {
+	if !validName.MatchString(p.Name) {
+		return errors.New("its name is not made of lower-case letters, digits and hyphens")
+	}
+	if byName[p.Name] != nil {
+		return errors.New("the name is taken")
+	}
+	if p.BaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(placeholder.ReplaceAllString(p.BaseURL, "x"))
+	switch {
+	case err != nil:
+		return err
+	case u.Scheme != "https" || u.Host == "" || u.Port() != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.RawPath != "":
+		return fmt.Errorf("base URL %s is more or less than https, host and path", p.BaseURL)
+	case strings.HasSuffix(u.Path, "/") || strings.Contains(u.Path, "//"):
+		return fmt.Errorf("base URL %s has a slash too many", p.BaseURL)
+	}
+	if p.Settings() == nil {
+		p.base = u
+	}
+	return nil
+}
+
+// Lookup returns a provider by its name.
+func Lookup(name string) (*Provider, bool) {
+	p, ok := byName[name]
+	return p, ok
+}
+
+// Names lists every provider, sorted.
+func Names() []string { return slices.Sorted(slices.Values(names)) }
+
+// BaseURL returns where the provider called name is, nil where it has no address of its
+// own or one that its settings decide, which settled tells, and whether there is such a
+// provider.
+func BaseURL(name string) (base *url.URL, settled, ok bool) {
+	p, ok := byName[name]
+	if !ok {
+		return nil, false, false
+	}
+	return p.base, p.BaseURL != "" && p.base == nil, true
+}
+
+// Settings are the names of the settings that decide where the provider is.
+func (p *Provider) Settings() (names []string) {
+	for _, m := range placeholder.FindAllStringSubmatch(p.BaseURL, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// Address is the provider's base URL with its settings filled in. A setting is one label
+// of a host or one segment of a path: no value leads to another host.
+func (p *Provider) Address(setting func(string) string) (*url.URL, error) {
+	if p.base != nil {
+		return p.base, nil
+	}
+	address := p.BaseURL
+	for _, name := range p.Settings() {
+		v := setting(name)
+		if v == "" {
+			return nil, p.Missing(name)
+		}
+		if !validLabel.MatchString(v) {
+			return nil, &Refusal{header(name), "invalid_setting", "Invalid " + name + ": expected letters, digits, hyphens and underscores"}
+		}
+		address = strings.ReplaceAll(address, "{"+name+"}", v)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, &Refusal{"", "invalid_setting", "The address of provider " + p.Name + " cannot be made of its settings"}
+	}
+	return u, nil
+}
+
+// Missing refuses a call for want of a setting.
+func (p *Provider) Missing(name string) *Refusal {
+	return &Refusal{header(name), "missing_setting", fmt.Sprintf(
+		"Provider %s needs %s: save it with the virtual key (model_config) or the config (%s), or send it as %s beside your own credential",
+		p.Name, name, name, header(name))}
+}
+
+func header(setting string) string { return "x-gw-" + strings.ReplaceAll(setting, "_", "-") }
