@@ -102,7 +102,7 @@ func (f *Forwarder) shape(a *attempt, t *routing.Target, to aim) *exchange.Error
 	base := a.route.BaseURL
 	if base == nil {
 		var err error
-		if base, err = p.Address(setting); err != nil {
+		if base, err = p.Base(setting); err != nil {
 			return refused(err)
 		}
 	}

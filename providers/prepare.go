@@ -48,7 +48,9 @@ func (p *Provider) Prepare(c *Call) (*Request, error) {
 		return nil, err
 	}
 	if r.URL == nil {
-		r.URL = URL(c.Base, c.Path, c.Query)
+		if r.URL, err = c.URL(c.Path); err != nil {
+			return nil, err
+		}
 	}
 	if r.Header == nil {
 		r.Header = make(http.Header, 2)
@@ -106,6 +108,14 @@ func (p *Provider) converse(c *Call, from caller) (*Request, error) {
 	return r, nil
 }
 
+// URL is where a path of OpenAI's goes.
+func (c *Call) URL(path string) (*url.URL, error) {
+	if c.Provider.Address != nil {
+		return c.Provider.Address(c, path)
+	}
+	return URL(c.Base, path, c.Query), nil
+}
+
 func (p *Provider) dialect() *Dialect {
 	if p.Dialect != nil {
 		return p.Dialect
@@ -120,7 +130,8 @@ var openAI = &Dialect{
 		if words == nil {
 			words = new(chat.Words)
 		}
-		return &Request{URL: URL(c.Base, "/chat/completions", c.Query), Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, nil
+		u, err := c.URL("/chat/completions")
+		return &Request{URL: u, Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, err
 	},
 	Decoder: func(*Call) chat.Decoder { return new(chat.OpenAI) },
 }

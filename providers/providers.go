@@ -41,6 +41,11 @@ type Provider struct {
 	// BaseURL is where an endpoint's path, such as /chat/completions, begins. A name in
 	// braces stands for a setting, such as {aws_region}. Empty: the caller must say.
 	BaseURL string
+	// Host is the setting, a URL, that says where the provider is, in the place of a base
+	// URL. It is taken for a custom host.
+	Host string
+	// Address is where a path of OpenAI's goes; nil: below the base URL.
+	Address func(c *Call, path string) (*url.URL, error)
 	// Auth adds the credential to a request's headers. Default: a bearer token.
 	Auth func(c *Call, h http.Header) error
 	// Login says how the token is had that Auth sends, where the credential is not sent

@@ -73,7 +73,7 @@ func TestSettingsFillTheBaseURLAndLeadToNoOtherHost(t *testing.T) {
 		{"eu@x", "a", ""},
 		{"-", "a", ""},
 	} {
-		u, err := p.Address(func(name string) string { return map[string]string{"region": c.region, "account": c.account}[name] })
+		u, err := p.Base(func(name string) string { return map[string]string{"region": c.region, "account": c.account}[name] })
 		switch {
 		case c.want == "" && err == nil:
 			t.Errorf("%+v: got %v", c, u)

@@ -99,9 +99,9 @@ func (p *Provider) Settings() (names []string) {
 	return names
 }
 
-// Address is the provider's base URL with its settings filled in. A setting is one label
+// Base is the provider's base URL with its settings filled in. A setting is one label
 // of a host or one segment of a path: no value leads to another host.
-func (p *Provider) Address(setting func(string) string) (*url.URL, error) {
+func (p *Provider) Base(setting func(string) string) (*url.URL, error) {
 	if p.base != nil {
 		return p.base, nil
 	}

@@ -1,39 +1,82 @@
 package providers
 
-// table is every provider that speaks the OpenAI shape under a base URL and a
-// bearer credential; a row costs no code. A base URL stops where the path of an
-// endpoint, such as /chat/completions, begins.
-func init() { Register(table...) }
+import "slices"
 
-var table = []Provider{
-	{Name: "openai", BaseURL: "https://api.openai.com/v1"},
-	{Name: "302ai", BaseURL: "https://api.302.ai/v1"},
-	{Name: "cerebras", BaseURL: "https://api.cerebras.ai/v1"},
-	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"},
-	{Name: "deepinfra", BaseURL: "https://api.deepinfra.com/v1/openai"},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1"},
-	{Name: "featherless-ai", BaseURL: "https://api.featherless.ai/v1"},
-	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1"},
-	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1"},
-	{Name: "hyperbolic", BaseURL: "https://api.hyperbolic.xyz/v1"},
-	{Name: "inference-net", BaseURL: "https://api.inference.net/v1"},
-	{Name: "iointelligence", BaseURL: "https://api.intelligence.io.solutions/api/v1"},
-	{Name: "kluster-ai", BaseURL: "https://api.kluster.ai/v1"},
-	{Name: "krutrim", BaseURL: "https://cloud.olakrutrim.com/v1"},
-	{Name: "lambda", BaseURL: "https://api.lambdalabs.com/v1"},
-	{Name: "mistral-ai", BaseURL: "https://api.mistral.ai/v1"},
-	{Name: "moonshot", BaseURL: "https://api.moonshot.cn/v1"},
-	{Name: "nebius", BaseURL: "https://api.studio.nebius.ai/v1"},
-	{Name: "novita-ai", BaseURL: "https://api.novita.ai/v3/openai"},
-	{Name: "nscale", BaseURL: "https://inference.api.nscale.com/v1"},
-	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1"},
-	{Name: "ovhcloud", BaseURL: "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1"},
-	{Name: "perplexity-ai", BaseURL: "https://api.perplexity.ai"},
-	{Name: "sambanova", BaseURL: "https://api.sambanova.ai/v1"},
-	{Name: "siliconflow", BaseURL: "https://api.siliconflow.cn/v1"},
-	{Name: "together-ai", BaseURL: "https://api.together.xyz/v1"},
-	{Name: "upstage", BaseURL: "https://api.upstage.ai/v1/solar"},
-	{Name: "x-ai", BaseURL: "https://api.x.ai/v1"},
-	{Name: "z-ai", BaseURL: "https://api.z.ai/api/paas/v4"},
-	{Name: "zhipu", BaseURL: "https://open.bigmodel.cn/api/paas/v4"},
+func init() { Register(compatible...) }
+
+// What rows serve beside the conversation.
+var (
+	chatOnly     = []string{}
+	embeds       = []string{Embed}
+	completes    = []string{Complete}
+	both         = []string{Complete, Embed}
+	reranks      = []string{Embed, Rerank}
+	hasResponses = []string{Complete, Embed, CreateResponse}
+	all          = slices.Concat(OpenAIServes, []string{CreateResponse})
+)
+
+// compatible are the providers that speak OpenAI's API under a base URL and a bearer
+// token; a row costs no code. A base URL stops where the path of an endpoint, such as
+// /chat/completions, begins. Where a provider is known to refuse what others take, the
+// row says so; docs/providers.md explains the columns.
+var compatible = []Provider{
+	{Name: "openai", BaseURL: "https://api.openai.com/v1", Serves: all, Headers: map[string]string{
+		"openai_organization": "Openai-Organization", "openai_project": "Openai-Project", "openai_beta": "Openai-Beta",
+	}},
+
+	{Name: "302ai", BaseURL: "https://api.302.ai/v1", Serves: both},
+	{Name: "ai21", BaseURL: "https://api.ai21.com/studio/v1", Serves: chatOnly, NoStreamUsage: true},
+	{Name: "aibadgr", BaseURL: "https://aibadgr.com/api/v1", Serves: chatOnly},
+	{Name: "anyscale", BaseURL: "https://api.endpoints.anyscale.com/v1", Serves: both},
+	{Name: "baseten", BaseURL: "https://inference.baseten.co/v1", Serves: chatOnly},
+	{Name: "cerebras", BaseURL: "https://api.cerebras.ai/v1", Serves: completes},
+	{Name: "cometapi", BaseURL: "https://api.cometapi.com/v1", Serves: both},
+	{Name: "cortex", BaseURL: "https://{snowflake_account}.snowflakecomputing.com/api/v2/cortex/v1", Serves: embeds},
+	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", Serves: both},
+	{Name: "databricks", BaseURL: "https://{databricks_workspace}.cloud.databricks.com/serving-endpoints", Serves: both},
+	{Name: "deepbricks", BaseURL: "https://api.deepbricks.ai/v1", Serves: chatOnly},
+	{Name: "deepinfra", BaseURL: "https://api.deepinfra.com/v1/openai", Serves: both},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", Serves: chatOnly},
+	{Name: "featherless-ai", BaseURL: "https://api.featherless.ai/v1", Serves: both},
+	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1", Serves: slices.Concat(both, []string{Rerank, CreateResponse})},
+	{Name: "friendliai", BaseURL: "https://api.friendli.ai/serverless/v1", Serves: completes},
+	{Name: "github", BaseURL: "https://models.github.ai/inference", Serves: embeds},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Serves: []string{CreateResponse}},
+	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", Host: "huggingface_base_url", Serves: slices.Concat(chatOnly, []string{CreateResponse})},
+	{Name: "hyperbolic", BaseURL: "https://api.hyperbolic.xyz/v1", Serves: completes},
+	{Name: "inference-net", BaseURL: "https://api.inference.net/v1", Serves: both},
+	{Name: "iointelligence", BaseURL: "https://api.intelligence.io.solutions/api/v1", Serves: hasResponses},
+	{Name: "jina", BaseURL: "https://api.jina.ai/v1", Serves: reranks},
+	{Name: "kluster-ai", BaseURL: "https://api.kluster.ai/v1", Serves: chatOnly},
+	{Name: "krutrim", BaseURL: "https://cloud.olakrutrim.com/v1", Serves: both},
+	{Name: "lambda", BaseURL: "https://api.lambdalabs.com/v1", Serves: completes},
+	{Name: "lemonfox-ai", BaseURL: "https://api.lemonfox.ai/v1", Serves: chatOnly},
+	{Name: "lingyi", BaseURL: "https://api.lingyiwanwu.com/v1", Serves: chatOnly},
+	{Name: "lmstudio", Serves: slices.Concat(both, []string{CreateResponse})},
+	{Name: "matterai", BaseURL: "https://api.matterai.so/v1", Serves: chatOnly},
+	{Name: "minimax", BaseURL: "https://api.minimax.io/v1", Serves: chatOnly},
+	{Name: "moonshot", BaseURL: "https://api.moonshot.cn/v1", Serves: chatOnly},
+	{Name: "ncompass", BaseURL: "https://api.ncompass.tech/v1", Serves: completes},
+	{Name: "nebius", BaseURL: "https://api.studio.nebius.ai/v1", Serves: both},
+	{Name: "nextbit", BaseURL: "https://api.nextbit256.com/v1", Serves: completes},
+	{Name: "nomic", BaseURL: "https://api-atlas.nomic.ai/v1", Serves: embeds},
+	{Name: "novita-ai", BaseURL: "https://api.novita.ai/v3/openai", Serves: both},
+	{Name: "nscale", BaseURL: "https://inference.api.nscale.com/v1", Serves: embeds},
+	{Name: "nvidia", BaseURL: "https://integrate.api.nvidia.com/v1", Serves: both},
+	{Name: "ollama", Serves: both},
+	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Serves: hasResponses},
+	{Name: "ovhcloud", BaseURL: "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", Serves: both},
+	{Name: "perplexity-ai", BaseURL: "https://api.perplexity.ai", Serves: chatOnly, NoStreamUsage: true},
+	{Name: "predibase", BaseURL: "https://serving.app.predibase.com/v1", Serves: both},
+	{Name: "sambanova", BaseURL: "https://api.sambanova.ai/v1", Serves: embeds},
+	{Name: "siliconflow", BaseURL: "https://api.siliconflow.cn/v1", Serves: reranks},
+	{Name: "together-ai", BaseURL: "https://api.together.xyz/v1", Serves: slices.Concat(both, []string{Rerank})},
+	{Name: "upstage", BaseURL: "https://api.upstage.ai/v1/solar", Serves: embeds},
+	{Name: "vercel", BaseURL: "https://ai-gateway.vercel.sh/v1", Serves: embeds},
+	{Name: "vllm", Serves: slices.Concat(both, []string{Rerank, CreateResponse})},
+	{Name: "voyage", BaseURL: "https://api.voyageai.com/v1", Serves: reranks},
+	{Name: "workers-ai", BaseURL: "https://api.cloudflare.com/client/v4/accounts/{workers_ai_account_id}/ai/v1", Serves: embeds},
+	{Name: "x-ai", BaseURL: "https://api.x.ai/v1", Serves: hasResponses},
+	{Name: "z-ai", BaseURL: "https://api.z.ai/api/paas/v4", Serves: embeds},
+	{Name: "zhipu", BaseURL: "https://open.bigmodel.cn/api/paas/v4", Serves: embeds},
 }

@@ -10,15 +10,32 @@ import (
 // Words are what a provider that speaks like OpenAI calls differently, and does not
 // know. Its zero value is OpenAI.
 type Words struct {
-	MaxTokens string // default: max_completion_tokens
-	Seed      string // default: seed
-	Required  string // tool_choice; default: required
-	// Without are members that it refuses.
+	// Names are its own names of members, by OpenAI's.
+	Names map[string]string
+	// Required is its word for a tool_choice that must call a tool; default: required.
+	Required string
+	// Without are members, by OpenAI's names, that it refuses.
 	Without []string
 	// Extra are the members of its own that go on; nil: all.
 	Extra []string
 	// Thoughts: content may be an array that holds thinking.
 	Thoughts bool
+	// CallID makes an id of a call one that it takes; nil: it takes all.
+	CallID func(id Literal) Literal
+	// More adds members; nil: none.
+	More func(b *jsonscan.Builder, r *Request)
+}
+
+// key begins a member by its OpenAI name, or reports that the provider has none.
+func (w *Words) key(b *jsonscan.Builder, name string) bool {
+	if slices.Contains(w.Without, name) {
+		return false
+	}
+	if own, ok := w.Names[name]; ok {
+		name = own
+	}
+	b.Key(name)
+	return true
 }
 
 func or(s, other string) string {
@@ -42,11 +59,11 @@ func (w *Words) Append(dst []byte, r *Request) []byte {
 		name  string
 		value []byte
 	}{
-		{or(w.MaxTokens, "max_completion_tokens"), r.MaxTokens},
+		{"max_completion_tokens", r.MaxTokens},
 		{"temperature", r.Temperature},
 		{"top_p", r.TopP},
 		{"top_k", r.TopK},
-		{or(w.Seed, "seed"), r.Seed},
+		{"seed", r.Seed},
 		{"n", r.N},
 		{"frequency_penalty", r.FrequencyPenalty},
 		{"presence_penalty", r.PresencePenalty},
@@ -59,12 +76,12 @@ func (w *Words) Append(dst []byte, r *Request) []byte {
 		{"metadata", r.Metadata},
 		{"parallel_tool_calls", r.Parallel},
 	} {
-		if m.value != nil && !slices.Contains(w.Without, m.name) {
-			b.Key(m.name).Raw(m.value)
+		if m.value != nil && w.key(&b, m.name) {
+			b.Raw(m.value)
 		}
 	}
-	if len(r.Stop) > 0 {
-		AppendTexts(b.Key("stop"), r.Stop)
+	if len(r.Stop) > 0 && w.key(&b, "stop") {
+		AppendTexts(&b, r.Stop)
 	}
 	w.format(&b, &r.Format)
 	w.tools(&b, r)
@@ -76,9 +93,12 @@ func (w *Words) Append(dst []byte, r *Request) []byte {
 	}
 	if r.Stream {
 		b.Key("stream").Bool(true)
-		if !slices.Contains(w.Without, "stream_options") {
-			b.Key("stream_options").Raw([]byte(`{"include_usage":true}`))
+		if w.key(&b, "stream_options") {
+			b.Raw([]byte(`{"include_usage":true}`))
 		}
+	}
+	if w.More != nil {
+		w.More(&b, r)
 	}
 	b.Close('}')
 	return b
@@ -99,7 +119,7 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 	b.Open('{')
 	b.Key("role").Text(roleNames[m.Role])
 	if m.Role == ToolResult {
-		b.Member("tool_call_id", m.CallID)
+		b.Member("tool_call_id", w.callID(m.CallID))
 		b.Member("name", m.Name)
 	}
 	switch parts := w.sendable(m.Parts); {
@@ -123,7 +143,7 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 		for i := range m.Calls {
 			c := &m.Calls[i]
 			b.Open('{')
-			b.Member("id", c.ID)
+			b.Member("id", w.callID(c.ID))
 			b.Key("type").Text("function")
 			b.Key("function").Open('{')
 			b.Member("name", c.Name)
@@ -135,6 +155,13 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 		b.Close(']')
 	}
 	b.Close('}')
+}
+
+func (w *Words) callID(id Literal) Literal {
+	if w.CallID == nil || id == nil {
+		return id
+	}
+	return w.CallID(id)
 }
 
 // sendable are the parts that the provider knows.
@@ -219,10 +246,10 @@ func (p *Part) Source() Literal {
 }
 
 func (w *Words) format(b *jsonscan.Builder, f *Format) {
-	if f.Kind == FormatUnset {
+	if f.Kind == FormatUnset || !w.key(b, "response_format") {
 		return
 	}
-	b.Key("response_format").Open('{')
+	b.Open('{')
 	switch f.Kind {
 	case FormatJSON:
 		b.Key("type").Text("json_object")
@@ -262,15 +289,19 @@ func (w *Words) tools(b *jsonscan.Builder, r *Request) {
 		}
 		b.Close(']')
 	}
-	switch r.ToolChoice.Mode {
+	mode := r.ToolChoice.Mode
+	if mode == Unset || !w.key(b, "tool_choice") {
+		return
+	}
+	switch mode {
 	case Auto:
-		b.Key("tool_choice").Text("auto")
+		b.Text("auto")
 	case None:
-		b.Key("tool_choice").Text("none")
+		b.Text("none")
 	case Required:
-		b.Key("tool_choice").Text(or(w.Required, "required"))
+		b.Text(or(w.Required, "required"))
 	case Named:
-		b.Key("tool_choice").Open('{')
+		b.Open('{')
 		b.Key("type").Text("function")
 		b.Key("function").Open('{')
 		b.Member("name", r.ToolChoice.Name)

@@ -125,6 +125,11 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, turn string) {
 	if reason != nil {
 		d.finished = true
 		word := Literal(reason)
+		if word.Is("error") { // of Mistral
+			d.ended = true
+			to.Event(&Event{Kind: Failure, Text: Literal(`"The model ended its answer with an error"`)})
+			return
+		}
 		to.Event(&Event{Kind: Finish, Choice: index, Finish: reasons[word.Text()], RawFinish: word})
 	}
 }
@@ -244,6 +249,8 @@ func ReadUsage(v []byte) (u Usage) {
 			u.Prompt = Int(r.Value())
 		case "completion_tokens", "output_tokens":
 			u.Completion = Int(r.Value())
+		case "num_cached_tokens": // of Mistral
+			u.CacheRead = Int(r.Value())
 		case "total_tokens":
 			u.Total = Int(r.Value())
 		case "prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details":

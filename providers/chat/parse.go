@@ -93,7 +93,7 @@ func (p *parser) value(name string) *Raw {
 		return &out.TopP
 	case "top_k":
 		return &out.TopK
-	case "seed":
+	case "seed", "random_seed": // OpenAI's and Mistral's
 		return &out.Seed
 	case "n":
 		return &out.N

@@ -3,4 +3,7 @@ package standard
 
 import (
 	_ "github.com/caddy-gw/gateway/providers/anthropic" // one line a provider
+	_ "github.com/caddy-gw/gateway/providers/azure"
+	_ "github.com/caddy-gw/gateway/providers/cohere"
+	_ "github.com/caddy-gw/gateway/providers/mistral"
 )

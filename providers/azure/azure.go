@@ -1,0 +1,191 @@
+// Package azure is OpenAI's models on Azure: azure-openai, and azure-ai, the models of an
+// Azure AI Foundry project. They speak OpenAI's API at addresses of their own.
+package azure
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+func init() {
+	providers.Register(
+		providers.Provider{
+			Name:    "azure-openai",
+			BaseURL: "https://{azure_resource_name}.openai.azure.com/openai",
+			Auth:    auth,
+			Login:   login,
+			Serves:  slices.Concat(providers.OpenAIServes, []string{providers.CreateResponse}),
+			Address: address,
+		},
+		providers.Provider{
+			Name:    "azure-ai",
+			Host:    "azure_foundry_url",
+			Auth:    auth,
+			Login:   login,
+			Headers: map[string]string{"azure_deployment_name": "Azureml-Model-Deployment", "azure_extra_parameters": "Extra-Parameters"},
+			Address: foundry,
+		},
+	)
+}
+
+const (
+	defaultVersion  = "2024-10-21"         // of a deployment's API
+	foundryVersion  = "2024-05-01-preview" // of the model inference API
+	scope           = "https://cognitiveservices.azure.com/.default"
+	tokenURL        = "https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token"
+	settingVersion  = "azure_api_version"
+	settingTenant   = "azure_entra_tenant_id"
+	settingClient   = "azure_entra_client_id"
+	settingSecret   = "azure_entra_client_secret"
+	settingADToken  = "azure_ad_token"
+	settingAuthMode = "azure_auth_mode"
+)
+
+// auth sends a key in a header of its own, and a token of Entra's as a bearer token.
+func auth(c *providers.Call, h http.Header) error {
+	token := c.Token
+	if t := c.Setting(settingADToken); t != "" {
+		token = credentials.NewSecret(t)
+	}
+	if !token.Empty() {
+		h["Authorization"] = []string{"Bearer " + token.Reveal()}
+		return nil
+	}
+	return providers.KeyHeader("Api-Key")(c, h)
+}
+
+// login gets a token of Entra's for an application.
+func login(c *providers.Call) (*providers.Login, error) {
+	switch mode := c.Setting(settingAuthMode); mode {
+	case "", "default", "proxy":
+		return nil, nil
+	case "entra":
+	default:
+		return nil, &providers.Refusal{Param: "x-gw-azure-auth-mode", Code: "invalid_setting", Message: "azure_auth_mode " + credentials.Clip(mode) + " is not supported; use default (a key or azure_ad_token) or entra"}
+	}
+	for _, name := range []string{settingTenant, settingClient, settingSecret} {
+		if c.Setting(name) == "" {
+			return nil, c.Provider.Missing(name)
+		}
+	}
+	wanted := scope
+	if s := c.Setting("azure_entra_scope"); s != "" {
+		wanted = s
+	}
+	return &providers.Login{
+		TokenURL: strings.ReplaceAll(tokenURL, "{tenant}", url.PathEscape(c.Setting(settingTenant))),
+		ClientID: c.Setting(settingClient), ClientSecret: credentials.NewSecret(c.Setting(settingSecret)), Scopes: []string{wanted},
+	}, nil
+}
+
+// deployed are the endpoints that Azure has below a deployment; the others it has beside.
+var deployed = []string{
+	"/chat/completions", "/completions", "/embeddings", "/images/generations", "/images/edits",
+	"/audio/speech", "/audio/transcriptions", "/audio/translations",
+}
+
+// address is where a call goes: below a deployment with a version in the query, or where
+// neither is said below /v1, which has no versions and takes the model from the body.
+func address(c *providers.Call, path string) (*url.URL, error) {
+	d := deploymentOf(c)
+	switch {
+	case d.version == "" && d.name == "", d.version == "v1", d.version == "preview":
+		return providers.URL(c.Base, "/v1"+path, c.Query), nil
+	case d.version == "":
+		d.version = defaultVersion
+	}
+	if slices.Contains(deployed, path) {
+		if d.name == "" {
+			d.name = c.Model
+		}
+		if d.name == "" {
+			return nil, c.Provider.Missing("azure_deployment_id")
+		}
+		path = "/deployments/" + url.PathEscape(d.name) + path
+	}
+	return providers.URL(c.Base, path, with(c.Query, d.version)), nil
+}
+
+// foundry is where a call to a Foundry project goes.
+func foundry(c *providers.Call, path string) (*url.URL, error) {
+	version := c.Setting(settingVersion)
+	if version == "" {
+		version = foundryVersion
+	}
+	if strings.HasSuffix(c.Base.Path, "/openai/v1") {
+		return providers.URL(c.Base, path, c.Query), nil
+	}
+	return providers.URL(c.Base, path, with(c.Query, version)), nil
+}
+
+// with adds the API's version to a query that has none.
+func with(query, version string) string {
+	if strings.Contains("&"+query, "&api-version=") {
+		return query
+	}
+	if query != "" {
+		query += "&"
+	}
+	return query + "api-version=" + url.QueryEscape(version)
+}
+
+// A deployment is a model as a resource has it.
+type deployment struct{ name, version string }
+
+// deploymentOf is what the settings say, or the saved credential's own list of
+// deployments: the one for the model, or the default.
+func deploymentOf(c *providers.Call) deployment {
+	d := deployment{c.Setting("azure_deployment_id"), c.Setting(settingVersion)}
+	if d.name == "" {
+		d.name = c.Setting("azure_deployment_name")
+	}
+	list := c.Setting("azure_deployment_config")
+	if list == "" {
+		return d
+	}
+	var found, fallback *deployment
+	r := jsonscan.NewReader([]byte(list))
+	r.Array(func() {
+		one, alias, isDefault := entry(r)
+		if alias != "" && alias == c.Model {
+			found = &one
+		}
+		if isDefault || fallback == nil && alias == "" {
+			fallback = &one
+		}
+	})
+	if found == nil {
+		found = fallback
+	}
+	if found == nil {
+		return d
+	}
+	if found.version == "" {
+		found.version = d.version
+	}
+	return *found
+}
+
+// entry reads a deployment by the names that virtual keys and integrations have for it.
+func entry(r *jsonscan.Reader) (d deployment, alias string, isDefault bool) {
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "deploymentName", "azure_deployment_name":
+			d.name = chat.Literal(r.String()).Text()
+		case "apiVersion", settingVersion:
+			d.version = chat.Literal(r.String()).Text()
+		case "alias", "azure_model_slug":
+			alias = chat.Literal(r.String()).Text()
+		case "is_default":
+			isDefault = string(r.Raw()) == "true"
+		}
+	})
+	return d, alias, isDefault
+}

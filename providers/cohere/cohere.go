@@ -1,0 +1,108 @@
+// Package cohere is the provider Cohere, version 2 of its API.
+package cohere
+
+import (
+	"net/http"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+func init() {
+	providers.Register(providers.Provider{
+		Name:    "cohere",
+		BaseURL: "https://api.cohere.com",
+		Serves:  []string{},
+		Dialect: &providers.Dialect{
+			Request: request,
+			Decoder: func(*providers.Call) chat.Decoder { return new(decoder) },
+		},
+		Endpoints: map[string]providers.Endpoint{
+			providers.Embed:      embed,
+			providers.Rerank:     at("/v2/rerank"),
+			providers.ListModels: listModels,
+		},
+	})
+}
+
+// at is an endpoint that differs from the caller's by its path alone.
+func at(path string) providers.Endpoint {
+	return func(c *providers.Call) (*providers.Request, error) {
+		return &providers.Request{URL: providers.URL(c.Base, path, c.Query)}, nil
+	}
+}
+
+var words = chat.Words{
+	Names: map[string]string{"max_completion_tokens": "max_tokens", "top_p": "p", "top_k": "k", "stop": "stop_sequences"},
+	Without: []string{
+		"n", "user", "logit_bias", "top_logprobs", "reasoning_effort", "metadata", "parallel_tool_calls",
+		"stream_options", "tool_choice", "response_format",
+	},
+	Extra:    []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
+	Thoughts: false,
+	More:     more,
+}
+
+func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, nil
+}
+
+// more writes what Cohere has in another form.
+func more(b *jsonscan.Builder, r *chat.Request) {
+	switch r.ToolChoice.Mode {
+	case chat.Required, chat.Named: // it cannot be made to call a certain tool
+		b.Key("tool_choice").Text("REQUIRED")
+	case chat.None:
+		b.Key("tool_choice").Text("NONE")
+	}
+	switch r.Format.Kind {
+	case chat.FormatJSON, chat.FormatSchema:
+		b.Key("response_format").Open('{')
+		b.Key("type").Text("json_object")
+		if r.Format.Kind == chat.FormatSchema {
+			b.Member("json_schema", r.Format.Schema)
+		}
+		b.Close('}')
+	}
+}
+
+// listModels makes OpenAI's list of Cohere's.
+func listModels(c *providers.Call) (*providers.Request, error) {
+	return &providers.Request{
+		URL: providers.URL(c.Base, "/v1/models", "page_size=1000"),
+		Answer: &providers.Answer{Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+			b := jsonscan.Builder(dst)
+			b.Open('{')
+			b.Key("object").Text("list")
+			b.Key("data").Open('[')
+			r := jsonscan.NewReader(body)
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("models") {
+					r.Array(func() { model(&b, r) })
+				}
+			})
+			b.Close(']')
+			b.Close('}')
+			return b, r.Err()
+		}},
+	}, nil
+}
+
+func model(b *jsonscan.Builder, r *jsonscan.Reader) {
+	var name []byte
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("name") {
+			name = r.String()
+		}
+	})
+	if name == nil {
+		return
+	}
+	b.Open('{')
+	b.Key("id").Raw(name)
+	b.Key("object").Text("model")
+	b.Key("created").Int(0)
+	b.Key("owned_by").Text("cohere")
+	b.Close('}')
+}

@@ -1,0 +1,220 @@
+package cohere
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A decoder decodes one answer of /v2/chat.
+type decoder struct{ ended bool }
+
+var reasons = map[string]chat.FinishReason{
+	"COMPLETE": chat.Stop, "STOP_SEQUENCE": chat.Stop, "MAX_TOKENS": chat.Length, "TOOL_CALL": chat.ToolCalls,
+}
+
+// fields are the members of a message, of an answer or an event that are read.
+type fields struct {
+	kind, id, reason, text chat.Literal
+	index                  int
+	message, delta, usage  chat.Raw
+}
+
+func read(r *jsonscan.Reader) (f fields) {
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			f.kind = r.String()
+		case "id":
+			f.id = r.String()
+		case "index":
+			f.index = int(min(max(chat.Int(r.Value()), 0), maxTools))
+		case "finish_reason":
+			f.reason = r.String()
+		case "message":
+			if f.message = r.Value(); len(f.message) > 0 && f.message[0] == '"' {
+				f.text = chat.Literal(f.message)
+			}
+		case "error":
+			f.text = r.String()
+		case "delta":
+			f.delta = r.Value()
+		case "usage":
+			f.usage = r.Value()
+		}
+	})
+	return f
+}
+
+const maxTools = 1023
+
+// Whole reads an answer in one piece.
+func (d *decoder) Whole(body []byte, to chat.Sink) error {
+	r := jsonscan.NewReader(body)
+	f := read(r)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	to.Event(&chat.Event{Kind: chat.Start, ID: f.id})
+	tool := 0
+	m := jsonscan.NewReader(f.message)
+	m.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "content":
+			if m.Kind() == jsonscan.String {
+				to.Event(&chat.Event{Kind: chat.TextPiece, Text: m.String()})
+				return
+			}
+			m.Array(func() { d.piece(m, to) })
+		case "tool_calls":
+			m.Array(func() {
+				d.call(m, to, tool, true)
+				tool++
+			})
+		}
+	})
+	d.finish(&f, to)
+	return nil
+}
+
+// piece reads a text or a thought, of a whole answer or of a stream.
+func (d *decoder) piece(r *jsonscan.Reader, to chat.Sink) {
+	r.Object(func(key jsonscan.Key) {
+		kind := chat.TextPiece
+		switch string(key.Bytes()) {
+		case "thinking":
+			kind = chat.ThoughtPiece
+		case "text":
+		default:
+			return
+		}
+		if s := chat.Literal(r.String()); !s.Empty() {
+			to.Event(&chat.Event{Kind: kind, Text: s})
+		}
+	})
+}
+
+func (d *decoder) call(r *jsonscan.Reader, to chat.Sink, tool int, begins bool) {
+	var id, name, arguments chat.Literal
+	r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("id"):
+			id = r.String()
+		case key.Is("function"):
+			r.Object(func(key jsonscan.Key) {
+				switch {
+				case key.Is("name"):
+					name = r.String()
+				case key.Is("arguments"):
+					arguments = r.String()
+				}
+			})
+		}
+	})
+	if begins {
+		to.Event(&chat.Event{Kind: chat.CallStart, Tool: tool, ID: id, Name: name})
+	}
+	if !arguments.Empty() {
+		to.Event(&chat.Event{Kind: chat.CallPiece, Tool: tool, Text: arguments})
+	}
+}
+
+// finish says why the answer ended and what it used.
+func (d *decoder) finish(f *fields, to chat.Sink) {
+	d.ended = true
+	if f.reason.Is("ERROR") || f.reason.Is("TIMEOUT") || f.reason.Is("ERROR_TOXIC") || f.reason.Is("ERROR_LIMIT") {
+		text := f.text
+		if text.Empty() {
+			text = chat.Quote("Cohere ended the answer with " + f.reason.Text())
+		}
+		to.Event(&chat.Event{Kind: chat.Failure, Text: text, Name: f.reason})
+		return
+	}
+	to.Event(&chat.Event{Kind: chat.Finish, Finish: reasons[f.reason.Text()], RawFinish: f.reason})
+	if f.usage != nil {
+		to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: usage(f.usage)})
+	}
+}
+
+// usage counts tokens, or where they are not told what is billed.
+func usage(v chat.Raw) (u chat.Usage) {
+	var tokens, billed [2]int64
+	told := false
+	r := jsonscan.NewReader(v)
+	pair := func(to *[2]int64) {
+		r.Object(func(key jsonscan.Key) {
+			switch {
+			case key.Is("input_tokens"):
+				to[0] = chat.Int(r.Value())
+			case key.Is("output_tokens"):
+				to[1] = chat.Int(r.Value())
+			}
+		})
+	}
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "tokens":
+			told = r.Kind() == jsonscan.Object
+			pair(&tokens)
+		case "billed_units":
+			pair(&billed)
+		case "cached_tokens":
+			u.CacheRead = chat.Int(r.Value())
+		}
+	})
+	if !told {
+		tokens = billed
+	}
+	u.Prompt, u.Completion = tokens[0], tokens[1]
+	return u
+}
+
+// Message reads an event of a stream, by the type in its data.
+func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
+	r := jsonscan.NewReader(data)
+	f := read(r)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	switch f.kind.Text() {
+	case "message-start":
+		to.Event(&chat.Event{Kind: chat.Start, ID: f.id})
+	case "content-start", "content-delta":
+		d.each(f.delta, "content", func(r *jsonscan.Reader) { d.piece(r, to) })
+	case "tool-call-start", "tool-call-delta":
+		d.each(f.delta, "tool_calls", func(r *jsonscan.Reader) { d.call(r, to, f.index, f.kind.Is("tool-call-start")) })
+	case "message-end":
+		end := read(jsonscan.NewReader(f.delta))
+		d.finish(&end, to)
+	case "":
+		if !f.text.Empty() { // an error in the place of an event
+			d.ended = true
+			to.Event(&chat.Event{Kind: chat.Failure, Text: f.text})
+		}
+	}
+	return nil
+}
+
+// each reads the member name of a delta's message: one object, or a list of them.
+func (d *decoder) each(delta chat.Raw, name string, visit func(*jsonscan.Reader)) {
+	r := jsonscan.NewReader(delta)
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("message") {
+			return
+		}
+		r.Object(func(key jsonscan.Key) {
+			switch {
+			case !key.Is(name):
+			case r.Kind() == jsonscan.Array:
+				r.Array(func() { visit(r) })
+			default:
+				visit(r)
+			}
+		})
+	})
+}
+
+// End reports whether the message came to its end.
+func (d *decoder) End(chat.Sink) bool { return d.ended }
+
+// Interface guards
+var _ chat.Decoder = (*decoder)(nil)

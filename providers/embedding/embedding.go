@@ -1,0 +1,125 @@
+// Package embedding is a call for embeddings in no provider's words: OpenAI's request,
+// read, and OpenAI's answer, written.
+package embedding
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A Request is a call for embeddings.
+type Request struct {
+	Model      chat.Literal
+	Input      []chat.Literal
+	Dimensions chat.Raw
+	Base64     bool // encoding_format: floats of 32 bits, little-endian, in base64
+	Extra      []chat.Member
+}
+
+// Parse reads the body of a call for embeddings. Inputs that are lists of tokens are
+// those of one model's own tokenizer, and no text: another provider cannot have them.
+func Parse(body []byte) (*Request, error) {
+	out := new(Request)
+	r := jsonscan.NewReader(body)
+	tokens := false
+	r.Object(func(key jsonscan.Key) {
+		switch name := key.String(); name {
+		case "model":
+			out.Model = r.String()
+		case "input":
+			if r.Kind() == jsonscan.String {
+				out.Input = []chat.Literal{r.String()}
+				return
+			}
+			r.Array(func() {
+				if r.Kind() != jsonscan.String {
+					tokens = true
+					return
+				}
+				out.Input = append(out.Input, r.String())
+			})
+		case "dimensions":
+			out.Dimensions = r.Value()
+		case "encoding_format":
+			out.Base64 = chat.Literal(r.String()).Is("base64")
+		default:
+			if v := r.Value(); v != nil {
+				out.Extra = append(out.Extra, chat.Member{Name: name, Value: v})
+			}
+		}
+	})
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if tokens || len(out.Input) == 0 {
+		return nil, &chat.Unsupported{Param: "input", Message: "Invalid value for 'input': the provider takes a text or a list of texts, not tokens"}
+	}
+	return out, nil
+}
+
+// Lookup returns the extra member name, or nil.
+func (r *Request) Lookup(name string) chat.Raw {
+	for i := range r.Extra {
+		if r.Extra[i].Name == name {
+			return r.Extra[i].Value
+		}
+	}
+	return nil
+}
+
+// Append writes OpenAI's answer: the vectors, each an array of numbers as it stands, in
+// the order of the inputs. tokens are those of the prompt.
+func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider string) ([]byte, error) {
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("object").Text("list")
+	b.Key("data").Open('[')
+	for i, v := range vectors {
+		b.Open('{')
+		b.Key("object").Text("embedding")
+		b.Key("index").Int(int64(i))
+		b.Key("embedding")
+		if r.Base64 {
+			packed, err := pack(v)
+			if err != nil {
+				return dst, err
+			}
+			b.Text(packed)
+		} else {
+			b.Raw(v)
+		}
+		b.Close('}')
+	}
+	b.Close(']')
+	b.Key("model").Raw(r.Model)
+	b.Key("usage").Open('{')
+	b.Key("prompt_tokens").Int(tokens)
+	b.Key("total_tokens").Int(tokens)
+	b.Close('}')
+	b.Key("provider").Text(provider)
+	b.Close('}')
+	return b, nil
+}
+
+// pack is a vector as OpenAI encodes it in base64.
+func pack(vector chat.Raw) (string, error) {
+	var packed []byte
+	var wrong error
+	r := jsonscan.NewReader(vector)
+	r.Array(func() {
+		f, err := strconv.ParseFloat(string(r.Raw()), 32)
+		if err != nil {
+			wrong = err
+		}
+		packed = binary.LittleEndian.AppendUint32(packed, math.Float32bits(float32(f)))
+	})
+	if err := r.Err(); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(packed), wrong
+}

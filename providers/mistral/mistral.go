@@ -1,0 +1,106 @@
+// Package mistral is the provider Mistral AI. It speaks nearly as OpenAI does: members
+// that it does not know are refused, some have other names, and content may be an array.
+package mistral
+
+import (
+	"crypto/sha256"
+	"net/http"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+func init() {
+	providers.Register(providers.Provider{
+		Name:    "mistral-ai",
+		BaseURL: "https://api.mistral.ai/v1",
+		Serves:  []string{providers.Embed, providers.OCR},
+		Words: &chat.Words{
+			Names:    map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
+			Required: "any",
+			Without:  []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "reasoning_effort", "metadata", "stream_options"},
+			Extra:    []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
+			Thoughts: true,
+			CallID:   callID,
+		},
+		Endpoints: map[string]providers.Endpoint{providers.Moderate: moderate},
+	})
+}
+
+const (
+	idLength = 9 // of a call's id: older models refuse others
+	alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+)
+
+// callID makes an id that another provider gave one of Mistral's form: the same for the
+// call and its result.
+func callID(id chat.Literal) chat.Literal {
+	text := id.Text()
+	if len(text) == idLength && alphanumeric(text) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(text))
+	out := make([]byte, idLength)
+	for i := range out {
+		out[i] = alphabet[int(sum[i])%len(alphabet)]
+	}
+	return chat.Quote(string(out))
+}
+
+func alphanumeric(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+// moderate adds to each result whether it is flagged, which Mistral leaves to its
+// categories.
+func moderate(*providers.Call) (*providers.Request, error) {
+	return &providers.Request{Answer: &providers.Answer{Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+		return appendFlagged(dst, body)
+	}}}, nil
+}
+
+func appendFlagged(dst, body []byte) ([]byte, error) {
+	b := jsonscan.Builder(dst)
+	r := jsonscan.NewReader(body)
+	b.Open('{')
+	r.Object(func(key jsonscan.Key) {
+		b.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
+		b = append(b, ':')
+		if !key.Is("results") || r.Kind() != jsonscan.Array {
+			b.Raw(r.Raw())
+			return
+		}
+		b.Open('[')
+		r.Array(func() { result(&b, r) })
+		b.Close(']')
+	})
+	b.Close('}')
+	return b, r.Err()
+}
+
+func result(b *jsonscan.Builder, r *jsonscan.Reader) {
+	b.Open('{')
+	flagged, said := false, false
+	ok := r.Object(func(key jsonscan.Key) {
+		value := r.Raw()
+		if key.Is("flagged") {
+			said = true
+		}
+		if key.Is("categories") {
+			c := jsonscan.NewReader(value)
+			c.Object(func(jsonscan.Key) { flagged = string(c.Raw()) == "true" || flagged })
+		}
+		b.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
+		*b = append(append(*b, ':'), value...)
+	})
+	if ok && !said {
+		b.Key("flagged").Bool(flagged)
+	}
+	b.Close('}')
+}
