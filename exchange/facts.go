@@ -40,6 +40,19 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	return value, alias, value != ""
 }
 
+// Unseen reports that the call may have a model that nobody has seen: it is a form
+// whose field model was not found, and nothing else sets one. alias is how the model's
+// other name would begin.
+func (x *Exchange) Unseen() (alias string, unseen bool) {
+	if x.form == nil || x.form.found || x.form.over || x.SentModel() != "" {
+		return "", false
+	}
+	if x.Route != nil {
+		alias = "@" + x.saved() + "/"
+	}
+	return alias, true
+}
+
 // SentModel is the model that the target in Route gets.
 func (x *Exchange) SentModel() string {
 	switch {

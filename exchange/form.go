@@ -25,7 +25,7 @@ type form struct {
 	model      string
 	start, end int  // of the model's value
 	found      bool // it has a model
-	over       bool // it ended
+	over       bool // it ended, and has none
 }
 
 const maxPartHeader = 8 << 10
@@ -60,33 +60,45 @@ func (f *form) scan(b []byte) bool {
 		length := bytes.Index(header, []byte("\r\n\r\n"))
 		switch {
 		case header[0] == '-' && header[1] == '-':
-			f.over = f.begun
-			return true
+			blank, whole := endOfLine(header[2:])
+			f.over = f.begun && blank
+			return whole || !f.over
 		case length < 0 && len(header) > maxPartHeader:
 			return true
 		case length < 0:
 			return false
 		}
 		f.begun = true
-		f.name = partName(header[:length+4])
+		var readable bool
+		if f.name, readable = partName(header[:length+4]); !readable {
+			return true
+		}
 		f.value = after + length + 4
 		f.at = f.value - 2 // the next delimiter may follow at once
 	}
 }
 
 // partName is the name of the form's field that a part with this header is; "" of a
-// file. The header begins with the end of the delimiter's line.
-func partName(header []byte) string {
-	_, header, _ = bytes.Cut(header, []byte("\r\n"))
+// file. The header begins with the end of the delimiter's line. Of one that is not
+// readable, a provider might make anything.
+func partName(header []byte) (name string, readable bool) {
+	line, header, _ := bytes.Cut(header, []byte("\r\n"))
 	h, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(header))).ReadMIMEHeader()
-	if err != nil {
-		return ""
+	if err != nil || len(bytes.Trim(line, " \t")) > 0 || len(h["Content-Disposition"]) != 1 {
+		return "", false
 	}
-	_, params, err := mime.ParseMediaType(h.Get("Content-Disposition"))
+	_, params, err := mime.ParseMediaType(h["Content-Disposition"][0])
 	if _, file := params["filename"]; err != nil || file {
-		return ""
+		return "", err == nil
 	}
-	return params["name"]
+	return params["name"], true
+}
+
+// endOfLine looks at what follows the last delimiter: nothing but space may, up to
+// the end of the line, which may not have come yet.
+func endOfLine(b []byte) (blank, whole bool) {
+	line, _, whole := bytes.Cut(b, []byte("\r\n"))
+	return len(bytes.Trim(line, " \t\r")) == 0, whole
 }
 
 // part is a part of the form with the model in it.
@@ -116,7 +128,16 @@ func (x *Exchange) readForm(boundary string) *Error {
 
 // errModel refuses a form whose provider might read another model than the one that was
 // routed and counted.
-var errModel = errors.New("the form must have its field model once, and headers of its parts of at most 8 KiB")
+var errModel = errors.New("the form must have its field model once, and headers of its parts that can be read, of at most 8 KiB")
+
+// UnseenModel refuses a call that cannot be counted, because its form has no field
+// model in what was read of it.
+func (x *Exchange) UnseenModel() *Error {
+	e := badRequest("model", "model_after_file", "The form has no field model in its first "+strconv.Itoa(x.spool.limit)+
+		" bytes, and a rate limit depends on it: send the field model before the file")
+	e.Caller = true
+	return e
+}
 
 // InvalidForm returns the refusal of a form that turned out to be wrong while it passed;
 // nil if err is not about that.
@@ -163,16 +184,27 @@ func (r *restOfForm) look(b []byte) error {
 			break
 		}
 		header := rest[i+len(r.delimiter):]
-		if bytes.HasPrefix(header, []byte("--")) {
-			r.over, r.window = true, nil
-			return nil
+		if end, ok := bytes.CutPrefix(header, []byte("--")); ok {
+			blank, whole := endOfLine(end)
+			switch {
+			case !blank, len(end) > maxPartHeader && !whole:
+				return errModel
+			case whole:
+				r.over, r.window = true, nil
+				return nil
+			}
+			rest = rest[i:]
+			break
 		}
 		length := bytes.Index(header, []byte("\r\n\r\n"))
 		if length < 0 && len(header) <= maxPartHeader {
 			rest = rest[i:]
 			break
 		}
-		if length < 0 || partName(header[:length+4]) == "model" {
+		if length < 0 {
+			return errModel
+		}
+		if name, readable := partName(header[:length+4]); !readable || name == "model" {
 			return errModel
 		}
 		rest = header[length+2:] // the next delimiter may follow at once

@@ -77,6 +77,49 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 	}
 }
 
+func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
+	part := func(header, value string) string { return "--b\r\n" + header + "\r\n\r\n" + value + "\r\n" }
+	big := strings.Repeat("w\r\n--c", 1000)
+	named := func(params string) string {
+		return part("Content-Disposition: form-data; "+params, "m") + formOf("file=x")
+	}
+	for name, c := range map[string]struct {
+		body   string
+		unseen bool
+	}{
+		"first":                      {formOf("model=m", "file="+big), false},
+		"after a short file":         {formOf("file=x", "model=m"), false},
+		"after a long file":          {formOf("file="+big, "model=m"), true},
+		"none, after a short file":   {formOf("file=x"), false},
+		"none, with no line's end":   {strings.TrimSuffix(formOf("file=x"), "\r\n"), false},
+		"none, with space behind it": {strings.TrimSuffix(formOf("file=x"), "\r\n") + " \t\r\n", false},
+		"none, after a long file":    {formOf("file=" + big), true},
+		"after a preamble":           {"hello\r\n" + formOf("model=m"), true},
+		"after half an end":          {strings.TrimSuffix(formOf("file=x"), "\r\n") + "x\r\n" + formOf("model=m"), true},
+		"after half a delimiter":     {"--bx\r\n" + formOf("model=m"), true},
+		"encoded":                    {named("name*=utf-8''mod%65l"), false},
+		"named twice":                {named(`name="x"; name="model"`), true},
+		"disposed of twice":          {part("Content-Disposition: form-data; name=\"x\"\r\nContent-Disposition: form-data; name=\"model\"", "m") + formOf("file=x"), true},
+		"in no header":               {part("Content-Disposition form-data; name=model", "m") + formOf("file=x"), true},
+		"cut":                        {"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm", true},
+		"endless header":             {"--b\r\nA: " + strings.Repeat("a", 10<<10) + "\r\n\r\n", true},
+		"nothing":                    {"", true},
+	} {
+		x := exchangeOf(c.body, 4<<10)
+		x.Route.Provider = "good"
+		if alias, unseen := x.Unseen(); unseen != c.unseen || unseen && alias != "@good/" {
+			t.Errorf("%s: unseen %v, %q", name, unseen, alias)
+		}
+		x.Route.Model = "set"
+		if _, unseen := x.Unseen(); unseen {
+			t.Errorf("%s: unseen, though it is set", name)
+		}
+	}
+	if _, unseen := new(Exchange).Unseen(); unseen {
+		t.Error("unseen in no form")
+	}
+}
+
 // A provider may read the other one.
 func TestAFormHasOneModel(t *testing.T) {
 	big := strings.Repeat("w\r\n--c", 10_000)
@@ -84,13 +127,16 @@ func TestAFormHasOneModel(t *testing.T) {
 		body    string
 		refused bool
 	}{
-		"one":             {formOf("model=m", "file="+big), false},
-		"two":             {formOf("model=m", "model=n"), true},
-		"two, far apart":  {formOf("model=m", "file="+big, "model=n"), true},
-		"an empty one":    {formOf("model=m", "file="+big, "model="), true},
-		"after no value":  {strings.Replace(formOf("model=m", "a=", "model=n"), "\r\n\r\n\r\n", "\r\n\r\n", 1), true},
-		"in the epilogue": {formOf("model=m", "file="+big) + "\r\n" + formOf("model=n"), false},
-		"endless header":  {formOf("model=m", "file="+big)[:50_000] + "\r\n--b\r\nA: " + strings.Repeat("a", 10<<10), true},
+		"one":                  {formOf("model=m", "file="+big), false},
+		"two":                  {formOf("model=m", "model=n"), true},
+		"two, far apart":       {formOf("model=m", "file="+big, "model=n"), true},
+		"an empty one":         {formOf("model=m", "file="+big, "model="), true},
+		"after no value":       {strings.Replace(formOf("model=m", "a=", "model=n"), "\r\n\r\n\r\n", "\r\n\r\n", 1), true},
+		"after half an end":    {strings.TrimSuffix(formOf("model=m", "file="+big), "\r\n") + "x\r\n" + formOf("model=n"), true},
+		"after an endless end": {strings.TrimSuffix(formOf("model=m", "file="+big), "\r\n") + strings.Repeat(" ", 10<<10) + formOf("model=n"), true},
+		"named twice":          {strings.TrimSuffix(formOf("model=m", "file="+big), "--b--\r\n") + "--b\r\nContent-Disposition: form-data; name=\"x\"; name=\"model\"\r\n\r\nn\r\n--b--\r\n", true},
+		"in the epilogue":      {formOf("model=m", "file="+big) + "\r\n" + formOf("model=n"), false},
+		"endless header":       {formOf("model=m", "file="+big)[:50_000] + "\r\n--b\r\nA: " + strings.Repeat("a", 10<<10), true},
 	} {
 		for _, portion := range []int{1, 7, 4096, 1 << 20} {
 			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))

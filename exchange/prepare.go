@@ -278,10 +278,11 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 		return x.readBody(limits.Body)
 	}
 	media, params, err := mime.ParseMediaType(contentType)
+	badForm := err != nil && strings.Contains(strings.ToLower(contentType), formData) // a provider might read it all the same
 	if err != nil {
 		media = ""
 	}
-	if x.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" {
+	if x.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" || badForm {
 		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data with a boundary")
 	}
 	if x.request.Body == nil || x.request.ContentLength == 0 {

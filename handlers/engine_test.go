@@ -286,6 +286,61 @@ func TestTheModelOfAFormCounts(t *testing.T) {
 	}
 }
 
+// A call that depends on a model which nobody could see is not forwarded, and not
+// counted; one that no such policy could count goes on.
+func TestAModelBehindTheFileIsRefusedWhereALimitDependsOnIt(t *testing.T) {
+	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_replay 8KiB\n}")
+	l.on("x", respond(500, overloaded))
+	form := func(model string) string {
+		const part = "--b\r\nContent-Disposition: form-data; name="
+		return part + "\"file\"; filename=\"a.wav\"\r\n\r\n" + strings.Repeat("w", 20<<10) + "\r\n" + part + "\"model\"\r\n\r\n" + model + "\r\n--b--\r\n"
+	}
+	const direct = "x-gw-provider: @good"
+	for name, c := range map[string]struct {
+		conditions, groupBy []any
+		header              string
+		refused             bool
+	}{
+		"no policy":                {nil, nil, direct, false},
+		"a model":                  {when("model", "whisper"), nil, direct, true},
+		"any model":                {when("model", "*"), nil, direct, true},
+		"grouped by model":         {nil, by("model"), direct, true},
+		"models of the provider":   {when("model", "@good/*"), nil, direct, true},
+		"models of another":        {when("model", "@bad/*"), nil, direct, false},
+		"other calls":              {append(when("model", "whisper"), when("endpoint_type", "chatComplete")...), nil, direct, false},
+		"a config":                 {when("model", "whisper"), nil, `x-gw-config: {"provider":"@good","cache":"simple"}`, true},
+		"targets":                  {when("model", "whisper"), nil, `x-gw-config: {"strategy":{"mode":"fallback"},"targets":[{"provider":"@good"},{"provider":"@good"}]}`, true},
+		"a target of another":      {when("model", "@bad/*"), nil, `x-gw-config: {"strategy":{"mode":"fallback"},"targets":[{"provider":"@good"}]}`, false},
+		"grouped by the key alone": {nil, by("api_key"), direct, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l.T = t
+			if c.conditions != nil || c.groupBy != nil {
+				id := policy(l.Gateway, map[string]any{"value": 100, "conditions": c.conditions, "group_by": c.groupBy})
+				defer l.Admin("DELETE", "/v1/policies/rate-limits/"+id, nil)
+			}
+			var a *gatewaytest.Answer
+			bad, good := l.calls(func() {
+				a, _ = l.ask("POST", "/v1/audio/transcriptions", form("whisper"), c.header, cue+"x", "content-type:", "content-type: multipart/form-data; boundary=b")
+			})
+			switch {
+			case !c.refused:
+				if a.Status != 200 || l.good.Last(t).Body != form("whisper") {
+					t.Errorf("%d %s", a.Status, a.Body)
+				}
+			case a.Status != 400 || a.Get("error.param").Str != "model" || a.Get("error.code").Str != "model_after_file" || !strings.Contains(a.Get("message").Str, "before the file") || bad+good != 0:
+				t.Errorf("%d %s, after %d calls", a.Status, a.Body, bad+good)
+			}
+		})
+	}
+	l.T = t
+	policy(l.Gateway, map[string]any{"value": 1, "conditions": when("model", "whisper")})
+	a, _ := l.ask("POST", "/v1/images/edits", form("whisper"), direct, "content-type:", "content-type: multipart/form-data; boundary=b; boundary=c")
+	if a.Status != 400 || a.Get("error.code").Str != "invalid_content_type" {
+		t.Errorf("a boundary twice: %d %s", a.Status, a.Body)
+	}
+}
+
 // Bodies that pass through are replayed up to a limit, and an answer says so where
 // that was not possible.
 func TestUploadsAreReplayedUpToALimit(t *testing.T) {

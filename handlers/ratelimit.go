@@ -99,6 +99,9 @@ func (h *RateLimit) admit(r *http.Request, rt *app.Runtime, x *exchange.Exchange
 		}
 		return nil, uncounted(err)
 	}
+	if verdict.Undecided != nil {
+		return nil, x.UnseenModel()
+	}
 	if verdict.Tightest != nil {
 		x.AnswerHeader = limitHeader(verdict.Tightest)
 	}

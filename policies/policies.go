@@ -23,6 +23,9 @@ type Facts interface {
 	// Fact returns the call's value of a key and another name of the same thing
 	// (a workspace's slug beside its id), and whether it has one.
 	Fact(key string) (value, alias string, ok bool)
+	// Unseen reports that the call may have a model that nobody has seen, and how
+	// its other name would begin.
+	Unseen() (alias string, unseen bool)
 }
 
 // Keys of conditions and groups. A key of metadata is "metadata." and its name.
@@ -99,6 +102,37 @@ func checkGroupBy(groupBy []string) error {
 		}
 	}
 	return nil
+}
+
+// undecided reports whether a policy might count a call, depending on a model that
+// nobody has seen; alias is how its other name would begin.
+func (p *RateLimit) undecided(f Facts, alias string) bool {
+	depends := false
+	for i := range p.Conditions {
+		c := &p.Conditions[i]
+		switch {
+		case c.Key != KeyModel && !c.holds(f), c.Key == KeyModel && !c.mightHold(alias):
+			return false
+		case c.Key == KeyModel:
+			depends = true
+		}
+	}
+	for _, key := range p.GroupBy {
+		if key == KeyModel {
+			depends = true
+		} else if _, _, ok := f.Fact(key); !ok {
+			return false
+		}
+	}
+	return depends
+}
+
+// mightHold reports whether a condition on the model could hold for one that was not
+// seen: it does not if it is about the models of another provider only.
+func (c *Condition) mightHold(alias string) bool {
+	return slices.ContainsFunc(c.Values, func(want string) bool {
+		return !strings.HasPrefix(want, "@") || !strings.HasSuffix(want, "/*") || strings.HasPrefix(want, alias)
+	})
 }
 
 // matches reports whether a call fulfils every condition.

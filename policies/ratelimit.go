@@ -144,6 +144,9 @@ type Verdict struct {
 	Tightest *ledger.State
 	// Denied is the policy that refused the call; nil where it was admitted.
 	Denied *RateLimit
+	// Undecided is a policy that might count the call, depending on its model, which
+	// nobody has seen. Then nothing was counted; the call must not be forwarded.
+	Undecided *RateLimit
 
 	reservation *ledger.Reservation
 }
@@ -183,9 +186,15 @@ func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask A
 	var few [4]ledger.Claim
 	var fewMatched [4]*RateLimit
 	claims, matched := few[:0], fewMatched[:0]
+	alias, unseen := f.Unseen()
 	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
 		for _, p := range list {
-			if !ask.about(p) || !matches(p.Conditions, f) {
+			switch {
+			case !ask.about(p):
+				continue
+			case unseen && p.undecided(f, alias):
+				return &Verdict{Undecided: p}, nil
+			case !matches(p.Conditions, f):
 				continue
 			}
 			if key, ok := group(p.ID, p.GroupBy, f); ok {

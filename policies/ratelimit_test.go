@@ -112,6 +112,50 @@ func TestAdmitSaysNothingWhereNoPolicyMatches(t *testing.T) {
 	w.Release(v) // to no harm
 }
 
+// What depends on a model that nobody saw cannot be counted.
+func TestAdmitDecidesNothingByAModelThatNobodySaw(t *testing.T) {
+	model := func(values ...string) Condition { return Condition{KeyModel, values} }
+	for name, c := range map[string]struct {
+		policy    RateLimit
+		undecided bool
+	}{
+		"a model":                          {RateLimit{Conditions: []Condition{model("m")}}, true},
+		"any model":                        {RateLimit{Conditions: []Condition{model("*")}}, true},
+		"a model of the provider":          {RateLimit{Conditions: []Condition{model("@own/m")}}, true},
+		"any of the provider's":            {RateLimit{Conditions: []Condition{model("@own/*")}}, true},
+		"any of another's":                 {RateLimit{Conditions: []Condition{model("@other/*")}}, false},
+		"any of another's, or one":         {RateLimit{Conditions: []Condition{model("@other/*", "m")}}, true},
+		"grouped by model":                 {RateLimit{GroupBy: []string{KeyAPIKey, KeyModel}}, true},
+		"grouped by model, and what lacks": {RateLimit{GroupBy: []string{KeyModel, MetadataPrefix + "team"}}, false},
+		"a model of the provider's calls":  {RateLimit{Conditions: []Condition{{KeyProvider, []string{"openai"}}, model("m")}}, true},
+		"a model of another's calls":       {RateLimit{Conditions: []Condition{model("m"), {KeyProvider, []string{"groq"}}}}, false},
+		"grouped by model, of other calls": {RateLimit{GroupBy: []string{KeyModel}, Conditions: []Condition{{KeyProvider, []string{"groq"}}}}, false},
+		"no model":                         {RateLimit{GroupBy: []string{KeyAPIKey}}, false},
+		"of another workspace":             {RateLimit{WorkspaceID: "ws-2", Conditions: []Condition{model("m")}}, false},
+		"archived":                         {RateLimit{Archived: true, Conditions: []Condition{model("m")}}, false},
+		"everywhere":                       {RateLimit{WorkspaceID: "ws-2", Everywhere: true, Conditions: []Condition{model("m")}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 1})
+			c.policy.ID, c.policy.Value = "p", 1
+			if c.policy.WorkspaceID == "" {
+				c.policy.WorkspaceID = "ws-1"
+			}
+			w.put(c.policy)
+			f := call{KeyAPIKey: {"k"}, KeyProvider: {"openai"}, "unseen": {"", "@own/"}}
+			v := w.admit("ws-1", f)
+			if (v.Undecided != nil) != c.undecided || v.Denied != nil {
+				t.Fatalf("got %+v", v)
+			}
+			if c.undecided { // nothing was counted
+				delete(f, "unseen")
+				w.must(1, "ws-1", f)
+			}
+		})
+	}
+}
+
 func TestAdmitCountsUpToTheValueInAnyWindow(t *testing.T) {
 	w := newWorld(t)
 	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 3})
