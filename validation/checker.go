@@ -166,6 +166,9 @@ func (c *checker) text(v *Value, literal []byte) {
 			c.fail(InvalidValue, "'%s' is not supported. Supported values are: %s.", clip(got), quoted(v.OneOf))
 		}
 	}
+	if v.Document && !isDocument(literal) {
+		c.fail(InvalidValue, "expected an HTTPS URL or a base64 data URI.")
+	}
 	if v.Letters != "" && (len(literal) == 2 || len(bytes.Trim(literal[1:len(literal)-1], v.Letters)) > 0) {
 		c.fail(InvalidValue, "'%s' is not supported. Expected only these characters: %s.", clip(jsonscan.Unquote(literal)), strings.TrimSpace(v.Letters))
 	}

@@ -76,6 +76,8 @@ func (g generator) text(v *Value) string {
 	switch {
 	case v.OneOf != nil:
 		return `"` + rapid.SampledFrom(v.OneOf).Draw(g.t, "one of") + `"`
+	case v.Document:
+		return g.pick("document", `"https://e.example/a.pdf"`, `"data:application/pdf;base64,AA=="`)
 	case v.Letters != "":
 		return `"` + strings.TrimSpace(v.Letters) + `"`
 	}
@@ -198,6 +200,9 @@ func (g generator) invalid(v *Value) (m []mutation) {
 		if !math.IsInf(r.Max, 0) {
 			m = append(m, mutation{beside(r.Max, by), ""})
 		}
+	}
+	if v.Document {
+		m = append(m, mutation{`"http://e.example/a.pdf"`, ""}, mutation{`""`, ""})
 	}
 	if v.OneOf != nil {
 		m = append(m, mutation{`"nothing of the kind"`, ""})

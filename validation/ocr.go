@@ -18,11 +18,12 @@ var OCR = newTable(
 var page = integer.atLeast(0)
 
 // document is the document object. Real clients also send the type file, with a
-// file_id, and image_url as an object.
+// file_id, and image_url as an object. A document of a URL must have it, though the
+// table requires neither of the two: there is nothing to read else.
 var document = objectWith(
 	Field{Name: "type", Need: Required, Value: oneOf("document_url", "image_url", "file")},
-	Field{Name: "document_url", Value: text},
+	Field{Name: "document_url", Value: Value{Kinds: String, Document: true}, RequiredWith: Is{"type", "document_url"}},
 	Field{Name: "image_url", Value: Value{Kinds: String | Object, Fields: fields(
 		Field{Name: "url", Need: Required, Value: text},
-	)}},
+	)}, RequiredWith: Is{"type", "image_url"}},
 )

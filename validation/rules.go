@@ -89,6 +89,7 @@ type Value struct {
 	OneOf     []string // of a string: the values that it may have
 	Letters   string   // of a string: the bytes that it may hold
 	MaxLength int      // of a string, in characters; 0: any
+	Document  bool     // of a string: an HTTPS URL, or a base64 data URI
 
 	MinItems int    // of an array
 	MaxItems int    // of an array; 0: any

@@ -7,7 +7,7 @@ var (
 		Chat:          `{"messages":[{"role":"user"}]}`,
 		Completion:    `{}`,
 		Moderation:    `{"input":""}`,
-		OCR:           `{"document":{"type":"document_url"}}`,
+		OCR:           `{"document":{"type":"file"}}`,
 		Response:      `{}`,
 		Batch:         `{"input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}`,
 		FineTuningJob: `{"training_file":"f"}`,

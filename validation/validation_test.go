@@ -61,7 +61,7 @@ func TestMessagesSayWhatWasExpected(t *testing.T) {
 		{Completion, completion(`,"best_of":2,"n":2`), "Invalid 'best_of': expected a value greater than 'n', which is 2, but got 2 instead."},
 		{Chat, chat(`,"Model":"x"`), "Invalid 'Model': it differs from 'model' in letter case only. Use 'model' instead."},
 		{Chat, chat(`,"model":"x"`), "Invalid 'model': the field is given more than once."},
-		{OCR, `{"document":{"type":"document_url"},"pages":"all"}`, "Invalid 'pages': 'all' is not supported. Expected only these characters: 0123456789,-."},
+		{OCR, `{"document":{"type":"file"},"pages":"all"}`, "Invalid 'pages': 'all' is not supported. Expected only these characters: 0123456789,-."},
 	} {
 		_, err := Check(c.table, []byte(c.body))
 		if err == nil || err.Error() != c.message {
