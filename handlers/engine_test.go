@@ -350,10 +350,16 @@ func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 	l.on("ok", respond(200, gatewaytest.Completion))
 	l.on("429 then 200", func(w http.ResponseWriter, r *http.Request) {
 		if n.Add(1) == 1 {
-			respond(429, overloaded, "Retry-After-Ms", "1")(w, r)
+			respond(429, overloaded, "Retry-After-Ms", "1", "Retry-After", "7")(w, r)
 			return
 		}
 		respond(200, gatewaytest.Completion)(w, r)
+	})
+	l.on("200 with an error", respond(200, overloaded))
+	l.on("stall", then(respond(429, `{"error":`), flush, silence))
+	l.on("cut", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		cut(w, r)
 	})
 	fallback := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
 	ask := func(config, cued string, size int, chunked bool) *gatewaytest.Answer {
@@ -396,13 +402,31 @@ func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 		if a.Get("error.code").Str != "body_not_replayable" || a.Status != 502 || !strings.Contains(a.Get("message").Str, "too large to be sent again") || bad != 1 || good != 0 {
 			t.Errorf("chunked %v, large, fallen back: %d %s; %d and %d calls", chunked, a.Status, a.Body, bad, good)
 		}
-		// A retry is left out, and the provider's own answer goes to the client.
-		n.Store(0)
-		bad, _ = l.calls(func() {
-			a = ask(`{"provider":"@bad","retry":{"attempts":1,"use_retry_after_header":true}}`, "429 then 200", 30_000, chunked)
-		})
-		if a.Status != 429 || bad != 1 {
-			t.Errorf("chunked %v, large, retried: %d %s after %d calls", chunked, a.Status, a.Body, bad)
+		// A retry that is left out is said, with what the provider answered.
+		for _, c := range []struct {
+			cue     string
+			on      string
+			status  int
+			after   string
+			message string
+		}{
+			{"429 then 200", "429", 429, "7", "Provider bad answered 429 Too Many Requests (overloaded); it could not be retried, because the upload is larger than max_replay"},
+			{"500", "500", 500, "", "Provider bad answered 500 Internal Server Error (overloaded); it could not be retried, because the upload is larger than max_replay"},
+			{"200 with an error", "500", 502, "", "Provider bad answered with an error and status 200 (overloaded); it could not be retried, because the upload is larger than max_replay"},
+			{"stall", "429", 429, "", "Provider bad answered 429 Too Many Requests; it could not be retried, because the upload is larger than max_replay"},
+			{"cut", "502", 502, "", "Provider bad closed the connection without an answer; it could not be retried, because the upload is larger than max_replay"},
+			{"500", "503", 500, "", ""}, // nobody wanted a retry
+		} {
+			n.Store(0)
+			bad, _ = l.calls(func() {
+				a = ask(`{"provider":"@bad","retry":{"attempts":1,"use_retry_after_header":true,"on_status_codes":[`+c.on+`]}}`, c.cue, 30_000, chunked)
+			})
+			if a.Status != c.status || bad != 1 || a.Header.Get("Retry-After") != c.after || a.Header.Get("x-gw-retry-attempt-count") != "0" {
+				t.Errorf("chunked %v, large, %s: %d %v %s after %d calls", chunked, c.cue, a.Status, a.Header, a.Body, bad)
+			}
+			if c.message == "" && a.Body != overloaded || c.message != "" && (a.Get("error.code").Str != "body_not_replayable" || a.Get("message").Str != c.message) {
+				t.Errorf("chunked %v, large, %s: %s", chunked, c.cue, a.Body)
+			}
 		}
 
 		if a = ask(fallback, "ok", 100_000, chunked); a.Status != 413 || a.Get("error.code").Str != "payload_too_large" {

@@ -162,6 +162,8 @@ func then(steps ...http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+func flush(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }
+
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

@@ -1,9 +1,14 @@
 package inference
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/exchange"
@@ -137,6 +142,9 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return true
 		}
 		e.failed(a, why)
+		if x.Attempts < maxAttempts && t.Retry.Again(e.status, n) {
+			e.unrepeatable()
+		}
 		if x.Attempts >= maxAttempts || !t.Retry.Again(e.status, n) || x.Replayable() != nil {
 			if n > 0 {
 				x.Retries = -1
@@ -189,6 +197,58 @@ func (e *engine) failed(a *attempt, why error) {
 	}
 }
 
+// unrepeatable turns the latest failure, which the target's retry setting is about, into
+// one that says so where the body cannot be sent again. Its status stays, save that of
+// an answer with status 200.
+func (e *engine) unrepeatable() {
+	a, why := e.last, e.x.Replayable()
+	if why == nil || e.err != nil && e.err.Caller {
+		return
+	}
+	if !errors.Is(why, exchange.ErrNotReplayable) {
+		e.fail(a, failed(a, why))
+		return
+	}
+	err := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error"}
+	switch {
+	case e.err != nil:
+		*err = *e.err
+	case a.held.StatusCode == http.StatusOK:
+		err.Message = "Provider " + a.route.Provider + " answered with an error and status 200"
+	default:
+		err.Status = a.held.StatusCode
+		err.Message = "Provider " + a.route.Provider + " answered " + strings.TrimSpace(strconv.Itoa(err.Status)+" "+http.StatusText(err.Status))
+	}
+	if said := a.said(); said != "" {
+		err.Message += " (" + said + ")"
+	}
+	err.Code = codeNotReplayable
+	err.Message += "; it could not be retried, because the upload is larger than max_replay"
+	status := e.status
+	e.fail(a, err)
+	e.status = status // as strategies see it
+}
+
+// said is the message in the error that the attempt holds, "" where there is none.
+func (a *attempt) said() string {
+	if a.held == nil || a.held.Header.Get("Content-Encoding") != "" {
+		return ""
+	}
+	body := a.held.Body
+	defer time.AfterFunc(maxSaying, func() { body.Close() }).Stop()
+	b, _ := io.ReadAll(io.LimitReader(body, maxPeeked)) // what there is of it
+	said := gjson.GetBytes(b, "error.message").Str
+	if len(said) > maxSaid {
+		said = said[:maxSaid] + "…"
+	}
+	return strings.ToValidUTF8(said, "")
+}
+
+const (
+	maxSaid   = 512         // bytes of a provider's message
+	maxSaying = time.Second // that it may take to come
+)
+
 // fail makes a failure the latest one.
 func (e *engine) fail(a *attempt, err *exchange.Error) {
 	e.drop()
@@ -212,7 +272,7 @@ func (e *engine) give() {
 		return
 	}
 	if e.last == nil || e.last.held == nil {
-		if e.after != nil && e.err.RetryAfter == 0 && e.err.Status >= http.StatusInternalServerError {
+		if e.after != nil && e.err.RetryAfter == 0 && (e.err.Status >= http.StatusInternalServerError || e.err.Code == codeNotReplayable) {
 			e.w.Header()["Retry-After"] = e.after
 		}
 		e.x.Fail(e.w, e.err)

@@ -79,6 +79,10 @@ func shell(r *http.Request, a *attempt) *http.Request {
 	return out
 }
 
+// codeNotReplayable is the code of a call that was not tried again, though it should
+// have been, because its body was too large to be kept.
+const codeNotReplayable = "body_not_replayable"
+
 // failed turns a failure to get an answer into what the client sees.
 func failed(a *attempt, err error) *exchange.Error {
 	var host *credentials.HostError
@@ -101,7 +105,7 @@ func failed(a *attempt, err error) *exchange.Error {
 		e.Code, e.Pointless = "provider_misbehaved", true
 		e.Message = "Provider " + provider + " could not be used: " + string(unusable)
 	case errors.Is(err, exchange.ErrNotReplayable):
-		e.Code = "body_not_replayable"
+		e.Code = codeNotReplayable
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()
 	case exchange.TooLarge(err):
 		e.Status, e.Type, e.Code, e.Caller = http.StatusRequestEntityTooLarge, "invalid_request_error", "payload_too_large", true
