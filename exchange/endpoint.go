@@ -24,6 +24,14 @@ type Endpoint struct {
 	// Single: what it makes lives with one provider, so a config may have one
 	// target only (batches, files, fine-tuning).
 	Single bool
+	// NotJSON: its answer is something else, such as audio.
+	NotJSON bool
+}
+
+// AnswersJSON reports whether an answer to the call is JSON, or a stream of it, and so
+// never empty. What is made of an upload may be text, which may be.
+func (e *Endpoint) AnswersJSON() bool {
+	return e.Method == http.MethodPost && e.Body != Stream && !e.NotJSON
 }
 
 // Body is what the body of a call may be.
@@ -83,7 +91,7 @@ var endpoints = []Endpoint{
 
 	{Name: "imageGenerate", Method: "POST", Path: "/v1/images/generations"},
 	{Name: "imageEdit", Method: "POST", Path: "/v1/images/edits", Body: Any},
-	{Name: "createSpeech", Method: "POST", Path: "/v1/audio/speech"},
+	{Name: "createSpeech", Method: "POST", Path: "/v1/audio/speech", NotJSON: true},
 	{Name: "createTranscription", Method: "POST", Path: "/v1/audio/transcriptions", Body: Stream},
 	{Name: "createTranslation", Method: "POST", Path: "/v1/audio/translations", Body: Stream},
 	{Name: "rerank", Method: "POST", Path: "/v1/rerank"},

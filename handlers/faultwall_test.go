@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,6 +71,10 @@ func TestTheFaultWall(t *testing.T) {
 		{name: "401", serve: respond(401, overloaded), status: 401, body: saying(overloaded), follows: true},
 		{name: "500 with a body that breaks off", serve: respond(500, `{"err`, "Content-Length", "100"), status: 500, body: mentions("The provider answered 500 Internal Server Error"), follows: true},
 
+		{name: "200 without a body", serve: respond(200, ""), status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "200 without a body, of unknown length", serve: then(respond(200, ""), flush), status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "200 without a body for a stream", serve: respond(200, ""), stream: true, status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "200 that hangs up before its body", serve: then(respond(200, ""), flush, cut), status: 200, body: exactly(""), breaks: true, follows: true},
 		{name: "200 with an error body", serve: respond(200, overloaded), status: 200, body: exactly(overloaded), follows: true},
 		{name: "200 with an error body for a stream", serve: respond(200, overloaded), stream: true, status: 200, body: exactly(overloaded), follows: true},
 		{name: "200 with an error as first event", serve: stream("data: " + overloaded + "\n\n"), stream: true, status: 200, body: exactly("data: " + overloaded + "\n\n"), follows: true},
@@ -169,6 +174,49 @@ func TestTheFaultWall(t *testing.T) {
 				mustHaveUsed(t, a, "config.targets[1]", "0", c.provider)
 			}
 		})
+	}
+}
+
+// An answer may be empty where nobody said that it is JSON, or that there is one.
+func TestAnEmptyAnswerIsAFailureWhereThereShouldBeJSON(t *testing.T) {
+	l := newLab(t, "", "")
+	for _, status := range []int{200, 202, 204} {
+		l.on(strconv.Itoa(status), respond(status, ""))
+	}
+	form, contentType := upload(30)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		fails              bool
+	}{
+		{"POST", "/v1/embeddings", `{"model":"m","input":"x"}`, 200, true},
+		{"POST", "/v1/batches/b/cancel", "", 200, true},
+		{"POST", "/v1/embeddings", `{"model":"m","input":"x"}`, 202, false},
+		{"POST", "/v1/embeddings", `{"model":"m","input":"x"}`, 204, false},
+		{"POST", "/v1/audio/speech", `{"model":"m","input":"x","voice":"v"}`, 200, false},
+		{"POST", "/v1/audio/transcriptions", form, 200, false}, // of silence
+		{"POST", "/v1/other", `{"model":"m"}`, 200, false},
+		{"DELETE", "/v1/files/f", "", 200, false},
+		{"GET", "/v1/files/f/content", "", 200, false},
+		{"GET", "/v1/models", "", 200, false},
+	} {
+		headers := []string{cue + strconv.Itoa(c.status)}
+		if c.body == form {
+			headers = append(headers, "content-type:", contentType)
+		}
+		for i, route := range []string{"x-gw-provider: bad", `x-gw-config: {"provider":"@bad","retry":{"attempts":1,"on_status_codes":[502]}}`} {
+			if c.path == "/v1/models" && i > 0 {
+				continue
+			}
+			var a *gatewaytest.Answer
+			bad, _ := l.calls(func() { a, _ = l.ask(c.method, c.path, c.body, append(headers, route)...) })
+			if !c.fails && (a.Status != c.status || a.Body != "" || bad != 1) {
+				t.Errorf("%s %s, %d: %d %s after %d calls", c.method, c.path, c.status, a.Status, a.Body, bad)
+			}
+			if c.fails && (a.Status != 502 || a.Get("error.code").Str != "provider_misbehaved" || !strings.Contains(a.Get("message").Str, "empty body") || bad != 1+i) {
+				t.Errorf("%s %s, %d: %d %s after %d calls", c.method, c.path, c.status, a.Status, a.Body, bad)
+			}
+		}
 	}
 }
 

@@ -104,6 +104,9 @@ func failed(a *attempt, err error) *exchange.Error {
 	case errors.As(err, &unusable):
 		e.Code, e.Pointless = "provider_misbehaved", true
 		e.Message = "Provider " + provider + " could not be used: " + string(unusable)
+	case errors.Is(err, errEmpty):
+		e.Code = "provider_misbehaved"
+		e.Message = "Provider " + provider + " answered 200 with an empty body, where there should be JSON"
 	case errors.Is(err, exchange.ErrNotReplayable):
 		e.Code = codeNotReplayable
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()

@@ -240,6 +240,10 @@ func (b *bodyWithContext) Close() error {
 // take decides whether an answer goes to the client. The answer of a tentative
 // attempt that failed is held instead.
 func (a *attempt) take(res *http.Response) error {
+	if emptyBody(res, a.x.Endpoint) {
+		res.Body.Close()
+		return errEmpty
+	}
 	if !a.tentative {
 		if a.timeout > 0 && res.StatusCode == http.StatusOK {
 			_ = begins(res) // a stream has begun with its first event, and not before

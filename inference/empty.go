@@ -1,0 +1,36 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/caddy-gw/gateway/exchange"
+)
+
+// errEmpty is the failure of an attempt whose answer has status 200 and nothing in it.
+var errEmpty = errors.New("the provider answered 200 with an empty body")
+
+// emptyBody reports whether an answer that should be JSON has status 200 and an empty body.
+// It waits for the first byte where the length is unknown, save for that of a stream,
+// which says itself that it broke off.
+func emptyBody(res *http.Response, endpoint *exchange.Endpoint) bool {
+	if res.StatusCode != http.StatusOK || res.ContentLength > 0 || !endpoint.AnswersJSON() {
+		return false
+	}
+	if res.ContentLength == 0 || res.Body == http.NoBody {
+		return true
+	}
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" {
+		return false
+	}
+	var first [1]byte
+	n, err := io.ReadFull(res.Body, first[:])
+	if err == io.EOF {
+		return true
+	}
+	res.Body = &peeked{io.MultiReader(bytes.NewReader(first[:n]), res.Body), res.Body}
+	return false
+}
