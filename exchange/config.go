@@ -47,6 +47,10 @@ func (x *Exchange) config(named, version string) (*routing.Config, *Error) {
 	return x.savedConfig(slug, pinned)
 }
 
+// passthrough reports whether the call's config has it go to the provider as it came,
+// whatever the endpoint's tables say.
+func (x *Exchange) passthrough() bool { return x.Config != nil && x.Config.Passthrough }
+
 // inline reports whether a config header holds a config itself.
 func inline(named string) bool { return strings.HasPrefix(strings.TrimSpace(named), "{") }
 

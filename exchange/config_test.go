@@ -363,6 +363,73 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 	}
 }
 
+// With passthrough the call goes on as it came, whatever the endpoint's tables say;
+// what the gateway itself reads of it is still checked.
+func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name, method, path, body string
+		fault, still             string // code without passthrough, and with it
+		stream                   bool
+	}{
+		{"a number that is too high", "POST", "/v1/chat/completions", with(`"temperature":3,"stream":true`), "decimal_above_max_value", "", true},
+		{"another type", "POST", "/v1/chat/completions", with(`"stop":7`), "invalid_type", "", false},
+		{"a required field", "POST", "/v1/chat/completions", `{"model":"m"}`, "missing_required_parameter", "", false},
+		{"a field twice that only the table reads", "POST", "/v1/chat/completions", with(`"top_p":1,"top_p":0`), "duplicate_field", "", false},
+		{"a document that is none", "POST", "/v1/ocr", `{"model":"m","document":{"type":"document_url"}}`, "missing_required_parameter", "", false},
+		{"a query", "GET", "/v1/batches?limit=1000", "", "integer_above_max_value", "", false},
+		{"nothing", "POST", "/v1/chat/completions", chat, "", "", false},
+		{"half an object", "POST", "/v1/chat/completions", `{"model":"m"`, "invalid_json", "invalid_json", false},
+		{"model twice", "POST", "/v1/chat/completions", with(`"model":"n"`), "duplicate_field", "duplicate_field", false},
+		{"model twice and another fault", "POST", "/v1/chat/completions", with(`"temperature":3,"model":"n"`), "decimal_above_max_value", "decimal_above_max_value", false},
+		{"stream in capitals", "POST", "/v1/chat/completions", with(`"STREAM":true`), "duplicate_field", "duplicate_field", false},
+		{"a number as model", "POST", "/v1/chat/completions", `{"model":1,` + messages + `}`, "invalid_type", "invalid_type", false},
+	} {
+		for config, want := range map[string]string{
+			`{"provider":"@file","cache":"simple"}`: c.fault, `{"provider":"@file","passthrough":false}`: c.fault, `{"provider":"@file","passthrough":true}`: c.still,
+		} {
+			path, query, _ := strings.Cut(c.path, "?")
+			r := at(w.call(c.body, "x-gw-api-key", w.key, "x-gw-config", config), c.method, path)
+			r.URL.RawQuery = query
+			x := w.begin(t, r)
+			err := x.Prepare(limits)
+			if err != nil || want != "" {
+				if err == nil || err.Status != 400 || err.Code != want {
+					t.Errorf("%s, %s: got %v, want %q", c.name, config, err, want)
+				}
+				continue
+			}
+			b, _, failed := x.Body(x.Config.Root.Edit(), "", true)
+			if failed != nil {
+				t.Errorf("%s, %s: %v", c.name, config, failed)
+				continue
+			}
+			if c.body != "" {
+				if string(b.Bytes()) != c.body || x.Model != "m" || x.Stream != c.stream {
+					t.Errorf("%s, %s: got %s, model %q, stream %v", c.name, config, b.Bytes(), x.Model, x.Stream)
+				}
+				b.Release()
+			}
+		}
+	}
+	// Nothing is added either.
+	x := w.begin(t, at(w.call(`{"stream":false}`, "x-gw-api-key", w.key, "x-gw-config", `{"provider":"@file","passthrough":true}`), "POST", "/v1/completions"))
+	if err := x.Prepare(limits); err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := x.Body(x.Config.Root.Edit(), "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Release()
+	if string(b.Bytes()) != `{"stream":false}` {
+		t.Errorf("got %s", b.Bytes())
+	}
+	if err := w.begin(t, w.good(with(`"n":0`))).Prepare(limits); err == nil || err.Code != "integer_below_min_value" {
+		t.Errorf("without a config: %v", err)
+	}
+}
+
 func TestTheHeadersThatSetWhatAConfigCould(t *testing.T) {
 	w := newWorld(t)
 	many := strings.TrimSuffix(strings.Repeat("x-a,", 51), ",")

@@ -90,6 +90,7 @@ type Exchange struct {
 	model     validation.Span // where the body's model stands
 	edit      *routing.Edit   // of the target in Route
 	report    validation.Report
+	fault     *validation.Fault // that the endpoint's tables find, and a config may let pass
 	prepared  bool
 	err       *Error
 	release   func()
@@ -202,7 +203,7 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 	if fault := x.missing(edit); fault != nil {
 		return nil, false, badRequest(fault.Param, fault.Code, fault.Message)
 	}
-	unasked = x.Endpoint.Done && x.streams(edit) && !asksUsage(edit.Result("stream_options", x.member("stream_options")))
+	unasked = x.Endpoint.Done && !x.passthrough() && x.streams(edit) && !asksUsage(edit.Result("stream_options", x.member("stream_options")))
 	usage = usage && unasked
 	edit = x.completed(edit, usage)
 	b := x.buffer.b
@@ -249,7 +250,7 @@ func (x *Exchange) onlyAppends(edit *routing.Edit) bool {
 // completed is a config's edit with what the gateway itself adds: a text completion's
 // default prompt, and where the edit has to be made anyway, the option for usage.
 func (x *Exchange) completed(edit *routing.Edit, usage bool) *routing.Edit {
-	if x.Endpoint.Table == validation.Completion && !x.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
+	if x.Endpoint.Table == validation.Completion && !x.passthrough() && !x.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
 		edit = edit.With("prompt", appendString(nil, validation.DefaultPrompt))
 	}
 	switch options := edit.Result("stream_options", x.member("stream_options")); {
@@ -294,7 +295,7 @@ func (x *Exchange) NewID() string {
 
 // missing is the first field that the body lacks once the config's edit is made.
 func (x *Exchange) missing(edit *routing.Edit) *validation.Fault {
-	if x.Endpoint.Table == nil {
+	if x.Endpoint.Table == nil || x.passthrough() {
 		return nil
 	}
 	return x.Endpoint.Table.Missing(func(name string) bool { return given(edit.Result(name, x.member(name))) })

@@ -54,10 +54,8 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	if err := x.takeBody(limits); err != nil {
 		return err
 	}
-	if x.Endpoint.Query != nil {
-		if fault := validation.CheckQuery(x.Endpoint.Query, r.URL.Query()); fault != nil {
-			return badRequest(fault.Param, fault.Code, fault.Message)
-		}
+	if x.Endpoint.Query != nil && x.fault == nil {
+		x.fault = validation.CheckQuery(x.Endpoint.Query, r.URL.Query())
 	}
 	selection.Model = x.Model
 	if selection.Model == "" {
@@ -74,6 +72,9 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	var err *Error
 	if x.Config, err = x.config(selection.Config, version); err != nil {
 		return err
+	}
+	if x.fault != nil && !x.passthrough() {
+		return badRequest(x.fault.Param, x.fault.Code, x.fault.Message)
 	}
 	if err := x.readOptions(r.Header); err != nil {
 		return err
@@ -333,15 +334,18 @@ func (x *Exchange) readBody(limit int64) *Error {
 	if table == nil {
 		table = validation.Unlisted
 	}
-	if x.report, err = validation.Check(table, buffer.b); err == nil {
+	x.report, err = validation.Check(table, buffer.b)
+	if errors.As(err, &x.fault) && table != validation.Unlisted {
+		x.report, err = validation.Check(validation.Unlisted, buffer.b)
+	}
+	if err == nil {
 		x.Stream = x.report.Stream
 		return x.readModel()
 	}
-	var fault *validation.Fault
 	var syntax *jsonscan.SyntaxError
 	switch {
-	case errors.As(err, &fault):
-		return badRequest(fault.Param, fault.Code, fault.Message)
+	case x.fault != nil:
+		return badRequest(x.fault.Param, x.fault.Code, x.fault.Message)
 	case errors.As(err, &syntax) && x.Endpoint.Body == Any:
 		return nil // the provider's own business
 	}
