@@ -87,7 +87,7 @@ func newAPI(t *testing.T) *api {
 	must(err)
 	digest := credentials.DigestOf(ownerKey)
 	a.s = admin.Services{
-		Configs: configs, ParseOptions: routing.Options{Saved: true}, Breakers: routing.NewBreakers(now, 0),
+		Configs: configs, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: audit.Open(db, now, rand.Reader), Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest,
@@ -603,6 +603,16 @@ func TestRefusalsWithoutEndAreThrottled(t *testing.T) {
 func TestConditionsThatCouldNeverHoldAreRefused(t *testing.T) {
 	a := newAPI(t)
 	_, id := a.key("workspace/service", `"logs.view"`)
+	virtualKey := a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk"}`).get("data.id").Str
+	for value, status := range map[string]int{
+		"openai": 200, "@openai": 200, "local": 200, "@local": 200, "vk": 200, "@vk": 200, "*": 200,
+		"opnai": 404, "@opnai": 404, "OpenAI": 404, "@": 404, "@@openai": 404, "@*": 404, virtualKey: 404,
+	} {
+		out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"provider","value":["openai","`+value+`"]}]}`)
+		if out.status != status || status == 404 && (!strings.Contains(out.body, "conditions[0].value") || !strings.Contains(out.body, "there is no provider")) {
+			t.Errorf("provider %s: %d %s", value, out.status, out.body)
+		}
+	}
 	for value, status := range map[string]int{strings.ToUpper(id): 200, "nobody": 404, "*": 200} {
 		out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"api_key","value":"`+value+`"}]}`)
 		if out.status != status {

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -298,6 +299,8 @@ func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 				exists = exists || values[k] == credentials.OwnerKeyID
 			case policies.KeyVirtualKey:
 				_, exists = c.api.Keyring.VirtualKey(values[k])
+			case policies.KeyProvider:
+				exists = c.provider(strings.TrimPrefix(v, "@"))
 			}
 			if !exists && v != "*" {
 				return nil, absent(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))
@@ -306,6 +309,19 @@ func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 		out[i] = policies.Condition{Key: given.Key, Values: values}
 	}
 	return out, nil
+}
+
+// provider reports whether calls can go to a provider of that name: a built-in one, one
+// of the operator's file, or a virtual key.
+func (c *call) provider(name string) bool {
+	if _, ok := providers.Lookup(name); ok {
+		return true
+	}
+	if saved := c.api.ParseOptions.SavedProvider; saved != nil && saved(name) {
+		return true
+	}
+	k, ok := c.api.Keyring.VirtualKey(name)
+	return ok && k.Slug == name
 }
 
 // whole turns a JSON number into the integer that it must be.

@@ -522,7 +522,7 @@ func TestFactsOfACall(t *testing.T) {
 		want map[string][2]string // absent: no such fact
 	}{
 		"a virtual key": {prepared(w.call(`{"model":"@own/gpt/4",`+messages+`}`, "x-gw-api-key", w.key)), map[string][2]string{
-			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"openai"}, "virtual_key": {"own", "vk-1"},
+			"api_key": {"key-1"}, "workspace_id": {"ws-1", "slug-of-ws-1"}, "organisation_id": {"org"}, "provider": {"openai", "own"}, "virtual_key": {"own", "vk-1"},
 			"model": {"gpt/4", "@own/gpt/4"}, "endpoint_type": {"chatComplete"}, "metadata.team": {"blue"},
 		}},
 		"a provider of the file": {prepared(w.good(chat)), map[string][2]string{

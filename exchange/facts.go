@@ -19,7 +19,7 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 		value = x.Caller.OrganisationID
 	case "provider":
 		if x.Route != nil {
-			value = x.Route.Provider
+			value, alias = x.Route.Provider, x.Route.VirtualKey // which x-gw-provider takes too
 		}
 	case "virtual_key":
 		if x.Route != nil {

@@ -100,15 +100,16 @@ func TestConditionsAndGroupsChooseTheCalls(t *testing.T) {
 		conditions, groupBy []any
 		counted, free       func() *gatewaytest.Answer
 	}{
-		"api_key":             {when("api_key", oneID), nil, hit(one, file), hit(two, file)},
-		"any of several":      {when("api_key", []string{threeID, oneID}), nil, hit(one, file), hit(two, file)},
-		"grouped by api_key":  {nil, by("api_key"), hit(one, file), hit(two, file)},
-		"workspace by slug":   {when("workspace_id", workspace.Get("data.0.slug").Str), by("provider"), hit(one, file), hit(one, "x-gw-provider: other")},
-		"workspace by id":     {when("workspace_id", workspace.Get("data.0.id").Str), by("provider"), hit(one, file), hit(one, "x-gw-provider: other")},
-		"provider":            {when("provider", "file"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
-		"api_key in capitals": {when("api_key", strings.ToUpper(oneID)), nil, hit(one, file), hit(two, file)},
-		"virtual_key":         {when("virtual_key", "vk"), nil, hit(one, vk...), hit(one, file)},
-		"model":               {when("model", "@file/m"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
+		"api_key":                     {when("api_key", oneID), nil, hit(one, file), hit(two, file)},
+		"any of several":              {when("api_key", []string{threeID, oneID}), nil, hit(one, file), hit(two, file)},
+		"grouped by api_key":          {nil, by("api_key"), hit(one, file), hit(two, file)},
+		"workspace by slug":           {when("workspace_id", workspace.Get("data.0.slug").Str), by("provider"), hit(one, file), hit(one, "x-gw-provider: other")},
+		"workspace by id":             {when("workspace_id", workspace.Get("data.0.id").Str), by("provider"), hit(one, file), hit(one, "x-gw-provider: other")},
+		"provider":                    {when("provider", "file"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
+		"api_key in capitals":         {when("api_key", strings.ToUpper(oneID)), nil, hit(one, file), hit(two, file)},
+		"provider by its virtual key": {when("provider", "@vk"), nil, hit(one, vk...), hit(one, file)},
+		"virtual_key":                 {when("virtual_key", "vk"), nil, hit(one, vk...), hit(one, file)},
+		"model":                       {when("model", "@file/m"), nil, hit(one, file), hit(one, "x-gw-provider: other")},
 		"model of override_params": {
 			when("model", "cheap"), nil,
 			hit(one, `x-gw-config: {"provider":"@file","override_params":{"model":"cheap"}}`),

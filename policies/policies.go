@@ -156,7 +156,7 @@ func (c *Condition) holds(f Facts) bool {
 			return true
 		case c.Key == KeyModel && strings.HasPrefix(want, "@") && strings.HasSuffix(want, "/*") && strings.HasPrefix(alias, want[:len(want)-1]):
 			return true
-		case c.Key == KeyProvider && want[0] == '@' && want[1:] == value:
+		case c.Key == KeyProvider && want[0] == '@' && (want[1:] == value || want[1:] == alias):
 			return true
 		}
 	}

@@ -106,7 +106,7 @@ func TestValidateNamesTheFieldAtFault(t *testing.T) {
 
 func TestConditionsMatch(t *testing.T) {
 	c := call{
-		KeyAPIKey: {"key-1"}, KeyWorkspace: {"ws-uuid", "my-workspace"}, KeyProvider: {"openai"}, KeyVirtualKey: {"own"}, KeyModel: {"gpt-4o", "@own/gpt-4o"},
+		KeyAPIKey: {"key-1"}, KeyWorkspace: {"ws-uuid", "my-workspace"}, KeyProvider: {"openai", "own"}, KeyVirtualKey: {"own"}, KeyModel: {"gpt-4o", "@own/gpt-4o"},
 		KeyEndpoint: {"chatComplete"}, "metadata.team": {"blue"}, "metadata.empty": {""},
 	}
 	for _, x := range []struct {
@@ -148,6 +148,9 @@ func TestConditionsMatch(t *testing.T) {
 		{"the provider", []Condition{{KeyProvider, []string{"openai"}}}, true},
 		{"the provider with @", []Condition{{KeyProvider, []string{"@openai"}}}, true},
 		{"another provider with @", []Condition{{KeyProvider, []string{"@open"}}}, false},
+		{"the provider by its virtual key", []Condition{{KeyProvider, []string{"own"}}}, true},
+		{"the provider by its virtual key with @", []Condition{{KeyProvider, []string{"@own"}}}, true},
+		{"the provider by nothing with @", []Condition{{KeyProvider, []string{"@"}}}, false},
 		{"a virtual key with @, which is a provider's spelling", []Condition{{KeyVirtualKey, []string{"@own"}}}, false},
 		{"a model's pattern for a provider", []Condition{{KeyProvider, []string{"@openai/*"}}}, false},
 		{"the endpoint", []Condition{{KeyEndpoint, []string{"chatComplete"}}}, true},
