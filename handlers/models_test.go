@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
@@ -37,5 +38,18 @@ func TestTheUnifiedListOfModelsIsOfTheProvidersThatACallNames(t *testing.T) {
 		if got := strings.Join(ids, " "); a.Status != 200 || got != c.want || int(a.Get("total_count").Int()) != len(ids) {
 			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, c.want)
 		}
+	}
+}
+
+// Those that hang are left out, and cost the time of one of them.
+func TestProvidersThatHangDoNotHoldUpTheListOfModels(t *testing.T) {
+	hang := gatewaytest.NewUpstream(t, silence)
+	good := gatewaytest.NewUpstream(t, respond(200, `{"object":"list","data":[{"id":"a","object":"model","created":1,"owned_by":"o"}]}`))
+	g := gatewaytest.Start(t, hang.Provider("a")+hang.Provider("b")+good.Provider("good"))
+	key, _ := g.Key("k")
+	start := time.Now()
+	a := g.Do("GET", "/v1/models", "", "x-gw-api-key: "+key)
+	if took := time.Since(start); a.Status != 200 || a.Get("data.#.id").Raw != `["@good/a"]` || took > 8*time.Second || len(hang.Calls()) != 2 {
+		t.Errorf("%d %s after %v and %d calls that hang", a.Status, a.Body, took, len(hang.Calls()))
 	}
 }

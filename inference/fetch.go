@@ -77,6 +77,7 @@ func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange) *exch
 
 const (
 	catalogueTime = 10 * time.Second // for all providers together
+	modelsTime    = 3 * time.Second  // for each of them, from its turn on
 	atOnce        = 8                // providers
 )
 
@@ -91,7 +92,7 @@ type model struct {
 
 // ServeModels answers with the models of every saved provider that the caller may
 // use, and the call does not exclude, each under the name by which a call reaches it: @slug/model. A provider that
-// does not list its models is left out.
+// does not list its models, or not in time, is left out.
 func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
 	defer cancel()
@@ -129,6 +130,8 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	if refusal != nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, modelsTime)
+	defer cancel()
 	status, body, err := f.fetch(ctx, x, route, providers.ListModels, "/models")
 	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
 		return nil
