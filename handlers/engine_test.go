@@ -424,7 +424,7 @@ func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 			if a.Status != c.status || bad != 1 || a.Header.Get("Retry-After") != c.after || a.Header.Get("x-gw-retry-attempt-count") != "0" {
 				t.Errorf("chunked %v, large, %s: %d %v %s after %d calls", chunked, c.cue, a.Status, a.Header, a.Body, bad)
 			}
-			if c.message == "" && a.Body != overloaded || c.message != "" && (a.Get("error.code").Str != "body_not_replayable" || a.Get("message").Str != c.message) {
+			if c.message == "" && !saying(overloaded)(a.Body) || c.message != "" && (a.Get("error.code").Str != "body_not_replayable" || a.Get("message").Str != c.message) {
 				t.Errorf("chunked %v, large, %s: %s", chunked, c.cue, a.Body)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
 )
 
@@ -234,20 +235,18 @@ func (a *attempt) said() string {
 	if a.held == nil || a.held.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
-	body := a.held.Body
-	defer time.AfterFunc(maxSaying, func() { body.Close() }).Stop()
-	b, _ := io.ReadAll(io.LimitReader(body, maxPeeked)) // what there is of it
+	b, _ := io.ReadAll(io.LimitReader(a.held.Body, maxPeeked)) // it was read before
 	said := gjson.GetBytes(b, "error.message").Str
+	if said == providers.Answered(a.held.StatusCode) {
+		return ""
+	}
 	if len(said) > maxSaid {
 		said = said[:maxSaid] + "…"
 	}
 	return strings.ToValidUTF8(said, "")
 }
 
-const (
-	maxSaid   = 512         // bytes of a provider's message
-	maxSaying = time.Second // that it may take to come
-)
+const maxSaid = 512 // bytes of a provider's message
 
 // fail makes a failure the latest one.
 func (e *engine) fail(a *attempt, err *exchange.Error) {

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -17,6 +18,8 @@ import (
 const (
 	maxWhole   = 64 << 20 // of an answer that is translated in one piece
 	maxFailure = 1 << 20  // of an error answer
+
+	maxSaying = 2 * time.Second // that an error answer may take to come
 )
 
 // translate puts a provider's answer into the caller's dialect: its status stays, its
@@ -71,11 +74,13 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	if res.Body == nil {
 		res.Body = http.NoBody
 	}
-	if res.Header.Get("Content-Encoding") == "" {
+	if src := res.Body; res.Header.Get("Content-Encoding") == "" {
+		stop := time.AfterFunc(maxSaying, func() { src.Close() })
 		var err error
-		if body, err = readAtMost(res.Body, maxFailure); err != nil {
+		if body, err = readAtMost(src, maxFailure); err != nil {
 			body = nil // the status says enough
 		}
+		stop.Stop()
 	}
 	if a.answer == nil {
 		if out, ok := withProvider(body, a.route.Provider); ok {

@@ -34,9 +34,14 @@ func ReadFailure(status int, _ http.Header, body []byte) *Failure {
 		f.Message = page(trimmed)
 	}
 	if f.Message == "" {
-		f.Message = "The provider answered " + strconv.Itoa(status) + " " + http.StatusText(status)
+		f.Message = Answered(status)
 	}
 	return f
+}
+
+// Answered is the message of an error of which only the status is known.
+func Answered(status int) string {
+	return strings.TrimSpace("The provider answered " + strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
 func (f *Failure) read(v gjson.Result) {
