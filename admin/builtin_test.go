@@ -1,5 +1,8 @@
 package admin_test
 
-import "github.com/caddy-gw/gateway/providers"
+import (
+	"github.com/caddy-gw/gateway/providers"
+	_ "github.com/caddy-gw/gateway/providers/standard" // the providers that are no rows of the table
+)
 
 var builtIn = providers.BaseURL

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -63,6 +66,13 @@ type VirtualKeyFields struct {
 	RateLimits     Optional[[]any]          `json:"rate_limits,omitempty"`
 	UsageLimits    Optional[map[string]any] `json:"usage_limits,omitempty"`
 	SecretMappings Optional[[]any]          `json:"secret_mappings,omitempty"`
+	ModelConfig    Optional[map[string]any] `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region."`
+
+	// Of Azure OpenAI, by the older names.
+	APIVersion       Optional[string] `json:"apiVersion,omitempty"`
+	ResourceName     Optional[string] `json:"resourceName,omitempty"`
+	DeploymentName   Optional[string] `json:"deploymentName,omitempty"`
+	DeploymentConfig Optional[[]any]  `json:"deploymentConfig,omitempty"`
 }
 
 type createVirtualKey struct {
@@ -158,8 +168,13 @@ func (a *API) virtualKeys() {
 			if err := c.applyVirtualKey(&changed, &in.Body.VirtualKeyFields); err != nil {
 				return err
 			}
-			if changed.CustomHost != v.CustomHost && secret.Empty() {
-				return invalid("custom_host", "send key along; a stored credential is not sent to a host that it was not given for")
+			if secret.Empty() {
+				switch {
+				case changed.CustomHost != v.CustomHost:
+					return invalid("custom_host", "send key along; a stored credential is not sent to a host that it was not given for")
+				case !bytes.Equal(changed.Settings, v.Settings):
+					return invalid("model_config", "send key along; a stored credential is not sent to where it was not given for")
+				}
 			}
 			return c.api.Keyring.ReplaceVirtualKey(tx, &changed, secret)
 		})
@@ -216,6 +231,11 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	if err := c.applyVirtualKey(v, &in.VirtualKeyFields); err != nil {
 		return nil, err
 	}
+	if settled && v.CustomHost == "" {
+		if err := c.complete(v); err != nil {
+			return nil, err
+		}
+	}
 	if base == nil && !settled && v.CustomHost == "" {
 		return nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
 	}
@@ -259,13 +279,87 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields) 
 	if in.Note.Set {
 		v.Note = in.Note.Value
 	}
+	was := v.CustomHost
+	if in.ModelConfig.Set || in.azure() {
+		if err := c.settings(v, in); err != nil {
+			return err
+		}
+	}
 	if in.CustomHost.Set {
-		if v.CustomHost = in.CustomHost.Value; v.CustomHost != "" {
-			if _, err := c.api.Guard.Check(v.CustomHost); err != nil {
-				return invalid("custom_host", "%s", credentials.RefuseHost(err).Message)
-			}
+		v.CustomHost = in.CustomHost.Value
+	}
+	if v.CustomHost != was {
+		if _, err := c.api.Guard.Check(v.CustomHost); v.CustomHost != "" && err != nil {
+			return invalid("custom_host", "%s", credentials.RefuseHost(err).Message)
 		}
 	}
 	v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now())
 	return err
+}
+
+// azure reports whether a setting of Azure OpenAI is given by its older name.
+func (in *VirtualKeyFields) azure() bool {
+	return in.APIVersion.Set || in.ResourceName.Set || in.DeploymentName.Set || in.DeploymentConfig.Set
+}
+
+// settings puts the provider's settings into a virtual key: sealed, and masked for show.
+// An address among them is its custom host. Masked values that are sent back stay.
+func (c *call) settings(v *credentials.VirtualKey, in *VirtualKeyFields) error {
+	given := make(map[string]any, len(in.ModelConfig.Value)+4)
+	maps.Copy(given, in.ModelConfig.Value)
+	for name, value := range map[string]Optional[string]{
+		"azure_api_version": in.APIVersion, "azure_resource_name": in.ResourceName, "azure_deployment_id": in.DeploymentName,
+	} {
+		if value.Value != "" {
+			given[name] = value.Value
+		}
+	}
+	if len(in.DeploymentConfig.Value) > 0 {
+		given["azure_deployment_config"] = in.DeploymentConfig.Value
+	}
+	old, err := c.api.Keyring.OpenSettings(v)
+	if err != nil {
+		return err
+	}
+	for name, value := range given {
+		if was, ok := old[name]; ok && value == was.Hint() {
+			given[name] = was.Reveal()
+		}
+	}
+	text, err := json.Marshal(given)
+	if err != nil {
+		return err
+	}
+	options := c.api.ParseOptions
+	list, faults := routing.Settings(text, options)
+	if len(faults) > 0 {
+		return invalid("model_config", "%s", strings.Join(faults.Strings(), "; "))
+	}
+	settings := make(map[string]credentials.Secret, len(list))
+	for _, s := range list {
+		settings[s.Name] = s.Value
+	}
+	if host := routing.Host(list); host != "" {
+		v.CustomHost = host
+	}
+	v.ModelConfig = json.RawMessage(routing.Mask(string(text)))
+	if maps.EqualFunc(old, settings, credentials.Secret.Equal) {
+		return nil // sealed anew, it would look changed
+	}
+	return c.api.Keyring.SealSettings(v, settings)
+}
+
+// complete refuses a virtual key that lacks what its provider's address is made of.
+func (c *call) complete(v *credentials.VirtualKey) error {
+	settings, err := c.api.Keyring.OpenSettings(v)
+	if err != nil {
+		return err
+	}
+	p, _ := providers.Lookup(v.Provider)
+	for _, name := range p.Settings() {
+		if s := settings[name]; s.Empty() {
+			return invalid("model_config", "%s is required for provider %s", name, v.Provider)
+		}
+	}
+	return nil
 }

@@ -106,6 +106,9 @@ type Provider struct {
 	// Its credential. Placeholders are replaced. Default: none is sent.
 	APIKey string `json:"api_key,omitempty"`
 
+	// Settings of the provider, such as aws_region. Placeholders are replaced.
+	Settings map[string]string `json:"settings,omitempty"`
+
 	// Headers that every request gets. Placeholders are replaced.
 	Headers http.Header `json:"headers,omitempty"`
 
@@ -287,7 +290,7 @@ func (a *App) build(c *core) *Runtime {
 	}
 	block = block || a.blockInline
 	router := &credentials.Router{
-		Keyring: c.keyring, Providers: a.providers, BuiltIn: providers.BaseURL, Guard: a.guard, BlockInline: block,
+		Keyring: c.keyring, Providers: a.providers, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
 		BlockedIn: func(id string) bool {
 			w, ok := c.directory.Workspace(id)
 			return ok && w.BlockInline

@@ -41,6 +41,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			type       <name>
 //			base_url   <url>
 //			api_key    <key>
+//			setting    <name> <value>
 //			header     <name> <value>
 //			workspaces <ids or slugs...>
 //		}
@@ -154,6 +155,19 @@ func (a *App) unmarshalProvider(d *caddyfile.Dispenser) error {
 			}
 			p.Headers.Add(args[0], args[1])
 			err = noBlock(d, "header")
+		case "setting":
+			args := d.RemainingArgs()
+			if len(args) != 2 {
+				return d.ArgErr()
+			}
+			if _, twice := p.Settings[args[0]]; twice {
+				return d.Errf("setting %s is given twice", args[0])
+			}
+			if p.Settings == nil {
+				p.Settings = make(map[string]string)
+			}
+			p.Settings[args[0]] = args[1]
+			err = noBlock(d, "setting")
 		case "workspaces":
 			err = several(d, &p.Workspaces)
 		default:

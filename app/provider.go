@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/routing"
 )
 
 // notConfigurable are headers that frame a request or belong to a connection.
@@ -49,10 +51,14 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		}
 		out.BaseURL = u
 	}
+	settings, err := p.settings(repl)
+	if err != nil {
+		return nil, err
+	}
+	out.Settings = settings
 	if out.BaseURL == nil && !settled {
 		return nil, fmt.Errorf("base_url: required, %s has no address of its own", p.Type)
 	}
-	var err error
 	if out.Key, err = secret("api_key", p.APIKey, 1); err != nil {
 		return nil, err
 	}
@@ -68,6 +74,37 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 			key := textproto.CanonicalMIMEHeaderKey(name)
 			out.Header[key] = append(out.Header[key], v)
 		}
+	}
+	return out, nil
+}
+
+// settings are the provider's own, by the rules of a config's.
+func (p *Provider) settings(repl *caddy.Replacer) (map[string]credentials.Secret, error) {
+	if len(p.Settings) == 0 {
+		return nil, nil
+	}
+	resolved := make(map[string]string, len(p.Settings))
+	for name, v := range p.Settings {
+		v, err := repl.ReplaceOrErr(v, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("setting %s: %w", name, err)
+		}
+		resolved[name] = v
+	}
+	text, err := json.Marshal(resolved)
+	if err != nil {
+		return nil, err
+	}
+	list, faults := routing.Settings(text, routing.Options{})
+	switch {
+	case len(faults) > 0:
+		return nil, fmt.Errorf("setting %s", strings.Join(faults.Strings(), "; "))
+	case routing.Host(list) != "":
+		return nil, errors.New("setting: write the provider's address as base_url")
+	}
+	out := make(map[string]credentials.Secret, len(list))
+	for _, s := range list {
+		out[s.Name] = s.Value
 	}
 	return out, nil
 }

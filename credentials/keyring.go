@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -167,6 +168,44 @@ func (k *Keyring) SealText(id, text string) ([]byte, error) {
 func (k *Keyring) UnsealText(id string, sealed []byte) (string, error) {
 	text, err := k.box.Unseal(sealed, "text/"+id)
 	return text.Reveal(), err
+}
+
+// SealSettings seals the settings of a virtual key's provider into it: an object of
+// texts, and of JSON values.
+func (k *Keyring) SealSettings(v *VirtualKey, settings map[string]Secret) (err error) {
+	if len(settings) == 0 {
+		v.Settings = nil
+		return nil
+	}
+	plain := make(map[string]string, len(settings))
+	for name, s := range settings {
+		plain[name] = s.Reveal()
+	}
+	text, err := json.Marshal(plain)
+	if err == nil {
+		v.Settings, err = k.SealText("settings/"+v.ID, string(text))
+	}
+	return err
+}
+
+// OpenSettings returns what SealSettings sealed.
+func (k *Keyring) OpenSettings(v *VirtualKey) (map[string]Secret, error) {
+	if v.Settings == nil {
+		return nil, nil
+	}
+	text, err := k.UnsealText("settings/"+v.ID, v.Settings)
+	if err != nil {
+		return nil, err
+	}
+	plain := make(map[string]string)
+	if err := json.Unmarshal([]byte(text), &plain); err != nil {
+		return nil, err
+	}
+	settings := make(map[string]Secret, len(plain))
+	for name, s := range plain {
+		settings[name] = NewSecret(s)
+	}
+	return settings, nil
 }
 
 // secretOf opens the credential of a virtual key.

@@ -69,7 +69,10 @@ type Router struct {
 	Providers map[string]*Provider // of the operator's file, by slug
 	// BuiltIn returns the base URL of a provider, nil where it needs a custom host, or
 	// where its settings decide it, which settled tells; and whether the provider exists.
-	BuiltIn     func(name string) (base *url.URL, settled, ok bool)
+	BuiltIn func(name string) (base *url.URL, settled, ok bool)
+	// HostSetting is the setting of a provider that is its address, "" where it has
+	// none; nil: none has. A request's own is its custom host.
+	HostSetting func(provider string) string
 	Guard       *HostGuard                             // of custom hosts
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
 	BlockInline bool                                   // block_inline_config, of the environment or the organisation
@@ -192,11 +195,19 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 	}
 	key, err := r.Keyring.secretOf(v)
 	if err != nil {
-		return nil, &Refusal{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
+		return nil, unopened(v, field, err)
+	}
+	settings, err := r.Keyring.OpenSettings(v)
+	if err != nil {
+		return nil, unopened(v, field, err)
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, CallerHost: v.CustomHost != "",
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, Settings: settings, CallerHost: v.CustomHost != "",
 	}, nil
+}
+
+func unopened(v *VirtualKey, field string, err error) *Refusal {
+	return &Refusal{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
 }
 
 // Saved lists the slugs that a caller may use: the providers of the file, then the

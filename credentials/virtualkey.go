@@ -15,7 +15,8 @@ type VirtualKey struct {
 	Provider    string          `json:"provider"` // a name of the providers' registry
 	WorkspaceID string          `json:"workspace_id"`
 	CustomHost  string          `json:"custom_host,omitempty"`
-	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object
+	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object, secrets masked
+	Settings    []byte          `json:"settings,omitempty"`     // the same, sealed whole; see [Keyring.SealSettings]
 	Sealed      []byte          `json:"sealed"`
 	Hint        string          `json:"hint"`
 	CreatedAt   time.Time       `json:"created_at"`

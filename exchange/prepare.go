@@ -5,6 +5,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -177,6 +178,11 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 		if *f.to, ok = g.Headers.Get(h, f.name); !ok {
 			field := "x-gw-" + strings.ToLower(f.name)
 			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice with different values"}
+		}
+	}
+	if g.Router.HostSetting != nil && s.CustomHost == "" {
+		if setting := g.Router.HostSetting(s.Provider); setting != "" {
+			s.CustomHost, _ = g.Headers.Get(h, textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(setting, "_", "-")))
 		}
 	}
 	if values := h["Authorization"]; len(values) > 1 {

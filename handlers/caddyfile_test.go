@@ -111,19 +111,23 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 	t.Setenv("GW_SHORT", "short")
 	for source, want := range map[string]string{
 		":0 {\n gw_ratelimit\n}": "its server has no gw_inference",
-		":0 {\n route {\n  gw_ratelimit\n }\n}\n:1 {\n respond ok\n}":                                           "its server has no gw_inference",
-		"{\n gw {\n  admin_key short\n }\n}\n:0 {\n gw_admin\n}":                                                "admin_key: expected at least 32 characters, got 5",
-		"{\n gw {\n  admin_key {env.GW_SHORT}\n }\n}\n:0 {\n gw_admin\n}":                                       "admin_key: expected at least 32 characters, got 5",
-		"{\n gw {\n  admin_key {env.GW_NOT_SET}\n }\n}\n:0 {\n gw_admin\n}":                                     "admin_key",
-		"{\n gw {\n  encryption_key short\n }\n}\n:0 {\n gw_admin\n}":                                           "encryption_key: expected at least 32 characters, got 5",
-		"{\n gw {\n  trusted_custom_hosts 169.254.169.254\n }\n}\n:0 {\n gw_admin\n}":                           "can never be trusted",
-		"{\n gw {\n  trusted_custom_hosts http://a\n }\n}\n:0 {\n gw_admin\n}":                                  "is not a host",
-		"{\n gw {\n  header_prefix acme\n }\n}\n:0 {\n gw_admin\n}":                                             `header prefix "acme"`,
-		"{\n gw {\n  provider a {\n   type nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                `provider a: type: there is no provider "nope"`,
-		"{\n gw {\n  provider a {\n   type openai\n   base_url nope\n  }\n }\n}\n:0 {\n gw_admin\n}":            "provider a: base_url",
-		"{\n gw {\n  provider a {\n   type openai\n   api_key {env.GW_NOT_SET}\n  }\n }\n}\n:0 {\n gw_admin\n}": "provider a: api_key",
-		":0 {\n gw_inference {\n  transport {\n   proxy_protocol v2\n  }\n }\n}":                                "proxy_protocol",
-		":0 {\n gw_inference {\n  transport {\n   versions 3\n  }\n }\n}":                                       "HTTP/3 is not supported",
+		":0 {\n route {\n  gw_ratelimit\n }\n}\n:1 {\n respond ok\n}":                                                                "its server has no gw_inference",
+		"{\n gw {\n  admin_key short\n }\n}\n:0 {\n gw_admin\n}":                                                                     "admin_key: expected at least 32 characters, got 5",
+		"{\n gw {\n  admin_key {env.GW_SHORT}\n }\n}\n:0 {\n gw_admin\n}":                                                            "admin_key: expected at least 32 characters, got 5",
+		"{\n gw {\n  admin_key {env.GW_NOT_SET}\n }\n}\n:0 {\n gw_admin\n}":                                                          "admin_key",
+		"{\n gw {\n  encryption_key short\n }\n}\n:0 {\n gw_admin\n}":                                                                "encryption_key: expected at least 32 characters, got 5",
+		"{\n gw {\n  trusted_custom_hosts 169.254.169.254\n }\n}\n:0 {\n gw_admin\n}":                                                "can never be trusted",
+		"{\n gw {\n  trusted_custom_hosts http://a\n }\n}\n:0 {\n gw_admin\n}":                                                       "is not a host",
+		"{\n gw {\n  header_prefix acme\n }\n}\n:0 {\n gw_admin\n}":                                                                  `header prefix "acme"`,
+		"{\n gw {\n  provider a {\n   type nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                     `provider a: type: there is no provider "nope"`,
+		"{\n gw {\n  provider a {\n   type openai\n   base_url nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                 "provider a: base_url",
+		"{\n gw {\n  provider a {\n   type openai\n   api_key {env.GW_NOT_SET}\n  }\n }\n}\n:0 {\n gw_admin\n}":                      "provider a: api_key",
+		"{\n gw {\n  provider a {\n   type bedrock-of-nobody\n  }\n }\n}\n:0 {\n gw_admin\n}":                                        "there is no provider",
+		"{\n gw {\n  provider a {\n   type openai\n   setting nope x\n  }\n }\n}\n:0 {\n gw_admin\n}":                                "provider a: setting nope: unknown key",
+		"{\n gw {\n  provider a {\n   type azure-openai\n   setting azure_resource_name a/b\n  }\n }\n}\n:0 {\n gw_admin\n}":         "provider a: setting azure_resource_name: expected letters",
+		"{\n gw {\n  provider a {\n   type azure-ai\n   setting azure_foundry_url https://x.example\n  }\n }\n}\n:0 {\n gw_admin\n}": "write the provider's address as base_url",
+		":0 {\n gw_inference {\n  transport {\n   proxy_protocol v2\n  }\n }\n}":                                                     "proxy_protocol",
+		":0 {\n gw_inference {\n  transport {\n   versions 3\n  }\n }\n}":                                                            "HTTP/3 is not supported",
 	} {
 		config, err := gatewaytest.Adapt(source)
 		if err != nil {
@@ -140,6 +144,7 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 		":0 {\n handle /v1/* {\n  route {\n   gw_ratelimit\n   gw_inference\n  }\n }\n}",
 		"&(models) {\n gw_inference\n}\n:0 {\n gw_ratelimit\n invoke models\n}",
 		"{\n gw {\n  admin_key " + key + "\n }\n}\n:0 {\n gw_admin\n gw_ratelimit\n gw_inference\n}",
+		"{\n gw {\n  provider a {\n   type azure-openai\n   setting azure_resource_name r\n   setting azure_api_version 2024-10-21\n  }\n }\n}\n:0 {\n gw_admin\n}",
 	} {
 		config, err := gatewaytest.Adapt(source)
 		if err == nil {

@@ -91,6 +91,15 @@ func BaseURL(name string) (base *url.URL, settled, ok bool) {
 	return p.base, p.BaseURL != "" && p.base == nil, true
 }
 
+// HostSetting is the setting of the provider called name that is its address, "" where it
+// has none.
+func HostSetting(name string) string {
+	if p, ok := byName[name]; ok {
+		return p.Host
+	}
+	return ""
+}
+
 // Settings are the names of the settings that decide where the provider is.
 func (p *Provider) Settings() (names []string) {
 	for _, m := range placeholder.FindAllStringSubmatch(p.BaseURL, -1) {

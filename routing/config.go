@@ -74,6 +74,9 @@ func (t *Target) Leaf() bool { return t.Strategy == nil }
 // Model is the one that the target sends instead of the body's, "" if it does not.
 func (t *Target) Selection() credentials.Selection {
 	s := credentials.Selection{VirtualKey: t.VirtualKey, Provider: t.Provider, CustomHost: t.CustomHost, Bearer: t.APIKey}
+	if s.CustomHost == "" {
+		s.CustomHost = Host(t.Vendor)
+	}
 	if model := t.Edit().Lookup("model"); model != nil {
 		s.Model = text(model)
 	}

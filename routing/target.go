@@ -120,7 +120,7 @@ func (p *parser) complete(t *Target, path string, given map[string]bool) {
 			return
 		}
 	}
-	if given["provider"] && (given["api_key"] || given["custom_host"] || t.Provider == "" || p.savedProvider(t.Provider)) {
+	if given["provider"] && (given["api_key"] || given["custom_host"] || len(t.Vendor) > 0 || t.Provider == "" || p.savedProvider(t.Provider)) {
 		return
 	}
 	p.fault(path, "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; "+

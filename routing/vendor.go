@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -13,7 +14,7 @@ const (
 	plain    form = iota // text
 	address              // a URL, which the host guard must pass
 	label                // becomes part of a host name or a path: no separators
-	document             // text or an object
+	document             // text, or JSON
 )
 
 // vendorKeys are the keys of one vendor each, which its dialect reads.
@@ -35,6 +36,7 @@ var vendorKeys = map[string]form{
 	"azure_ad_token":            plain,
 	"azure_api_version":         label,
 	"azure_auth_mode":           plain,
+	"azure_deployment_config":   document,
 	"azure_deployment_id":       label,
 	"azure_deployment_name":     label,
 	"azure_endpoint_name":       label,
@@ -78,6 +80,32 @@ var vendorKeys = map[string]form{
 	"vertex_storage_bucket_name":  label,
 }
 
+// Settings reads the settings of a provider that are saved with a credential (the
+// model_config of a virtual key): an object of vendors' keys. Null is absent.
+func Settings(raw []byte, o Options) ([]Setting, Faults) {
+	p := &parser{options: &o, config: new(Config), fieldOf: make(map[string]int)}
+	t := new(Target)
+	if p.whole(raw) {
+		p.object("", bytes.Clone(raw[space(raw, 0):]), func(at, name string, v []byte) {
+			if v[0] != 'n' && !p.vendor(t, at, name, v) {
+				p.fault(at, "unknown key%s", suggestion(name))
+			}
+		})
+	}
+	return t.Vendor, p.faults
+}
+
+// Host is the address that one of the settings is, "" where none is: a provider's own,
+// which counts as a custom host.
+func Host(settings []Setting) string {
+	for _, s := range settings {
+		if vendorKeys[s.Name] == address {
+			return s.Value.Reveal()
+		}
+	}
+	return ""
+}
+
 // vendor reads a vendor's key, and reports whether name is one.
 func (p *parser) vendor(t *Target, path, name string, v []byte) bool {
 	f, ok := vendorKeys[name]
@@ -88,7 +116,7 @@ func (p *parser) vendor(t *Target, path, name string, v []byte) bool {
 	switch {
 	case f == address:
 		value = p.host(path, v)
-	case f == document && v[0] == '{':
+	case f == document && (v[0] == '{' || v[0] == '['):
 		value = string(v)
 	case f == document && v[0] == '"':
 		value = text(v) // a PEM or a JSON text has lines

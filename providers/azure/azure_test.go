@@ -1,0 +1,85 @@
+package azure
+
+import (
+	"errors"
+	"net/url"
+	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+const list = `[{"deploymentName":"dep-a","apiVersion":"2024-06-01","alias":"gpt-4o"},{"azure_deployment_name":"dep-b","azure_model_slug":"gpt-5","azure_api_version":"2025-01-01","is_default":true}]`
+
+func TestCallsGoWhereAzureHasThem(t *testing.T) {
+	for _, c := range []struct {
+		name, provider, base, path, query, model string
+		settings                                 map[string]string
+		want                                     string
+	}{
+		{"a deployment", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "gpt-4o", map[string]string{"azure_deployment_id": "dep1", "azure_api_version": "2024-10-21"}, "https://r.openai.azure.com/openai/deployments/dep1/chat/completions?api-version=2024-10-21"},
+		{"a deployment without a version", "azure-openai", "https://r.openai.azure.com/openai", "/embeddings", "", "m", map[string]string{"azure_deployment_id": "dep1"}, "https://r.openai.azure.com/openai/deployments/dep1/embeddings?api-version=2024-10-21"},
+		{"a version alone", "azure-openai", "https://r.openai.azure.com/openai", "/completions", "", "my model", map[string]string{"azure_api_version": "2024-10-21"}, "https://r.openai.azure.com/openai/deployments/my%20model/completions?api-version=2024-10-21"},
+		{"neither", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "a=b", "m", nil, "https://r.openai.azure.com/openai/v1/chat/completions?a=b"},
+		{"the version v1", "azure-openai", "https://r.openai.azure.com/openai", "/responses", "", "m", map[string]string{"azure_api_version": "v1"}, "https://r.openai.azure.com/openai/v1/responses"},
+		{"beside deployments", "azure-openai", "https://r.openai.azure.com/openai", "/batches/b1/cancel", "", "", map[string]string{"azure_deployment_id": "dep1", "azure_api_version": "2024-10-21"}, "https://r.openai.azure.com/openai/batches/b1/cancel?api-version=2024-10-21"},
+		{"a version in the query", "azure-openai", "https://r.openai.azure.com/openai", "/files", "limit=1&api-version=2023-01-01", "", map[string]string{"azure_api_version": "2024-10-21"}, "https://r.openai.azure.com/openai/files?limit=1&api-version=2023-01-01"},
+		{"the key's own list, by alias", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "gpt-4o", map[string]string{"azure_deployment_config": list}, "https://r.openai.azure.com/openai/deployments/dep-a/chat/completions?api-version=2024-06-01"},
+		{"the key's own list, by default", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "another", map[string]string{"azure_deployment_config": list}, "https://r.openai.azure.com/openai/deployments/dep-b/chat/completions?api-version=2025-01-01"},
+		{"Foundry", "azure-ai", "https://p.services.ai.azure.com/models", "/chat/completions", "", "m", nil, "https://p.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview"},
+		{"Foundry's version", "azure-ai", "https://p.services.ai.azure.com/models", "/embeddings", "", "m", map[string]string{"azure_api_version": "2025-04-01"}, "https://p.services.ai.azure.com/models/embeddings?api-version=2025-04-01"},
+		{"Foundry's newer address", "azure-ai", "https://p.services.ai.azure.com/openai/v1", "/chat/completions", "", "m", nil, "https://p.services.ai.azure.com/openai/v1/chat/completions"},
+	} {
+		call := callOf(t, c.provider, c.base, c.settings)
+		call.Path, call.Query, call.Model = c.path, c.query, c.model
+		r, err := call.Provider.Prepare(call)
+		if err != nil || r.URL.String() != c.want {
+			t.Errorf("%s: got %v, %v\nwant %s", c.name, r, err, c.want)
+		}
+		if err == nil && (r.Header.Get("Api-Key") != "key" || r.Header.Get("Authorization") != "" || r.Body != nil || r.Answer != nil) {
+			t.Errorf("%s: %v, %d bytes", c.name, r.Header, len(r.Body))
+		}
+	}
+}
+
+func callOf(t *testing.T, provider, base string, settings map[string]string) *providers.Call {
+	t.Helper()
+	p, ok := providers.Lookup(provider)
+	u, err := url.Parse(base)
+	if !ok || err != nil {
+		t.Fatal(provider, err)
+	}
+	return &providers.Call{
+		Provider: p, Endpoint: providers.ListModels, Method: "POST", Base: u, Key: credentials.NewSecret("key"),
+		Setting: func(name string) string { return settings[name] },
+	}
+}
+
+func TestTokensOfEntraAreBearers(t *testing.T) {
+	entra := map[string]string{"azure_auth_mode": "entra", "azure_entra_tenant_id": "tenant", "azure_entra_client_id": "client", "azure_entra_client_secret": "secret"}
+	call := callOf(t, "azure-openai", "https://r.openai.azure.com/openai", entra)
+	login, err := call.Provider.Login(call)
+	if err != nil || login.TokenURL != "https://login.microsoftonline.com/tenant/oauth2/v2.0/token" || login.ClientID != "client" || login.ClientSecret.Reveal() != "secret" || len(login.Scopes) != 1 {
+		t.Fatalf("%+v, %v", login, err)
+	}
+	call.Token, call.Path = credentials.NewSecret("of-entra"), "/models"
+	r, err := call.Provider.Prepare(call)
+	if err != nil || r.Header.Get("Authorization") != "Bearer of-entra" || r.Header.Get("Api-Key") != "" {
+		t.Errorf("%v, %v", r, err)
+	}
+	call = callOf(t, "azure-openai", "https://r.openai.azure.com/openai", map[string]string{"azure_ad_token": "given"})
+	call.Path = "/models"
+	if login, err := call.Provider.Login(call); login != nil || err != nil {
+		t.Errorf("%v, %v", login, err)
+	}
+	if r, err := call.Provider.Prepare(call); err != nil || r.Header.Get("Authorization") != "Bearer given" {
+		t.Errorf("%v, %v", r, err)
+	}
+	for _, settings := range []map[string]string{{"azure_auth_mode": "managed"}, {"azure_auth_mode": "entra", "azure_entra_tenant_id": "t"}} {
+		call := callOf(t, "azure-openai", "https://r.openai.azure.com/openai", settings)
+		var refusal *providers.Refusal
+		if _, err := call.Provider.Login(call); !errors.As(err, &refusal) {
+			t.Errorf("%v: %v", settings, err)
+		}
+	}
+}
