@@ -1,0 +1,98 @@
+package chat_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+type message struct{ name, data string }
+
+func frames(t interface{ Fatal(...any) }, pieces ...string) (got []message) {
+	f := new(chat.SSE)
+	yield := func(name string, data []byte) error {
+		got = append(got, message{name, string(data)})
+		return nil
+	}
+	for _, p := range pieces {
+		if err := f.Push([]byte(p), yield); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Rest(yield); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestSSEFramesWhateverEndsItsLines(t *testing.T) {
+	for text, want := range map[string][]message{
+		"data: a\n\n":                            {{"", "a"}},
+		"data: a\r\n\r\ndata: b\r\n\r\n":         {{"", "a"}, {"", "b"}},
+		"data: a\r\rdata: b\r\r":                 {{"", "a"}, {"", "b"}},
+		"data:a\n\n":                             {{"", "a"}},
+		"event: x\ndata: a\n\n":                  {{"x", "a"}},
+		"event: x\n\ndata: a\n\n":                {{"", "a"}},
+		": comment\n\ndata: a\n\n":               {{"", "a"}},
+		"data: a\ndata: b\n\n":                   {{"", "a\nb"}},
+		"id: 1\nretry: 5\ndata: a\n\n":           {{"", "a"}},
+		"data: [DONE]\n\n":                       nil,
+		"data: a\n\ndata: [DONE]\n\n":            {{"", "a"}},
+		"data: a":                                {{"", "a"}},
+		"data: a\n":                              {{"", "a"}},
+		"data: \n\n":                             nil,
+		"data\n\n":                               nil,
+		"\n\n\n":                                 nil,
+		"":                                       nil,
+		"data: {\"a\":\"\u00fc\u20ac\"}\r\n\r\n": {{"", "{\"a\":\"\u00fc\u20ac\"}"}},
+		"event: ping\ndata: {}\n\nevent: y\ndata: 1\n\n": {{"ping", "{}"}, {"y", "1"}},
+	} {
+		got := frames(t, text)
+		if len(got) != len(want) {
+			t.Errorf("%q: got %q", text, got)
+			continue
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%q: got %q, want %q", text, got, want)
+			}
+		}
+	}
+}
+
+func TestSSEFramesTheSameWhereverItIsCut(t *testing.T) {
+	piece := rapid.SampledFrom([]string{"data: a", "data: {\"x\":\"\u00fc\"}", "event: n", ": c", "\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "data:", "junk", "data: [DONE]"})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "text"), "")
+		want := frames(t, text)
+		var pieces []string
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		got := frames(t, pieces...)
+		if len(got) != len(want) {
+			t.Fatalf("%q cut as %q: got %q, want %q", text, pieces, got, want)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("%q cut as %q: got %q, want %q", text, pieces, got, want)
+			}
+		}
+	})
+}
+
+func TestSSEBoundsAMessage(t *testing.T) {
+	f := new(chat.SSE)
+	line := []byte("data: " + strings.Repeat("x", 1<<20))
+	var err error
+	for i := 0; i < 20 && err == nil; i++ {
+		err = f.Push(line, func(string, []byte) error { return nil })
+	}
+	if err == nil {
+		t.Error("a line without an end was taken")
+	}
+}
