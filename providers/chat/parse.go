@@ -416,12 +416,14 @@ func (p *parser) callMember(c *Call, key jsonscan.Key) {
 func (p *parser) tool() (t Tool) {
 	r := p.r
 	var kind Literal
+	function := false
 	start := r.Peek()
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
 			kind = r.String()
 		case "function":
+			function = true
 			cache := t.Cache
 			t = p.function()
 			if t.Cache == nil {
@@ -431,7 +433,7 @@ func (p *parser) tool() (t Tool) {
 			t.Cache = r.Value()
 		}
 	})
-	if kind != nil && !kind.Is("function") {
+	if kind != nil && !kind.Is("function") || kind == nil && !function {
 		return Tool{Other: r.Since(start)}
 	}
 	return t
