@@ -72,7 +72,9 @@ func (p *Provider) Prepare(c *Call) (*Request, error) {
 
 func (p *Provider) request(c *Call) (*Request, error) {
 	if own := p.Endpoints[c.Endpoint]; own != nil {
-		return own(c)
+		if r, err := own(c); r != nil || err != nil {
+			return r, refusal(err)
+		}
 	}
 	if p.has(c.Endpoint) && (p.Words == nil || c.Endpoint != ChatComplete) {
 		return new(Request), nil
@@ -98,14 +100,19 @@ func (p *Provider) converse(c *Call, from caller) (*Request, error) {
 	d := p.dialect()
 	r, err := d.Request(c, asked)
 	if err != nil {
-		var unsupported *chat.Unsupported
-		if errors.As(err, &unsupported) {
-			return nil, &Refusal{unsupported.Param, "unsupported_parameter", unsupported.Message}
-		}
-		return nil, err
+		return nil, refusal(err)
 	}
 	r.Answer = d.answer(c, from)
 	return r, nil
+}
+
+// refusal makes what a provider has no words for the caller's fault.
+func refusal(err error) error {
+	var unsupported *chat.Unsupported
+	if errors.As(err, &unsupported) {
+		return &Refusal{unsupported.Param, "unsupported_parameter", unsupported.Message}
+	}
+	return err
 }
 
 // URL is where a path of OpenAI's goes.

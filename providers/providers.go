@@ -86,7 +86,9 @@ type Dialect struct {
 	Failure func(status int, h http.Header, body []byte) *Failure
 }
 
-// An Endpoint makes the upstream request of a call that is no conversation.
+// An Endpoint makes the upstream request of a call that is no conversation. Where it
+// returns neither a request nor an error, the call is made as if there were no such
+// endpoint: of the models of a provider, some may speak the caller's dialect.
 type Endpoint func(c *Call) (*Request, error)
 
 // A Call is what a provider is told of a call.

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"errors"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers/chat"
 )
 
 func TestRegisterRefusesRowsThatAreWrong(t *testing.T) {
@@ -118,6 +120,29 @@ func TestTheCredentialIsABearerAndNothingWithoutOne(t *testing.T) {
 	}
 	if err := Bearer(&Call{Key: credentials.NewSecret("key"), Token: credentials.NewSecret("token")}, h); err != nil || !slices.Equal(h["Authorization"], []string{"Bearer token"}) {
 		t.Errorf("got %v, %v", h, err)
+	}
+}
+
+func TestAnEndpointMayLeaveACallToTheDialect(t *testing.T) {
+	decline := func(*Call) (*Request, error) { return nil, nil }
+	refuse := func(*Call) (*Request, error) { return nil, &chat.Unsupported{Param: "input", Message: "no"} }
+	p := &Provider{Name: "example", Dialect: openAI, Endpoints: map[string]Endpoint{Messages: decline, Embed: refuse, Rerank: decline}}
+	call := func(endpoint string) *Call {
+		return &Call{
+			Endpoint: endpoint, Method: "POST", Path: "/x", Base: &url.URL{Scheme: "https", Host: "api.example.com"}, Body: []byte(`{"model":"m","messages":[]}`),
+			Setting: func(string) string { return "" }, NewID: func() string { return "id" },
+		}
+	}
+	r, err := p.Prepare(call(Messages))
+	if err != nil || r.Answer == nil || r.URL.Path != "/chat/completions" {
+		t.Errorf("the conversation was not translated: %+v, %v", r, err)
+	}
+	for endpoint, code := range map[string]string{Embed: "unsupported_parameter", Rerank: "endpoint_not_supported"} {
+		_, err := p.Prepare(call(endpoint))
+		var refusal *Refusal
+		if !errors.As(err, &refusal) || refusal.Code != code {
+			t.Errorf("%s: got %v, want %s", endpoint, err, code)
+		}
 	}
 }
 
