@@ -5,5 +5,6 @@ import (
 	_ "github.com/caddy-gw/gateway/providers/anthropic" // one line a provider
 	_ "github.com/caddy-gw/gateway/providers/azure"
 	_ "github.com/caddy-gw/gateway/providers/cohere"
+	_ "github.com/caddy-gw/gateway/providers/gemini"
 	_ "github.com/caddy-gw/gateway/providers/mistral"
 )

@@ -1,0 +1,282 @@
+package gemini
+
+import (
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Options are what those who speak the dialect want different.
+type Options struct {
+	// Model is the bare name; it decides how thinking is asked for.
+	Model string
+	// IDs: calls and their results go with their ids.
+	IDs bool
+}
+
+// Append writes a request as a body of generateContent. What the API has no words for is
+// left out.
+func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
+	w := writer{Builder: dst, r: r, o: o}
+	w.Open('{')
+	err := w.members()
+	w.Close('}')
+	return w.Builder, err
+}
+
+type writer struct {
+	jsonscan.Builder
+	r *chat.Request
+	o Options
+}
+
+func (w *writer) members() error {
+	r := w.r
+	alone := true // the system, to whom nobody speaks
+	for i := range r.Messages {
+		alone = alone && r.Messages[i].Role == chat.System
+	}
+	if system := r.System(); len(system) > 0 {
+		// The API wants contents: instructions alone are what the user says.
+		open, end := "systemInstruction", "}"
+		if alone {
+			open, end = "contents", "}]"
+		}
+		w.Key(open)
+		if alone {
+			w.Open('[')
+		}
+		w.Open('{')
+		if alone {
+			w.Key("role").Text("user")
+		}
+		w.Key("parts").Open('[')
+		for i := range system {
+			w.text(system[i].Text)
+		}
+		w.Close(']')
+		w.Builder = append(w.Builder, end...)
+		w.dropEmpty(`"systemInstruction":{"parts":[]}`)
+	}
+	if !alone {
+		w.Key("contents").Open('[')
+		w.contents()
+		w.Close(']')
+	}
+	w.generationConfig()
+	if err := w.tools(); err != nil {
+		return err
+	}
+	w.extras(topExtras)
+	return nil
+}
+
+// contents writes the turns. The results of tools that follow each other answer one turn
+// of the model's, so they are one.
+func (w *writer) contents() {
+	var late []chat.Part // of results: what stands beside the texts
+	results := false     // a turn of results is open
+	closeResults := func() {
+		if !results {
+			return
+		}
+		for i := range late {
+			w.part(&late[i])
+		}
+		late, results = nil, false
+		w.Close(']')
+		w.Close('}')
+	}
+	for i := range w.r.Messages {
+		m := &w.r.Messages[i]
+		switch m.Role {
+		case chat.System:
+			continue
+		case chat.ToolResult:
+			if !results {
+				w.open("user")
+				results = true
+			}
+			late = append(late, w.result(m, i)...)
+			continue
+		}
+		closeResults()
+		w.turn(m)
+	}
+	closeResults()
+}
+
+func (w *writer) open(role string) {
+	w.Open('{')
+	w.Key("role").Text(role)
+	w.Key("parts").Open('[')
+}
+
+// turn writes a message of the user's or the model's, or nothing where it says nothing:
+// the API refuses that.
+func (w *writer) turn(m *chat.Message) {
+	start := len(w.Builder)
+	role := "user"
+	if m.Role == chat.Assistant {
+		role = "model"
+	}
+	w.open(role)
+	empty := len(w.Builder)
+	for i := range m.Parts {
+		w.part(&m.Parts[i])
+	}
+	for i := range m.Calls {
+		w.call(&m.Calls[i], i == 0)
+	}
+	if len(w.Builder) == empty {
+		w.Builder = w.Builder[:start]
+		return
+	}
+	w.Close(']')
+	w.Close('}')
+}
+
+// unsigned is what Google has callers send in the place of a signature that they do not
+// have: from its third generation on, models refuse a turn whose first call has none,
+// and another model's calls, or a client that keeps to OpenAI's fields, bring none.
+const unsigned = "skip_thought_signature_validator"
+
+func (w *writer) call(c *chat.Call, first bool) {
+	w.Open('{')
+	w.Key("functionCall").Open('{')
+	if w.o.IDs {
+		w.Member("id", c.ID)
+	}
+	w.Member("name", c.Name)
+	w.Key("args").Raw(c.Input())
+	w.Close('}')
+	switch {
+	case !c.Signature.Empty():
+		w.Key("thoughtSignature").Raw(c.Signature)
+	case first && newer(w.o.Model, 3):
+		w.Key("thoughtSignature").Text(unsigned)
+	}
+	w.Close('}')
+}
+
+// result writes what a tool answered, and returns the parts that are no text.
+func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
+	name := w.r.CallName(m.CallID, at)
+	if name.Empty() {
+		name = m.Name
+	}
+	if name.Empty() {
+		name = m.CallID
+	}
+	w.Open('{')
+	w.Key("functionResponse").Open('{')
+	if w.o.IDs {
+		w.Member("id", m.CallID)
+	}
+	w.Member("name", name)
+	w.Key("response")
+	said := chat.JoinText(m.Parts)
+	text := []byte(said.Text())
+	object := jsonscan.Members(text, nil) == nil
+	switch { // it must be an object
+	case object && !m.Failed:
+		w.Raw(text)
+	case object:
+		w.Open('{')
+		w.Key("error").Raw(text)
+		w.Close('}')
+	default:
+		key := "output"
+		if m.Failed {
+			key = "error"
+		}
+		w.Open('{')
+		w.Key(key).Raw(said)
+		w.Close('}')
+	}
+	w.Close('}')
+	w.Close('}')
+	for i := range m.Parts {
+		if k := m.Parts[i].Kind; k == chat.Image || k == chat.File || k == chat.Audio {
+			late = append(late, m.Parts[i])
+		}
+	}
+	return late
+}
+
+func (w *writer) text(t chat.Literal) {
+	if t.Empty() {
+		return
+	}
+	w.Open('{')
+	w.Key("text").Raw(t)
+	w.Close('}')
+}
+
+// part writes a part. Thoughts stay out: the API wants the signatures of calls back, and
+// another provider's seals are none of its own.
+func (w *writer) part(p *chat.Part) {
+	switch p.Kind {
+	case chat.Text, chat.Refusal:
+		w.text(p.Text)
+	case chat.Image, chat.File, chat.Audio:
+		w.media(p)
+	}
+}
+
+func (w *writer) media(p *chat.Part) {
+	uri := p.URL
+	if uri == nil {
+		uri = p.FileID
+	}
+	w.Open('{')
+	if uri == nil {
+		w.Key("inlineData").Open('{')
+		w.Key("mimeType").Text(mediaType(p, ""))
+		w.Key("data").Quoted(p.Data)
+	} else {
+		where := uri.Text()
+		if strings.HasPrefix(where, "files/") { // of the Files API, by its name alone
+			where = "https://generativelanguage.googleapis.com/v1beta/" + where
+			uri = chat.Quote(where)
+		}
+		w.Key("fileData").Open('{')
+		w.Key("mimeType").Text(mediaType(p, where))
+		w.Key("fileUri").Raw(uri)
+	}
+	w.Close('}')
+	w.Close('}')
+}
+
+// mediaType is that of a part: as it says, or as its name or its first bytes show.
+func mediaType(p *chat.Part, where string) string {
+	switch {
+	case p.MediaType != "" && p.MediaType != "application/octet-stream":
+		return p.MediaType
+	case strings.Contains(where, "youtube.com/") || strings.Contains(where, "youtu.be/"):
+		return "video/mp4"
+	}
+	for _, name := range []string{where, p.Name.Text()} {
+		name, _, _ = strings.Cut(name, "?")
+		if t := byEnding[strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])]; t != "" {
+			return t
+		}
+	}
+	for _, magic := range byStart {
+		if strings.HasPrefix(string(p.Data[:min(len(p.Data), 8)]), magic[0]) {
+			return magic[1]
+		}
+	}
+	return map[chat.PartKind]string{chat.Image: "image/jpeg", chat.File: "application/pdf", chat.Audio: "audio/wav"}[p.Kind]
+}
+
+var byEnding = map[string]string{
+	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif", "heic": "image/heic",
+	"heif": "image/heif", "pdf": "application/pdf", "txt": "text/plain", "md": "text/markdown", "csv": "text/csv", "html": "text/html",
+	"xml": "text/xml", "json": "application/json", "mp3": "audio/mp3", "wav": "audio/wav", "flac": "audio/flac", "ogg": "audio/ogg",
+	"aac": "audio/aac", "m4a": "audio/mp4", "mp4": "video/mp4", "mov": "video/quicktime", "webm": "video/webm", "mpeg": "video/mpeg",
+}
+
+// byStart is how kinds of files begin, in base64.
+var byStart = [][2]string{{"iVBORw", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lGOD", "image/gif"}, {"UklGR", "image/webp"}, {"JVBERi", "application/pdf"}}

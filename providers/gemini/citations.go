@@ -1,0 +1,54 @@
+package gemini
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// citations says which pages of the web an answer rests on, as OpenAI's search does.
+// Where they are cited is left at the beginning: the API counts bytes of one part, and
+// OpenAI characters of the whole.
+func (d *Decoder) citations(grounding []byte, index int, to chat.Sink) {
+	if grounding == nil {
+		return
+	}
+	r := jsonscan.NewReader(grounding)
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("groundingChunks") {
+			return
+		}
+		r.Array(func() {
+			r.Object(func(key jsonscan.Key) {
+				if !key.Is("web") {
+					return
+				}
+				var uri, title chat.Literal
+				r.Object(func(key jsonscan.Key) {
+					switch {
+					case key.Is("uri"):
+						uri = r.String()
+					case key.Is("title"):
+						title = r.String()
+					}
+				})
+				if uri.Empty() {
+					return
+				}
+				if title == nil {
+					title = uri
+				}
+				var b jsonscan.Builder
+				b.Open('{')
+				b.Key("type").Text("url_citation")
+				b.Key("url_citation").Open('{')
+				b.Key("start_index").Int(0)
+				b.Key("end_index").Int(0)
+				b.Key("title").Raw(title)
+				b.Key("url").Raw(uri)
+				b.Close('}')
+				b.Close('}')
+				d.emit(to, chat.Event{Kind: chat.Annotation, Choice: index, Raw: chat.Raw(b)})
+			})
+		})
+	})
+}

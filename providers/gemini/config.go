@@ -1,0 +1,186 @@
+package gemini
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// generationConfig writes what a request says of how to generate.
+func (w *writer) generationConfig() {
+	r := w.r
+	w.Key("generationConfig").Open('{')
+	for _, m := range []struct {
+		name  string
+		value chat.Raw
+	}{
+		{"maxOutputTokens", r.MaxTokens},
+		{"temperature", r.Temperature},
+		{"topP", r.TopP},
+		{"topK", r.TopK},
+		{"candidateCount", r.N},
+		{"seed", r.Seed},
+		{"frequencyPenalty", r.FrequencyPenalty},
+		{"presencePenalty", r.PresencePenalty},
+	} {
+		w.Member(m.name, m.value)
+	}
+	if len(r.Stop) > 0 {
+		chat.AppendTexts(w.Key("stopSequences"), r.Stop)
+	}
+	if string(r.LogProbs) == "true" {
+		w.Key("responseLogprobs").Bool(true)
+		w.Member("logprobs", r.TopLogProbs)
+	}
+	w.format()
+	w.thinking()
+	w.modalities()
+	w.extras(configExtras)
+	w.Close('}')
+	w.dropEmpty(`"generationConfig":{}`)
+}
+
+// dropEmpty takes back a member that turned out empty, and its comma.
+func (w *writer) dropEmpty(member string) {
+	rest, ok := bytes.CutSuffix(w.Builder, []byte(member))
+	if ok {
+		w.Builder = bytes.TrimSuffix(rest, []byte(","))
+	}
+}
+
+func (w *writer) format() {
+	f := &w.r.Format
+	if f.Kind != chat.FormatJSON && f.Kind != chat.FormatSchema {
+		return
+	}
+	w.Key("responseMimeType").Text("application/json")
+	if f.Kind == chat.FormatSchema && f.Schema != nil {
+		w.schema(response, responseFull, f.Schema)
+	}
+}
+
+// thinking writes how much the model is to think: as OpenAI's callers say it, as
+// Anthropic's do, or in the API's own words.
+func (w *writer) thinking() {
+	r := w.r
+	if own := w.extra("thinking_config", "thinkingConfig"); own != nil {
+		w.Key("thinkingConfig").Raw(own)
+		return
+	}
+	if r.Thinking != nil {
+		var kind chat.Literal
+		var budget chat.Raw
+		t := jsonscan.NewReader(r.Thinking)
+		t.Object(func(key jsonscan.Key) {
+			switch {
+			case key.Is("type"):
+				kind = t.String()
+			case key.Is("budget_tokens"):
+				budget = t.Value()
+			}
+		})
+		w.Key("thinkingConfig").Open('{')
+		if kind.Is("disabled") {
+			w.Key("thinkingBudget").Int(0)
+		} else {
+			w.Key("includeThoughts").Bool(true)
+			w.Member("thinkingBudget", budget)
+		}
+		w.Close('}')
+		return
+	}
+	w.effort()
+}
+
+// budgets are what Google's own endpoint in OpenAI's shape makes of an effort, for the
+// models that count tokens of thought.
+var budgets = map[string]int64{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+
+// levels are the same for those that have levels: of a Pro, and of the others.
+var levels = map[string][2]string{
+	"none": {"low", "minimal"}, "minimal": {"low", "minimal"}, "low": {"low", "low"}, "medium": {"medium", "medium"},
+	"high": {"high", "high"}, "xhigh": {"high", "high"}, "max": {"high", "high"},
+}
+
+// effort writes an effort for the models that are known to think; others would refuse it.
+func (w *writer) effort() {
+	model, word := w.o.Model, w.r.Effort.Text()
+	if word == "" || strings.Contains(model, "image") || strings.Contains(model, "tts") {
+		return
+	}
+	pro := strings.Contains(model, "pro")
+	switch {
+	case newer(model, 3):
+		level, ok := levels[word]
+		if !ok {
+			return
+		}
+		which := 1
+		if pro {
+			which = 0
+		}
+		if strings.HasPrefix(model, "gemini-3-pro") && word == "medium" {
+			level[which] = "high" // it has two levels only
+		}
+		w.Key("thinkingConfig").Open('{')
+		w.Key("thinkingLevel").Text(level[which])
+		w.Close('}')
+	case strings.HasPrefix(model, "gemini-2.5"):
+		budget, ok := budgets[word]
+		if !ok {
+			return
+		}
+		if pro && budget == 0 {
+			budget = 128 // a Pro cannot do without
+		}
+		w.Key("thinkingConfig").Open('{')
+		w.Key("thinkingBudget").Int(budget)
+		w.Close('}')
+	}
+}
+
+// modalities writes what the answer may be made of, in OpenAI's words or the API's.
+func (w *writer) modalities() {
+	v := w.extra("response_modalities", "responseModalities", "modalities")
+	if v == nil {
+		return
+	}
+	m := jsonscan.NewReader(v)
+	words := chat.Texts(m)
+	if len(words) == 0 {
+		return
+	}
+	w.Key("responseModalities").Open('[')
+	for _, word := range words {
+		w.Text(strings.ToUpper(word.Text()))
+	}
+	w.Close(']')
+}
+
+// The API's own members that a request may have, by the name here and the one that
+// callers may use beside it.
+var (
+	topExtras = [][2]string{
+		{"safetySettings", "safety_settings"},
+		{"cachedContent", "cached_content"},
+		{"labels", ""},
+		{"modelArmorConfig", "model_armor_config"},
+	}
+	configExtras = [][2]string{
+		{"speechConfig", "speech_config"},
+		{"mediaResolution", "media_resolution"},
+		{"imageConfig", "image_config"},
+		{"audioTimestamp", "audio_timestamp"},
+		{"enableEnhancedCivicAnswers", "enable_enhanced_civic_answers"},
+	}
+)
+
+func (w *writer) extras(table [][2]string) {
+	for _, names := range table {
+		w.Member(names[0], w.extra(names[0], names[1]))
+	}
+}
+
+func (w *writer) extra(names ...string) chat.Raw { return Either(w.r.Lookup, names...) }

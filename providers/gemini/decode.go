@@ -1,0 +1,359 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A Decoder decodes the answers of generateContent, whole or as a stream, of which each
+// message is an answer with the next pieces. One reads one answer.
+type Decoder struct {
+	newID   func() string // makes the ids of calls, which the API may leave out
+	choices []choice
+	failed  bool
+
+	message, inner jsonscan.Reader
+	event          chat.Event
+}
+
+// A choice is what is known of a candidate. That it ended is said when the answer ends:
+// a reason may stand in every piece of a stream.
+type choice struct {
+	calls    int
+	seen     bool
+	finished bool
+	reason   chat.FinishReason
+	word     chat.Literal
+
+	grounding chat.Raw // what the answer rests on
+}
+
+// NewDecoder returns a decoder of one answer.
+func NewDecoder(c *providers.Call) chat.Decoder { return &Decoder{newID: c.NewID} }
+
+// maxChoices bounds what an index may be.
+const maxChoices = 127
+
+var reasons = map[string]chat.FinishReason{
+	"MAX_TOKENS": chat.Length,
+	"SAFETY":     chat.ContentFilter, "RECITATION": chat.ContentFilter, "BLOCKLIST": chat.ContentFilter, "PROHIBITED_CONTENT": chat.ContentFilter,
+	"SPII": chat.ContentFilter, "LANGUAGE": chat.ContentFilter, "MODEL_ARMOR": chat.ContentFilter, "IMAGE_SAFETY": chat.ContentFilter,
+	"IMAGE_PROHIBITED_CONTENT": chat.ContentFilter, "IMAGE_RECITATION": chat.ContentFilter,
+}
+
+// Whole reads an answer in one piece.
+func (d *Decoder) Whole(body []byte, to chat.Sink) error {
+	if err := d.answer(body, to); err != nil || d.failed {
+		return err
+	}
+	if len(d.choices) == 0 {
+		d.at(0)
+	}
+	d.finish(to)
+	return nil
+}
+
+// Message reads the next piece of a stream.
+func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error { return d.answer(data, to) }
+
+// End reports whether every candidate came to its end.
+func (d *Decoder) End(to chat.Sink) bool {
+	if d.failed {
+		return true
+	}
+	if len(d.choices) == 0 {
+		return false
+	}
+	for i := range d.choices {
+		if c := &d.choices[i]; c.seen && !c.finished {
+			return false
+		}
+	}
+	d.finish(to)
+	return true
+}
+
+func (d *Decoder) finish(to chat.Sink) {
+	for i := range d.choices {
+		c := &d.choices[i]
+		d.citations(c.grounding, i, to)
+		d.emit(to, chat.Event{Kind: chat.Finish, Choice: i, Finish: c.reason, RawFinish: c.word})
+	}
+}
+
+// emit hands an event over. It is the decoder's own, so that none is allocated.
+func (d *Decoder) emit(to chat.Sink, e chat.Event) {
+	d.event = e
+	to.Event(&d.event)
+}
+
+func (d *Decoder) at(index int) *choice {
+	for len(d.choices) <= index {
+		d.choices = append(d.choices, choice{})
+	}
+	d.choices[index].seen = true
+	return &d.choices[index]
+}
+
+var errNoAnswer = errors.New("neither an object nor a list of objects")
+
+// answer reads an answer, or a list of the pieces of one, as a stream is that was not
+// asked for as events.
+func (d *Decoder) answer(body []byte, to chat.Sink) error {
+	r := &d.message
+	r.Reset(body)
+	// Nothing is said of an answer of which the rest is no JSON.
+	switch r.Kind() {
+	case jsonscan.Object, jsonscan.Array:
+		r.Raw()
+	default:
+		return errNoAnswer
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	r.Reset(body)
+	if r.Kind() == jsonscan.Object {
+		d.piece(r.Raw(), to)
+		return nil
+	}
+	pieces := jsonscan.NewReader(body)
+	pieces.Array(func() { d.piece(pieces.Raw(), to) })
+	return nil
+}
+
+// piece reads one object, whose syntax was checked.
+func (d *Decoder) piece(body []byte, to chat.Sink) {
+	if d.failed {
+		return
+	}
+	r := &d.message
+	r.Reset(body)
+	var id, model, created, blocked chat.Literal
+	var candidates, usage, failure chat.Raw
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "responseId":
+			id = r.String()
+		case "modelVersion":
+			model = r.String()
+		case "createTime":
+			created = r.String()
+		case "candidates":
+			candidates = r.Value()
+		case "usageMetadata":
+			usage = r.Value()
+		case "error":
+			failure = r.Value()
+		case "promptFeedback":
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("blockReason") {
+					blocked = r.String()
+				}
+			})
+		}
+	})
+	if failure != nil {
+		d.failed = true
+		to.Event(chat.ReadFailure(failure))
+		return
+	}
+	if usage != nil { // first: some callers want the prompt's figures at the start
+		d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(usage)})
+	}
+	d.emit(to, chat.Event{Kind: chat.Start, ID: id, Model: model, Created: seconds(created)})
+	r.Reset(candidates)
+	position := 0
+	r.Array(func() {
+		d.candidate(r.Raw(), position, to)
+		position++
+	})
+	if !blocked.Empty() {
+		d.block(blocked)
+	}
+}
+
+// block ends what has not ended: the prompt, or the answer so far, is not let through.
+func (d *Decoder) block(word chat.Literal) {
+	if len(d.choices) == 0 {
+		d.at(0)
+	}
+	for i := range d.choices {
+		if c := &d.choices[i]; !c.finished {
+			c.finished, c.reason, c.word = true, chat.ContentFilter, bytes.Clone(word)
+		}
+	}
+}
+
+func seconds(at chat.Literal) int64 {
+	if at == nil {
+		return 0
+	}
+	t, err := time.Parse(time.RFC3339, at.Text())
+	if err != nil {
+		return 0
+	}
+	return t.Unix()
+}
+
+// readUsage reads the figures of a whole answer. Those of the prompt include the cache,
+// those of the candidates do not include thoughts.
+func readUsage(v []byte) (u chat.Usage) {
+	r := jsonscan.NewReader(v)
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "promptTokenCount":
+			u.Prompt = chat.Int(r.Value())
+		case "candidatesTokenCount":
+			u.Completion += chat.Int(r.Value())
+		case "thoughtsTokenCount":
+			u.Reasoning = chat.Int(r.Value())
+		case "cachedContentTokenCount":
+			u.CacheRead = chat.Int(r.Value())
+		case "totalTokenCount":
+			u.Total = chat.Int(r.Value())
+		}
+	})
+	u.Completion += u.Reasoning
+	return u
+}
+
+func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
+	r := &d.inner
+	r.Reset(body)
+	index := position
+	var parts, logProbs, grounding chat.Raw
+	var reason chat.Literal
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "index":
+			index = int(chat.Int(r.Value()))
+		case "content":
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("parts") {
+					parts = r.Value()
+				}
+			})
+		case "finishReason":
+			reason = r.String()
+		case "logprobsResult":
+			logProbs = r.Value()
+		case "groundingMetadata":
+			grounding = r.Value()
+		}
+	})
+	index = min(max(index, 0), maxChoices)
+	c := d.at(index)
+	if logProbs != nil {
+		if content := appendLogProbs(nil, logProbs); content != nil {
+			d.emit(to, chat.Event{Kind: chat.LogProbs, Choice: index, Raw: content})
+		}
+	}
+	r.Reset(parts)
+	r.Array(func() { d.part(r, index, to) })
+	if bytes.Contains(grounding, []byte(`"groundingChunks"`)) {
+		c.grounding = bytes.Clone(grounding) // of all so far
+	}
+	if !reason.Empty() {
+		// A name that is not known is no reason that a caller would know.
+		c.finished, c.reason, c.word = true, reasons[reason.Text()], bytes.Clone(reason)
+	}
+}
+
+// part reads one part. What the API's own tools say to each other is none of the answer.
+func (d *Decoder) part(r *jsonscan.Reader, index int, to chat.Sink) {
+	var text, id, name, signature, media, data chat.Literal
+	var arguments chat.Raw
+	var thought, call bool
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "text":
+			text = r.String()
+		case "thought":
+			thought = string(r.Raw()) == "true"
+		case "thoughtSignature":
+			signature = r.String()
+		case "functionCall":
+			call = r.Object(func(key jsonscan.Key) {
+				switch string(key.Bytes()) {
+				case "id":
+					id = r.String()
+				case "name":
+					name = r.String()
+				case "args":
+					arguments = r.Value()
+				}
+			})
+		case "inlineData":
+			r.Object(func(key jsonscan.Key) {
+				switch string(key.Bytes()) {
+				case "mimeType":
+					media = r.String()
+				case "data":
+					data = r.String()
+				}
+			})
+		}
+	})
+	kind := chat.TextPiece
+	if thought {
+		kind = chat.ThoughtPiece
+	}
+	if !text.Empty() {
+		d.emit(to, chat.Event{Kind: kind, Choice: index, Text: text})
+	}
+	if !data.Empty() && !thought {
+		d.emit(to, chat.Event{Kind: kind, Choice: index, Text: picture(media, data)})
+	}
+	if call {
+		d.call(to, index, id, name, signature, arguments)
+	}
+}
+
+// call says a call, which comes complete.
+func (d *Decoder) call(to chat.Sink, index int, id, name, signature chat.Literal, arguments chat.Raw) {
+	c := &d.choices[index]
+	if id.Empty() {
+		id = chat.Quote("call_" + d.newID())
+	}
+	if name == nil {
+		name = chat.Literal(`""`)
+	}
+	if signature.Empty() {
+		signature = nil
+	}
+	d.emit(to, chat.Event{Kind: chat.CallStart, Choice: index, Tool: c.calls, ID: id, Name: name, Signature: signature})
+	if arguments != nil {
+		d.emit(to, chat.Event{Kind: chat.CallPiece, Choice: index, Tool: c.calls, Text: compact(arguments)})
+	}
+	c.calls++
+}
+
+// compact is a JSON value as text in a literal, without the space that the API sets its
+// whole answers with.
+func compact(v chat.Raw) chat.Literal {
+	if bytes.IndexByte(v, '\n') >= 0 {
+		var b bytes.Buffer
+		if json.Compact(&b, v) == nil {
+			v = b.Bytes()
+		}
+	}
+	return jsonscan.AppendQuoted(make([]byte, 0, len(v)+16), v)
+}
+
+// picture is what a model drew, as Markdown with a data URI: text is all that the
+// content of an answer can be.
+func picture(media, data chat.Literal) chat.Literal {
+	uri := append([]byte(`"![image](data:`), jsonscan.Inside(media)...)
+	uri = append(append(uri, ";base64,"...), jsonscan.Inside(data)...)
+	return append(uri, `)"`...)
+}
+
+// Interface guards
+var _ chat.Decoder = (*Decoder)(nil)

@@ -1,0 +1,84 @@
+package gemini
+
+import (
+	"net/http"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/embedding"
+)
+
+// embed asks for the embeddings of all inputs at once.
+func embed(c *providers.Call) (*providers.Request, error) {
+	path, err := modelPath(c)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := embedding.Parse(c.Body)
+	if err != nil {
+		return nil, err
+	}
+	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+128*len(asked.Input)))
+	b.Open('{')
+	b.Key("requests").Open('[')
+	for _, input := range asked.Input {
+		b.Open('{')
+		b.Key("model").Text(path.resource())
+		b.Key("content").Open('{')
+		b.Key("parts").Open('[')
+		b.Open('{')
+		b.Key("text").Raw(input)
+		b.Close('}')
+		b.Close(']')
+		b.Close('}')
+		b.Member("taskType", Either(asked.Lookup, "task_type", "taskType"))
+		b.Member("title", asked.Lookup("title"))
+		b.Member("outputDimensionality", asked.Dimensions)
+		b.Close('}')
+	}
+	b.Close(']')
+	b.Close('}')
+	return &providers.Request{
+		URL: providers.URL(c.Base, path.below()+":batchEmbedContents", ""), Body: b,
+		Answer: &providers.Answer{
+			Failure: Failure,
+			Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+				vectors, tokens, err := embeddings(body)
+				if err != nil {
+					return dst, err
+				}
+				return asked.Append(dst, vectors, tokens, c.Provider.Name)
+			},
+		},
+	}, nil
+}
+
+func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "embeddings":
+			r.Array(func() {
+				r.Object(func(key jsonscan.Key) {
+					if key.Is("values") {
+						vectors = append(vectors, r.Value())
+					}
+				})
+			})
+		case "usageMetadata":
+			tokens = readUsage(r.Raw()).Prompt
+		}
+	})
+	return vectors, tokens, r.Err()
+}
+
+// Either is the first of several members that a request may have.
+func Either(lookup func(string) chat.Raw, names ...string) chat.Raw {
+	for _, name := range names {
+		if v := lookup(name); v != nil {
+			return v
+		}
+	}
+	return nil
+}

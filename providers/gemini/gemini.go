@@ -1,0 +1,129 @@
+// Package gemini is Google's Gemini: the dialect of its models, which Vertex AI speaks
+// too, and the provider that sells them by API key.
+package gemini
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+func init() {
+	providers.Register(providers.Provider{
+		Name:    "google",
+		BaseURL: "https://generativelanguage.googleapis.com",
+		// In a query, as some send it, the key would end up in logs.
+		Auth: providers.KeyHeader("X-Goog-Api-Key"),
+		Dialect: &providers.Dialect{
+			Request: request,
+			Decoder: NewDecoder,
+			Failure: Failure,
+		},
+		Endpoints: map[string]providers.Endpoint{
+			providers.Embed:       embed,
+			providers.ListModels:  models,
+			providers.CountTokens: countTokens,
+		},
+	})
+}
+
+func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	path, err := modelPath(c)
+	if err != nil {
+		return nil, err
+	}
+	body, err := Append(make([]byte, 0, len(c.Body)+256), r, path.options())
+	return &providers.Request{URL: URL(c.Base, path.below(), r.Stream), Body: body}, err
+}
+
+// URL is where a model generates, given its path.
+func URL(base *url.URL, path string, stream bool) *url.URL {
+	if stream {
+		return providers.URL(base, path+":streamGenerateContent", "alt=sse") // else it is one array
+	}
+	return providers.URL(base, path+":generateContent", "")
+}
+
+// A path is a model as the API has it.
+type path struct{ kind, name string }
+
+// modelPath is the path of the call's model, which may come as models/x or tunedModels/x.
+func modelPath(c *providers.Call) (path, error) {
+	p := path{"models", strings.TrimPrefix(c.Model, "models/")}
+	if tuned, ok := strings.CutPrefix(p.name, "tunedModels/"); ok {
+		p = path{"tunedModels", tuned}
+	}
+	return p, Named(p.name)
+}
+
+func (p path) resource() string { return p.kind + "/" + p.name }
+
+// below is the path below the base URL.
+func (p path) below() string { return "/v1beta/" + p.kind + "/" + providers.Escape(p.name) }
+
+// options are those of the model: from the third generation on, calls have ids.
+func (p path) options() Options { return Options{Model: p.name, IDs: newer(p.name, 3)} }
+
+// Named refuses a call whose model cannot stand in a path.
+func Named(model string) error {
+	if model == "" || model == "." || model == ".." {
+		return &providers.Refusal{Param: "model", Code: "invalid_model", Message: "Invalid model: expected the name of one, such as gemini-2.5-flash"}
+	}
+	return nil
+}
+
+// newer reports whether a model is of a generation, or of a later one. A name without
+// a number, such as gemini-flash-latest, is that of the newest.
+func newer(model string, generation int) bool {
+	rest, ok := strings.CutPrefix(model, "gemini-")
+	if !ok {
+		return false
+	}
+	n := 0
+	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+		n++
+	}
+	if n == 0 {
+		return strings.HasSuffix(model, "-latest")
+	}
+	return n > 1 || int(rest[0]-'0') >= generation
+}
+
+// Failure reads an error answer. Its type is Google's word for the status, and its code
+// the reason where one is given: API_KEY_INVALID comes with status 400.
+func Failure(status int, h http.Header, body []byte) *providers.Failure {
+	f := providers.ReadFailure(status, h, body)
+	f.Code = f.Type
+	r := jsonscan.NewReader(body)
+	read := func() {
+		r.Object(func(key jsonscan.Key) {
+			if !key.Is("error") {
+				return
+			}
+			r.Object(func(key jsonscan.Key) {
+				if !key.Is("details") {
+					return
+				}
+				r.Array(func() {
+					r.Object(func(key jsonscan.Key) {
+						if key.Is("reason") {
+							if reason := chat.Literal(r.String()); !reason.Empty() {
+								f.Code = reason.Text()
+							}
+						}
+					})
+				})
+			})
+		})
+	}
+	if r.Kind() == jsonscan.Array {
+		r.Array(read)
+	} else {
+		read()
+	}
+	return f
+}

@@ -1,0 +1,10 @@
+package gemini_test
+
+import (
+	"testing"
+
+	"github.com/caddy-gw/gateway/internal/dialecttest"
+	_ "github.com/caddy-gw/gateway/providers/gemini"
+)
+
+func TestGolden(t *testing.T) { dialecttest.Run(t, "google") }

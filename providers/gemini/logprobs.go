@@ -1,0 +1,90 @@
+package gemini
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A token is one that was chosen, or could have been.
+type token struct {
+	text        chat.Literal
+	probability chat.Raw // its logarithm
+}
+
+// appendLogProbs appends a logprobsResult as OpenAI has it, or nothing where it holds no
+// token.
+func appendLogProbs(dst, result []byte) []byte {
+	var chosen []token
+	var top [][]token
+	r := jsonscan.NewReader(result)
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "chosenCandidates":
+			chosen = readTokens(r)
+		case "topCandidates":
+			r.Array(func() {
+				var tokens []token
+				r.Object(func(key jsonscan.Key) {
+					if key.Is("candidates") {
+						tokens = readTokens(r)
+					}
+				})
+				top = append(top, tokens)
+			})
+		}
+	})
+	if len(chosen) == 0 {
+		return nil
+	}
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("content").Open('[')
+	for i := range chosen {
+		b.Open('{')
+		chosen[i].append(&b)
+		b.Key("top_logprobs").Open('[')
+		if i < len(top) {
+			for k := range top[i] {
+				b.Open('{')
+				top[i][k].append(&b)
+				b.Close('}')
+			}
+		}
+		b.Close(']')
+		b.Close('}')
+	}
+	b.Close(']')
+	b.Key("refusal").Raw([]byte("null"))
+	b.Close('}')
+	return b
+}
+
+func readTokens(r *jsonscan.Reader) (tokens []token) {
+	r.Array(func() {
+		t := token{chat.Literal(`""`), chat.Raw("0")} // what is zero the API leaves out
+		r.Object(func(key jsonscan.Key) {
+			switch string(key.Bytes()) {
+			case "token":
+				if s := r.String(); s != nil {
+					t.text = s
+				}
+			case "logProbability":
+				if r.Kind() == jsonscan.Number {
+					t.probability = r.Raw()
+				}
+			}
+		})
+		tokens = append(tokens, t)
+	})
+	return tokens
+}
+
+func (t *token) append(b *jsonscan.Builder) {
+	b.Key("token").Raw(t.text)
+	b.Key("logprob").Raw(t.probability)
+	b.Key("bytes").Open('[')
+	for _, c := range []byte(t.text.Text()) {
+		b.Int(int64(c))
+	}
+	b.Close(']')
+}

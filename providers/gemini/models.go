@@ -1,0 +1,97 @@
+package gemini
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
+)
+
+// models lists the models in OpenAI's shape. All fit on one page.
+func models(c *providers.Call) (*providers.Request, error) {
+	return &providers.Request{
+		URL:    providers.URL(c.Base, "/v1beta/models", "pageSize=1000"),
+		Answer: &providers.Answer{Failure: Failure, Whole: appendModels},
+	}, nil
+}
+
+func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("object").Text("list")
+	b.Key("data").Open('[')
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("models") {
+			return
+		}
+		r.Array(func() {
+			var name chat.Literal
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("name") {
+					name = r.String()
+				}
+			})
+			if name.Empty() {
+				return
+			}
+			b.Open('{')
+			b.Key("id").Text(strings.TrimPrefix(name.Text(), "models/"))
+			b.Key("object").Text("model")
+			b.Key("created").Int(0)
+			b.Key("owned_by").Text("google")
+			b.Close('}')
+		})
+	})
+	b.Close(']')
+	b.Close('}')
+	return b, r.Err()
+}
+
+// countTokens counts the tokens of a call of Messages, as Anthropic does.
+func countTokens(c *providers.Call) (*providers.Request, error) {
+	path, err := modelPath(c)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := messages.Parse(c.Body)
+	if err != nil {
+		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+	}
+	inner, err := Append(nil, asked, path.options())
+	if err != nil {
+		return nil, err
+	}
+	b := jsonscan.Builder(make([]byte, 0, len(inner)+128))
+	b.Open('{')
+	b.Key("generateContentRequest").Open('{')
+	b.Key("model").Text(path.resource())
+	if rest := inner[1:]; len(rest) > 1 { // its members, and its end
+		b = append(append(b, ','), rest...)
+	} else {
+		b.Close('}')
+	}
+	b.Close('}')
+	return &providers.Request{
+		URL: providers.URL(c.Base, path.below()+":countTokens", ""), Body: b,
+		Answer: &providers.Answer{Failure: Failure, Whole: appendCount},
+	}, nil
+}
+
+func appendCount(dst, body []byte, _ http.Header) ([]byte, error) {
+	var total int64
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("totalTokens") {
+			total = chat.Int(r.Value())
+		}
+	})
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("input_tokens").Int(total)
+	b.Close('}')
+	return b, r.Err()
+}

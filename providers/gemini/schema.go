@@ -1,0 +1,143 @@
+package gemini
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// schema writes a JSON schema as a member. The API has two for it: one takes a subset of
+// OpenAPI's schemas, which every version and model knows, and refuses whatever is beside
+// that; the newer one takes JSON Schema, with references and definitions. A schema that
+// loses nothing but noise becomes the first, any other goes as it stands in the second,
+// so nothing is inlined and nothing can recurse.
+func (w *writer) schema(plain, full string, schema chat.Raw) {
+	c := cleaner{r: jsonscan.NewReader(schema)}
+	kind := c.object(true)
+	switch {
+	case c.beyond || plain == parameters && kind != "object":
+		w.Key(full).Raw(schema)
+	case !c.bare: // of an object without properties the subset knows nothing
+		w.Key(plain).Raw(c.out)
+	}
+}
+
+// The members of a function's schema, and of an answer's.
+const (
+	parameters, parametersFull = "parameters", "parametersJsonSchema"
+	response, responseFull     = "responseSchema", "responseJsonSchema"
+)
+
+// A cleaner copies a schema without what says nothing to a model, and finds what the
+// subset has no words for.
+type cleaner struct {
+	r      *jsonscan.Reader
+	out    jsonscan.Builder
+	beyond bool // the schema is more than the subset
+	bare   bool // it is an object without properties, and no more
+}
+
+// object copies one schema and returns its type.
+func (c *cleaner) object(top bool) (kind string) {
+	r := c.r
+	var properties, items, union bool
+	var format string
+	c.out.Open('{')
+	isObject := r.Object(func(key jsonscan.Key) {
+		if c.beyond {
+			return
+		}
+		switch name := string(key.Bytes()); name {
+		case "type":
+			word := chat.Literal(r.String())
+			kind = word.Text()
+			switch kind {
+			case "string", "number", "integer", "boolean", "object", "array":
+				c.out.Key(name).Raw(word)
+			default: // a list of types, or null
+				c.beyond = true
+			}
+		case "properties":
+			if r.Kind() != jsonscan.Object {
+				c.beyond = true
+				return
+			}
+			start := len(c.out)
+			c.out.Key(name).Open('{')
+			r.Object(func(key jsonscan.Key) {
+				if c.beyond {
+					return
+				}
+				properties = true
+				c.out.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
+				c.out = append(c.out, ':')
+				c.object(false)
+			})
+			c.out.Close('}')
+			if !properties {
+				c.out = c.out[:start]
+			}
+		case "items":
+			items = true
+			c.out.Key(name)
+			c.object(false)
+		case "anyOf":
+			union = true
+			c.out.Key(name).Open('[')
+			c.beyond = !r.Array(func() {
+				if !c.beyond {
+					c.object(false)
+				}
+			}) || c.beyond
+			c.out.Close(']')
+		case "enum":
+			c.enum()
+		case "format":
+			word := chat.Literal(r.String())
+			format = word.Text()
+			if word != nil {
+				c.out.Key(name).Raw(word)
+			}
+		case "additionalProperties":
+			// It only says whether others may be there; a schema for them says more.
+			c.beyond = c.beyond || r.Kind() == jsonscan.Object
+		case "$schema", "$id", "$comment":
+		case "title", "description", "nullable", "default", "example", "required", "propertyOrdering",
+			"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum", "pattern":
+			c.out.Member(name, r.Value())
+		default:
+			c.beyond = true
+		}
+	})
+	c.out.Close('}')
+	switch {
+	case top && isObject && string(c.out) == "{}":
+		kind, c.bare = "object", true
+	case !isObject, kind == "" && !union, format != "" && !formats[kind+" "+format]:
+		c.beyond = true
+	case kind == "object" && !properties && top:
+		c.bare = true
+	case kind == "object" && !properties, kind == "array" && !items:
+		c.beyond = true
+	}
+	return kind
+}
+
+// formats are those that the API takes, by type.
+var formats = map[string]bool{
+	"string enum": true, "string date-time": true, "integer int32": true, "integer int64": true, "number float": true, "number double": true,
+}
+
+// enum copies a list of values, which may be texts only.
+func (c *cleaner) enum() {
+	r := c.r
+	c.out.Key("enum").Open('[')
+	ok := r.Array(func() {
+		if s := chat.Literal(r.String()); !s.Empty() {
+			c.out.Raw(s)
+		} else {
+			c.beyond = true
+		}
+	})
+	c.out.Close(']')
+	c.beyond = c.beyond || !ok
+}
