@@ -7,4 +7,5 @@ import (
 	_ "github.com/caddy-gw/gateway/providers/cohere"
 	_ "github.com/caddy-gw/gateway/providers/gemini"
 	_ "github.com/caddy-gw/gateway/providers/mistral"
+	_ "github.com/caddy-gw/gateway/providers/vertex"
 )

@@ -1,0 +1,283 @@
+// Package vertex is the provider Vertex AI: models of Google, Anthropic and others in a
+// project of Google Cloud, each in its publisher's dialect.
+package vertex
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/gemini"
+	"github.com/caddy-gw/gateway/providers/messages"
+)
+
+func init() {
+	providers.Register(providers.Provider{
+		Name:    "vertex-ai",
+		BaseURL: "https://{" + settingRegion + "}-aiplatform.googleapis.com",
+		Login:   login,
+		Auth:    auth,
+		Headers: map[string]string{"anthropic_beta": "Anthropic-Beta"},
+		Forward: []string{"Anthropic-Beta"},
+		Address: func(c *providers.Call, path string) (*url.URL, error) {
+			return providers.URL(base(c.Base), path, c.Query), nil
+		},
+		Dialect: &providers.Dialect{Request: request, Decoder: decoder, Failure: gemini.Failure},
+		Endpoints: map[string]providers.Endpoint{
+			providers.Messages:    claude,
+			providers.CountTokens: countTokens,
+			providers.Embed:       embed,
+		},
+	})
+}
+
+const (
+	settingRegion  = "vertex_region"
+	settingProject = "vertex_project_id"
+	settingAccount = "vertex_service_account_json"
+
+	scope = "https://www.googleapis.com/auth/cloud-platform"
+
+	// anthropicVersion stands in the body of a call to Claude, in the place of the header.
+	anthropicVersion = "vertex-2023-10-16"
+)
+
+// Hosts that are not <region>-aiplatform.googleapis.com.
+var hosts = map[string]string{
+	"global-aiplatform.googleapis.com": "aiplatform.googleapis.com",
+	"us-aiplatform.googleapis.com":     "aiplatform.us.rep.googleapis.com",
+	"eu-aiplatform.googleapis.com":     "aiplatform.eu.rep.googleapis.com",
+}
+
+func base(u *url.URL) *url.URL {
+	host, ok := hosts[u.Host]
+	if !ok {
+		return u
+	}
+	own := *u
+	own.Host = host
+	return &own
+}
+
+// account is the service account of a call, in JSON; "" where a token is given instead.
+func account(c *providers.Call) string {
+	if v := c.Setting(settingAccount); v != "" {
+		return v
+	}
+	if key := strings.TrimSpace(c.Key.Reveal()); strings.HasPrefix(key, "{") {
+		return key
+	}
+	return ""
+}
+
+func login(c *providers.Call) (*providers.Login, error) {
+	a := account(c)
+	if a == "" {
+		return nil, nil
+	}
+	return &providers.Login{ServiceAccount: []byte(a), Scopes: []string{scope}}, nil
+}
+
+// auth sends a token. A service account is never sent: only its signature goes out.
+func auth(c *providers.Call, h http.Header) error {
+	if c.Token.Empty() && account(c) != "" {
+		return &providers.Refusal{Param: "x-gw-vertex-service-account-json", Code: "invalid_setting", Message: "The service account gave no token"}
+	}
+	return providers.Bearer(c, h)
+}
+
+var segment = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._:-]*[a-zA-Z0-9])?$`)
+
+// location is the path of the call's project and region.
+func location(c *providers.Call) (string, error) {
+	project := c.Setting(settingProject)
+	if project == "" {
+		project = gjson.Get(account(c), "project_id").Str
+	}
+	region := c.Setting(settingRegion)
+	for _, s := range [][2]string{{settingProject, project}, {settingRegion, region}} {
+		switch {
+		case s[1] == "":
+			return "", c.Provider.Missing(s[0])
+		case !segment.MatchString(s[1]):
+			return "", &providers.Refusal{
+				Param: "x-gw-" + strings.ReplaceAll(s[0], "_", "-"), Code: "invalid_setting", Message: "Invalid " + s[0] + ": expected letters, digits, hyphens and dots",
+			}
+		}
+	}
+	return "/v1/projects/" + project + "/locations/" + region, nil
+}
+
+// A model is a model of a publisher's.
+type model struct{ publisher, name string }
+
+const (
+	google    = "google"
+	anthropic = "anthropic"
+	endpoint  = "endpoints" // a model that the project has tuned, by its endpoint's id
+)
+
+// modelOf reads a model's name: gemini-x, claude-x, publisher/x or publisher.x, or the
+// whole publishers/publisher/models/x.
+func modelOf(name string) model {
+	if rest, ok := strings.CutPrefix(name, "publishers/"); ok {
+		if publisher, model_, ok := strings.Cut(rest, "/models/"); ok {
+			return model{publisher, model_}
+		}
+	}
+	for _, separator := range []string{"/", "."} {
+		publisher, rest, ok := strings.Cut(name, separator)
+		// Of a name such as gemini-2.5-pro, the dot is a part.
+		if ok && !strings.ContainsAny(publisher, "0123456789") {
+			if publisher == "models" {
+				break
+			}
+			return model{publisher, rest}
+		}
+	}
+	name = strings.TrimPrefix(name, "models/")
+	if strings.HasPrefix(name, "claude") {
+		return model{anthropic, name}
+	}
+	return model{google, name}
+}
+
+// path is where the model is in a location.
+func (m model) path(location string) string {
+	if m.publisher == endpoint {
+		return location + "/endpoints/" + providers.Escape(m.name)
+	}
+	return location + "/publishers/" + providers.Escape(m.publisher) + "/models/" + providers.Escape(m.name)
+}
+
+// at returns the model of a call and its path.
+func at(c *providers.Call) (model, string, error) {
+	m := modelOf(c.Model)
+	if err := gemini.Named(m.name); err != nil {
+		return m, "", err
+	}
+	if !segment.MatchString(m.publisher) {
+		return m, "", gemini.Named("")
+	}
+	l, err := location(c)
+	return m, m.path(l), err
+}
+
+func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	m, path, err := at(c)
+	if err != nil {
+		return nil, err
+	}
+	dst := make([]byte, 0, len(c.Body)+256)
+	switch m.publisher {
+	case google, endpoint:
+		body, err := gemini.Append(dst, r, gemini.Options{Model: m.name})
+		return &providers.Request{URL: gemini.URL(base(c.Base), path, r.Stream), Body: body}, err
+	case anthropic:
+		body, err := messages.Append(dst, r, messages.Options{Version: anthropicVersion, NoModel: true})
+		return &providers.Request{URL: rawPredict(c, path, r.Stream), Body: body}, err
+	}
+	// The models of others speak like OpenAI at one address.
+	l, err := location(c)
+	if err != nil {
+		return nil, err
+	}
+	named := *r
+	named.Model = chat.Quote(m.publisher + "/" + m.name)
+	return &providers.Request{
+		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: new(chat.Words).Append(dst, &named),
+	}, nil
+}
+
+func decoder(c *providers.Call) chat.Decoder {
+	switch modelOf(c.Model).publisher {
+	case google, endpoint:
+		return gemini.NewDecoder(c)
+	case anthropic:
+		return new(messages.Decoder)
+	}
+	return new(chat.OpenAI)
+}
+
+func rawPredict(c *providers.Call, path string, stream bool) *url.URL {
+	if stream {
+		return providers.URL(base(c.Base), path+":streamRawPredict", "")
+	}
+	return providers.URL(base(c.Base), path+":rawPredict", "")
+}
+
+// claude passes a call of Messages on to Claude as it is, save that the model stands in
+// the path and the version in the body. The answer is passed back untouched.
+func claude(c *providers.Call) (*providers.Request, error) {
+	if modelOf(c.Model).publisher != anthropic {
+		return nil, nil
+	}
+	_, path, err := at(c)
+	if err != nil {
+		return nil, err
+	}
+	body, err := versioned(c.Body, "")
+	if err != nil {
+		return nil, err
+	}
+	return &providers.Request{URL: rawPredict(c, path, c.Stream), Body: body}, nil
+}
+
+// countTokens counts the tokens of a call of Messages to Claude. The model stands in the
+// body, as the path is that of the counter.
+func countTokens(c *providers.Call) (*providers.Request, error) {
+	m, _, err := at(c)
+	if err != nil {
+		return nil, err
+	}
+	if m.publisher != anthropic {
+		return nil, nil
+	}
+	l, err := location(c)
+	if err != nil {
+		return nil, err
+	}
+	body, err := versioned(c.Body, m.name)
+	if err != nil {
+		return nil, err
+	}
+	return &providers.Request{URL: rawPredict(c, model{anthropic, "count-tokens"}.path(l), false), Body: body}, nil
+}
+
+// versioned is a body of Messages with the version of the API, and with the model named
+// so, or with none. What else is in it stays as it is.
+func versioned(body []byte, model string) ([]byte, error) {
+	b := jsonscan.Builder(make([]byte, 0, len(body)+64))
+	b.Open('{')
+	if model != "" {
+		b.Key("model").Text(model)
+	}
+	said := false
+	var rest jsonscan.Builder
+	err := jsonscan.Members(body, func(m jsonscan.Member) error {
+		if m.Key.Is("model") {
+			return nil
+		}
+		said = said || m.Key.Is("anthropic_version")
+		rest.Raw(jsonscan.AppendQuoted(nil, m.Key.Bytes()))
+		rest = append(append(rest, ':'), body[m.Start:m.End]...)
+		return nil
+	})
+	if err != nil {
+		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+	}
+	if !said {
+		b.Key("anthropic_version").Text(anthropicVersion)
+	}
+	if len(rest) > 0 {
+		b.Raw(rest)
+	}
+	b.Close('}')
+	return b, nil
+}
