@@ -62,7 +62,7 @@ type aim struct{ endpoint, method, path, query string }
 
 // newAttempt shapes the upstream request of a call for one target. The caller calls close
 // when the attempt is over.
-func (f *Forwarder) newAttempt(x *exchange.Exchange, route *credentials.Route, t *routing.Target) (*attempt, *exchange.Error) {
+func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target) (*attempt, *exchange.Error) {
 	p := dialect(route)
 	body, unasked, err := x.Body(t.Edit(), route.Model, p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *Forwarder) newAttempt(x *exchange.Exchange, route *credentials.Route, t
 		return nil, refusal
 	}
 	a := &attempt{x: x, route: route, body: body, unasked: unasked}
-	if refusal := f.shape(a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query}); refusal != nil {
+	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query}); refusal != nil {
 		a.close()
 		return nil, refusal
 	}
@@ -88,7 +88,7 @@ func dialect(route *credentials.Route) *providers.Provider {
 }
 
 // shape makes the upstream request of an attempt: URL, headers, body.
-func (f *Forwarder) shape(a *attempt, t *routing.Target, to aim) *exchange.Error {
+func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to aim) *exchange.Error {
 	x, p := a.x, dialect(a.route)
 	setting := func(name string) string { return setting(x, a.route, t, name) }
 	strict, refusal := strict(x, t)
@@ -114,6 +114,9 @@ func (f *Forwarder) shape(a *attempt, t *routing.Target, to aim) *exchange.Error
 	}
 	if a.body != nil {
 		call.Body = a.body.Bytes()
+	}
+	if refusal := f.login(ctx, a, t, call); refusal != nil {
+		return refusal
 	}
 	r, err := p.Prepare(call)
 	if err != nil {

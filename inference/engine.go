@@ -128,7 +128,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	var waited time.Duration
 	for n := 0; ; n++ {
 		x.Retries = n
-		a, refusal := e.f.newAttempt(x, x.Route, t)
+		a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t)
 		if refusal != nil {
 			e.fail(nil, refusal)
 			return false

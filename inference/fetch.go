@@ -26,7 +26,7 @@ const maxFetched = 4 << 20
 // pools and the same guard as every attempt.
 func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, endpoint, path string) (status int, body []byte, err error) {
 	a := &attempt{x: x, route: route}
-	if refusal := f.shape(a, &direct, aim{endpoint, http.MethodGet, path, ""}); refusal != nil {
+	if refusal := f.shape(ctx, a, &direct, aim{endpoint, http.MethodGet, path, ""}); refusal != nil {
 		return 0, nil, refusal
 	}
 	r, err := http.NewRequestWithContext(ctx, a.method, a.url.String(), nil)

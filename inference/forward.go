@@ -21,6 +21,7 @@ type Forwarder struct {
 	Settings
 	proxy     *reverseproxy.Handler
 	transport *Transport
+	logins    logins
 	logger    *zap.Logger
 }
 
