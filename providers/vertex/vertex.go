@@ -127,8 +127,8 @@ const (
 // whole publishers/publisher/models/x.
 func modelOf(name string) model {
 	if rest, ok := strings.CutPrefix(name, "publishers/"); ok {
-		if publisher, model_, ok := strings.Cut(rest, "/models/"); ok {
-			return model{publisher, model_}
+		if publisher, of, ok := strings.Cut(rest, "/models/"); ok {
+			return model{publisher, of}
 		}
 	}
 	for _, separator := range []string{"/", "."} {
