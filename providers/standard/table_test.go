@@ -1,0 +1,86 @@
+package standard_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/providers"
+	_ "github.com/caddy-gw/gateway/providers/standard"
+)
+
+var update = flag.Bool("update", false, "write the table in docs/providers.md anew")
+
+const (
+	page  = "../../docs/providers.md"
+	begin = "<!-- the table is written by: go test ./providers/standard -update -->\n"
+	end   = "<!-- end -->\n"
+)
+
+var endpointNames = map[string]string{
+	providers.Complete: "completions", providers.Embed: "embeddings", providers.Moderate: "moderations", providers.OCR: "OCR",
+	providers.Rerank: "rerank", providers.CreateResponse: "responses",
+}
+
+func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| name | base URL | serves beside conversations | |\n|---|---|---|---|\n")
+	rows := 0
+	for _, name := range providers.Names() {
+		p, _ := providers.Lookup(name)
+		if p.Dialect != nil || p.Words != nil || p.Address != nil {
+			if !strings.Contains(string(text), "| `"+name+"` |") {
+				t.Errorf("%s is not in the document", name)
+			}
+			continue
+		}
+		rows++
+		base := "`" + p.BaseURL + "`"
+		if p.BaseURL == "" {
+			base = "its own: a custom host, or `base_url`"
+		}
+		var serves []string
+		for _, e := range p.Serves {
+			serves = append(serves, endpointNames[e])
+		}
+		note := ""
+		if p.NoStreamUsage {
+			note = "a stream is not asked for usage"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, base, strings.Join(serves, ", "), note)
+	}
+	if rows < 45 {
+		t.Errorf("%d rows", rows)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	was, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatal("the document has no place for the table")
+	}
+	switch {
+	case was == b.String():
+	case *update:
+		if err := os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table of %s is not that of the code; write it anew with: go test ./providers/standard -update", page)
+	}
+}
+
+func TestEveryProviderServesOnlyWhatEndpointsHaveNames(t *testing.T) {
+	for _, name := range providers.Names() {
+		p, _ := providers.Lookup(name)
+		for _, e := range p.Serves {
+			if endpointNames[e] == "" && e != providers.Messages && e != providers.CountTokens {
+				t.Errorf("%s serves %s", name, e)
+			}
+		}
+	}
+}
