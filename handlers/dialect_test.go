@@ -1,0 +1,150 @@
+package handlers_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+const spent = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}` + "\n\n"
+
+func TestAStreamsUsageGoesToWhoAsksForIt(t *testing.T) {
+	l := newLab(t, "", "")
+	l.on("spent", stream(role, hello, stopped, spent, done))
+	asks := strings.Replace(streamedChat, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
+	declines := strings.Replace(streamedChat, `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1)
+	for body, want := range map[string]string{
+		streamedChat: role + hello + stopped + "\n" + done, declines: role + hello + stopped + "\n" + done, asks: role + hello + stopped + spent + done,
+	} {
+		a, err := l.ask("POST", "/v1/chat/completions", body, cue+"spent", "x-gw-provider: bad")
+		if err != nil || a.Body != want {
+			t.Errorf("%s: got %q, %v", body, a.Body, err)
+		}
+		if sent := l.bad.Last(t).Body; !strings.Contains(sent, `"include_usage":true`) || strings.Count(sent, "stream_options") != 1 {
+			t.Errorf("the provider got %s", sent)
+		}
+	}
+	// A config's parameters are made first.
+	a := l.chat(gatewaytest.Chat, `{"provider":"@bad","override_params":{"stream":true}}`, cue+"spent")
+	if a.Body != role+hello+stopped+"\n"+done || !strings.Contains(l.bad.Last(t).Body, `"include_usage":true`) {
+		t.Errorf("got %q for %s", a.Body, l.bad.Last(t).Body)
+	}
+	if a = l.chat(streamedChat, `{"provider":"@bad","override_params":{"stream":false}}`, cue+"spent"); strings.Contains(l.bad.Last(t).Body, "stream_options") {
+		t.Errorf("the provider got %s, and the client %s", l.bad.Last(t).Body, a.Body)
+	}
+}
+
+func TestThinkingNeedsStrictComplianceOff(t *testing.T) {
+	body := strings.Replace(gatewaytest.Chat, `"model"`, `"thinking":{"type":"enabled","budget_tokens":1024},"model"`, 1)
+	off := "x-gw-strict-open-ai-compliance: false"
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	l.on("ok", respond(http.StatusOK, `{"id":"m","type":"message","role":"assistant","model":"claude","content":[{"type":"thinking","thinking":"hm","signature":"sig"},{"type":"text","text":"4"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":2}}`))
+	host := fmt.Sprintf(`"provider":"anthropic","api_key":"sk","custom_host":"%s/v1"`, l.bad.URL)
+	for _, c := range []struct {
+		name, config, body string
+		headers            []string
+		status             int
+		blocks             bool
+	}{
+		{"nobody says", "{" + host + "}", body, nil, 400, false},
+		{"the header says off", "{" + host + "}", body, []string{off}, 200, true},
+		{"the config says off", "{" + host + `,"strict_open_ai_compliance":false}`, body, nil, 200, true},
+		{"the header comes first", "{" + host + `,"strict_open_ai_compliance":false}`, body, []string{"x-gw-strict-open-ai-compliance: true"}, 400, false},
+		{"a header that says neither", "{" + host + "}", gatewaytest.Chat, []string{"x-gw-strict-open-ai-compliance: maybe"}, 400, false},
+		{"thinking that is disabled", "{" + host + "}", strings.Replace(body, "enabled", "disabled", 1), nil, 200, false},
+		{"no thinking", "{" + host + "}", gatewaytest.Chat, nil, 200, false},
+		{"thinking of the config's", "{" + host + `,"override_params":{"thinking":{"type":"enabled","budget_tokens":9}}}`, gatewaytest.Chat, nil, 400, false},
+	} {
+		a := l.chat(c.body, c.config, append(c.headers, cue+"ok")...)
+		if a.Status != c.status || a.Get("choices.0.message.content_blocks").Exists() != c.blocks {
+			t.Errorf("%s: %d %s", c.name, a.Status, a.Body)
+		}
+		if c.status == 200 && (a.Get("choices.0.message.content").Str != "4" || a.Get("choices.0.finish_reason").Str != "stop") {
+			t.Errorf("%s: %s", c.name, a.Body)
+		}
+		if c.status == 400 && a.Get("error.param").Str != "thinking" && a.Get("error.param").Str != "x-gw-strict-open-ai-compliance" {
+			t.Errorf("%s: %s", c.name, a.Body)
+		}
+	}
+}
+
+func TestErrorsOfProvidersSayWhoseTheyAre(t *testing.T) {
+	l := newLab(t, "", "")
+	html := "<html><head><title>502 Bad Gateway</title></head><body><h1>nginx</h1></body></html>"
+	for _, c := range []struct {
+		name    string
+		serve   http.HandlerFunc
+		status  int
+		message string
+		code    string
+	}{
+		{"OpenAI's", respond(404, `{"error":{"message":"no such model","type":"invalid_request_error","param":"model","code":"model_not_found"}}`), 404, "no such model", "model_not_found"},
+		{"a page", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(502)
+			_, _ = w.Write([]byte(html))
+		}, 502, "502 Bad Gateway", ""},
+		{"a text", respond(500, "boom\n  it broke"), 500, "boom it broke", ""},
+		{"a member message", respond(400, `{"message":"bad input"}`), 400, "bad input", ""},
+		{"details", respond(422, `{"detail":[{"loc":["body","n"],"msg":"too high"}]}`), 422, "body.n: too high", ""},
+		{"a list", respond(429, `[{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED"}}]`, "Retry-After", "3"), 429, "slow down", "429"},
+		{"nothing", respond(503, ""), 503, "The provider answered 503 Service Unavailable", ""},
+		{"an odd text", respond(400, `"just a text"`), 400, "just a text", ""},
+	} {
+		l.on(c.name, c.serve)
+		a, err := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+c.name, "x-gw-provider: bad")
+		if err != nil || a.Status != c.status || a.Get("error.message").Str != c.message || a.Get("error.code").String() != c.code || a.Get("provider").Str != "bad" || a.Get("error.type").Str == "" {
+			t.Errorf("%s: %d %s, %v", c.name, a.Status, a.Body, err)
+		}
+		if c.status == 429 && a.Header.Get("Retry-After") != "3" {
+			t.Errorf("%s: Retry-After %q", c.name, a.Header.Get("Retry-After"))
+		}
+	}
+	// What is passed through is the provider's own, errors too.
+	a, _ := l.ask("GET", "/v1/something/else", "", cue+"a text", "x-gw-provider: bad")
+	if a.Status != 500 || a.Body != "boom\n  it broke" {
+		t.Errorf("passed through: %d %s", a.Status, a.Body)
+	}
+}
+
+// Nobody but who saved a credential says where it goes.
+func TestSettingsOfACallDoNotLeadAStoredCredentialElsewhere(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	l.on("ok", respond(200, gatewaytest.Completion))
+	l.Admin("POST", "/v1/virtual-keys", map[string]any{
+		"name": "az", "slug": "az", "provider": "azure-openai", "key": "stored", "custom_host": l.bad.URL + "/openai",
+		"model_config": map[string]any{"azure_deployment_id": "saved", "azure_api_version": "2024-10-21"},
+	})
+	elsewhere := []string{"x-gw-azure-resource-name: evil", "x-gw-azure-deployment-id: evil", "x-gw-azure-api-version: evil", "x-gw-azure-ad-token: evil", "x-gw-azure-foundry-url: https://evil.example"}
+	a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(elsewhere, cue+"ok", "x-gw-virtual-key: az")...)
+	call := l.bad.Last(t)
+	if a.Status != 200 || call.Path != "/openai/deployments/saved/chat/completions" || call.Query != "api-version=2024-10-21" || call.Header.Get("Api-Key") != "stored" || call.Header.Get("Authorization") != "" {
+		t.Errorf("%d %s: %s?%s %v", a.Status, a.Body, call.Path, call.Query, call.Header)
+	}
+	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"ok", "x-gw-config: "+`{"virtual_key":"az","azure_resource_name":"evil","azure_deployment_id":"evil"}`)
+	if call = l.bad.Last(t); a.Status != 200 || call.Path != "/openai/deployments/saved/chat/completions" {
+		t.Errorf("by a config: %d %s %s", a.Status, a.Body, call.Path)
+	}
+	// Beside the caller's own credential they count.
+	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"ok", "x-gw-provider: azure-openai", "authorization: Bearer own", "x-gw-custom-host: "+l.bad.URL+"/openai",
+		"x-gw-azure-deployment-id: mine", "x-gw-azure-api-version: 2025-01-01")
+	if call = l.bad.Last(t); a.Status != 200 || call.Path != "/openai/deployments/mine/chat/completions" || call.Header.Get("Api-Key") != "own" {
+		t.Errorf("own: %d %s %s %v", a.Status, a.Body, call.Path, call.Header)
+	}
+	// A provider whose address is a setting takes it as a custom host, which is guarded.
+	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"ok", "x-gw-provider: azure-ai", "authorization: Bearer own", "x-gw-azure-foundry-url: "+l.bad.URL+"/models")
+	if call = l.bad.Last(t); a.Status != 200 || call.Path != "/models/chat/completions" {
+		t.Errorf("foundry: %d %s %s", a.Status, a.Body, call.Path)
+	}
+	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-provider: azure-ai", "authorization: Bearer own", "x-gw-azure-foundry-url: http://169.254.169.254/models")
+	if a.Status != 400 || a.Get("error.field").Str != "custom_host" && a.Get("error.param").Str != "x-gw-custom-host" {
+		t.Errorf("metadata service: %d %s", a.Status, a.Body)
+	}
+	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-provider: azure-openai", "authorization: Bearer own")
+	if a.Status != 400 || a.Get("error.code").Str != "missing_setting" || !strings.Contains(a.Get("error.message").Str, "azure_resource_name") {
+		t.Errorf("no resource: %d %s", a.Status, a.Body)
+	}
+}
