@@ -317,7 +317,7 @@ func (p *Part) SetURL(source Literal) {
 		p.Data = unescaped(data)
 		return
 	}
-	text, err := url.PathUnescape(string(unescaped(data)))
+	text, err := url.PathUnescape(plain(data))
 	if err != nil {
 		text = string(data)
 	}
@@ -341,12 +341,18 @@ func cut(b []byte, sep byte) (before, after []byte, found bool) {
 	return b, nil, false
 }
 
-// unescaped is the inside of a string whose only escapes can be those of slashes.
+// unescaped is the inside of a string with no escapes but those that it needs: of base64,
+// whose slashes some escape, none. What is no base64 stays inside of its quotes.
 func unescaped(inside []byte) []byte {
 	if slices.Index(inside, '\\') < 0 {
 		return inside
 	}
-	return []byte(jsonscan.Unquote(slices.Concat([]byte{'"'}, inside, []byte{'"'})))
+	return jsonscan.AppendEscaped(nil, plain(inside))
+}
+
+// plain is the text of which inside is what stands between the quotes.
+func plain(inside []byte) string {
+	return jsonscan.Unquote(slices.Concat([]byte{'"'}, inside, []byte{'"'}))
 }
 
 // Join is the text of a followed by that of b.
