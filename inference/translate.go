@@ -36,6 +36,9 @@ func (a *attempt) translate(res *http.Response) error {
 	case res.Header.Get("Content-Encoding") != "":
 		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
 	}
+	if a.answer.Begin != nil {
+		a.answer.Begin(res.Header)
+	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if a.answer.Stream != nil && (media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
 		res.Body = &translated{src: res.Body, stream: a.answer.Stream, skipped: &a.x.Malformed}

@@ -60,6 +60,12 @@ func (p *Provider) Prepare(c *Call) (*Request, error) {
 			r.Header[name] = []string{v}
 		}
 	}
+	if p.Sign != nil {
+		if r.Method == "" {
+			r.Method = c.Method
+		}
+		return r, p.Sign(c, r)
+	}
 	auth := p.Auth
 	if auth == nil {
 		auth = Bearer
@@ -149,8 +155,15 @@ func (d *Dialect) answer(c *Call, from caller) *Answer {
 	if d.Framer != nil {
 		framer = d.Framer()
 	}
+	stream := &chat.Stream{Framer: framer, Decoder: d.Decoder(c), Writer: from.chunks(style)}
 	return &Answer{
-		Whole: func(dst, body []byte, h http.Header) ([]byte, error) {
+		Begin: func(h http.Header) {
+			if id := h.Get(d.IDHeader); id != "" {
+				style.ID = id
+				stream.Writer = from.chunks(style)
+			}
+		},
+		Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			w := from.whole(style)
 			if err := d.Decoder(c).Whole(body, w); err != nil {
 				return dst, err
@@ -161,7 +174,7 @@ func (d *Dialect) answer(c *Call, from caller) *Answer {
 			}
 			return w.Append(dst), nil
 		},
-		Stream:  &chat.Stream{Framer: framer, Decoder: d.Decoder(c), Writer: from.chunks(style)},
+		Stream:  stream,
 		Failure: d.Failure,
 	}
 }

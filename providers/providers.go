@@ -48,6 +48,10 @@ type Provider struct {
 	Address func(c *Call, path string) (*url.URL, error)
 	// Auth adds the credential to a request's headers. Default: a bearer token.
 	Auth func(c *Call, h http.Header) error
+	// Sign adds a credential that is made of the whole request, in the place of Auth. It
+	// comes last: the URL, the method and the body, the call's where the request has
+	// none of its own, are final.
+	Sign func(c *Call, r *Request) error
 	// Login says how the token is had that Auth sends, where the credential is not sent
 	// itself; nil: it is. A login that returns nil wants none.
 	Login func(c *Call) (*Login, error)
@@ -84,6 +88,8 @@ type Dialect struct {
 	Framer func() chat.Framer
 	// Failure reads the body of an error answer; nil: [ReadFailure].
 	Failure func(status int, h http.Header, body []byte) *Failure
+	// IDHeader is the header in which the id of an answer stands, where its body has none.
+	IDHeader string
 }
 
 // An Endpoint makes the upstream request of a call that is no conversation. Where it
@@ -123,6 +129,9 @@ type Request struct {
 
 // An Answer translates what a provider answers. It is used once.
 type Answer struct {
+	// Begin is told the headers of an answer with status 2xx before it is translated; nil:
+	// nobody asks.
+	Begin func(h http.Header)
 	// Whole appends the translation of an answer in one piece, with status 2xx.
 	Whole func(dst, body []byte, h http.Header) ([]byte, error)
 	// Stream translates a stream; nil: there is none.
