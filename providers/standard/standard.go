@@ -4,6 +4,7 @@ package standard
 import (
 	_ "github.com/caddy-gw/gateway/providers/anthropic" // one line a provider
 	_ "github.com/caddy-gw/gateway/providers/azure"
+	_ "github.com/caddy-gw/gateway/providers/bedrock"
 	_ "github.com/caddy-gw/gateway/providers/cohere"
 	_ "github.com/caddy-gw/gateway/providers/gemini"
 	_ "github.com/caddy-gw/gateway/providers/mistral"

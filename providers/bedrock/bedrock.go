@@ -1,0 +1,129 @@
+// Package bedrock is the provider Amazon Bedrock: conversations through Converse and
+// ConverseStream, those of Anthropic's Messages API with Anthropic's models as they
+// stand through InvokeModel, and embeddings of Titan and Cohere.
+//
+// Facts: the reference of the Bedrock runtime API, and the models of its operations in
+// the AWS SDK (service/bedrockruntime).
+package bedrock
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+func init() { providers.Register(provider()) }
+
+func provider() providers.Provider {
+	p := providers.Provider{
+		Name:    "bedrock",
+		BaseURL: "https://bedrock-runtime.{aws_region}.amazonaws.com",
+		Sign:    sign,
+		Forward: []string{"Anthropic-Beta"},
+		Serves:  []string{},
+		Dialect: &providers.Dialect{
+			Request:  request,
+			Decoder:  func(*providers.Call) chat.Decoder { return new(Decoder) },
+			Framer:   func() chat.Framer { return new(Framer) },
+			Failure:  readFailure,
+			IDHeader: "X-Amzn-Requestid",
+		},
+		Endpoints: map[string]providers.Endpoint{
+			providers.Messages:    invoke,
+			providers.CountTokens: countTokens,
+			providers.Embed:       embed,
+		},
+	}
+	for _, name := range unserved {
+		p.Endpoints[name] = refuse
+	}
+	return p
+}
+
+// unserved are the endpoints that have no like in the Bedrock runtime, and whose paths
+// lead nowhere there. What is at no endpoint's path goes on as it is: a client may speak
+// Bedrock's own API.
+var unserved = []string{
+	"createBatch", "listBatches", "retrieveBatch", "getBatchOutput", "cancelBatch",
+	"createFinetune", "listFinetunes", "retrieveFinetune", "cancelFinetune", "listFinetuneEvents", "listFinetuneCheckpoints",
+	"uploadFile", "listFiles", "retrieveFile", "retrieveFileContent", "deleteFile",
+	"listChatCompletions", "countResponseInputTokens", "compactResponse", "getModelResponse", "deleteModelResponse",
+	"cancelModelResponse", "listResponseInputItems",
+	"imageGenerate", "imageEdit", "createSpeech", "createTranscription", "createTranslation", "realtime",
+	providers.ListModels,
+}
+
+func refuse(c *providers.Call) (*providers.Request, error) {
+	return nil, &providers.Refusal{
+		Param: "x-gw-provider", Code: "endpoint_not_supported",
+		Message: "Provider " + c.Provider.Name + " does not serve " + c.Method + " /v1" + c.Path,
+	}
+}
+
+const (
+	mediaJSON   = "application/json"
+	mediaStream = "application/vnd.amazon.eventstream"
+)
+
+// call is the upstream request of an operation on a model.
+func call(c *providers.Call, model, operation, accept string, body []byte) (*providers.Request, error) {
+	u, err := modelURL(c.Base, model, operation)
+	return &providers.Request{
+		URL: u, Body: body,
+		// The client's own would mean Bedrock's answer. What is in a beta header goes in
+		// the body.
+		Header: http.Header{"Accept": {accept}, "Anthropic-Beta": nil},
+	}, err
+}
+
+// modelURL is where an operation on a model is. The model, which may be an ARN, is one
+// segment, escaped once.
+func modelURL(base *url.URL, model, operation string) (*url.URL, error) {
+	if plain, err := url.PathUnescape(model); err == nil { // some escape ARNs themselves
+		model = plain
+	}
+	if strings.Trim(model, ".") == "" {
+		return nil, &providers.Refusal{Param: "model", Code: "invalid_model", Message: "Invalid model: expected the id or the ARN of a model or an inference profile"}
+	}
+	return providers.URL(base, "/model/"+escape(model)+"/"+operation, ""), nil
+}
+
+// escape is RFC 3986's: all but the unreserved characters. [url.PathEscape] lets a colon
+// stand.
+func escape(s string) string {
+	const hex = "0123456789ABCDEF"
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case letterOrDigit(c), c == '-', c == '.', c == '_', c == '~':
+			out.WriteByte(c)
+		default:
+			out.Write([]byte{'%', hex[c>>4], hex[c&0xf]})
+		}
+	}
+	return out.String()
+}
+
+func letterOrDigit(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// anthropic reports whether a model is one of Anthropic's: anthropic.claude-…, that of a
+// region's profile such as eu.anthropic.claude-…, or an ARN of such a one.
+func anthropic(model string) bool { return strings.Contains(model, "anthropic.") }
+
+// betas are what of Anthropic's API is asked for before it is for everybody: as the
+// client's header and the setting say.
+func betas(c *providers.Call) (names []string) {
+	for _, list := range []string{c.Header("Anthropic-Beta"), c.Setting("anthropic_beta")} {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

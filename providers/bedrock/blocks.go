@@ -1,0 +1,195 @@
+package bedrock
+
+import (
+	"strconv"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// messages writes the turns. Roles alternate: neighbours of one role become one message,
+// and with them the results of one turn's calls.
+func (w *writer) messages(all []chat.Message) error {
+	w.role = chat.System
+	for i := range all {
+		m := &all[i]
+		at := "messages[" + strconv.Itoa(i) + "]"
+		var err error
+		switch m.Role {
+		case chat.User, chat.Assistant:
+			err = w.message(m, at)
+		case chat.ToolResult:
+			err = w.result(m, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.end()
+	return nil
+}
+
+// turn begins a message of a role, unless it is open. A message without blocks is never
+// begun: Converse takes none.
+func (w *writer) turn(role chat.Role) {
+	if w.role == role {
+		return
+	}
+	w.end()
+	w.role = role
+	w.Open('{')
+	if role == chat.Assistant {
+		w.Key("role").Text("assistant")
+	} else {
+		w.Key("role").Text("user")
+	}
+	w.Key("content").Open('[')
+}
+
+func (w *writer) end() {
+	if w.role != chat.System {
+		w.Close(']')
+		w.Close('}')
+		w.role = chat.System
+	}
+}
+
+func (w *writer) message(m *chat.Message, at string) error {
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if !sendable(p) {
+			continue
+		}
+		w.turn(m.Role)
+		if err := w.part(p, at); err != nil {
+			return err
+		}
+		w.cachePoint(p.Cache)
+	}
+	for i := range m.Calls {
+		c := &m.Calls[i]
+		w.turn(m.Role)
+		w.Open('{')
+		w.Key("toolUse").Open('{')
+		w.Key("toolUseId").Raw(callID(c.ID))
+		w.Member("name", c.Name)
+		w.Key("input").Raw(c.Input())
+		w.Close('}')
+		w.Close('}')
+		w.cachePoint(c.Cache)
+	}
+	return nil
+}
+
+func (w *writer) result(m *chat.Message, at string) error {
+	w.turn(chat.User)
+	w.Open('{')
+	w.Key("toolResult").Open('{')
+	w.Key("toolUseId").Raw(callID(m.CallID))
+	w.Key("content").Open('[')
+	var cache chat.Raw
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if p.Cache != nil { // a mark inside of a result is none: it follows it
+			cache = p.Cache
+		}
+		if !sendable(p) {
+			continue
+		}
+		if err := w.part(p, at); err != nil {
+			return err
+		}
+	}
+	w.Close(']')
+	if m.Failed {
+		w.Key("status").Text("error")
+	}
+	w.Close('}')
+	w.Close('}')
+	w.cachePoint(cache)
+	return nil
+}
+
+// sendable reports whether Converse takes a part: no blank text, and thoughts only with
+// the seal by which a model knows its own.
+func sendable(p *chat.Part) bool {
+	switch p.Kind {
+	case chat.Text, chat.Refusal:
+		return !blank(p.Text)
+	case chat.Thinking:
+		return !p.Signature.Empty()
+	}
+	return true
+}
+
+// blank reports whether a text is nothing but space.
+func blank(l chat.Literal) bool {
+	inside := jsonscan.Inside(l)
+	for i := 0; i < len(inside); i++ {
+		switch c := inside[i]; {
+		case c == ' ':
+		case c == '\\' && (inside[i+1] == 'n' || inside[i+1] == 't' || inside[i+1] == 'r'):
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) text(l chat.Literal) {
+	w.Open('{')
+	w.Key("text").Raw(l)
+	w.Close('}')
+}
+
+func (w *writer) part(p *chat.Part, at string) error {
+	switch p.Kind {
+	case chat.Text, chat.Refusal:
+		w.text(p.Text)
+	case chat.Thinking:
+		w.Open('{')
+		w.Key("reasoningContent").Open('{')
+		w.Key("reasoningText").Open('{')
+		w.Key("text").Raw(orEmpty(p.Text))
+		w.Key("signature").Raw(p.Signature)
+		w.Close('}')
+		w.Close('}')
+		w.Close('}')
+	case chat.Redacted:
+		w.Open('{')
+		w.Key("reasoningContent").Open('{')
+		w.Key("redactedContent").Quoted(p.Data)
+		w.Close('}')
+		w.Close('}')
+	default:
+		return w.media(p, at)
+	}
+	return nil
+}
+
+const maxCallID = 64
+
+// callID is the id of a call as Converse takes one: ids that others made up have other
+// characters, or more of them. A call and its result stay a pair.
+func callID(id chat.Literal) []byte {
+	inside := id.Text()
+	fits := len(inside) <= maxCallID
+	for _, c := range []byte(inside) {
+		fits = fits && (letterOrDigit(c) || c == '_' || c == '-')
+	}
+	if fits && len(inside) > 0 {
+		return id
+	}
+	out := []byte{'"'}
+	for _, c := range []byte(inside)[max(0, len(inside)-maxCallID):] {
+		if !letterOrDigit(c) && c != '-' {
+			c = '_'
+		}
+		out = append(out, c)
+	}
+	if len(inside) == 0 {
+		out = append(out, '_')
+	}
+	return append(out, '"')
+}

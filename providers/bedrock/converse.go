@@ -1,0 +1,294 @@
+package bedrock
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// request writes a call of Converse or ConverseStream.
+func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	w := writer{Builder: make([]byte, 0, len(c.Body)+512)}
+	w.Open('{')
+	if err := w.conversation(c, r); err != nil {
+		return nil, err
+	}
+	w.inference(r)
+	w.output(r)
+	for _, m := range members {
+		v := r.Lookup(m.name)
+		if v == nil {
+			v = r.Lookup(m.snake)
+		}
+		w.Member(m.name, v)
+	}
+	w.tier(r)
+	w.Close('}')
+	if r.Stream {
+		return call(c, r.Model.Text(), "converse-stream", mediaStream, w.Builder)
+	}
+	return call(c, r.Model.Text(), "converse", mediaJSON, w.Builder)
+}
+
+// members are what Converse takes beside what all providers share. They go on as they
+// stand, under either spelling.
+var members = []struct{ name, snake string }{
+	{"additionalModelResponseFieldPaths", "additional_model_response_field_paths"},
+	{"guardrailConfig", "guardrail_config"},
+	{"performanceConfig", "performance_config"},
+	{"promptVariables", "prompt_variables"},
+	{"requestMetadata", "request_metadata"},
+	{"serviceTier", ""},
+}
+
+// tier writes OpenAI's service_tier; auto is Bedrock's default.
+func (w *writer) tier(r *chat.Request) {
+	name := chat.Literal(r.Lookup("service_tier"))
+	if r.Lookup("serviceTier") != nil || len(name) < 2 || name[0] != '"' || name.Is("auto") {
+		return
+	}
+	w.Key("serviceTier").Open('{')
+	w.Key("type").Raw(name)
+	w.Close('}')
+}
+
+// A writer writes the body of a call.
+type writer struct {
+	jsonscan.Builder
+	role  chat.Role       // of the message that is open; System: none is
+	names map[string]bool // of the documents so far
+}
+
+// conversation writes what counts as the prompt: the turns, the system's prompt, the
+// tools, and what of Bedrock only the model knows.
+func (w *writer) conversation(c *providers.Call, r *chat.Request) error {
+	w.system(r)
+	w.Key("messages").Open('[')
+	if err := w.messages(r.Messages); err != nil {
+		return err
+	}
+	w.Close(']')
+	if err := w.tools(r); err != nil {
+		return err
+	}
+	return w.additional(c, r)
+}
+
+func (w *writer) system(r *chat.Request) {
+	open := false
+	for i := range r.Messages {
+		if r.Messages[i].Role != chat.System {
+			continue
+		}
+		for k := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[k]
+			if p.Kind == chat.Text && !blank(p.Text) {
+				if !open {
+					w.Key("system").Open('[')
+					open = true
+				}
+				w.text(p.Text)
+			}
+			if open {
+				w.cachePoint(p.Cache)
+			}
+		}
+	}
+	if open {
+		w.Close(']')
+	}
+}
+
+// cachePoint marks that the prompt up to here is to be cached, as cache_control does.
+func (w *writer) cachePoint(cache chat.Raw) {
+	if cache == nil {
+		return
+	}
+	r := jsonscan.NewReader(cache)
+	ttl := chat.Literal(member(r, "ttl"))
+	w.Open('{')
+	w.Key("cachePoint").Open('{')
+	w.Key("type").Text("default")
+	if len(ttl) > 2 && ttl[0] == '"' {
+		w.Key("ttl").Raw(ttl)
+	}
+	w.Close('}')
+	w.Close('}')
+}
+
+func (w *writer) inference(r *chat.Request) {
+	var stops []chat.Literal
+	for _, s := range r.Stop {
+		if !s.Empty() {
+			stops = append(stops, s)
+		}
+	}
+	if r.MaxTokens == nil && r.Temperature == nil && r.TopP == nil && stops == nil {
+		return
+	}
+	w.Key("inferenceConfig").Open('{')
+	w.Member("maxTokens", r.MaxTokens)
+	w.Member("temperature", r.Temperature)
+	w.Member("topP", r.TopP)
+	if stops != nil {
+		chat.AppendTexts(w.Key("stopSequences"), stops)
+	}
+	w.Close('}')
+}
+
+// output writes the schema that the answer must hold to, which Converse takes as a text.
+// JSON without a schema it does not know.
+func (w *writer) output(r *chat.Request) {
+	own := r.Lookup("outputConfig")
+	if own == nil {
+		own = r.Lookup("output_config")
+	}
+	if own != nil || r.Format.Kind != chat.FormatSchema || r.Format.Schema == nil {
+		w.Member("outputConfig", own)
+		return
+	}
+	w.Key("outputConfig").Open('{')
+	w.Key("textFormat").Open('{')
+	w.Key("type").Text("json_schema")
+	w.Key("structure").Open('{')
+	w.Key("jsonSchema").Open('{')
+	w.Key("schema").Text(string(r.Format.Schema))
+	w.Member("name", r.Format.Name)
+	w.Member("description", r.Format.Description)
+	for range 4 {
+		w.Close('}')
+	}
+}
+
+// additional writes what a model takes beside what Converse knows. What the caller says in
+// Converse's own words counts before what others call it.
+func (w *writer) additional(c *providers.Call, r *chat.Request) error {
+	model := r.Model.Text()
+	var fields []chat.Member
+	own := r.Lookup("additionalModelRequestFields")
+	if own == nil {
+		own = r.Lookup("additional_model_request_fields")
+	}
+	if own != nil {
+		err := jsonscan.Members(own, func(m jsonscan.Member) error {
+			fields = append(fields, chat.Member{Name: m.Key.String(), Value: own[m.Start:m.End]})
+			return nil
+		})
+		if err != nil {
+			return &chat.Unsupported{Param: "additionalModelRequestFields", Message: "'additionalModelRequestFields' must be an object"}
+		}
+	}
+	add := func(name string, v chat.Raw) {
+		for i := range fields {
+			if fields[i].Name == name {
+				return
+			}
+		}
+		if v != nil {
+			fields = append(fields, chat.Member{Name: name, Value: v})
+		}
+	}
+	add("thinking", r.Thinking)
+	add("top_k", r.TopK)
+	if strings.Contains(model, "openai.") {
+		add("reasoning_effort", chat.Raw(r.Effort))
+	}
+	if anthropic(model) {
+		add("anthropic_beta", betaList(r.Lookup("anthropic_beta"), betas(c)))
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	w.Key("additionalModelRequestFields").Open('{')
+	for _, m := range fields {
+		w.Raw(jsonscan.AppendQuoted(nil, m.Name))
+		w.Builder = append(append(w.Builder, ':'), m.Value...)
+	}
+	w.Close('}')
+	return nil
+}
+
+// betaList adds names to a list as the body has it.
+func betaList(list chat.Raw, names []string) chat.Raw {
+	var all []chat.Literal
+	if list != nil {
+		all = chat.Texts(jsonscan.NewReader(list))
+	}
+	for _, n := range names {
+		all = append(all, chat.Quote(n))
+	}
+	if all == nil {
+		return nil
+	}
+	var b jsonscan.Builder
+	chat.AppendTexts(&b, all)
+	return chat.Raw(b)
+}
+
+// tools writes the tools. Converse cannot be told that none may be called: they are left
+// out then. But it wants them where the history has calls.
+func (w *writer) tools(r *chat.Request) error {
+	history := called(r)
+	mode := r.ToolChoice.Mode
+	tools := r.Tools
+	switch {
+	case history == nil && (len(tools) == 0 || mode == chat.None):
+		return nil
+	case len(tools) == 0:
+		tools, mode = history, chat.None
+	}
+	w.Key("toolConfig").Open('{')
+	w.Key("tools").Open('[')
+	for i := range tools {
+		t := &tools[i]
+		if t.Other != nil {
+			at := "tools[" + strconv.Itoa(i) + "]"
+			return &chat.Unsupported{Param: at, Message: "Bedrock takes tools of type function only; " + at + " is of another"}
+		}
+		w.Open('{')
+		w.Key("toolSpec").Open('{')
+		w.Member("name", t.Name)
+		if !t.Description.Empty() { // one that is there must not be empty
+			w.Member("description", t.Description)
+		}
+		w.Key("inputSchema").Open('{')
+		w.Key("json").Raw(t.Schema())
+		w.Close('}')
+		w.Close('}')
+		w.Close('}')
+		w.cachePoint(t.Cache)
+	}
+	w.Close(']')
+	switch mode {
+	case chat.Auto:
+		w.Key("toolChoice").Raw([]byte(`{"auto":{}}`))
+	case chat.Required:
+		w.Key("toolChoice").Raw([]byte(`{"any":{}}`))
+	case chat.Named:
+		w.Key("toolChoice").Open('{')
+		w.Key("tool").Open('{')
+		w.Member("name", r.ToolChoice.Name)
+		w.Close('}')
+		w.Close('}')
+	}
+	w.Close('}')
+	return nil
+}
+
+// called are the tools that the history has calls of.
+func called(r *chat.Request) (tools []chat.Tool) {
+	seen := make(map[string]bool)
+	for i := range r.Messages {
+		for k := range r.Messages[i].Calls {
+			name := r.Messages[i].Calls[k].Name
+			if s := name.Text(); !seen[s] {
+				seen[s] = true
+				tools = append(tools, chat.Tool{Name: name})
+			}
+		}
+	}
+	return tools
+}

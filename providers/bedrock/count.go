@@ -1,0 +1,84 @@
+package bedrock
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
+)
+
+// countTokens asks how many tokens a call of Messages has: of Anthropic's models as it
+// stands, of others as a conversation.
+func countTokens(c *providers.Call) (*providers.Request, error) {
+	w := writer{Builder: make([]byte, 0, len(c.Body)+len(c.Body)/2+256)}
+	w.Open('{')
+	w.Key("input").Open('{')
+	if anthropic(c.Model) {
+		body, _, err := invokeBody(c, true)
+		if err != nil {
+			return nil, err
+		}
+		w.Key("invokeModel").Open('{')
+		w.Key("body").Quoted(base64.StdEncoding.AppendEncode(nil, body))
+	} else {
+		asked, err := messages.Parse(c.Body)
+		if err != nil {
+			return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+		}
+		asked.Model = chat.Quote(c.Model)
+		w.Key("converse").Open('{')
+		if err := w.conversation(c, asked); err != nil {
+			return nil, refusal(err)
+		}
+	}
+	for range 3 {
+		w.Close('}')
+	}
+	r, err := call(c, baseModel(c.Model), "count-tokens", mediaJSON, w.Builder)
+	if err != nil {
+		return nil, err
+	}
+	r.Answer = &providers.Answer{Whole: count, Failure: readFailure}
+	return r, nil
+}
+
+// refusal is what the caller is told where a conversation has what Bedrock has no words
+// for.
+func refusal(err error) error {
+	var u *chat.Unsupported
+	if errors.As(err, &u) {
+		return &providers.Refusal{Param: u.Param, Code: "unsupported_parameter", Message: u.Message}
+	}
+	return err
+}
+
+// regions are the groups of regions whose profiles begin with their name.
+var regions = []string{"us.", "us-gov.", "eu.", "apac.", "jp.", "au.", "ca.", "sa.", "global."}
+
+// baseModel is the model of an inference profile: tokens are counted of models only.
+func baseModel(model string) string {
+	for _, r := range regions {
+		if base, ok := strings.CutPrefix(model, r); ok {
+			return base
+		}
+	}
+	return model
+}
+
+func count(dst, body []byte, _ http.Header) ([]byte, error) {
+	r := jsonscan.NewReader(body)
+	n := member(r, "inputTokens")
+	if err := r.Err(); err != nil {
+		return dst, err
+	}
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("input_tokens").Int(chat.Int(n))
+	b.Close('}')
+	return b, nil
+}

@@ -1,0 +1,276 @@
+package bedrock
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A Decoder decodes the answers of Converse and ConverseStream. One reads one answer.
+type Decoder struct {
+	r      jsonscan.Reader
+	event  chat.Event
+	tools  int           // that were called
+	blocks map[int64]int // by index: the tool that the block calls
+	ended  bool
+}
+
+var reasons = map[string]chat.FinishReason{
+	"end_turn": chat.Stop, "stop_sequence": chat.Stop, "max_tokens": chat.Length, "model_context_window_exceeded": chat.Length,
+	"tool_use": chat.ToolCalls, "guardrail_intervened": chat.ContentFilter, "content_filtered": chat.ContentFilter,
+}
+
+// emit passes an event on. It is valid until the next one.
+func (d *Decoder) emit(to chat.Sink, e chat.Event) {
+	d.event = e
+	to.Event(&d.event)
+}
+
+// Whole reads an answer in one piece.
+func (d *Decoder) Whole(body []byte, to chat.Sink) error {
+	r := jsonscan.NewReader(body)
+	var content, usage chat.Raw
+	var reason chat.Literal
+	ok := r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "output":
+			content = member(r, "message", "content")
+		case "stopReason":
+			reason = r.String()
+		case "usage":
+			usage = r.Value()
+		}
+	})
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if !ok {
+		return errors.New("it is not a JSON object")
+	}
+	d.emit(to, chat.Event{Kind: chat.Start})
+	c := jsonscan.NewReader(content)
+	c.Array(func() { d.block(c, to) })
+	d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
+	if usage != nil {
+		d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(jsonscan.NewReader(usage))})
+	}
+	return nil
+}
+
+// member reads the next value, and returns the member of it that the names lead to.
+func member(r *jsonscan.Reader, names ...string) (v chat.Raw) {
+	if len(names) == 0 {
+		return r.Value()
+	}
+	r.Object(func(key jsonscan.Key) {
+		if key.Is(names[0]) {
+			v = member(r, names[1:]...)
+		}
+	})
+	return v
+}
+
+// block reads a block of a whole answer.
+func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "text":
+			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: orEmpty(r.String())})
+		case "citationsContent": // text in which documents are cited
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("content") {
+					r.Array(func() { d.block(r, to) })
+				}
+			})
+		case "reasoningContent":
+			d.thought(r, to)
+		case "toolUse":
+			var t tool
+			r.Object(func(key jsonscan.Key) { t.member(r, key) })
+			if t.server {
+				return
+			}
+			d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: orEmpty(t.id), Name: orEmpty(t.name)})
+			if t.input != nil {
+				d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(t.input))})
+			}
+			d.tools++
+		}
+	})
+}
+
+// A tool is what a toolUse says.
+type tool struct {
+	id, name chat.Literal
+	input    chat.Raw
+	server   bool // the provider runs it itself
+}
+
+func (t *tool) member(r *jsonscan.Reader, key jsonscan.Key) {
+	switch string(key.Bytes()) {
+	case "toolUseId":
+		t.id = r.String()
+	case "name":
+		t.name = r.String()
+	case "input":
+		t.input = r.Value()
+	case "type":
+		t.server = chat.Literal(r.String()).Is("server_tool_use")
+	}
+}
+
+// thought reads reasoning: of a whole answer in reasoningText, of a stream in pieces.
+func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
+	var said, seal chat.Literal
+	visit := func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "text":
+			said = r.String()
+		case "signature":
+			seal = r.String()
+		case "redactedContent":
+			if data := chat.Literal(r.String()); !data.Empty() {
+				d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: data})
+			}
+		}
+	}
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("reasoningText") {
+			r.Object(visit)
+			return
+		}
+		visit(key)
+	})
+	if said != nil {
+		d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: said})
+	}
+	if !seal.Empty() {
+		d.emit(to, chat.Event{Kind: chat.ThoughtSeal, Signature: seal})
+	}
+}
+
+// readUsage reads usage: the input excludes what came from caches and went there.
+func readUsage(r *jsonscan.Reader) (u chat.Usage) {
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "inputTokens":
+			u.Prompt = chat.Int(r.Value())
+		case "outputTokens":
+			u.Completion = chat.Int(r.Value())
+		case "totalTokens":
+			u.Total = chat.Int(r.Value())
+		case "cacheReadInputTokens":
+			u.CacheRead = chat.Int(r.Value())
+		case "cacheWriteInputTokens":
+			u.CacheWrite = chat.Int(r.Value())
+		}
+	})
+	u.Prompt += u.CacheRead + u.CacheWrite
+	return u
+}
+
+// Message reads an event of a stream.
+func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
+	if exception, ok := strings.CutPrefix(name, failed); ok {
+		if !d.ended {
+			d.emit(to, failureEvent(exception, data))
+		}
+		d.ended = true
+		return nil
+	}
+	r := &d.r
+	r.Reset(data)
+	var index int64
+	var start, delta, usage chat.Raw
+	var reason chat.Literal
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "contentBlockIndex":
+			index = chat.Int(r.Value())
+		case "start":
+			start = r.Value()
+		case "delta":
+			delta = r.Value()
+		case "stopReason":
+			reason = r.String()
+		case "usage":
+			usage = r.Value()
+		}
+	})
+	if err := r.Err(); err != nil {
+		return err
+	}
+	switch name {
+	case "messageStart":
+		d.emit(to, chat.Event{Kind: chat.Start})
+	case "contentBlockStart":
+		r.Reset(start)
+		d.begin(r, index, to)
+	case "contentBlockDelta":
+		r.Reset(delta)
+		d.delta(r, index, to)
+	case "messageStop":
+		d.ended = true
+		d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
+	case "metadata": // comes after messageStop
+		if usage != nil {
+			r.Reset(usage)
+			d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(r)})
+		}
+	}
+	return nil
+}
+
+// begin reads the start of a block: that of a tool's call. Others have none.
+func (d *Decoder) begin(r *jsonscan.Reader, index int64, to chat.Sink) {
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("toolUse") {
+			return
+		}
+		var t tool
+		r.Object(func(key jsonscan.Key) { t.member(r, key) })
+		if t.server {
+			return
+		}
+		if d.blocks == nil {
+			d.blocks = make(map[int64]int)
+		}
+		d.blocks[index] = d.tools
+		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: orEmpty(t.id), Name: orEmpty(t.name)})
+		d.tools++
+	})
+}
+
+func (d *Decoder) delta(r *jsonscan.Reader, index int64, to chat.Sink) {
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "text":
+			if s := r.String(); s != nil {
+				d.emit(to, chat.Event{Kind: chat.TextPiece, Text: s})
+			}
+		case "reasoningContent":
+			d.thought(r, to)
+		case "toolUse":
+			piece := chat.Literal(member(r, "input"))
+			// Of a tool that the provider runs itself there is no call.
+			if n, ok := d.blocks[index]; ok && len(piece) > 1 && piece[0] == '"' {
+				d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: n, Text: piece})
+			}
+		}
+	})
+}
+
+// End reports whether the message came to its end.
+func (d *Decoder) End(chat.Sink) bool { return d.ended }
+
+func orEmpty(l chat.Literal) chat.Literal {
+	if l == nil {
+		return chat.Literal(`""`)
+	}
+	return l
+}
+
+// Interface guards
+var _ chat.Decoder = (*Decoder)(nil)

@@ -1,0 +1,189 @@
+package bedrock
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// version is that of Anthropic's API on Bedrock, where the body says none.
+const version = "bedrock-2023-05-31"
+
+// invoke makes a call of Messages with a model of Anthropic's: the body goes on as it
+// stands but for what Bedrock has elsewhere, and the answer comes back as it is. Other
+// models are left to the conversation.
+func invoke(c *providers.Call) (*providers.Request, error) {
+	if !anthropic(c.Model) {
+		return nil, nil
+	}
+	body, stream, err := invokeBody(c, false)
+	if err != nil {
+		return nil, err
+	}
+	operation, accept := "invoke", mediaJSON
+	if stream {
+		operation, accept = "invoke-with-response-stream", mediaStream
+	}
+	r, err := call(c, c.Model, operation, accept, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Answer = &providers.Answer{
+		Whole:   func(dst, body []byte, _ http.Header) ([]byte, error) { return append(dst, body...), nil },
+		Stream:  new(events),
+		Failure: readFailure,
+	}
+	return r, nil
+}
+
+// invokeBody is a body of Messages without the model and whether to stream, which the URL
+// says, and with the version and the betas, which headers say elsewhere. One that only
+// counts has no bound for the answer; Bedrock wants one.
+func invokeBody(c *providers.Call, counts bool) (body []byte, stream bool, err error) {
+	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+96))
+	b.Open('{')
+	var beta, thinking chat.Raw
+	versioned, bounded := false, false
+	err = jsonscan.Members(c.Body, func(m jsonscan.Member) error {
+		v := chat.Raw(c.Body[m.Start:m.End])
+		switch string(m.Key.Bytes()) {
+		case "model":
+			return nil
+		case "stream":
+			stream = string(v) == "true"
+			return nil
+		case "anthropic_beta":
+			beta = v
+			return nil
+		case "anthropic_version":
+			versioned = true
+		case "max_tokens":
+			bounded = true
+		case "thinking":
+			thinking = v
+		}
+		b.Raw(jsonscan.AppendQuoted(nil, m.Key.Bytes()))
+		b = append(append(b, ':'), v...)
+		return nil
+	})
+	if err != nil {
+		return nil, false, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+	}
+	if !versioned {
+		b.Key("anthropic_version").Text(version)
+	}
+	if counts && !bounded {
+		bound := int64(1)
+		if thinking != nil { // its budget must be less
+			bound += chat.Int(member(jsonscan.NewReader(thinking), "budget_tokens"))
+		}
+		b.Key("max_tokens").Int(bound)
+	}
+	b.Member("anthropic_beta", betaList(beta, betas(c)))
+	b.Close('}')
+	return b, stream, nil
+}
+
+// events turns the stream of InvokeModelWithResponseStream back into that of Messages.
+// Each of its chunks holds one event.
+type events struct {
+	framer  Framer
+	out     []byte
+	chunk   []byte
+	skipped int
+	ended   bool
+}
+
+// Translate appends the events that are whole.
+func (s *events) Translate(dst, src []byte) ([]byte, error) {
+	s.out = dst
+	err := s.framer.Push(src, s.message)
+	return s.out, err
+}
+
+// End reports whether the stream came to its end.
+func (s *events) End(dst []byte) ([]byte, error) {
+	if err := s.framer.Rest(nil); err != nil {
+		return dst, err
+	}
+	if !s.ended {
+		return dst, chat.ErrCut
+	}
+	return dst, nil
+}
+
+// Skips is the number of messages that were not JSON and say nothing.
+func (s *events) Skips() int { return s.skipped }
+
+func (s *events) message(name string, data []byte) error {
+	switch {
+	case strings.HasPrefix(name, failed):
+		if !s.ended {
+			s.failure(strings.TrimPrefix(name, failed), data)
+		}
+		s.ended = true
+	case name == "chunk":
+		piece := jsonscan.Inside(member(jsonscan.NewReader(data), "bytes"))
+		var err error
+		if s.chunk, err = base64.StdEncoding.AppendDecode(s.chunk[:0], piece); err != nil || !s.event(s.chunk) {
+			s.skipped++
+		}
+	}
+	return nil
+}
+
+// event writes an event, if data is one.
+func (s *events) event(data []byte) bool {
+	r := jsonscan.NewReader(data)
+	kind := chat.Literal(nil)
+	ok := r.Object(func(key jsonscan.Key) {
+		if key.Is("type") {
+			kind = r.String()
+		}
+	})
+	if !ok || r.Err() != nil {
+		return false
+	}
+	if name := jsonscan.Inside(kind); plain(name) {
+		s.out = append(append(append(s.out, "event: "...), name...), '\n')
+	}
+	s.ended = s.ended || kind.Is("message_stop") || kind.Is("error")
+	for i, c := range data {
+		if c == '\n' || c == '\r' { // between values, where any space will do
+			data[i] = ' '
+		}
+	}
+	s.out = append(append(append(s.out, "data: "...), data...), "\n\n"...)
+	return true
+}
+
+// plain reports whether s may be the name of an event as it stands.
+func plain(s []byte) bool {
+	for _, c := range s {
+		if !letterOrDigit(c) && c != '_' {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+func (s *events) failure(exception string, data []byte) {
+	e := failureEvent(exception, data)
+	b := jsonscan.Builder(append(s.out, "event: error\ndata: "...))
+	b.Open('{')
+	b.Key("type").Text("error")
+	b.Key("error").Open('{')
+	b.Key("type").Raw(e.Name)
+	b.Key("message").Raw(e.Text)
+	b.Close('}')
+	b.Close('}')
+	b = append(b, "\n\n"...)
+	s.out = b
+}
+
+// Interface guards
+var _ providers.Stream = (*events)(nil)

@@ -1,0 +1,167 @@
+package bedrock
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// The signatures were computed by another implementation, from the algorithm's text.
+func TestARequestIsSigned(t *testing.T) {
+	const ask = `{"model":"anthropic.claude-x-v1:0","messages":[{"role":"user","content":"Hi"}]}`
+	const host = "https://bedrock-runtime.us-east-1.amazonaws.com"
+	with := func(more words) words {
+		all := maps.Clone(keys)
+		maps.Copy(all, more)
+		return all
+	}
+	for _, c := range []struct {
+		name, base, query, signature string
+		setting                      words
+		endpoint                     string
+	}{
+		{"for the provider's host", host, "", "us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=75240d556d3acbf18356e291ce372d6cba30235dfe39820b97a1fb89376a86c4", keys, providers.ChatComplete},
+		{"the default port aside", host + ":443", "", "us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=75240d556d3acbf18356e291ce372d6cba30235dfe39820b97a1fb89376a86c4", keys, providers.ChatComplete},
+		{
+			"with a session", host, "", "us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date;x-amz-security-token, Signature=5bfa71349bf421673ba43505cddef6a49606a80f70d7f16c888cf65f549d2250",
+			with(words{"aws_session_token": "tok+/="}), providers.ChatComplete,
+		},
+		{
+			"for a custom host", "https://proxy.example.com:8443/b", "", "eu-west-3/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=237d224e192f27c9f97f09fc923694adc8e204264d64938ad7104485e29245c6",
+			with(words{"aws_region": "eu-west-3"}), providers.ChatComplete,
+		},
+		{
+			"without a body", host, "statusEquals=a%20b&maxResults=2", "us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=71af1276a09b3ffcc7140ba293526e00ee7a5e2c452985c526c7d546324d9cd6",
+			keys, providers.Proxy,
+		},
+	} {
+		call := newCall(t, c.endpoint, ask)
+		call.Setting = c.setting.get
+		if c.endpoint == providers.Proxy {
+			call.Method, call.Path, call.Query, call.Body = http.MethodGet, "/async-invoke", c.query, nil
+		}
+		var err error
+		if call.Base, err = url.Parse(c.base); err != nil {
+			t.Fatal(err)
+		}
+		r := prepare(t, call)
+		if got, want := r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/"+c.signature; got != want {
+			t.Errorf("%s: got %s, want %s", c.name, got, want)
+		}
+		if got := r.Header.Get("X-Amz-Date"); got != "20260102T030405Z" {
+			t.Errorf("%s: date %s", c.name, got)
+		}
+		if got := r.Header.Get("X-Amz-Security-Token"); got != c.setting["aws_session_token"] {
+			t.Errorf("%s: token %s", c.name, got)
+		}
+		if r.URL.Port() == "443" {
+			t.Errorf("%s: sent to %s, which is not the host that was signed", c.name, r.URL)
+		}
+	}
+}
+
+// TestAVectorIsSigned holds the signer to the vectors of a file.
+func TestAVectorIsSigned(t *testing.T) {
+	path := os.Getenv("GW_SIGV4_VECTORS")
+	if path == "" {
+		t.Skip("GW_SIGV4_VECTORS names no file")
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct {
+		Kind   string
+		Input  json.RawMessage
+		Expect []struct{ Equals json.RawMessage }
+	}
+	if err := json.Unmarshal(content, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, v := range vectors {
+		if v.Kind != "sigv4" {
+			continue
+		}
+		seen++
+		var in struct {
+			Method, Scheme, Host, Region, Body string
+			RawPath                            string `json:"raw_path"`
+			AccessKey                          string `json:"access_key"`
+			SecretKey                          string `json:"secret_key"`
+			Date                               string `json:"x-amz-date"`
+		}
+		var want string
+		if err := errors.Join(json.Unmarshal(v.Input, &in), json.Unmarshal(v.Expect[0].Equals, &want)); err != nil {
+			t.Fatal(err)
+		}
+		c := newCall(t, providers.Proxy, in.Body)
+		c.Method, c.Path = in.Method, in.RawPath
+		c.Setting = words{"aws_access_key_id": in.AccessKey, "aws_secret_access_key": in.SecretKey, "aws_region": in.Region}.get
+		c.Base = &url.URL{Scheme: in.Scheme, Host: in.Host}
+		if c.Now, err = time.Parse("20060102T150405Z", in.Date); err != nil {
+			t.Fatal(err)
+		}
+		if got := prepare(t, c).Header.Get("Authorization"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if seen == 0 {
+		t.Error("no vectors")
+	}
+}
+
+func TestTheCredentialIsWhatTheSettingsSay(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		setting words
+		key     string
+		want    string // what the header begins with, or the parameter that is refused
+	}{
+		{"AWS keys before a bearer", keys, "api-key", "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"},
+		{"the saved credential is the secret", words{"aws_access_key_id": "AKID2", "aws_region": "eu-west-1"}, "secret", "AWS4-HMAC-SHA256 Credential=AKID2/20260102/eu-west-1/"},
+		{"an API key", words{"aws_region": "us-east-1"}, "api-key", "Bearer api-key"},
+		{"an API key and a custom host", words{}, "api-key", "Bearer api-key"},
+		{"nothing", words{"aws_region": "us-east-1"}, "", "x-gw-aws-access-key-id"},
+		{"half a pair", words{"aws_region": "us-east-1", "aws_access_key_id": "AKID"}, "", "x-gw-aws-secret-access-key"},
+		{"the other half", words{"aws_region": "us-east-1", "aws_secret_access_key": "s"}, "key", "x-gw-aws-access-key-id"},
+		{"no region", words{"aws_access_key_id": "AKID"}, "secret", "x-gw-aws-region"},
+		{"a region that is none", words{"aws_access_key_id": "AKID", "aws_region": "us/east"}, "secret", "x-gw-aws-region"},
+		{"a role", words{"aws_role_arn": "arn:aws:iam::1:role/x", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
+		{"a role by its type", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1"}, "key", "x-gw-aws-auth-type"},
+	} {
+		call := newCall(t, providers.ChatComplete, `{"model":"m","messages":[]}`)
+		call.Setting, call.Key = c.setting.get, credentials.NewSecret(c.key)
+		p := provider()
+		r, err := p.Prepare(call)
+		var refusal *providers.Refusal
+		switch {
+		case errors.As(err, &refusal):
+			if refusal.Param != c.want {
+				t.Errorf("%s: refused for %s: %s", c.name, refusal.Param, refusal.Message)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case !strings.HasPrefix(r.Header.Get("Authorization"), c.want):
+			t.Errorf("%s: got %s, want %s", c.name, r.Header.Get("Authorization"), c.want)
+		}
+	}
+}
+
+func TestAnUploadThatIsNotReadCannotBeSigned(t *testing.T) {
+	call := newCall(t, providers.Proxy, "")
+	call.Body, call.Header = nil, words{"Content-Type": "multipart/form-data; boundary=x"}.get
+	p := provider()
+	if _, err := p.Prepare(call); err == nil {
+		t.Error("it was signed")
+	}
+}
