@@ -35,6 +35,7 @@ func provider() providers.Provider {
 			providers.Messages:    invoke,
 			providers.CountTokens: countTokens,
 			providers.Embed:       embed,
+			providers.ListModels:  listModels,
 		},
 	}
 	for _, name := range unserved {
@@ -53,7 +54,6 @@ var unserved = []string{
 	"listChatCompletions", "countResponseInputTokens", "compactResponse", "getModelResponse", "deleteModelResponse",
 	"cancelModelResponse", "listResponseInputItems",
 	"imageGenerate", "imageEdit", "createSpeech", "createTranscription", "createTranslation", "realtime",
-	providers.ListModels,
 }
 
 func refuse(c *providers.Call) (*providers.Request, error) {
@@ -111,9 +111,18 @@ func letterOrDigit(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// anthropic reports whether a model is one of Anthropic's: anthropic.claude-…, that of a
+// foundation is the model that answers: the one that is asked for, or what the settings say
+// is behind it. The ARN of an application's inference profile does not tell.
+func foundation(c *providers.Call) string {
+	if m := c.Setting("aws_bedrock_model"); m != "" {
+		return m
+	}
+	return c.Model
+}
+
+// isAnthropic reports whether a model is one of Anthropic's: anthropic.claude-…, that of a
 // region's profile such as eu.anthropic.claude-…, or an ARN of such a one.
-func anthropic(model string) bool { return strings.Contains(model, "anthropic.") }
+func isAnthropic(model string) bool { return strings.Contains(model, "anthropic.") }
 
 // betas are what of Anthropic's API is asked for before it is for everybody: as the
 // client's header and the setting say.

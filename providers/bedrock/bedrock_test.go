@@ -140,3 +140,36 @@ func TestAMessageOfTypeErrorIsAFailure(t *testing.T) {
 		t.Errorf("got %s, %s", e.Name, e.Text)
 	}
 }
+
+func TestModelsAreListedByTheControlPlane(t *testing.T) {
+	c := newCall(t, providers.ListModels, "")
+	c.Method, c.Path, c.Body = http.MethodGet, "/models", nil
+	r := prepare(t, c)
+	if got := r.URL.String(); got != "https://bedrock.us-east-1.amazonaws.com/foundation-models" {
+		t.Errorf("asked at %s", got)
+	}
+	out, err := r.Answer.Whole(nil, []byte(`{"modelSummaries":[{"modelArn":"arn:x","modelId":"amazon.nova-pro-v1:0","providerName":"Amazon"},{"modelName":"?"}]}`), nil)
+	const want = `{"object":"list","data":[{"id":"amazon.nova-pro-v1:0","object":"model","created":0,"owned_by":"Amazon"}]}`
+	if err != nil || string(out) != want {
+		t.Errorf("got %s, %v, want %s", out, err, want)
+	}
+}
+
+func TestASettingTellsTheModelBehindAnARN(t *testing.T) {
+	const arn = "arn:aws:bedrock:us-east-1:1:application-inference-profile/abc"
+	for endpoint, want := range map[string]string{
+		providers.Messages:    "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aapplication-inference-profile%2Fabc/invoke",
+		providers.CountTokens: "/model/anthropic.claude-x-v1%3A0/count-tokens",
+	} {
+		c := newCall(t, endpoint, `{"model":"`+arn+`","max_tokens":1,"messages":[]}`)
+		c.Setting = func(name string) string {
+			if name == "aws_bedrock_model" {
+				return "us.anthropic.claude-x-v1:0"
+			}
+			return keys[name]
+		}
+		if got := prepare(t, c).URL.EscapedPath(); got != want {
+			t.Errorf("%s: sent to %s, want %s", endpoint, got, want)
+		}
+	}
+}

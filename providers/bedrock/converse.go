@@ -166,7 +166,7 @@ func (w *writer) output(r *chat.Request) {
 // additional writes what a model takes beside what Converse knows. What the caller says in
 // Converse's own words counts before what others call it.
 func (w *writer) additional(c *providers.Call, r *chat.Request) error {
-	model := r.Model.Text()
+	model := foundation(c)
 	var fields []chat.Member
 	own := r.Lookup("additionalModelRequestFields")
 	if own == nil {
@@ -196,7 +196,7 @@ func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 	if strings.Contains(model, "openai.") {
 		add("reasoning_effort", chat.Raw(r.Effort))
 	}
-	if anthropic(model) {
+	if isAnthropic(model) {
 		add("anthropic_beta", betaList(r.Lookup("anthropic_beta"), betas(c)))
 	}
 	if len(fields) == 0 {

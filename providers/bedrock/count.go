@@ -18,7 +18,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	w := writer{Builder: make([]byte, 0, len(c.Body)+len(c.Body)/2+256)}
 	w.Open('{')
 	w.Key("input").Open('{')
-	if anthropic(c.Model) {
+	if isAnthropic(foundation(c)) {
 		body, _, err := invokeBody(c, true)
 		if err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	for range 3 {
 		w.Close('}')
 	}
-	r, err := call(c, baseModel(c.Model), "count-tokens", mediaJSON, w.Builder)
+	r, err := call(c, baseModel(foundation(c)), "count-tokens", mediaJSON, w.Builder)
 	if err != nil {
 		return nil, err
 	}

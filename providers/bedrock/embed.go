@@ -37,13 +37,13 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	}
 	var body []byte
 	switch {
-	case strings.Contains(c.Model, "amazon.titan-embed"):
+	case strings.Contains(foundation(c), "amazon.titan-embed"):
 		if len(e.texts) > 1 {
 			return nil, &providers.Refusal{Param: "input", Code: "unsupported_parameter", Message: "Titan embeds one text a call: send 'input' as one text, and " +
 				strconv.Itoa(len(e.texts)) + " texts as so many calls"}
 		}
-		body = e.titan(c.Model)
-	case strings.Contains(c.Model, "cohere.embed"):
+		body = e.titan(foundation(c))
+	case strings.Contains(foundation(c), "cohere.embed"):
 		body = e.cohere()
 	default:
 		return nil, &providers.Refusal{Param: "model", Code: "unsupported_model", Message: "Provider " + c.Provider.Name +

@@ -17,7 +17,7 @@ const version = "bedrock-2023-05-31"
 // stands but for what Bedrock has elsewhere, and the answer comes back as it is. Other
 // models are left to the conversation.
 func invoke(c *providers.Call) (*providers.Request, error) {
-	if !anthropic(c.Model) {
+	if !isAnthropic(foundation(c)) {
 		return nil, nil
 	}
 	body, stream, err := invokeBody(c, false)

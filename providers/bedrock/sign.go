@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -42,17 +43,17 @@ func sign(c *providers.Call, r *providers.Request) error {
 		return &providers.Refusal{Param: "content-type", Code: "unsupported_media_type", Message: "Provider " + c.Provider.Name + " takes JSON only: what is signed is read first"}
 	}
 	r.URL = withoutDefaultPort(r.URL)
-	return signAs(r, body, keys, region, c)
+	return signAs(r, body, keys, region, c.Now)
 }
 
-func signAs(r *providers.Request, body []byte, keys aws.Credentials, region string, c *providers.Call) error {
+func signAs(r *providers.Request, body []byte, keys aws.Credentials, region string, now time.Time) error {
 	// Only these headers are signed, beside the host: others may be added on the way.
 	u := *r.URL
 	signed := &http.Request{Method: r.Method, URL: &u, Host: u.Host, Header: make(http.Header, 4)}
 	digest := sha256.Sum256(body)
 	// A signer keeps the keys it derives, by region: one for each call keeps none of a
 	// caller's.
-	err := v4.NewSigner().SignHTTP(context.Background(), keys, signed, hex.EncodeToString(digest[:]), service, region, c.Now)
+	err := v4.NewSigner().SignHTTP(context.Background(), keys, signed, hex.EncodeToString(digest[:]), service, region, now)
 	if err != nil {
 		return err
 	}
@@ -75,12 +76,10 @@ func withoutDefaultPort(u *url.URL) *url.URL {
 // keysOf are the AWS keys of a call; with none, its credential is a Bedrock API key. Of a
 // saved credential the secret access key is the credential itself.
 func keysOf(c *providers.Call) (keys aws.Credentials, err error) {
-	for _, name := range []string{"aws_role_arn", "aws_auth_type"} {
-		if v := c.Setting(name); name == "aws_role_arn" && v != "" || strings.EqualFold(v, "assumedRole") {
-			return keys, &providers.Refusal{
-				Param: "x-gw-" + strings.ReplaceAll(name, "_", "-"), Code: "not_supported",
-				Message: "Assumed roles are not supported yet: give provider " + c.Provider.Name + " access keys or a Bedrock API key",
-			}
+	if c.Setting("aws_role_arn") != "" || strings.EqualFold(c.Setting("aws_auth_type"), "assumedRole") {
+		return keys, &providers.Refusal{
+			Param: "x-gw-aws-role-arn", Code: "not_supported",
+			Message: "Assumed roles are not supported yet: give provider " + c.Provider.Name + " access keys or a Bedrock API key",
 		}
 	}
 	keys = aws.Credentials{

@@ -137,7 +137,7 @@ func TestTheCredentialIsWhatTheSettingsSay(t *testing.T) {
 		{"no region", words{"aws_access_key_id": "AKID"}, "secret", "x-gw-aws-region"},
 		{"a region that is none", words{"aws_access_key_id": "AKID", "aws_region": "us/east"}, "secret", "x-gw-aws-region"},
 		{"a role", words{"aws_role_arn": "arn:aws:iam::1:role/x", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
-		{"a role by its type", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1"}, "key", "x-gw-aws-auth-type"},
+		{"a role by its type", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
 	} {
 		call := newCall(t, providers.ChatComplete, `{"model":"m","messages":[]}`)
 		call.Setting, call.Key = c.setting.get, credentials.NewSecret(c.key)

@@ -1,0 +1,59 @@
+package bedrock
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// listModels lists the models of a region, which another host of AWS's does than the one
+// that runs them.
+func listModels(c *providers.Call) (*providers.Request, error) {
+	u := providers.URL(c.Base, "/foundation-models", "")
+	if region, ok := strings.CutPrefix(u.Host, "bedrock-runtime."); ok {
+		u.Host = "bedrock." + region
+	}
+	return &providers.Request{
+		URL: u, Header: http.Header{"Accept": {mediaJSON}},
+		Answer: &providers.Answer{Whole: appendModels, Failure: readFailure},
+	}, nil
+}
+
+func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("object").Text("list")
+	b.Key("data").Open('[')
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("modelSummaries") {
+			return
+		}
+		r.Array(func() {
+			var id, owner chat.Literal
+			r.Object(func(key jsonscan.Key) {
+				switch string(key.Bytes()) {
+				case "modelId":
+					id = r.String()
+				case "providerName":
+					owner = r.String()
+				}
+			})
+			if id.Empty() {
+				return
+			}
+			b.Open('{')
+			b.Key("id").Raw(id)
+			b.Key("object").Text("model")
+			b.Key("created").Int(0) // it is not said
+			b.Key("owned_by").Raw(orEmpty(owner))
+			b.Close('}')
+		})
+	})
+	b.Close(']')
+	b.Close('}')
+	return b, r.Err()
+}
