@@ -173,3 +173,11 @@ func TestASettingTellsTheModelBehindAnARN(t *testing.T) {
 		}
 	}
 }
+
+func TestBase64MayHaveEscapedSlashes(t *testing.T) {
+	s := streams(t)
+	got := translate(s["messages"], frame(t, "chunk", []byte(`{"bytes":"eyJ0eXBlIjoibWVzc2FnZV9zdG9wIiwieCI6Ij8\/Pz8\/In0="}`)), 7)
+	if want := "event: message_stop\ndata: {\"type\":\"message_stop\",\"x\":\"?????\"}\n\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -231,14 +231,14 @@ func betaList(list chat.Raw, names []string) chat.Raw {
 // tools writes the tools. Converse cannot be told that none may be called: they are left
 // out then. But it wants them where the history has calls.
 func (w *writer) tools(r *chat.Request) error {
-	history := called(r)
+	history, results := called(r)
 	mode := r.ToolChoice.Mode
 	tools := r.Tools
-	switch {
-	case history == nil && (len(tools) == 0 || mode == chat.None):
-		return nil
-	case len(tools) == 0:
+	if len(tools) == 0 {
 		tools, mode = history, chat.None
+	}
+	if len(tools) == 0 || mode == chat.None && history == nil && !results {
+		return nil
 	}
 	w.Key("toolConfig").Open('{')
 	w.Key("tools").Open('[')
@@ -278,10 +278,11 @@ func (w *writer) tools(r *chat.Request) error {
 	return nil
 }
 
-// called are the tools that the history has calls of.
-func called(r *chat.Request) (tools []chat.Tool) {
+// called are the tools that the history has calls of, and whether it has results of any.
+func called(r *chat.Request) (tools []chat.Tool, results bool) {
 	seen := make(map[string]bool)
 	for i := range r.Messages {
+		results = results || r.Messages[i].Role == chat.ToolResult
 		for k := range r.Messages[i].Calls {
 			name := r.Messages[i].Calls[k].Name
 			if s := name.Text(); !seen[s] {
@@ -290,5 +291,5 @@ func called(r *chat.Request) (tools []chat.Tool) {
 			}
 		}
 	}
-	return tools
+	return tools, results
 }

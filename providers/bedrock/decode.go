@@ -1,7 +1,9 @@
 package bedrock
 
 import (
+	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -14,6 +16,8 @@ type Decoder struct {
 	event  chat.Event
 	tools  int           // that were called
 	blocks map[int64]int // by index: the tool that the block calls
+	index  int64         // of the block that the latest piece was of
+	blob   []byte        // of that block: what came of its redacted reasoning
 	ended  bool
 }
 
@@ -86,6 +90,7 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 			})
 		case "reasoningContent":
 			d.thought(r, to)
+			d.flush(to)
 		case "toolUse":
 			var t tool
 			r.Object(func(key jsonscan.Key) { t.member(r, key) })
@@ -131,9 +136,7 @@ func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
 		case "signature":
 			seal = r.String()
 		case "redactedContent":
-			if data := chat.Literal(r.String()); !data.Empty() {
-				d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: data})
-			}
+			d.redacted(r.String(), to)
 		}
 	}
 	r.Object(func(key jsonscan.Key) {
@@ -149,6 +152,39 @@ func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
 	if !seal.Empty() {
 		d.emit(to, chat.Event{Kind: chat.ThoughtSeal, Signature: seal})
 	}
+}
+
+// redacted takes a piece of redacted reasoning. It is bytes in base64, each piece on its
+// own, so that pieces cannot be joined as they stand.
+func (d *Decoder) redacted(piece chat.Literal, to chat.Sink) {
+	blob, err := base64.StdEncoding.AppendDecode(d.blob, encoded(piece))
+	if err != nil { // whatever it is, the provider may know it again
+		d.flush(to)
+		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: piece})
+		return
+	}
+	if d.blob = blob; len(blob) > maxMessage {
+		d.flush(to)
+	}
+}
+
+// encoded is the base64 in a string, in which some escape slashes.
+func encoded(l chat.Literal) []byte {
+	inside := jsonscan.Inside(l)
+	if slices.Contains(inside, '\\') {
+		return []byte(l.Text())
+	}
+	return inside
+}
+
+// flush passes on what came of redacted reasoning, when its block is over.
+func (d *Decoder) flush(to chat.Sink) {
+	if len(d.blob) == 0 {
+		return
+	}
+	text := append(base64.StdEncoding.AppendEncode([]byte{'"'}, d.blob), '"')
+	d.blob = d.blob[:0]
+	d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: text})
 }
 
 // readUsage reads usage: the input excludes what came from caches and went there.
@@ -174,6 +210,7 @@ func readUsage(r *jsonscan.Reader) (u chat.Usage) {
 // Message reads an event of a stream.
 func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 	if exception, ok := strings.CutPrefix(name, failed); ok {
+		d.flush(to)
 		if !d.ended {
 			d.emit(to, failureEvent(exception, data))
 		}
@@ -202,6 +239,9 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
+	if name != "contentBlockDelta" || index != d.index {
+		d.flush(to)
+	}
 	switch name {
 	case "messageStart":
 		d.emit(to, chat.Event{Kind: chat.Start})
@@ -209,6 +249,7 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 		r.Reset(start)
 		d.begin(r, index, to)
 	case "contentBlockDelta":
+		d.index = index
 		r.Reset(delta)
 		d.delta(r, index, to)
 	case "messageStop":

@@ -127,9 +127,15 @@ func (s *events) message(name string, data []byte) error {
 		}
 		s.ended = true
 	case name == "chunk":
-		piece := jsonscan.Inside(member(jsonscan.NewReader(data), "bytes"))
+		var piece chat.Literal
+		r := jsonscan.NewReader(data)
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("bytes") {
+				piece = r.String()
+			}
+		})
 		var err error
-		if s.chunk, err = base64.StdEncoding.AppendDecode(s.chunk[:0], piece); err != nil || !s.event(s.chunk) {
+		if s.chunk, err = base64.StdEncoding.AppendDecode(s.chunk[:0], encoded(piece)); err != nil || !s.event(s.chunk) {
 			s.skipped++
 		}
 	}
