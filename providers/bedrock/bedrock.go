@@ -1,6 +1,14 @@
 // Package bedrock is the provider Amazon Bedrock: conversations through Converse and
 // ConverseStream, those of Anthropic's Messages API with Anthropic's models as they
-// stand through InvokeModel, and embeddings of Titan and Cohere.
+// stand through InvokeModel, token counts, and embeddings of Titan and Cohere.
+//
+// Its settings are aws_region; aws_access_key_id, aws_secret_access_key and
+// aws_session_token, or a Bedrock API key as the credential and none of these; and
+// aws_bedrock_model, the model behind an inference profile's ARN, which does not tell.
+//
+// Converse has no words for n, seed, penalties, logit_bias, logprobs, user, metadata,
+// parallel_tool_calls and JSON without a schema: they are left out. What a call cannot do
+// without is refused: URLs other than s3://, ids of files, tools of other types.
 //
 // Facts: the reference of the Bedrock runtime API, and the models of its operations in
 // the AWS SDK (service/bedrockruntime).
