@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -30,7 +31,8 @@ func Parse(body []byte) (*Request, error) {
 	r.Object(func(key jsonscan.Key) {
 		switch name := key.String(); name {
 		case "model":
-			out.Model = r.String()
+			// The answer names it, when the body is gone and its bytes are another call's.
+			out.Model = slices.Clone(r.String())
 		case "input":
 			if r.Kind() == jsonscan.String {
 				out.Input = []chat.Literal{r.String()}
