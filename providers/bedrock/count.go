@@ -2,7 +2,6 @@ package bedrock
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -33,7 +32,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 		asked.Model = chat.Quote(c.Model)
 		w.Key("converse").Open('{')
 		if err := w.conversation(c, asked); err != nil {
-			return nil, refusal(err)
+			return nil, err
 		}
 	}
 	for range 3 {
@@ -45,16 +44,6 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	}
 	r.Answer = &providers.Answer{Whole: count, Failure: readFailure}
 	return r, nil
-}
-
-// refusal is what the caller is told where a conversation has what Bedrock has no words
-// for.
-func refusal(err error) error {
-	var u *chat.Unsupported
-	if errors.As(err, &u) {
-		return &providers.Refusal{Param: u.Param, Code: "unsupported_parameter", Message: u.Message}
-	}
-	return err
 }
 
 // regions are the groups of regions whose profiles begin with their name.
