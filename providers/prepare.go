@@ -4,18 +4,19 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/messages"
+	"github.com/caddy-gw/gateway/providers/responses"
 )
 
 // A caller is a dialect in which callers hold conversations.
 type caller struct {
 	prefix string // of the ids of its answers
-	parse  func(body []byte) (*chat.Request, error)
+	parse  func(c *Call) (*chat.Request, error)
 	whole  func(chat.Style) wholeWriter
 	chunks func(chat.Style) chat.StreamWriter
+	echo   func(body []byte) []byte // what an answer repeats of its request; nil: nothing
 }
 
 // A wholeWriter collects the events of an answer and writes it in one piece.
@@ -28,14 +29,24 @@ type wholeWriter interface {
 
 var callers = map[string]caller{
 	ChatComplete: {
-		"chatcmpl-", chat.Parse,
+		"chatcmpl-", func(c *Call) (*chat.Request, error) { return chat.Parse(c.Body) },
 		func(s chat.Style) wholeWriter { return &chat.Completion{Style: s} },
 		func(s chat.Style) chat.StreamWriter { return &chat.Chunks{Style: s} },
+		nil,
 	},
 	Messages: {
-		"msg_", messages.Parse,
+		"msg_", func(c *Call) (*chat.Request, error) { return messages.Parse(c.Body) },
 		func(s chat.Style) wholeWriter { return &messages.Message{Style: s} },
 		func(s chat.Style) chat.StreamWriter { return &messages.Events{Style: s} },
+		nil,
+	},
+	CreateResponse: {
+		"resp_", func(c *Call) (*chat.Request, error) {
+			return responses.Parse(c.Body, responses.Options{Provider: c.Provider.Name, History: c.History, Shorten: c.Shorten})
+		},
+		func(s chat.Style) wholeWriter { return &responses.Response{Style: s} },
+		func(s chat.Style) chat.StreamWriter { return &responses.Events{Response: responses.Response{Style: s}} },
+		responses.Echo,
 	},
 }
 
@@ -93,22 +104,22 @@ func (p *Provider) request(c *Call) (*Request, error) {
 
 // converse holds a conversation in the provider's dialect.
 func (p *Provider) converse(c *Call, from caller) (*Request, error) {
-	asked, err := from.parse(c.Body)
+	asked, err := from.parse(c)
 	if err != nil {
+		if unsupported := new(chat.Unsupported); errors.As(err, &unsupported) {
+			return nil, refusal(err)
+		}
 		return nil, &Refusal{"", "invalid_json", "Invalid request body: " + err.Error()}
 	}
 	if c.Model != "" {
 		asked.Model = chat.Quote(c.Model)
-	}
-	if len(c.History) > 0 {
-		asked.Messages = slices.Concat(c.History, asked.Messages)
 	}
 	d := p.dialect()
 	r, err := d.Request(c, asked)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	r.Answer = d.answer(c, from)
+	r.Answer, r.Turns = d.answer(c, from), responses.Turns(asked.Messages)
 	return r, nil
 }
 
@@ -116,9 +127,16 @@ func (p *Provider) converse(c *Call, from caller) (*Request, error) {
 func refusal(err error) error {
 	var unsupported *chat.Unsupported
 	if errors.As(err, &unsupported) {
-		return &Refusal{unsupported.Param, "unsupported_parameter", unsupported.Message}
+		return &Refusal{unsupported.Param, or(unsupported.Code, "unsupported_parameter"), unsupported.Message}
 	}
 	return err
+}
+
+// Adapts reports whether the provider serves an endpoint of callers by holding a
+// conversation, and does not have it itself.
+func (p *Provider) Adapts(endpoint string) bool {
+	_, ok := callers[endpoint]
+	return ok && endpoint != ChatComplete && p.Endpoints[endpoint] == nil && !p.has(endpoint)
 }
 
 // URL is where a path of OpenAI's goes.
@@ -150,7 +168,10 @@ var openAI = &Dialect{
 }
 
 func (d *Dialect) answer(c *Call, from caller) *Answer {
-	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.Provider.Name, Strict: c.Strict}
+	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.Provider.Name, Strict: c.Strict, Keep: c.Keep}
+	if from.echo != nil {
+		style.Echo = from.echo(c.Body)
+	}
 	framer := chat.Framer(new(chat.SSE))
 	if d.Framer != nil {
 		framer = d.Framer()
@@ -172,7 +193,13 @@ func (d *Dialect) answer(c *Call, from caller) *Answer {
 				f := Failure{Message: e.Text.Text(), Type: e.Name.Text(), Code: e.Name.Text()}
 				return dst, &f
 			}
-			return w.Append(dst), nil
+			out := w.Append(dst)
+			if c.Keep != nil {
+				if err := c.Keep(out[len(dst):]); err != nil {
+					return dst, err
+				}
+			}
+			return out, nil
 		},
 		Stream:  stream,
 		Failure: d.Failure,

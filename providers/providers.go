@@ -114,8 +114,12 @@ type Call struct {
 	Setting  func(name string) string // of the provider, such as aws_region; "" where it is not given
 	Header   func(name string) string // of the client, where it goes on; the name is canonical
 	History  []chat.Message           // the turns before a response's own
-	Now      time.Time
-	NewID    func() string // makes a unique id, for an answer to which the provider gives none
+	Shorten  int                      // how often the older half of the turns is dropped
+	// Keep keeps the response that the conversation makes, before the caller has it; nil:
+	// it is not kept.
+	Keep  func(response []byte) error
+	Now   time.Time
+	NewID func() string // makes a unique id, for an answer to which the provider gives none
 }
 
 // A Request is an upstream request, as far as it differs from the call.
@@ -125,6 +129,7 @@ type Request struct {
 	Header http.Header
 	Body   []byte  // default: the call's body
 	Answer *Answer // nil: the answer passes as it comes
+	Turns  int     // of the conversation that it holds
 }
 
 // An Answer translates what a provider answers. It is used once.

@@ -10,6 +10,11 @@ type Style struct {
 	Created  int64  // Unix seconds, likewise
 	Model    string // likewise: the one that was asked for
 	Provider string
+	// Echo are members of the request that the answer repeats, where it does.
+	Echo []byte
+	// Keep keeps a response before its stream says that it is complete; nil: it is not
+	// kept. The response is valid until Keep returns.
+	Keep func(response []byte) error
 	// Strict: nothing but OpenAI's own fields. Otherwise the reasoning and its seals
 	// come in content_blocks (the interface, "Chat completion response").
 	Strict bool

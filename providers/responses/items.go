@@ -1,0 +1,269 @@
+package responses
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Messages reads a string or an array of items, an input or an output, as the messages
+// that they are to a provider.
+func Messages(items []byte, provider string) ([]chat.Message, error) {
+	p := &parser{r: jsonscan.NewReader(items), out: new(chat.Request), provider: provider}
+	p.input()
+	if err := p.r.Err(); err != nil {
+		return nil, err
+	}
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	return p.messages, nil
+}
+
+// An entry is an item as it is read.
+type entry struct {
+	kind, role, id, callID, name, sealed chat.Literal
+	content, output, summary             chat.Raw
+	call                                 chat.Call
+}
+
+func (p *parser) item(at string) {
+	r := p.r
+	var e entry
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			e.kind = r.String()
+		case "role":
+			e.role = r.String()
+		case "id":
+			e.id = r.String()
+		case "content":
+			e.content = r.Value()
+		case "call_id":
+			e.callID = r.String()
+		case "name":
+			e.name = r.String()
+		case "arguments":
+			if e.call.Arguments = r.Value(); e.call.Arguments != nil && e.call.Arguments[0] != '"' {
+				e.call.Arguments = chat.Quote(string(e.call.Arguments)) // an object, as some send it
+			}
+		case "output":
+			e.output = r.Value()
+		case "summary":
+			e.summary = r.Value()
+		case "encrypted_content":
+			e.sealed = r.String()
+		case "extra_content":
+			e.call.Signature = chat.ThoughtSignature(r.Value())
+		case "cache_control":
+			e.call.Cache = r.Value()
+		}
+	})
+	if e.callID == nil {
+		e.callID = e.id
+	}
+	switch kind := e.kind.Text(); {
+	case kind == "message", e.kind == nil && e.role != nil:
+		p.message(&e, at)
+	case kind == "function_call":
+		e.call.ID, e.call.Name = e.callID, e.name
+		m := p.speaker(func(*chat.Message) bool { return true })
+		m.Calls = append(m.Calls, e.call)
+	case kind == "function_call_output":
+		p.messages = append(p.messages, chat.Message{Role: chat.ToolResult, CallID: e.callID, Parts: p.content(e.output, at+".output")})
+	case kind == "reasoning":
+		p.thought(&e)
+	case kind == "item_reference":
+		p.refuse(at, "References to items are known to providers that have the Responses API themselves; send the item, or go on from its response with 'previous_response_id'")
+	default:
+		p.refuse(at, "Items of type '"+clip(kind)+"' are known to providers that have the Responses API themselves")
+	}
+}
+
+var roles = map[string]chat.Role{"user": chat.User, "system": chat.System, "developer": chat.System, "assistant": chat.Assistant}
+
+func (p *parser) message(e *entry, at string) {
+	role, known := roles[e.role.Text()]
+	if !known {
+		p.refuse(at+".role", "Invalid value: '"+clip(e.role.Text())+"'. Supported values are: 'assistant', 'system', 'developer', and 'user'.")
+	}
+	parts := p.content(e.content, at+".content")
+	if role != chat.Assistant {
+		p.messages = append(p.messages, chat.Message{Role: role, Parts: parts})
+		return
+	}
+	m := p.speaker(func(m *chat.Message) bool { return !speaks(m) })
+	m.Parts = append(m.Parts, parts...)
+}
+
+// speaker is the assistant's latest message, if nothing follows it and more belongs to
+// it, or a new one: what a model thought, said and called at once are items here, and
+// one message to providers.
+func (p *parser) speaker(belongs func(*chat.Message) bool) *chat.Message {
+	if n := len(p.messages); n == 0 || p.messages[n-1].Role != chat.Assistant || !belongs(&p.messages[n-1]) {
+		p.messages = append(p.messages, chat.Message{Role: chat.Assistant})
+	}
+	return &p.messages[len(p.messages)-1]
+}
+
+func speaks(m *chat.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(part chat.Part) bool { return part.Kind == chat.Text || part.Kind == chat.Refusal })
+}
+
+func (p *parser) thought(e *entry) {
+	part := chat.Part{Kind: chat.Thinking}
+	for _, texts := range []chat.Raw{e.summary, e.content} {
+		if part.Text != nil {
+			break
+		}
+		r := jsonscan.NewReader(texts)
+		r.Array(func() {
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("text") {
+					part.Text = chat.Join(part.Text, r.String())
+				}
+			})
+		})
+	}
+	switch kind, seal := unseal(e.sealed, p.provider); kind {
+	case chat.Redacted:
+		part = chat.Part{Kind: chat.Redacted, Data: jsonscan.Inside(seal)}
+	default:
+		part.Signature = seal
+	}
+	if part.Kind == chat.Thinking && part.Text.Empty() && part.Signature == nil {
+		return // another provider's, or nothing
+	}
+	m := p.speaker(func(m *chat.Message) bool { return len(m.Calls) > 0 || !speaks(m) })
+	m.Parts = append(m.Parts, part)
+}
+
+// A seal is what a provider wants back with a thought, in encrypted_content. It says
+// whose it is, as providers refuse what is not theirs.
+const (
+	sealMark     = "gw:"
+	sealThinking = "thinking:"
+	sealRedacted = "redacted:"
+)
+
+// appendSeal appends a seal as it stands between quotes.
+func appendSeal(dst []byte, kind chat.PartKind, provider string, inside []byte) []byte {
+	dst = append(dst, sealMark...)
+	if kind == chat.Redacted {
+		dst = append(dst, sealRedacted...)
+	} else {
+		dst = append(dst, sealThinking...)
+	}
+	dst = append(jsonscan.AppendEscaped(dst, provider), ':')
+	return append(dst, inside...)
+}
+
+// unseal returns what is sealed in an encrypted_content, nil where it is not the
+// provider's.
+func unseal(sealed chat.Literal, provider string) (kind chat.PartKind, seal chat.Literal) {
+	rest, ok := bytes.CutPrefix(jsonscan.Inside(sealed), []byte(sealMark))
+	if !ok {
+		return chat.Thinking, nil
+	}
+	kind = chat.Thinking
+	if thinking, ok := bytes.CutPrefix(rest, []byte(sealThinking)); ok {
+		rest = thinking
+	} else if rest, ok = bytes.CutPrefix(rest, []byte(sealRedacted)); ok {
+		kind = chat.Redacted
+	}
+	if rest, ok = bytes.CutPrefix(rest, append(jsonscan.AppendEscaped(nil, provider), ':')); !ok || len(rest) == 0 {
+		return chat.Thinking, nil
+	}
+	return kind, slices.Concat([]byte{'"'}, rest, []byte{'"'})
+}
+
+var partKinds = map[string]chat.PartKind{
+	"input_text": chat.Text, "output_text": chat.Text, "text": chat.Text, "summary_text": chat.Text, "refusal": chat.Refusal,
+	"input_image": chat.Image, "input_file": chat.File, "input_audio": chat.Audio,
+}
+
+// content reads a text, or an array of parts.
+func (p *parser) content(raw chat.Raw, at string) (parts []chat.Part) {
+	if raw == nil {
+		return nil
+	}
+	r := jsonscan.NewReader(raw)
+	switch r.Kind() {
+	case jsonscan.String:
+		return []chat.Part{{Text: r.String()}}
+	case jsonscan.Array:
+		i := 0
+		r.Array(func() {
+			parts = append(parts, p.part(r, at+"["+strconv.Itoa(i)+"]"))
+			i++
+		})
+		return parts
+	}
+	p.refuse(at, "Invalid type for '"+at+"': expected a string or an array of parts.")
+	return nil
+}
+
+func (p *parser) part(r *jsonscan.Reader, at string) (part chat.Part) {
+	var kind, url, data chat.Literal
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			kind = r.String()
+		case "text", "refusal":
+			part.Text = r.String()
+		case "image_url":
+			if r.Kind() == jsonscan.Object { // as Chat Completions has it
+				r.Object(func(key jsonscan.Key) {
+					if key.Is("url") {
+						url = r.String()
+					}
+				})
+				return
+			}
+			url = r.String()
+		case "file_data", "file_url":
+			if s := r.String(); s != nil {
+				url = s
+			}
+		case "detail":
+			part.Detail = r.String()
+		case "file_id":
+			part.FileID = r.String()
+		case "filename":
+			part.Name = r.String()
+		case "cache_control":
+			part.Cache = r.Value()
+		case "input_audio":
+			r.Object(func(key jsonscan.Key) {
+				switch {
+				case key.Is("data"):
+					data = r.String()
+				case key.Is("format"):
+					part.MediaType = "audio/" + chat.Literal(r.String()).Text()
+				}
+			})
+		}
+	})
+	var known bool
+	if part.Kind, known = partKinds[kind.Text()]; !known {
+		p.refuse(at, "Parts of type '"+clip(kind.Text())+"' are known to providers that have the Responses API themselves")
+		return part
+	}
+	switch {
+	case data != nil:
+		part.SetData(data)
+	case url != nil:
+		part.SetURL(url)
+	case part.Kind == chat.Image && part.FileID == nil:
+		p.refuse(at+".image_url", "Missing required parameter: '"+at+".image_url'.")
+	case part.Kind == chat.File && part.FileID == nil:
+		p.refuse(at+".file_data", "Missing required parameter: '"+at+".file_data'.")
+	case part.Kind == chat.Text && part.Text == nil:
+		part.Text = chat.Literal(`""`)
+	}
+	return part
+}

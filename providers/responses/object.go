@@ -1,0 +1,194 @@
+package responses
+
+import (
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Append appends the response, whose answer has ended.
+func (w *Response) Append(dst []byte) []byte {
+	w.closeAll(nil)
+	b := jsonscan.Builder(dst)
+	w.object(&b, w.status())
+	return b
+}
+
+// status is that of an answer that has ended.
+func (w *Response) status() string {
+	switch {
+	case w.failed != nil:
+		return "failed"
+	case w.finish == chat.Length, w.finish == chat.ContentFilter:
+		return "incomplete"
+	}
+	return "completed"
+}
+
+var null = []byte("null")
+
+// object adds the response (the interface, "Stored model response").
+func (w *Response) object(b *jsonscan.Builder, status string) {
+	b.Open('{')
+	b.Key("id").Text(w.ID)
+	b.Key("object").Text("response")
+	b.Key("created_at").Int(w.Created)
+	b.Key("status").Text(status)
+	b.Key("error")
+	if w.failed != nil {
+		b.Open('{')
+		b.Key("code").Raw(orElse(w.failed.Name, `"server_error"`))
+		b.Key("message").Raw(orElse(w.failed.Text, `"The provider ended its answer with an error"`))
+		b.Close('}')
+	} else {
+		b.Raw(null)
+	}
+	b.Key("incomplete_details")
+	if status == "incomplete" {
+		b.Open('{')
+		b.Key("reason").Text(map[chat.FinishReason]string{chat.Length: "max_output_tokens", chat.ContentFilter: "content_filter"}[w.finish])
+		b.Close('}')
+	} else {
+		b.Raw(null)
+	}
+	if w.model == nil {
+		w.model = chat.Quote(w.Model)
+	}
+	b.Key("model").Raw(w.model)
+	b.Key("output").Open('[')
+	for i := range w.items {
+		w.item(b, &w.items[i])
+	}
+	b.Close(']')
+	b.Key("output_text")
+	w.outputText(b)
+	if len(w.Echo) > 0 {
+		b.Raw(w.Echo)
+	}
+	b.Key("usage")
+	if w.used {
+		usage(b, &w.usage)
+	} else {
+		b.Raw(null)
+	}
+	b.Close('}')
+}
+
+func orElse(l chat.Literal, other string) []byte {
+	if l.Empty() {
+		return []byte(other)
+	}
+	return l
+}
+
+// outputText adds the text of all messages, null where there is none.
+func (w *Response) outputText(b *jsonscan.Builder) {
+	var text []byte
+	said := false
+	for i := range w.items {
+		for k := range w.items[i].part {
+			if p := &w.items[i].part[k]; !p.refusal {
+				text, said = append(text, p.text...), true
+			}
+		}
+	}
+	if !said {
+		b.Raw(null)
+		return
+	}
+	b.Quoted(text)
+}
+
+// item adds an item as it is so far.
+func (w *Response) item(b *jsonscan.Builder, it *item) {
+	status := it.status
+	if !it.done {
+		status = "in_progress"
+	}
+	b.Open('{')
+	b.Key("id").Text(it.id)
+	b.Key("type").Text(kindNames[it.kind])
+	switch it.kind {
+	case messageItem:
+		b.Key("status").Text(status)
+		b.Key("role").Text("assistant")
+		b.Key("content").Open('[')
+		for i := range it.part {
+			it.part[i].append(b)
+		}
+		b.Close(']')
+	case callItem:
+		b.Key("status").Text(status)
+		b.Key("call_id").Raw(it.callID)
+		b.Key("name").Raw(orElse(it.name, `""`))
+		b.Key("arguments").Quoted(it.arguments)
+		if it.signature != nil { // of Google, whose models want it back
+			b.Key("extra_content").Open('{')
+			b.Key("google").Open('{')
+			b.Key("thought_signature").Raw(it.signature)
+			b.Close('}')
+			b.Close('}')
+		}
+	case reasoningItem:
+		b.Key("summary").Open('[')
+		if it.summary != nil {
+			summaryPart(b, it.summary)
+		}
+		b.Close(']')
+		if it.seal != nil {
+			kind := chat.Thinking
+			if it.redacted {
+				kind = chat.Redacted
+			}
+			b.Key("encrypted_content").Quoted(appendSeal(nil, kind, w.Provider, it.seal))
+		}
+	}
+	b.Close('}')
+}
+
+func summaryPart(b *jsonscan.Builder, text []byte) {
+	b.Open('{')
+	b.Key("type").Text("summary_text")
+	b.Key("text").Quoted(text)
+	b.Close('}')
+}
+
+func (p *part) append(b *jsonscan.Builder) {
+	b.Open('{')
+	b.Key("type").Text(p.kind())
+	if p.refusal {
+		b.Key("refusal").Quoted(p.text)
+	} else {
+		b.Key("text").Quoted(p.text)
+		array(b.Key("annotations"), p.annotations)
+		array(b.Key("logprobs"), p.logProbs)
+	}
+	b.Close('}')
+}
+
+// array adds an array of elements that stand there already.
+func array(b *jsonscan.Builder, elements []byte) {
+	b.Open('[')
+	*b = append(*b, elements...)
+	b.Close(']')
+}
+
+func usage(b *jsonscan.Builder, u *chat.Usage) {
+	total := u.Total
+	if total == 0 {
+		total = u.Prompt + u.Completion
+	}
+	b.Open('{')
+	b.Key("input_tokens").Int(u.Prompt)
+	b.Key("input_tokens_details").Open('{')
+	b.Key("cached_tokens").Int(u.CacheRead)
+	if u.CacheWrite > 0 {
+		b.Key("cache_write_tokens").Int(u.CacheWrite)
+	}
+	b.Close('}')
+	b.Key("output_tokens").Int(u.Completion)
+	b.Key("output_tokens_details").Open('{')
+	b.Key("reasoning_tokens").Int(u.Reasoning)
+	b.Close('}')
+	b.Key("total_tokens").Int(total)
+	b.Close('}')
+}

@@ -1,0 +1,299 @@
+// Package responses is OpenAI's Responses API as a dialect of callers, for providers that
+// do not have it: requests become conversations, and what a model says becomes a
+// response, in one piece or as a stream. It also reads and lists the items of responses
+// that the gateway keeps, from which later ones go on.
+//
+// What only OpenAI could do, such as searching the web, is refused and never left out in
+// silence. The package is pure: no HTTP, no clock, no random source.
+package responses
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Options are what a request is read with beside its body.
+type Options struct {
+	// Provider is who gets the conversation: its own seals on thoughts go back to it,
+	// and those of others do not.
+	Provider string
+	// History are the turns of the responses that this one goes on from.
+	History []chat.Message
+	// Shorten is how often the older half of the turns is dropped (truncation: auto).
+	Shorten int
+}
+
+// Parse reads the body of a call that creates a response, as far as others than OpenAI
+// know what is in it. An error of type *chat.Unsupported says what they do not.
+func Parse(body []byte, o Options) (*chat.Request, error) {
+	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: o.Provider}
+	p.r.Object(p.member)
+	if err := p.r.Err(); err != nil {
+		return nil, err
+	}
+	if len(p.messages) == 0 {
+		p.refuse("input", "Missing required parameter: 'input'.")
+		p.fault.Code = "missing_required_parameter"
+	}
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	if p.out.LogProbs == nil {
+		p.out.TopLogProbs = nil
+	}
+	all := make([]chat.Message, 0, 1+len(o.History)+len(p.messages))
+	if !p.instructions.Empty() {
+		all = append(all, chat.Message{Role: chat.System, Parts: []chat.Part{{Text: p.instructions}}})
+	}
+	all = append(append(all, o.History...), p.messages...)
+	p.out.Messages = shorten(all, o.Shorten)
+	return p.out, nil
+}
+
+type parser struct {
+	r        *jsonscan.Reader
+	out      *chat.Request
+	provider string
+
+	instructions chat.Literal
+	messages     []chat.Message
+	fault        *chat.Unsupported // the first one
+}
+
+// refuse notes what no provider but OpenAI has. The first fault counts.
+func (p *parser) refuse(param, message string) {
+	if p.fault == nil {
+		p.fault = &chat.Unsupported{Param: param, Message: message}
+	}
+}
+
+// onlyOpenAI are members that ask for what lives with OpenAI.
+var onlyOpenAI = map[string]string{
+	"background":   "Responses in the background are made by providers that have the Responses API themselves; leave 'background' out",
+	"conversation": "Conversations are held by providers that have the Responses API themselves; go on from an earlier response with 'previous_response_id'",
+	"prompt":       "Stored prompts are held by providers that have the Responses API themselves; send 'instructions' and 'input'",
+}
+
+// heard are members that need not go to a provider: what they say is heeded elsewhere,
+// or is a hint that only OpenAI takes.
+var heard = []string{
+	"include", "max_tool_calls", "metadata", "previous_response_id", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"safety_identifier", "service_tier", "store", "stream_options", "truncation",
+}
+
+func (p *parser) member(key jsonscan.Key) {
+	r, out := p.r, p.out
+	name := key.String()
+	if to := p.value(name); to != nil {
+		*to = r.Value()
+		return
+	}
+	switch name {
+	case "model":
+		out.Model = r.String()
+	case "instructions":
+		p.instructions = r.String()
+	case "input":
+		p.input()
+	case "tools":
+		i := 0
+		r.Array(func() {
+			p.tool("tools[" + strconv.Itoa(i) + "]")
+			i++
+		})
+	case "tool_choice":
+		p.toolChoice()
+	case "text":
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("format") {
+				p.format()
+			}
+		})
+	case "reasoning":
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("effort") {
+				out.Effort = r.String()
+			}
+		})
+	case "user":
+		out.User = r.String()
+	case "stream":
+		out.Stream = string(r.Raw()) == "true"
+	case "stop":
+		out.Stop = chat.Texts(r)
+	case "include":
+		r.Array(func() {
+			if chat.Literal(r.String()).Is("message.output_text.logprobs") {
+				out.LogProbs = chat.Raw("true")
+			}
+		})
+	default:
+		v := r.Value()
+		switch why := onlyOpenAI[name]; {
+		case v == nil:
+		case why != "" && string(v) != "false":
+			p.refuse(name, why)
+		case why == "" && !slices.Contains(heard, name):
+			out.Extra = append(out.Extra, chat.Member{Name: name, Value: v})
+		}
+	}
+}
+
+// value is where a member goes whose value is passed on as it stands. Those that the API
+// does not have can come from a config.
+func (p *parser) value(name string) *chat.Raw {
+	out := p.out
+	switch name {
+	case "max_output_tokens":
+		return &out.MaxTokens
+	case "temperature":
+		return &out.Temperature
+	case "top_p":
+		return &out.TopP
+	case "top_k":
+		return &out.TopK
+	case "top_logprobs":
+		return &out.TopLogProbs
+	case "seed":
+		return &out.Seed
+	case "frequency_penalty":
+		return &out.FrequencyPenalty
+	case "presence_penalty":
+		return &out.PresencePenalty
+	case "parallel_tool_calls":
+		return &out.Parallel
+	case "thinking":
+		return &out.Thinking
+	}
+	return nil
+}
+
+func (p *parser) input() {
+	if p.r.Kind() == jsonscan.String {
+		p.messages = append(p.messages, chat.Message{Parts: []chat.Part{{Text: p.r.String()}}})
+		return
+	}
+	i := 0
+	p.r.Array(func() {
+		p.item("input[" + strconv.Itoa(i) + "]")
+		i++
+	})
+}
+
+// tool reads a tool, which stands flat, and not in a member function.
+func (p *parser) tool(at string) {
+	r := p.r
+	var t chat.Tool
+	var kind chat.Literal
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			kind = r.String()
+		case "name":
+			t.Name = r.String()
+		case "description":
+			t.Description = r.String()
+		case "parameters":
+			t.Parameters = r.Value()
+		case "strict":
+			t.Strict = r.Value()
+		case "cache_control":
+			t.Cache = r.Value()
+		}
+	})
+	switch {
+	case !kind.Is("function"):
+		p.refuse(at, "Tools of type '"+clip(kind.Text())+"' run at providers that have the Responses API themselves; this one takes tools of type 'function'")
+	case t.Name.Empty():
+		p.refuse(at+".name", "Missing required parameter: '"+at+".name'.")
+	}
+	p.out.Tools = append(p.out.Tools, t)
+}
+
+// clip bounds what an error repeats of a request.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+var toolModes = map[string]chat.ToolMode{"auto": chat.Auto, "none": chat.None, "required": chat.Required}
+
+func (p *parser) toolChoice() {
+	r := p.r
+	if r.Kind() == jsonscan.String {
+		p.out.ToolChoice.Mode = toolModes[chat.Literal(r.String()).Text()]
+		return
+	}
+	var kind, name chat.Literal
+	if !r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("type"):
+			kind = r.String()
+		case key.Is("name"):
+			name = r.String()
+		}
+	}) {
+		return
+	}
+	if !kind.Is("function") || name.Empty() {
+		p.refuse("tool_choice", "This provider takes a tool_choice of 'none', 'auto', 'required' or one function by its name, not of type '"+clip(kind.Text())+"'")
+	}
+	p.out.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: name}
+}
+
+var formats = map[string]chat.FormatKind{"text": chat.FormatText, "json_object": chat.FormatJSON, "json_schema": chat.FormatSchema}
+
+// format reads the form of the answer, which stands flat.
+func (p *parser) format() {
+	p.r.Object(func(key jsonscan.Key) {
+		if !key.Is("type") {
+			p.out.Format.Member(p.r, key)
+			return
+		}
+		kind := chat.Literal(p.r.String())
+		var known bool
+		if p.out.Format.Kind, known = formats[kind.Text()]; !known {
+			p.refuse("text.format.type", "This provider takes a text format of 'text', 'json_object' or 'json_schema', not '"+clip(kind.Text())+"'")
+		}
+	})
+}
+
+// Turns is how many turns a conversation has: each begins with what the user says.
+func Turns(messages []chat.Message) (n int) {
+	for i := range messages {
+		if messages[i].Role == chat.User {
+			n++
+		}
+	}
+	return n
+}
+
+// shorten drops the older half of the turns, so often, but never the latest turn and
+// nothing that the system says.
+func shorten(messages []chat.Message, times int) []chat.Message {
+	if times == 0 {
+		return messages
+	}
+	turns := Turns(messages)
+	drop := turns - max(1, turns>>times)
+	if drop <= 0 {
+		return messages
+	}
+	kept := messages[:0:0]
+	seen := 0
+	for _, m := range messages {
+		if m.Role == chat.User {
+			seen++
+		}
+		if seen > drop || m.Role == chat.System {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,219 @@
+package responses_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
+	"github.com/caddy-gw/gateway/providers/responses"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden holds got against a file.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s:\n got %s\nwant %s", file, got, want)
+	}
+}
+
+func pretty(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, raw, "", "  "); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return append(out.Bytes(), '\n')
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func files(t testing.TB, pattern string) []string {
+	t.Helper()
+	list, err := filepath.Glob(pattern)
+	if err != nil || len(list) == 0 {
+		t.Fatal(pattern, err)
+	}
+	return list
+}
+
+// Each request, as Chat Completions and as Messages have it, and what its response
+// repeats of it.
+func TestRequestsBecomeConversations(t *testing.T) {
+	for _, file := range files(t, "testdata/requests/*.json") {
+		body := read(t, file)
+		asked, err := responses.Parse(body, responses.Options{Provider: "anthropic"})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		out := append([]byte(`{"chat":`), new(chat.Words).Append(nil, asked)...)
+		out = append(out, `,"messages":`...)
+		sent, err := messages.Append(nil, asked, messages.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		out = append(append(out, sent...), `,"echo":{`...)
+		out = append(append(out, responses.Echo(body)...), "}}"...)
+		golden(t, strings.Replace(file, ".json", ".golden", 1), pretty(t, out))
+	}
+}
+
+var style = chat.Style{ID: "resp_0123456789abcdef", Created: 1782907200, Model: "asked", Provider: "anthropic", Echo: responses.Echo([]byte(`{}`))}
+
+// translate gives the stream of Messages in portions and returns that of Responses.
+func translate(t testing.TB, portions ...[]byte) []byte {
+	t.Helper()
+	s := chat.Stream{Framer: new(chat.SSE), Decoder: new(messages.Decoder), Writer: &responses.Events{Response: responses.Response{Style: style}}}
+	var out []byte
+	var err error
+	for _, p := range portions {
+		if out, err = s.Translate(out, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err = s.End(out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// events are those of a stream, each of which must be well-formed and numbered.
+func events(t testing.TB, stream []byte) (list []gjson.Result) {
+	t.Helper()
+	for event := range strings.SplitSeq(strings.TrimSuffix(string(stream), "\n\n"), "\n\n") {
+		name, data, ok := strings.Cut(event, "\ndata: ")
+		v := gjson.Parse(data)
+		if !ok || strings.Contains(data, "\n") || !gjson.Valid(data) || name != "event: "+v.Get("type").Str || v.Get("sequence_number").Int() != int64(len(list)) {
+			t.Fatalf("event %d: %q", len(list), event)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+func TestStreamsBecomeEvents(t *testing.T) {
+	for _, file := range files(t, "testdata/streams/*.sse") {
+		out := translate(t, read(t, file))
+		events(t, out)
+		golden(t, strings.Replace(file, ".sse", ".golden", 1), out)
+	}
+}
+
+func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) {
+	for _, file := range files(t, "testdata/streams/*.sse") {
+		in := read(t, file)
+		want := translate(t, in)
+		for i := range in {
+			if got := translate(t, in[:i], in[i:]); !bytes.Equal(got, want) {
+				t.Fatalf("%s cut at %d:\n%s", file, i, got)
+			}
+		}
+		var bytewise [][]byte
+		for i := range in {
+			bytewise = append(bytewise, in[i:i+1])
+		}
+		if got := translate(t, bytewise...); !bytes.Equal(got, want) {
+			t.Errorf("%s byte by byte:\n%s", file, got)
+		}
+	}
+}
+
+// recorder repeats the events of a stream to a writer of whole responses.
+type recorder struct {
+	*responses.Response
+}
+
+func (recorder) Begin([]byte) {}
+
+func (recorder) Take() []byte { return nil }
+
+func (recorder) End() {}
+
+// What a stream ends with is what the same answer is in one piece.
+func TestAStreamEndsWithTheWholeResponse(t *testing.T) {
+	for _, file := range files(t, "testdata/streams/*.sse") {
+		in := read(t, file)
+		list := events(t, translate(t, in))
+		whole := &responses.Response{Style: style}
+		s := chat.Stream{Framer: new(chat.SSE), Decoder: new(messages.Decoder), Writer: recorder{whole}}
+		if _, err := s.Translate(nil, in); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.End(nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := list[len(list)-1].Get("response").Raw, string(whole.Append(nil)); got != want {
+			t.Errorf("%s:\n stream %s\n whole %s", file, got, want)
+		}
+	}
+}
+
+// A model's output goes back to it as it came, and to another without what only the
+// first one reads.
+func TestAnOutputGoesBackToItsProvider(t *testing.T) {
+	for _, file := range files(t, "testdata/streams/*.sse") {
+		list := events(t, translate(t, read(t, file)))
+		output := []byte(list[len(list)-1].Get("response.output").Raw)
+		for _, provider := range []string{"anthropic", "another"} {
+			said, err := responses.Messages(output, provider)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			body, err := messages.Append(nil, &chat.Request{Messages: said}, messages.Options{})
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			golden(t, strings.Replace(file, ".sse", "."+provider+".json", 1), pretty(t, body))
+		}
+	}
+}
+
+func TestTheEndIsNotSaidOfWhatCouldNotBeKept(t *testing.T) {
+	broken := style
+	broken.Keep = func(response []byte) error {
+		if !gjson.ValidBytes(response) || gjson.GetBytes(response, "status").Str != "completed" {
+			t.Errorf("to keep: %s", response)
+		}
+		return errString("the disk is full")
+	}
+	w := &responses.Events{Response: responses.Response{Style: broken}}
+	w.Begin(nil)
+	w.Event(&chat.Event{Kind: chat.TextPiece, Text: chat.Literal(`"hi"`)})
+	w.Event(&chat.Event{Kind: chat.Finish})
+	w.End()
+	list := events(t, w.Take())
+	last := list[len(list)-1]
+	if last.Get("type").Str != "response.failed" || last.Get("response.error.message").Str != "the disk is full" || last.Get("response.status").Str != "failed" {
+		t.Errorf("%s", last)
+	}
+}
+
+type errString string
+
+func (e errString) Error() string { return string(e) }
