@@ -53,6 +53,12 @@ type Exchange struct {
 	// Catalogue: the call asks for the models of every saved provider; it has no route.
 	Catalogue bool
 
+	// Held is the stored response that the call is about, where the gateway holds it; the
+	// call has no route then.
+	Held *Turn
+	// Adapted: the attempt makes a response of a conversation.
+	Adapted bool
+
 	Config         *routing.Config // nil: the call goes to Route
 	ConfigID       string          // slug of a saved config
 	ConfigVersion  string          // id

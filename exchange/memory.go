@@ -11,7 +11,8 @@ import (
 )
 
 // A Memory remembers which provider holds a stored response, so that it can be
-// retrieved with the service key alone (the interface, "Authentication").
+// retrieved with the service key alone (the interface, "Authentication"). Where the
+// provider holds none, the memory holds the response itself: see [Turn].
 type Memory struct {
 	db   *storage.DB
 	rows *storage.Collection[remembered]
@@ -22,7 +23,8 @@ type Memory struct {
 type remembered struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspace_id"`
-	Slug        string `json:"slug"` // of a virtual key or a provider of the file
+	Slug        string `json:"slug,omitempty"` // of a virtual key or a provider of the file
+	Turn
 }
 
 // retention is how long OpenAI keeps stored responses.
@@ -36,23 +38,27 @@ func NewMemory(db *storage.DB) *Memory {
 // Remember notes that the response id was made by the saved provider slug.
 func (m *Memory) Remember(ctx context.Context, workspace, id, slug string) error {
 	return m.db.Write(ctx, func(tx storage.Tx) error {
-		return m.rows.PutTTL(tx, &remembered{id, workspace, slug}, retention)
+		return m.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug}, retention)
 	})
 }
 
-// Recall returns the saved provider that made the response id, "" where unknown.
-func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string, err error) {
+// Recall returns the saved provider that made the response id, or the response itself;
+// neither where it is unknown.
+func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string, held *Turn, err error) {
 	err = m.db.View(ctx, func(tx storage.Tx) error {
 		row, err := m.rows.Get(tx, workspace+"/"+id)
-		if errors.Is(err, storage.ErrNotFound) {
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
 			return nil
+		case err != nil:
+			return err
+		case row.Response != nil:
+			held = &row.Turn
 		}
-		if err == nil {
-			slug = row.Slug
-		}
-		return err
+		slug = row.Slug
+		return nil
 	})
-	return slug, err
+	return slug, held, err
 }
 
 // Remember notes which saved provider holds a response that the call has made. It
@@ -60,7 +66,7 @@ func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string,
 // forwards: the response can still be had by naming its provider.
 func (x *Exchange) Remember(id string) {
 	slug := x.saved()
-	if id == "" || x.Route.Inline || x.Gateway.Memory == nil {
+	if id == "" || x.Adapted || x.Route.Inline || x.Gateway.Memory == nil {
 		return
 	}
 	if err := x.Gateway.Memory.Remember(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, slug); err != nil {
@@ -68,18 +74,19 @@ func (x *Exchange) Remember(id string) {
 	}
 }
 
-// recall completes the selection of a call about a stored response that names no
-// provider.
+// recall finds the stored response that a call is about: it is in Held, or the selection
+// is completed where it names no provider.
 func (g *Gateway) recall(x *Exchange, s *credentials.Selection) *credentials.Refusal {
 	id := x.responseID()
-	if id == "" || g.Memory == nil || s.VirtualKey != "" || s.Provider != "" || s.Config != "" || s.Model != "" {
+	if id == "" || len(id) > maxID || g.Memory == nil {
 		return nil
 	}
-	slug, err := g.Memory.Recall(x.request.Context(), x.Caller.WorkspaceID, id)
+	slug, held, err := g.Memory.Recall(x.request.Context(), x.Caller.WorkspaceID, id)
 	if err != nil {
 		return &credentials.Refusal{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
 	}
-	if slug != "" {
+	x.Held = held
+	if slug != "" && s.VirtualKey == "" && s.Provider == "" && s.Config == "" && s.Model == "" {
 		s.Provider = "@" + slug
 	}
 	return nil

@@ -65,6 +65,9 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	if refusal := x.Gateway.recall(x, &selection); refusal != nil {
 		return Refused(refusal)
 	}
+	if x.Held != nil {
+		return nil
+	}
 	x.selection = selection
 	if refusal := x.Gateway.Router.Inline(x.Caller.WorkspaceID, selection); refusal != nil {
 		return Refused(refusal)

@@ -154,6 +154,10 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		h.forwarder.ServeModels(w, r, x)
 		return nil
 	}
+	if x.Held != nil {
+		h.forwarder.ServeHeld(w, r, x)
+		return nil
+	}
 	h.forwarder.Serve(w, r, x)
 	return nil
 }

@@ -33,6 +33,10 @@ type attempt struct {
 	answer  *providers.Answer // translates what the provider answers; nil: it passes
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
+	// Of a response that is made of a conversation: how many turns that has, how often the
+	// older half of them was dropped, whether more may be, and whether it was too long.
+	turns, shortened       int
+	mayShorten, overflowed bool
 	// tentative: another attempt may follow, so a failure comes back instead of
 	// going to the client.
 	tentative bool
@@ -62,7 +66,8 @@ type aim struct{ endpoint, method, path, query string }
 
 // newAttempt shapes the upstream request of a call for one target. The caller calls close
 // when the attempt is over.
-func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target) (*attempt, *exchange.Error) {
+// shortened is how often the older half of its conversation is dropped.
+func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target, shortened int) (*attempt, *exchange.Error) {
 	p := dialect(route)
 	body, unasked, err := x.Body(t.Edit(), route.Model, p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
 	if err != nil {
@@ -70,7 +75,7 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route 
 		refusal.Caller = true
 		return nil, refusal
 	}
-	a := &attempt{x: x, route: route, body: body, unasked: unasked}
+	a := &attempt{x: x, route: route, body: body, unasked: unasked, shortened: shortened}
 	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query}); refusal != nil {
 		a.close()
 		return nil, refusal
@@ -115,6 +120,9 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if a.body != nil {
 		call.Body = a.body.Bytes()
 	}
+	if refusal := f.adapt(a, call); refusal != nil {
+		return refusal
+	}
 	if refusal := f.login(ctx, a, t, call); refusal != nil {
 		return refusal
 	}
@@ -122,7 +130,7 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if err != nil {
 		return refused(err)
 	}
-	a.url, a.method, a.answer = r.URL, to.method, r.Answer
+	a.url, a.method, a.answer, a.turns = r.URL, to.method, r.Answer, r.Turns
 	if r.Method != "" {
 		a.method = r.Method
 	}

@@ -126,15 +126,16 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	}
 	x.LastUsed = t.Path
 	var waited time.Duration
+	shortened := 0
 	for n := 0; ; n++ {
 		x.Retries = n
-		a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t)
+		a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t, shortened)
 		if refusal != nil {
 			e.fail(nil, refusal)
 			return false
 		}
 		a.idle = e.f.Idle
-		a.timeout, a.tentative = timeout, more || t.Retry != nil
+		a.timeout, a.tentative = timeout, more || t.Retry != nil || a.shortens()
 		x.Attempts++
 		x.SetHeader(e.w.Header())
 		answered, why := e.f.once(e.w, e.r, a)
@@ -143,10 +144,16 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return true
 		}
 		e.failed(a, why)
-		if x.Attempts < maxAttempts && t.Retry.Again(e.status, n) {
+		if a.overflowed && a.shortens() && x.Attempts < maxAttempts { // no retry: it is another call
+			shortened++
+			n--
+			continue
+		}
+		again := x.Attempts < maxAttempts && (e.err == nil || !e.err.Gateway) && t.Retry.Again(e.status, n)
+		if again {
 			e.unrepeatable()
 		}
-		if x.Attempts >= maxAttempts || !t.Retry.Again(e.status, n) || x.Replayable() != nil {
+		if !again || x.Replayable() != nil {
 			if n > 0 {
 				x.Retries = -1
 			}

@@ -86,6 +86,10 @@ const codeNotReplayable = "body_not_replayable"
 
 // failed turns a failure to get an answer into what the client sees.
 func failed(a *attempt, err error) *exchange.Error {
+	var own *exchange.Error
+	if errors.As(err, &own) {
+		return own
+	}
 	var host *credentials.HostError
 	if errors.As(err, &host) && a.route.CallerHost {
 		return exchange.Refused(credentials.RefuseHost(err))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -53,9 +54,14 @@ func (a *attempt) translate(res *http.Response) error {
 	}
 	out, err := a.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
 	var failure *providers.Failure
+	var own *exchange.Error
 	switch {
+	case errors.As(err, &own):
+		res.Body.Close()
+		return own
 	case errors.As(err, &failure): // with status 200
 		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
+		a.overflow(res, failure)
 		out = failure.Append(nil, a.x.Endpoint.Name, a.route.Provider)
 	case err != nil:
 		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
@@ -96,6 +102,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 		read = a.answer.Failure
 	}
 	failure := read(res.StatusCode, res.Header, body)
+	a.overflow(res, failure)
 	delete(res.Header, "Content-Encoding")
 	replaceBody(res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
 	return nil
