@@ -72,7 +72,7 @@ export class Gateway {
   async configure(site = '') {
     const { providers = {}, headerPrefix, echo = '', admin = false, accessLog = false } = this.#options;
     const lines = Object.entries(providers).map(([slug, p]) => `provider ${slug} {
-			type openai
+			type ${p.type ?? 'openai'}
 			base_url ${p.baseURL}
 			${p.key ? `api_key ${p.key}` : ''}
 		}`);
@@ -207,7 +207,7 @@ http://127.0.0.1:${this.ports.echo} {
 
 /**
  * Starts a gateway with the providers echo and, of options, providers, each
- * { baseURL, key } by its slug; headerPrefix: an alias of x-gw-; echo: lines of the
+ * { baseURL, key, type } by its slug; headerPrefix: an alias of x-gw-; echo: lines of the
  * gw_echo block; admin: Caddy's admin endpoint is on; accessLog: Caddy's is;
  * data: the folder of an existing store.
  */

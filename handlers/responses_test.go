@@ -258,14 +258,16 @@ func TestAResponseGoesOnFromAnEarlierOneWithItsToolsAndThoughts(t *testing.T) {
 	}
 	page, _ := k.ask("GET", responsesPath+"/"+third+"/input_items", "")
 	same(t, "the latest item", page.Get("data.0").Raw, fmt.Sprintf(`{"id":%q,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":"Thanks"}]}`, page.Get("first_id").Str))
-	for _, query := range []string{"limit=0", "limit=101", "limit=x", "order=up", "after=nobody"} {
+	if a, _ := k.ask("GET", responsesPath+"/"+third+"/input_items?order=asc&before="+page.Get("first_id").Str, ""); len(a.Get("data").Array()) != 5 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	for _, query := range []string{"limit=0", "limit=101", "limit=x", "order=up", "after=nobody", "before=nobody"} {
 		if a, _ := k.ask("GET", responsesPath+"/"+third+"/input_items?"+query, ""); a.Status != 400 {
 			t.Errorf("%s: %d %s", query, a.Status, a.Body)
 		}
 	}
 
-	// Another provider gets the turns, but no seal that is not its own; one that holds
-	// responses itself is asked as the call says.
+	// One that holds responses itself is asked as the call says.
 	if a, _ := k.ask("POST", responsesPath, `{"model":"m","previous_response_id":"`+second+`","input":"And?"}`, "x-gw-provider: good"); a.Status != 200 || gjson.Get(k.good.Last(t).Body, "previous_response_id").Str != second {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
@@ -273,6 +275,36 @@ func TestAResponseGoesOnFromAnEarlierOneWithItsToolsAndThoughts(t *testing.T) {
 	// A turn that was deleted ends what went on from it.
 	k.ask("DELETE", responsesPath+"/"+second, "")
 	if a := k.create(`{"model":"m","previous_response_id":"` + third + `","input":"And?"}`); a.Status != 400 || !strings.Contains(a.Get("error.message").Str, second) {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// A conversation goes on with another provider, which speaks another dialect and gets
+// nothing that only the first one reads.
+func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
+	other := gatewaytest.NewUpstream(t, nil)
+	k := newTalk(t)
+	k.Stop()
+	k.Options += strings.Replace(other.Provider("seek"), "type openai", "type deepseek", 1)
+	k.Load()
+	k.answer = respond(200, said(thinkBlock+","+toolBlock, "tool_use"))
+	first := k.create(`{"model":"m","input":"Weather?"}`)
+	body := `{"model":"n","max_output_tokens":9,"previous_response_id":"` + first.Get("id").Str + `","input":[{"type":"function_call_output","call_id":"toolu_1","output":"sunny"}]`
+	a, _ := k.ask("POST", responsesPath, body+"}", "x-gw-provider: seek")
+	if a.Status != 200 || a.Get("output_text").Str != "ok" || a.Get("usage.total_tokens").Int() != 5 || other.Last(t).Path != "/v1/chat/completions" {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	same(t, "sent", other.Last(t).Body, `{"model":"n","max_tokens":9,"messages":[{"role":"user","content":"Weather?"},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Paris\"}"}}]},
+		{"role":"tool","tool_call_id":"toolu_1","content":"sunny"}]}`)
+	// And back again: the thoughts are its own.
+	k.answer = respond(200, said(helloBlock))
+	k.must(`{"model":"m","previous_response_id":"` + a.Get("id").Str + `","input":"Thanks"}`)
+	same(t, "the first one's turn", k.sent().Get("messages.1.content").Raw, "["+thinkBlock+","+toolBlock+"]")
+	// What the provider of responses holds, others cannot go on from.
+	k.answer = respond(200, said(helloBlock))
+	native, _ := k.ask("POST", responsesPath, `{"model":"m","input":"x"}`, "x-gw-provider: good")
+	if a := k.create(`{"model":"m","previous_response_id":"` + native.Get("id").Str + `","input":"x"}`); a.Status != 400 || !strings.Contains(a.Get("error.message").Str, "@good") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }

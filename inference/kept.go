@@ -208,12 +208,20 @@ func heldItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exch
 	if order != "asc" {
 		slices.Reverse(items)
 	}
-	if after := query.Get("after"); after != "" {
-		at := slices.IndexFunc(items, func(m chat.Member) bool { return m.Name == after })
-		if at < 0 {
-			return nil, refused(&providers.Refusal{Param: "after", Code: "invalid_value", Message: "Invalid 'after': the response has no such item."})
+	for _, name := range []string{"after", "before"} {
+		id := query.Get(name)
+		if id == "" {
+			continue
 		}
-		items = items[at+1:]
+		at := slices.IndexFunc(items, func(m chat.Member) bool { return m.Name == id })
+		switch {
+		case at < 0:
+			return nil, refused(&providers.Refusal{Param: name, Code: "invalid_value", Message: "Invalid '" + name + "': the response has no such item."})
+		case name == "after":
+			items = items[at+1:]
+		default:
+			items = items[:at]
+		}
 	}
 	more := len(items) > limit
 	items = items[:min(len(items), limit)]

@@ -185,7 +185,9 @@ func (s *stream) event(data []byte) bool {
 	}
 	if s.failed && !s.errored {
 		s.errored = true
-		s.x.Failure = "the provider's stream ended with an error"
+		if s.x.Failure == "" { // the gateway itself may have failed it, and knows why
+			s.x.Failure = "the provider's stream ended with an error"
+		}
 	}
 	s.spare = s.unasked && s.empty && s.usage != nil
 	return !s.spare
@@ -203,6 +205,7 @@ func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 		s.empty = len(value) == 2
 	case key.Is("type"):
 		s.closed = s.closed || lastEvents[string(value)]
+		s.failed = s.failed || string(value) == `"response.failed"`
 	case value[0] != '{':
 	case key.Is("usage"):
 		s.usage = value

@@ -552,3 +552,12 @@ func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
 		}
 	}
 }
+
+// A response that failed is passed on, and is no success in the call's record.
+func TestAStreamThatEndsWithAFailedResponseHasFailed(t *testing.T) {
+	const text = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"r\",\"error\":{\"message\":\"no\"}}}\n\n"
+	x := streamExchange("/v1/responses")
+	if got, err := pass(x, text, io.EOF); got != text || err != nil || x.Failure == "" {
+		t.Errorf("got %q, %v, failure %q", got, err, x.Failure)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/messages"
@@ -157,14 +158,27 @@ func (p *Provider) dialect() *Dialect {
 // openAI is the dialect of who speaks like OpenAI, for callers who do not.
 var openAI = &Dialect{
 	Request: func(c *Call, r *chat.Request) (*Request, error) {
-		words := c.Provider.Words
-		if words == nil {
-			words = new(chat.Words)
-		}
+		words := c.Provider.spoken()
 		u, err := c.URL("/chat/completions")
 		return &Request{URL: u, Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, err
 	},
 	Decoder: func(*Call) chat.Decoder { return new(chat.OpenAI) },
+}
+
+// spoken are the words in which the provider, which speaks like OpenAI, is told what a
+// caller said in another dialect.
+func (p *Provider) spoken() *chat.Words {
+	if p.Words != nil {
+		return p.Words
+	}
+	w := new(chat.Words)
+	if !strings.HasSuffix(p.Name, "openai") { // all but OpenAI's own models know the older name, and some that alone
+		w.Names = map[string]string{"max_completion_tokens": "max_tokens"}
+	}
+	if p.NoStreamUsage {
+		w.Without = []string{"stream_options"}
+	}
+	return w
 }
 
 func (d *Dialect) answer(c *Call, from caller) *Answer {
