@@ -127,6 +127,15 @@ func (x *Exchange) Conversation(previous string) ([]Turn, *Error) {
 	return nil, badRequest(param, code, "Previous response with id '"+credentials.Clip(previous)+"' not found.")
 }
 
+// Turn returns a response of the workspace that the gateway holds, or nil.
+func (x *Exchange) Turn(id string) (*Turn, *Error) {
+	_, held, err := x.Gateway.Memory.Recall(x.request.Context(), x.Caller.WorkspaceID, id)
+	if err != nil {
+		return nil, Unavailable("The stored response cannot be read for now", err)
+	}
+	return held, nil
+}
+
 // ListTurns returns what is still there of the turns up to the response that the call is
 // about.
 func (x *Exchange) ListTurns() ([]Turn, *Error) {

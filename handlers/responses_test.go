@@ -309,6 +309,38 @@ func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 	}
 }
 
+// Some clients send the items of a response as references to them.
+func TestReferencesToItemsOfKeptResponsesAreResolved(t *testing.T) {
+	k := newTalk(t)
+	k.answer = respond(200, said(thinkBlock+","+toolBlock, "tool_use"))
+	first := k.create(`{"model":"m","input":"Weather?"}`)
+	list, _ := k.ask("GET", responsesPath+"/"+first.Get("id").Str+"/input_items", "")
+	k.answer = respond(200, said(helloBlock))
+	body := fmt.Sprintf(`{"input":[{"type":"item_reference","id":%q},{"id":%q},{"type":"item_reference","id":%q},{"type":"function_call_output","call_id":"toolu_1","output":"sunny"}],"model":"m"}`,
+		list.Get("first_id").Str, first.Get("output.0.id").Str, first.Get("output.1.id").Str)
+	second := k.must(body)
+	same(t, "sent", k.sent().Get("messages").Raw, `[{"role":"user","content":[{"type":"text","text":"Weather?"}]},
+		{"role":"assistant","content":[`+thinkBlock+`,`+toolBlock+`]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"sunny"}]}]`)
+	// However often it is referred to.
+	k.answer = respond(200, said(`{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}`))
+	big := k.create(`{"model":"m","input":"x"}`)
+	k.answer = respond(200, said(helloBlock))
+	many := strings.Repeat(`{"type":"item_reference","id":"`+big.Get("output.0.id").Str+`"},`, 40)
+	if a := k.create(`{"model":"m","input":[` + many + `{"role":"user","content":"x"}]}`); a.Status != 400 || a.Get("error.code").Str != "input_too_large" {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	// What was referred to is a part of the input, whatever becomes of the first response.
+	k.ask("DELETE", responsesPath+"/"+first.Get("id").Str, "")
+	k.must(`{"model":"m","input":"Thanks","previous_response_id":"` + second + `"}`)
+	if n := len(k.sent().Get("messages").Array()); n != 5 {
+		t.Errorf("sent %s", k.sent())
+	}
+	if a := k.create(body); a.Status != 400 || a.Get("error.param").Str != "input[0]" || !strings.Contains(a.Get("error.message").Str, "not found") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
 func TestAStreamedResponseIsKeptBeforeItIsComplete(t *testing.T) {
 	k := newTalk(t)
 	k.answer = stream(messageEvents(saidInPieces)...)

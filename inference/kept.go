@@ -50,6 +50,9 @@ func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
 	}
 	x.Adapted = true
 	head := responses.ReadHead(call.Body)
+	if refusal := resolve(x, call, &head); refusal != nil {
+		return refusal
+	}
 	call.Shorten = a.shortened
 	a.mayShorten = head.Auto
 	if head.Previous != "" {

@@ -72,6 +72,7 @@ func line(value []byte) []byte {
 type Head struct {
 	Previous string   // the response that it goes on from, or ""
 	Input    chat.Raw // a string or an array of items
+	At       int      // where the input stands in the body
 	Store    bool
 	Auto     bool // truncation: auto
 }
@@ -85,6 +86,7 @@ func ReadHead(body []byte) Head {
 		case "previous_response_id":
 			h.Previous = chat.Literal(r.String()).Text()
 		case "input":
+			h.At = r.Peek()
 			h.Input = r.Value()
 		case "store":
 			h.Store = string(r.Raw()) != "false"

@@ -26,6 +26,12 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("echo %s", echo)
 		}
 		head := responses.ReadHead(body)
+		if !bytes.HasPrefix(body[head.At:], head.Input) {
+			t.Fatalf("the input is not at %d", head.At)
+		}
+		if out, err := responses.Expand(head.Input, func(string) ([]byte, error) { return []byte("1"), nil }); err != nil || out != nil && !gjson.ValidBytes(out) {
+			t.Fatalf("expanded %s", out)
+		}
 		for _, m := range responses.Items(head.Input, "resp_1") {
 			if !gjson.ValidBytes(m.Value) || gjson.GetBytes(m.Value, "id").Str != m.Name {
 				t.Fatalf("item %s: %s", m.Name, m.Value)

@@ -77,8 +77,8 @@ func (p *parser) item(at string) {
 		p.messages = append(p.messages, chat.Message{Role: chat.ToolResult, CallID: e.callID, Parts: p.content(e.output, at+".output")})
 	case kind == "reasoning":
 		p.thought(&e)
-	case kind == "item_reference":
-		p.refuse(at, "References to items are known to providers that have the Responses API themselves; send the item, or go on from its response with 'previous_response_id'")
+	case kind == "item_reference", e.kind == nil && e.id != nil:
+		p.refuse(at, "Item with id '"+clip(e.id.Text())+"' not found. Send the item, or go on from its response with 'previous_response_id'")
 	default:
 		p.refuse(at, "Items of type '"+clip(kind)+"' are known to providers that have the Responses API themselves")
 	}
