@@ -341,6 +341,34 @@ func TestReferencesToItemsOfKeptResponsesAreResolved(t *testing.T) {
 	}
 }
 
+// Gemini wants the signature of the thought that led to a call back with it.
+func TestAResponseOfGeminiGoesOnWithItsSignature(t *testing.T) {
+	gemini := gatewaytest.NewUpstream(t, respond(200, `{"candidates":[{"content":{"role":"model","parts":[
+		{"functionCall":{"name":"weather","args":{"city":"Paris"}},"thoughtSignature":"c2ln"}]},"finishReason":"STOP"}],
+		"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":4,"thoughtsTokenCount":5,"totalTokenCount":12},"modelVersion":"gemini-x"}`))
+	k := newTalk(t)
+	k.Stop()
+	k.Options += strings.Replace(gemini.Provider("gem"), "type openai", "type google", 1)
+	k.Load()
+	const tools = `"model":"gemini-x","tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}]`
+	first, _ := k.ask("POST", responsesPath, `{`+tools+`,"input":"Weather?"}`, "x-gw-provider: gem")
+	call := first.Get("output.0")
+	if first.Status != 200 || call.Get("name").Str != "weather" || call.Get("arguments").Str != `{"city":"Paris"}` || first.Get("usage.output_tokens_details.reasoning_tokens").Int() != 5 {
+		t.Fatalf("%d %s", first.Status, first.Body)
+	}
+	output := `{"type":"function_call_output","call_id":"` + call.Get("call_id").Str + `","output":"sunny"}`
+	for what, body := range map[string]string{
+		"on from the response": `"previous_response_id":"` + first.Get("id").Str + `","input":[` + output + `]`,
+		"with everything":      `"input":[{"role":"user","content":"Weather?"},` + call.Raw + `,` + output + `]`,
+	} {
+		k.ask("POST", responsesPath, `{`+tools+`,`+body+`}`, "x-gw-provider: gem")
+		sent := gjson.Get(gemini.Last(t).Body, "contents")
+		if sent.Get("1.parts.0.thoughtSignature").Str != "c2ln" || sent.Get("1.parts.0.functionCall.args.city").Str != "Paris" || sent.Get("2.parts.0.functionResponse.name").Str != "weather" {
+			t.Errorf("%s: sent %s", what, sent)
+		}
+	}
+}
+
 func TestAStreamedResponseIsKeptBeforeItIsComplete(t *testing.T) {
 	k := newTalk(t)
 	k.answer = stream(messageEvents(saidInPieces)...)

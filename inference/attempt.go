@@ -64,9 +64,9 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 // An aim is what of a provider an attempt is for.
 type aim struct{ endpoint, method, path, query string }
 
-// newAttempt shapes the upstream request of a call for one target. The caller calls close
-// when the attempt is over.
-// shortened is how often the older half of its conversation is dropped.
+// newAttempt shapes the upstream request of a call for one target, with the older half of
+// its conversation dropped as often as shortened says. The caller calls close when the
+// attempt is over.
 func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target, shortened int) (*attempt, *exchange.Error) {
 	p := dialect(route)
 	body, unasked, err := x.Body(t.Edit(), route.Model, p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
