@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/admin"
+	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/inference"
@@ -66,6 +67,9 @@ type App struct {
 	// it on too. Default: on for organisations made since 2026-06-19.
 	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
 
+	// What the kept answers of all calls together may take, in bytes. Default: 256 MiB.
+	CacheSize int64 `json:"cache_size,omitempty"`
+
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
@@ -80,6 +84,7 @@ type App struct {
 	logger    *zap.Logger
 	limits    exchange.Limits
 	breakers  *routing.Breakers // of the store, from Start on
+	answers   *cache.Cache      // likewise
 	timeout   time.Duration     // REQUEST_TIMEOUT
 	keyPrefix string            // API_KEY_PREFIX
 
@@ -146,6 +151,12 @@ const minKey = 32
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.ready = make(chan struct{})
+	switch {
+	case a.CacheSize < 0:
+		return errors.New("cache_size: expected a size, such as 256MiB")
+	case a.CacheSize == 0:
+		a.CacheSize = cache.DefaultSize
+	}
 	if a.StorageRaw == nil {
 		a.StorageRaw = json.RawMessage(`{"driver":"badger"}`)
 	}
@@ -262,6 +273,8 @@ func (a *App) Start() error {
 	}
 	c.logger.use(a.logger.Core())
 	a.breakers = c.breakers
+	a.answers = c.answers
+	a.answers.Resize(a.CacheSize)
 	issued, err := a.bootstrap(context.Background(), c)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
@@ -373,7 +386,7 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding is what the forwarders of the configuration share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Random: random{}, Timeout: a.timeout}
+	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Cache: func() *cache.Cache { return a.answers }, Random: random{}, Timeout: a.timeout}
 }
 
 // random draws from the source that the standard library seeds.

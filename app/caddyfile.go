@@ -1,12 +1,14 @@
 package app
 
 import (
+	"math"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/dustin/go-humanize"
 )
 
 func init() {
@@ -35,6 +37,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		trusted_custom_hosts <hosts...>
 //		header_prefix        <prefixes...>
 //		block_inline_config  on|off
+//		cache_size           <size>
 //
 //		# may be given several times
 //		provider <slug> {
@@ -78,6 +81,19 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if err := several(d, &a.TrustedCustomHosts); err != nil {
 				return err
 			}
+		case "cache_size":
+			var value string
+			if a.CacheSize != 0 {
+				return d.Errf("%s is given twice", name)
+			}
+			if err := one(d, &value); err != nil {
+				return err
+			}
+			n, err := humanize.ParseBytes(value)
+			if err != nil || n == 0 || n > math.MaxInt64 {
+				return d.Errf("cache_size: expected a size such as 256MiB, got %q", value)
+			}
+			a.CacheSize = int64(n)
 		case "header_prefix":
 			if err := several(d, &a.HeaderPrefixes); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/audit"
+	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/policies"
@@ -36,6 +37,7 @@ type core struct {
 	ledger     *ledger.Ledger
 	trail      *audit.Trail
 	records    *reqlog.Log
+	answers    *cache.Cache
 
 	master credentials.Digest // of the encryption key
 	logger *currentLogger
@@ -68,6 +70,9 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 	c.breakers = routing.NewBreakers(now, 0)
 	c.ledger = ledger.New(db, ledger.Options{Now: now})
 	if c.rateLimits, err = policies.OpenRateLimits(ctx, db, c.ledger, now); err != nil {
+		return nil, err
+	}
+	if c.answers, err = cache.Open(ctx, db, now); err != nil {
 		return nil, err
 	}
 	c.records = reqlog.Open(db, random, zap.New(logger))

@@ -24,6 +24,8 @@ type Endpoint struct {
 	// Single: what it makes lives with one provider, so a config may have one
 	// target only (batches, files, fine-tuning).
 	Single bool
+	// Cacheable: its answers may be kept, and given to the same call again.
+	Cacheable bool
 	// NotJSON: its answer is something else, such as audio.
 	NotJSON bool
 }
@@ -55,12 +57,12 @@ const (
 // endpoints is the table of the data plane (the interface, "Endpoints", and what its
 // clients call beside it).
 var endpoints = []Endpoint{
-	{Name: "ocr", Method: "POST", Path: "/v1/ocr", Table: validation.OCR},
-	{Name: "chatComplete", Method: "POST", Path: "/v1/chat/completions", Done: true, Table: validation.Chat},
+	{Name: "ocr", Method: "POST", Path: "/v1/ocr", Cacheable: true, Table: validation.OCR},
+	{Name: "chatComplete", Method: "POST", Path: "/v1/chat/completions", Cacheable: true, Done: true, Table: validation.Chat},
 	{Name: "listChatCompletions", Method: "GET", Path: "/v1/chat/completions", Body: None},
-	{Name: "complete", Method: "POST", Path: "/v1/completions", Done: true, Table: validation.Completion},
-	{Name: "moderate", Method: "POST", Path: "/v1/moderations", Table: validation.Moderation},
-	{Name: "embed", Method: "POST", Path: "/v1/embeddings", Table: validation.Embedding},
+	{Name: "complete", Method: "POST", Path: "/v1/completions", Cacheable: true, Done: true, Table: validation.Completion},
+	{Name: "moderate", Method: "POST", Path: "/v1/moderations", Cacheable: true, Table: validation.Moderation},
+	{Name: "embed", Method: "POST", Path: "/v1/embeddings", Cacheable: true, Table: validation.Embedding},
 
 	{Name: "createBatch", Method: "POST", Path: "/v1/batches", Single: true, Table: validation.Batch},
 	{Name: "listBatches", Method: "GET", Path: "/v1/batches", Body: None, Single: true, Query: validation.BatchList},
@@ -75,7 +77,7 @@ var endpoints = []Endpoint{
 	{Name: "listFinetuneEvents", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/events", Body: None, Single: true},
 	{Name: "listFinetuneCheckpoints", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints", Body: None, Single: true},
 
-	{Name: CreateResponse, Method: "POST", Path: "/v1/responses", Table: validation.Response},
+	{Name: CreateResponse, Method: "POST", Path: "/v1/responses", Cacheable: true, Table: validation.Response},
 	{Name: "countResponseInputTokens", Method: "POST", Path: "/v1/responses/input_tokens"},
 	{Name: "compactResponse", Method: "POST", Path: "/v1/responses/compact"},
 	{Name: "getModelResponse", Method: "GET", Path: "/v1/responses/{response_id}", Body: None, Query: validation.ResponseGet},
@@ -89,13 +91,13 @@ var endpoints = []Endpoint{
 	{Name: "retrieveFileContent", Method: "GET", Path: "/v1/files/{file_id}/content", Body: None, Single: true},
 	{Name: "deleteFile", Method: "DELETE", Path: "/v1/files/{file_id}", Body: None, Single: true},
 
-	{Name: "imageGenerate", Method: "POST", Path: "/v1/images/generations"},
+	{Name: "imageGenerate", Method: "POST", Path: "/v1/images/generations", Cacheable: true},
 	{Name: "imageEdit", Method: "POST", Path: "/v1/images/edits", Body: Any},
 	{Name: "createSpeech", Method: "POST", Path: "/v1/audio/speech", NotJSON: true},
 	{Name: "createTranscription", Method: "POST", Path: "/v1/audio/transcriptions", Body: Stream},
 	{Name: "createTranslation", Method: "POST", Path: "/v1/audio/translations", Body: Stream},
-	{Name: "rerank", Method: "POST", Path: "/v1/rerank"},
-	{Name: "messages", Method: "POST", Path: "/v1/messages"},
+	{Name: "rerank", Method: "POST", Path: "/v1/rerank", Cacheable: true},
+	{Name: "messages", Method: "POST", Path: "/v1/messages", Cacheable: true},
 	{Name: "messagesCountTokens", Method: "POST", Path: "/v1/messages/count_tokens"},
 	{Name: Models, Method: "GET", Path: "/v1/models", Body: None},
 	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},

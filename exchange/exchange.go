@@ -65,16 +65,18 @@ type Exchange struct {
 	InlineConfig   bool
 	RequestTimeout time.Duration // x-gw-request-timeout, which beats a config's; 0: not given
 	ForwardHeaders []string      // x-gw-forward-headers, canonical
+	Caching        Caching
 
 	// What became of it.
-	Attempts  int
-	LastUsed  string // JSON path of the target in the config
-	Retries   int    // of that target; -1: they are exhausted
-	Status    int    // of the answer; 0: none was sent
-	FirstByte time.Time
-	Usage     Usage
-	Malformed int    // events of a stream that were taken out
-	Failure   string // why a stream or an attempt failed; empty: it did not
+	Attempts    int
+	LastUsed    string // JSON path of the target in the config
+	Retries     int    // of that target; -1: they are exhausted
+	Status      int    // of the answer; 0: none was sent
+	FirstByte   time.Time
+	Usage       Usage
+	Malformed   int    // events of a stream that were taken out
+	Failure     string // why a stream or an attempt failed; empty: it did not
+	CacheStatus string // as x-gw-cache-status has it; empty: the endpoint's answers are not kept
 
 	// Path is where the call goes below a provider's base URL, escaped, and Query its
 	// query.
@@ -209,7 +211,7 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 	if fault := x.missing(edit); fault != nil {
 		return nil, false, badRequest(fault.Param, fault.Code, fault.Message)
 	}
-	unasked = x.Endpoint.Done && !x.passthrough() && x.streams(edit) && !asksUsage(edit.Result("stream_options", x.member("stream_options")))
+	unasked = x.WithoutUsage(edit)
 	usage = usage && unasked
 	edit = x.completed(edit, usage)
 	b := x.buffer.b
@@ -339,6 +341,23 @@ func appendString(b []byte, s string) []byte {
 	return append(b, quoted...)
 }
 
+// MetadataHeader is the call's own metadata as it came, or nil.
+func (x *Exchange) MetadataHeader() []byte {
+	if x.metadata == "" {
+		return nil
+	}
+	return []byte(x.metadata)
+}
+
+// WithoutUsage reports whether the call asks for a stream and not for its usage, once a
+// config's edit is made.
+func (x *Exchange) WithoutUsage(edit *routing.Edit) bool {
+	return x.buffer != nil && x.Endpoint.Done && !x.passthrough() && x.streams(edit) && !asksUsage(edit.Result("stream_options", x.member("stream_options")))
+}
+
+// Streams reports whether the body asks for a stream once a config's edit is made.
+func (x *Exchange) Streams(edit *routing.Edit) bool { return x.buffer != nil && x.streams(edit) }
+
 // Header returns the client's request headers.
 func (x *Exchange) Header() http.Header { return x.request.Header }
 
@@ -358,6 +377,9 @@ func (x *Exchange) SetHeader(h http.Header) {
 	}
 	if x.Route != nil {
 		x.Gateway.Headers.Set(h, HeaderProvider, x.Route.Provider)
+	}
+	if x.CacheStatus != "" {
+		x.Gateway.Headers.Set(h, HeaderCacheStatus, x.CacheStatus)
 	}
 	if x.LastUsed != "" {
 		x.Gateway.Headers.Set(h, HeaderLastUsed, x.LastUsed)

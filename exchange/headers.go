@@ -21,6 +21,12 @@ const (
 	HeaderModelsEndpoint  = "Models-Endpoint"
 	HeaderFetchIntegrated = "Fetch-Integrated-Models"
 
+	HeaderCache          = "Cache"
+	HeaderCacheRefresh   = "Cache-Force-Refresh"
+	HeaderCacheNamespace = "Cache-Namespace"
+	HeaderCacheTTL       = "Cache-Ttl"
+	HeaderCacheStatus    = "Cache-Status"
+	HeaderDebug          = "Debug"
 	HeaderStrict         = "Strict-Open-Ai-Compliance"
 	HeaderConfigVersion  = "Config-Version"
 	HeaderRequestTimeout = "Request-Timeout"

@@ -29,6 +29,9 @@ func (x *Exchange) readOptions(h http.Header) *Error {
 		}
 		x.RequestTimeout = time.Duration(ms) * time.Millisecond
 	}
+	if err := x.readCaching(h); err != nil {
+		return err
+	}
 	blocked := x.Gateway.Router.Blocks(x.Caller.WorkspaceID)
 	for _, name := range urlHeaders {
 		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && blocked {

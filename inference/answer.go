@@ -28,7 +28,12 @@ func (a *attempt) answered(res *http.Response) {
 		delete(res.Header, f.Name)
 	}
 
-	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if t := a.tape; t != nil && res.StatusCode == http.StatusOK && res.Body != nil && res.Header.Get("Content-Encoding") == "" {
+		t.src, t.media, t.stream = res.Body, res.Header.Get("Content-Type"), media == "text/event-stream"
+		res.Body = t
+	}
+	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
 		s := newStream(res.Body, x, a.idle)

@@ -33,6 +33,7 @@ type attempt struct {
 	answer  *providers.Answer // translates what the provider answers; nil: it passes
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
+	tape    *tape // holds the answer, for the cache; nil: it is not kept
 	// Of a response that is made of a conversation: how many turns that has, how often the
 	// older half of them was dropped, whether more may be, and whether it was too long.
 	turns, shortened       int

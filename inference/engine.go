@@ -105,8 +105,22 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		e.fail(nil, failed(&attempt{x: x, route: x.Route}, why))
 		return false
 	}
+	keep, a, refusal := e.keep(t)
+	if refusal != nil {
+		e.fail(nil, refusal)
+		return false
+	}
+	if keep != nil && e.kept(keep, t) { // what is not forwarded is not counted
+		a.close()
+		return true
+	}
+	defer keep.leave()
 	if x.AdmitTarget != nil && x.Config != nil {
 		if err := x.AdmitTarget(); err != nil {
+			keep.fail(e.r.Context())
+			if a != nil {
+				a.close()
+			}
 			e.fail(nil, err)
 			return false
 		}
@@ -117,6 +131,18 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return false
 		}
 	}
+	x.LastUsed = t.Path
+	answered := e.attempts(t, a, keep, more)
+	if !answered {
+		keep.fail(e.r.Context())
+	}
+	return answered
+}
+
+// attempts tries a target until it answers or is given up; a is the first attempt, where
+// it is made already.
+func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more bool) (answered bool) {
+	x := e.x
 	timeout := x.RequestTimeout
 	if timeout == 0 {
 		timeout = t.RequestTimeout
@@ -124,27 +150,32 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	if timeout == 0 {
 		timeout = e.f.Timeout
 	}
-	x.LastUsed = t.Path
 	var waited time.Duration
 	shortened := 0
 	for n := 0; ; n++ {
 		x.Retries = n
-		a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t, shortened)
-		if refusal != nil {
-			e.fail(nil, refusal)
-			return false
+		if a == nil {
+			var refusal *exchange.Error
+			if a, refusal = e.f.newAttempt(e.r.Context(), x, x.Route, t, shortened); refusal != nil {
+				e.fail(nil, refusal)
+				return false
+			}
 		}
+		a.tape = keep.record()
 		a.idle = e.f.Idle
 		a.timeout, a.tentative = timeout, more || t.Retry != nil || a.shortens()
 		x.Attempts++
 		x.SetHeader(e.w.Header())
 		answered, why := e.f.once(e.w, e.r, a)
 		if answered {
+			e.land(keep, a)
 			a.close()
 			return true
 		}
 		e.failed(a, why)
-		if a.overflowed && a.shortens() && x.Attempts < maxAttempts { // no retry: it is another call
+		shortens := a.overflowed && a.shortens() && x.Attempts < maxAttempts
+		a = nil
+		if shortens { // no retry: it is another call
 			shortened++
 			n--
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/routing"
@@ -28,6 +29,7 @@ type Forwarder struct {
 // Settings are what forwarders share.
 type Settings struct {
 	Breakers func() *routing.Breakers
+	Cache    func() *cache.Cache // of answers
 	Random   routing.Rand
 	Timeout  time.Duration // of an attempt for which nobody sets one; 0: none
 	Idle     time.Duration // that a stream may be silent once it has begun; 0: for ever

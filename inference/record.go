@@ -14,7 +14,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
 		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID,
 		Endpoint: x.Endpoint.Name, Model: x.Model, Stream: x.Stream,
-		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure, Malformed: x.Malformed,
+		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
 		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.PromptTokens, CompletionTokens: x.Usage.CompletionTokens,
 	}
 	if x.Route != nil {

@@ -37,6 +37,7 @@ type Record struct {
 	UsageKnown       bool      `json:"usage_known"`
 	PromptTokens     int64     `json:"prompt_tokens"`
 	CompletionTokens int64     `json:"completion_tokens"`
+	CacheStatus      string    `json:"cache_status,omitempty"`
 	Malformed        int       `json:"malformed,omitempty"` // events of a stream that were taken out
 	Failure          string    `json:"failure,omitempty"`
 }

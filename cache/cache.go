@@ -1,0 +1,215 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+const (
+	// DefaultMaxAge is how long an answer is kept where nobody says; MinMaxAge and
+	// MaxMaxAge are what may be said.
+	DefaultMaxAge = 7 * 24 * time.Hour
+	MinMaxAge     = time.Minute
+	MaxMaxAge     = 90 * 24 * time.Hour
+
+	// DefaultSize is what all answers together may take, in bytes.
+	DefaultSize = 256 << 20
+	// MaxEntry is what one may take.
+	MaxEntry = 4 << 20
+)
+
+// An Entry is a kept answer, as it stood in the caller's dialect.
+type Entry struct {
+	At       time.Time `json:"at"`
+	Provider string    `json:"provider"`
+	Stream   bool      `json:"stream"` // Body is server-sent events; otherwise JSON
+	Type     string    `json:"type"`   // its media type
+	Body     []byte    `json:"-"`
+}
+
+// A place is what memory knows of an entry that is stored.
+type place struct {
+	ID      string    `json:"id"`
+	Size    int64     `json:"size"`
+	At      time.Time `json:"at"`
+	Expires time.Time `json:"expires"`
+}
+
+// A Cache keeps answers in a store, within a size: the oldest make room. It is safe for
+// concurrent use.
+type Cache struct {
+	db     *storage.DB
+	blobs  *storage.Blobs
+	places *storage.Collection[place]
+	now    func() time.Time
+
+	mu      sync.Mutex
+	size    int64 // allowed
+	used    int64
+	queue   []*place          // in the order in which they came; replaced ones too
+	byID    map[string]*place // the current one of each id
+	flights map[Key]*Flight
+}
+
+// Open returns the cache of a store.
+func Open(ctx context.Context, db *storage.DB, now func() time.Time) (*Cache, error) {
+	c := &Cache{
+		db: db, blobs: storage.NewBlobs("cache"), places: storage.NewCollection("cache_places", func(p *place) string { return p.ID }),
+		now: now, size: DefaultSize, byID: make(map[string]*place), flights: make(map[Key]*Flight),
+	}
+	err := db.View(ctx, func(tx storage.Tx) error {
+		for p, err := range c.places.All(tx) {
+			if err != nil {
+				return err
+			}
+			c.add(p)
+		}
+		return nil
+	})
+	return c, err
+}
+
+// Resize sets what all answers together may take, in bytes.
+func (c *Cache) Resize(size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size = size
+}
+
+// Used is what the kept answers take, in bytes.
+func (c *Cache) Used() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used
+}
+
+// add notes a stored entry; the caller holds the lock, or is Open.
+func (c *Cache) add(p *place) {
+	c.forget(c.byID[p.ID])
+	c.byID[p.ID] = p
+	c.used += p.Size
+	c.queue = append(c.queue, p)
+}
+
+// Get returns the entry of a call that is no older than maxAge, or nil.
+func (c *Cache) Get(ctx context.Context, key Key, maxAge time.Duration) (*Entry, error) {
+	id := hex.EncodeToString(key[:])
+	c.mu.Lock()
+	p := c.byID[id]
+	c.mu.Unlock()
+	now := c.now()
+	if p == nil || !now.Before(p.Expires) || now.Sub(p.At) >= maxAge {
+		return nil, nil // a miss is no error, and not worth a read
+	}
+	var data []byte
+	err := c.db.View(ctx, func(tx storage.Tx) (err error) {
+		data, err = c.blobs.Get(tx, id)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decode(data)
+}
+
+func decode(data []byte) (*Entry, error) {
+	head, body, ok := bytes.Cut(data, []byte("\n"))
+	e := new(Entry)
+	if !ok {
+		return nil, errors.New("a kept answer has no head")
+	}
+	if err := json.Unmarshal(head, e); err != nil {
+		return nil, err
+	}
+	e.Body = body
+	return e, nil
+}
+
+func encode(e *Entry) ([]byte, error) {
+	head, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head, '\n'), e.Body...), nil
+}
+
+// Put keeps an entry for maxAge. What is larger than MaxEntry is not kept.
+func (c *Cache) Put(ctx context.Context, key Key, e *Entry, maxAge time.Duration) error {
+	data, err := encode(e)
+	if err != nil {
+		return err
+	}
+	if len(e.Body) > MaxEntry {
+		return nil
+	}
+	id := hex.EncodeToString(key[:])
+	p := &place{ID: id, Size: int64(len(data) + len(id)), At: e.At, Expires: e.At.Add(maxAge)}
+	c.mu.Lock()
+	c.forget(c.byID[id]) // the new one takes its room
+	gone := c.makeRoom(p.Size)
+	c.mu.Unlock()
+	err = c.db.Write(ctx, func(tx storage.Tx) error {
+		for _, old := range gone {
+			if old == id {
+				continue
+			}
+			if err := c.blobs.Delete(tx, old); err != nil {
+				return err
+			}
+			if err := c.places.Delete(tx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+		}
+		if err := c.blobs.PutTTL(tx, id, data, maxAge); err != nil {
+			return err
+		}
+		return c.places.PutTTL(tx, p, maxAge)
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(p)
+	return nil
+}
+
+// forget takes an entry out of memory; the caller holds the lock.
+func (c *Cache) forget(p *place) {
+	if p != nil && c.byID[p.ID] == p {
+		delete(c.byID, p.ID)
+		c.used -= p.Size
+	}
+}
+
+const maxEvicted = 256 // in one transaction
+
+// makeRoom forgets the oldest entries until size fits, and returns their ids; the caller
+// holds the lock.
+func (c *Cache) makeRoom(size int64) (gone []string) {
+	i := 0
+	for ; i < len(c.queue) && len(gone) < maxEvicted; i++ {
+		p := c.queue[i]
+		if c.byID[p.ID] != p {
+			continue // replaced since
+		}
+		if c.used+size <= c.size && c.now().Before(p.Expires) {
+			break
+		}
+		c.forget(p)
+		gone = append(gone, p.ID)
+	}
+	clear(c.queue[:i])
+	c.queue = c.queue[i:]
+	return gone
+}

@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A shape turns the answers of an endpoint from a stream into one piece, and back.
+type shape struct {
+	whole  func(events []object) (object, error)
+	events func(answer object) []event
+	done   bool // a stream ends with [DONE]
+}
+
+// object is a JSON object; its numbers keep their digits.
+type object = map[string]any
+
+// An event is one server-sent event; name is empty where the endpoint has no names.
+type event struct {
+	name string
+	data object
+}
+
+// shapes are the endpoints whose streams are kept, by their names.
+var shapes = map[string]shape{
+	"chatComplete":        {wholeChat, chatEvents, true},
+	"complete":            {wholeText, textEvents, true},
+	"messages":            {wholeMessage, messageEvents, false},
+	"createModelResponse": {wholeResponse, responseEvents, false},
+}
+
+// Streams reports whether an endpoint's streams can be kept.
+func Streams(endpoint string) bool { _, ok := shapes[endpoint]; return ok }
+
+// As returns the entry's body as a stream, or in one piece: as it was kept, where that is
+// what it is, and otherwise saying the same.
+func (e *Entry) As(endpoint string, stream bool) ([]byte, error) {
+	if e.Stream == stream {
+		return e.Body, nil
+	}
+	s, ok := shapes[endpoint]
+	if !ok {
+		return nil, fmt.Errorf("answers of %s do not stream", endpoint)
+	}
+	if stream {
+		answer, err := parse(e.Body)
+		if err != nil {
+			return nil, err
+		}
+		return appendStream(s.events(answer), s.done)
+	}
+	events, err := parseStream(e.Body)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.whole(events)
+	if err != nil {
+		return nil, err
+	}
+	return encodeObject(answer)
+}
+
+func parse(data []byte) (object, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var o object
+	if err := d.Decode(&o); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		return nil, errors.New("not an object")
+	}
+	return o, nil
+}
+
+func parseStream(body []byte) (events []object, err error) {
+	f := new(chat.SSE)
+	take := func(_ string, data []byte) error {
+		o, err := parse(data)
+		if err == nil {
+			events = append(events, o)
+		}
+		return err
+	}
+	if err = f.Push(body, take); err == nil {
+		err = f.Rest(take)
+	}
+	if err == nil && len(events) == 0 {
+		err = errors.New("a stream without events")
+	}
+	return events, err
+}
+
+func encodeObject(o object) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func appendStream(events []event, done bool) ([]byte, error) {
+	var b []byte
+	for _, ev := range events {
+		data, err := encodeObject(ev.data)
+		if err != nil {
+			return nil, err
+		}
+		if ev.name != "" {
+			b = append(append(append(b, "event: "...), ev.name...), '\n')
+		}
+		b = append(append(append(b, "data: "...), data...), "\n\n"...)
+	}
+	if done {
+		b = append(b, "data: [DONE]\n\n"...)
+	}
+	return b, nil
+}
+
+// list is an array of objects in a value; what is no object is left out.
+func list(v any) (objects []object) {
+	array, _ := v.([]any)
+	for _, e := range array {
+		if o, ok := e.(object); ok {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+func index(o object) int {
+	n, _ := o["index"].(json.Number)
+	i, _ := n.Int64()
+	return int(i)
+}
+
+// without is a copy of an object without some members.
+func without(o object, names ...string) object {
+	copied := make(object, len(o))
+	for k, v := range o {
+		copied[k] = v
+	}
+	for _, name := range names {
+		delete(copied, name)
+	}
+	return copied
+}
+
+// with is a copy of an object with some members, given as names and values.
+func with(o object, members ...any) object {
+	copied := without(o)
+	for i := 0; i+1 < len(members); i += 2 {
+		copied[members[i].(string)] = members[i+1]
+	}
+	return copied
+}

@@ -1,0 +1,53 @@
+package cache
+
+// A Flight is a call under way whose answer others wait for.
+type Flight struct {
+	c    *Cache
+	key  Key
+	done chan struct{}
+
+	entry  *Entry
+	failed bool
+}
+
+// Join returns the flight of a key, and whether the caller leads it: who leads makes the
+// call, and ends the flight with Land, Fail or Leave.
+func (c *Cache) Join(key Key) (f *Flight, leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f = c.flights[key]; f != nil {
+		return f, false
+	}
+	f = &Flight{c: c, key: key, done: make(chan struct{})}
+	c.flights[key] = f
+	return f, true
+}
+
+// Done is closed when the flight has ended.
+func (f *Flight) Done() <-chan struct{} { return f.done }
+
+// Result is what came of a flight that has ended: an entry; or nothing, and whether the
+// call failed, so that who waited calls by itself, or its leader left, so that another may
+// lead.
+func (f *Flight) Result() (e *Entry, failed bool) { return f.entry, f.failed }
+
+// Land ends the flight with an answer for all who wait.
+func (f *Flight) Land(e *Entry) { f.end(e, false) }
+
+// Fail ends the flight without an answer that could be shared.
+func (f *Flight) Fail() { f.end(nil, true) }
+
+// Leave ends the flight of a leader whose own client left. It does nothing where the
+// flight has ended.
+func (f *Flight) Leave() { f.end(nil, false) }
+
+func (f *Flight) end(e *Entry, failed bool) {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	if f.c.flights[f.key] != f {
+		return
+	}
+	delete(f.c.flights, f.key)
+	f.entry, f.failed = e, failed
+	close(f.done)
+}

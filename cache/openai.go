@@ -1,0 +1,225 @@
+package cache
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+)
+
+// once are the texts of a delta that come whole, and may be said again.
+var once = []string{"id", "type", "role", "name", "object", "model"}
+
+// merge adds a piece of a stream to what came before: texts go on, lists are merged by
+// the index of their elements, and of what is neither the last counts.
+func merge(to, piece object) {
+	for k, v := range piece {
+		switch v := v.(type) {
+		case nil:
+			if _, given := to[k]; !given {
+				to[k] = nil
+			}
+		case string:
+			old, _ := to[k].(string)
+			if slices.Contains(once, k) && old != "" {
+				continue
+			}
+			to[k] = old + v
+		case object:
+			old, _ := to[k].(object)
+			if old == nil {
+				old = make(object)
+			}
+			merge(old, v)
+			to[k] = old
+		case []any:
+			old, _ := to[k].([]any)
+			to[k] = mergeList(old, v)
+		default:
+			to[k] = v
+		}
+	}
+}
+
+func mergeList(to, piece []any) []any {
+	if to == nil {
+		to = []any{}
+	}
+	for _, e := range piece {
+		o, isObject := e.(object)
+		if _, indexed := o["index"]; !isObject || !indexed {
+			to = append(to, e)
+			continue
+		}
+		at := slices.IndexFunc(to, func(old any) bool {
+			was, ok := old.(object)
+			return ok && index(was) == index(o)
+		})
+		if at < 0 {
+			to = append(to, make(object))
+			at = len(to) - 1
+		}
+		merge(to[at].(object), o)
+	}
+	return to
+}
+
+// top is what the chunks of a stream say beside their choices.
+func top(chunks []object, kind string) object {
+	answer := make(object)
+	for _, c := range chunks {
+		for k, v := range c {
+			if old, given := answer[k]; k != "choices" && (!given || old == nil || k == "usage" && v != nil) {
+				answer[k] = v
+			}
+		}
+	}
+	answer["object"] = kind
+	delete(answer, "obfuscation")
+	return answer
+}
+
+// choices merges the choices of a stream, by their index.
+func choices(chunks []object) ([]object, error) {
+	var merged []any
+	for _, c := range chunks {
+		for _, choice := range list(c["choices"]) {
+			merged = mergeList(merged, []any{with(choice, "index", number(index(choice)))})
+		}
+	}
+	if len(merged) == 0 {
+		return nil, errors.New("a stream without a choice")
+	}
+	all := list(merged)
+	slices.SortFunc(all, func(a, b object) int { return index(a) - index(b) })
+	return all, nil
+}
+
+func number(i int) json.Number { return json.Number(strconv.Itoa(i)) }
+
+func wholeChat(chunks []object) (object, error) {
+	all, err := choices(chunks)
+	if err != nil {
+		return nil, err
+	}
+	answer := top(chunks, "chat.completion")
+	var messages []any
+	for _, c := range all {
+		message, _ := c["delta"].(object)
+		if message == nil {
+			message = make(object)
+		}
+		if _, calls := message["tool_calls"]; calls {
+			var bare []any
+			calls := list(message["tool_calls"])
+			slices.SortStableFunc(calls, func(a, b object) int { return index(a) - index(b) })
+			for _, call := range calls {
+				bare = append(bare, without(call, "index"))
+			}
+			message["tool_calls"] = bare
+			if message["content"] == "" { // the role's chunk said it
+				message["content"] = nil
+			}
+		}
+		if blocks := list(message["content_blocks"]); blocks != nil {
+			message["content_blocks"] = wholeBlocks(blocks)
+		}
+		if _, given := message["content"]; !given {
+			message["content"] = nil
+		}
+		message["role"] = "assistant"
+		one := with(without(c, "delta"), "message", message)
+		if _, given := one["logprobs"]; !given {
+			one["logprobs"] = nil
+		}
+		messages = append(messages, one)
+	}
+	answer["choices"] = messages
+	return answer, nil
+}
+
+// wholeBlocks makes content blocks of their pieces, which have no types.
+func wholeBlocks(pieces []object) (blocks []any) {
+	for _, p := range pieces {
+		delta, _ := p["delta"].(object)
+		kind := "text"
+		switch {
+		case delta["data"] != nil:
+			kind = "redacted_thinking"
+		case delta["thinking"] != nil || delta["signature"] != nil:
+			kind = "thinking"
+			if delta["thinking"] == nil {
+				delta = with(delta, "thinking", "")
+			}
+		}
+		blocks = append(blocks, with(delta, "type", kind))
+	}
+	return blocks
+}
+
+func chatEvents(answer object) (events []event) {
+	head := with(without(answer, "choices", "usage"), "object", "chat.completion.chunk")
+	chunk := func(choice object) { events = append(events, event{"", with(head, "choices", []any{choice})}) }
+	for _, c := range list(answer["choices"]) {
+		at := number(index(c))
+		message, _ := c["message"].(object)
+		chunk(object{"index": at, "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil})
+		delta := make(object)
+		for k, v := range message {
+			if v != nil && k != "role" && v != "" {
+				delta[k] = v
+			}
+		}
+		if calls := list(delta["tool_calls"]); calls != nil {
+			var indexed []any
+			for i, call := range calls {
+				indexed = append(indexed, with(call, "index", number(i)))
+			}
+			delta["tool_calls"] = indexed
+		}
+		if blocks := list(delta["content_blocks"]); blocks != nil {
+			var pieces []any
+			for i, b := range blocks {
+				pieces = append(pieces, object{"index": number(i), "delta": without(b, "type")})
+			}
+			delta["content_blocks"] = pieces
+		}
+		piece := object{"index": at, "delta": delta, "finish_reason": nil}
+		if c["logprobs"] != nil {
+			piece["logprobs"] = c["logprobs"]
+		}
+		chunk(piece)
+		chunk(with(without(c, "message", "logprobs"), "delta", object{}))
+	}
+	return withUsage(events, head, answer)
+}
+
+// withUsage adds the chunk of the usage, which a stream has at its end.
+func withUsage(events []event, head, answer object) []event {
+	if answer["usage"] == nil {
+		return events
+	}
+	return append(events, event{"", with(head, "choices", []any{}, "usage", answer["usage"])})
+}
+
+func wholeText(chunks []object) (object, error) {
+	all, err := choices(chunks)
+	if err != nil {
+		return nil, err
+	}
+	answer := top(chunks, "text_completion")
+	var messages []any
+	for _, c := range all {
+		messages = append(messages, c)
+	}
+	answer["choices"] = messages
+	return answer, nil
+}
+
+func textEvents(answer object) (events []event) {
+	head := without(answer, "choices", "usage")
+	for _, c := range list(answer["choices"]) {
+		events = append(events, event{"", with(head, "choices", []any{c})})
+	}
+	return withUsage(events, head, answer)
+}

@@ -1,0 +1,213 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+const simple = "x-gw-cache: simple"
+
+// replies is a provider that never says the same twice.
+func replies(n *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		respond(200, fmt.Sprintf(`{"id":"c%d","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"answer %d"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, n.Add(1), n.Load()))(w, r)
+	}
+}
+
+func TestTheSameCallIsAnsweredFromTheCache(t *testing.T) {
+	l := newLab(t, "", "")
+	var n atomic.Int64
+	l.on("n", replies(&n))
+	ask := func(body string, headers ...string) (answer, status string) {
+		t.Helper()
+		a, err := l.ask("POST", "/v1/chat/completions", body, append(headers, cue+"n", "x-gw-provider: bad")...)
+		if err != nil || a.Status != 200 {
+			t.Fatalf("%d %s %v", a.Status, a.Body, err)
+		}
+		return a.Get("choices.0.message.content").Str, a.Header.Get("x-gw-cache-status")
+	}
+	other := `{ "messages" : [ {"content":"\u0068i","role":"user"} ] ,"model":"m"}`
+	for _, c := range []struct {
+		name, body     string
+		headers        []string
+		answer, status string
+	}{
+		{"without the header", gatewaytest.Chat, nil, "answer 1", "DISABLED"},
+		{"the first", gatewaytest.Chat, []string{simple}, "answer 2", "MISS"},
+		{"again", gatewaytest.Chat, []string{simple}, "answer 2", "HIT"},
+		{"spelled otherwise", other, []string{simple}, "answer 2", "HIT"},
+		{"the older word", gatewaytest.Chat, []string{"x-gw-cache: true"}, "answer 2", "HIT"},
+		{"refreshed", gatewaytest.Chat, []string{simple, "x-gw-cache-force-refresh: true"}, "answer 3", "REFRESH"},
+		{"after that", gatewaytest.Chat, []string{simple}, "answer 3", "HIT"},
+		{"a namespace", gatewaytest.Chat, []string{simple, "x-gw-cache-namespace: a"}, "answer 4", "MISS"},
+		{"the same namespace", gatewaytest.Chat, []string{simple, "x-gw-cache-namespace: a", `x-gw-metadata: {"u":1}`}, "answer 4", "HIT"},
+		{"metadata without one", gatewaytest.Chat, []string{simple, `x-gw-metadata: {"u":1}`}, "answer 5", "MISS"},
+		{"strict or not", gatewaytest.Chat, []string{simple, "x-gw-strict-open-ai-compliance: false"}, "answer 6", "MISS"},
+		{"no debug, no cache", gatewaytest.Chat, []string{simple, "x-gw-debug: false"}, "answer 7", "DISABLED"},
+		{"another body", strings.Replace(gatewaytest.Chat, "hi", "ho", 1), []string{simple}, "answer 8", "MISS"},
+	} {
+		if answer, status := ask(c.body, c.headers...); answer != c.answer || status != c.status {
+			t.Errorf("%s: got %q, %s; want %q, %s", c.name, answer, status, c.answer, c.status)
+		}
+	}
+	// A config's cache is for its targets.
+	config := `{"provider":"@bad","cache":{"mode":"simple","max_age":60}}`
+	if a := l.chat(gatewaytest.Chat, config, cue+"n"); a.Header.Get("x-gw-cache-status") != "HIT" || a.Header.Get("x-gw-last-used-option-index") != "config" {
+		t.Errorf("a config: %v", a.Header)
+	}
+	if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-provider: bad", "x-gw-cache: maybe"); a.Status != 400 || a.Get("error.param").Str != "x-gw-cache" {
+		t.Errorf("an unknown mode: %d %s", a.Status, a.Body)
+	}
+}
+
+func TestErrorsAndBrokenAnswersAreNotKept(t *testing.T) {
+	l := newLab(t, "", "")
+	for name, serve := range map[string]http.HandlerFunc{
+		"an error":               respond(500, overloaded),
+		"an error with 200":      respond(200, overloaded),
+		"half an answer":         respond(200, gatewaytest.Completion[:40], "Content-Length", "1000"),
+		"no JSON":                respond(200, `{"choices":`),
+		"a stream that is cut":   then(stream(role, hello), cut),
+		"a stream with an error": stream(role, hello, "data: "+overloaded+"\n\n"),
+		"a malformed stream":     stream(role, "data: {\n\n", hello, stopped, done),
+	} {
+		l.on(name, serve)
+		body := gatewaytest.Chat
+		if strings.Contains(name, "stream") {
+			body = streamedChat
+		}
+		for range 2 {
+			a, _ := l.ask("POST", "/v1/chat/completions", strings.Replace(body, "hi", name, 1), cue+name, simple, "x-gw-provider: bad")
+			if a.Header.Get("x-gw-cache-status") != "MISS" {
+				t.Errorf("%s: %s", name, a.Header.Get("x-gw-cache-status"))
+			}
+		}
+	}
+}
+
+// Callers who stream and callers who do not share what is kept.
+func TestStreamsAndWholeAnswersShareTheCache(t *testing.T) {
+	l := newLab(t, "", "")
+	const whole = `{"id":"c","object":"chat.completion","created":1,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"hello","refusal":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
+	call := `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"f","arguments":""}}]},"finish_reason":null}]}` + "\n\n" +
+		`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]},"finish_reason":null}]}` + "\n\n"
+	l.on("whole", respond(200, whole))
+	l.on("stream", stream(role, hello, call, stopped, spent, done))
+	say := func(text, cued string, streams bool) *gatewaytest.Answer {
+		t.Helper()
+		body := gatewaytest.Chat
+		if streams {
+			body = streamedChat
+		}
+		a, err := l.ask("POST", "/v1/chat/completions", strings.Replace(body, "hi", text, 1), cue+cued, simple, "x-gw-provider: bad")
+		if err != nil || a.Status != 200 {
+			t.Fatalf("%d %s, %v", a.Status, a.Body, err)
+		}
+		return a
+	}
+	say("first", "whole", false)
+	a := say("first", "whole", true)
+	if a.Header.Get("x-gw-cache-status") != "HIT" || a.Header.Get("Content-Type") != "text/event-stream" || !strings.HasSuffix(a.Body, done) || strings.Contains(a.Body, "usage") {
+		t.Fatalf("a stream of a whole answer: %v\n%s", a.Header, a.Body)
+	}
+	text, arguments := "", ""
+	for line := range strings.SplitSeq(a.Body, "\n") {
+		chunk := gjson.Parse(strings.TrimPrefix(line, "data: "))
+		text += chunk.Get("choices.0.delta.content").Str
+		arguments += chunk.Get("choices.0.delta.tool_calls.0.function.arguments").Str
+	}
+	if text != "hello" || arguments != `{"a":1}` || !strings.Contains(a.Body, `"finish_reason":"tool_calls"`) || !strings.Contains(a.Body, `"system_fingerprint":"fp"`) {
+		t.Errorf("%q %q\n%s", text, arguments, a.Body)
+	}
+	say("second", "stream", true)
+	if a = say("second", "stream", true); a.Header.Get("x-gw-cache-status") != "HIT" || a.Body != role+hello+call+stopped+"\n"+done {
+		t.Errorf("a stream again: %q", a.Body)
+	}
+	if a = say("second", "stream", false); a.Header.Get("x-gw-cache-status") != "HIT" || a.Get("choices.0.message.content").Str != "hello" ||
+		a.Get("choices.0.message.tool_calls.0.function.arguments").Str != `{"a":1}` || a.Get("usage.total_tokens").Int() != 5 || a.Get("object").Str != "chat.completion" {
+		t.Errorf("one piece of a stream: %s", a.Body)
+	}
+}
+
+// Calls that are the same at the same time make one upstream call. One whose leader's
+// client leaves is made again.
+func TestSameCallsAtTheSameTimeMakeOneUpstream(t *testing.T) {
+	l := newLab(t, "", "")
+	var n atomic.Int64
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	l.on("slow", func(w http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		select {
+		case <-goOn:
+		case <-r.Context().Done():
+			return
+		}
+		replies(&n)(w, r)
+	})
+	ask := func() *gatewaytest.Answer {
+		a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"slow", simple, "x-gw-provider: bad")
+		return a
+	}
+	// The leader leaves.
+	ctx, leave := context.WithCancel(t.Context())
+	leader := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, cue+"slow", simple, "x-gw-provider: bad").WithContext(ctx)
+	go func() {
+		if res, err := http.DefaultClient.Do(leader); err == nil {
+			res.Body.Close()
+		}
+	}()
+	<-begun
+	var wg sync.WaitGroup
+	answers := make([]*gatewaytest.Answer, 20)
+	for i := range answers {
+		wg.Go(func() { answers[i] = ask() })
+	}
+	leave()
+	<-begun // by one of the others
+	close(goOn)
+	wg.Wait()
+	hits := 0
+	for _, a := range answers {
+		if a.Status != 200 || a.Get("choices.0.message.content").Str != "answer 1" {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		if a.Header.Get("x-gw-cache-status") == "HIT" {
+			hits++
+		}
+	}
+	if n.Load() != 1 || hits != len(answers)-1 {
+		t.Errorf("%d upstream calls, %d hits", n.Load(), hits)
+	}
+}
+
+// A hit is not forwarded, and counts against no limit of forwarded calls.
+func TestAHitIsNotCounted(t *testing.T) {
+	l := newLab(t, "", "")
+	var n atomic.Int64
+	l.on("n", replies(&n))
+	l.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpd", "value": 2})
+	for i := range 5 {
+		a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"n", simple, "x-gw-provider: bad")
+		if a.Status != 200 {
+			t.Fatalf("call %d: %d %s", i, a.Status, a.Body)
+		}
+	}
+	// Nor does a target's own limit.
+	for i := range 3 {
+		if a := l.chat(gatewaytest.Chat, `{"provider":"@bad","cache":"simple"}`, cue+"n"); a.Status != 200 || a.Header.Get("x-gw-cache-status") != "HIT" {
+			t.Fatalf("by a config, call %d: %d %s", i, a.Status, a.Body)
+		}
+	}
+	if n.Load() != 1 {
+		t.Errorf("%d upstream calls", n.Load())
+	}
+}

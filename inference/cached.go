@@ -1,0 +1,249 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/cache"
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/routing"
+)
+
+// A keeping is what becomes of an answer for the cache: the key of the call, and the
+// flight that it leads, where others may wait for the answer.
+type keeping struct {
+	key    cache.Key
+	maxAge time.Duration
+	flight *cache.Flight // nil: nobody waits
+	tape   *tape
+}
+
+// keep is how the answer of a call to a target is to be kept, nil where it is not; and the
+// call's first attempt, of which the key is made.
+func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
+	x := e.x
+	maxAge, ok := x.Cached(t)
+	answers := e.f.Cache()
+	if !ok || answers == nil {
+		if x.Endpoint.Cacheable {
+			x.CacheStatus = exchange.CacheDisabled
+		}
+		return nil, nil, nil
+	}
+	a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t, 0)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	key, err := a.key(t)
+	if err != nil { // a body that is not JSON is not the cache's to judge
+		x.CacheStatus = exchange.CacheDisabled
+		return nil, a, nil
+	}
+	x.CacheStatus = exchange.CacheMiss
+	if x.Caching.Refresh {
+		x.CacheStatus = exchange.CacheRefresh
+	}
+	return &keeping{key: key, maxAge: maxAge, tape: new(tape)}, a, nil
+}
+
+// kept answers a call from the cache, and reports whether it did, or whether its client
+// left. A call that is the same as one under way waits for that one's answer.
+func (e *engine) kept(k *keeping, t *routing.Target) bool {
+	x, answers := e.x, e.f.Cache()
+	if x.Caching.Refresh {
+		return false
+	}
+	for {
+		entry, err := answers.Get(e.r.Context(), k.key, k.maxAge)
+		if err != nil && e.r.Context().Err() == nil {
+			e.f.logger.Error("reading the cache", zap.String("trace_id", x.TraceID), zap.Error(err))
+			return false
+		}
+		if entry != nil && e.replay(entry, t) {
+			return true
+		}
+		flight, leads := answers.Join(k.key)
+		if leads {
+			k.flight = flight
+			return false
+		}
+		select {
+		case <-flight.Done():
+		case <-e.r.Context().Done():
+			x.Status, x.Failure = statusClientGone, "the client left"
+			return true
+		}
+		switch entry, failed := flight.Result(); {
+		case entry != nil && e.replay(entry, t):
+			return true
+		case failed, entry != nil: // what cannot be shared is everybody's own
+			return false
+		}
+	}
+}
+
+// record is a tape for the next attempt, nil where nothing is kept.
+func (k *keeping) record() *tape {
+	if k == nil {
+		return nil
+	}
+	*k.tape = tape{}
+	return k.tape
+}
+
+// key is the canonical hash of the call that an attempt makes.
+func (a *attempt) key(t *routing.Target) (cache.Key, error) {
+	x := a.x
+	strict, _ := strict(x, t) // it was checked when the attempt was shaped
+	body, _, err := x.Body(t.Edit(), a.route.Model, false)
+	if err != nil {
+		return cache.Key{}, err
+	}
+	defer body.Release()
+	call := cache.Call{
+		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: a.plainURL(), Strict: strict,
+		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: body.Bytes(),
+	}
+	for _, name := range []string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"} {
+		call.Headers = append(call.Headers, name+": "+a.header.Get(name))
+	}
+	for _, name := range append(t.ForwardHeaders[:len(t.ForwardHeaders):len(t.ForwardHeaders)], x.ForwardHeaders...) {
+		call.Headers = append(call.Headers, name+": "+a.header.Get(name))
+	}
+	return call.Key()
+}
+
+// plainURL is the attempt's URL as it would be for an answer in one piece: some providers
+// have streams at another path.
+func (a *attempt) plainURL() string {
+	if a.answer != nil { // the model and the endpoint are in the call, what remains is the host
+		return a.url.Scheme + "://" + a.url.Host + " " + a.route.Dialect
+	}
+	return a.url.String()
+}
+
+// replay answers with a kept answer, as a stream or in one piece, as the call asks.
+func (e *engine) replay(entry *cache.Entry, t *routing.Target) bool {
+	x := e.x
+	streams := x.Streams(t.Edit())
+	body, err := entry.As(x.Endpoint.Name, streams)
+	if err != nil {
+		e.f.logger.Error("a kept answer cannot be given", zap.String("trace_id", x.TraceID), zap.Error(err))
+		return false
+	}
+	x.Status, x.CacheStatus, x.LastUsed, x.Retries = http.StatusOK, exchange.CacheHit, t.Path, 0
+	h := e.w.Header()
+	x.SetHeader(h)
+	if !streams {
+		media := entry.Type
+		if entry.Stream {
+			media = "application/json"
+		}
+		h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
+		e.w.WriteHeader(http.StatusOK)
+		x.FirstByte = x.Gateway.Now()
+		readUsage(x, gjson.GetBytes(body, "usage"))
+		_, _ = e.w.Write(body)
+		return true
+	}
+	h["Content-Type"] = []string{"text/event-stream"}
+	e.w.WriteHeader(http.StatusOK)
+	s := newStream(io.NopCloser(bytes.NewReader(body)), x, 0)
+	s.unasked = x.WithoutUsage(t.Edit())
+	_, _ = io.Copy(e.w, s)
+	return true
+}
+
+// land keeps the answer that an attempt gave, and gives it to all who wait.
+func (e *engine) land(k *keeping, a *attempt) {
+	if k == nil {
+		return
+	}
+	x := e.x
+	entry := k.tape.entry(x)
+	if entry == nil {
+		k.fail(e.r.Context())
+		return
+	}
+	entry.At, entry.Provider = x.Gateway.Now(), a.route.Provider
+	// The client has its answer: that it leaves now changes nothing.
+	if err := e.f.Cache().Put(context.WithoutCancel(e.r.Context()), k.key, entry, k.maxAge); err != nil {
+		e.f.logger.Error("keeping an answer", zap.String("trace_id", x.TraceID), zap.Error(err))
+	}
+	if k.flight != nil {
+		k.flight.Land(entry)
+	}
+}
+
+// leave ends the flight of a call that gave no answer, whatever the reason: it failed, its
+// client left, or its answer broke off with a panic.
+func (k *keeping) leave() {
+	if k != nil && k.flight != nil {
+		k.flight.Leave()
+	}
+}
+
+// fail lets who waits call by itself; or lead, where only this call's client left.
+func (k *keeping) fail(ctx context.Context) {
+	switch {
+	case k == nil || k.flight == nil:
+	case ctx.Err() != nil:
+		k.flight.Leave()
+	default:
+		k.flight.Fail()
+	}
+}
+
+// A tape holds what passes of an answer, for the cache.
+type tape struct {
+	src    io.ReadCloser
+	media  string
+	stream bool
+	b      []byte
+	over   bool // it is too much
+	whole  bool // it came to its end
+}
+
+func (t *tape) Read(p []byte) (int, error) {
+	n, err := t.src.Read(p)
+	if len(t.b)+n > cache.MaxEntry {
+		t.over, t.b = true, nil
+	}
+	if !t.over {
+		t.b = append(t.b, p[:n]...)
+	}
+	t.whole = t.whole || errors.Is(err, io.EOF)
+	return n, err
+}
+
+func (t *tape) Close() error { return t.src.Close() }
+
+// entry is what is to be kept: a whole answer with status 200 that is no error and ends
+// as it should. Otherwise it is nil.
+func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
+	switch {
+	case t.src == nil, t.over, !t.whole, x.Status != http.StatusOK, x.Failure != "", x.Malformed > 0:
+		return nil
+	case t.stream && !cache.Streams(x.Endpoint.Name):
+		return nil
+	}
+	if !t.stream {
+		answer := gjson.ParseBytes(t.b)
+		if !gjson.ValidBytes(t.b) || onlyError(answer) {
+			return nil
+		}
+		// A response that goes on in the background is not one yet.
+		if status := answer.Get("status").Str; x.Endpoint.Name == exchange.CreateResponse && status != "completed" && status != "incomplete" {
+			return nil
+		}
+	}
+	return &cache.Entry{Stream: t.stream, Type: t.media, Body: t.b}
+}
