@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// DefaultMaxAge is how long an answer is kept where nobody says; MinMaxAge and
-	// MaxMaxAge are what may be said.
+	// DefaultMaxAge is how long an answer is kept where nobody says.
 	DefaultMaxAge = 7 * 24 * time.Hour
-	MinMaxAge     = time.Minute
-	MaxMaxAge     = 90 * 24 * time.Hour
+	// MinMaxAge is the least that may be said.
+	MinMaxAge = time.Minute
+	// MaxMaxAge is the most.
+	MaxMaxAge = 90 * 24 * time.Hour
 
 	// DefaultSize is what all answers together may take, in bytes.
 	DefaultSize = 256 << 20

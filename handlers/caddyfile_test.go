@@ -97,7 +97,7 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		":80 {\n gw_inference {\n  stream_close_delay x\n }\n}":                                     "expected a duration",
 		":80 {\n gw_inference {\n  transport {\n   nope\n  }\n }\n}":                                "nope",
 		":80 {\n gw_echo {\n  delay\n }\n}":                                                         "wrong argument count",
-		"{\n gw {\n  cache_size lots\n }\n}\n:80 {\n gw_admin\n}": `expected a size such as 256MiB, got "lots"`,
+		"{\n gw {\n  cache_size lots\n }\n}\n:80 {\n gw_admin\n}":                                   `expected a size such as 256MiB, got "lots"`,
 		":80 {\n gw_echo {\n  nope\n }\n}":                                                          `unrecognized subdirective "nope"`,
 	} {
 		_, err := gatewaytest.Adapt(source)

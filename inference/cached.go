@@ -45,7 +45,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	key, err := a.key(t)
 	if err != nil { // a body that is not JSON is not the cache's to judge
 		x.CacheStatus = exchange.CacheDisabled
-		return nil, a, nil
+		return nil, a, nil //nolint:nilerr // such a call is forwarded as it is
 	}
 	x.CacheStatus = exchange.CacheMiss
 	if x.Caching.Refresh {
