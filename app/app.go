@@ -70,6 +70,10 @@ type App struct {
 	// What the kept answers of all calls together may take, in bytes. Default: 256 MiB.
 	CacheSize int64 `json:"cache_size,omitempty"`
 
+	// The model of embeddings by which the cache finds answers to questions of the same
+	// meaning. Default: none, and x-gw-cache: semantic is refused.
+	SemanticCache *SemanticCache `json:"semantic_cache,omitempty"`
+
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
@@ -96,6 +100,19 @@ type App struct {
 	runtime *Runtime
 
 	held string // key in cores; empty: nothing is held
+}
+
+// SemanticCache is a model of embeddings.
+type SemanticCache struct {
+	// The slug of the provider that has it. Required.
+	Provider string `json:"provider"`
+
+	// Its name. Default: text-embedding-3-small.
+	Model string `json:"model,omitempty"`
+
+	// The cosine from which on two questions are the same, above 0 and at most 1.
+	// Default: 0.95.
+	Threshold float64 `json:"threshold,omitempty"`
 }
 
 // Provider is a provider of the configuration: a saved resource, whose own key is
@@ -151,6 +168,9 @@ const minKey = 32
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.ready = make(chan struct{})
+	if err := a.SemanticCache.provision(a.Providers); err != nil {
+		return err
+	}
 	switch {
 	case a.CacheSize < 0:
 		return errors.New("cache_size: expected a size, such as 256MiB")
@@ -190,7 +210,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.parse.Limits, err = routing.LimitsFrom(os.Getenv); err != nil {
 		return err
 	}
-	a.parse.Saved, a.parse.HeaderPrefixes = true, a.HeaderPrefixes
+	a.parse.Saved, a.parse.HeaderPrefixes, a.parse.Semantic = true, a.HeaderPrefixes, a.SemanticCache != nil
 	a.parse.SavedProvider = func(name string) bool { return a.providers[name] != nil }
 	a.parse.CheckHost = func(host string) error {
 		_, err := a.guard.Check(host)
@@ -386,7 +406,7 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding is what the forwarders of the configuration share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Cache: func() *cache.Cache { return a.answers }, Random: random{}, Timeout: a.timeout}
+	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Cache: func() *cache.Cache { return a.answers }, Semantic: a.SemanticCache.model(), Random: random{}, Timeout: a.timeout}
 }
 
 // random draws from the source that the standard library seeds.

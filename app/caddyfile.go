@@ -38,6 +38,11 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		header_prefix        <prefixes...>
 //		block_inline_config  on|off
 //		cache_size           <size>
+//		semantic_cache {
+//			provider  <slug>
+//			model     <name>
+//			threshold <cosine>
+//		}
 //
 //		# may be given several times
 //		provider <slug> {
@@ -94,6 +99,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("cache_size: expected a size such as 256MiB, got %q", value)
 			}
 			a.CacheSize = int64(n)
+		case "semantic_cache":
+			if a.SemanticCache != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			a.SemanticCache = new(SemanticCache)
+			if err := a.SemanticCache.unmarshal(d); err != nil {
+				return err
+			}
 		case "header_prefix":
 			if err := several(d, &a.HeaderPrefixes); err != nil {
 				return err

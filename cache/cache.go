@@ -46,10 +46,11 @@ type place struct {
 // A Cache keeps answers in a store, within a size: the oldest make room. It is safe for
 // concurrent use.
 type Cache struct {
-	db     *storage.DB
-	blobs  *storage.Blobs
-	places *storage.Collection[place]
-	now    func() time.Time
+	db      *storage.DB
+	blobs   *storage.Blobs
+	places  *storage.Collection[place]
+	vectors *vectors
+	now     func() time.Time
 
 	mu      sync.Mutex
 	size    int64 // allowed
@@ -63,7 +64,7 @@ type Cache struct {
 func Open(ctx context.Context, db *storage.DB, now func() time.Time) (*Cache, error) {
 	c := &Cache{
 		db: db, blobs: storage.NewBlobs("cache"), places: storage.NewCollection("cache_places", func(p *place) string { return p.ID }),
-		now: now, size: DefaultSize, byID: make(map[string]*place), flights: make(map[Key]*Flight),
+		vectors: newVectors(), now: now, size: DefaultSize, byID: make(map[string]*place), flights: make(map[Key]*Flight),
 	}
 	err := db.View(ctx, func(tx storage.Tx) error {
 		for p, err := range c.places.All(tx) {
@@ -72,7 +73,7 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time) (*Cache, er
 			}
 			c.add(p)
 		}
-		return nil
+		return c.vectors.load(ctx, tx, now())
 	})
 	return c, err
 }
@@ -170,6 +171,9 @@ func (c *Cache) Put(ctx context.Context, key Key, e *Entry, maxAge time.Duration
 			if err := c.places.Delete(tx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
+			if err := c.vectors.rows.Delete(tx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
 		}
 		if err := c.blobs.PutTTL(tx, id, data, maxAge); err != nil {
 			return err
@@ -178,6 +182,9 @@ func (c *Cache) Put(ctx context.Context, key Key, e *Entry, maxAge time.Duration
 	})
 	if err != nil {
 		return err
+	}
+	for _, old := range gone {
+		c.vectors.forget(ctx, old)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

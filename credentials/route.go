@@ -178,7 +178,17 @@ func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) 
 	if len(p.Workspaces) > 0 && !slices.Contains(p.Workspaces, c.WorkspaceID) && !slices.Contains(p.Workspaces, r.SlugOf(c.WorkspaceID)) {
 		return nil, unknownKey(slug, field)
 	}
-	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header}, nil
+	return r.Own(slug), nil
+}
+
+// Own is the route to a provider of the file for the gateway's own calls, nil where there
+// is none.
+func (r *Router) Own(slug string) *Route {
+	p := r.Providers[slug]
+	if p == nil {
+		return nil
+	}
+	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header}
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {

@@ -12,7 +12,7 @@ import (
 
 // Caching is what a call says about the cache of answers.
 type Caching struct {
-	Mode      string        // simple; empty: the call does not ask
+	Mode      string        // simple or semantic; empty: the call does not ask
 	MaxAge    time.Duration // 0: it does not say
 	Refresh   bool          // the kept answer does not do; the new one is kept
 	Namespace string
@@ -25,6 +25,9 @@ const (
 	CacheMiss     = "MISS"
 	CacheRefresh  = "REFRESH"
 	CacheDisabled = "DISABLED"
+
+	CacheSemanticHit  = "SEMANTIC HIT"
+	CacheSemanticMiss = "SEMANTIC MISS"
 )
 
 const maxNamespace = 256 // bytes
@@ -42,9 +45,12 @@ func (x *Exchange) readCaching(h http.Header) *Error {
 	case "simple", "true":
 		c.Mode = "simple"
 	case "semantic":
-		return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: semantic is not supported yet; use simple")
+		if !x.Gateway.Configs.Options.Semantic {
+			return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: semantic needs a model of embeddings, which the operator has not set up (semantic_cache); use simple")
+		}
+		c.Mode = mode
 	default:
-		return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: expected simple")
+		return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: expected simple or semantic")
 	}
 	c.Refresh = strings.EqualFold(get(HeaderCacheRefresh), "true")
 	c.Off = strings.EqualFold(get(HeaderDebug), "false")
@@ -69,6 +75,14 @@ func age(seconds string) time.Duration {
 		return d
 	}
 	return 0
+}
+
+// Semantic reports whether answers to questions of the same meaning do, at the target t.
+func (x *Exchange) Semantic(t *routing.Target) bool {
+	if x.Caching.Mode != "" {
+		return x.Caching.Mode == "semantic"
+	}
+	return t.Cache != nil && t.Cache.Mode == "semantic"
 }
 
 // Cached reports whether the call may be answered from the cache and kept in it, at the

@@ -123,6 +123,8 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 		"{\n gw {\n  provider a {\n   type nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                     `provider a: type: there is no provider "nope"`,
 		"{\n gw {\n  provider a {\n   type openai\n   base_url nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                 "provider a: base_url",
 		"{\n gw {\n  provider a {\n   type openai\n   api_key {env.GW_NOT_SET}\n  }\n }\n}\n:0 {\n gw_admin\n}":                      "provider a: api_key",
+		"{\n gw {\n  semantic_cache {\n   model m\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                   "semantic_cache: provider: required",
+		"{\n gw {\n  semantic_cache {\n   provider nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                             `there is no provider "nope"`,
 		"{\n gw {\n  provider a {\n   type bedrock-of-nobody\n  }\n }\n}\n:0 {\n gw_admin\n}":                                        "there is no provider",
 		"{\n gw {\n  provider a {\n   type openai\n   setting nope x\n  }\n }\n}\n:0 {\n gw_admin\n}":                                "provider a: setting nope: unknown key",
 		"{\n gw {\n  provider a {\n   type azure-openai\n   setting azure_resource_name a/b\n  }\n }\n}\n:0 {\n gw_admin\n}":         "provider a: setting azure_resource_name: expected letters",

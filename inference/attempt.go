@@ -62,8 +62,9 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 	return nil, errNoAttempt
 }
 
-// An aim is what of a provider an attempt is for.
-type aim struct{ endpoint, method, path, query string }
+// An aim is what of a provider an attempt is for. With a model it is a call of the
+// gateway's own, to which nothing of the client's goes.
+type aim struct{ endpoint, method, path, query, model string }
 
 // newAttempt shapes the upstream request of a call for one target, with the older half of
 // its conversation dropped as often as shortened says. The caller calls close when the
@@ -77,7 +78,7 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route 
 		return nil, refusal
 	}
 	a := &attempt{x: x, route: route, body: body, unasked: unasked, shortened: shortened}
-	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query}); refusal != nil {
+	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query, ""}); refusal != nil {
 		a.close()
 		return nil, refusal
 	}
@@ -112,10 +113,16 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 			return refused(err)
 		}
 	}
-	a.header = upstreamHeader(x, a.route, p, slices.Concat(x.ForwardHeaders, t.ForwardHeaders))
+	model, stream := to.model, false
+	if model == "" {
+		model, stream = x.SentModel(), x.Stream
+		a.header = upstreamHeader(x, a.route, p, slices.Concat(x.ForwardHeaders, t.ForwardHeaders))
+	} else {
+		a.header = http.Header{"User-Agent": {""}}
+	}
 	call := &providers.Call{
 		Provider: p, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
-		Model: x.SentModel(), Stream: x.Stream, Strict: strict, Key: a.route.Key, Setting: setting,
+		Model: model, Stream: stream, Strict: strict, Key: a.route.Key, Setting: setting,
 		Header: a.header.Get, Now: x.Gateway.Now(), NewID: x.NewID,
 	}
 	if a.body != nil {

@@ -24,6 +24,8 @@ type keeping struct {
 	maxAge time.Duration
 	flight *cache.Flight // nil: nobody waits
 	tape   *tape
+	// question is compared by its meaning where the letters differ; nil: it is not.
+	question *question
 }
 
 // keep is how the answer of a call to a target is to be kept, nil where it is not; and the
@@ -42,7 +44,11 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	key, err := a.key(t)
+	call, err := a.call(t)
+	var key cache.Key
+	if err == nil {
+		key, err = call.Key()
+	}
 	if err != nil { // a body that is not JSON is not the cache's to judge
 		x.CacheStatus = exchange.CacheDisabled
 		return nil, a, nil //nolint:nilerr // such a call is forwarded as it is
@@ -51,7 +57,13 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	if x.Caching.Refresh {
 		x.CacheStatus = exchange.CacheRefresh
 	}
-	return &keeping{key: key, maxAge: maxAge, tape: new(tape)}, a, nil
+	k := &keeping{key: key, maxAge: maxAge, tape: new(tape)}
+	if e.f.Semantic != nil && x.Semantic(t) {
+		if q, ok := call.Question(); ok {
+			k.question = &question{Question: q}
+		}
+	}
+	return k, a, nil
 }
 
 // kept answers a call from the cache, and reports whether it did, or whether its client
@@ -67,13 +79,13 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 			e.f.logger.Error("reading the cache", zap.String("trace_id", x.TraceID), zap.Error(err))
 			return false
 		}
-		if entry != nil && e.replay(entry, t) {
+		if entry != nil && e.replay(entry, t, exchange.CacheHit) {
 			return true
 		}
 		flight, leads := answers.Join(k.key)
 		if leads {
 			k.flight = flight
-			return false
+			return k.question != nil && e.alike(k, t)
 		}
 		select {
 		case <-flight.Done():
@@ -82,12 +94,23 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 			return true
 		}
 		switch entry, failed := flight.Result(); {
-		case entry != nil && e.replay(entry, t):
+		case entry != nil && e.replay(entry, t, exchange.CacheHit):
 			return true
 		case failed, entry != nil: // what cannot be shared is everybody's own
 			return false
 		}
 	}
+}
+
+// alike answers with the kept answer to a question of the same meaning, and reports
+// whether it did.
+func (e *engine) alike(k *keeping, t *routing.Target) bool {
+	entry := e.similar(k)
+	if entry == nil || !e.replay(entry, t, exchange.CacheSemanticHit) {
+		return false
+	}
+	k.flight.Land(entry)
+	return true
 }
 
 // record is a tape for the next attempt, nil where nothing is kept.
@@ -99,18 +122,19 @@ func (k *keeping) record() *tape {
 	return k.tape
 }
 
-// key is the canonical hash of the call that an attempt makes.
-func (a *attempt) key(t *routing.Target) (cache.Key, error) {
+// call is what makes the call of an attempt the same as another. Its body is the cache's
+// to keep.
+func (a *attempt) call(t *routing.Target) (*cache.Call, error) {
 	x := a.x
 	strict, _ := strict(x, t) // it was checked when the attempt was shaped
 	body, _, err := x.Body(t.Edit(), a.route.Model, false)
 	if err != nil {
-		return cache.Key{}, err
+		return nil, err
 	}
 	defer body.Release()
-	call := cache.Call{
+	call := &cache.Call{
 		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: a.plainURL(), Strict: strict,
-		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: body.Bytes(),
+		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: bytes.Clone(body.Bytes()),
 	}
 	for _, name := range []string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"} {
 		call.Headers = append(call.Headers, name+": "+a.header.Get(name))
@@ -118,7 +142,7 @@ func (a *attempt) key(t *routing.Target) (cache.Key, error) {
 	for _, name := range append(t.ForwardHeaders[:len(t.ForwardHeaders):len(t.ForwardHeaders)], x.ForwardHeaders...) {
 		call.Headers = append(call.Headers, name+": "+a.header.Get(name))
 	}
-	return call.Key()
+	return call, nil
 }
 
 // plainURL is the attempt's URL as it would be for an answer in one piece: some providers
@@ -131,7 +155,7 @@ func (a *attempt) plainURL() string {
 }
 
 // replay answers with a kept answer, as a stream or in one piece, as the call asks.
-func (e *engine) replay(entry *cache.Entry, t *routing.Target) bool {
+func (e *engine) replay(entry *cache.Entry, t *routing.Target, status string) bool {
 	x := e.x
 	streams := x.Streams(t.Edit())
 	body, err := entry.As(x.Endpoint.Name, streams)
@@ -139,7 +163,7 @@ func (e *engine) replay(entry *cache.Entry, t *routing.Target) bool {
 		e.f.logger.Error("a kept answer cannot be given", zap.String("trace_id", x.TraceID), zap.Error(err))
 		return false
 	}
-	x.Status, x.CacheStatus, x.LastUsed, x.Retries = http.StatusOK, exchange.CacheHit, t.Path, 0
+	x.Status, x.CacheStatus, x.LastUsed, x.Retries = http.StatusOK, status, t.Path, 0
 	h := e.w.Header()
 	x.SetHeader(h)
 	if !streams {
@@ -178,6 +202,7 @@ func (e *engine) land(k *keeping, a *attempt) {
 	if err := e.f.Cache().Put(context.WithoutCancel(e.r.Context()), k.key, entry, k.maxAge); err != nil {
 		e.f.logger.Error("keeping an answer", zap.String("trace_id", x.TraceID), zap.Error(err))
 	}
+	e.learn(context.WithoutCancel(e.r.Context()), k)
 	if k.flight != nil {
 		k.flight.Land(entry)
 	}

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,17 +24,28 @@ import (
 const maxFetched = 4 << 20
 
 // fetch gets a JSON answer of a provider for the gateway itself, through the same
-// pools and the same guard as every attempt.
-func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, endpoint, path string) (status int, body []byte, err error) {
+// pools and the same guard as every attempt. ask, which may be nil, is the body of the
+// request.
+func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, to aim, ask []byte) (status int, body []byte, err error) {
 	a := &attempt{x: x, route: route}
-	if refusal := f.shape(ctx, a, &direct, aim{endpoint, http.MethodGet, path, ""}); refusal != nil {
+	if ask != nil {
+		a.body = exchange.NewBuffer(ask)
+	}
+	if refusal := f.shape(ctx, a, &direct, to); refusal != nil {
 		return 0, nil, refusal
 	}
-	r, err := http.NewRequestWithContext(ctx, a.method, a.url.String(), nil)
+	var content io.Reader
+	if a.body != nil {
+		content = bytes.NewReader(a.body.Bytes())
+	}
+	r, err := http.NewRequestWithContext(ctx, a.method, a.url.String(), content)
 	if err != nil {
 		return 0, nil, err
 	}
 	delete(a.header, "Content-Type")
+	if content != nil {
+		a.header["Content-Type"] = []string{"application/json"}
+	}
 	r.Header = a.header
 	res, err := f.transport.poolOf(route).RoundTrip(r)
 	if err != nil {
@@ -53,7 +65,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 // batchOutput turns a call for a batch's output into one for the file that holds it.
 func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange) *exchange.Error {
 	batch := strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, x.Route, "retrieveBatch", batch)
+	status, body, err := f.fetch(ctx, x, x.Route, aim{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
 	switch {
 	case err != nil:
 		return failed(&attempt{x: x, route: x.Route}, err)
@@ -132,7 +144,7 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
-	status, body, err := f.fetch(ctx, x, route, providers.ListModels, "/models")
+	status, body, err := f.fetch(ctx, x, route, aim{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
 	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}

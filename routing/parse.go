@@ -21,6 +21,8 @@ type Options struct {
 	// SavedProvider reports whether a name without @ is a saved provider, which is
 	// a complete target. nil: none is.
 	SavedProvider func(name string) bool
+	// Semantic: answers may be found by the meaning of a question.
+	Semantic bool
 	// CheckHost guards custom_host and the vendors' keys that are addresses; its
 	// error says what is wrong with the host, and is shown. nil: whoever calls the
 	// target checks them.

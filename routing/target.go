@@ -197,7 +197,7 @@ func (p *parser) cache(path string, v []byte) *Cache {
 		}
 	})
 	if ok && !given {
-		p.fault(in(path, "mode"), "required: simple")
+		p.fault(in(path, "mode"), "required: simple or semantic")
 	}
 	return c
 }
@@ -207,9 +207,12 @@ func (p *parser) cacheMode(path string, v []byte) string {
 	case `"simple"`:
 		return "simple"
 	case `"semantic"`:
-		p.fault(path, "semantic is not supported yet")
+		if p.options.Semantic {
+			return "semantic"
+		}
+		p.fault(path, "semantic needs a model of embeddings, which the operator has not set up (semantic_cache)")
 	default:
-		p.fault(path, "expected simple")
+		p.fault(path, "expected simple or semantic")
 	}
 	return ""
 }
