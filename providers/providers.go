@@ -74,7 +74,8 @@ type Provider struct {
 	// NoStreamUsage: it does not know stream_options, which ask for a stream's usage.
 	NoStreamUsage bool
 
-	base *url.URL // BaseURL, where no setting is in it
+	base     *url.URL // BaseURL, where no setting is in it
+	settings []string // that are in it
 }
 
 // A Dialect is how a provider holds conversations.

@@ -65,7 +65,10 @@ func (p *Provider) check() error {
 	case strings.HasSuffix(u.Path, "/") || strings.Contains(u.Path, "//"):
 		return fmt.Errorf("base URL %s has a slash too many", p.BaseURL)
 	}
-	if p.Settings() == nil {
+	for _, m := range placeholder.FindAllStringSubmatch(p.BaseURL, -1) {
+		p.settings = append(p.settings, m[1])
+	}
+	if p.settings == nil {
 		p.base = u
 	}
 	return nil
@@ -101,12 +104,7 @@ func HostSetting(name string) string {
 }
 
 // Settings are the names of the settings that decide where the provider is.
-func (p *Provider) Settings() (names []string) {
-	for _, m := range placeholder.FindAllStringSubmatch(p.BaseURL, -1) {
-		names = append(names, m[1])
-	}
-	return names
-}
+func (p *Provider) Settings() []string { return p.settings }
 
 // Base is the provider's base URL with its settings filled in. A setting is one label
 // of a host or one segment of a path: no value leads to another host.
