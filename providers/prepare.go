@@ -162,7 +162,7 @@ var openAI = &Dialect{
 		u, err := c.URL("/chat/completions")
 		return &Request{URL: u, Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, err
 	},
-	Decoder: func(*Call) chat.Decoder { return new(chat.OpenAI) },
+	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID} },
 }
 
 // spoken are the words in which the provider, which speaks like OpenAI, is told what a
@@ -172,11 +172,13 @@ func (p *Provider) spoken() *chat.Words {
 		return p.Words
 	}
 	w := new(chat.Words)
-	if !strings.HasSuffix(p.Name, "openai") { // all but OpenAI's own models know the older name, and some that alone
+	if strings.HasSuffix(p.Name, "openai") { // OpenAI refuses members that it does not know; of others, some know these
+		w.Bare, w.Without = true, []string{"top_k", "thinking"}
+	} else { // all but OpenAI's own models know the older name, and some that alone
 		w.Names = map[string]string{"max_completion_tokens": "max_tokens"}
 	}
 	if p.NoStreamUsage {
-		w.Without = []string{"stream_options"}
+		w.Without = append(w.Without, "stream_options")
 	}
 	return w
 }

@@ -162,6 +162,8 @@ func (w *writer) part(p *chat.Part, at string) error {
 		w.Key("redactedContent").Quoted(p.Data)
 		w.Close('}')
 		w.Close('}')
+	case chat.Other:
+		return &chat.Unsupported{Param: at + ".content", Message: "Bedrock takes text, images, documents and audio only"}
 	default:
 		return w.media(p, at)
 	}
@@ -170,26 +172,10 @@ func (w *writer) part(p *chat.Part, at string) error {
 
 const maxCallID = 64
 
-// callID is the id of a call as Converse takes one: ids that others made up have other
-// characters, or more of them. A call and its result stay a pair.
-func callID(id chat.Literal) []byte {
-	inside := id.Text()
-	fits := len(inside) <= maxCallID
-	for _, c := range []byte(inside) {
-		fits = fits && (letterOrDigit(c) || c == '_' || c == '-')
+// callID is the id of a call as Converse takes one.
+func callID(id chat.Literal) chat.Literal {
+	if id.Empty() {
+		return chat.Literal(`"_"`)
 	}
-	if fits && len(inside) > 0 {
-		return id
-	}
-	out := []byte{'"'}
-	for _, c := range []byte(inside)[max(0, len(inside)-maxCallID):] {
-		if !letterOrDigit(c) && c != '-' {
-			c = '_'
-		}
-		out = append(out, c)
-	}
-	if len(inside) == 0 {
-		out = append(out, '_')
-	}
-	return append(out, '"')
+	return chat.PlainID(id, maxCallID)
 }

@@ -78,7 +78,7 @@ type choice struct {
 	annotations   []byte   // elements of an array
 	logProbs      Raw
 	reason        FinishReason
-	finished      bool
+	begun         bool
 }
 
 // A block is a stretch of text or thought, in the order they came.
@@ -105,11 +105,14 @@ func (c *Completion) Event(e *Event) {
 }
 
 func (c *choice) take(e *Event) {
+	c.begun = true
 	switch e.Kind {
 	case TextPiece:
 		c.saidText = true
 		c.text = append(c.text, jsonscan.Inside(e.Text)...)
-		c.piece(Text, e.Text)
+		if !e.Text.Empty() {
+			c.piece(Text, e.Text)
+		}
 	case RefusalPiece:
 		c.refusal = append(c.refusal, jsonscan.Inside(e.Text)...)
 	case ThoughtPiece:
@@ -140,7 +143,7 @@ func (c *choice) take(e *Event) {
 		}
 		c.annotations = append(c.annotations, e.Raw...)
 	case Finish:
-		c.reason, c.finished = e.Finish, true
+		c.reason = e.Finish
 	}
 }
 
@@ -170,6 +173,9 @@ func (c *Completion) Append(dst []byte) []byte {
 	}
 	b.Key("choices").Open('[')
 	for i := range c.choices {
+		if !c.choices[i].begun {
+			continue
+		}
 		b.Open('{')
 		b.Key("index").Int(int64(i))
 		b.Key("message").Open('{')
@@ -214,10 +220,10 @@ func (c *choice) message(b *jsonscan.Builder, strict bool) {
 		b.Key("tool_calls").Open('[')
 		for i := range c.calls {
 			b.Open('{')
-			b.Key("id").Raw(c.calls[i].ID)
+			b.Key("id").Raw(orElse(c.calls[i].ID, `""`))
 			b.Key("type").Text("function")
 			b.Key("function").Open('{')
-			b.Key("name").Raw(c.calls[i].Name)
+			b.Key("name").Raw(orElse(c.calls[i].Name, `""`))
 			b.Key("arguments")
 			if len(c.arguments[i]) == 0 {
 				b.Text("{}")
@@ -261,7 +267,7 @@ func (k *block) append(b *jsonscan.Builder) {
 // extraContent carries the signature of the thought that led to a call, as Google's own
 // endpoint in OpenAI's shape does: its models want it back.
 func extraContent(b *jsonscan.Builder, signature Literal) {
-	if signature == nil {
+	if signature.Empty() {
 		return
 	}
 	b.Key("extra_content").Open('{')

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -20,6 +19,15 @@ type Words struct {
 	Extra []string
 	// Thoughts: content may be an array that holds thinking.
 	Thoughts bool
+	// Bare: it refuses the members that others have beside OpenAI's in messages and tools,
+	// cache_control and extra_content.
+	Bare bool
+	// ResultMedia: a tool's result may hold images and documents. Otherwise they follow
+	// the results in a message of the user's.
+	ResultMedia bool
+	// Part writes a part that it has in another form, and reports whether it did; nil: it
+	// has all in OpenAI's.
+	Part func(b *jsonscan.Builder, p *Part) bool
 	// CallID makes an id of a call one that it takes; nil: it takes all.
 	CallID func(id Literal) Literal
 	// More adds members; nil: none.
@@ -51,9 +59,7 @@ func (w *Words) Append(dst []byte, r *Request) []byte {
 	b.Open('{')
 	b.Member("model", r.Model)
 	b.Key("messages").Open('[')
-	for i := range r.Messages {
-		w.message(&b, &r.Messages[i])
-	}
+	w.messages(&b, r.Messages)
 	b.Close(']')
 	for _, m := range []struct {
 		name  string
@@ -115,6 +121,45 @@ func AppendTexts(b *jsonscan.Builder, texts []Literal) {
 
 var roleNames = [...]string{User: "user", System: "system", Assistant: "assistant", ToolResult: "tool"}
 
+func (w *Words) messages(b *jsonscan.Builder, all []Message) {
+	var late []Part
+	for i := range all {
+		m := &all[i]
+		if m.Role == ToolResult && !w.ResultMedia {
+			m, late = apart(m, late)
+		} else if late != nil {
+			w.message(b, &Message{Role: User, Parts: late})
+			late = nil
+		}
+		w.message(b, m)
+	}
+	if late != nil {
+		w.message(b, &Message{Role: User, Parts: late})
+	}
+}
+
+// apart takes from a tool's result what is no text, and adds it to late.
+func apart(m *Message, late []Part) (*Message, []Part) {
+	if !slices.ContainsFunc(m.Parts, Part.media) {
+		return m, late
+	}
+	text := *m
+	text.Parts = nil
+	for _, p := range m.Parts {
+		if p.media() {
+			late = append(late, p)
+		} else {
+			text.Parts = append(text.Parts, p)
+		}
+	}
+	return &text, late
+}
+
+func (p Part) media() bool {
+	_, text := p.PlainText()
+	return !text && (p.Kind == Image || p.Kind == File || p.Kind == Audio)
+}
+
 func (w *Words) message(b *jsonscan.Builder, m *Message) {
 	b.Open('{')
 	b.Key("role").Text(roleNames[m.Role])
@@ -127,14 +172,12 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 		b.Key("content").Raw([]byte("null"))
 	case len(parts) == 0:
 		b.Key("content").Text("")
-	case len(parts) == 1 && parts[0].Kind == Text && parts[0].Cache == nil:
-		b.Key("content").Raw(parts[0].Text)
-	case onlyText(parts) && m.Role != User:
+	case len(parts) == 1 && w.onlyText(parts), m.Role != User && w.onlyText(parts):
 		b.Key("content").Raw(JoinText(parts))
 	default:
 		b.Key("content").Open('[')
 		for i := range parts {
-			appendPart(b, &parts[i])
+			w.part(b, &parts[i])
 		}
 		b.Close(']')
 	}
@@ -149,7 +192,9 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 			b.Member("name", c.Name)
 			b.Key("arguments").Raw(orElse(c.Arguments, `"{}"`))
 			b.Close('}')
-			extraContent(b, c.Signature)
+			if !w.Bare {
+				extraContent(b, c.Signature)
+			}
 			b.Close('}')
 		}
 		b.Close(']')
@@ -162,87 +207,6 @@ func (w *Words) callID(id Literal) Literal {
 		return id
 	}
 	return w.CallID(id)
-}
-
-// sendable are the parts that the provider knows.
-func (w *Words) sendable(parts []Part) []Part {
-	if w.Thoughts || !slices.ContainsFunc(parts, Part.thought) {
-		return parts
-	}
-	return slices.DeleteFunc(slices.Clone(parts), Part.thought)
-}
-
-func onlyText(parts []Part) bool {
-	return !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil })
-}
-
-// JoinText is the text of all text parts.
-func JoinText(parts []Part) (joined Literal) {
-	for i := range parts {
-		if parts[i].Kind == Text || parts[i].Kind == Refusal {
-			joined = Join(joined, parts[i].Text)
-		}
-	}
-	if joined == nil {
-		return Literal(`""`)
-	}
-	return joined
-}
-
-func appendPart(b *jsonscan.Builder, p *Part) {
-	b.Open('{')
-	switch p.Kind {
-	case Text:
-		b.Key("type").Text("text")
-		b.Member("text", p.Text)
-	case Refusal:
-		b.Key("type").Text("refusal")
-		b.Member("refusal", p.Text)
-	case Thinking:
-		b.Key("type").Text("thinking")
-		b.Key("thinking").Open('[')
-		b.Open('{')
-		b.Key("type").Text("text")
-		b.Key("text").Raw(orElse(p.Text, `""`))
-		b.Close('}')
-		b.Close(']')
-	case Image:
-		b.Key("type").Text("image_url")
-		b.Key("image_url").Open('{')
-		b.Key("url").Raw(p.Source())
-		b.Member("detail", p.Detail)
-		b.Close('}')
-	case File:
-		b.Key("type").Text("file")
-		b.Key("file").Open('{')
-		b.Member("filename", p.Name)
-		switch {
-		case p.FileID != nil:
-			b.Member("file_id", p.FileID)
-		default:
-			b.Key("file_data").Raw(p.Source())
-		}
-		b.Close('}')
-	case Audio:
-		b.Key("type").Text("input_audio")
-		b.Key("input_audio").Open('{')
-		b.Key("data").Quoted(p.Data)
-		_, format, _ := bytes.Cut([]byte(p.MediaType), []byte("/"))
-		b.Key("format").Text(string(format))
-		b.Close('}')
-	}
-	b.Member("cache_control", p.Cache)
-	b.Close('}')
-}
-
-// Source is the URL of a part, a data URI where it holds data.
-func (p *Part) Source() Literal {
-	if p.URL != nil {
-		return p.URL
-	}
-	uri := append([]byte(`"data:`), jsonscan.AppendEscaped(nil, p.MediaType)...)
-	uri = append(append(uri, ";base64,"...), p.Data...)
-	return append(uri, '"')
 }
 
 func (w *Words) format(b *jsonscan.Builder, f *Format) {
@@ -284,7 +248,7 @@ func (w *Words) tools(b *jsonscan.Builder, r *Request) {
 			b.Key("parameters").Raw(t.Schema())
 			b.Member("strict", t.Strict)
 			b.Close('}')
-			b.Member("cache_control", t.Cache)
+			w.cache(b, t.Cache)
 			b.Close('}')
 		}
 		b.Close(']')

@@ -33,6 +33,9 @@ func (c *Chunks) Take() []byte { return c.out }
 
 // Event writes an event.
 func (c *Chunks) Event(e *Event) {
+	if c.failed { // nothing follows an error
+		return
+	}
 	c.note(e)
 	switch e.Kind {
 	case UsageEvent:
@@ -68,6 +71,9 @@ func (c *Chunks) Event(e *Event) {
 		}
 		c.close(b, "", ch.takeLogProbs())
 	case RefusalPiece:
+		if e.Text.Empty() {
+			return
+		}
 		b := c.open(e.Choice)
 		b.Key("refusal").Raw(e.Text)
 		c.close(b, "", nil)
@@ -85,10 +91,10 @@ func (c *Chunks) Event(e *Event) {
 			ch.empty = append(ch.empty, true)
 		}
 		b := c.call(e)
-		b.Key("id").Raw(e.ID)
+		b.Key("id").Raw(orElse(e.ID, `""`))
 		b.Key("type").Text("function")
 		b.Key("function").Open('{')
-		b.Key("name").Raw(e.Name)
+		b.Key("name").Raw(orElse(e.Name, `""`))
 		b.Key("arguments").Text("")
 		b.Close('}')
 		extraContent(b, e.Signature)

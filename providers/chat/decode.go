@@ -10,25 +10,35 @@ import (
 // give them. Of Mistral, content may be an array; of others, reasoning stands in a
 // member beside it. One decoder reads one answer.
 type OpenAI struct {
-	tools    map[int]map[int]bool // by choice and index: the calls that began
+	// NewID makes ids of calls to which the provider gives none; nil: by their place.
+	NewID func() string
+
+	calls    []calling // by choice
 	finished bool
-	ended    bool // it ended with an error
+	ended    bool  // it ended with an error
+	event    Event // the one that is said
+}
+
+func (d *OpenAI) say(to Sink, e Event) {
+	d.event = e
+	to.Event(&d.event)
 }
 
 // Whole reads an answer in one piece.
-func (d *OpenAI) Whole(body []byte, to Sink) error { return d.object(body, to, "message") }
+func (d *OpenAI) Whole(body []byte, to Sink) error { return d.object(body, to, true) }
 
 // Message reads a chunk.
-func (d *OpenAI) Message(_ string, data []byte, to Sink) error { return d.object(data, to, "delta") }
+func (d *OpenAI) Message(_ string, data []byte, to Sink) error { return d.object(data, to, false) }
 
 // End reports whether a choice finished, or an error was said.
 func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 
-func (d *OpenAI) object(body []byte, to Sink, turn string) error {
+func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 	r := jsonscan.NewReader(body)
 	start := Event{Kind: Start}
-	var choices, usage, failure Raw
-	r.Object(func(key jsonscan.Key) {
+	var choices, usage, failure, said Raw
+	isError := false
+	if !r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "id":
 			start.ID = r.String()
@@ -36,41 +46,64 @@ func (d *OpenAI) object(body []byte, to Sink, turn string) error {
 			start.Model = r.String()
 		case "created":
 			start.Created = Int(r.Value())
+		case "object":
+			isError = Literal(r.String()).Is("error")
 		case "choices":
 			choices = r.Value()
 		case "usage":
 			usage = r.Value()
 		case "error":
 			failure = r.Value()
+		case "message":
+			said = r.Value()
 		}
-	})
+	}) && r.Err() == nil {
+		return ErrNoObject
+	}
 	if err := r.Err(); err != nil {
 		return err
 	}
-	if failure != nil && choices == nil {
+	switch {
+	case len(failure) > 2 && (failure[0] == '{' || failure[0] == '"'):
 		d.ended = true
 		to.Event(ReadFailure(failure))
 		return nil
+	case isError, whole && choices == nil: // as Mistral has errors; or it is no answer
+		d.ended = true
+		e := ReadFailure(body)
+		if said == nil {
+			e.Text = Literal(`"The provider's answer has no choices"`)
+		}
+		to.Event(e)
+		return nil
 	}
-	to.Event(&start)
+	d.say(to, start)
 	c := jsonscan.NewReader(choices)
-	c.Array(func() { d.choice(c, to, turn) })
+	c.Array(func() { d.choice(c, to, whole) })
 	if usage != nil {
-		to.Event(&Event{Kind: UsageEvent, Usage: ReadUsage(usage)})
+		d.say(to, Event{Kind: UsageEvent, Usage: ReadUsage(usage)})
 	}
 	return nil
 }
 
+// ErrNoObject is that an answer, or a message of a stream, is JSON but no object.
+var ErrNoObject = &jsonscan.SyntaxError{What: "expected a JSON object"}
+
 // Int is the whole number in a value, 0 if it is none.
 func Int(v []byte) int64 {
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n
+	const most = 1 << 53 // no count is more, and sums of them do not overflow
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil || f > most || f < -most {
+			return 0
+		}
+		n = int64(f)
 	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f > 1<<53 || f < -1<<53 {
+	if n > most || n < -most {
 		return 0
 	}
-	return int64(f)
+	return n
 }
 
 // ReadFailure reads an error of a provider's, an object or a text.
@@ -84,13 +117,20 @@ func ReadFailure(v []byte) *Event {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "message":
-			e.Text = r.String()
+			if v := r.Value(); v != nil && v[0] != '"' {
+				e.Text = Quote(string(v)) // of Mistral: what is wrong where
+			} else {
+				e.Text = v
+			}
 		case "type", "code", "status":
 			if s := r.String(); s != nil && e.Name == nil {
 				e.Name = s
 			}
 		}
 	})
+	if e.Text.Empty() {
+		e.Text = Literal(`"The provider answered with an error"`)
+	}
 	return e
 }
 
@@ -99,9 +139,14 @@ var reasons = map[string]FinishReason{
 	"content_filter": ContentFilter,
 }
 
-func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, turn string) {
-	var message, reason, logProbs Raw
+func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
+	var message, logProbs Raw
+	var reason Literal
 	index := 0
+	turn := "delta"
+	if whole {
+		turn = "message"
+	}
 	r.Object(func(key jsonscan.Key) {
 		switch name := string(key.Bytes()); name {
 		case "index":
@@ -111,75 +156,95 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, turn string) {
 				message = v
 			}
 		case "finish_reason":
-			reason = r.Value()
+			reason = r.String()
 		case "logprobs":
 			logProbs = r.Value()
 		}
 	})
 	if logProbs != nil {
-		to.Event(&Event{Kind: LogProbs, Choice: index, Raw: logProbs})
+		d.say(to, Event{Kind: LogProbs, Choice: index, Raw: logProbs})
 	}
 	if message != nil {
-		d.message(jsonscan.NewReader(message), to, index)
+		d.message(jsonscan.NewReader(message), to, index, whole)
 	}
-	if reason != nil {
+	switch {
+	case reason.Empty(), reason.Is("null"): // in every chunk of some
+	case reason.Is("error"): // of Mistral
+		d.ended = true
+		d.say(to, Event{Kind: Failure, Text: Literal(`"The model ended its answer with an error"`)})
+	default:
 		d.finished = true
-		word := Literal(reason)
-		if word.Is("error") { // of Mistral
-			d.ended = true
-			to.Event(&Event{Kind: Failure, Text: Literal(`"The model ended its answer with an error"`)})
-			return
-		}
-		to.Event(&Event{Kind: Finish, Choice: index, Finish: reasons[word.Text()], RawFinish: word})
+		d.say(to, Event{Kind: Finish, Choice: index, Finish: reasons[reason.Text()], RawFinish: reason})
 	}
 }
 
 const maxChoices = 127
 
-func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int) {
+// message reads a message or a delta, and says what is in it in the order of an answer,
+// whatever the order of its members is.
+func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
+	var thought, refusal Literal
+	var content, annotations, calls, function Raw
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "content":
-			d.content(r, to, choice)
+			content = r.Value()
 		case "refusal":
-			if s := Literal(r.String()); !s.Empty() {
-				to.Event(&Event{Kind: RefusalPiece, Choice: choice, Text: s})
-			}
-		case "reasoning_content", "reasoning":
-			if s := Literal(r.String()); !s.Empty() {
-				to.Event(&Event{Kind: ThoughtPiece, Choice: choice, Text: s})
+			refusal = r.String()
+		case "reasoning_content", "reasoning": // some send both
+			if s := Literal(r.String()); thought.Empty() {
+				thought = s
 			}
 		case "annotations":
-			r.Array(func() { to.Event(&Event{Kind: Annotation, Choice: choice, Raw: r.Raw()}) })
+			annotations = r.Value()
 		case "tool_calls":
-			position := 0
-			r.Array(func() {
-				d.call(r, to, choice, position)
-				position++
-			})
+			calls = r.Value()
 		case "function_call":
-			c := Call{ID: Quote("call_0")}
-			r.Object(func(key jsonscan.Key) { readFunction(r, key, &c) })
-			d.emit(to, choice, 0, &c)
+			function = r.Value()
 		}
 	})
+	if !thought.Empty() {
+		d.say(to, Event{Kind: ThoughtPiece, Choice: choice, Text: thought})
+	}
+	d.content(content, to, choice)
+	if !refusal.Empty() {
+		d.say(to, Event{Kind: RefusalPiece, Choice: choice, Text: refusal})
+	}
+	if annotations != nil {
+		a := jsonscan.NewReader(annotations)
+		a.Array(func() { d.say(to, Event{Kind: Annotation, Choice: choice, Raw: a.Raw()}) })
+	}
+	if calls != nil {
+		c := jsonscan.NewReader(calls)
+		c.Array(func() {
+			if c.Kind() == jsonscan.Object {
+				d.call(c, to, choice, whole)
+			}
+		})
+	}
+	if function != nil {
+		var c Call
+		f := jsonscan.NewReader(function)
+		f.Object(func(key jsonscan.Key) { readFunction(f, key, &c) })
+		d.emit(to, choice, 0, &c, whole)
+	}
 }
 
 // content is a text, or an array of texts and thoughts.
-func (d *OpenAI) content(r *jsonscan.Reader, to Sink, choice int) {
-	if r.Kind() != jsonscan.Array {
-		if s := r.String(); s != nil {
-			to.Event(&Event{Kind: TextPiece, Choice: choice, Text: s})
-		}
-		return
-	}
-	p := &parser{r: r}
-	for _, part := range p.content() {
-		switch part.Kind {
-		case Thinking:
-			to.Event(&Event{Kind: ThoughtPiece, Choice: choice, Text: part.Text})
-		case Text:
-			to.Event(&Event{Kind: TextPiece, Choice: choice, Text: part.Text})
+func (d *OpenAI) content(content Raw, to Sink, choice int) {
+	switch {
+	case len(content) == 0:
+	case content[0] == '"':
+		d.say(to, Event{Kind: TextPiece, Choice: choice, Text: Literal(content)})
+	case content[0] == '[':
+		p := &parser{r: jsonscan.NewReader(content)}
+		for _, part := range p.content() {
+			switch part.Kind {
+			case Thinking:
+				d.say(to, Event{Kind: ThoughtPiece, Choice: choice, Text: part.Text})
+			case Text:
+				d.say(to, Event{Kind: TextPiece, Choice: choice, Text: part.Text})
+			}
 		}
 	}
 }
@@ -197,14 +262,14 @@ func readFunction(r *jsonscan.Reader, key jsonscan.Key, c *Call) {
 	}
 }
 
-func (d *OpenAI) call(r *jsonscan.Reader, to Sink, choice, position int) {
+func (d *OpenAI) call(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 	var c Call
-	index := position
+	index := -1
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "index":
 			if v := r.Value(); v != nil {
-				index = int(min(max(Int(v), 0), maxChoices))
+				index = int(min(max(Int(v), 0), maxCalls))
 			}
 		case "id":
 			c.ID = r.String()
@@ -214,30 +279,64 @@ func (d *OpenAI) call(r *jsonscan.Reader, to Sink, choice, position int) {
 			c.Signature = ThoughtSignature(r.Value())
 		}
 	})
-	d.emit(to, choice, index, &c)
+	d.emit(to, choice, index, &c, whole)
 }
 
-func (d *OpenAI) emit(to Sink, choice, index int, c *Call) {
-	if d.tools == nil {
-		d.tools = make(map[int]map[int]bool)
+const maxCalls = 1023 // of an index
+
+// calling are the calls of a choice as its stream tells them.
+type calling struct {
+	byIndex map[int]openCall
+	last    openCall
+	count   int
+}
+
+type openCall struct {
+	tool int
+	id   string // "" where none came
+}
+
+// emit says a call, or a piece of one. Which call a piece belongs to the index says, and
+// where a provider gives none, or the same to all, the id.
+func (d *OpenAI) emit(to Sink, choice, index int, c *Call, whole bool) {
+	for len(d.calls) <= choice {
+		d.calls = append(d.calls, calling{byIndex: make(map[int]openCall)})
 	}
-	if d.tools[choice] == nil {
-		d.tools[choice] = make(map[int]bool)
+	s := &d.calls[choice]
+	id := c.ID.Text()
+	open, goesOn := s.byIndex[index]
+	switch {
+	case index >= 0:
+		goesOn = goesOn && (id == "" || open.id == "" || id == open.id)
+	case id != "":
+		open, goesOn = s.last, s.count > 0 && id == s.last.id
+	default:
+		open, goesOn = s.last, s.count > 0 && c.Name.Empty()
 	}
-	if !d.tools[choice][index] {
-		d.tools[choice][index] = true
-		id, name := c.ID, c.Name
-		if id == nil {
-			id = Quote("call_" + strconv.Itoa(index))
-		}
-		if name == nil {
-			name = Literal(`""`)
-		}
-		to.Event(&Event{Kind: CallStart, Choice: choice, Tool: index, ID: id, Name: name, Signature: c.Signature})
+	if whole || !goesOn {
+		open = openCall{s.count, id}
+		s.count++
+		d.begin(to, choice, open.tool, c)
+	}
+	s.last = open
+	if index >= 0 {
+		s.byIndex[index] = open
 	}
 	if !c.Arguments.Empty() {
-		to.Event(&Event{Kind: CallPiece, Choice: choice, Tool: index, Text: c.Arguments})
+		d.say(to, Event{Kind: CallPiece, Choice: choice, Tool: open.tool, Text: c.Arguments})
 	}
+}
+
+func (d *OpenAI) begin(to Sink, choice, tool int, c *Call) {
+	id := c.ID
+	switch {
+	case !id.Empty():
+	case d.NewID != nil:
+		id = Quote("call_" + d.NewID())
+	default:
+		id = Quote("call_" + strconv.Itoa(tool))
+	}
+	d.say(to, Event{Kind: CallStart, Choice: choice, Tool: tool, ID: id, Name: orElse(c.Name, `""`), Signature: c.Signature})
 }
 
 // ReadUsage reads a usage as Chat Completions has it, and as Responses has it.

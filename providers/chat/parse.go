@@ -1,45 +1,47 @@
 package chat
 
 import (
-	"encoding/base64"
-	"net/url"
+	"bytes"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
 )
 
 // Parse reads the body of a call of Chat Completions (the interface, "Chat completion
 // request"). What was deprecated is read as what took its place: functions as tools,
-// max_tokens where there is no max_completion_tokens.
+// max_tokens where there is no max_completion_tokens. Of members that stand twice in an
+// object the last counts, as for other readers of JSON. A role that is not known is the
+// user's, so that no prompt is lost.
 func Parse(body []byte) (*Request, error) {
 	p := &parser{r: jsonscan.NewReader(body), out: new(Request)}
 	p.r.Object(p.member)
 	if err := p.r.Err(); err != nil {
 		return nil, err
 	}
-	if p.maxTokens != nil && p.out.MaxTokens == nil {
-		p.out.MaxTokens = p.maxTokens
+	out := p.out
+	out.Tools = slices.Concat(p.tools, p.functions)
+	if p.maxTokens != nil && out.MaxTokens == nil {
+		out.MaxTokens = p.maxTokens
 	}
-	if p.functionChoice.Mode != Unset && p.out.ToolChoice.Mode == Unset {
-		p.out.ToolChoice = p.functionChoice
+	if p.functionChoice.Mode != Unset && out.ToolChoice.Mode == Unset {
+		out.ToolChoice = p.functionChoice
 	}
-	return p.out, nil
+	out.IdentifyCalls()
+	return out, nil
 }
 
 type parser struct {
 	r   *jsonscan.Reader
 	out *Request
 
-	maxTokens      Raw // the deprecated one
-	functionChoice ToolChoice
-	legacy         Literal // id made up for the latest function_call
+	tools, functions []Tool
+	maxTokens        Raw // the deprecated one
+	functionChoice   ToolChoice
 }
 
 func (p *parser) member(key jsonscan.Key) {
 	r, out := p.r, p.out
-	if to := p.value(string(key.Bytes())); to != nil {
+	if to := p.value(key.Bytes()); to != nil {
 		*to = r.Value()
 		return
 	}
@@ -47,11 +49,14 @@ func (p *parser) member(key jsonscan.Key) {
 	case "model":
 		out.Model = r.String()
 	case "messages":
-		r.Array(p.message)
+		out.Messages = nil
+		p.each(func() { p.message() })
 	case "tools":
-		r.Array(func() { out.Tools = append(out.Tools, p.tool()) })
+		p.tools = nil
+		p.each(func() { p.tools = append(p.tools, p.tool()) })
 	case "functions":
-		r.Array(func() { out.Tools = append(out.Tools, p.function()) })
+		p.functions = nil
+		p.each(func() { p.functions = append(p.functions, p.function()) })
 	case "tool_choice":
 		out.ToolChoice = p.toolChoice()
 	case "function_call":
@@ -79,10 +84,19 @@ func (p *parser) member(key jsonscan.Key) {
 	}
 }
 
+// each reads the elements of an array, but for those that are null.
+func (p *parser) each(visit func()) {
+	p.r.Array(func() {
+		if p.r.Kind() != jsonscan.Null {
+			visit()
+		}
+	})
+}
+
 // value is where a member goes whose value is passed on as it stands.
-func (p *parser) value(name string) *Raw {
+func (p *parser) value(name []byte) *Raw {
 	out := p.out
-	switch name {
+	switch string(name) {
 	case "max_completion_tokens":
 		return &out.MaxTokens
 	case "max_tokens":
@@ -137,27 +151,25 @@ var roles = map[string]Role{
 func (p *parser) message() {
 	r := p.r
 	var m Message
-	var role, name Literal
+	var role, name, refusal Literal
 	var blocks []Part
 	var cache Raw
+	var function *Call
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "role":
 			role = r.String()
 		case "content":
-			m.Parts = append(p.content(), m.Parts...)
+			m.Parts = p.content()
 		case "refusal":
-			if s := r.String(); s != nil {
-				m.Parts = append(m.Parts, Part{Kind: Refusal, Text: s})
-			}
+			refusal = r.String()
 		case "tool_calls":
-			r.Array(func() { m.Calls = append(m.Calls, p.call()) })
+			m.Calls = nil
+			p.each(func() { m.Calls = append(m.Calls, p.call()) })
 		case "function_call":
-			var c Call
-			if r.Object(func(key jsonscan.Key) { p.callMember(&c, key) }) {
-				p.legacy = Quote("call_" + strconv.Itoa(len(p.out.Messages)))
-				c.ID = p.legacy
-				m.Calls = append(m.Calls, c)
+			function = new(Call)
+			if !r.Object(func(key jsonscan.Key) { p.callMember(function, key) }) {
+				function = nil
 			}
 		case "tool_call_id":
 			m.CallID = r.String()
@@ -169,15 +181,18 @@ func (p *parser) message() {
 			cache = r.Value()
 		}
 	})
+	if !refusal.Empty() {
+		m.Parts = append(m.Parts, Part{Kind: Refusal, Text: refusal})
+	}
+	if function != nil {
+		m.Calls = append(m.Calls, *function)
+	}
 	m.Role = roles[role.Text()]
 	switch m.Role {
 	case ToolResult:
 		m.Name = name
-		if m.CallID == nil {
-			m.CallID = p.legacy
-		}
 	case Assistant:
-		m.Parts = thoughtsFirst(m.Parts, blocks)
+		m.Parts = withThoughts(m.Parts, blocks)
 	}
 	if n := len(m.Parts); cache != nil && n > 0 {
 		m.Parts[n-1].Cache = cache
@@ -185,186 +200,24 @@ func (p *parser) message() {
 	p.out.Messages = append(p.out.Messages, m)
 }
 
-// thoughtsFirst adds the thinking of a message's content blocks, in which an answer of
-// this gateway's carries it, to its parts: before them, as it was thought before.
-func thoughtsFirst(parts, blocks []Part) []Part {
-	if slices.ContainsFunc(parts, Part.thought) {
+// withThoughts adds the thinking of a message's content blocks, in which an answer of
+// this gateway's carries it, to its parts. Where the blocks say what the message says,
+// they are the turn as the model said it; where a client has changed the text, the
+// thoughts stand before it, as they were thought before.
+func withThoughts(parts, blocks []Part) []Part {
+	blocks = slices.DeleteFunc(blocks, func(b Part) bool { return b.Kind != Text && !b.thought() })
+	if len(blocks) == 0 || slices.ContainsFunc(parts, Part.thought) {
 		return parts
 	}
-	blocks = slices.DeleteFunc(blocks, func(b Part) bool { return !b.thought() })
+	text := !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil })
+	if text && bytes.Equal(JoinText(parts), JoinText(blocks)) {
+		return blocks
+	}
+	blocks = slices.DeleteFunc(blocks, func(b Part) bool { return b.Kind == Text })
 	return append(blocks, parts...)
 }
 
 func (p Part) thought() bool { return p.Kind == Thinking || p.Kind == Redacted }
-
-// content reads a text, or an array of parts.
-func (p *parser) content() (parts []Part) {
-	r := p.r
-	switch r.Kind() {
-	case jsonscan.String:
-		return []Part{{Text: r.String()}}
-	case jsonscan.Array:
-		r.Array(func() {
-			if r.Kind() == jsonscan.String {
-				parts = append(parts, Part{Text: r.String()})
-				return
-			}
-			if part, ok := p.part(); ok {
-				parts = append(parts, part)
-			}
-		})
-	}
-	return parts
-}
-
-var partKinds = map[string]PartKind{
-	"text": Text, "input_text": Text, "output_text": Text, "image_url": Image, "file": File, "input_audio": Audio,
-	"thinking": Thinking, "redacted_thinking": Redacted, "refusal": Refusal,
-}
-
-// part reads one part of a content array; ok tells that it is of a kind that is known.
-func (p *parser) part() (part Part, ok bool) {
-	r := p.r
-	var kind, url, data Literal
-	r.Object(func(key jsonscan.Key) {
-		switch string(key.Bytes()) {
-		case "type":
-			kind = r.String()
-		case "text", "refusal":
-			part.Text = r.String()
-		case "thinking":
-			if r.Kind() == jsonscan.Array { // of Mistral
-				r.Array(func() {
-					if t, ok := p.part(); ok {
-						part.Text = Join(part.Text, t.Text)
-					}
-				})
-				return
-			}
-			part.Text = r.String()
-		case "signature":
-			part.Signature = r.String()
-		case "data":
-			data = r.String()
-		case "cache_control":
-			part.Cache = r.Value()
-		case "image_url":
-			if r.Kind() == jsonscan.String {
-				url = r.String()
-				return
-			}
-			r.Object(func(key jsonscan.Key) {
-				switch {
-				case key.Is("url"):
-					url = r.String()
-				case key.Is("detail"):
-					part.Detail = r.String()
-				}
-			})
-		case "file":
-			r.Object(func(key jsonscan.Key) {
-				switch string(key.Bytes()) {
-				case "file_data", "file_url":
-					url = r.String()
-				case "file_id":
-					part.FileID = r.String()
-				case "filename":
-					part.Name = r.String()
-				case "mime_type":
-					part.MediaType = Literal(r.String()).Text()
-				}
-			})
-		case "input_audio":
-			r.Object(func(key jsonscan.Key) {
-				switch {
-				case key.Is("data"):
-					data = r.String()
-				case key.Is("format"):
-					part.MediaType = "audio/" + Literal(r.String()).Text()
-				}
-			})
-		}
-	})
-	part.Kind, ok = partKinds[kind.Text()]
-	if data != nil {
-		part.SetData(data)
-	}
-	part.SetURL(url)
-	return part, ok
-}
-
-// SetURL makes a URL the source of a part: its data, where it is a data URI.
-func (p *Part) SetURL(source Literal) {
-	inside := jsonscan.Inside(source)
-	if len(inside) < 5 || !strings.EqualFold(string(inside[:5]), "data:") {
-		switch {
-		case source == nil:
-		case p.Kind == File && !isURL(inside): // bare base64, as some send it
-			p.SetData(source)
-		default:
-			p.URL = source
-		}
-		return
-	}
-	media, data, _ := cut(inside[5:], ',')
-	mediaType, isBase64 := strings.CutSuffix(string(media), ";base64")
-	if mediaType, _, _ = strings.Cut(mediaType, ";"); mediaType != "" {
-		p.MediaType = strings.ReplaceAll(mediaType, `\/`, "/")
-	} else if p.MediaType == "" {
-		p.MediaType = "text/plain"
-	}
-	if isBase64 {
-		p.Data = unescaped(data)
-		return
-	}
-	text, err := url.PathUnescape(plain(data))
-	if err != nil {
-		text = string(data)
-	}
-	p.Data = []byte(base64.StdEncoding.EncodeToString([]byte(text)))
-}
-
-// SetData makes base64, as a string of a body has it, the content of a part.
-func (p *Part) SetData(l Literal) { p.Data = unescaped(jsonscan.Inside(l)) }
-
-// SetText makes a text the content of a document.
-func (p *Part) SetText(l Literal) {
-	p.Data = []byte(base64.StdEncoding.EncodeToString([]byte(l.Text())))
-}
-
-func isURL(s []byte) bool { return strings.Contains(string(s[:min(len(s), 16)]), ":") }
-
-func cut(b []byte, sep byte) (before, after []byte, found bool) {
-	if i := slices.Index(b, sep); i >= 0 {
-		return b[:i], b[i+1:], true
-	}
-	return b, nil, false
-}
-
-// unescaped is the inside of a string with no escapes but those that it needs: of base64,
-// whose slashes some escape, none. What is no base64 stays inside of its quotes.
-func unescaped(inside []byte) []byte {
-	if slices.Index(inside, '\\') < 0 {
-		return inside
-	}
-	return jsonscan.AppendEscaped(nil, plain(inside))
-}
-
-// plain is the text of which inside is what stands between the quotes.
-func plain(inside []byte) string {
-	return jsonscan.Unquote(slices.Concat([]byte{'"'}, inside, []byte{'"'}))
-}
-
-// Join is the text of a followed by that of b.
-func Join(a, b Literal) Literal {
-	switch {
-	case len(a) < 2:
-		return b
-	case len(b) < 2:
-		return a
-	}
-	return slices.Concat(a[:len(a)-1], b[1:])
-}
 
 func (p *parser) call() (c Call) {
 	r := p.r
@@ -470,19 +323,32 @@ func (p *parser) toolChoice() (c ToolChoice) {
 		c.Mode = toolModes[Literal(r.String()).Text()]
 		return c
 	}
+	mode := Unset
 	r.Object(func(key jsonscan.Key) {
-		switch {
-		case key.Is("name"):
-			c = ToolChoice{Named, r.String()}
-		case key.Is("function"):
+		switch string(key.Bytes()) {
+		case "name":
+			c = named(r.String(), c)
+		case "function":
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("name") {
-					c = ToolChoice{Named, r.String()}
+					c = named(r.String(), c)
 				}
 			})
+		case "type": // of Anthropic's form, as some send it
+			mode = toolModes[Literal(r.String()).Text()]
 		}
 	})
+	if c.Mode == Unset {
+		c.Mode = mode
+	}
 	return c
+}
+
+func named(name Literal, other ToolChoice) ToolChoice {
+	if name.Empty() {
+		return other
+	}
+	return ToolChoice{Named, name}
 }
 
 // toolModes are OpenAI's words, and Mistral's for required.

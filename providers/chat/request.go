@@ -12,6 +12,9 @@
 package chat
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/caddy-gw/gateway/jsonscan"
 )
 
@@ -81,6 +84,8 @@ type Request struct {
 	// Extra are the members that no dialect shares, such as safe_prompt. A dialect picks
 	// those of its provider by name.
 	Extra []Member
+
+	called map[string][]placedCall // by id, once somebody asked
 }
 
 // A Member is one member of an object.
@@ -133,6 +138,7 @@ const (
 	Thinking // of an assistant; Signature is the provider's seal on it
 	Redacted // thinking that only the provider can read, in Data
 	Refusal  // of an assistant, in Text
+	Other    // of a provider's own, in Other
 )
 
 // A Part is a piece of a message.
@@ -151,6 +157,11 @@ type Part struct {
 
 	Signature Literal // of thinking
 	Cache     Raw     // cache_control: the prompt up to here is to be cached
+
+	// Other is a part of a kind that is not known, as it stands; the rest is empty. It
+	// goes on to who may know it, and is refused by who does not ([Request.Only]): a
+	// prompt is never shortened in silence.
+	Other Raw
 }
 
 // A Call is a call of a tool by the model.
@@ -220,20 +231,6 @@ type Format struct {
 	Strict      Raw
 }
 
-// CallName returns the name of the function whose call has the id, in the messages
-// before the given one.
-func (r *Request) CallName(id Literal, before int) Literal {
-	want := id.Text()
-	for i := before - 1; i >= 0; i-- {
-		for k := range r.Messages[i].Calls {
-			if c := &r.Messages[i].Calls[k]; c.ID.Text() == want {
-				return c.Name
-			}
-		}
-	}
-	return nil
-}
-
 // System returns the parts of every system message, in order.
 func (r *Request) System() []Part {
 	var parts []Part
@@ -243,6 +240,20 @@ func (r *Request) System() []Part {
 		}
 	}
 	return parts
+}
+
+// Only refuses a request with parts that are of none of some kinds.
+func (r *Request) Only(kinds ...PartKind) error {
+	for i := range r.Messages {
+		for k := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[k]
+			if !slices.Contains(kinds, p.Kind) {
+				at := "messages[" + strconv.Itoa(i) + "].content[" + strconv.Itoa(k) + "]"
+				return &Unsupported{Param: at, Message: "Invalid value for '" + at + "': the provider takes no content of this type"}
+			}
+		}
+	}
+	return nil
 }
 
 // Usage is what a provider says was used, in tokens, by the common rules: the prompt

@@ -3,6 +3,7 @@ package cohere
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
@@ -39,13 +40,45 @@ var words = chat.Words{
 		"n", "user", "logit_bias", "top_logprobs", "reasoning_effort", "metadata", "parallel_tool_calls",
 		"stream_options", "tool_choice", "response_format",
 	},
-	Extra:    []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
-	Thoughts: false,
-	More:     more,
+	Extra: []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
+	Bare:  true,
+	Part:  part,
+	More:  more,
 }
 
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	if err := check(r); err != nil {
+		return nil, err
+	}
 	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, nil
+}
+
+// check refuses what Cohere has no words for: it takes texts and images. Texts of a
+// document are texts, and the rest of documents goes in the member documents.
+func check(r *chat.Request) error {
+	for i := range r.Messages {
+		for k := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[k]
+			_, text := p.PlainText()
+			if !text && (p.Kind == chat.File || p.Kind == chat.Audio || p.Kind == chat.Other) {
+				at := "messages[" + strconv.Itoa(i) + "].content[" + strconv.Itoa(k) + "]"
+				return &chat.Unsupported{Param: at, Message: "Invalid value for '" + at + "': Cohere takes texts and images only; send documents in 'documents'"}
+			}
+		}
+	}
+	return nil
+}
+
+// part writes a refusal, which Cohere does not know, as the text that it is.
+func part(b *jsonscan.Builder, p *chat.Part) bool {
+	if p.Kind != chat.Refusal {
+		return false
+	}
+	b.Open('{')
+	b.Key("type").Text("text")
+	b.Key("text").Raw(p.Text)
+	b.Close('}')
+	return true
 }
 
 // more writes what Cohere has in another form.

@@ -6,7 +6,17 @@ import (
 )
 
 // A decoder decodes one answer of /v2/chat.
-type decoder struct{ ended bool }
+type decoder struct {
+	tools map[int]int // of a stream: by index, which call it is
+	calls int
+	ended bool
+	event chat.Event // the one that is said
+}
+
+func (d *decoder) say(to chat.Sink, e chat.Event) {
+	d.event = e
+	to.Event(&d.event)
+}
 
 var reasons = map[string]chat.FinishReason{
 	"COMPLETE": chat.Stop, "STOP_SEQUENCE": chat.Stop, "MAX_TOKENS": chat.Length, "TOOL_CALL": chat.ToolCalls,
@@ -19,8 +29,8 @@ type fields struct {
 	message, delta, usage  chat.Raw
 }
 
-func read(r *jsonscan.Reader) (f fields) {
-	r.Object(func(key jsonscan.Key) {
+func read(r *jsonscan.Reader) (f fields, ok bool) {
+	ok = r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
 			f.kind = r.String()
@@ -42,38 +52,71 @@ func read(r *jsonscan.Reader) (f fields) {
 			f.usage = r.Value()
 		}
 	})
-	return f
+	return f, ok
 }
 
 const maxTools = 1023
 
+// object reads the members of an answer or an event.
+func object(body []byte) (f fields, err error) {
+	r := jsonscan.NewReader(body)
+	f, ok := read(r)
+	if err = r.Err(); err == nil && !ok {
+		err = chat.ErrNoObject
+	}
+	return f, err
+}
+
 // Whole reads an answer in one piece.
 func (d *decoder) Whole(body []byte, to chat.Sink) error {
-	r := jsonscan.NewReader(body)
-	f := read(r)
-	if err := r.Err(); err != nil {
+	f, err := object(body)
+	switch {
+	case err != nil:
 		return err
+	case f.reason == nil && !f.text.Empty():
+		d.fail(to, f.text, nil)
+		return nil
+	case f.reason == nil && f.message == nil:
+		d.fail(to, chat.Literal(`"The provider's answer has no message"`), nil)
+		return nil
 	}
-	to.Event(&chat.Event{Kind: chat.Start, ID: f.id})
-	tool := 0
+	d.say(to, chat.Event{Kind: chat.Start, ID: f.id})
+	var plan chat.Literal
+	var content, calls chat.Raw
 	m := jsonscan.NewReader(f.message)
 	m.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
+		case "tool_plan":
+			plan = m.String()
 		case "content":
-			if m.Kind() == jsonscan.String {
-				to.Event(&chat.Event{Kind: chat.TextPiece, Text: m.String()})
-				return
-			}
-			m.Array(func() { d.piece(m, to) })
+			content = m.Value()
 		case "tool_calls":
-			m.Array(func() {
-				d.call(m, to, tool, true)
-				tool++
-			})
+			calls = m.Value()
+		}
+	})
+	d.plan(plan, to)
+	if len(content) > 0 && content[0] == '"' {
+		d.say(to, chat.Event{Kind: chat.TextPiece, Text: chat.Literal(content)})
+	} else {
+		c := jsonscan.NewReader(content)
+		c.Array(func() { d.piece(c, to) })
+	}
+	c := jsonscan.NewReader(calls)
+	c.Array(func() {
+		if c.Kind() == jsonscan.Object {
+			d.call(c, to, d.begin(0), true)
 		}
 	})
 	d.finish(&f, to)
 	return nil
+}
+
+// plan is what the model says before it calls tools. It is no part of the answer: it is
+// what the model thinks.
+func (d *decoder) plan(text chat.Literal, to chat.Sink) {
+	if !text.Empty() {
+		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
+	}
 }
 
 // piece reads a text or a thought, of a whole answer or of a stream.
@@ -88,9 +131,21 @@ func (d *decoder) piece(r *jsonscan.Reader, to chat.Sink) {
 			return
 		}
 		if s := chat.Literal(r.String()); !s.Empty() {
-			to.Event(&chat.Event{Kind: kind, Text: s})
+			d.say(to, chat.Event{Kind: kind, Text: s})
 		}
 	})
+}
+
+// begin notes that the call with an index begins. The calls of the answer are numbered as
+// they come.
+func (d *decoder) begin(index int) (tool int) {
+	if d.tools == nil {
+		d.tools = make(map[int]int)
+	}
+	tool = d.calls
+	d.tools[index] = tool
+	d.calls++
+	return tool
 }
 
 func (d *decoder) call(r *jsonscan.Reader, to chat.Sink, tool int, begins bool) {
@@ -111,11 +166,16 @@ func (d *decoder) call(r *jsonscan.Reader, to chat.Sink, tool int, begins bool) 
 		}
 	})
 	if begins {
-		to.Event(&chat.Event{Kind: chat.CallStart, Tool: tool, ID: id, Name: name})
+		d.say(to, chat.Event{Kind: chat.CallStart, Tool: tool, ID: id, Name: name})
 	}
 	if !arguments.Empty() {
-		to.Event(&chat.Event{Kind: chat.CallPiece, Tool: tool, Text: arguments})
+		d.say(to, chat.Event{Kind: chat.CallPiece, Tool: tool, Text: arguments})
 	}
+}
+
+func (d *decoder) fail(to chat.Sink, text, name chat.Literal) {
+	d.ended = true
+	d.say(to, chat.Event{Kind: chat.Failure, Text: text, Name: name})
 }
 
 // finish says why the answer ended and what it used.
@@ -126,12 +186,12 @@ func (d *decoder) finish(f *fields, to chat.Sink) {
 		if text.Empty() {
 			text = chat.Quote("Cohere ended the answer with " + f.reason.Text())
 		}
-		to.Event(&chat.Event{Kind: chat.Failure, Text: text, Name: f.reason})
+		d.fail(to, text, f.reason)
 		return
 	}
-	to.Event(&chat.Event{Kind: chat.Finish, Finish: reasons[f.reason.Text()], RawFinish: f.reason})
+	d.say(to, chat.Event{Kind: chat.Finish, Finish: reasons[f.reason.Text()], RawFinish: f.reason})
 	if f.usage != nil {
-		to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: usage(f.usage)})
+		d.say(to, chat.Event{Kind: chat.UsageEvent, Usage: usage(f.usage)})
 	}
 }
 
@@ -170,25 +230,34 @@ func usage(v chat.Raw) (u chat.Usage) {
 
 // Message reads an event of a stream, by the type in its data.
 func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
-	r := jsonscan.NewReader(data)
-	f := read(r)
-	if err := r.Err(); err != nil {
+	f, err := object(data)
+	if err != nil {
 		return err
 	}
 	switch f.kind.Text() {
 	case "message-start":
-		to.Event(&chat.Event{Kind: chat.Start, ID: f.id})
+		d.say(to, chat.Event{Kind: chat.Start, ID: f.id})
 	case "content-start", "content-delta":
 		d.each(f.delta, "content", func(r *jsonscan.Reader) { d.piece(r, to) })
-	case "tool-call-start", "tool-call-delta":
-		d.each(f.delta, "tool_calls", func(r *jsonscan.Reader) { d.call(r, to, f.index, f.kind.Is("tool-call-start")) })
+	case "tool-plan-delta":
+		d.each(f.delta, "tool_plan", func(r *jsonscan.Reader) { d.plan(r.String(), to) })
+	case "tool-call-start":
+		d.each(f.delta, "tool_calls", func(r *jsonscan.Reader) {
+			d.call(r, to, d.begin(f.index), true)
+		})
+	case "tool-call-delta":
+		tool, known := d.tools[f.index]
+		d.each(f.delta, "tool_calls", func(r *jsonscan.Reader) {
+			if known {
+				d.call(r, to, tool, false)
+			}
+		})
 	case "message-end":
-		end := read(jsonscan.NewReader(f.delta))
+		end, _ := read(jsonscan.NewReader(f.delta))
 		d.finish(&end, to)
 	case "":
 		if !f.text.Empty() { // an error in the place of an event
-			d.ended = true
-			to.Event(&chat.Event{Kind: chat.Failure, Text: f.text})
+			d.fail(to, f.text, nil)
 		}
 	}
 	return nil
@@ -206,7 +275,7 @@ func (d *decoder) each(delta chat.Raw, name string, visit func(*jsonscan.Reader)
 			case !key.Is(name):
 			case r.Kind() == jsonscan.Array:
 				r.Array(func() { visit(r) })
-			default:
+			case r.Kind() != jsonscan.Null:
 				visit(r)
 			}
 		})

@@ -33,6 +33,9 @@ type writer struct {
 
 func (w *writer) members() error {
 	r := w.r
+	if err := r.Only(chat.Text, chat.Image, chat.File, chat.Audio, chat.Thinking, chat.Redacted, chat.Refusal); err != nil {
+		return err
+	}
 	alone := true // the system, to whom nobody speaks
 	for i := range r.Messages {
 		alone = alone && r.Messages[i].Role == chat.System

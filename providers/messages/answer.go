@@ -24,7 +24,7 @@ type piece struct {
 
 // Event takes an event.
 func (m *Message) Event(e *chat.Event) {
-	if m.events.note(e) || e.Choice != 0 {
+	if e.Choice != 0 || m.events.note(e) {
 		return
 	}
 	switch e.Kind {
@@ -46,9 +46,10 @@ func (m *Message) Event(e *chat.Event) {
 			kind: toolBlock, tool: e.Tool, id: append(chat.Literal(nil), e.ID...), name: append(chat.Literal(nil), e.Name...),
 		})
 	case chat.CallPiece:
-		for i := range m.blocks {
+		for i := len(m.blocks) - 1; i >= 0; i-- { // it is nearly always the last
 			if p := &m.blocks[i]; p.kind == toolBlock && p.tool == e.Tool {
 				p.add(e.Text)
+				return
 			}
 		}
 	}

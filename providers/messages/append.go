@@ -1,7 +1,7 @@
 package messages
 
 import (
-	"encoding/base64"
+	"slices"
 	"strconv"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -22,7 +22,8 @@ type Options struct {
 }
 
 // Append writes a request as a body of Messages. Neighbours of one role become one
-// message, and what the API refuses is left out.
+// message, and what the API refuses is left out: empty texts, messages without content,
+// thoughts without a seal. What it cannot have is an error of type *chat.Unsupported.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	w := writer{Builder: dst}
 	b := &w.Builder
@@ -38,13 +39,8 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	} else {
 		b.Key("max_tokens").Int(DefaultMaxTokens)
 	}
-	if system := r.System(); len(system) > 0 {
-		b.Key("system")
-		if len(system) == 1 && system[0].Cache == nil {
-			b.Raw(system[0].Text)
-		} else {
-			w.blocks(system)
-		}
+	if err := w.system(r); err != nil {
+		return dst, err
 	}
 	b.Key("messages").Open('[')
 	err := w.messages(r.Messages)
@@ -77,52 +73,104 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	return w.Builder, err
 }
 
-type writer struct{ jsonscan.Builder }
+type writer struct {
+	jsonscan.Builder
+	role chat.Role // whose message is open; System: none is
+}
 
-func (w *writer) messages(all []chat.Message) error {
-	last := chat.System // no message is open
-	for i := range all {
-		m := &all[i]
-		role := m.Role
-		switch role {
-		case chat.System:
+// system writes the instructions: a text, or blocks where there are several, or marks.
+func (w *writer) system(r *chat.Request) error {
+	var blocks []chat.Part
+	for i := range r.Messages {
+		if r.Messages[i].Role != chat.System {
 			continue
-		case chat.ToolResult:
-			role = chat.User
 		}
-		if last != role {
-			if last != chat.System {
-				w.Close(']')
-				w.Close('}')
+		for _, p := range r.Messages[i].Parts {
+			switch {
+			case p.Kind != chat.Text:
+				return unsupported(i, "The provider's instructions are text alone; send what else there is as the user")
+			case !p.Text.Empty():
+				blocks = append(blocks, p)
 			}
-			w.Open('{')
-			w.Key("role").Text(map[chat.Role]string{chat.User: "user", chat.Assistant: "assistant"}[role])
-			w.Key("content").Open('[')
-			last = role
-		}
-		if err := w.message(m, i); err != nil {
-			return err
 		}
 	}
-	if last != chat.System {
+	switch {
+	case len(blocks) == 0:
+	case len(blocks) == 1 && blocks[0].Cache == nil:
+		w.Key("system").Raw(blocks[0].Text)
+	default:
+		w.Key("system").Open('[')
+		for i := range blocks {
+			w.text(&blocks[i])
+		}
 		w.Close(']')
-		w.Close('}')
 	}
 	return nil
 }
 
-func (w *writer) message(m *chat.Message, at int) error {
-	if m.Role == chat.ToolResult {
-		return w.result(m, at)
+func unsupported(at int, message string) error {
+	return &chat.Unsupported{Param: "messages[" + strconv.Itoa(at) + "].content", Message: message}
+}
+
+func (w *writer) messages(all []chat.Message) error {
+	w.role = chat.System
+	for i := range all {
+		m := &all[i]
+		var err error
+		switch m.Role {
+		case chat.System:
+		case chat.ToolResult:
+			w.turn(chat.User)
+			err = w.result(m, i)
+		default:
+			err = w.message(m, i)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := w.parts(m.Parts, at); err != nil {
-		return err
+	w.end()
+	return nil
+}
+
+// turn begins a message of a role, unless it is open. A message without content is never
+// begun: the API refuses it.
+func (w *writer) turn(role chat.Role) {
+	if w.role == role {
+		return
+	}
+	w.end()
+	w.role = role
+	w.Open('{')
+	if role == chat.Assistant {
+		w.Key("role").Text("assistant")
+	} else {
+		w.Key("role").Text("user")
+	}
+	w.Key("content").Open('[')
+}
+
+func (w *writer) end() {
+	if w.role != chat.System {
+		w.Close(']')
+		w.Close('}')
+		w.role = chat.System
+	}
+}
+
+func (w *writer) message(m *chat.Message, at int) error {
+	if slices.ContainsFunc(m.Parts, sendable) {
+		w.turn(m.Role)
+		if err := w.parts(m.Parts, at); err != nil {
+			return err
+		}
 	}
 	for i := range m.Calls {
 		c := &m.Calls[i]
+		w.turn(m.Role)
 		w.Open('{')
 		w.Key("type").Text("tool_use")
-		w.Member("id", c.ID)
+		w.Member("id", callID(c.ID))
 		w.Member("name", c.Name)
 		w.Key("input").Raw(c.Input())
 		w.Member("cache_control", c.Cache)
@@ -131,16 +179,38 @@ func (w *writer) message(m *chat.Message, at int) error {
 	return nil
 }
 
+const maxCallID = 256
+
+// callID is the id of a call as the API takes one, or nil where there is none.
+func callID(id chat.Literal) chat.Literal {
+	if id == nil {
+		return nil
+	}
+	return chat.PlainID(id, maxCallID)
+}
+
+// sendable reports whether the API takes a part: no empty text, and its own thoughts only,
+// which have a seal.
+func sendable(p chat.Part) bool {
+	switch p.Kind {
+	case chat.Text, chat.Refusal:
+		return !p.Text.Empty()
+	case chat.Thinking:
+		return !p.Signature.Empty()
+	}
+	return true
+}
+
 func (w *writer) result(m *chat.Message, at int) error {
 	w.Open('{')
 	w.Key("type").Text("tool_result")
-	w.Member("tool_use_id", m.CallID)
+	w.Member("tool_use_id", callID(m.CallID))
 	var cache chat.Raw
 	switch n := len(m.Parts); {
 	case n == 0:
 		w.Key("content").Text("")
 	case n == 1 && m.Parts[0].Kind == chat.Text:
-		w.Key("content").Raw(m.Parts[0].Text)
+		w.Key("content").Raw(text(m.Parts[0].Text))
 		cache = m.Parts[0].Cache
 	default:
 		w.Key("content").Open('[')
@@ -157,18 +227,7 @@ func (w *writer) result(m *chat.Message, at int) error {
 	return nil
 }
 
-func (w *writer) blocks(parts []chat.Part) {
-	w.Open('[')
-	for i := range parts {
-		w.text(&parts[i])
-	}
-	w.Close(']')
-}
-
 func (w *writer) text(p *chat.Part) {
-	if p.Text.Empty() { // the API refuses empty blocks
-		return
-	}
 	w.Open('{')
 	w.Key("type").Text("text")
 	w.Key("text").Raw(p.Text)
@@ -178,13 +237,14 @@ func (w *writer) text(p *chat.Part) {
 
 func (w *writer) parts(parts []chat.Part, at int) error {
 	for i := range parts {
-		switch p := &parts[i]; p.Kind {
+		p := &parts[i]
+		if !sendable(*p) {
+			continue
+		}
+		switch p.Kind {
 		case chat.Text, chat.Refusal:
 			w.text(p)
 		case chat.Thinking:
-			if p.Signature.Empty() { // the API takes its own thoughts only
-				continue
-			}
 			w.Open('{')
 			w.Key("type").Text("thinking")
 			w.Key("thinking").Raw(text(p.Text))
@@ -208,8 +268,10 @@ func (w *writer) parts(parts []chat.Part, at int) error {
 			w.Member("title", p.Name)
 			w.Member("cache_control", p.Cache)
 			w.Close('}')
+		case chat.Other:
+			w.Raw(p.Other)
 		default:
-			return &chat.Unsupported{Param: "messages[" + strconv.Itoa(at) + "].content", Message: "The provider takes no audio; send text, images or documents"}
+			return unsupported(at, "The provider takes no audio; send text, images or documents")
 		}
 	}
 	return nil
@@ -224,6 +286,7 @@ func text(l chat.Literal) []byte {
 
 func (w *writer) source(p *chat.Part) {
 	w.Key("source").Open('{')
+	plain, isText := p.PlainText()
 	switch {
 	case p.FileID != nil:
 		w.Key("type").Text("file")
@@ -231,14 +294,10 @@ func (w *writer) source(p *chat.Part) {
 	case p.URL != nil:
 		w.Key("type").Text("url")
 		w.Key("url").Raw(p.URL)
-	case p.Kind == chat.File && p.MediaType == "text/plain":
-		data, err := base64.StdEncoding.DecodeString(string(p.Data))
-		if err != nil {
-			data = p.Data
-		}
+	case isText:
 		w.Key("type").Text("text")
 		w.Key("media_type").Text("text/plain")
-		w.Key("data").Text(string(data))
+		w.Key("data").Text(plain)
 	default:
 		media := p.MediaType
 		if media == "" {

@@ -1,16 +1,31 @@
 package messages
 
 import (
+	"slices"
+
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
 // A Decoder decodes the answers of Messages. One reads one answer.
 type Decoder struct {
-	usage  usage
-	blocks map[int64]int // by index: the tool that the block calls, or -1
-	tools  int           // that were called
-	ended  bool
+	usage    usage
+	blocks   map[int64]*toolUse // by index
+	tools    int                // that were called
+	finished bool
+	ended    bool
+	event    chat.Event // the one that is said
+}
+
+// A toolUse is a block of a stream that calls a tool.
+type toolUse struct {
+	tool  int
+	input chat.Raw // that it began with; nil: none, or more of it came
+}
+
+func (d *Decoder) say(to chat.Sink, e chat.Event) {
+	d.event = e
+	to.Event(&d.event)
 }
 
 // usage is as Messages counts: the input excludes what came from caches.
@@ -25,9 +40,10 @@ var reasons = map[string]chat.FinishReason{
 func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	r := jsonscan.NewReader(body)
 	start := chat.Event{Kind: chat.Start}
-	var content, reason, failure chat.Raw
+	var content, failure chat.Raw
+	var reason chat.Literal
 	used := false
-	r.Object(func(key jsonscan.Key) {
+	if !r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "id":
 			start.ID = r.String()
@@ -36,21 +52,27 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 		case "content":
 			content = r.Value()
 		case "stop_reason":
-			reason = r.Value()
+			reason = r.String()
 		case "usage":
 			used = d.usage.take(r)
 		case "error":
 			failure = r.Value()
 		}
-	})
+	}) && r.Err() == nil {
+		return chat.ErrNoObject
+	}
 	if err := r.Err(); err != nil {
 		return err
 	}
-	if failure != nil {
+	switch {
+	case failure != nil:
 		to.Event(chat.ReadFailure(failure))
 		return nil
+	case content == nil && reason == nil:
+		to.Event(&chat.Event{Kind: chat.Failure, Text: chat.Literal(`"The provider's answer has no content"`)})
+		return nil
 	}
-	to.Event(&start)
+	d.say(to, start)
 	c := jsonscan.NewReader(content)
 	c.Array(func() { d.block(c, to) })
 	d.finish(to, reason)
@@ -60,29 +82,37 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	return nil
 }
 
-func (d *Decoder) finish(to chat.Sink, reason chat.Raw) {
-	word := chat.Literal(reason)
-	to.Event(&chat.Event{Kind: chat.Finish, Finish: reasons[word.Text()], RawFinish: word})
+func (d *Decoder) finish(to chat.Sink, reason chat.Literal) {
+	d.finished = true
+	d.say(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
 }
 
 // take takes the figures that are given: those of a stream are cumulative, and the
 // latest counts.
 func (u *usage) take(r *jsonscan.Reader) bool {
 	return r.Object(func(key jsonscan.Key) {
-		to := map[string]*int64{
-			"input_tokens": &u.input, "output_tokens": &u.output, "cache_read_input_tokens": &u.read, "cache_creation_input_tokens": &u.write,
-		}[string(key.Bytes())]
-		switch {
-		case to != nil:
-			if v := r.Value(); v != nil {
-				*to = chat.Int(v)
-			}
-		case key.Is("output_tokens_details"):
+		var to *int64
+		switch string(key.Bytes()) {
+		case "input_tokens":
+			to = &u.input
+		case "output_tokens":
+			to = &u.output
+		case "cache_read_input_tokens":
+			to = &u.read
+		case "cache_creation_input_tokens":
+			to = &u.write
+		case "output_tokens_details":
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("thinking_tokens") {
 					u.thinking = chat.Int(r.Value())
 				}
 			})
+			return
+		default:
+			return
+		}
+		if v := r.Value(); v != nil {
+			*to = chat.Int(v)
 		}
 	})
 }
@@ -118,18 +148,18 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	})
 	switch kind.Text() {
 	case "text":
-		to.Event(&chat.Event{Kind: chat.TextPiece, Text: text})
+		d.say(to, chat.Event{Kind: chat.TextPiece, Text: text})
 	case "thinking":
-		to.Event(&chat.Event{Kind: chat.ThoughtPiece, Text: text})
+		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
 		if signature != nil {
-			to.Event(&chat.Event{Kind: chat.ThoughtSeal, Signature: signature})
+			d.say(to, chat.Event{Kind: chat.ThoughtSeal, Signature: signature})
 		}
 	case "redacted_thinking":
-		to.Event(&chat.Event{Kind: chat.ThoughtBlob, Text: data})
+		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: data})
 	case "tool_use":
-		to.Event(&chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: id, Name: name})
+		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: id, Name: name})
 		if input != nil {
-			to.Event(&chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(input))})
+			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(input))})
 		}
 		d.tools++
 	}
@@ -141,7 +171,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 	var kind chat.Literal
 	var message, content, delta, failure chat.Raw
 	index, used := int64(0), false
-	r.Object(func(key jsonscan.Key) {
+	if !r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
 			kind = r.String()
@@ -158,7 +188,9 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 		case "error":
 			failure = r.Value()
 		}
-	})
+	}) && r.Err() == nil {
+		return chat.ErrNoObject
+	}
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -176,7 +208,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 				used = d.usage.take(m)
 			}
 		})
-		to.Event(&start)
+		d.say(to, start)
 	case "content_block_start":
 		d.begin(index, content, to)
 	case "content_block_delta":
@@ -185,13 +217,21 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 		m := jsonscan.NewReader(delta)
 		m.Object(func(key jsonscan.Key) {
 			if key.Is("stop_reason") {
-				if v := m.Value(); v != nil {
-					d.finish(to, v)
+				if word := chat.Literal(m.String()); !word.Empty() {
+					d.finish(to, word)
 				}
 			}
 		})
+	case "content_block_stop":
+		if b := d.blocks[index]; b != nil && b.input != nil {
+			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: chat.Quote(string(b.input))})
+			b.input = nil
+		}
 	case "message_stop":
 		d.ended = true
+		if !d.finished {
+			d.finish(to, nil)
+		}
 	case "error":
 		d.ended = true
 		to.Event(chat.ReadFailure(failure))
@@ -206,6 +246,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 	r := jsonscan.NewReader(content)
 	var kind, text, id, name, data chat.Literal
+	var input chat.Raw
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
@@ -218,25 +259,31 @@ func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 			id = r.String()
 		case "name":
 			name = r.String()
+		case "input":
+			input = r.Value()
 		}
 	})
 	switch kind.Text() {
 	case "text":
 		if !text.Empty() {
-			to.Event(&chat.Event{Kind: chat.TextPiece, Text: text})
+			d.say(to, chat.Event{Kind: chat.TextPiece, Text: text})
 		}
 	case "thinking":
 		if !text.Empty() {
-			to.Event(&chat.Event{Kind: chat.ThoughtPiece, Text: text})
+			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
 		}
 	case "redacted_thinking":
-		to.Event(&chat.Event{Kind: chat.ThoughtBlob, Text: data})
+		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: data})
 	case "tool_use":
 		if d.blocks == nil {
-			d.blocks = make(map[int64]int)
+			d.blocks = make(map[int64]*toolUse)
 		}
-		d.blocks[index] = d.tools
-		to.Event(&chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: id, Name: name})
+		b := &toolUse{tool: d.tools}
+		if input != nil && string(input) != "{}" { // of some who have no deltas
+			b.input = slices.Clone(input)
+		}
+		d.blocks[index] = b
+		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: id, Name: name})
 		d.tools++
 	}
 }
@@ -246,15 +293,19 @@ func (d *Decoder) delta(index int64, delta chat.Raw, to chat.Sink) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "text":
-			to.Event(&chat.Event{Kind: chat.TextPiece, Text: r.String()})
+			d.say(to, chat.Event{Kind: chat.TextPiece, Text: r.String()})
 		case "thinking":
-			to.Event(&chat.Event{Kind: chat.ThoughtPiece, Text: r.String()})
+			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: r.String()})
 		case "signature":
-			to.Event(&chat.Event{Kind: chat.ThoughtSeal, Signature: r.String()})
+			d.say(to, chat.Event{Kind: chat.ThoughtSeal, Signature: r.String()})
 		case "partial_json":
 			// Of a tool that the provider runs itself there is no call.
-			if tool, ok := d.blocks[index]; ok {
-				to.Event(&chat.Event{Kind: chat.CallPiece, Tool: tool, Text: r.String()})
+			if b := d.blocks[index]; b != nil {
+				piece := chat.Literal(r.String())
+				if !piece.Empty() {
+					b.input = nil
+				}
+				d.say(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: piece})
 			}
 		}
 	})

@@ -86,7 +86,7 @@ func (w *Events) end(b *jsonscan.Builder) {
 
 // Event writes an event.
 func (w *Events) Event(e *chat.Event) {
-	if w.note(e) || e.Choice != 0 {
+	if w.failed || e.Choice != 0 || w.note(e) { // a message is one choice; nothing follows an error
 		return
 	}
 	if e.Kind == chat.Failure {
@@ -125,6 +125,9 @@ func (w *Events) Event(e *chat.Event) {
 			w.delta(w.index, "thinking_delta", "thinking", e.Text)
 		}
 	case chat.ThoughtSeal:
+		if e.Signature.Empty() {
+			return
+		}
 		w.open(thinkingBlock, nil)
 		w.delta(w.index, "signature_delta", "signature", e.Signature)
 		w.sealed = true

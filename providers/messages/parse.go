@@ -11,8 +11,10 @@ import (
 )
 
 // Parse reads the body of a call of Messages, as far as others than Anthropic know what
-// is in it. Tool results, which stand in messages of
-// the user, become messages of their own.
+// is in it. Tool results, which stand in messages of the user, become messages of their
+// own. Blocks of the user's that are not known stay as they stand ([chat.Other]); those
+// of the assistant are what Anthropic's own tools did, of which the text around them
+// tells, and are left out.
 func Parse(body []byte) (*chat.Request, error) {
 	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}}
 	p.r.Object(p.member)
@@ -22,6 +24,7 @@ func Parse(body []byte) (*chat.Request, error) {
 	if len(p.system) > 0 {
 		p.out.Messages = slices.Insert(p.out.Messages, 0, chat.Message{Role: chat.System, Parts: p.system})
 	}
+	p.out.IdentifyCalls()
 	return p.out, nil
 }
 
@@ -59,9 +62,11 @@ func (p *parser) member(key jsonscan.Key) {
 	case "system":
 		p.system, _ = p.content()
 	case "messages":
-		r.Array(p.message)
+		out.Messages = nil
+		p.each(p.message)
 	case "tools":
-		r.Array(p.tool)
+		out.Tools = nil
+		p.each(p.tool)
 	case "tool_choice":
 		p.toolChoice()
 	case "output_format":
@@ -73,6 +78,15 @@ func (p *parser) member(key jsonscan.Key) {
 			}
 		})
 	}
+}
+
+// each reads the elements of an array, but for those that are null.
+func (p *parser) each(visit func()) {
+	p.r.Array(func() {
+		if p.r.Kind() != jsonscan.Null {
+			visit()
+		}
+	})
 }
 
 func (p *parser) format() {
@@ -102,6 +116,7 @@ func (p *parser) message() {
 	to := &p.out.Messages
 	switch {
 	case role.Is("assistant"):
+		parts = slices.DeleteFunc(parts, func(b chat.Part) bool { return b.Kind == chat.Other })
 		*to = append(*to, chat.Message{Role: chat.Assistant, Parts: parts, Calls: others.calls})
 	case role.Is("system"):
 		*to = append(*to, chat.Message{Role: chat.System, Parts: parts})
@@ -125,15 +140,34 @@ func (p *parser) content() (parts []chat.Part, o others) {
 	if r.Kind() == jsonscan.String {
 		return []chat.Part{{Text: r.String()}}, o
 	}
-	r.Array(func() {
+	p.each(func() {
+		if r.Kind() == jsonscan.String {
+			parts = append(parts, chat.Part{Text: r.String()})
+			return
+		}
+		start := r.Peek()
 		b := p.block()
 		switch b.kind {
-		case "text", "image", "document", "thinking", "redacted_thinking":
-			parts = append(parts, b.part)
 		case "tool_use":
 			o.calls = append(o.calls, b.call)
 		case "tool_result":
 			o.results = append(o.results, b.result)
+		case "search_result":
+			parts = append(parts, b.found())
+		case "text":
+			if b.part.Text != nil {
+				parts = append(parts, b.part)
+			}
+		case "document":
+			if b.parts != nil { // its source is content
+				parts = append(parts, b.parts...)
+				return
+			}
+			parts = append(parts, b.part)
+		case "image", "thinking", "redacted_thinking":
+			parts = append(parts, b.part)
+		default:
+			parts = append(parts, chat.Part{Kind: chat.Other, Other: r.Since(start)})
 		}
 	})
 	return parts, o
@@ -143,8 +177,16 @@ func (p *parser) content() (parts []chat.Part, o others) {
 type block struct {
 	kind   string
 	part   chat.Part
+	parts  []chat.Part // of a document whose source is content
 	call   chat.Call
 	result chat.Message
+	where  chat.Literal // of a search result
+}
+
+// found is a search result as a text: its title, where it was found and what it says.
+func (b *block) found() chat.Part {
+	all := []chat.Part{{Text: b.part.Name}, {Text: chat.Literal(`"\n"`)}, {Text: b.where}, {Text: chat.Literal(`"\n\n"`)}}
+	return chat.Part{Text: chat.JoinText(append(all, b.result.Parts...)), Cache: b.part.Cache}
 }
 
 var kinds = map[string]chat.PartKind{
@@ -170,7 +212,11 @@ func (p *parser) block() (b block) {
 		case "cache_control":
 			b.part.Cache = r.Value()
 		case "source":
-			p.source(&b.part)
+			if r.Kind() == jsonscan.String {
+				b.where = r.String()
+				return
+			}
+			b.parts = p.source(&b.part)
 		case "id":
 			b.call.ID = r.String()
 		case "name":
@@ -187,10 +233,10 @@ func (p *parser) block() (b block) {
 	})
 	b.part.Kind = kinds[b.kind]
 	if b.kind == "redacted_thinking" {
-		b.part.Data = jsonscan.Inside(data)
+		b.part.SetData(data)
 	}
 	b.call.Cache, b.result.Role = b.part.Cache, chat.ToolResult
-	if input != nil {
+	if input != nil && b.kind == "tool_use" {
 		b.call.Arguments = chat.Quote(string(input))
 	}
 	if n := len(b.result.Parts); n > 0 && b.part.Cache != nil {
@@ -199,7 +245,8 @@ func (p *parser) block() (b block) {
 	return b
 }
 
-func (p *parser) source(part *chat.Part) {
+// source reads where an image or a document is, or the parts that a document is made of.
+func (p *parser) source(part *chat.Part) (parts []chat.Part) {
 	r := p.r
 	var kind, data chat.Literal
 	r.Object(func(key jsonscan.Key) {
@@ -214,6 +261,8 @@ func (p *parser) source(part *chat.Part) {
 			part.MediaType = chat.Literal(r.String()).Text()
 		case "data":
 			data = r.String()
+		case "content":
+			parts, _ = p.content()
 		}
 	})
 	switch {
@@ -224,6 +273,7 @@ func (p *parser) source(part *chat.Part) {
 	default:
 		part.SetData(data)
 	}
+	return parts
 }
 
 func (p *parser) tool() {
@@ -247,7 +297,7 @@ func (p *parser) tool() {
 			t.Cache = r.Value()
 		}
 	})
-	if kind != nil && !kind.Is("custom") {
+	if kind != nil && !kind.Is("custom") || t.Name == nil {
 		t = chat.Tool{Other: r.Since(start)}
 	}
 	p.out.Tools = append(p.out.Tools, t)

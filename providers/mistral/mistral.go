@@ -17,12 +17,15 @@ func init() {
 		BaseURL: "https://api.mistral.ai/v1",
 		Serves:  []string{providers.Embed, providers.OCR},
 		Words: &chat.Words{
-			Names:    map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
-			Required: "any",
-			Without:  []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "reasoning_effort", "metadata", "stream_options"},
-			Extra:    []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
-			Thoughts: true,
-			CallID:   callID,
+			Names:       map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
+			Required:    "any",
+			Without:     []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "reasoning_effort", "metadata", "stream_options"},
+			Extra:       []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
+			Thoughts:    true,
+			Bare:        true,
+			ResultMedia: true,
+			Part:        part,
+			CallID:      callID,
 		},
 		Endpoints: map[string]providers.Endpoint{providers.Moderate: moderate},
 	})
@@ -54,6 +57,40 @@ func alphanumeric(s string) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// part writes what Mistral has in a form of its own: documents, which it takes by URL,
+// audio, and refusals, which it does not know.
+func part(b *jsonscan.Builder, p *chat.Part) bool {
+	switch _, text := p.PlainText(); {
+	case text:
+		return false
+	case p.Kind == chat.File && p.FileID != nil:
+		b.Open('{')
+		b.Key("type").Text("file")
+		b.Key("file_id").Raw(p.FileID)
+	case p.Kind == chat.File:
+		b.Open('{')
+		b.Key("type").Text("document_url")
+		b.Key("document_url").Raw(p.Source())
+		b.Member("document_name", p.Name)
+	case p.Kind == chat.Audio:
+		b.Open('{')
+		b.Key("type").Text("input_audio")
+		if p.URL != nil {
+			b.Key("input_audio").Raw(p.URL)
+		} else {
+			b.Key("input_audio").Quoted(p.Data)
+		}
+	case p.Kind == chat.Refusal:
+		b.Open('{')
+		b.Key("type").Text("text")
+		b.Key("text").Raw(p.Text)
+	default:
+		return false
+	}
+	b.Close('}')
 	return true
 }
 

@@ -120,14 +120,18 @@ func (p *parser) thought(e *entry) {
 		if part.Text != nil {
 			break
 		}
+		var all []chat.Part
 		r := jsonscan.NewReader(texts)
 		r.Array(func() {
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("text") {
-					part.Text = chat.Join(part.Text, r.String())
+					all = append(all, chat.Part{Text: r.String()})
 				}
 			})
 		})
+		if len(all) > 0 {
+			part.Text = chat.JoinText(all)
+		}
 	}
 	switch kind, seal := unseal(e.sealed, p.provider); kind {
 	case chat.Redacted:

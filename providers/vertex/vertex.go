@@ -202,7 +202,7 @@ func decoder(c *providers.Call) chat.Decoder {
 	case anthropic:
 		return new(messages.Decoder)
 	}
-	return new(chat.OpenAI)
+	return &chat.OpenAI{NewID: c.NewID}
 }
 
 func rawPredict(c *providers.Call, path string, stream bool) *url.URL {

@@ -1,0 +1,136 @@
+package chat
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// IdentifyCalls gives ids to calls that have none, as those of the legacy function_call,
+// and to results that name none the id of the call that they answer: of the turn before
+// them the first call without a result, of the function that they name if they name one.
+// A result that answers no call stays without.
+func (r *Request) IdentifyCalls() {
+	if !slices.ContainsFunc(r.Messages, Message.unidentified) {
+		return
+	}
+	var turn openCalls
+	for i := range r.Messages {
+		switch m := &r.Messages[i]; {
+		case m.Role == Assistant && len(m.Calls) > 0:
+			for k := range m.Calls {
+				if m.Calls[k].ID.Empty() {
+					m.Calls[k].ID = Quote("call_" + strconv.Itoa(i) + "_" + strconv.Itoa(k))
+				}
+			}
+			turn = newOpenCalls(m.Calls)
+		case m.Role == ToolResult && m.CallID.Empty():
+			m.CallID = turn.take(m.Name.Text())
+		case m.Role == ToolResult:
+			turn.answered(m.CallID.Text())
+		}
+	}
+}
+
+func (m Message) unidentified() bool {
+	return m.Role == ToolResult && m.CallID.Empty() ||
+		slices.ContainsFunc(m.Calls, func(c Call) bool { return c.ID.Empty() })
+}
+
+// openCalls are the calls of a turn that have no result yet, in order, also by the name
+// of their function and by their id.
+type openCalls struct {
+	calls        []Call
+	taken        []bool
+	byName, byID map[string][]int
+	next         int // no call before it is open
+}
+
+func newOpenCalls(calls []Call) openCalls {
+	o := openCalls{calls, make([]bool, len(calls)), make(map[string][]int, len(calls)), make(map[string][]int, len(calls)), 0}
+	for i := range calls {
+		name, id := calls[i].Name.Text(), calls[i].ID.Text()
+		o.byName[name], o.byID[id] = append(o.byName[name], i), append(o.byID[id], i)
+	}
+	return o
+}
+
+// first takes the first open one of some calls, which are shortened by it.
+func (o *openCalls) first(of map[string][]int, key string) (call int, ok bool) {
+	for of[key] != nil {
+		i := of[key][0]
+		if of[key] = of[key][1:]; len(of[key]) == 0 {
+			delete(of, key)
+		}
+		if !o.taken[i] {
+			o.taken[i] = true
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (o *openCalls) answered(id string) { o.first(o.byID, id) }
+
+// take is the id of the call that a result without one answers.
+func (o *openCalls) take(name string) Literal {
+	if i, ok := o.first(o.byName, name); ok {
+		return o.calls[i].ID
+	}
+	for ; o.next < len(o.calls); o.next++ {
+		if !o.taken[o.next] {
+			o.taken[o.next] = true
+			return o.calls[o.next].ID
+		}
+	}
+	return nil
+}
+
+// CallName returns the name of the function whose call has the id, in the messages
+// before the given one. The messages must not change between two calls.
+func (r *Request) CallName(id Literal, before int) Literal {
+	if r.called == nil {
+		r.called = make(map[string][]placedCall)
+		for i := range r.Messages {
+			for k := range r.Messages[i].Calls {
+				c := &r.Messages[i].Calls[k]
+				text := c.ID.Text()
+				r.called[text] = append(r.called[text], placedCall{i, c.Name})
+			}
+		}
+	}
+	calls := r.called[id.Text()]
+	i, _ := slices.BinarySearchFunc(calls, before, func(c placedCall, before int) int { return c.at - before })
+	if i == 0 {
+		return nil
+	}
+	return calls[i-1].name
+}
+
+// A placedCall is the function that the message at a place calls.
+type placedCall struct {
+	at   int
+	name Literal
+}
+
+// PlainID is an id of letters, digits, hyphens and underscores, at most so many of them:
+// who does not take the ids that others made up takes this. A call and its result stay a
+// pair.
+func PlainID(id Literal, most int) Literal {
+	inside := id.Text()
+	if len(inside) <= most && strings.IndexFunc(inside, unplain) < 0 {
+		return id
+	}
+	out := append(make(Literal, 0, most+2), '"')
+	for _, c := range []byte(inside)[max(0, len(inside)-most):] {
+		if unplain(rune(c)) {
+			c = '_'
+		}
+		out = append(out, c)
+	}
+	return append(out, '"')
+}
+
+func unplain(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
+}
