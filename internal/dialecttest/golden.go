@@ -124,16 +124,6 @@ func run(t *testing.T, provider, dir string) {
 	}
 }
 
-// Stream is what becomes of a stream that comes in pieces of a size.
-func Stream(s providers.Stream, in []byte, size int) (out []byte, err error) {
-	for piece := range slices.Chunk(in, max(size, 1)) {
-		if out, err = s.Translate(out, piece); err != nil {
-			return out, err
-		}
-	}
-	return s.End(out)
-}
-
 func request(t *testing.T, call *providers.Call, r *providers.Request) []byte {
 	method := r.Method
 	if method == "" {

@@ -1,0 +1,113 @@
+package dialecttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A Dialect is a provider whose dialect is held to what holds for all of them.
+type Dialect struct {
+	Provider, Model string
+	// Says is a stream in which the model says a text, given as a JSON string, and ends.
+	Says func(text []byte) string
+}
+
+// callers are the dialects in which callers hold conversations.
+var callers = []string{providers.ChatComplete, providers.Messages}
+
+// Answer translates the answer to a call of a caller's dialect, or is nil where it is the
+// provider's own.
+func (d Dialect) Answer(t testing.TB, endpoint string) *providers.Answer {
+	t.Helper()
+	c := &Case{Endpoint: endpoint, Body: fmt.Appendf(nil, `{"model":%q,"max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hi"}]}`, d.Model)}
+	call := c.Call(d.Provider)
+	r, err := call.Provider.Prepare(call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Answer
+}
+
+// speaks are the callers' dialects that are not the provider's own.
+func (d Dialect) speaks(t testing.TB) []string {
+	t.Helper()
+	return slices.DeleteFunc(slices.Clone(callers), func(e string) bool { return d.Answer(t, e) == nil })
+}
+
+// CheckCuts holds the streams of testdata to being the same wherever they are cut.
+func (d Dialect) CheckCuts(t *testing.T) {
+	for _, endpoint := range d.speaks(t) {
+		for _, in := range Streams(t) {
+			CheckCuts(t, func() providers.Stream { return d.Answer(t, endpoint).Stream }, in)
+		}
+	}
+}
+
+// FuzzStream holds streams of whatever bytes, cut anywhere, to this: nothing panics or
+// hangs, every line is JSON, no text is lost, and where they are cut makes no difference;
+// and answers in one piece to becoming JSON, or an error.
+func (d Dialect) FuzzStream(f *testing.F) {
+	for _, s := range Streams(f) {
+		f.Add(s, uint8(7))
+	}
+	endpoints := d.speaks(f)
+	f.Fuzz(func(t *testing.T, in []byte, size uint8) {
+		text, err := json.Marshal(string(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said string
+		if err := json.Unmarshal(text, &said); err != nil {
+			t.Fatal(err)
+		}
+		for _, endpoint := range endpoints {
+			begin := func() *providers.Answer { return d.Answer(t, endpoint) }
+			want, wrong := Stream(begin().Stream, in, len(in))
+			Hear(t, want)
+			got, err := Stream(begin().Stream, in, 1+int(size))
+			if !bytes.Equal(got, want) || (err == nil) != (wrong == nil) {
+				t.Fatalf("%s, cut: got %q, %v; whole: %q, %v", endpoint, got, err, want, wrong)
+			}
+			if whole, err := begin().Whole(nil, in, nil); err == nil && !json.Valid(whole) {
+				t.Fatalf("%s: no JSON: %s", endpoint, whole)
+			}
+			got, err = Stream(begin().Stream, []byte(d.Says(text)), 1+int(size))
+			if h := Hear(t, got); err != nil || h.Text != said || !h.Done {
+				t.Fatalf("%s: got %+v, %v; want %q", endpoint, h, err, said)
+			}
+		}
+	})
+}
+
+// FuzzRequest holds bodies of whatever bytes to becoming JSON, or being refused.
+func (d Dialect) FuzzRequest(f *testing.F) {
+	files, err := filepath.Glob("testdata/*/call.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(gjson.GetBytes(b, "body").Raw))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, endpoint := range []string{providers.ChatComplete, providers.Messages, providers.CountTokens, providers.Embed} {
+			c := (&Case{Endpoint: endpoint, Body: fmt.Appendf(nil, `{"model":%q}`, d.Model)}).Call(d.Provider)
+			c.Body = body
+			if r, err := c.Provider.Prepare(c); err == nil && r.Body != nil && !json.Valid(r.Body) {
+				t.Fatalf("%s: no JSON: %s", endpoint, r.Body)
+			}
+		}
+	})
+}

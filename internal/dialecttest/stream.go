@@ -1,0 +1,95 @@
+package dialecttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// Stream is what becomes of a stream that comes in pieces of a size.
+func Stream(s providers.Stream, in []byte, size int) (out []byte, err error) {
+	for piece := range slices.Chunk(in, max(size, 1)) {
+		if out, err = s.Translate(out, piece); err != nil {
+			return out, err
+		}
+	}
+	return s.End(out)
+}
+
+// Streams are the streams of the cases in testdata, with each of the ends of lines.
+func Streams(t testing.TB) [][]byte {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*/answer.sse")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no streams: %v", err)
+	}
+	var all [][]byte
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+		all = append(all, b, bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")), bytes.ReplaceAll(b, []byte("\n"), []byte("\r")))
+	}
+	return all
+}
+
+// CheckCuts holds a stream to this: wherever it is cut, and however often, what becomes
+// of it is the same. begin begins a translation anew.
+func CheckCuts(t *testing.T, begin func() providers.Stream, in []byte) {
+	t.Helper()
+	want, wrong := Stream(begin(), in, len(in))
+	same := func(got []byte, err error) bool { return bytes.Equal(got, want) && (err == nil) == (wrong == nil) }
+	for cut := 1; cut < len(in); cut++ {
+		s := begin()
+		got, err := s.Translate(nil, in[:cut])
+		if err == nil {
+			got, err = s.Translate(got, in[cut:])
+		}
+		if err == nil {
+			got, err = s.End(got)
+		}
+		if !same(got, err) {
+			t.Fatalf("cut at %d: got %s, %v; want %s, %v", cut, got, err, want, wrong)
+		}
+	}
+	for _, size := range []int{1, 2, 3, 7, 64} {
+		if got, err := Stream(begin(), in, size); !same(got, err) {
+			t.Fatalf("in pieces of %d: got %s, %v; want %s, %v", size, got, err, want, wrong)
+		}
+	}
+}
+
+// Heard is what a client of one of the callers' dialects has after a stream.
+type Heard struct {
+	Text string
+	Done bool // it came to its end
+}
+
+// Hear reads a stream as a client does. A line that is none of one ends the test.
+func Hear(t testing.TB, out []byte) (h Heard) {
+	t.Helper()
+	for line := range strings.SplitSeq(string(out), "\n") {
+		data, ok := strings.CutPrefix(line, "data: ")
+		switch {
+		case line == "" || strings.HasPrefix(line, "event: "):
+		case data == "[DONE]":
+			h.Done = true
+		case !ok || !json.Valid([]byte(data)):
+			t.Fatalf("no line of a stream: %q", line)
+		default:
+			h.Text += gjson.Get(data, "choices.0.delta.content").String() + gjson.Get(data, "delta.text").String()
+			h.Done = h.Done || gjson.Get(data, "type").Str == "message_stop"
+		}
+	}
+	return h
+}
