@@ -160,7 +160,7 @@ var openAI = &Dialect{
 	Request: func(c *Call, r *chat.Request) (*Request, error) {
 		words := c.Provider.spoken()
 		u, err := c.URL("/chat/completions")
-		return &Request{URL: u, Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, err
+		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.Room(len(c.Body))), r)}, err
 	},
 	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID} },
 }

@@ -30,6 +30,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// Updating reports whether the golden files are to be written anew.
+func Updating() bool { return *update }
+
 // A Case is what call.json says.
 type Case struct {
 	Endpoint string            `json:"endpoint"` // default: chatComplete

@@ -62,7 +62,7 @@ func CheckCuts(t *testing.T, begin func() providers.Stream, in []byte) {
 			t.Fatalf("cut at %d: got %s, %v; want %s, %v", cut, got, err, want, wrong)
 		}
 	}
-	for _, size := range []int{1, 2, 3, 7, 64} {
+	for _, size := range []int{1, 2, 3, 5, 7, 11, 13, 64, 127, 1000} {
 		if got, err := Stream(begin(), in, size); !same(got, err) {
 			t.Fatalf("in pieces of %d: got %s, %v; want %s, %v", size, got, err, want, wrong)
 		}

@@ -37,6 +37,6 @@ func auth(c *providers.Call, h http.Header) error {
 }
 
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
-	body, err := messages.Append(make([]byte, 0, len(c.Body)+256), r, messages.Options{})
+	body, err := messages.Append(make([]byte, 0, r.Room(len(c.Body))), r, messages.Options{})
 	return &providers.Request{URL: providers.URL(c.Base, "/messages", c.Query), Body: body}, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,10 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/dialecttest"
 	"github.com/caddy-gw/gateway/providers"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // Settings and headers of the calls in tests.
 type words map[string]string
@@ -103,28 +101,12 @@ func frames(t testing.TB, lines []byte) (out []byte) {
 	return out
 }
 
-// translate is what a client gets of a stream that comes in pieces of a size.
+// translate is what a client gets of a stream that comes in pieces of a size, an error
+// that ends it included.
 func translate(s providers.Stream, stream []byte, size int) string {
-	var pieces [][]byte
-	for len(stream) > 0 {
-		n := min(size, len(stream))
-		pieces, stream = append(pieces, stream[:n]), stream[n:]
-	}
-	return translatePieces(s, pieces...)
-}
-
-// translatePieces is what a client gets of a stream that comes in pieces, an error that
-// ends it included.
-func translatePieces(s providers.Stream, pieces ...[]byte) string {
-	var out []byte
-	var err error
-	for _, piece := range pieces {
-		if out, err = s.Translate(out, piece); err != nil {
-			return string(out) + "error: " + err.Error() + "\n"
-		}
-	}
-	if out, err = s.End(out); err != nil {
-		return string(out) + "error: " + err.Error() + "\n"
+	out, err := dialecttest.Stream(s, stream, size)
+	if err != nil {
+		out = append(out, "error: "+err.Error()+"\n"...)
 	}
 	return string(out)
 }
@@ -154,7 +136,7 @@ func (g golden) read(name string) (content []byte, ok bool) {
 func (g golden) compare(name string, got []byte) {
 	g.t.Helper()
 	path := filepath.Join(g.dir, name)
-	if *update {
+	if dialecttest.Updating() {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			g.t.Fatal(err)
 		}
@@ -254,16 +236,6 @@ func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) {
 			begin(a)
 			return a.Stream
 		}
-		want, _ := g.read("stream.sse")
-		for _, size := range []int{1, 2, 3, 5, 7, 11, 13, 64, 127, 1000} {
-			if got := translate(fresh(), stream, size); got != string(want) {
-				g.t.Fatalf("in pieces of %d:\ngot\n%s\nwant\n%s", size, got, want)
-			}
-		}
-		for at := range stream { // at each byte once
-			if got := translatePieces(fresh(), stream[:at], stream[at:]); got != string(want) {
-				g.t.Fatalf("cut at %d:\ngot\n%s\nwant\n%s", at, got, want)
-			}
-		}
+		dialecttest.CheckCuts(g.t, fresh, stream)
 	})
 }

@@ -242,6 +242,13 @@ func (r *Request) System() []Part {
 	return parts
 }
 
+// Room is how many bytes a body is given that a request is written in, which came in one
+// of so many: every turn takes some more words in one dialect than in another.
+func (r *Request) Room(body int) int {
+	const perTurn, beside = 64, 512
+	return body + perTurn*len(r.Messages) + beside
+}
+
 // Only refuses a request with parts that are of none of some kinds.
 func (r *Request) Only(kinds ...PartKind) error {
 	for i := range r.Messages {

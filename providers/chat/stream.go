@@ -79,9 +79,11 @@ type SSE struct {
 	buf   []byte // what is not a whole line yet
 	seen  int    // of it, without an end of line
 	name  string
+	known string // the latest name, which the next is nearly always
 	data  []byte
 	begun bool // data came
 	cr    bool // the last line ended with CR, to which an LF would belong
+	read  bool // the first line was
 }
 
 // Push takes the next bytes.
@@ -93,14 +95,24 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 		}
 	}
 	f.buf = append(f.buf, src...)
-	at := 0
+	at, lf := 0, -1 // where a line begins, and the next LF; its CR may come before
 	for {
-		i := lineEnd(f.buf[at+f.seen:])
-		if i < 0 {
+		from := at + f.seen
+		if lf < from {
+			if lf = bytes.IndexByte(f.buf[from:], '\n'); lf < 0 {
+				lf = len(f.buf)
+			} else {
+				lf += from
+			}
+		}
+		end := lf
+		if cr := bytes.IndexByte(f.buf[from:lf], '\r'); cr >= 0 {
+			end = from + cr
+		}
+		if end == len(f.buf) {
 			f.seen = len(f.buf) - at
 			break
 		}
-		end := at + f.seen + i
 		line := f.buf[at:end]
 		next := end + 1
 		if f.buf[end] == '\r' {
@@ -123,18 +135,12 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 	return nil
 }
 
-func lineEnd(b []byte) int {
-	lf := bytes.IndexByte(b, '\n')
-	if lf >= 0 {
-		b = b[:lf]
-	}
-	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
-		return cr
-	}
-	return lf
-}
+var byteOrderMark = []byte("\ufeff")
 
 func (f *SSE) line(line []byte, yield func(name string, data []byte) error) error {
+	if !f.read {
+		line, f.read = bytes.TrimPrefix(line, byteOrderMark), true
+	}
 	if len(line) == 0 {
 		return f.event(yield)
 	}
@@ -142,7 +148,10 @@ func (f *SSE) line(line []byte, yield func(name string, data []byte) error) erro
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(field) {
 	case "event":
-		f.name = string(value)
+		if string(value) != f.known {
+			f.known = string(value)
+		}
+		f.name = f.known
 	case "data":
 		if f.begun {
 			f.data = append(f.data, '\n')

@@ -47,6 +47,9 @@ func TestSSEFramesWhateverEndsItsLines(t *testing.T) {
 		"data\n\n":                               nil,
 		"\n\n\n":                                 nil,
 		"":                                       nil,
+		"\ufeffdata: a\n\n":                      {{"", "a"}},
+		"\ufeff\ndata: a\r\n\n":                  {{"", "a"}},
+		"data: a\n\n\ufeffdata: b\n\n":           {{"", "a"}},
 		"data: {\"a\":\"\u00fc\u20ac\"}\r\n\r\n": {{"", "{\"a\":\"\u00fc\u20ac\"}"}},
 		"event: ping\ndata: {}\n\nevent: y\ndata: 1\n\n": {{"ping", "{}"}, {"y", "1"}},
 	} {

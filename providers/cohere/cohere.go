@@ -50,7 +50,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err := check(r); err != nil {
 		return nil, err
 	}
-	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, len(c.Body)+256), r)}, nil
+	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, r.Room(len(c.Body))), r)}, nil
 }
 
 // check refuses what Cohere has no words for: it takes texts and images. Texts of a

@@ -18,7 +18,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	}
 	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+128))
 	b.Open('{')
-	b.Key("model").Raw(asked.Model)
+	b.Member("model", asked.Model)
 	chat.AppendTexts(b.Key("texts"), asked.Input)
 	if v := asked.Lookup("input_type"); v != nil {
 		b.Key("input_type").Raw(v)

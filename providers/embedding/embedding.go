@@ -5,6 +5,8 @@ package embedding
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -34,6 +36,7 @@ func Parse(body []byte) (*Request, error) {
 			// The answer names it, when the body is gone and its bytes are another call's.
 			out.Model = slices.Clone(r.String())
 		case "input":
+			out.Input, tokens = nil, false
 			if r.Kind() == jsonscan.String {
 				out.Input = []chat.Literal{r.String()}
 				return
@@ -75,8 +78,12 @@ func (r *Request) Lookup(name string) chat.Raw {
 }
 
 // Append writes OpenAI's answer: the vectors, each an array of numbers as it stands, in
-// the order of the inputs. tokens are those of the prompt.
+// the order of the inputs. tokens are those of the prompt. Vectors that are more or fewer
+// than the inputs are none of theirs.
 func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider string) ([]byte, error) {
+	if len(vectors) != len(r.Input) {
+		return dst, fmt.Errorf("%d embeddings of %d inputs", len(vectors), len(r.Input))
+	}
 	b := jsonscan.Builder(dst)
 	b.Open('{')
 	b.Key("object").Text("list")
@@ -98,7 +105,11 @@ func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider 
 		b.Close('}')
 	}
 	b.Close(']')
-	b.Key("model").Raw(r.Model)
+	if r.Model == nil {
+		b.Key("model").Text("")
+	} else {
+		b.Key("model").Raw(r.Model)
+	}
 	b.Key("usage").Open('{')
 	b.Key("prompt_tokens").Int(tokens)
 	b.Key("total_tokens").Int(tokens)
@@ -113,13 +124,15 @@ func pack(vector chat.Raw) (string, error) {
 	var packed []byte
 	var wrong error
 	r := jsonscan.NewReader(vector)
-	r.Array(func() {
+	if !r.Array(func() {
 		f, err := strconv.ParseFloat(string(r.Raw()), 32)
 		if err != nil {
 			wrong = err
 		}
 		packed = binary.LittleEndian.AppendUint32(packed, math.Float32bits(float32(f)))
-	})
+	}) && r.Err() == nil {
+		return "", errors.New("an embedding that is no list of numbers")
+	}
 	if err := r.Err(); err != nil {
 		return "", err
 	}

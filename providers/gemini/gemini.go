@@ -36,7 +36,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := Append(make([]byte, 0, len(c.Body)+256), r, path.options())
+	body, err := Append(make([]byte, 0, r.Room(len(c.Body))), r, path.options())
 	return &providers.Request{URL: URL(c.Base, path.below(), r.Stream), Body: body}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/internal/dialecttest"
-	"github.com/caddy-gw/gateway/providers"
 )
 
 var dialect = dialecttest.Dialect{
@@ -14,8 +13,6 @@ var dialect = dialecttest.Dialect{
 		return fmt.Sprintf("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":%s}]},\"finishReason\":\"STOP\"}]}\r\n\r\n", text)
 	},
 }
-
-func translator(t testing.TB, endpoint string) *providers.Answer { return dialect.Answer(t, endpoint) }
 
 func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) { dialect.CheckCuts(t) }
 

@@ -174,7 +174,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst := make([]byte, 0, len(c.Body)+256)
+	dst := make([]byte, 0, r.Room(len(c.Body)))
 	switch m.publisher {
 	case google, endpoint:
 		body, err := gemini.Append(dst, r, gemini.Options{Model: m.name})
