@@ -14,6 +14,7 @@ type Events struct {
 	usage     chat.Usage
 	finish    chat.FinishReason
 	called    bool
+	refused   bool
 
 	begun, failed bool
 	current       blockKind
@@ -41,6 +42,8 @@ func (w *Events) note(e *chat.Event) bool {
 	case chat.UsageEvent:
 		w.usage = e.Usage
 		return true
+	case chat.RefusalPiece:
+		w.refused = true
 	case chat.Finish:
 		w.finish = e.Finish
 	}
@@ -49,8 +52,12 @@ func (w *Events) note(e *chat.Event) bool {
 
 // reason is why the message ended, in the API's word.
 func (w *Events) reason() string {
-	if w.called && w.finish == chat.Stop {
+	switch {
+	case w.finish != chat.Stop:
+	case w.called:
 		return "tool_use"
+	case w.refused:
+		return "refusal"
 	}
 	return [...]string{chat.Stop: "end_turn", chat.Length: "max_tokens", chat.ToolCalls: "tool_use", chat.ContentFilter: "refusal"}[w.finish]
 }
