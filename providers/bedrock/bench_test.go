@@ -1,36 +1,16 @@
 package bedrock
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
+	"github.com/caddy-gw/gateway/internal/dialecttest"
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// conversation is a body of about so many bytes.
-func conversationOf(b testing.TB, size int) string {
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	messages := []message{{"system", "Be brief."}}
-	for i, length := 0, 200; length < size; i++ {
-		m := message{[]string{"user", "assistant"}[i%2], strings.Repeat("Some words, and \"quotes\". ", min(16, size/100))}
-		length += len(m.Content) + 40
-		messages = append(messages, m)
-	}
-	body, err := json.Marshal(map[string]any{"model": "anthropic.claude-x-v1:0", "max_tokens": 100, "temperature": 0.5, "messages": messages})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return string(body)
-}
-
 func BenchmarkRequest(b *testing.B) {
 	for _, size := range []int{2 << 10, 200 << 10} {
-		c := newCall(b, providers.ChatComplete, conversationOf(b, size))
+		c := newCall(b, providers.ChatComplete, string(dialecttest.Conversation("anthropic.claude-x-v1:0", size)))
 		p := provider()
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
 			b.SetBytes(int64(len(c.Body)))

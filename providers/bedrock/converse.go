@@ -11,7 +11,7 @@ import (
 
 // request writes a call of Converse or ConverseStream.
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
-	w := writer{Builder: make([]byte, 0, len(c.Body)+512)}
+	w := writer{Builder: make([]byte, 0, r.Room(len(c.Body)))}
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {
 		return nil, err
