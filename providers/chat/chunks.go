@@ -23,6 +23,7 @@ type chunkChoice struct {
 	sealed                  bool
 	logProbs                Raw    // for the next piece
 	empty                   []bool // by tool: no argument came
+	held                    *Event // the start of a call of which no argument came yet
 }
 
 // Begin makes the writer append to dst; Take returns it extended.
@@ -41,6 +42,9 @@ func (c *Chunks) Event(e *Event) {
 	case UsageEvent:
 		return
 	case Failure:
+		for i := range c.choices {
+			c.release(&c.choices[i])
+		}
 		c.failed = true
 		c.out = appendFailure(c.out, e, c.Provider)
 		return
@@ -58,6 +62,9 @@ func (c *Chunks) Event(e *Event) {
 		b.Key("role").Text("assistant")
 		b.Key("content").Text("")
 		c.close(b, "", nil)
+	}
+	if e.Kind != CallPiece && e.Kind != Finish {
+		c.release(ch)
 	}
 	switch e.Kind {
 	case TextPiece:
@@ -90,21 +97,13 @@ func (c *Chunks) Event(e *Event) {
 		for len(ch.empty) <= e.Tool {
 			ch.empty = append(ch.empty, true)
 		}
-		b := c.call(e)
-		b.Key("id").Raw(orElse(e.ID, `""`))
-		b.Key("type").Text("function")
-		b.Key("function").Open('{')
-		b.Key("name").Raw(orElse(e.Name, `""`))
-		b.Key("arguments").Text("")
-		b.Close('}')
-		extraContent(b, e.Signature)
-		c.closeCall(b)
+		ch.held = &Event{Choice: e.Choice, Tool: e.Tool, ID: clone(e.ID), Name: clone(e.Name), Signature: clone(e.Signature)}
 	case CallPiece:
 		if e.Text.Empty() || e.Tool >= len(ch.empty) {
 			return
 		}
 		ch.empty[e.Tool] = false
-		c.arguments(e, e.Text)
+		c.arguments(ch, e, e.Text)
 	case LogProbs:
 		ch.logProbs = append(ch.logProbs[:0], e.Raw...)
 	case Annotation:
@@ -116,9 +115,10 @@ func (c *Chunks) Event(e *Event) {
 	case Finish:
 		for tool, empty := range ch.empty {
 			if empty { // a tool without parameters: a client parses what it gets
-				c.arguments(&Event{Choice: e.Choice, Tool: tool}, Literal(`"{}"`))
+				c.arguments(ch, &Event{Choice: e.Choice, Tool: tool}, Literal(`"{}"`))
 			}
 		}
+		c.release(ch)
 		ch.finished = true
 		c.close(c.open(e.Choice), finishReason(e.Finish, ch.called), ch.takeLogProbs())
 	}
@@ -155,11 +155,40 @@ func (c *Chunks) thought(e *Event, ch *chunkChoice, kind PartKind, name string, 
 	c.close(b, "", nil)
 }
 
-func (c *Chunks) arguments(e *Event, piece Literal) {
+// arguments writes a piece of a call's arguments. The first comes with the call's start:
+// a call that a provider sends whole comes whole, as clients of such providers want it.
+func (c *Chunks) arguments(ch *chunkChoice, e *Event, piece Literal) {
+	if h := ch.held; h != nil && h.Tool == e.Tool {
+		ch.held = nil
+		c.start(h, piece)
+		return
+	}
+	c.release(ch)
 	b := c.call(e)
 	b.Key("function").Open('{')
 	b.Key("arguments").Raw(piece)
 	b.Close('}')
+	c.closeCall(b)
+}
+
+// release writes the start of a call whose arguments do not come next.
+func (c *Chunks) release(ch *chunkChoice) {
+	if h := ch.held; h != nil {
+		ch.held = nil
+		c.start(h, Literal(`""`))
+	}
+}
+
+// start begins a call.
+func (c *Chunks) start(e *Event, arguments Literal) {
+	b := c.call(e)
+	b.Key("id").Raw(orElse(e.ID, `""`))
+	b.Key("type").Text("function")
+	b.Key("function").Open('{')
+	b.Key("name").Raw(orElse(e.Name, `""`))
+	b.Key("arguments").Raw(arguments)
+	b.Close('}')
+	extraContent(b, e.Signature)
 	c.closeCall(b)
 }
 
