@@ -21,6 +21,9 @@ func Parse(body []byte) (*chat.Request, error) {
 	if err := p.r.Err(); err != nil {
 		return nil, err
 	}
+	if p.thread {
+		return nil, &chat.Unsupported{Param: "thread", Message: "The provider keeps no threads: send the whole conversation in 'messages', and no 'thread'"}
+	}
 	if len(p.system) > 0 {
 		p.out.Messages = slices.Insert(p.out.Messages, 0, chat.Message{Role: chat.System, Parts: p.system})
 	}
@@ -32,6 +35,7 @@ type parser struct {
 	r      *jsonscan.Reader
 	out    *chat.Request
 	system []chat.Part
+	thread bool // the messages are only those since the last answer
 }
 
 func (p *parser) member(key jsonscan.Key) {
@@ -69,6 +73,8 @@ func (p *parser) member(key jsonscan.Key) {
 		p.each(p.tool)
 	case "tool_choice":
 		p.toolChoice()
+	case "thread":
+		p.thread = r.Value() != nil
 	case "output_format":
 		p.format()
 	case "output_config":
