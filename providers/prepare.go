@@ -195,7 +195,8 @@ func (d *Dialect) answer(c *Call, from caller) *Answer {
 	stream := &chat.Stream{Framer: framer, Decoder: d.Decoder(c), Writer: from.chunks(style)}
 	return &Answer{
 		Begin: func(h http.Header) {
-			if id := h.Get(d.IDHeader); id != "" {
+			// A response has an id of the gateway's own, by which it and its items are found.
+			if id := h.Get(d.IDHeader); id != "" && c.Endpoint != CreateResponse {
 				style.ID = id
 				stream.Writer = from.chunks(style)
 			}

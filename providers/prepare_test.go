@@ -68,3 +68,20 @@ func TestASignatureComesLastAndInThePlaceOfTheCredential(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
+
+func TestTheIDOfAResponseIsTheGatewaysOwn(t *testing.T) {
+	p := &Provider{Name: "example", Dialect: &Dialect{Request: openAI.Request, Decoder: openAI.Decoder, IDHeader: "X-Request-Id"}}
+	none := func(string) string { return "" }
+	r, err := p.Prepare(&Call{
+		Endpoint: CreateResponse, Method: http.MethodPost, Path: "/responses", Base: &url.URL{Scheme: "https", Host: "api.example.com"},
+		Body: []byte(`{"model":"m","input":"x"}`), Model: "m", Setting: none, Header: none, NewID: func() string { return "1" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Answer.Begin(http.Header{"X-Request-Id": {"abc"}})
+	out, err := r.Answer.Whole(nil, []byte(`{"choices":[]}`), nil)
+	if got := `{"id":"resp_1"`; err != nil || string(out[:len(got)]) != got {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
