@@ -13,7 +13,8 @@ type Words struct {
 	Names map[string]string
 	// Required is its word for a tool_choice that must call a tool; default: required.
 	Required string
-	// Without are members, by OpenAI's names, that it refuses.
+	// Without are members, by OpenAI's names, that it refuses: those of the body, the name of
+	// a tool's result, and strict of a function.
 	Without []string
 	// Extra are the members of its own that go on; nil: all.
 	Extra []string
@@ -165,7 +166,9 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 	b.Key("role").Text(roleNames[m.Role])
 	if m.Role == ToolResult {
 		b.Member("tool_call_id", w.callID(m.CallID))
-		b.Member("name", m.Name)
+		if m.Name != nil && w.key(b, "name") {
+			b.Raw(m.Name)
+		}
 	}
 	switch parts := w.sendable(m.Parts); {
 	case len(parts) == 0 && len(m.Calls) > 0:
@@ -246,7 +249,9 @@ func (w *Words) tools(b *jsonscan.Builder, r *Request) {
 			b.Member("name", t.Name)
 			b.Member("description", t.Description)
 			b.Key("parameters").Raw(t.Schema())
-			b.Member("strict", t.Strict)
+			if t.Strict != nil && w.key(b, "strict") {
+				b.Raw(t.Strict)
+			}
 			b.Close('}')
 			w.cache(b, t.Cache)
 			b.Close('}')

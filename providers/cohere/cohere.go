@@ -38,7 +38,7 @@ var words = chat.Words{
 	Names: map[string]string{"max_completion_tokens": "max_tokens", "top_p": "p", "top_k": "k", "stop": "stop_sequences"},
 	Without: []string{
 		"n", "user", "logit_bias", "top_logprobs", "reasoning_effort", "metadata", "parallel_tool_calls",
-		"stream_options", "tool_choice", "response_format",
+		"stream_options", "tool_choice", "response_format", "name", "strict",
 	},
 	Extra: []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
 	Bare:  true,

@@ -1,0 +1,29 @@
+package chat_test
+
+import (
+	"testing"
+
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+func TestMembersThatAProviderRefusesAreLeftOutWhereverTheyStand(t *testing.T) {
+	const body = `{"messages":[{"role":"tool","tool_call_id":"i","name":"f","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{},"strict":true}}]}`
+	for _, c := range []struct {
+		words chat.Words
+		want  string
+	}{
+		{chat.Words{}, body},
+		{
+			chat.Words{Without: []string{"name", "strict"}},
+			`{"messages":[{"role":"tool","tool_call_id":"i","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{}}}]}`,
+		},
+	} {
+		r, err := chat.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(c.words.Append(nil, r)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}
