@@ -27,7 +27,7 @@ func init() {
 			Part:        part,
 			CallID:      callID,
 		},
-		Endpoints: map[string]providers.Endpoint{providers.Moderate: moderate},
+		Endpoints: map[string]providers.Endpoint{providers.Embed: embed, providers.Moderate: moderate},
 	})
 }
 
