@@ -102,6 +102,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 		read = a.answer.Failure
 	}
 	failure := read(res.StatusCode, res.Header, body)
+	failure.Status = res.StatusCode
 	a.overflow(res, failure)
 	delete(res.Header, "Content-Encoding")
 	replaceBody(res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))

@@ -10,10 +10,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers/messages"
 )
 
 // A Failure is an error that a provider answered with.
 type Failure struct {
+	Status                     int // of the answer; 0: it was no error's
 	Message, Type, Param, Code string
 }
 
@@ -147,12 +149,14 @@ func tagless(s string) string {
 func (f *Failure) Append(dst []byte, endpoint, provider string) []byte {
 	b := jsonscan.Builder(dst)
 	b.Open('{')
+	kind := or(f.Type, "provider_error")
 	if endpoint == Messages || endpoint == CountTokens {
 		b.Key("type").Text("error")
+		kind = messages.ErrorType(f.Type, f.Status)
 	}
 	b.Key("error").Open('{')
 	b.Key("message").Text(f.Message)
-	b.Key("type").Text(or(f.Type, "provider_error"))
+	b.Key("type").Text(kind)
 	text(b.Key("param"), f.Param)
 	text(b.Key("code"), f.Code)
 	b.Close('}')

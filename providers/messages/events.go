@@ -100,7 +100,7 @@ func (w *Events) Event(e *chat.Event) {
 		w.failed = true
 		b := w.event("error")
 		b.Key("error").Open('{')
-		b.Key("type").Raw(orElse(e.Name, `"api_error"`))
+		b.Key("type").Text(ErrorType(e.Name.Text(), 0))
 		b.Key("message").Raw(orElse(e.Text, `"The provider ended the stream with an error"`))
 		b.Close('}')
 		w.end(b)

@@ -1,0 +1,42 @@
+package messages
+
+import "net/http"
+
+// errorTypes are the API's types of errors, by status.
+var errorTypes = map[int]string{
+	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusPaymentRequired:       "billing_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	http.StatusServiceUnavailable:    overloaded,
+	http.StatusGatewayTimeout:        "timeout_error",
+	529:                              overloaded,
+}
+
+const (
+	overloaded = "overloaded_error"
+	apiError   = "api_error"
+)
+
+// ErrorType is the type that the API has for an error that a provider calls by a name of
+// its own. The status is 0 where an error has none, as in a stream.
+func ErrorType(name string, status int) string {
+	if name == apiError {
+		return name
+	}
+	for _, t := range errorTypes {
+		if name == t {
+			return name
+		}
+	}
+	if t := errorTypes[status]; t != "" {
+		return t
+	}
+	if status >= 400 && status < 500 {
+		return errorTypes[http.StatusBadRequest]
+	}
+	return apiError
+}
