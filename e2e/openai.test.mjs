@@ -280,7 +280,8 @@ describe('a provider', () => {
       method: 'POST', headers: { authorization: `Bearer ${service.key}`, 'x-gw-provider': 'scripted', 'content-type': 'application/json' }, body: JSON.stringify(hello),
     });
     assert.equal(raw.status, 400);
-    assert.equal(await raw.text(), odd);
+    // As it came, and with the provider's name.
+    assert.equal(await raw.text(), odd.replace(' }\n', ',"provider":"scripted"}'));
   });
 
   test('that nobody answers for is an InternalServerError', async () => {

@@ -227,7 +227,7 @@ for (const { prefix, headerPrefix } of [{ prefix: PREFIX, headerPrefix: PREFIX }
       upstream.next(json(400, body));
       await assert.rejects(client({ virtualKey: 'vk-scripted' }).chat.completions.create({ model: 'm', messages: [user('hi')] }), (error) => {
         assert.ok(error instanceof errors.BadRequestError, String(error));
-        assert.deepEqual(error.error, body);
+        assert.deepEqual(error.error, { ...body, provider: 'openai' });
         return true;
       });
     });
