@@ -75,6 +75,7 @@ export class Gateway {
 			type ${p.type ?? 'openai'}
 			base_url ${p.baseURL}
 			${p.key ? `api_key ${p.key}` : ''}
+			${Object.entries(p.settings ?? {}).map(([name, value]) => `setting ${name} ${value}`).join('\n\t\t\t')}
 		}`);
     await fs.writeFile(this.caddyfile, `{
 	admin ${admin ? `127.0.0.1:${this.ports.admin}` : 'off'}
@@ -207,7 +208,7 @@ http://127.0.0.1:${this.ports.echo} {
 
 /**
  * Starts a gateway with the providers echo and, of options, providers, each
- * { baseURL, key, type } by its slug; headerPrefix: an alias of x-gw-; echo: lines of the
+ * { baseURL, key, type, settings } by its slug; headerPrefix: an alias of x-gw-; echo: lines of the
  * gw_echo block; admin: Caddy's admin endpoint is on; accessLog: Caddy's is;
  * data: the folder of an existing store.
  */
