@@ -43,10 +43,14 @@ func (d Dialect) speaks(t testing.TB) []string {
 	return slices.DeleteFunc(slices.Clone(callers), func(e string) bool { return d.Answer(t, e) == nil })
 }
 
-// CheckCuts holds the streams of testdata to being the same wherever they are cut.
+// CheckCuts holds the streams of testdata to being the same wherever they are cut. Each
+// has one of the ends of lines, in turn: with all three it takes long.
 func (d Dialect) CheckCuts(t *testing.T) {
 	for _, endpoint := range d.speaks(t) {
-		for _, in := range Streams(t) {
+		for i, in := range Streams(t) {
+			if i/3%3 != i%3 {
+				continue
+			}
 			CheckCuts(t, func() providers.Stream { return d.Answer(t, endpoint).Stream }, in)
 		}
 	}
