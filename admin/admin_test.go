@@ -742,6 +742,20 @@ func TestAWorkspaceCanBlockInlineConfigs(t *testing.T) {
 	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("settings.block_inline_config").Raw != "false" || w.get("description").Type != gjson.Null {
 		t.Errorf("%s", w.body)
 	}
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":{"metadata":{"team":"blue"}}}`)
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"name":"Renamed"}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("defaults").Raw != `{"metadata":{"team":"blue"}}` {
+		t.Errorf("defaults: %s", w.get("defaults").Raw)
+	}
+	for _, metadata := range []string{`{"team":1}`, `{"team":null}`, `[]`, `{"team":"` + strings.Repeat("x", 129) + `"}`, `{"` + strings.Repeat("x", 129) + `":"x"}`} {
+		if out := a.do("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":{"metadata":`+metadata+`}}`); out.status != 400 {
+			t.Errorf("metadata %s: %d %s", metadata, out.status, out.body)
+		}
+	}
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":null}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("defaults").Raw != "null" {
+		t.Errorf("cleared defaults: %s", w.get("defaults").Raw)
+	}
 	if out := a.do("PUT", "/v1/admin/workspaces/nope", `{"name":"x"}`); out.status != 404 {
 		t.Errorf("%d", out.status)
 	}

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
@@ -11,31 +13,34 @@ import (
 
 // Workspace is a workspace as the control plane shows it.
 type Workspace struct {
-	ID            string  `json:"id" format:"uuid"`
-	Slug          string  `json:"slug"`
-	Name          string  `json:"name"`
-	Description   *string `json:"description"`
-	CreatedAt     string  `json:"created_at" format:"date-time"`
-	LastUpdatedAt string  `json:"last_updated_at" format:"date-time"`
-	IsDefault     int     `json:"is_default" enum:"0,1"`
-	Defaults      *struct {
-		Metadata map[string]string `json:"metadata"`
-	} `json:"defaults"`
-	Settings    workspaceSettings `json:"settings"`
-	UsageLimits []empty           `json:"usage_limits"`
-	RateLimits  []empty           `json:"rate_limits"`
-	Object      string            `json:"object" enum:"workspace"`
+	ID            string             `json:"id" format:"uuid"`
+	Slug          string             `json:"slug"`
+	Name          string             `json:"name"`
+	Description   *string            `json:"description"`
+	CreatedAt     string             `json:"created_at" format:"date-time"`
+	LastUpdatedAt string             `json:"last_updated_at" format:"date-time"`
+	IsDefault     int                `json:"is_default" enum:"0,1"`
+	Defaults      *workspaceDefaults `json:"defaults"`
+	Settings      workspaceSettings  `json:"settings"`
+	UsageLimits   []empty            `json:"usage_limits"`
+	RateLimits    []empty            `json:"rate_limits"`
+	Object        string             `json:"object" enum:"workspace"`
 }
 
 type workspaceSettings struct {
 	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's holds beside it."`
 }
 
+type workspaceDefaults struct {
+	Metadata map[string]string `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
+}
+
 type updateWorkspace struct {
-	Name        *string                  `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Description Optional[string]         `json:"description,omitempty"`
-	Settings    *updateWorkspaceSettings `json:"settings,omitempty"`
-	WorkspaceID string                   `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
+	Name        *string                     `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Description Optional[string]            `json:"description,omitempty"`
+	Defaults    Optional[workspaceDefaults] `json:"defaults,omitempty" doc:"Replaced as a whole; null clears."`
+	Settings    *updateWorkspaceSettings    `json:"settings,omitempty"`
+	WorkspaceID string                      `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
 }
 
 type updateWorkspaceSettings struct {
@@ -70,7 +75,31 @@ func showWorkspace(w *directory.Workspace) Workspace {
 	if w.Default {
 		out.IsDefault = 1
 	}
+	if w.Metadata != nil {
+		out.Defaults = &workspaceDefaults{}
+		_ = json.Unmarshal(w.Metadata, &out.Defaults.Metadata) // it was made of such a map
+	}
 	return out
+}
+
+// Bounds of a workspace's metadata, in characters: those of a request's.
+const (
+	maxMetadataMembers = 64
+	maxMetadataText    = 128
+)
+
+func encodeTexts(m map[string]string) (json.RawMessage, error) {
+	if len(m) > maxMetadataMembers {
+		return nil, invalid("defaults.metadata", "expected at most %d members", maxMetadataMembers)
+	}
+	values := make(map[string]any, len(m))
+	for key, v := range m {
+		if utf8.RuneCountInString(key) > maxMetadataText || utf8.RuneCountInString(v) > maxMetadataText {
+			return nil, invalid("defaults.metadata", "expected keys and values of at most %d characters", maxMetadataText)
+		}
+		values[key] = v
+	}
+	return encodeMetadata(values)
 }
 
 func (a *API) workspaces() {
@@ -124,6 +153,11 @@ func (a *API) workspaces() {
 			}
 			if b.Description.Set {
 				changed.Description = b.Description.Value
+			}
+			if b.Defaults.Set {
+				if changed.Metadata, err = encodeTexts(b.Defaults.Value.Metadata); err != nil {
+					return err
+				}
 			}
 			if b.Settings != nil && b.Settings.BlockInlineConfig != nil {
 				if c.caller.WorkspaceID != "" && w.BlockInline && !*b.Settings.BlockInlineConfig {

@@ -5,6 +5,7 @@ package directory
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -31,15 +32,16 @@ func (o *Organisation) BlockInlineConfig() bool { return !o.CreatedAt.Before(Blo
 
 // A Workspace is a part of an organisation with its own keys and limits.
 type Workspace struct {
-	ID             string    `json:"id"`
-	Slug           string    `json:"slug"`
-	Name           string    `json:"name"`
-	Description    string    `json:"description,omitempty"`
-	OrganisationID string    `json:"organisation_id"`
-	Default        bool      `json:"default,omitempty"`
-	BlockInline    bool      `json:"block_inline_config,omitempty"` // its own, beside the organisation's
-	CreatedAt      time.Time `json:"created_at"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	ID             string          `json:"id"`
+	Slug           string          `json:"slug"`
+	Name           string          `json:"name"`
+	Description    string          `json:"description,omitempty"`
+	OrganisationID string          `json:"organisation_id"`
+	Default        bool            `json:"default,omitempty"`
+	BlockInline    bool            `json:"block_inline_config,omitempty"` // its own, beside the organisation's
+	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
+	CreatedAt      time.Time       `json:"created_at"`
+	UpdatedAt      time.Time       `json:"updated_at"`
 }
 
 // A Directory reads from memory and writes through to its store. It is safe for
