@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-gw/gateway/reqlog"
 	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/telemetry"
 )
 
 func init() {
@@ -78,6 +79,11 @@ type App struct {
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
 
+	// Models that the metrics tell apart, as providers get them, beside those that
+	// saved configs name. All others are counted as "other", because callers choose
+	// their names. Default: none.
+	MetricModels []string `json:"metric_models,omitempty"`
+
 	driver    Driver
 	adminKey  credentials.Secret
 	master    credentials.Secret
@@ -91,6 +97,7 @@ type App struct {
 	answers   *cache.Cache      // likewise
 	timeout   time.Duration     // REQUEST_TIMEOUT
 	keyPrefix string            // API_KEY_PREFIX
+	metrics   *telemetry.Metrics
 
 	blockInline bool // BLOCK_INLINE_CONFIG
 	parse       routing.Options
@@ -234,7 +241,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		}
 		a.timeout = time.Duration(ms) * time.Millisecond
 	}
-	if err := registerMetrics(ctx, a.openBreakers); err != nil {
+	if err := a.registerMetrics(ctx); err != nil {
 		return err
 	}
 	a.transport = new(inference.Transport)
@@ -338,6 +345,14 @@ func (a *App) build(c *core) *Runtime {
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, Acquire: c.acquire,
 		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db),
+		Metrics: a.metrics,
+		WorkspaceMetadata: func(id string) json.RawMessage {
+			w, ok := c.directory.Workspace(id)
+			if !ok {
+				return nil
+			}
+			return w.Metadata
+		},
 	}
 	return &Runtime{
 		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,

@@ -37,6 +37,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		trusted_custom_hosts <hosts...>
 //		header_prefix        <prefixes...>
 //		block_inline_config  on|off
+//		metric_models        <models...>
 //		cache_size           <size>
 //		semantic_cache {
 //			provider  <slug>
@@ -109,6 +110,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 		case "header_prefix":
 			if err := several(d, &a.HeaderPrefixes); err != nil {
+				return err
+			}
+		case "metric_models":
+			if err := several(d, &a.MetricModels); err != nil {
 				return err
 			}
 		case "block_inline_config":

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/google/uuid"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/telemetry"
 	"github.com/caddy-gw/gateway/validation"
 )
 
@@ -33,8 +33,13 @@ type Gateway struct {
 	// called, so that a stream that outlives its configuration ends well.
 	Acquire func() (release func())
 	Configs *Configs
+	// WorkspaceMetadata returns the metadata that the calls of a workspace have, an object;
+	// nil: none do.
+	WorkspaceMetadata func(workspaceID string) json.RawMessage
 	// Memory remembers which provider holds a stored response; nil: nothing does.
 	Memory *Memory
+	// Metrics counts what becomes of the calls; nil: nobody does.
+	Metrics *telemetry.Metrics
 }
 
 // An Exchange is one inference call.
@@ -42,6 +47,7 @@ type Exchange struct {
 	Gateway  *Gateway
 	Endpoint *Endpoint
 	TraceID  string
+	Span     Span
 	Start    time.Time
 
 	// Set by Prepare, when it succeeds.
@@ -86,11 +92,16 @@ type Exchange struct {
 	// on it; nil: nothing limits it.
 	AdmitTarget func() *Error
 
+	// Trace is the call's span, and starts those of its attempts; nil: Caddy's tracing
+	// is off.
+	Trace *telemetry.Span
+
 	// AnswerHeader is set on every answer, in the place of the provider's own.
 	AnswerHeader []HeaderField
 
 	request   *http.Request
-	metadata  string
+	metadata  string // x-gw-metadata
+	baggage   string // of which an object was made
 	selection credentials.Selection
 	buffer    *Buffer         // of a body that was read whole
 	spool     *Spool          // of a body that passes through
@@ -102,6 +113,9 @@ type Exchange struct {
 	prepared  bool
 	err       *Error
 	release   func()
+
+	closed bool
+	sent   string // of a closed exchange: what SentModel was
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
@@ -131,42 +145,23 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 		Gateway: g, Endpoint: endpoint, Start: g.Now(), request: r, release: g.Acquire(),
 		Path: strings.TrimPrefix(r.URL.EscapedPath(), "/v1"), Query: r.URL.RawQuery,
 	}
-	x.TraceID = g.traceID(r.Header)
+	x.readTrace(r.Header)
 	g.Headers.Set(w.Header(), HeaderTraceID, x.TraceID)
 	caddyhttp.SetVar(r.Context(), contextVar, x)
+	x.publish()
 	return x
 }
 
-// Close gives back what the exchange holds.
+// Close ends the exchange: it counts it, and gives back what it holds.
 func (x *Exchange) Close() {
+	x.sent, x.closed = x.SentModel(), true
+	x.count()
+	x.endSpan()
 	if x.buffer != nil {
 		x.buffer.Release()
 		x.buffer = nil
 	}
 	x.release()
-}
-
-const maxTraceID = 256
-
-// traceID is the caller's, or the trace of a W3C traceparent, or a new one.
-func (g *Gateway) traceID(h http.Header) string {
-	if id, ok := g.Headers.Get(h, HeaderTraceID); ok && id != "" && len(id) <= maxTraceID && printable(id) {
-		return id
-	}
-	if parts := strings.Split(h.Get("Traceparent"), "-"); len(parts) >= 4 && len(parts[1]) == 32 {
-		if _, err := hex.DecodeString(parts[1]); err == nil {
-			return parts[1]
-		}
-	}
-	id, err := uuid.NewRandomFromReader(g.Random)
-	if err != nil {
-		return uuid.Nil.String()
-	}
-	return id.String()
-}
-
-func printable(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
 }
 
 // PassesThrough reports whether the call has a body that [Exchange.Upload] returns.

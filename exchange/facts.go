@@ -2,9 +2,11 @@ package exchange
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/telemetry"
 )
 
 // Fact returns what policies may ask of a prepared call: its value of a key, and
@@ -56,6 +58,8 @@ func (x *Exchange) Unseen() (alias string, unseen bool) {
 // SentModel is the model that the target in Route gets.
 func (x *Exchange) SentModel() string {
 	switch {
+	case x.closed:
+		return x.sent
 	case x.Route != nil && x.Route.Model != "":
 		return x.Route.Model
 	case x.edit.Empty() || x.buffer == nil && x.form == nil:
@@ -72,6 +76,51 @@ func (x *Exchange) SentModel() string {
 		return ""
 	}
 	return jsonscan.Unquote(model)
+}
+
+// SavedModel reports whether it is a saved config that says which model the target in
+// Route gets.
+func (x *Exchange) SavedModel() bool {
+	if x.ConfigID == "" || x.edit.Empty() {
+		return false
+	}
+	for _, p := range x.edit.Default {
+		if p.Key == "model" && string(p.Value) == string(appendString(nil, x.SentModel())) {
+			return true
+		}
+	}
+	return x.edit.Lookup("model") != nil
+}
+
+// count counts a call that is over.
+func (x *Exchange) count() {
+	m := x.Gateway.Metrics
+	if m == nil {
+		return
+	}
+	call := telemetry.Call{
+		Target: x.MetricTarget(),
+		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start),
+		Prompt: x.Usage.PromptTokens, Completion: x.Usage.CompletionTokens,
+		CacheRead: x.Usage.CacheRead, CacheWrite: x.Usage.CacheWrite, Reasoning: x.Usage.Reasoning,
+	}
+	if x.Stream && x.Status == http.StatusOK && !x.FirstByte.IsZero() {
+		call.FirstToken = x.FirstByte.Sub(x.Start)
+	}
+	m.Call(&call)
+}
+
+// MetricTarget is what a call, and an attempt at its target, is counted under.
+func (x *Exchange) MetricTarget() telemetry.Target {
+	return telemetry.Target{Endpoint: x.Endpoint.Name, Provider: x.Provider(), Model: x.SentModel(), SavedModel: x.SavedModel()}
+}
+
+// LeftTarget notes that the target in Route failed, and that another follows.
+func (x *Exchange) LeftTarget() {
+	if m := x.Gateway.Metrics; m != nil {
+		t := x.MetricTarget()
+		m.Fallback(&t)
+	}
 }
 
 // saved is the slug by which a call could name the provider that it goes to.

@@ -18,6 +18,10 @@ const (
 	HeaderMetadata   = "Metadata"
 	HeaderException  = "Gateway-Exception"
 
+	HeaderSpanID       = "Span-Id"
+	HeaderParentSpanID = "Parent-Span-Id"
+	HeaderSpanName     = "Span-Name"
+
 	HeaderModelsEndpoint  = "Models-Endpoint"
 	HeaderFetchIntegrated = "Fetch-Integrated-Models"
 

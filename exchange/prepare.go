@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"encoding/json"
 	"errors"
 	"mime"
 	"net/http"
@@ -10,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -32,7 +29,9 @@ type Limits struct {
 func (x *Exchange) Prepare(limits Limits) *Error {
 	if !x.prepared {
 		x.prepared = true
-		x.err = x.prepare(limits)
+		if x.err = x.prepare(limits); x.err == nil {
+			x.startSpan()
+		}
 	}
 	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {
 		return tooLarge(limits.Body)
@@ -230,52 +229,6 @@ func jsonContent(contentType string) bool {
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
-}
-
-func (x *Exchange) readMetadata(h http.Header) *Error {
-	raw, ok := x.Gateway.Headers.Get(h, HeaderMetadata)
-	if raw == "" {
-		return nil
-	}
-	if !ok || jsonscan.Members([]byte(raw), nil) != nil {
-		return badRequest("x-gw-metadata", "invalid_metadata", "Invalid metadata passed: x-gw-metadata must be one JSON object")
-	}
-	x.metadata = raw
-	return nil
-}
-
-// MetadataJSON returns a value of the call's metadata, nil where there is none: the
-// request's own lose to the defaults of its key.
-func (x *Exchange) MetadataJSON(key string) json.RawMessage {
-	if v := x.metadataValue(key); v.Exists() {
-		return json.RawMessage(v.Raw)
-	}
-	return nil
-}
-
-// Metadata returns a value of the call's metadata as text. Null is absent.
-func (x *Exchange) Metadata(key string) (string, bool) {
-	value := x.metadataValue(key).String()
-	return value, value != ""
-}
-
-func (x *Exchange) metadataValue(key string) gjson.Result {
-	for _, source := range []string{string(x.Caller.Metadata), x.metadata} {
-		if source == "" {
-			continue
-		}
-		var found gjson.Result
-		gjson.Parse(source).ForEach(func(k, v gjson.Result) bool {
-			if k.Str == key {
-				found = v
-			}
-			return true
-		})
-		if found.Exists() && found.Type != gjson.Null {
-			return found
-		}
-	}
-	return gjson.Result{}
 }
 
 // takeBody takes the body as the endpoint has it.

@@ -63,22 +63,26 @@ func (l *accessLog) redact(header http.Header) http.Header {
 
 const accessLogVar = "gw.access_log"
 
-// guard takes over the access log entry of a request. The caller defers done.
+// guard takes over the access log entry of a request, where it has to, and has the entry
+// say what became of an inference call. The caller defers done.
 func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) {
 	ctx := r.Context()
 	nothing := func() {}
-	if l.server == nil || l.server.Logs == nil || l.server.Logs.ShouldLogCredentials || caddyhttp.GetVar(ctx, accessLogVar) != nil {
+	if l.server == nil || l.server.Logs == nil || caddyhttp.GetVar(ctx, accessLogVar) != nil {
 		return nothing
 	}
 	recorder := recorderOf(w)
 	if skip, _ := caddyhttp.GetVar(ctx, caddyhttp.LogSkipVar).(bool); skip || recorder == nil {
 		return nothing // Caddy does not log this request either
 	}
-	header := l.redact(r.Header)
-	if header == nil {
-		return nothing
-	}
 	caddyhttp.SetVar(ctx, accessLogVar, true)
+	var header http.Header
+	if !l.server.Logs.ShouldLogCredentials {
+		header = l.redact(r.Header)
+	}
+	if header == nil { // Caddy's own entry will do
+		return func() { note(r) }
+	}
 	caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
 	logged := r.Clone(ctx)
 	logged.Header = header
@@ -92,6 +96,17 @@ func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) 
 	return func() { l.write(recorder, logged, body.n) }
 }
 
+// note adds what became of an inference call to Caddy's entry.
+func note(r *http.Request) {
+	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	if x := exchange.Of(r); ok && x != nil {
+		extra.Add(zap.Object(callField, x))
+	}
+}
+
+// callField is the field that says what became of an inference call.
+const callField = "gw"
+
 // write logs what Caddy's own Server.logRequest does.
 func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read int) {
 	ctx := r.Context()
@@ -102,6 +117,10 @@ func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read in
 	var took time.Duration
 	if start, ok := caddyhttp.GetVar(ctx, "start_time").(time.Time); ok {
 		took = time.Since(start)
+	}
+	call := zap.Skip()
+	if x := exchange.Of(r); x != nil {
+		call = zap.Object(callField, x)
 	}
 	user, _ := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 	for _, name := range l.names(r) {
@@ -118,6 +137,7 @@ func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read in
 				zap.Int("size", w.Size()),
 				zap.Int("status", w.Status()),
 				zap.Object("resp_headers", caddyhttp.LoggableHTTPHeader{Header: w.Header()}),
+				call,
 			)
 		}
 	}

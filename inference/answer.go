@@ -76,6 +76,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		if b.json {
 			readUsage(b.x, gjson.GetBytes(b.kept, "usage"))
+			describe(b.x, b.kept)
 			if b.x.Endpoint.Name == exchange.CreateResponse {
 				b.x.Remember(gjson.GetBytes(b.kept, "id").Str)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/telemetry"
 )
 
 // An attempt is one try to get a call answered: an upstream request, and what came
@@ -41,6 +42,10 @@ type attempt struct {
 	// tentative: another attempt may follow, so a failure comes back instead of
 	// going to the client.
 	tentative bool
+
+	status int                // that the provider answered with; 0: it did not
+	told   bool               // it is over, and counted
+	span   *telemetry.Attempt // nil: Caddy's tracing is off
 
 	// held is the answer of a tentative attempt that failed. It goes to the client
 	// when nothing follows: the attempt is then run again, and answers with it.

@@ -73,6 +73,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 			err = plan.Err()
 			break
 		}
+		x.LeftTarget()
 	}
 	if err != nil {
 		x.Fail(w, exchange.Unroutable(err))

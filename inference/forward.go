@@ -57,6 +57,8 @@ func (f *Forwarder) Cleanup() error { return f.proxy.Cleanup() }
 // not, why says what went wrong, and the attempt may hold the provider's answer.
 func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (answered bool, why error) {
 	x := a.x
+	a.begin()
+	defer func() { a.over(r.Context(), why) }() // also when the answer breaks off and panics
 	why = f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
 	if r.Context().Err() != nil {
 		x.Status, x.Failure = statusClientGone, "the client left"

@@ -17,6 +17,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
 		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.PromptTokens, CompletionTokens: x.Usage.CompletionTokens,
 	}
+	r.SpanID, r.ParentSpanID, r.SpanName, r.Metadata = x.Span.ID, x.Span.Parent, x.Span.Name, x.AllMetadata()
 	if x.Route != nil {
 		r.Provider, r.VirtualKey = x.Route.Provider, x.Route.VirtualKey
 	}

@@ -173,6 +173,7 @@ func (s *stream) event(data []byte) bool {
 		return false
 	}
 	s.finished = s.ends
+	describe(s.x, data)
 	if s.response != nil {
 		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse {
 			s.noted = true

@@ -138,6 +138,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res, err := pool.RoundTrip(out)
 	if err == nil {
+		a.status = res.StatusCode
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
 			err = unusableError(why)

@@ -5,6 +5,7 @@ package reqlog
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"slices"
 	"sync"
@@ -40,6 +41,11 @@ type Record struct {
 	CacheStatus      string    `json:"cache_status,omitempty"`
 	Malformed        int       `json:"malformed,omitempty"` // events of a stream that were taken out
 	Failure          string    `json:"failure,omitempty"`
+
+	SpanID       string          `json:"span_id,omitempty"`
+	ParentSpanID string          `json:"parent_span_id,omitempty"`
+	SpanName     string          `json:"span_name,omitempty"`
+	Metadata     json.RawMessage `json:"metadata,omitempty"` // an object
 }
 
 const (

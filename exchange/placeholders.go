@@ -1,0 +1,98 @@
+package exchange
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap/zapcore"
+)
+
+// placeholders are what Caddy's logs and matchers may ask of a call, as
+// {http.gw.<name>}. Before a call is prepared, which gw_ratelimit does, most are empty.
+var placeholders = map[string]func(*Exchange) any{
+	"endpoint":               func(x *Exchange) any { return x.Endpoint.Name },
+	"trace_id":               func(x *Exchange) any { return x.TraceID },
+	"span_id":                func(x *Exchange) any { return x.Span.ID },
+	"provider":               func(x *Exchange) any { return x.Provider() },
+	"model":                  func(x *Exchange) any { return x.SentModel() },
+	"stream":                 func(x *Exchange) any { return x.Stream },
+	"config":                 func(x *Exchange) any { return x.ConfigID },
+	"last_used_option_index": func(x *Exchange) any { return x.LastUsed },
+	"attempts":               func(x *Exchange) any { return x.Attempts },
+	"retries":                func(x *Exchange) any { return x.Retries },
+	"prompt_tokens":          func(x *Exchange) any { return x.Usage.PromptTokens },
+	"completion_tokens":      func(x *Exchange) any { return x.Usage.CompletionTokens },
+	"total_tokens":           func(x *Exchange) any { return x.Usage.PromptTokens + x.Usage.CompletionTokens },
+
+	"key_id": func(x *Exchange) any {
+		if x.Caller == nil {
+			return ""
+		}
+		return x.Caller.KeyID
+	},
+	"workspace": func(x *Exchange) any {
+		if x.Caller == nil || x.Caller.WorkspaceID == "" {
+			return ""
+		}
+		return x.Gateway.Router.SlugOf(x.Caller.WorkspaceID)
+	},
+}
+
+const (
+	placeholderPrefix = "http.gw."
+	metadataPrefix    = "metadata."
+)
+
+// placeholder is the value of a placeholder of Caddy's; ok: it is one of the gateway's.
+func (x *Exchange) placeholder(name string) (value any, ok bool) {
+	if name, ok = strings.CutPrefix(name, placeholderPrefix); !ok {
+		return nil, false
+	}
+	if get := placeholders[name]; get != nil {
+		return get(x), true
+	}
+	if name, ok = strings.CutPrefix(name, metadataPrefix); ok {
+		if x.Caller == nil {
+			return "", true
+		}
+		v, _ := x.Metadata(name)
+		return v, true
+	}
+	return nil, false
+}
+
+// publish makes the placeholders known. Each is looked up when it is asked for, also
+// after the exchange was closed: access logs are written then.
+func (x *Exchange) publish() {
+	if repl, ok := x.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(x.placeholder)
+	}
+}
+
+// MarshalLogObject is what access logs say of a call. Its failure is left out, which may
+// quote the provider's words.
+func (x *Exchange) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	for _, name := range [...]string{"trace_id", "endpoint", "workspace", "key_id", "config", "provider", "model", "last_used_option_index"} {
+		if v, ok := placeholders[name](x).(string); ok && v != "" {
+			to.AddString(name, v)
+		}
+	}
+	to.AddInt("attempts", x.Attempts)
+	to.AddInt("retries", x.Retries)
+	if x.Usage.Known {
+		to.AddInt64("prompt_tokens", x.Usage.PromptTokens)
+		to.AddInt64("completion_tokens", x.Usage.CompletionTokens)
+	}
+	return nil
+}
+
+// Provider is the provider of the latest attempt, as answers name it; "" where there is none.
+func (x *Exchange) Provider() string {
+	if x.Route == nil {
+		return ""
+	}
+	return x.Route.Provider
+}
+
+// Interface guards
+var _ zapcore.ObjectMarshaler = (*Exchange)(nil)

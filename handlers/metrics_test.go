@@ -1,0 +1,168 @@
+package handlers_test
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// scrape reads the gateway's metrics from Caddy's own endpoint: name and labels to value.
+func scrape(t *testing.T, g *gatewaytest.Gateway) map[string]string {
+	t.Helper()
+	res, err := http.Get("http://" + g.AdminAt + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s %v", res.StatusCode, body, err)
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(string(body)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(line, "caddy_gw_") {
+			values[name+"}"] = value
+		} else if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(line, "caddy_gw_") {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// mustCount does something and waits for the series to be as wanted. What other tests
+// count is counted under other providers.
+func mustCount(t *testing.T, g *gatewaytest.Gateway, do func(), want map[string]string) {
+	t.Helper()
+	do()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		wrong := ""
+		got := scrape(t, g)
+		for series, v := range want {
+			if got[series] != v {
+				wrong += series + " is " + got[series] + ", want " + v + "\n"
+			}
+		}
+		switch {
+		case wrong == "":
+			return
+		case time.Now().After(deadline):
+			t.Fatal(wrong)
+		}
+	}
+}
+
+func startScraped(t *testing.T, options string) *gatewaytest.Gateway {
+	t.Helper()
+	g := gatewaytest.Start(t, options)
+	g.AdminAt = gatewaytest.FreeAddress(t)
+	g.Load()
+	return g
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	bad := gatewaytest.NewUpstream(t, respond(http.StatusServiceUnavailable, `{"error":{"message":"down"}}`))
+	good := gatewaytest.NewUpstream(t, nil)
+	live := gatewaytest.NewUpstream(t, stream(`data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":11,"prompt_tokens_details":{"cached_tokens":5}}}`+"\n\n", "data: [DONE]\n\n"))
+	dead := gatewaytest.NewUpstream(t, nil)
+	g := startScraped(t, trustLoopback+"metric_models listed\n"+bad.Provider("counted-bad")+good.Provider("counted-good")+live.Provider("counted-live")+dead.Provider("counted-dead"))
+	dead.Close()
+	key, _ := g.Key("k")
+	slug := g.Admin("POST", "/v1/configs", map[string]any{"name": "c", "config": map[string]any{
+		"strategy": map[string]any{"mode": "fallback", "cb_config": map[string]any{"failure_threshold": 1, "cooldown_interval": 60000}},
+		"targets": []any{
+			map[string]any{"provider": "@counted-bad", "retry": map[string]any{"attempts": 1}},
+			map[string]any{"provider": "@counted-good", "override_params": map[string]any{"model": "of-a-config"}},
+		},
+	}}).Get("slug").Str
+	chat := func(model, provider string, more ...string) {
+		t.Helper()
+		g.Do("POST", "/v1/chat/completions", `{"model":"`+model+`","stream":`+map[bool]string{true: "true", false: "false"}[provider == "counted-live"]+`,"messages":[{"role":"user","content":"hi"}]}`,
+			append([]string{"x-gw-api-key: " + key, "x-gw-provider: " + provider}, more...)...)
+	}
+	const ofGood = `{endpoint="chatComplete",model="%",provider="counted-good",status="2xx"}`
+	mustCount(t, g, func() {
+		chat("listed", "counted-good")
+		chat("made-up-1", "counted-good")
+		chat("made-up-2", "counted-good")
+		chat("made-up-3", "counted-good", `x-gw-config: {"provider":"@counted-good","override_params":{"model":"inline"}}`)
+		chat("listed", "counted-live")
+		chat("listed", "counted-dead")
+		g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-config: "+slug)
+		g.Do("POST", "/v1/moderations", `{"input":1.5}`, "x-gw-api-key: "+key, "x-gw-provider: counted-good")
+	}, map[string]string{
+		"caddy_gw_requests_total" + strings.Replace(ofGood, "%", "listed", 1):                                        "1",
+		"caddy_gw_requests_total" + strings.Replace(ofGood, "%", "other", 1):                                         "3",
+		"caddy_gw_requests_total" + strings.Replace(ofGood, "%", "of-a-config", 1):                                   "1",
+		"caddy_gw_request_duration_seconds_count" + strings.Replace(ofGood, "%", "other", 1):                         "3",
+		`caddy_gw_requests_total{endpoint="chatComplete",model="listed",provider="counted-dead",status="5xx"}`:       "1",
+		`caddy_gw_attempts_total{endpoint="chatComplete",model="listed",provider="counted-dead",status="error"}`:     "1",
+		`caddy_gw_time_to_first_token_seconds_count{endpoint="chatComplete",model="listed",provider="counted-live"}`: "1",
+		`caddy_gw_tokens_total{endpoint="chatComplete",model="listed",provider="counted-live",type="prompt"}`:        "7",
+		`caddy_gw_tokens_total{endpoint="chatComplete",model="listed",provider="counted-live",type="completion"}`:    "11",
+		`caddy_gw_tokens_total{endpoint="chatComplete",model="listed",provider="counted-live",type="cache_read"}`:    "5",
+		`caddy_gw_attempts_total{endpoint="chatComplete",model="other",provider="counted-bad",status="5xx"}`:         "2",
+		`caddy_gw_retries_total{endpoint="chatComplete",model="other",provider="counted-bad"}`:                       "1",
+		`caddy_gw_fallbacks_total{endpoint="chatComplete",model="other",provider="counted-bad"}`:                     "1",
+		`caddy_gw_attempts_total` + strings.Replace(ofGood, "%", "of-a-config", 1):                                   "1",
+		`caddy_gw_open_breakers`: "1",
+		`caddy_gw_breaker_state{config="` + slug + `",state="open",target="config.targets[0]"}`: "1",
+		`caddy_gw_records_lost_total`: "0",
+	})
+	if refused := scrape(t, g)[`caddy_gw_requests_total{endpoint="moderate",model="",provider="",status="4xx"}`]; refused == "" || refused == "0" {
+		t.Error("the refused call was not counted")
+	}
+}
+
+func TestMetricsGoThroughFiftyReloads(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := startScraped(t, up.Provider("reloaded"))
+	key, _ := g.Key("k")
+	const series = `caddy_gw_requests_total{endpoint="chatComplete",model="other",provider="reloaded",status="2xx"}`
+	mustCount(t, g, func() {
+		for range 50 {
+			g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: reloaded")
+			g.Load() // a collector that is registered twice would be an error
+		}
+	}, map[string]string{series: "50"})
+}
+
+// No label comes from a caller: neither keys nor metadata, hosts or models.
+func TestCallersMakeNoSeries(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := startScraped(t, trustLoopback+up.Provider("unlabelled"))
+	key, id := g.Key("name-of-the-key")
+	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "canary-vk", "slug": "canary-vk", "provider": "openai", "key": "canary-of-the-virtual-key", "custom_host": up.URL + "/v1"})
+	for _, model := range []string{"canary-1", "canary-2", `canary"3`, strings.Repeat("canary", 60)} {
+		for _, to := range [][]string{
+			{"x-gw-provider: unlabelled"},
+			{"x-gw-virtual-key: canary-vk"},
+			{"x-gw-provider: openai", "x-gw-custom-host: " + up.URL + "/canary-path", "authorization: Bearer canary-of-the-caller"},
+			{"x-gw-provider: canary-provider"},
+			{`x-gw-config: {"provider":"@unlabelled","override_params":{"model":"canary-inline"}}`},
+		} {
+			quoted := strings.ReplaceAll(model, `"`, `\"`)
+			g.Do("POST", "/v1/chat/completions", `{"model":"`+quoted+`","messages":[{"role":"user","content":"canary"}]}`, append(to, "x-gw-api-key: "+key,
+				`x-gw-metadata: {"canary":"canary"}`, "x-gw-trace-id: canary", "x-gw-span-name: canary", "baggage: canary=canary")...)
+			g.Do("POST", "/v1/canary/path", gatewaytest.Chat, append(to, "x-gw-api-key: "+key)...)
+		}
+	}
+	label := regexp.MustCompile(`(\w+)="([^"]*)"`)
+	known := map[string]bool{"endpoint": true, "provider": true, "model": true, "status": true, "type": true, "le": true, "config": true, "target": true, "state": true}
+	for series := range scrape(t, g) {
+		for _, secret := range []string{"canary", key, id, "name-of-the-key", up.URL} {
+			if strings.Contains(series, secret) {
+				t.Errorf("%q is in %s", secret, series)
+			}
+		}
+		for _, l := range label.FindAllStringSubmatch(series, -1) {
+			if !known[l[1]] {
+				t.Errorf("an unknown label: %s", series)
+			}
+		}
+	}
+}
