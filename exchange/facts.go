@@ -100,9 +100,11 @@ func (x *Exchange) count() {
 	}
 	call := telemetry.Call{
 		Target: x.MetricTarget(),
-		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start),
-		Prompt: x.Usage.PromptTokens, Completion: x.Usage.CompletionTokens,
-		CacheRead: x.Usage.CacheRead, CacheWrite: x.Usage.CacheWrite, Reasoning: x.Usage.Reasoning,
+		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
+	}
+	if u := &x.Usage; x.Attempts > 0 { // what the cache answers was used before
+		call.Prompt, call.Completion = u.PromptTokens, u.CompletionTokens
+		call.CacheRead, call.CacheWrite, call.Reasoning = u.CacheRead, u.CacheWrite, u.Reasoning
 	}
 	if x.Stream && x.Status == http.StatusOK && !x.FirstByte.IsZero() {
 		call.FirstToken = x.FirstByte.Sub(x.Start)

@@ -18,6 +18,7 @@ var placeholders = map[string]func(*Exchange) any{
 	"stream":                 func(x *Exchange) any { return x.Stream },
 	"config":                 func(x *Exchange) any { return x.ConfigID },
 	"last_used_option_index": func(x *Exchange) any { return x.LastUsed },
+	"cache_status":           func(x *Exchange) any { return x.CacheStatus },
 	"attempts":               func(x *Exchange) any { return x.Attempts },
 	"retries":                func(x *Exchange) any { return x.Retries },
 	"prompt_tokens":          func(x *Exchange) any { return x.Usage.PromptTokens },
@@ -72,7 +73,7 @@ func (x *Exchange) publish() {
 // MarshalLogObject is what access logs say of a call. Its failure is left out, which may
 // quote the provider's words.
 func (x *Exchange) MarshalLogObject(to zapcore.ObjectEncoder) error {
-	for _, name := range [...]string{"trace_id", "endpoint", "workspace", "key_id", "config", "provider", "model", "last_used_option_index"} {
+	for _, name := range [...]string{"trace_id", "endpoint", "workspace", "key_id", "config", "provider", "model", "cache_status", "last_used_option_index"} {
 		if v, ok := placeholders[name](x).(string); ok && v != "" {
 			to.AddString(name, v)
 		}

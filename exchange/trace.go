@@ -143,5 +143,5 @@ func (x *Exchange) endSpan() {
 	if x.Trace == nil {
 		return
 	}
-	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: x.Attempts, Provider: x.Provider(), Failed: x.Failure != ""})
+	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: x.Attempts, Provider: x.Provider(), Cache: x.CacheStatus, Failed: x.Failure != ""})
 }

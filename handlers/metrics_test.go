@@ -118,6 +118,25 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
+func TestTheCacheIsCounted(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := startScraped(t, up.Provider("cached"))
+	key, _ := g.Key("k")
+	const of = `{endpoint="chatComplete",model="other",provider="cached",`
+	mustCount(t, g, func() {
+		for _, headers := range [][]string{{"x-gw-cache: simple"}, {"x-gw-cache: simple"}, {"x-gw-cache: simple"}, {"x-gw-cache: simple", "x-gw-cache-force-refresh: true"}, nil} {
+			g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-api-key: "+key, "x-gw-provider: cached")...)
+		}
+	}, map[string]string{
+		"caddy_gw_cache_total" + of + `result="miss"}`:    "1",
+		"caddy_gw_cache_total" + of + `result="hit"}`:     "2",
+		"caddy_gw_cache_total" + of + `result="refresh"}`: "1",
+		"caddy_gw_requests_total" + of + `status="2xx"}`:  "5",
+		"caddy_gw_attempts_total" + of + `status="2xx"}`:  "3",
+		"caddy_gw_tokens_total" + of + `type="prompt"}`:   "9",
+	})
+}
+
 func TestMetricsGoThroughFiftyReloads(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
 	g := startScraped(t, up.Provider("reloaded"))
@@ -152,7 +171,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 		}
 	}
 	label := regexp.MustCompile(`(\w+)="([^"]*)"`)
-	known := map[string]bool{"endpoint": true, "provider": true, "model": true, "status": true, "type": true, "le": true, "config": true, "target": true, "state": true}
+	known := map[string]bool{"endpoint": true, "provider": true, "model": true, "status": true, "type": true, "le": true, "result": true, "config": true, "target": true, "state": true}
 	for series := range scrape(t, g) {
 		for _, secret := range []string{"canary", key, id, "name-of-the-key", up.URL} {
 			if strings.Contains(series, secret) {

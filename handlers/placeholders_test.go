@@ -30,7 +30,7 @@ func TestPlaceholdersInLogs(t *testing.T) {
 	var site strings.Builder
 	want := map[string]string{
 		"endpoint": `"chatComplete"`, "trace_id": `"mine"`, "span_id": `"span-1"`, "provider": `"file"`, "model": `"m-2"`, "stream": "false", "config": `""`,
-		"last_used_option_index": `"config"`, "attempts": "1", "retries": "0", "prompt_tokens": "3", "completion_tokens": "2", "total_tokens": "5",
+		"last_used_option_index": `"config"`, "attempts": "1", "retries": "0", "prompt_tokens": "3", "completion_tokens": "2", "total_tokens": "5", "cache_status": `"DISABLED"`,
 		"metadata.team": `"blue"`, "metadata.absent": `""`,
 	}
 	for name := range want {

@@ -33,8 +33,8 @@ var (
 
 // vectors are made once a process, so that they go on counting through reloads.
 type vectors struct {
-	requests, tokens, attempts, retries, fallbacks *prometheus.CounterVec
-	duration, firstToken                           *prometheus.HistogramVec
+	requests, tokens, attempts, retries, fallbacks, cache *prometheus.CounterVec
+	duration, firstToken                                  *prometheus.HistogramVec
 }
 
 var theVectors = sync.OnceValue(func() *vectors {
@@ -49,6 +49,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 		duration:   histogram("request_duration_seconds", "Time from the start of an inference call to the end of its answer.", durationBuckets, statusLabels),
 		firstToken: histogram("time_to_first_token_seconds", "Time from the start of a streamed call to the first of its answer.", firstTokenBuckets, targetLabels),
 		tokens:     counter("tokens_total", "Tokens that providers said were used.", append(targetLabels, "type")),
+		cache:      counter("cache_total", "Calls that asked for the cache of answers, by what it did.", append(targetLabels, "result")),
 		attempts:   counter("attempts_total", "Requests to providers; the status is theirs, or error where they gave no answer, or canceled where the client left.", statusLabels),
 		retries:    counter("retries_total", "Attempts that repeat one at the same target.", targetLabels),
 		fallbacks:  counter("fallbacks_total", "Targets that failed and were followed by another.", targetLabels),
@@ -56,7 +57,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 })
 
 func (v *vectors) all() []prometheus.Collector {
-	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.attempts, v.retries, v.fallbacks}
+	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.attempts, v.retries, v.fallbacks, v.cache}
 }
 
 // Metrics counts calls. A nil one counts nothing.
@@ -104,6 +105,7 @@ type Call struct {
 	Status     int // 0: it was not answered
 	Duration   time.Duration
 	FirstToken time.Duration // 0: it was no stream
+	Cache      string        // x-gw-cache-status
 
 	Prompt, Completion    int64 // tokens
 	CacheRead, CacheWrite int64 // of the prompt
@@ -120,6 +122,9 @@ func (m *Metrics) Call(c *Call) {
 	m.vectors.duration.WithLabelValues(c.Endpoint, c.Provider, model, status).Observe(c.Duration.Seconds())
 	if c.FirstToken > 0 {
 		m.vectors.firstToken.WithLabelValues(c.Endpoint, c.Provider, model).Observe(c.FirstToken.Seconds())
+	}
+	if result := cacheResults[c.Cache]; result != "" {
+		m.vectors.cache.WithLabelValues(c.Endpoint, c.Provider, model, result).Inc()
 	}
 	for _, t := range [...]struct {
 		kind string
@@ -159,6 +164,12 @@ func (m *Metrics) Fallback(t *Target) {
 		return
 	}
 	m.vectors.fallbacks.WithLabelValues(t.Endpoint, t.Provider, m.model(t)).Inc()
+}
+
+// cacheResults are the values of x-gw-cache-status as labels. A call that asked for no
+// cache has none.
+var cacheResults = map[string]string{
+	"HIT": "hit", "SEMANTIC HIT": "semantic_hit", "MISS": "miss", "SEMANTIC MISS": "semantic_miss", "REFRESH": "refresh",
 }
 
 var classes = [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
