@@ -38,6 +38,13 @@ func (m *Memory) Keep(ctx context.Context, workspace, id string, t *Turn) error 
 		return fmt.Errorf("a response with its input of %d bytes, more than %d", size, maxTurn)
 	}
 	return m.db.Write(ctx, func(tx storage.Tx) error {
+		// Nobody's response takes the place of another's.
+		if _, err := m.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
+			if err == nil {
+				err = fmt.Errorf("response %q: %w", id, storage.ErrExists)
+			}
+			return err
+		}
 		return m.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Turn: *t}, retention)
 	})
 }

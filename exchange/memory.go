@@ -38,6 +38,10 @@ func NewMemory(db *storage.DB) *Memory {
 // Remember notes that the response id was made by the saved provider slug.
 func (m *Memory) Remember(ctx context.Context, workspace, id, slug string) error {
 	return m.db.Write(ctx, func(tx storage.Tx) error {
+		// A provider chooses its ids, but not what they mean to others: the first one counts.
+		if _, err := m.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
 		return m.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug}, retention)
 	})
 }

@@ -2,7 +2,10 @@ package handlers_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"testing"
 
@@ -146,5 +149,81 @@ func TestSettingsOfACallDoNotLeadAStoredCredentialElsewhere(t *testing.T) {
 	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-provider: azure-openai", "authorization: Bearer own")
 	if a.Status != 400 || a.Get("error.code").Str != "missing_setting" || !strings.Contains(a.Get("error.message").Str, "azure_resource_name") {
 		t.Errorf("no resource: %d %s", a.Status, a.Body)
+	}
+}
+
+// What a provider repeats of the credential is masked.
+func TestAnErrorDoesNotShowTheCredential(t *testing.T) {
+	l := newLab(t, "", "")
+	l.on("echo", func(w http.ResponseWriter, r *http.Request) {
+		respond(401, `{"error":{"message":"Incorrect API key provided: `+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")+`","type":"invalid_request_error","code":"invalid_api_key"}}`)(w, r)
+	})
+	a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"echo", "x-gw-provider: bad")
+	if a.Status != 401 || strings.Contains(a.Body, "sk-of-the-file-bad") || !strings.Contains(a.Get("error.message").Str, "Incorrect API key provided: sk") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// Neither hints nor trailers of a provider reach the client, nor headers that are about
+// the provider's own site.
+func TestAnAnswerCarriesNothingAroundTheChecks(t *testing.T) {
+	l := newLab(t, "", "")
+	l.on("around", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Gw-Provider", "evil")
+		w.Header().Set("Link", "</a>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Trailer", "X-Gw-Provider")
+		w.Header().Set("Clear-Site-Data", "*")
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		respond(200, gatewaytest.Completion)(w, r)
+		w.Header().Set(http.TrailerPrefix+"X-Gw-Trace-Id", "evil")
+	})
+	hints := 0
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil }}
+	req := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, cue+"around", "x-gw-provider: bad")
+	res, err := http.DefaultClient.Do(req.WithContext(httptrace.WithClientTrace(t.Context(), trace)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || string(body) != gatewaytest.Completion || res.Header.Get("X-Gw-Provider") != "bad" || len(res.Header.Values("X-Gw-Provider")) != 1 {
+		t.Errorf("%v %s %v", res.Header, body, err)
+	}
+	if hints != 0 || len(res.Trailer) != 0 || res.Header.Get("Clear-Site-Data") != "" || res.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%d hints, trailers %v, header %v", hints, res.Trailer, res.Header)
+	}
+}
+
+// A provider's own id of a response does not take the place of another's.
+func TestAResponseOfTheCacheIsEachCallersOwn(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	l.on("ok", respond(200, `{"id":"m","type":"message","role":"assistant","model":"claude","content":[{"type":"text","text":"4"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":2}}`))
+	config := fmt.Sprintf(`{"provider":"anthropic","api_key":"sk","custom_host":"%s/v1","cache":"simple"}`, l.bad.URL)
+	ask := func(body, status string) *gatewaytest.Answer {
+		t.Helper()
+		a, err := l.ask("POST", "/v1/responses", body, cue+"ok", "x-gw-config: "+config)
+		if err != nil || a.Status != 200 || a.Header.Get("x-gw-cache-status") != status {
+			t.Fatalf("%d %v %s %v", a.Status, a.Header, a.Body, err)
+		}
+		return a
+	}
+	first := ask(`{"model":"c","input":"2+2"}`, "MISS").Get("id").Str
+	again := ask(`{"model":"c","input":"2+2"}`, "HIT")
+	second := again.Get("id").Str
+	if first == second || again.Get("output.0.content.0.text").Str != "4" {
+		t.Fatalf("%s and %s: %s", first, second, again.Body)
+	}
+	streamed := ask(`{"model":"c","input":"2+2","stream":true}`, "HIT").Body
+	if strings.Contains(streamed, first) || strings.Contains(streamed, second) || !strings.Contains(streamed, "response.completed") {
+		t.Errorf("a stream has another's id:\n%s", streamed)
+	}
+	if a, _ := l.ask("DELETE", "/v1/responses/"+first, ""); a.Status != 200 {
+		t.Errorf("delete: %d %s", a.Status, a.Body)
+	}
+	for id, want := range map[string]int{first: 404, second: 200} {
+		if a, _ := l.ask("GET", "/v1/responses/"+id, ""); a.Status != want {
+			t.Errorf("%s: %d %s", id, a.Status, a.Body)
+		}
 	}
 }

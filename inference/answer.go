@@ -13,7 +13,10 @@ import (
 )
 
 // Headers of a provider's answer that are between the provider and the gateway.
-var notAnswered = []string{"Alt-Svc", "Set-Cookie", "Strict-Transport-Security"}
+var notAnswered = []string{
+	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
+	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Alt-Svc", "Clear-Site-Data", "Set-Cookie", "Strict-Transport-Security",
+}
 
 // answered takes a provider's answer in: fixes its headers, and wraps its body so
 // that what passes is watched.

@@ -34,7 +34,10 @@ type attempt struct {
 	answer  *providers.Answer // translates what the provider answers; nil: it passes
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
-	tape    *tape // holds the answer, for the cache; nil: it is not kept
+	secrets []credentials.Secret // that went to the provider
+	// keep stores the response that the gateway makes; nil: nothing is to be stored.
+	keep func(response []byte) error
+	tape *tape // holds the answer, for the cache; nil: it is not kept
 	// Of a response that is made of a conversation: how many turns that has, how often the
 	// older half of them was dropped, whether more may be, and whether it was too long.
 	turns, shortened       int
@@ -126,7 +129,7 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 		a.header = http.Header{"User-Agent": {""}}
 	}
 	call := &providers.Call{
-		Provider: p, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
+		Provider: p, Name: a.route.Provider, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
 		Model: model, Stream: stream, Strict: strict, Key: a.route.Key, Setting: setting,
 		Header: a.header.Get, Now: x.Gateway.Now(), NewID: x.NewID,
 	}
@@ -143,6 +146,7 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if err != nil {
 		return refused(err)
 	}
+	a.keep, a.secrets = call.Keep, secretsOf(call, a.route)
 	a.url, a.method, a.answer, a.turns = r.URL, to.method, r.Answer, r.Turns
 	if r.Method != "" {
 		a.method = r.Method
@@ -161,6 +165,17 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 		a.header["Content-Type"] = []string{"application/json"}
 	}
 	return nil
+}
+
+// secretsOf are the credentials that a call takes along.
+func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Secret {
+	secrets := []credentials.Secret{call.Key, call.Token}
+	for name, s := range route.Settings {
+		if strings.Contains(name, "secret") || strings.Contains(name, "token") {
+			secrets = append(secrets, s)
+		}
+	}
+	return secrets
 }
 
 // refused turns a provider's refusal of a call into what the client sees.

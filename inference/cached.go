@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -24,6 +25,8 @@ type keeping struct {
 	maxAge time.Duration
 	flight *cache.Flight // nil: nobody waits
 	tape   *tape
+	// store keeps the response that the answer is, where the gateway holds it; nil: nobody does.
+	store func(response []byte) error
 	// question is compared by its meaning where the letters differ; nil: it is not.
 	question *question
 }
@@ -57,7 +60,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	if x.Caching.Refresh {
 		x.CacheStatus = exchange.CacheRefresh
 	}
-	k := &keeping{key: key, maxAge: maxAge, tape: new(tape)}
+	k := &keeping{key: key, maxAge: maxAge, tape: new(tape), store: a.keep}
 	if e.f.Semantic != nil && x.Semantic(t) {
 		if q, ok := call.Question(); ok {
 			k.question = &question{Question: q}
@@ -79,7 +82,7 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 			e.f.logger.Error("reading the cache", zap.String("trace_id", x.TraceID), zap.Error(err))
 			return false
 		}
-		if entry != nil && e.replay(entry, t, exchange.CacheHit) {
+		if entry != nil && e.replay(k, entry, t, exchange.CacheHit) {
 			return true
 		}
 		flight, leads := answers.Join(k.key)
@@ -94,7 +97,7 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 			return true
 		}
 		switch entry, failed := flight.Result(); {
-		case entry != nil && e.replay(entry, t, exchange.CacheHit):
+		case entry != nil && e.replay(k, entry, t, exchange.CacheHit):
 			return true
 		case failed, entry != nil: // what cannot be shared is everybody's own
 			return false
@@ -106,7 +109,7 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 // whether it did.
 func (e *engine) alike(k *keeping, t *routing.Target) bool {
 	entry := e.similar(k)
-	if entry == nil || !e.replay(entry, t, exchange.CacheSemanticHit) {
+	if entry == nil || !e.replay(k, entry, t, exchange.CacheSemanticHit) {
 		return false
 	}
 	k.flight.Land(entry)
@@ -155,10 +158,14 @@ func (a *attempt) plainURL() string {
 }
 
 // replay answers with a kept answer, as a stream or in one piece, as the call asks.
-func (e *engine) replay(entry *cache.Entry, t *routing.Target, status string) bool {
+func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, status string) bool {
 	x := e.x
 	streams := x.Streams(t.Edit())
-	body, err := entry.As(x.Endpoint.Name, streams)
+	entry, err := e.anew(entry, k)
+	var body []byte
+	if err == nil {
+		body, err = entry.As(x.Endpoint.Name, streams)
+	}
 	if err != nil {
 		e.f.logger.Error("a kept answer cannot be given", zap.String("trace_id", x.TraceID), zap.Error(err))
 		return false
@@ -185,6 +192,31 @@ func (e *engine) replay(entry *cache.Entry, t *routing.Target, status string) bo
 	_, _ = io.Copy(e.w, s)
 	return true
 }
+
+// anew is a kept answer for another caller. Of a response that the gateway holds it is
+// another response, with an id of its own: each caller may go on from it, or delete it.
+func (e *engine) anew(entry *cache.Entry, k *keeping) (*cache.Entry, error) {
+	if k.store == nil {
+		return entry, nil
+	}
+	whole, err := entry.As(e.x.Endpoint.Name, false)
+	if err != nil {
+		return nil, err
+	}
+	id, ours := strings.CutPrefix(gjson.GetBytes(whole, "id").Str, "resp_")
+	if !ours || len(id) < minID {
+		return nil, errors.New("a response without an id of the gateway's")
+	}
+	fresh := e.x.NewID()
+	if err := k.store(bytes.ReplaceAll(whole, []byte(id), []byte(fresh))); err != nil {
+		return nil, err
+	}
+	other := *entry
+	other.Body = bytes.ReplaceAll(entry.Body, []byte(id), []byte(fresh))
+	return &other, nil
+}
+
+const minID = 16 // characters of what is unique in an id
 
 // land keeps the answer that an attempt gave, and gives it to all who wait.
 func (e *engine) land(k *keeping, a *attempt) {

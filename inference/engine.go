@@ -103,7 +103,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		x.Route = route
 	}
 	if why := x.Replayable(); x.Attempts > 0 && why != nil {
-		e.fail(nil, failed(&attempt{x: x, route: x.Route}, why))
+		e.untried(why)
 		return false
 	}
 	keep, a, refusal := e.keep(t)
@@ -237,6 +237,18 @@ func (e *engine) failed(a *attempt, why error) {
 	}
 }
 
+// untried notes that a target cannot be tried, as the body cannot be sent again. What the
+// target before it answered stays the failure of the call, with that said.
+func (e *engine) untried(why error) {
+	if !errors.Is(why, exchange.ErrNotReplayable) || e.last == nil || e.err != nil && e.err.Code == codeNotReplayable {
+		if e.err == nil || e.err.Code != codeNotReplayable {
+			e.fail(nil, failed(&attempt{x: e.x, route: e.x.Route}, why))
+		}
+		return
+	}
+	e.replaced("provider " + e.x.Route.Provider + " could not be tried, because the upload is larger than max_replay")
+}
+
 // unrepeatable turns the latest failure, which the target's retry setting is about, into
 // one that says so where the body cannot be sent again. Its status stays, save that of
 // an answer with status 200.
@@ -249,6 +261,13 @@ func (e *engine) unrepeatable() {
 		e.fail(a, failed(a, why))
 		return
 	}
+	e.replaced("it could not be retried, because the upload is larger than max_replay")
+}
+
+// replaced makes an error of the gateway's own of the latest failure, which says what the
+// provider answered, and what could not be done about it.
+func (e *engine) replaced(but string) {
+	a := e.last
 	err := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error"}
 	switch {
 	case e.err != nil:
@@ -263,7 +282,7 @@ func (e *engine) unrepeatable() {
 		err.Message += " (" + said + ")"
 	}
 	err.Code = codeNotReplayable
-	err.Message += "; it could not be retried, because the upload is larger than max_replay"
+	err.Message += "; " + but
 	status := e.status
 	e.fail(a, err)
 	e.status = status // as strategies see it

@@ -132,6 +132,10 @@ func (s *stream) watch(end int) int {
 			at = next
 			continue
 		}
+		if s.done && isData { // nothing follows the end
+			at = next
+			continue
+		}
 		if isData && !s.event(data) && !s.data {
 			if next == end {
 				break

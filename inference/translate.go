@@ -91,6 +91,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 		}
 		stop.Stop()
 	}
+	body = a.redact(body)
 	if a.answer == nil {
 		if out, ok := withProvider(body, a.route.Provider); ok {
 			replaceBody(res, out)
@@ -108,6 +109,20 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	replaceBody(res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
 	return nil
 }
+
+// redact masks the credentials of the call in an error, in which some providers repeat
+// them.
+func (a *attempt) redact(body []byte) []byte {
+	for _, s := range a.secrets {
+		if secret := s.Reveal(); len(secret) >= minSecret {
+			body = bytes.ReplaceAll(body, []byte(secret), []byte(s.Hint()))
+		}
+	}
+	return body
+}
+
+// minSecret is how long a credential is at least; what is shorter could be a word.
+const minSecret = 8
 
 // withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape.
 func withProvider(body []byte, provider string) ([]byte, bool) {

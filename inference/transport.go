@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -54,6 +55,8 @@ const (
 	idleConnTimeout  = 90 * time.Second
 	pingAfter        = 15 * time.Second // of silence on an HTTP/2 connection
 	pingTimeout      = 15 * time.Second
+	// maxResponseHeader is more than any provider needs, and what clients still take.
+	maxResponseHeader = 256 << 10
 )
 
 // Provision builds the connection pools.
@@ -105,6 +108,9 @@ func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*http.Transport
 	if pool.TLSHandshakeTimeout == 0 {
 		pool.TLSHandshakeTimeout = handshakeTimeout
 	}
+	if pool.MaxResponseHeaderBytes == 0 {
+		pool.MaxResponseHeaderBytes = maxResponseHeader
+	}
 	pool.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return pool, nil
 }
@@ -132,12 +138,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	pool := t.poolOf(a.route)
 	ctx, stop := a.deadline(req.Context())
-	out := a.request(req)
-	if a.timeout > 0 {
-		out = out.WithContext(ctx)
-	}
-	res, err := pool.RoundTrip(out)
+	res, err := pool.RoundTrip(a.request(req).WithContext(untraced{ctx}))
 	if err == nil {
+		res = withoutTrailers(res)
 		a.status = res.StatusCode
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
@@ -178,6 +181,27 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop(errBegun)
 	a.answered(res)
 	return res, nil
+}
+
+// An untraced context hides the hooks of reverse_proxy, which pass informational answers
+// on: what a provider hints at is not for clients, and may forge the gateway's headers.
+type untraced struct{ context.Context }
+
+func (u untraced) Value(key any) any {
+	v := u.Context.Value(key)
+	if _, hooks := v.(*httptrace.ClientTrace); hooks {
+		return nil
+	}
+	return v
+}
+
+// withoutTrailers is an answer whose trailers go nowhere: they come after all checks. The
+// original gets them, at the end of its body.
+func withoutTrailers(res *http.Response) *http.Response {
+	passed := *res
+	passed.Trailer = nil
+	delete(passed.Header, "Trailer")
+	return &passed
 }
 
 // poolOf is the pool whose connections a route may use.

@@ -140,6 +140,9 @@ func (p *Provider) Adapts(endpoint string) bool {
 	return ok && endpoint != ChatComplete && p.Endpoints[endpoint] == nil && !p.has(endpoint)
 }
 
+// ShownAs is the name of the provider in answers: that of the x-gw-provider header.
+func (c *Call) ShownAs() string { return or(c.Name, c.Provider.Name) }
+
 // URL is where a path of OpenAI's goes.
 func (c *Call) URL(path string) (*url.URL, error) {
 	if c.Provider.Address != nil {
@@ -184,7 +187,7 @@ func (p *Provider) spoken() *chat.Words {
 }
 
 func (d *Dialect) answer(c *Call, from caller) *Answer {
-	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.Provider.Name, Strict: c.Strict, Keep: c.Keep}
+	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Strict: c.Strict, Keep: c.Keep}
 	if from.echo != nil {
 		style.Echo = from.echo(c.Body)
 	}

@@ -101,6 +101,7 @@ type Endpoint func(c *Call) (*Request, error)
 // A Call is what a provider is told of a call.
 type Call struct {
 	Provider *Provider
+	Name     string // by which the caller knows the provider, such as the slug of a saved one
 	Endpoint string
 	Method   string
 	Path     string // below a base URL, escaped

@@ -38,7 +38,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := c.Provider.Name
+	name := c.ShownAs()
 	r.Answer = &providers.Answer{
 		Whole: func(dst, body []byte, h http.Header) ([]byte, error) {
 			vectors, tokens, err := embeddings(body)

@@ -48,7 +48,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 				if err != nil {
 					return dst, err
 				}
-				return asked.Append(dst, vectors, tokens, c.Provider.Name)
+				return asked.Append(dst, vectors, tokens, c.ShownAs())
 			},
 		},
 	}, nil
