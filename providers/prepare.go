@@ -187,7 +187,7 @@ func (p *Provider) spoken() *chat.Words {
 }
 
 func (d *Dialect) answer(c *Call, from caller) *Answer {
-	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Strict: c.Strict, Keep: c.Keep}
+	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Dialect: c.Provider.Name, Strict: c.Strict, Keep: c.Keep}
 	if from.echo != nil {
 		style.Echo = from.echo(c.Body)
 	}

@@ -9,7 +9,8 @@ type Style struct {
 	ID       string // where the provider gives the answer none
 	Created  int64  // Unix seconds, likewise
 	Model    string // likewise: the one that was asked for
-	Provider string
+	Provider string // as the caller knows it
+	Dialect  string // the provider's own name, to which its seals are bound
 	// Echo are members of the request that the answer repeats, where it does.
 	Echo []byte
 	// Keep keeps a response before its stream says that it is complete; nil: it is not

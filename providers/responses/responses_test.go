@@ -84,7 +84,7 @@ func TestRequestsBecomeConversations(t *testing.T) {
 	}
 }
 
-var style = chat.Style{ID: "resp_0123456789abcdef", Created: 1782907200, Model: "asked", Provider: "anthropic", Echo: responses.Echo([]byte(`{}`))}
+var style = chat.Style{ID: "resp_0123456789abcdef", Created: 1782907200, Model: "asked", Dialect: "anthropic", Echo: responses.Echo([]byte(`{}`))}
 
 // translate gives the stream of Messages in portions and returns that of Responses.
 func translate(t testing.TB, portions ...[]byte) []byte {
