@@ -58,7 +58,7 @@ func TestTheFaultWall(t *testing.T) {
 		{name: "headers of a stream never come", target: hasty, serve: silence, stream: true, status: 408, body: timedOut, follows: true},
 		{name: "half a header", serve: raw("HTTP/1.1 200 OK\r\nContent-Ty"), status: 502, body: failed("provider_unreachable"), follows: true},
 		{name: "oversized header", serve: func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("X-Big", strings.Repeat("x", 12<<20))
+			w.Header().Set("X-Big", strings.Repeat("x", 1<<20))
 			respond(200, gatewaytest.Completion)(w, r)
 		}, status: 502, body: failed("provider_unreachable"), follows: true},
 
@@ -81,6 +81,8 @@ func TestTheFaultWall(t *testing.T) {
 		{name: "200 with an error after the role", serve: stream(role, "data: "+overloaded+"\n\n"), stream: true, status: 200, body: exactly(role + "data: " + overloaded + "\n\n"), follows: true},
 		{name: "200 with an error after comments", serve: stream(": ping\n\n", "data: "+overloaded+"\n\n"), stream: true, status: 200, body: exactly(": ping\n\ndata: " + overloaded + "\n\n"), follows: true},
 		{name: "an empty stream", serve: stream(), stream: true, status: 200, body: brokenOff(""), follows: true},
+		{name: "200 with a page", serve: respond(200, "<html>maintenance</html>", "Content-Type", "text/html; charset=utf-8"), status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "a second [DONE], and more after it", serve: stream(role, hello, stopped, done, hello, done), stream: true, status: 200, body: exactly(role + hello + stopped + done + "\n\n")},
 		{name: "a stream of [DONE] alone", serve: stream(done), stream: true, status: 200, body: exactly(done), follows: true},
 		{name: "cut before the first event", serve: then(stream(), cut), stream: true, status: 200, body: brokenOff(""), follows: true},
 		{name: "cut after the role chunk", serve: then(stream(role), cut), stream: true, status: 200, body: brokenOff(role), follows: true},

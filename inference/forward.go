@@ -117,6 +117,9 @@ func failed(a *attempt, err error) *exchange.Error {
 	case errors.Is(err, errEmpty):
 		e.Code = "provider_misbehaved"
 		e.Message = "Provider " + provider + " answered 200 with an empty body, where there should be JSON"
+	case errors.Is(err, errPage):
+		e.Code = "provider_misbehaved"
+		e.Message = "Provider " + provider + " answered 200 with a page in HTML, where there should be JSON"
 	case errors.Is(err, exchange.ErrNotReplayable):
 		e.Code = codeNotReplayable
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()

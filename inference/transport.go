@@ -265,9 +265,9 @@ func (b *bodyWithContext) Close() error {
 // take decides whether an answer goes to the client. The answer of a tentative
 // attempt that failed is held instead.
 func (a *attempt) take(res *http.Response) error {
-	if emptyBody(res, a.x.Endpoint) {
+	if why := noJSON(res, a.x.Endpoint); why != nil {
 		res.Body.Close()
-		return errEmpty
+		return why
 	}
 	if !a.tentative {
 		if a.timeout > 0 && res.StatusCode == http.StatusOK {
