@@ -3,6 +3,7 @@ package providers
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -114,8 +115,8 @@ func page(b []byte) string {
 	}
 	s := strings.ToValidUTF8(string(b), "")
 	if strings.HasPrefix(s, "<") {
-		if _, rest, ok := strings.Cut(s, "<title>"); ok {
-			s, _, _ = strings.Cut(rest, "</title>")
+		if t := title(s); t != "" {
+			s = t
 		} else {
 			s = tagless(s)
 		}
@@ -131,6 +132,18 @@ func page(b []byte) string {
 	return s
 }
 
+// title is what the title of a page says, or nothing.
+func title(s string) string {
+	_, rest, ok := strings.Cut(s, "<title>")
+	if !ok {
+		return ""
+	}
+	said, _, _ := strings.Cut(rest, "</title>")
+	return strings.TrimSpace(said)
+}
+
+// tagless is the text of HTML, without what no browser shows: comments, and what is in
+// the elements of unshown.
 func tagless(s string) string {
 	var out strings.Builder
 	for s != "" {
@@ -140,9 +153,33 @@ func tagless(s string) string {
 		if !found {
 			break
 		}
-		_, s, _ = strings.Cut(rest, ">")
+		if comment, ok := strings.CutPrefix(rest, "!--"); ok {
+			_, s, _ = strings.Cut(comment, "-->")
+			continue
+		}
+		tag, after, _ := strings.Cut(rest, ">")
+		s = after
+		name := strings.ToLower(tag)
+		if i := strings.IndexAny(name, " \t\r\n/"); i >= 0 {
+			name = name[:i]
+		}
+		if slices.Contains(unshown, name) && !strings.HasSuffix(tag, "/") {
+			s = after[endOf(after, name):]
+		}
 	}
 	return out.String()
+}
+
+var unshown = []string{"style", "script", "noscript", "template", "svg"}
+
+// endOf is where the end tag of an element begins, in any case, or the end of the text.
+func endOf(s, name string) int {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '<' && len(s)-i >= len(name)+2 && s[i+1] == '/' && strings.EqualFold(s[i+2:i+2+len(name)], name) {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // Append appends the failure in the envelope of an endpoint, which says whose it is.
