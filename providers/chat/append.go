@@ -279,10 +279,37 @@ func (w *Words) tools(b *jsonscan.Builder, r *Request) {
 	}
 }
 
-// Schema is the schema of a tool's parameters; that of none where it takes none.
+// noParameters is the schema of a tool that takes none.
+const noParameters = `{"type":"object","properties":{}}`
+
+// Schema is the schema of a tool's parameters; that of none where it takes none. Arguments
+// are an object, so that a schema without a type is one of objects; some refuse a tool
+// whose schema does not say so.
 func (t *Tool) Schema() Raw {
 	if t.Parameters == nil {
-		return Raw(`{"type":"object","properties":{}}`)
+		return Raw(noParameters)
 	}
-	return t.Parameters
+	typed, members := false, false
+	r := jsonscan.NewReader(t.Parameters)
+	if !r.Object(func(key jsonscan.Key) {
+		members = true
+		typed = r.Kind() != jsonscan.Null && key.Is("type") || typed && !key.Is("type")
+	}) || typed {
+		return t.Parameters
+	}
+	if !members {
+		return Raw(noParameters)
+	}
+	b := jsonscan.Builder(make([]byte, 0, len(t.Parameters)+16))
+	b.Open('{')
+	b.Key("type").Text("object")
+	r.Reset(t.Parameters)
+	r.Object(func(key jsonscan.Key) {
+		if value := r.Raw(); !key.Is("type") {
+			b.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
+			b = append(append(b, ':'), value...)
+		}
+	})
+	b.Close('}')
+	return Raw(b)
 }

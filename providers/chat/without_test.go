@@ -7,7 +7,7 @@ import (
 )
 
 func TestMembersThatAProviderRefusesAreLeftOutWhereverTheyStand(t *testing.T) {
-	const body = `{"messages":[{"role":"tool","tool_call_id":"i","name":"f","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{},"strict":true}}]}`
+	const body = `{"messages":[{"role":"tool","tool_call_id":"i","name":"f","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}]}`
 	for _, c := range []struct {
 		words chat.Words
 		want  string
@@ -15,7 +15,7 @@ func TestMembersThatAProviderRefusesAreLeftOutWhereverTheyStand(t *testing.T) {
 		{chat.Words{}, body},
 		{
 			chat.Words{Without: []string{"name", "strict"}},
-			`{"messages":[{"role":"tool","tool_call_id":"i","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{}}}]}`,
+			`{"messages":[{"role":"tool","tool_call_id":"i","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`,
 		},
 	} {
 		r, err := chat.Parse([]byte(body))

@@ -81,7 +81,7 @@ func (w *writer) declarations() {
 		w.Member("name", t.Name)
 		w.Member("description", t.Description)
 		if t.Parameters != nil {
-			w.schema(parameters, parametersFull, t.Parameters)
+			w.schema(parameters, parametersFull, t.Schema())
 		}
 		w.Close('}')
 	}

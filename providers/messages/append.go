@@ -36,8 +36,8 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	}
 	if r.MaxTokens != nil {
 		b.Key("max_tokens").Raw(r.MaxTokens)
-	} else {
-		b.Key("max_tokens").Int(DefaultMaxTokens)
+	} else { // the budget of thoughts is a part of it, and must be less
+		b.Key("max_tokens").Int(DefaultMaxTokens + budget(r.Thinking))
 	}
 	if err := w.system(r); err != nil {
 		return dst, err
@@ -71,6 +71,17 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	}
 	b.Close('}')
 	return w.Builder, err
+}
+
+// budget is how many tokens may be thought, 0 where nobody says.
+func budget(thinking chat.Raw) (n int64) {
+	r := jsonscan.NewReader(thinking)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("budget_tokens") {
+			n = max(0, chat.Int(r.Value()))
+		}
+	})
+	return n
 }
 
 type writer struct {
