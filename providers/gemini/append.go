@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -34,6 +35,9 @@ type writer struct {
 func (w *writer) members() error {
 	r := w.r
 	if err := r.Only(chat.Text, chat.Image, chat.File, chat.Audio, chat.Thinking, chat.Redacted, chat.Refusal); err != nil {
+		return err
+	}
+	if err := files(r); err != nil {
 		return err
 	}
 	alone := true // the system, to whom nobody speaks
@@ -228,6 +232,26 @@ func (w *writer) part(p *chat.Part) {
 	}
 }
 
+// files refuses a file by an id that is none of Google's: another provider holds it.
+func files(r *chat.Request) error {
+	for i := range r.Messages {
+		for k := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[k]
+			if p.FileID == nil || p.URL != nil {
+				continue
+			}
+			if id := p.FileID.Text(); !strings.HasPrefix(id, filesOf) && !strings.Contains(id, "://") {
+				at := "messages[" + strconv.Itoa(i) + "].content[" + strconv.Itoa(k) + "]"
+				return &chat.Unsupported{Param: at, Message: "Invalid file_id in '" + at + "': the provider takes the URI of a file that it holds (files/…, https://… or gs://…), or the file as data"}
+			}
+		}
+	}
+	return nil
+}
+
+// filesOf begins the name of a file of the Files API.
+const filesOf = "files/"
+
 func (w *writer) media(p *chat.Part) {
 	uri := p.URL
 	if uri == nil {
@@ -240,7 +264,7 @@ func (w *writer) media(p *chat.Part) {
 		w.Key("data").Quoted(p.Data)
 	} else {
 		where := uri.Text()
-		if strings.HasPrefix(where, "files/") { // of the Files API, by its name alone
+		if strings.HasPrefix(where, filesOf) { // of the Files API, by its name alone
 			where = "https://generativelanguage.googleapis.com/v1beta/" + where
 			uri = chat.Quote(where)
 		}
