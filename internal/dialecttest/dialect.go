@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -17,6 +19,7 @@ import (
 // A Dialect is a provider whose dialect is held to what holds for all of them.
 type Dialect struct {
 	Provider, Model string
+	Settings        map[string]string
 	// Says is a stream in which the model says a text, given as a JSON string, and ends.
 	Says func(text []byte) string
 }
@@ -28,7 +31,7 @@ var callers = []string{providers.ChatComplete, providers.Messages}
 // provider's own.
 func (d Dialect) Answer(t testing.TB, endpoint string) *providers.Answer {
 	t.Helper()
-	c := &Case{Endpoint: endpoint, Body: fmt.Appendf(nil, `{"model":%q,"max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hi"}]}`, d.Model)}
+	c := &Case{Endpoint: endpoint, Body: fmt.Appendf(nil, `{"model":%q,"max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hi"}],"input":"Hi"}`, d.Model), Settings: d.Settings}
 	call := c.Call(d.Provider)
 	r, err := call.Provider.Prepare(call)
 	if err != nil {
@@ -52,6 +55,39 @@ func (d Dialect) CheckCuts(t *testing.T) {
 				continue
 			}
 			CheckCuts(t, func() providers.Stream { return d.Answer(t, endpoint).Stream }, in)
+		}
+	}
+}
+
+// noAnswers are bodies that some send with status 200, and that are no answer: errors, and
+// the shape of an answer with nothing in it.
+var noAnswers = []string{
+	`{}`, `[]`, `{"message":"hidden"}`, `{"Message":"hidden"}`, `{"object":"error","message":"hidden","type":"invalid_request_error","code":1}`,
+	`{"error":{"message":"hidden"}}`, `{"error":"hidden"}`, `{"type":"error","error":{"type":"api_error","message":"hidden"}}`, `{"detail":"hidden"}`,
+	`{"id":"1","model":"m","usage":{"input_tokens":1,"prompt_tokens":1}}`, `{"choices":[]}`, `{"choices":[{}]}`, `{"choices":[{"index":0,"finish_reason":null}]}`,
+	`{"candidates":[]}`, `{"candidates":[{"index":0}],"usageMetadata":{"promptTokenCount":1}}`, `{"type":"message","role":"assistant","content":[]}`,
+	`{"type":"message","content":"hidden"}`, `{"output":{}}`, `{"output":{"message":null}}`, `{"message":{}}`, `{"message":{"role":"assistant","content":[]}}`,
+}
+
+// CheckNoAnswers holds what is no answer to being an error, in one piece and as a stream,
+// and never an empty answer: the call goes to the next provider, and nothing is cached.
+func (d Dialect) CheckNoAnswers(t *testing.T) {
+	t.Helper()
+	endpoints := d.speaks(t)
+	if d.Answer(t, providers.CreateResponse) != nil {
+		endpoints = append(endpoints, providers.CreateResponse)
+	}
+	for _, endpoint := range endpoints {
+		for _, body := range noAnswers {
+			if out, err := d.Answer(t, endpoint).Whole(nil, []byte(body), http.Header{}); err == nil {
+				t.Errorf("%s: %s became %s", endpoint, body, out)
+			}
+			for _, stream := range []string{body, "data: " + body + "\n\n", "data: " + body + "\n\ndata: [DONE]\n\n"} {
+				out, err := Stream(d.Answer(t, endpoint).Stream, []byte(stream), len(stream))
+				if said := string(out); err == nil && !strings.Contains(said, `"error":{`) && !strings.Contains(said, "response.failed") {
+					t.Errorf("%s: the stream %q became %s", endpoint, stream, out)
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -64,6 +65,9 @@ func count(dst, body []byte, _ http.Header) ([]byte, error) {
 	n := member(r, "inputTokens")
 	if err := r.Err(); err != nil {
 		return dst, err
+	}
+	if n == nil {
+		return dst, errors.New("no number of tokens")
 	}
 	b := jsonscan.Builder(dst)
 	b.Open('{')

@@ -51,6 +51,10 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	if !ok {
 		return errors.New("it is not a JSON object")
 	}
+	if content == nil && reason.Empty() { // an error that came as an answer, or neither
+		to.Event(chat.NoAnswer(body, "The provider's answer has no content"))
+		return nil
+	}
 	d.emit(to, chat.Event{Kind: chat.Start})
 	c := jsonscan.NewReader(content)
 	c.Array(func() { d.block(c, to) })

@@ -14,6 +14,7 @@ type OpenAI struct {
 	NewID func() string
 
 	calls    []calling // by choice
+	answered bool      // a choice says something, or that it ended
 	finished bool
 	ended    bool  // it ended with an error
 	event    Event // the one that is said
@@ -36,7 +37,7 @@ func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 	r := jsonscan.NewReader(body)
 	start := Event{Kind: Start}
-	var choices, usage, failure, said Raw
+	var choices, usage, failure Raw
 	isError := false
 	if !r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
@@ -54,8 +55,6 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 			usage = r.Value()
 		case "error":
 			failure = r.Value()
-		case "message":
-			said = r.Value()
 		}
 	}) && r.Err() == nil {
 		return ErrNoObject
@@ -70,16 +69,17 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 		return nil
 	case isError, whole && choices == nil: // as Mistral has errors; or it is no answer
 		d.ended = true
-		e := ReadFailure(body)
-		if said == nil {
-			e.Text = Literal(`"The provider's answer has no choices"`)
-		}
-		to.Event(e)
+		to.Event(NoAnswer(body, "The provider's answer has no choices"))
 		return nil
 	}
 	d.say(to, start)
 	c := jsonscan.NewReader(choices)
 	c.Array(func() { d.choice(c, to, whole) })
+	if whole && !d.answered {
+		d.ended = true
+		to.Event(NoAnswer(body, "The provider's answer has no choices"))
+		return nil
+	}
 	if usage != nil {
 		d.say(to, Event{Kind: UsageEvent, Usage: ReadUsage(usage)})
 	}
@@ -108,6 +108,24 @@ func Int(v []byte) int64 {
 
 // ReadFailure reads an error of a provider's, an object or a text.
 func ReadFailure(v []byte) *Event {
+	e := readFailure(v)
+	if e.Text.Empty() {
+		e.Text = Literal(`"The provider answered with an error"`)
+	}
+	return e
+}
+
+// NoAnswer is the failure that a body is which came as an answer and is none: the error
+// that it tells of, or else what is missing.
+func NoAnswer(body []byte, missing string) *Event {
+	e := readFailure(body)
+	if e.Text.Empty() {
+		return &Event{Kind: Failure, Text: Quote(missing)}
+	}
+	return e
+}
+
+func readFailure(v []byte) *Event {
 	e := &Event{Kind: Failure}
 	r := jsonscan.NewReader(v)
 	if r.Kind() == jsonscan.String {
@@ -116,7 +134,7 @@ func ReadFailure(v []byte) *Event {
 	}
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
-		case "message":
+		case "message", "Message":
 			if v := r.Value(); v != nil && v[0] != '"' {
 				e.Text = Quote(string(v)) // of Mistral: what is wrong where
 			} else {
@@ -128,9 +146,6 @@ func ReadFailure(v []byte) *Event {
 			}
 		}
 	})
-	if e.Text.Empty() {
-		e.Text = Literal(`"The provider answered with an error"`)
-	}
 	return e
 }
 
@@ -161,6 +176,7 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 			logProbs = r.Value()
 		}
 	})
+	d.answered = d.answered || len(message) > 0 && message[0] == '{' || !reason.Empty()
 	if logProbs != nil {
 		d.say(to, Event{Kind: LogProbs, Choice: index, Raw: logProbs})
 	}

@@ -76,7 +76,7 @@ func (d *decoder) Whole(body []byte, to chat.Sink) error {
 	case f.reason == nil && !f.text.Empty():
 		d.fail(to, f.text, nil)
 		return nil
-	case f.reason == nil && f.message == nil:
+	case f.reason == nil && !speaks(f.message):
 		d.fail(to, chat.Literal(`"The provider's answer has no message"`), nil)
 		return nil
 	}
@@ -109,6 +109,19 @@ func (d *decoder) Whole(body []byte, to chat.Sink) error {
 	})
 	d.finish(&f, to)
 	return nil
+}
+
+// speaks reports whether a message says something.
+func speaks(message chat.Raw) (ok bool) {
+	m := jsonscan.NewReader(message)
+	m.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "content", "tool_calls", "tool_plan":
+			v := m.Value()
+			ok = ok || len(v) > len("[]")
+		}
+	})
+	return ok
 }
 
 // plan is what the model says before it calls tools. It is no part of the answer: it is

@@ -16,6 +16,8 @@ var dialect = dialecttest.Dialect{
 
 func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) { dialect.CheckCuts(t) }
 
+func TestWhatIsNoAnswerIsAnError(t *testing.T) { dialect.CheckNoAnswers(t) }
+
 func FuzzStream(f *testing.F) { dialect.FuzzStream(f) }
 
 func FuzzRequest(f *testing.F) { dialect.FuzzRequest(f) }

@@ -84,6 +84,11 @@ func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider 
 	if len(vectors) != len(r.Input) {
 		return dst, fmt.Errorf("%d embeddings of %d inputs", len(vectors), len(r.Input))
 	}
+	for _, v := range vectors {
+		if len(v) <= len("[]") || v[0] != '[' {
+			return dst, errNoNumbers
+		}
+	}
 	b := jsonscan.Builder(dst)
 	b.Open('{')
 	b.Key("object").Text("list")
@@ -119,20 +124,20 @@ func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider 
 	return b, nil
 }
 
+var errNoNumbers = errors.New("an embedding that is no list of numbers")
+
 // pack is a vector as OpenAI encodes it in base64.
 func pack(vector chat.Raw) (string, error) {
 	var packed []byte
 	var wrong error
 	r := jsonscan.NewReader(vector)
-	if !r.Array(func() {
+	r.Array(func() {
 		f, err := strconv.ParseFloat(string(r.Raw()), 32)
 		if err != nil {
 			wrong = err
 		}
 		packed = binary.LittleEndian.AppendUint32(packed, math.Float32bits(float32(f)))
-	}) && r.Err() == nil {
-		return "", errors.New("an embedding that is no list of numbers")
-	}
+	})
 	if err := r.Err(); err != nil {
 		return "", err
 	}

@@ -1,7 +1,6 @@
 package embedding
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -28,17 +27,24 @@ func TestVectorsThatAreNotThoseOfTheInputsAreAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, vectors := range map[string][]chat.Raw{
-		"1 embeddings of 2 inputs":                                {chat.Raw("[1]")},
-		"an embedding that is no list of numbers":                 {chat.Raw("[1]"), chat.Raw("null")},
-		`strconv.ParseFloat: parsing "1e999": value out of range`: {chat.Raw("[1e999]"), chat.Raw("[1]")},
+	const noNumbers = "an embedding that is no list of numbers"
+	for _, c := range []struct {
+		want    string
+		vectors []chat.Raw
+	}{
+		{"0 embeddings of 2 inputs", nil},
+		{"1 embeddings of 2 inputs", []chat.Raw{chat.Raw("[1]")}},
+		{noNumbers, []chat.Raw{chat.Raw("[1]"), chat.Raw("null")}},
+		{noNumbers, []chat.Raw{chat.Raw("[1]"), nil}},
+		{noNumbers, []chat.Raw{chat.Raw("[1]"), chat.Raw("[]")}},
+		{`strconv.ParseFloat: parsing "1e999": value out of range`, []chat.Raw{chat.Raw("[1e999]"), chat.Raw("[1]")}},
 	} {
-		if _, err := r.Append(nil, vectors, 1, "example"); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
+		if _, err := r.Append(nil, c.vectors, 1, "example"); err == nil || err.Error() != c.want {
+			t.Errorf("%s: got %v, want %s", c.vectors, err, c.want)
 		}
 	}
-	out, err := r.Append(nil, []chat.Raw{chat.Raw("[1]"), chat.Raw("[]")}, 1, "example")
-	if err != nil || !json.Valid(out) {
-		t.Errorf("got %s, %v", out, err)
+	r.Base64 = false
+	if _, err := r.Append(nil, []chat.Raw{chat.Raw("[1]"), nil}, 1, "example"); err == nil {
+		t.Error("a vector that is missing is an answer")
 	}
 }

@@ -17,6 +17,8 @@ type Decoder struct {
 	newID   func() string // makes the ids of calls, which the API may leave out
 	choices []choice
 	failed  bool
+	// answered: a candidate says something, or why it does not.
+	answered bool
 
 	message, inner jsonscan.Reader
 	event          chat.Event
@@ -52,8 +54,10 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	if err := d.answer(body, to); err != nil || d.failed {
 		return err
 	}
-	if len(d.choices) == 0 {
-		d.at(0)
+	if !d.answered { // it is no answer: a blocked prompt would say so
+		d.failed = true
+		to.Event(chat.NoAnswer(body, "The provider's answer has no candidates"))
+		return nil
 	}
 	d.finish(to)
 	return nil
@@ -181,6 +185,7 @@ func (d *Decoder) piece(body []byte, to chat.Sink) {
 
 // block ends what has not ended: the prompt, or the answer so far, is not let through.
 func (d *Decoder) block(word chat.Literal) {
+	d.answered = true
 	if len(d.choices) == 0 {
 		d.at(0)
 	}
@@ -260,6 +265,7 @@ func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
 	if bytes.Contains(grounding, []byte(`"groundingChunks"`)) {
 		c.grounding = bytes.Clone(grounding) // of all so far
 	}
+	d.answered = d.answered || parts != nil || !reason.Empty()
 	if !reason.Empty() {
 		// A name that is not known is no reason that a caller would know.
 		c.finished, c.reason, c.word = true, reasons[reason.Text()], bytes.Clone(reason)

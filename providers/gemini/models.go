@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -82,16 +83,22 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 }
 
 func appendCount(dst, body []byte, _ http.Header) ([]byte, error) {
-	var total int64
+	var total chat.Raw
 	r := jsonscan.NewReader(body)
 	r.Object(func(key jsonscan.Key) {
 		if key.Is("totalTokens") {
-			total = chat.Int(r.Value())
+			total = r.Value()
 		}
 	})
+	if err := r.Err(); err != nil {
+		return dst, err
+	}
+	if total == nil {
+		return dst, errors.New("no number of tokens")
+	}
 	b := jsonscan.Builder(dst)
 	b.Open('{')
-	b.Key("input_tokens").Int(total)
+	b.Key("input_tokens").Int(chat.Int(total))
 	b.Close('}')
-	return b, r.Err()
+	return b, nil
 }

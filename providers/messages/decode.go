@@ -68,8 +68,8 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	case failure != nil:
 		to.Event(chat.ReadFailure(failure))
 		return nil
-	case content == nil && reason == nil:
-		to.Event(&chat.Event{Kind: chat.Failure, Text: chat.Literal(`"The provider's answer has no content"`)})
+	case len(content) == 0 || content[0] != '[', string(content) == "[]" && reason == nil:
+		to.Event(chat.NoAnswer(body, "The provider's answer has no content"))
 		return nil
 	}
 	d.say(to, start)
