@@ -120,7 +120,7 @@ func (p *Provider) converse(c *Call, from caller) (*Request, error) {
 	if err != nil {
 		return nil, refusal(err)
 	}
-	r.Answer, r.Turns = d.answer(c, from), responses.Turns(asked.Messages)
+	r.Answer, r.Turns = d.answer(c, from, asked.Functions), responses.Turns(asked.Messages)
 	return r, nil
 }
 
@@ -186,8 +186,11 @@ func (p *Provider) spoken() *chat.Words {
 	return w
 }
 
-func (d *Dialect) answer(c *Call, from caller) *Answer {
-	style := chat.Style{ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Dialect: c.Provider.Name, Strict: c.Strict, Keep: c.Keep}
+func (d *Dialect) answer(c *Call, from caller, functions bool) *Answer {
+	style := chat.Style{
+		ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Dialect: c.Provider.Name,
+		Strict: c.Strict, Keep: c.Keep, Functions: functions,
+	}
 	if from.echo != nil {
 		style.Echo = from.echo(c.Body)
 	}

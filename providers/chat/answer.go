@@ -19,6 +19,9 @@ type Style struct {
 	// Strict: nothing but OpenAI's own fields. Otherwise the reasoning and its seals
 	// come in content_blocks (the interface, "Chat completion response").
 	Strict bool
+	// Functions: the caller knows no tools, but functions, of which an answer calls one:
+	// the first ([Request.Functions]).
+	Functions bool
 }
 
 // A Completion collects the events of an answer and writes it as one object of Chat
@@ -180,14 +183,14 @@ func (c *Completion) Append(dst []byte) []byte {
 		b.Open('{')
 		b.Key("index").Int(int64(i))
 		b.Key("message").Open('{')
-		c.choices[i].message(&b, c.Strict)
+		c.choices[i].message(&b, &c.Style)
 		b.Close('}')
 		if c.choices[i].logProbs != nil {
 			b.Key("logprobs").Raw(c.choices[i].logProbs)
 		} else {
 			b.Key("logprobs").Raw([]byte("null"))
 		}
-		b.Key("finish_reason").Text(finishReason(c.choices[i].reason, len(c.choices[i].calls) > 0))
+		b.Key("finish_reason").Text(c.finishReason(c.choices[i].reason, len(c.choices[i].calls) > 0))
 		b.Close('}')
 	}
 	b.Close(']')
@@ -199,7 +202,7 @@ func (c *Completion) Append(dst []byte) []byte {
 	return b
 }
 
-func (c *choice) message(b *jsonscan.Builder, strict bool) {
+func (c *choice) message(b *jsonscan.Builder, s *Style) {
 	b.Key("role").Text("assistant")
 	switch {
 	case c.saidText || len(c.calls) == 0 && c.refusal == nil:
@@ -217,33 +220,44 @@ func (c *choice) message(b *jsonscan.Builder, strict bool) {
 		*b = append(*b, c.annotations...)
 		b.Close(']')
 	}
-	if len(c.calls) > 0 {
+	switch {
+	case len(c.calls) == 0:
+	case s.Functions:
+		b.Key("function_call")
+		c.function(b, 0)
+	default:
 		b.Key("tool_calls").Open('[')
 		for i := range c.calls {
 			b.Open('{')
 			b.Key("id").Raw(orElse(c.calls[i].ID, `""`))
 			b.Key("type").Text("function")
-			b.Key("function").Open('{')
-			b.Key("name").Raw(orElse(c.calls[i].Name, `""`))
-			b.Key("arguments")
-			if len(c.arguments[i]) == 0 {
-				b.Text("{}")
-			} else {
-				b.Quoted(c.arguments[i])
-			}
-			b.Close('}')
+			b.Key("function")
+			c.function(b, i)
 			extraContent(b, c.calls[i].Signature)
 			b.Close('}')
 		}
 		b.Close(']')
 	}
-	if !strict && len(c.blocks) > 0 {
+	if !s.Strict && len(c.blocks) > 0 {
 		b.Key("content_blocks").Open('[')
 		for i := range c.blocks {
 			c.blocks[i].append(b)
 		}
 		b.Close(']')
 	}
+}
+
+// function adds what a call calls.
+func (c *choice) function(b *jsonscan.Builder, call int) {
+	b.Open('{')
+	b.Key("name").Raw(orElse(c.calls[call].Name, `""`))
+	b.Key("arguments")
+	if len(c.arguments[call]) == 0 {
+		b.Text("{}")
+	} else {
+		b.Quoted(c.arguments[call])
+	}
+	b.Close('}')
 }
 
 func (k *block) append(b *jsonscan.Builder) {
@@ -278,9 +292,12 @@ func extraContent(b *jsonscan.Builder, signature Literal) {
 	b.Close('}')
 }
 
-func finishReason(reason FinishReason, called bool) string {
+func (s *Style) finishReason(reason FinishReason, called bool) string {
 	if called && reason == Stop {
-		return ToolCalls.String()
+		reason = ToolCalls
+	}
+	if s.Functions && reason == ToolCalls {
+		return "function_call"
 	}
 	return reason.String()
 }

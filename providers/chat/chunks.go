@@ -93,11 +93,14 @@ func (c *Chunks) Event(e *Event) {
 		ch.kind = Text
 		c.thought(e, ch, Redacted, "data", e.Text)
 	case CallStart:
+		if c.Functions && e.Tool > 0 {
+			return
+		}
 		ch.called = true
 		for len(ch.empty) <= e.Tool {
 			ch.empty = append(ch.empty, true)
 		}
-		ch.held = &Event{Choice: e.Choice, Tool: e.Tool, ID: clone(e.ID), Name: clone(e.Name), Signature: clone(e.Signature)}
+		ch.held = &Event{Kind: CallStart, Choice: e.Choice, Tool: e.Tool, ID: clone(e.ID), Name: clone(e.Name), Signature: clone(e.Signature)}
 	case CallPiece:
 		if e.Text.Empty() || e.Tool >= len(ch.empty) {
 			return
@@ -115,12 +118,12 @@ func (c *Chunks) Event(e *Event) {
 	case Finish:
 		for tool, empty := range ch.empty {
 			if empty { // a tool without parameters: a client parses what it gets
-				c.arguments(ch, &Event{Choice: e.Choice, Tool: tool}, Literal(`"{}"`))
+				c.arguments(ch, &Event{Kind: CallPiece, Choice: e.Choice, Tool: tool}, Literal(`"{}"`))
 			}
 		}
 		c.release(ch)
 		ch.finished = true
-		c.close(c.open(e.Choice), finishReason(e.Finish, ch.called), ch.takeLogProbs())
+		c.close(c.open(e.Choice), c.finishReason(e.Finish, ch.called), ch.takeLogProbs())
 	}
 }
 
@@ -165,10 +168,8 @@ func (c *Chunks) arguments(ch *chunkChoice, e *Event, piece Literal) {
 	}
 	c.release(ch)
 	b := c.call(e)
-	b.Key("function").Open('{')
 	b.Key("arguments").Raw(piece)
-	b.Close('}')
-	c.closeCall(b)
+	c.closeCall(b, nil)
 }
 
 // release writes the start of a call whose arguments do not come next.
@@ -182,27 +183,37 @@ func (c *Chunks) release(ch *chunkChoice) {
 // start begins a call.
 func (c *Chunks) start(e *Event, arguments Literal) {
 	b := c.call(e)
-	b.Key("id").Raw(orElse(e.ID, `""`))
-	b.Key("type").Text("function")
-	b.Key("function").Open('{')
 	b.Key("name").Raw(orElse(e.Name, `""`))
 	b.Key("arguments").Raw(arguments)
-	b.Close('}')
-	extraContent(b, e.Signature)
-	c.closeCall(b)
+	c.closeCall(b, e.Signature)
 }
 
+// call begins a chunk of a call, up to the members of its function. That of a call's start
+// has its id.
 func (c *Chunks) call(e *Event) *jsonscan.Builder {
 	b := c.open(e.Choice)
+	if c.Functions {
+		b.Key("function_call").Open('{')
+		return b
+	}
 	b.Key("tool_calls").Open('[')
 	b.Open('{')
 	b.Key("index").Int(int64(e.Tool))
+	if e.Kind == CallStart {
+		b.Key("id").Raw(orElse(e.ID, `""`))
+		b.Key("type").Text("function")
+	}
+	b.Key("function").Open('{')
 	return b
 }
 
-func (c *Chunks) closeCall(b *jsonscan.Builder) {
+func (c *Chunks) closeCall(b *jsonscan.Builder, signature Literal) {
 	b.Close('}')
-	b.Close(']')
+	if !c.Functions {
+		extraContent(b, signature)
+		b.Close('}')
+		b.Close(']')
+	}
 	c.close(b, "", nil)
 }
 

@@ -20,6 +20,9 @@ func Parse(body []byte) (*Request, error) {
 	}
 	out := p.out
 	out.Tools = slices.Concat(p.tools, p.functions)
+	if out.Functions = len(p.tools) == 0 && len(p.functions) > 0; out.Functions {
+		out.Parallel = Raw("false") // an answer has room for one call
+	}
 	if p.maxTokens != nil && out.MaxTokens == nil {
 		out.MaxTokens = p.maxTokens
 	}

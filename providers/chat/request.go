@@ -59,7 +59,8 @@ type Request struct {
 
 	Tools      []Tool
 	ToolChoice ToolChoice
-	Parallel   Raw // whether several tools may be called at once; true or false
+	Functions  bool // the tools are functions, as calls had before tools: so is the answer's
+	Parallel   Raw  // whether several tools may be called at once; true or false
 
 	MaxTokens        Raw
 	Temperature      Raw
