@@ -36,7 +36,7 @@ var callers = map[string]caller{
 		nil,
 	},
 	Messages: {
-		"msg_", func(c *Call) (*chat.Request, error) { return messages.Parse(c.Body) },
+		"msg_", func(c *Call) (*chat.Request, error) { return messages.Parse(c.Body, c.Provider.Name) },
 		func(s chat.Style) wholeWriter { return &messages.Message{Style: s} },
 		func(s chat.Style) chat.StreamWriter { return &messages.Events{Style: s} },
 		nil,

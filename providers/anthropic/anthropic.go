@@ -21,6 +21,7 @@ func init() {
 			Request: request,
 			Decoder: func(*providers.Call) chat.Decoder { return new(messages.Decoder) },
 		},
+		Endpoints: map[string]providers.Endpoint{providers.Messages: unsealed, providers.CountTokens: unsealed},
 	})
 }
 
@@ -39,4 +40,13 @@ func auth(c *providers.Call, h http.Header) error {
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	body, err := messages.Append(make([]byte, 0, r.Room(len(c.Body))), r, messages.Options{})
 	return &providers.Request{URL: providers.URL(c.Base, "/messages", c.Query), Body: body}, err
+}
+
+// unsealed is a call in the API's own dialect, whose body goes on as it is, but for what
+// other providers sealed in the conversation.
+func unsealed(c *providers.Call) (*providers.Request, error) {
+	if body := messages.Unsealed(c.Body); len(body) != len(c.Body) {
+		return &providers.Request{Body: body}, nil
+	}
+	return nil, nil
 }

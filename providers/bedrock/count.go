@@ -26,7 +26,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 		w.Key("invokeModel").Open('{')
 		w.Key("body").Quoted(base64.StdEncoding.AppendEncode(nil, body))
 	} else {
-		asked, err := messages.Parse(c.Body)
+		asked, err := messages.Parse(c.Body, c.Provider.Name)
 		if err != nil {
 			return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
 )
 
 // version is that of Anthropic's API on Bedrock, where the body says none.
@@ -33,11 +34,23 @@ func invoke(c *providers.Call) (*providers.Request, error) {
 		return nil, err
 	}
 	r.Answer = &providers.Answer{
-		Whole:   func(dst, body []byte, _ http.Header) ([]byte, error) { return append(dst, body...), nil },
+		Whole:   message,
 		Stream:  new(events),
 		Failure: readFailure,
 	}
 	return r, nil
+}
+
+// message passes a whole answer on as it is, if it is one.
+func message(dst, body []byte, _ http.Header) ([]byte, error) {
+	var m messages.Message
+	if err := new(messages.Decoder).Whole(body, &m); err != nil {
+		return dst, err
+	}
+	if e := m.Failed(); e != nil {
+		return dst, &providers.Failure{Message: e.Text.Text(), Type: e.Name.Text(), Code: e.Name.Text()}
+	}
+	return append(dst, body...), nil
 }
 
 // invokeBody is a body of Messages without the model and whether to stream, which the URL
@@ -48,8 +61,9 @@ func invokeBody(c *providers.Call, counts bool) (body []byte, stream bool, err e
 	b.Open('{')
 	var beta, thinking chat.Raw
 	versioned, bounded := false, false
-	err = jsonscan.Members(c.Body, func(m jsonscan.Member) error {
-		v := chat.Raw(c.Body[m.Start:m.End])
+	asked := messages.Unsealed(c.Body)
+	err = jsonscan.Members(asked, func(m jsonscan.Member) error {
+		v := chat.Raw(asked[m.Start:m.End])
 		switch string(m.Key.Bytes()) {
 		case "model":
 			return nil

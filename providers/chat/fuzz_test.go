@@ -30,7 +30,7 @@ func FuzzParse(f *testing.F) {
 		{Thoughts: true, ResultMedia: true, Names: map[string]string{"stop": "stops"}},
 		{Bare: true, Without: []string{"tool_choice", "stream_options"}, Extra: []string{}, CallID: func(id chat.Literal) chat.Literal { return chat.PlainID(id, 9) }},
 	}
-	parsers := map[string]func([]byte) (*chat.Request, error){"chat": chat.Parse, "messages": messages.Parse}
+	parsers := map[string]func([]byte) (*chat.Request, error){"chat": chat.Parse, "messages": func(body []byte) (*chat.Request, error) { return messages.Parse(body, "openai") }}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for from, parse := range parsers {
 			r, err := parse(body)

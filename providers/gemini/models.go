@@ -58,7 +58,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := messages.Parse(c.Body)
+	asked, err := messages.Parse(c.Body, c.Provider.Name)
 	if err != nil {
 		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}

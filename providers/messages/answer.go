@@ -42,6 +42,10 @@ func (m *Message) Event(e *chat.Event) {
 		m.blocks[len(m.blocks)-1].add(e.Text)
 	case chat.CallStart:
 		m.events.called = true
+		if !e.Signature.Empty() {
+			m.blocks = append(m.blocks, piece{kind: redactedBlock})
+			m.blocks[len(m.blocks)-1].add(appendSeal(m.Provider, e.Signature))
+		}
 		m.blocks = append(m.blocks, piece{
 			kind: toolBlock, tool: e.Tool, id: append(chat.Literal(nil), e.ID...), name: append(chat.Literal(nil), e.Name...),
 		})

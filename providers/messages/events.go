@@ -142,6 +142,9 @@ func (w *Events) Event(e *chat.Event) {
 		w.open(redactedBlock, e)
 	case chat.CallStart:
 		w.called = true
+		if !e.Signature.Empty() {
+			w.open(redactedBlock, &chat.Event{Text: appendSeal(w.Provider, e.Signature)})
+		}
 		w.open(toolBlock, e)
 		if w.tools == nil {
 			w.tools = make(map[int]int)

@@ -14,9 +14,10 @@ import (
 // is in it. Tool results, which stand in messages of the user, become messages of their
 // own. Blocks of the user's that are not known stay as they stand ([chat.Other]); those
 // of the assistant are what Anthropic's own tools did, of which the text around them
-// tells, and are left out.
-func Parse(body []byte) (*chat.Request, error) {
-	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}}
+// tells, and are left out. Seals on calls that the provider set go back to it; those of
+// others do not.
+func Parse(body []byte, provider string) (*chat.Request, error) {
+	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: provider}
 	p.r.Object(p.member)
 	if err := p.r.Err(); err != nil {
 		return nil, err
@@ -32,10 +33,11 @@ func Parse(body []byte) (*chat.Request, error) {
 }
 
 type parser struct {
-	r      *jsonscan.Reader
-	out    *chat.Request
-	system []chat.Part
-	thread bool // the messages are only those since the last answer
+	r        *jsonscan.Reader
+	out      *chat.Request
+	provider string
+	system   []chat.Part
+	thread   bool // the messages are only those since the last answer
 }
 
 func (p *parser) member(key jsonscan.Key) {
@@ -146,6 +148,7 @@ func (p *parser) content() (parts []chat.Part, o others) {
 	if r.Kind() == jsonscan.String {
 		return []chat.Part{{Text: r.String()}}, o
 	}
+	var signature chat.Literal // of the call that comes next
 	p.each(func() {
 		if r.Kind() == jsonscan.String {
 			parts = append(parts, chat.Part{Text: r.String()})
@@ -153,8 +156,16 @@ func (p *parser) content() (parts []chat.Part, o others) {
 		}
 		start := r.Peek()
 		b := p.block()
+		if b.kind == "redacted_thinking" && chat.Sealed(b.part.Data, sealedCall) {
+			signature = nil
+			if inside := chat.Unseal(b.part.Data, sealedCall, p.provider); inside != nil {
+				signature = slices.Concat([]byte{'"'}, inside, []byte{'"'})
+			}
+			return
+		}
 		switch b.kind {
 		case "tool_use":
+			b.call.Signature, signature = signature, nil
 			o.calls = append(o.calls, b.call)
 		case "tool_result":
 			o.results = append(o.results, b.result)

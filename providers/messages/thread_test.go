@@ -15,7 +15,7 @@ func TestAThreadIsRefusedWhereNobodyKeepsOne(t *testing.T) {
 		`{"messages":[],"thread":null}`:                                              false,
 		`{"messages":[]}`:                                                            false,
 	} {
-		_, err := messages.Parse([]byte(body))
+		_, err := messages.Parse([]byte(body), "openai")
 		var unsupported *chat.Unsupported
 		if errors.As(err, &unsupported) != refused || refused && unsupported.Param != "thread" {
 			t.Errorf("%s: got %v", body, err)

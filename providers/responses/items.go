@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 
@@ -146,43 +145,18 @@ func (p *parser) thought(e *entry) {
 	m.Parts = append(m.Parts, part)
 }
 
-// A seal is what a provider wants back with a thought, in encrypted_content. It says
-// whose it is, as providers refuse what is not theirs.
-const (
-	sealMark     = "gw:"
-	sealThinking = "thinking:"
-	sealRedacted = "redacted:"
-)
-
-// appendSeal appends a seal as it stands between quotes.
-func appendSeal(dst []byte, kind chat.PartKind, provider string, inside []byte) []byte {
-	dst = append(dst, sealMark...)
-	if kind == chat.Redacted {
-		dst = append(dst, sealRedacted...)
-	} else {
-		dst = append(dst, sealThinking...)
-	}
-	dst = append(jsonscan.AppendEscaped(dst, provider), ':')
-	return append(dst, inside...)
-}
+// sealKinds are the kinds of seals on thoughts, in encrypted_content.
+var sealKinds = [...]string{chat.Thinking: "thinking", chat.Redacted: "redacted"}
 
 // unseal returns what is sealed in an encrypted_content, nil where it is not the
 // provider's.
 func unseal(sealed chat.Literal, provider string) (kind chat.PartKind, seal chat.Literal) {
-	rest, ok := bytes.CutPrefix(jsonscan.Inside(sealed), []byte(sealMark))
-	if !ok {
-		return chat.Thinking, nil
+	for _, kind := range []chat.PartKind{chat.Thinking, chat.Redacted} {
+		if inside := chat.Unseal(jsonscan.Inside(sealed), sealKinds[kind], provider); inside != nil {
+			return kind, slices.Concat([]byte{'"'}, inside, []byte{'"'})
+		}
 	}
-	kind = chat.Thinking
-	if thinking, ok := bytes.CutPrefix(rest, []byte(sealThinking)); ok {
-		rest = thinking
-	} else if rest, ok = bytes.CutPrefix(rest, []byte(sealRedacted)); ok {
-		kind = chat.Redacted
-	}
-	if rest, ok = bytes.CutPrefix(rest, append(jsonscan.AppendEscaped(nil, provider), ':')); !ok || len(rest) == 0 {
-		return chat.Thinking, nil
-	}
-	return kind, slices.Concat([]byte{'"'}, rest, []byte{'"'})
+	return chat.Thinking, nil
 }
 
 var partKinds = map[string]chat.PartKind{

@@ -139,7 +139,7 @@ func (w *Response) item(b *jsonscan.Builder, it *item) {
 			if it.redacted {
 				kind = chat.Redacted
 			}
-			b.Key("encrypted_content").Quoted(appendSeal(nil, kind, w.Dialect, it.seal))
+			b.Key("encrypted_content").Quoted(chat.AppendSeal(nil, sealKinds[kind], w.Dialect, it.seal))
 		}
 	}
 	b.Close('}')

@@ -222,7 +222,7 @@ func claude(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := versioned(c.Body, "")
+	body, err := versioned(messages.Unsealed(c.Body), "")
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := versioned(c.Body, m.name)
+	body, err := versioned(messages.Unsealed(c.Body), m.name)
 	if err != nil {
 		return nil, err
 	}
