@@ -117,6 +117,8 @@ func (c *choice) take(e *Event) {
 		if !e.Text.Empty() {
 			c.piece(Text, e.Text)
 		}
+	case TextSeal: // in a block of its own: it need not be of all the text
+		c.blocks = append(c.blocks, block{kind: Text, signature: append([]byte(nil), jsonscan.Inside(e.Signature)...)})
 	case RefusalPiece:
 		c.refusal = append(c.refusal, jsonscan.Inside(e.Text)...)
 	case ThoughtPiece:
@@ -153,7 +155,7 @@ func (c *choice) take(e *Event) {
 
 func (c *choice) piece(kind PartKind, text Literal) {
 	n := len(c.blocks)
-	if n == 0 || c.blocks[n-1].kind != kind || kind == Thinking && c.blocks[n-1].signature != nil {
+	if n == 0 || c.blocks[n-1].kind != kind || c.blocks[n-1].signature != nil {
 		c.blocks = append(c.blocks, block{kind: kind})
 		n++
 	}
@@ -275,6 +277,9 @@ func (k *block) append(b *jsonscan.Builder) {
 	default:
 		b.Key("type").Text("text")
 		b.Key("text").Quoted(k.text)
+		if k.signature != nil {
+			b.Key("signature").Quoted(k.signature)
+		}
 	}
 	b.Close('}')
 }

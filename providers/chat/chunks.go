@@ -77,6 +77,15 @@ func (c *Chunks) Event(e *Event) {
 			ch.block(b, Text, "text", e.Text)
 		}
 		c.close(b, "", ch.takeLogProbs())
+	case TextSeal:
+		if c.Strict || e.Signature.Empty() {
+			return
+		}
+		b := c.open(e.Choice)
+		ch.sealed = true
+		ch.block(b, Text, "text", Literal(`""`), Member{"signature", Raw(e.Signature)})
+		ch.sealed = true
+		c.close(b, "", nil)
 	case RefusalPiece:
 		if e.Text.Empty() {
 			return
@@ -134,8 +143,8 @@ func (ch *chunkChoice) takeLogProbs() Raw {
 }
 
 // block adds a piece of a content block to a delta.
-func (ch *chunkChoice) block(b *jsonscan.Builder, kind PartKind, name string, piece Literal) {
-	if ch.blocks == 0 || ch.kind != kind || kind == Redacted || kind == Thinking && ch.sealed {
+func (ch *chunkChoice) block(b *jsonscan.Builder, kind PartKind, name string, piece Literal, more ...Member) {
+	if ch.blocks == 0 || ch.kind != kind || kind == Redacted || ch.sealed {
 		ch.blocks++
 		ch.kind, ch.sealed = kind, false
 	}
@@ -144,6 +153,9 @@ func (ch *chunkChoice) block(b *jsonscan.Builder, kind PartKind, name string, pi
 	b.Key("index").Int(int64(ch.blocks - 1))
 	b.Key("delta").Open('{')
 	b.Key(name).Raw(piece)
+	for _, m := range more {
+		b.Member(m.Name, m.Value)
+	}
 	b.Close('}')
 	b.Close('}')
 	b.Close(']')

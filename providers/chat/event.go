@@ -8,6 +8,7 @@ type EventKind uint8
 const (
 	Start        EventKind = iota // ID, Model and Created of the answer, where it has them
 	TextPiece                     // Text of the answer
+	TextSeal                      // Signature of the text before it
 	RefusalPiece                  // Text in which the model refuses
 	ThoughtPiece                  // Text of its reasoning
 	ThoughtSeal                   // Signature of the reasoning before it

@@ -156,7 +156,7 @@ type Part struct {
 	Name      Literal
 	Detail    Literal
 
-	Signature Literal // of thinking
+	Signature Literal // of thinking; of text, what Google wants back
 	Cache     Raw     // cache_control: the prompt up to here is to be cached
 
 	// Other is a part of a kind that is not known, as it stands; the rest is empty. It

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -75,6 +76,35 @@ func (r *Request) Lookup(name string) chat.Raw {
 		}
 	}
 	return nil
+}
+
+// Pass passes an answer of OpenAI's shape on as it is, if there are embeddings in it.
+func Pass(dst, body []byte, _ http.Header) ([]byte, error) {
+	found, missing := false, false
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("data") {
+			return
+		}
+		r.Array(func() {
+			var vector chat.Raw
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("embedding") {
+					vector = r.Value()
+				}
+			})
+			found, missing = true, missing || len(vector) <= len("[]")
+		})
+	})
+	switch err := r.Err(); {
+	case err != nil:
+		return dst, err
+	case !found:
+		return dst, errors.New("no embeddings: " + chat.NoAnswer(body, "it has no data").Text.Text())
+	case missing:
+		return dst, errNoNumbers
+	}
+	return append(dst, body...), nil
 }
 
 // Append writes OpenAI's answer: the vectors, each an array of numbers as it stands, in

@@ -131,7 +131,11 @@ func (w *writer) turn(m *chat.Message) {
 	w.open(role)
 	empty := len(w.Builder)
 	for i := range m.Parts {
-		w.part(&m.Parts[i])
+		if p := &m.Parts[i]; m.Role == chat.Assistant && p.Kind == chat.Text && !p.Signature.Empty() {
+			w.signed(p)
+		} else {
+			w.part(p)
+		}
 	}
 	for i := range m.Calls {
 		w.call(&m.Calls[i], i == 0)
@@ -210,6 +214,14 @@ func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
 		}
 	}
 	return late
+}
+
+// signed writes a text with its signature, which may be all that is in it.
+func (w *writer) signed(p *chat.Part) {
+	w.Open('{')
+	w.Key("text").Raw(p.Text)
+	w.Key("thoughtSignature").Raw(p.Signature)
+	w.Close('}')
 }
 
 func (w *writer) text(t chat.Literal) {

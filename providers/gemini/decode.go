@@ -317,6 +317,9 @@ func (d *Decoder) part(r *jsonscan.Reader, index int, to chat.Sink) {
 	if !data.Empty() && !thought {
 		d.emit(to, chat.Event{Kind: kind, Choice: index, Text: picture(media, data)})
 	}
+	if !signature.Empty() && !call && !thought && data.Empty() {
+		d.emit(to, chat.Event{Kind: chat.TextSeal, Choice: index, Signature: signature})
+	}
 	if call {
 		d.call(to, index, id, name, signature, arguments)
 	}

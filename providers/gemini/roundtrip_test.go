@@ -142,3 +142,29 @@ func TestSignaturesReturnThroughMessagesToWhoseTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// The signature of a text returns where content_blocks carry it, whole and streamed. It
+// stands in a part of its own, as the API sends it at the end of a stream.
+func TestTheSignatureOfATextReturns(t *testing.T) {
+	const parts = `[{"text":"One"},{"text":" two.","thoughtSignature":"VFMw"},{"text":" Three"},{"text":"","thoughtSignature":"VFMx"}]`
+	const want = `[{"text":"One two."},{"text":"","thoughtSignature":"VFMw"},{"text":" Three"},{"text":"","thoughtSignature":"VFMx"}]`
+	answer := `{"candidates":[{"content":{"parts":` + parts + `},"finishReason":"STOP"}]}`
+	body := dialect.Again(t, dialecttest.Turn{Answer: []byte(answer)})
+	dialecttest.SameJSON(t, gjson.GetBytes(body, "contents.1.parts").Raw, want)
+	body = dialect.Again(t, dialecttest.Turn{Strict: true, Answer: []byte(answer)})
+	dialecttest.SameJSON(t, gjson.GetBytes(body, "contents.1.parts").Raw, `[{"text":"One two. Three"}]`)
+
+	out, err := dialecttest.Stream(dialect.Answer(t, providers.ChatComplete).Stream, []byte("data: "+answer+"\n\n"), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for line := range strings.Lines(string(out)) {
+		data, _ := strings.CutPrefix(line, "data: ")
+		for _, b := range gjson.Get(data, "choices.0.delta.content_blocks").Array() {
+			blocks = append(blocks, b.Raw)
+		}
+	}
+	dialecttest.SameJSON(t, "["+strings.Join(blocks, ",")+"]", `[{"index":0,"delta":{"text":"One"}},{"index":0,"delta":{"text":" two."}},`+
+		`{"index":1,"delta":{"text":"","signature":"VFMw"}},{"index":2,"delta":{"text":" Three"}},{"index":3,"delta":{"text":"","signature":"VFMx"}}]`)
+}

@@ -3,6 +3,7 @@ package mistral
 import (
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/embedding"
 )
 
 // embed renames what Mistral calls differently, and leaves out what it refuses. A body
@@ -30,9 +31,10 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
-	if !changed {
-		return nil, nil
+	r := &providers.Request{Answer: &providers.Answer{Whole: embedding.Pass}}
+	if changed {
+		b.Close('}')
+		r.Body = b
 	}
-	b.Close('}')
-	return &providers.Request{Body: b}, nil
+	return r, nil
 }

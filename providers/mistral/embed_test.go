@@ -25,3 +25,30 @@ func TestEmbedSpeaksMistralsWords(t *testing.T) {
 		}
 	}
 }
+
+// Errors that come with status 200 are none of the answers that they stand in for.
+func TestAnswersWithoutWhatWasAskedForAreErrors(t *testing.T) {
+	for _, c := range []struct {
+		of     providers.Endpoint
+		answer string
+		want   string // "": it passes
+	}{
+		{embed, `{"object":"error","message":"hidden"}`, "no embeddings: hidden"},
+		{embed, `{ "data":[] }`, "no embeddings: it has no data"},
+		{embed, `{"data":[{"embedding":[]}]}`, "an embedding that is no list of numbers"},
+		{embed, `{"data":[{"embedding":[1]},{"embedding":null}]}`, "an embedding that is no list of numbers"},
+		{embed, `{ "data":[{"embedding":[0.1]},{"embedding":"AACAPw=="}] }`, ""},
+		{moderate, `{"object":"error","message":"hidden"}`, "no results: hidden"},
+		{moderate, `[]`, "no results: it has none"},
+		{moderate, `{"results":[]}`, ""},
+	} {
+		r, err := c.of(&providers.Call{Body: []byte(`{"input":"a"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.Answer.Whole(nil, []byte(c.answer), nil)
+		if c.want == "" && (err != nil || string(out) != c.answer) || c.want != "" && (err == nil || err.Error() != c.want) {
+			t.Errorf("%s: got %s, %v", c.answer, out, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package mistral
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/http"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -106,7 +107,9 @@ func appendFlagged(dst, body []byte) ([]byte, error) {
 	b := jsonscan.Builder(dst)
 	r := jsonscan.NewReader(body)
 	b.Open('{')
+	answered := false
 	r.Object(func(key jsonscan.Key) {
+		answered = answered || key.Is("results")
 		b.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
 		b = append(b, ':')
 		if !key.Is("results") || r.Kind() != jsonscan.Array {
@@ -118,6 +121,9 @@ func appendFlagged(dst, body []byte) ([]byte, error) {
 		b.Close(']')
 	})
 	b.Close('}')
+	if r.Err() == nil && !answered {
+		return dst, errors.New("no results: " + chat.NoAnswer(body, "it has none").Text.Text())
+	}
 	return b, r.Err()
 }
 
