@@ -44,7 +44,7 @@ func (m *Message) Event(e *chat.Event) {
 		m.events.called = true
 		if !e.Signature.Empty() {
 			m.blocks = append(m.blocks, piece{kind: redactedBlock})
-			m.blocks[len(m.blocks)-1].add(appendSeal(m.Provider, e.Signature))
+			m.blocks[len(m.blocks)-1].add(appendSeal(m.Dialect, e.Signature))
 		}
 		m.blocks = append(m.blocks, piece{
 			kind: toolBlock, tool: e.Tool, id: append(chat.Literal(nil), e.ID...), name: append(chat.Literal(nil), e.Name...),

@@ -143,7 +143,7 @@ func (w *Events) Event(e *chat.Event) {
 	case chat.CallStart:
 		w.called = true
 		if !e.Signature.Empty() {
-			w.open(redactedBlock, &chat.Event{Text: appendSeal(w.Provider, e.Signature)})
+			w.open(redactedBlock, &chat.Event{Text: appendSeal(w.Dialect, e.Signature)})
 		}
 		w.open(toolBlock, e)
 		if w.tools == nil {
