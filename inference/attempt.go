@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -32,6 +33,8 @@ type attempt struct {
 	timeout time.Duration     // until the answer begins; 0: none
 	idle    time.Duration     // that a stream may be silent after that; 0: for ever
 	answer  *providers.Answer // translates what the provider answers; nil: it passes
+	common  http.Header       // of the requests that follow the first; nil: none does
+	upload  io.Closer         // what the provider reads of the body itself; nil: nothing
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
 	secrets []credentials.Secret // that went to the provider
@@ -142,12 +145,30 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if refusal := f.login(ctx, a, t, call); refusal != nil {
 		return refusal
 	}
+	if x.PassesThrough() && p.Endpoints[to.endpoint] != nil {
+		upload, _ := x.Upload()
+		a.upload, call.Upload = upload, upload
+	}
 	r, err := p.Prepare(call)
+	if unread := new(providers.UploadError); errors.As(err, &unread) {
+		return failed(a, err)
+	}
 	if err != nil {
 		return refused(err)
 	}
 	a.keep, a.secrets = call.Keep, secretsOf(call, a.route)
-	a.url, a.method, a.answer, a.turns = r.URL, to.method, r.Answer, r.Turns
+	if r.Answer != nil && r.Answer.Then != nil {
+		a.common = maps.Clone(a.header)
+		delete(a.common, "Content-Type")
+	}
+	a.method = to.method
+	a.set(r)
+	return nil
+}
+
+// set makes a provider's request the attempt's.
+func (a *attempt) set(r *providers.Request) {
+	a.url, a.answer, a.turns = r.URL, r.Answer, r.Turns
 	if r.Method != "" {
 		a.method = r.Method
 	}
@@ -157,14 +178,19 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	for name, v := range a.route.Header { // the operator's own, whatever the provider's
 		a.header[name] = v
 	}
-	if r.Body != nil {
-		if a.body != nil {
-			a.body.Release()
-		}
-		a.body = exchange.NewBuffer(r.Body)
+	if r.Body == nil {
+		return
+	}
+	if a.body != nil {
+		a.body.Release()
+	}
+	a.body = exchange.NewBuffer(r.Body)
+	switch {
+	case len(r.Body) == 0:
+		delete(a.header, "Content-Type")
+	case r.Header["Content-Type"] == nil:
 		a.header["Content-Type"] = []string{"application/json"}
 	}
-	return nil
 }
 
 // secretsOf are the credentials that a call takes along.
@@ -235,6 +261,9 @@ func (a *attempt) close() {
 		a.body.Release()
 		a.body = nil
 	}
+	if a.upload != nil {
+		a.upload.Close()
+	}
 }
 
 const maxDrained = 64 << 10
@@ -288,6 +317,8 @@ func (a *attempt) request(proxied *http.Request) *http.Request {
 	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
 	r.RequestURI, r.Close, r.Response = "", false, nil
 	switch {
+	case a.body != nil && len(a.body.Bytes()) == 0:
+		r.Body = http.NoBody
 	case a.body != nil:
 		r.Body, r.ContentLength = a.body.Reader(), int64(len(a.body.Bytes()))
 		// With it, net/http sends the request again where a kept connection turns

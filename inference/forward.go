@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
 )
 
@@ -105,11 +106,17 @@ func failed(a *attempt, err error) *exchange.Error {
 	if refusal := exchange.InvalidForm(err); refusal != nil {
 		return refusal
 	}
+	if refusal := new(providers.Refusal); errors.As(err, &refusal) { // of a request that followed another
+		e := refused(refusal)
+		e.Caller = true
+		return e
+	}
 	provider := a.route.Provider
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
 	var dial *dialError
 	var unusable unusableError
 	var timeout interface{ Timeout() bool }
+	upload := new(providers.UploadError)
 	switch {
 	case errors.As(err, &unusable):
 		e.Code, e.Pointless = "provider_misbehaved", true
@@ -126,6 +133,8 @@ func failed(a *attempt, err error) *exchange.Error {
 	case exchange.TooLarge(err):
 		e.Status, e.Type, e.Code, e.Caller = http.StatusRequestEntityTooLarge, "invalid_request_error", "payload_too_large", true
 		e.Message = "Payload size exceeds the limit for uploads"
+	case errors.As(err, &upload):
+		return unread(err)
 	case errors.As(err, &dial):
 		e.Status = http.StatusServiceUnavailable
 		e.Message = "Provider " + provider + " could not be reached"

@@ -32,7 +32,10 @@ func (a *attempt) translate(res *http.Response) error {
 		return nil
 	case res.StatusCode >= http.StatusBadRequest:
 		return a.translateFailure(res)
-	case a.answer == nil:
+	case a.answer == nil || a.answer.Whole == nil && a.answer.Stream == nil:
+		if a.answer != nil && a.answer.Begin != nil {
+			a.answer.Begin(res.Header)
+		}
 		return nil
 	case res.Header.Get("Content-Encoding") != "":
 		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
@@ -41,9 +44,15 @@ func (a *attempt) translate(res *http.Response) error {
 		a.answer.Begin(res.Header)
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if a.answer.Stream != nil && (media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
+	if a.answer.Stream != nil && (a.answer.Media != "" || media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
+		if a.answer.Media != "" {
+			media = a.answer.Media
+			withoutDigests(res.Header)
+		} else {
+			media = "text/event-stream"
+		}
 		res.Body = &translated{src: res.Body, stream: a.answer.Stream, skipped: &a.x.Malformed}
-		res.Header["Content-Type"] = []string{"text/event-stream"}
+		res.Header["Content-Type"] = []string{media}
 		delete(res.Header, "Content-Length")
 		res.ContentLength = -1
 		return nil
@@ -65,6 +74,9 @@ func (a *attempt) translate(res *http.Response) error {
 		out = failure.Append(nil, a.x.Endpoint.Name, a.route.Provider)
 	case err != nil:
 		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+	}
+	if res.StatusCode == http.StatusNoContent { // there is some
+		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
 	replaceBody(res, out)
 	return nil
@@ -140,10 +152,15 @@ func replaceBody(res *http.Response, body []byte) {
 	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	res.Header["Content-Type"] = []string{"application/json"}
 	res.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	for _, name := range []string{"Etag", "Content-Md5", "Digest", "Content-Digest", "Accept-Ranges"} { // of another body
-		delete(res.Header, name)
-	}
+	withoutDigests(res.Header)
 	res.TransferEncoding, res.Trailer = nil, nil
+}
+
+// withoutDigests takes out what is said of another body.
+func withoutDigests(h http.Header) {
+	for _, name := range []string{"Etag", "Content-Md5", "Digest", "Content-Digest", "Accept-Ranges"} {
+		delete(h, name)
+	}
 }
 
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {

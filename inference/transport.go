@@ -138,7 +138,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	pool := t.poolOf(a.route)
 	ctx, stop := a.deadline(req.Context())
-	res, err := pool.RoundTrip(a.request(req).WithContext(untraced{ctx}))
+	out := a.request(req).WithContext(untraced{ctx})
+	res, err := pool.RoundTrip(out)
+	if err == nil {
+		res, err = a.followed(pool, out, res)
+	}
 	if err == nil {
 		res = withoutTrailers(res)
 		a.status = res.StatusCode

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/messages"
@@ -59,9 +60,14 @@ func (p *Provider) Prepare(c *Call) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r, p.finish(c, r)
+}
+
+// finish completes a request: where it goes, and its credential.
+func (p *Provider) finish(c *Call, r *Request) (err error) {
 	if r.URL == nil {
 		if r.URL, err = c.URL(c.Path); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if r.Header == nil {
@@ -72,20 +78,35 @@ func (p *Provider) Prepare(c *Call) (*Request, error) {
 			r.Header[name] = []string{v}
 		}
 	}
-	if p.Sign != nil {
+	if r.Answer != nil && r.Answer.Then != nil {
+		r.Answer.Then = p.following(c, r.Answer.Then)
+	}
+	sign := p.Sign
+	if r.Sign != nil {
+		sign = r.Sign
+	}
+	if sign != nil {
 		if r.Method == "" {
 			r.Method = c.Method
 		}
-		return r, p.Sign(c, r)
+		return sign(c, r)
 	}
-	auth := p.Auth
-	if auth == nil {
-		auth = Bearer
+	if p.Auth != nil {
+		return p.Auth(c, r.Header)
 	}
-	if err := auth(c, r.Header); err != nil {
-		return nil, err
+	return Bearer(c, r.Header)
+}
+
+// following completes the requests that follow another.
+func (p *Provider) following(c *Call, then func(time.Time, []byte, http.Header) (*Request, error)) func(time.Time, []byte, http.Header) (*Request, error) {
+	return func(now time.Time, body []byte, h http.Header) (*Request, error) {
+		c.Now, c.Body = now, nil
+		r, err := then(now, body, h)
+		if r == nil || err != nil {
+			return nil, refusal(err)
+		}
+		return r, p.finish(c, r)
 	}
-	return r, nil
 }
 
 func (p *Provider) request(c *Call) (*Request, error) {

@@ -9,6 +9,7 @@
 package providers
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -108,15 +109,18 @@ type Call struct {
 	Query    string
 	Base     *url.URL
 	Body     []byte // JSON; nil: none, or it passes through
-	Model    string
-	Stream   bool
-	Strict   bool // strict_open_ai_compliance
-	Key      credentials.Secret
-	Token    credentials.Secret       // what the login gave
-	Setting  func(name string) string // of the provider, such as aws_region; "" where it is not given
-	Header   func(name string) string // of the client, where it goes on; the name is canonical
-	History  []chat.Message           // the turns before a response's own
-	Shorten  int                      // how often the older half of the turns is dropped
+	// Upload is a body that passes through, from its beginning, for who puts it into other
+	// words; nil: there is none. What is read wrong is an [UploadError].
+	Upload  io.Reader
+	Model   string
+	Stream  bool
+	Strict  bool // strict_open_ai_compliance
+	Key     credentials.Secret
+	Token   credentials.Secret       // what the login gave
+	Setting func(name string) string // of the provider, such as aws_region; "" where it is not given
+	Header  func(name string) string // of the client, where it goes on; the name is canonical
+	History []chat.Message           // the turns before a response's own
+	Shorten int                      // how often the older half of the turns is dropped
 	// Keep keeps the response that the conversation makes, before the caller has it; nil:
 	// it is not kept.
 	Keep  func(response []byte) error
@@ -129,9 +133,11 @@ type Request struct {
 	Method string   // default: the call's
 	URL    *url.URL // default: the call's path below the base URL
 	Header http.Header
-	Body   []byte  // default: the call's body
+	Body   []byte  // default: the call's body; empty, and not nil: none
 	Answer *Answer // nil: the answer passes as it comes
 	Turns  int     // of the conversation that it holds
+	// Sign takes the place of the provider's, where a request goes to another service.
+	Sign func(c *Call, r *Request) error
 }
 
 // An Answer translates what a provider answers. It is used once.
@@ -139,10 +145,19 @@ type Answer struct {
 	// Begin is told the headers of an answer with status 2xx before it is translated; nil:
 	// nobody asks.
 	Begin func(h http.Header)
+	// Then makes the request that follows, of an answer with status 2xx: what that one is
+	// answered is the call's answer. Where it returns nil the answer at hand is. It is told
+	// the time, since a credential may depend on it. The call's body is gone by then. nil:
+	// nothing follows.
+	Then func(now time.Time, body []byte, h http.Header) (*Request, error)
 	// Whole appends the translation of an answer in one piece, with status 2xx.
 	Whole func(dst, body []byte, h http.Header) ([]byte, error)
-	// Stream translates a stream; nil: there is none.
+	// Stream translates a stream; nil: there is none. Without it and Whole the answer
+	// passes.
 	Stream Stream
+	// Media is the content type of what Stream makes of an answer that is translated as it
+	// comes, whatever its own type; "": it does so of events alone, and makes events.
+	Media string
 	// Failure reads the body of an answer with an error; nil: [ReadFailure].
 	Failure func(status int, h http.Header, body []byte) *Failure
 }
@@ -171,6 +186,13 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string { return r.Message }
+
+// An UploadError is why a body that passes through could not be read to its end.
+type UploadError struct{ Err error }
+
+func (e *UploadError) Error() string { return "reading the upload: " + e.Err.Error() }
+
+func (e *UploadError) Unwrap() error { return e.Err }
 
 // Forwarded lists the request headers of a client that go on to a provider, in
 // canonical form. Everything else stays here, but for those of [Provider.Forward].
