@@ -24,6 +24,7 @@ var vendorKeys = map[string]form{
 
 	"aws_access_key_id":     plain,
 	"aws_auth_type":         plain,
+	"aws_batch_role_arn":    plain,
 	"aws_bedrock_model":     plain,
 	"aws_external_id":       plain,
 	"aws_region":            label,

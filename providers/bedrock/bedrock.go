@@ -1,17 +1,21 @@
 // Package bedrock is the provider Amazon Bedrock: conversations through Converse and
 // ConverseStream, those of Anthropic's Messages API with Anthropic's models as they
-// stand through InvokeModel, token counts, and embeddings of Titan and Cohere.
+// stand through InvokeModel, token counts, embeddings of Titan and Cohere, files in S3, and
+// batches of conversations (model invocation jobs).
 //
 // Its settings are aws_region; aws_access_key_id, aws_secret_access_key and
 // aws_session_token, or a Bedrock API key as the credential and none of these; and
-// aws_bedrock_model, the model behind an inference profile's ARN, which does not tell.
+// aws_bedrock_model, the model behind an inference profile's ARN, which does not tell. Those
+// of files are aws_s3_bucket and aws_s3_object_key, and of batches aws_batch_role_arn: the
+// role in which Amazon Bedrock reads and writes them. That is another one than aws_role_arn,
+// in which the caller would ask, and which is refused.
 //
 // Converse has no words for n, seed, penalties, logit_bias, logprobs, user, metadata,
 // parallel_tool_calls and JSON without a schema: they are left out. What a call cannot do
 // without is refused: URLs other than s3://, ids of files, tools of other types.
 //
 // Facts: the reference of the Bedrock runtime API, and the models of its operations in
-// the AWS SDK (service/bedrockruntime).
+// the AWS SDK (service/bedrockruntime); the references of Bedrock's control plane and S3.
 package bedrock
 
 import (
@@ -44,6 +48,18 @@ func provider() providers.Provider {
 			providers.CountTokens: countTokens,
 			providers.Embed:       embed,
 			providers.ListModels:  listModels,
+
+			"createBatch":    createBatch,
+			"listBatches":    listBatches,
+			"retrieveBatch":  retrieveBatch,
+			"cancelBatch":    cancelBatch,
+			"getBatchOutput": fileContent, // the gateway has asked for the batch before
+
+			"uploadFile":          uploadFile,
+			"listFiles":           listFiles,
+			"retrieveFile":        retrieveFile,
+			"retrieveFileContent": fileContent,
+			"deleteFile":          deleteFile,
 		},
 	}
 	for _, name := range unserved {
@@ -56,9 +72,7 @@ func provider() providers.Provider {
 // lead nowhere there. What is at no endpoint's path goes on as it is: a client may speak
 // Bedrock's own API.
 var unserved = []string{
-	"createBatch", "listBatches", "retrieveBatch", "getBatchOutput", "cancelBatch",
 	"createFinetune", "listFinetunes", "retrieveFinetune", "cancelFinetune", "listFinetuneEvents", "listFinetuneCheckpoints",
-	"uploadFile", "listFiles", "retrieveFile", "retrieveFileContent", "deleteFile",
 	"listChatCompletions", "countResponseInputTokens", "compactResponse", "getModelResponse", "deleteModelResponse",
 	"cancelModelResponse", "listResponseInputItems",
 	"imageGenerate", "imageEdit", "createSpeech", "createTranscription", "createTranslation", "realtime",

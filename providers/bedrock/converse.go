@@ -11,6 +11,18 @@ import (
 
 // request writes a call of Converse or ConverseStream.
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
+	body, err := converse(c, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Stream {
+		return call(c, r.Model.Text(), "converse-stream", mediaStream, body)
+	}
+	return call(c, r.Model.Text(), "converse", mediaJSON, body)
+}
+
+// converse is the body of such a call.
+func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 	w := writer{Builder: make([]byte, 0, r.Room(len(c.Body)))}
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {
@@ -27,10 +39,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	}
 	w.tier(r)
 	w.Close('}')
-	if r.Stream {
-		return call(c, r.Model.Text(), "converse-stream", mediaStream, w.Builder)
-	}
-	return call(c, r.Model.Text(), "converse", mediaJSON, w.Builder)
+	return w.Builder, nil
 }
 
 // members are what Converse takes beside what all providers share. They go on as they

@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -12,14 +13,20 @@ import (
 // listModels lists the models of a region, which another host of AWS's does than the one
 // that runs them.
 func listModels(c *providers.Call) (*providers.Request, error) {
-	u := providers.URL(c.Base, "/foundation-models", "")
-	if region, ok := strings.CutPrefix(u.Host, "bedrock-runtime."); ok {
-		u.Host = "bedrock." + region
-	}
 	return &providers.Request{
-		URL: u, Header: http.Header{"Accept": {mediaJSON}},
+		URL: providers.URL(sibling(c.Base, "bedrock"), "/foundation-models", ""), Header: http.Header{"Accept": {mediaJSON}},
 		Answer: &providers.Answer{Whole: appendModels, Failure: readFailure},
 	}, nil
+}
+
+// sibling is where another service of AWS's is: in the same region, or with a custom host
+// there.
+func sibling(base *url.URL, name string) *url.URL {
+	out := *base
+	if region, ok := strings.CutPrefix(out.Host, "bedrock-runtime."); ok && strings.Contains(region, ".amazonaws.com") {
+		out.Host = name + "." + region
+	}
+	return &out
 }
 
 func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {

@@ -15,7 +15,11 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-const service = "bedrock" // as signatures name it, whatever the host
+// Services as signatures name them, whatever the host.
+const (
+	service   = "bedrock"
+	s3Service = "s3"
+)
 
 // sign adds the credential: a signature (AWS Signature Version 4) with AWS keys, or else
 // a Bedrock API key as a bearer token.
@@ -27,12 +31,9 @@ func sign(c *providers.Call, r *providers.Request) error {
 	if keys.AccessKeyID == "" {
 		return providers.Bearer(c, r.Header)
 	}
-	region := c.Setting("aws_region")
-	switch {
-	case region == "":
-		return c.Provider.Missing("aws_region")
-	case strings.ContainsFunc(region, func(r rune) bool { return r != '-' && (r > 'z' || !letterOrDigit(byte(r))) }):
-		return &providers.Refusal{Param: "x-gw-aws-region", Code: "invalid_setting", Message: "Invalid aws_region: expected a region such as us-east-1"}
+	region, err := regionOf(c)
+	if err != nil {
+		return err
 	}
 	body := r.Body
 	if body == nil {
@@ -43,17 +44,60 @@ func sign(c *providers.Call, r *providers.Request) error {
 		return &providers.Refusal{Param: "content-type", Code: "unsupported_media_type", Message: "Provider " + c.Provider.Name + " takes JSON only: what is signed is read first"}
 	}
 	r.URL = withoutDefaultPort(r.URL)
-	return signAs(r, body, keys, region, c.Now)
+	return scope{service, region, keys}.sign(r, body, c.Now)
 }
 
-func signAs(r *providers.Request, body []byte, keys aws.Credentials, region string, now time.Time) error {
+// signS3 signs a request to S3, which takes no Bedrock API keys.
+func signS3(c *providers.Call, r *providers.Request) error {
+	keys, err := keysOf(c)
+	if err != nil {
+		return err
+	}
+	if keys.AccessKeyID == "" {
+		return &providers.Refusal{
+			Param: "x-gw-aws-access-key-id", Code: "missing_setting",
+			Message: "Files of provider " + c.Provider.Name + " are in S3, which takes AWS access keys (aws_access_key_id) and no Bedrock API key",
+		}
+	}
+	region, err := regionOf(c)
+	if err != nil {
+		return err
+	}
+	r.URL = withoutDefaultPort(r.URL)
+	return scope{s3Service, region, keys}.sign(r, r.Body, c.Now)
+}
+
+func regionOf(c *providers.Call) (string, error) {
+	region := c.Setting("aws_region")
+	switch {
+	case region == "":
+		return "", c.Provider.Missing("aws_region")
+	case strings.ContainsFunc(region, func(r rune) bool { return r != '-' && (r > 'z' || !letterOrDigit(byte(r))) }):
+		return "", &providers.Refusal{Param: "x-gw-aws-region", Code: "invalid_setting", Message: "Invalid aws_region: expected a region such as us-east-1"}
+	}
+	return region, nil
+}
+
+// A scope is what a signature is for, and whose it is.
+type scope struct {
+	service, region string
+	keys            aws.Credentials
+}
+
+func (s scope) sign(r *providers.Request, body []byte, now time.Time) error {
 	// Only these headers are signed, beside the host: others may be added on the way.
 	u := *r.URL
 	signed := &http.Request{Method: r.Method, URL: &u, Host: u.Host, Header: make(http.Header, 4)}
-	digest := sha256.Sum256(body)
+	sum := sha256.Sum256(body)
+	digest := hex.EncodeToString(sum[:])
+	if s.service == s3Service {
+		signed.Header["X-Amz-Content-Sha256"] = []string{digest}
+	}
 	// A signer keeps the keys it derives, by region: one for each call keeps none of a
 	// caller's.
-	err := v4.NewSigner().SignHTTP(context.Background(), keys, signed, hex.EncodeToString(digest[:]), service, region, now)
+	err := v4.NewSigner().SignHTTP(context.Background(), s.keys, signed, digest, s.service, s.region, now, func(o *v4.SignerOptions) {
+		o.DisableURIPathEscaping = s.service == s3Service // what is escaped in a path of S3's is not escaped again
+	})
 	if err != nil {
 		return err
 	}
