@@ -1,6 +1,7 @@
 // A gateway before the providers of wire/, and the official clients of whom each calls
 // in its own dialect.
 import { startGateway } from './gateway.mjs';
+import { BUCKET, ROLE } from './wire/aws.mjs';
 import { ACCESS_KEY, REGION } from './wire/bedrock.mjs';
 import { keyOf, startProviders } from './wire/server.mjs';
 
@@ -13,7 +14,7 @@ const SLUGS = {
   mistral: ['mistral-ai', 'mistral/v1'],
   azure: ['azure-openai', 'azure/openai', { azure_api_version: '2024-10-21' }],
   azurev1: ['azure-openai', 'azure/openai'],
-  bedrock: ['bedrock', 'bedrock', { aws_region: REGION, aws_access_key_id: ACCESS_KEY }],
+  bedrock: ['bedrock', 'bedrock', { aws_region: REGION, aws_access_key_id: ACCESS_KEY, aws_s3_bucket: BUCKET, aws_s3_object_key: 'gateway', aws_batch_role_arn: ROLE }],
 };
 
 /** Starts both; resolves to { gateway, providers, key, close }. */

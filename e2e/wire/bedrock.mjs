@@ -1,8 +1,9 @@
 // Amazon Bedrock: Converse, ConverseStream, and InvokeModel with Claude. Every request is
-// signed, and the signature is computed again.
+// signed, and the signature is computed again. Its files and batches are in aws.mjs.
 import { createHash, createHmac } from 'node:crypto';
 import { ANSWER, CALLS, PREAMBLE, THOUGHT, turnOf, USAGE } from '../conversation.mjs';
 import { invoked, SIGNATURE } from './anthropic.mjs';
+import { BUCKET, jobs, s3 } from './aws.mjs';
 import { checkSchemas, pieces, scripted } from './openai.mjs';
 import { demand, either, equal, filled, integer, is, like, list, number, object, open, text } from './shape.mjs';
 
@@ -13,21 +14,26 @@ const hmac = (key, data) => createHmac('sha256', key).update(data).digest();
 const sha256 = (data) => createHash('sha256').update(data).digest('hex');
 const escape = (s) => encodeURIComponent(s).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 
+const of3 = (url) => url.includes(`/${BUCKET}`);
+
 /** Checks a signature of AWS Signature Version 4. */
 function signed({ method, url, headers }, secret, raw) {
-  const given = /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/bedrock\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$/.exec(headers.authorization ?? '');
+  const given = /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/(bedrock|s3)\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$/.exec(headers.authorization ?? '');
   demand(given, 'authorization', headers.authorization);
-  const [, access, day, region, names, signature] = given;
+  const [, access, day, region, service, names, signature] = given;
+  if (service === 's3') equal(headers['x-amz-content-sha256'], sha256(raw), 'x-amz-content-sha256');
+  for (const name of Object.keys(headers)) demand(!name.startsWith('x-amz-') || names.split(';').includes(name), 'authorization', `${name} is not signed`);
+  equal(service, of3(url) ? 's3' : 'bedrock', 'service');
   equal([access, region], [ACCESS_KEY, REGION], 'credential');
   like(new RegExp(`^${day}T\\d{6}Z$`))(headers['x-amz-date'], 'x-amz-date');
   for (const name of ['host', 'x-amz-date']) demand(names.split(';').includes(name), 'authorization', `${name} is not signed`);
   const [path, query = ''] = url.split('?');
   const canonical = [
-    method, path.split('/').map(escape).join('/'), query, // what is escaped in the path is escaped again
+    method, service === 's3' ? path : path.split('/').map(escape).join('/'), query, // what is escaped in the path is escaped again, but for S3
     ...names.split(';').map((name) => `${name}:${headers[name].trim()}`), '', names, sha256(raw),
   ].join('\n');
-  const scope = `${day}/${region}/bedrock/aws4_request`;
-  const key = [day, region, 'bedrock', 'aws4_request'].reduce(hmac, `AWS4${secret}`);
+  const scope = `${day}/${region}/${service}/aws4_request`;
+  const key = [day, region, service, 'aws4_request'].reduce(hmac, `AWS4${secret}`);
   equal(signature, hmac(key, `AWS4-HMAC-SHA256\n${headers['x-amz-date']}\n${scope}\n${sha256(canonical)}`).toString('hex'), 'signature');
 }
 
@@ -136,7 +142,10 @@ const failure = (status, message) => ({ status, headers: { 'x-amzn-errortype': `
 export const bedrock = {
   authorize: signed,
   failure,
-  answer(method, path, body) {
+  raw: (path) => of3(path),
+  answer(method, path, body, headers) {
+    if (of3(path)) return s3(method, path, body, headers);
+    if (path.startsWith('/model-invocation-job')) return jobs(method, path, body, (input) => request(input, 'modelInput'));
     const [, escaped, verb] = /^\/model\/([^/]+)\/([a-z-]+)$/.exec(path) ?? [];
     demand(escaped && method === 'POST', 'path', `no ${method} ${path}`);
     const model = decodeURIComponent(escaped);

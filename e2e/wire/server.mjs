@@ -7,7 +7,8 @@
 //   breaking  a stream that ends with an error in the middle
 //   cut       a stream whose connection breaks
 //
-// Every other model holds the conversation of conversation.mjs.
+// Every other model holds the conversation of conversation.mjs. Only files and batches are
+// kept, by aws.mjs.
 import { once } from 'node:events';
 import http from 'node:http';
 import { anthropic } from './anthropic.mjs';
@@ -63,7 +64,7 @@ class Providers {
     try {
       demand(provider, 'path', `${req.url} is no provider's`);
       this.#headers(req, raw, provider, name);
-      const body = raw === '' ? undefined : JSON.parse(raw);
+      const body = raw === '' ? undefined : provider.raw?.(path) ? raw : JSON.parse(raw);
       this.seen.push({ provider: name, path, body, headers: req.headers });
       await send(res, provider.answer(req.method, path, body, req.headers));
     } catch (fault) {
@@ -84,7 +85,7 @@ class Providers {
     if (provider.authorize) provider.authorize(req, keyOf(name), raw);
     else demand(req.headers[header] === value, 'headers', `${header}: ${req.headers[header]}`);
     for (const other of CREDENTIALS) demand(other === header || !(other in req.headers), 'headers', `${other} beside ${header}`);
-    if (raw !== '') demand(req.headers['content-type'] === 'application/json', 'headers', `content-type ${req.headers['content-type']}`);
+    if (raw !== '' && !provider.raw?.(req.url.slice(name.length + 1))) demand(req.headers['content-type'] === 'application/json', 'headers', `content-type ${req.headers['content-type']}`);
     const all = `${req.url}\n${req.rawHeaders.join('\n')}\n${raw}`;
     for (const secret of this.secrets) demand(!all.includes(secret), 'request', "it holds the gateway's key");
   }
@@ -94,7 +95,7 @@ class Providers {
 async function send(res, { status = 200, headers = {}, body, events, broken }) {
   if (!events) {
     res.writeHead(status, { 'content-type': 'application/json', ...headers });
-    res.end(JSON.stringify(body));
+    res.end(typeof body === 'string' ? body : JSON.stringify(body));
     return;
   }
   res.writeHead(status, { 'content-type': 'text/event-stream', ...headers });
