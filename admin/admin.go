@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/reqlog"
 	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -39,6 +40,7 @@ type Services struct {
 	Breakers      *routing.Breakers
 	RateLimits    *policies.RateLimits
 	Trail         *audit.Trail
+	Records       *reqlog.Log
 	Authenticator *credentials.Authenticator
 	Guard         *credentials.HostGuard
 	Headers       *exchange.Headers
@@ -90,6 +92,7 @@ func New(s Services) *API {
 	a.configs()
 	a.health()
 	a.rateLimits()
+	a.logs()
 	// Huma describes its own errors too, which this API does not answer with.
 	maps.DeleteFunc(config.Components.Schemas.Map(), func(name string, _ *huma.Schema) bool {
 		return name == "ErrorModel" || name == "ErrorDetail"

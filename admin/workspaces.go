@@ -22,6 +22,7 @@ type Workspace struct {
 	IsDefault     int                `json:"is_default" enum:"0,1"`
 	Defaults      *workspaceDefaults `json:"defaults"`
 	Settings      workspaceSettings  `json:"settings"`
+	Security      securitySettings   `json:"security_settings"`
 	UsageLimits   []empty            `json:"usage_limits"`
 	RateLimits    []empty            `json:"rate_limits"`
 	Object        string             `json:"object" enum:"workspace"`
@@ -29,6 +30,12 @@ type Workspace struct {
 
 type workspaceSettings struct {
 	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's holds beside it."`
+	DebugLog          int  `json:"debug_log" enum:"0,1" doc:"Whether the request log may keep bodies of the workspace's calls, where it keeps any."`
+}
+
+type securitySettings struct {
+	ViewLogs        bool `json:"organisationAdminsViewLogs" doc:"Whether keys of the organisation see the records of the workspace's calls, bodies included."`
+	ViewLogMetadata bool `json:"organisationAdminsViewLogMetadata" doc:"Whether they see them without bodies."`
 }
 
 type workspaceDefaults struct {
@@ -40,11 +47,39 @@ type updateWorkspace struct {
 	Description Optional[string]            `json:"description,omitempty"`
 	Defaults    Optional[workspaceDefaults] `json:"defaults,omitempty" doc:"Replaced as a whole; null clears."`
 	Settings    *updateWorkspaceSettings    `json:"settings,omitempty"`
+	Security    *updateSecuritySettings     `json:"security_settings,omitempty"`
 	WorkspaceID string                      `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
 }
 
 type updateWorkspaceSettings struct {
 	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
+	DebugLog          *flag `json:"debug_log,omitempty"`
+}
+
+type updateSecuritySettings struct {
+	ViewLogs        Optional[bool] `json:"organisationAdminsViewLogs,omitempty" doc:"null: as the organisation has it."`
+	ViewLogMetadata Optional[bool] `json:"organisationAdminsViewLogMetadata,omitempty" doc:"null: as the organisation has it."`
+}
+
+// apply makes the changes; only what is given changes.
+func (s *updateSecuritySettings) apply(w *directory.Workspace) {
+	if s == nil {
+		return
+	}
+	for _, f := range []struct {
+		given  Optional[bool]
+		stored **bool
+	}{
+		{s.ViewLogs, &w.AdminsViewLogs},
+		{s.ViewLogMetadata, &w.AdminsViewLogMetadata},
+	} {
+		switch {
+		case f.given.Null:
+			*f.stored = nil
+		case f.given.Set:
+			*f.stored = &f.given.Value
+		}
+	}
 }
 
 // WorkspaceID is the path of one workspace.
@@ -66,7 +101,8 @@ func showWorkspace(w *directory.Workspace) Workspace {
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
-		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline},
+		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline, DebugLog: 1},
+		Security:    securitySettings{w.ShowsLogs(), w.ShowsLogMetadata()},
 		UsageLimits: []empty{}, RateLimits: []empty{}, Object: "workspace",
 	}
 	if w.Description != "" {
@@ -78,6 +114,9 @@ func showWorkspace(w *directory.Workspace) Workspace {
 	if w.Metadata != nil {
 		out.Defaults = &workspaceDefaults{}
 		_ = json.Unmarshal(w.Metadata, &out.Defaults.Metadata) // it was made of such a map
+	}
+	if w.NoBodies {
+		out.Settings.DebugLog = 0
 	}
 	return out
 }
@@ -165,6 +204,10 @@ func (a *API) workspaces() {
 				}
 				changed.BlockInline = *b.Settings.BlockInlineConfig
 			}
+			if b.Settings != nil && b.Settings.DebugLog != nil {
+				changed.NoBodies = !bool(*b.Settings.DebugLog)
+			}
+			b.Security.apply(&changed)
 			return c.api.Directory.ReplaceWorkspace(tx, &changed)
 		})
 	})

@@ -75,6 +75,9 @@ type App struct {
 	// meaning. Default: none, and x-gw-cache: semantic is refused.
 	SemanticCache *SemanticCache `json:"semantic_cache,omitempty"`
 
+	// The request log. Default: records for 30 days in 1 GiB, without bodies.
+	Logs *Logs `json:"logs,omitempty"`
+
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
@@ -100,6 +103,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 
 	blockInline bool // BLOCK_INLINE_CONFIG
+	logged      reqlog.Settings
 	parse       routing.Options
 	sites       []Site
 
@@ -159,6 +163,8 @@ type Runtime struct {
 	Admin      http.Handler
 	RateLimits *policies.RateLimits
 	Records    *reqlog.Log
+	// MaxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
+	MaxLoggedBody func(workspaceID string) int
 }
 
 // CaddyModule returns the Caddy module information.
@@ -183,6 +189,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return errors.New("cache_size: expected a size, such as 256MiB")
 	case a.CacheSize == 0:
 		a.CacheSize = cache.DefaultSize
+	}
+	var err error
+	if a.logged, err = a.Logs.settings(); err != nil {
+		return err
 	}
 	if a.StorageRaw == nil {
 		a.StorageRaw = json.RawMessage(`{"driver":"badger"}`)
@@ -302,6 +312,7 @@ func (a *App) Start() error {
 	a.breakers = c.breakers
 	a.answers = c.answers
 	a.answers.Resize(a.CacheSize)
+	c.records.Configure(a.logged)
 	issued, err := a.bootstrap(context.Background(), c)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
@@ -356,8 +367,18 @@ func (a *App) build(c *core) *Runtime {
 	}
 	return &Runtime{
 		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,
+		MaxLoggedBody: func(workspaceID string) int {
+			limit := c.records.MaxBody()
+			if limit == 0 {
+				return 0
+			}
+			if w, ok := c.directory.Workspace(workspaceID); !ok || w.NoBodies {
+				return 0
+			}
+			return limit
+		},
 		Admin: admin.New(admin.Services{
-			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail,
+			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail, Records: c.records,
 			Configs: c.configs, ParseOptions: a.parse, Breakers: a.breakers, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: a.keyPrefix,
 			Now: time.Now, Random: rand.Reader, Logger: a.logger,
 		}),

@@ -1,14 +1,12 @@
 package app
 
 import (
-	"math"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/dustin/go-humanize"
 )
 
 func init() {
@@ -43,6 +41,16 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			provider  <slug>
 //			model     <name>
 //			threshold <cosine>
+//		}
+//
+//		logs {
+//			retention      <duration>
+//			size           <size>
+//			queue_size     <size>
+//			bodies         on|off
+//			max_body       <size>
+//			body_retention <duration>
+//			body_size      <size>
 //		}
 //
 //		# may be given several times
@@ -88,24 +96,26 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return err
 			}
 		case "cache_size":
-			var value string
 			if a.CacheSize != 0 {
 				return d.Errf("%s is given twice", name)
 			}
-			if err := one(d, &value); err != nil {
+			if err := byteSize(d, &a.CacheSize); err != nil {
 				return err
 			}
-			n, err := humanize.ParseBytes(value)
-			if err != nil || n == 0 || n > math.MaxInt64 {
-				return d.Errf("cache_size: expected a size such as 256MiB, got %q", value)
-			}
-			a.CacheSize = int64(n)
 		case "semantic_cache":
 			if a.SemanticCache != nil {
 				return d.Errf("%s is given twice", name)
 			}
 			a.SemanticCache = new(SemanticCache)
 			if err := a.SemanticCache.unmarshal(d); err != nil {
+				return err
+			}
+		case "logs":
+			if a.Logs != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			a.Logs = new(Logs)
+			if err := a.Logs.unmarshal(d); err != nil {
 				return err
 			}
 		case "header_prefix":

@@ -75,7 +75,9 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 	if c.answers, err = cache.Open(ctx, db, now); err != nil {
 		return nil, err
 	}
-	c.records = reqlog.Open(db, random, zap.New(logger))
+	if c.records, err = reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: random, Logger: zap.New(logger)}); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 

@@ -34,6 +34,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Namespace: "caddy", Subsystem: "gw", Name: "records_lost_total",
 			Help: "Records of calls that were lost, because the queue was full or the store could not be written.",
 		}, a.lostRecords)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "record_bodies_lost_total",
+			Help: "Records of calls that lost their bodies, for the same reasons.",
+		}, a.lostBodies)),
 	)
 }
 
@@ -51,6 +55,13 @@ func (a *App) notClosed() []routing.OpenBreaker {
 		return nil
 	}
 	return a.breakers.Snapshot()
+}
+
+func (a *App) lostBodies() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.runtime.Records.LostBodies())
 }
 
 func (a *App) lostRecords() float64 {

@@ -39,9 +39,25 @@ type Workspace struct {
 	OrganisationID string          `json:"organisation_id"`
 	Default        bool            `json:"default,omitempty"`
 	BlockInline    bool            `json:"block_inline_config,omitempty"` // its own, beside the organisation's
+	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
-	CreatedAt      time.Time       `json:"created_at"`
-	UpdatedAt      time.Time       `json:"updated_at"`
+	// What keys of the organisation see of the records of its calls; nil: as the
+	// organisation has it, which is everything.
+	AdminsViewLogs        *bool `json:"admins_view_logs,omitempty"`
+	AdminsViewLogMetadata *bool `json:"admins_view_log_metadata,omitempty"`
+
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// ShowsLogs reports whether keys of the organisation see the records of the workspace's
+// calls, bodies included (organisationAdminsViewLogs).
+func (w *Workspace) ShowsLogs() bool { return w.AdminsViewLogs == nil || *w.AdminsViewLogs }
+
+// ShowsLogMetadata reports whether they see them without bodies
+// (organisationAdminsViewLogMetadata); who sees the whole sees that too.
+func (w *Workspace) ShowsLogMetadata() bool {
+	return w.ShowsLogs() || w.AdminsViewLogMetadata == nil || *w.AdminsViewLogMetadata
 }
 
 // A Directory reads from memory and writes through to its store. It is safe for

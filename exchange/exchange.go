@@ -75,6 +75,7 @@ type Exchange struct {
 
 	// What became of it.
 	Attempts    int
+	Tries       []Try  // the attempts one by one
 	LastUsed    string // JSON path of the target in the config
 	Retries     int    // of that target; -1: they are exhausted
 	Status      int    // of the answer; 0: none was sent
@@ -113,6 +114,7 @@ type Exchange struct {
 	prepared  bool
 	err       *Error
 	release   func()
+	said      excerpt // of the answer's body
 
 	closed bool
 	sent   string // of a closed exchange: what SentModel was
@@ -360,6 +362,9 @@ func (x *Exchange) Header() http.Header { return x.request.Header }
 func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	x.Status, x.Failure = e.Status, e.Message
 	x.SetHeader(w.Header())
+	if x.Listens() {
+		x.Hear(e.JSON())
+	}
 	e.Write(w, x.Gateway.Headers)
 }
 

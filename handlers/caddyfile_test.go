@@ -55,6 +55,12 @@ func TestCaddyfilesAdaptToTheirGoldenJSON(t *testing.T) {
 
 func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 	for source, want := range map[string]string{
+		"{\n gw {\n  logs {\n   retention soon\n  }\n }\n}":                                         `retention: expected a duration such as 30d, got "soon", at Caddyfile:4`,
+		"{\n gw {\n  logs {\n   size big\n  }\n }\n}":                                               `size: expected a size such as 256MiB, got "big", at Caddyfile:4`,
+		"{\n gw {\n  logs {\n   bodies maybe\n  }\n }\n}":                                           `bodies: expected on or off, got "maybe", at Caddyfile:4`,
+		"{\n gw {\n  logs {\n   bodies on\n   bodies off\n  }\n }\n}":                               "bodies is given twice, at Caddyfile:5",
+		"{\n gw {\n  logs {\n   nope\n  }\n }\n}":                                                   `unrecognized subdirective "nope", at Caddyfile:4`,
+		"{\n gw {\n  logs {\n  }\n  logs {\n  }\n }\n}":                                             "logs is given twice, at Caddyfile:5",
 		"{\n gw {\n  nope\n }\n}":                                                                   `unrecognized subdirective "nope", at Caddyfile:3`,
 		"{\n gw extra {\n }\n}":                                                                     "wrong argument count or unexpected line ending after 'extra', at Caddyfile:2",
 		"{\n gw {\n }\n gw {\n }\n}":                                                                "the global option is given twice",

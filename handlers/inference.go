@@ -149,6 +149,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x.Fail(w, refusal)
 		return nil
 	}
+	x.Listen(rt.MaxLoggedBody(x.Caller.WorkspaceID))
 	defer func() { rt.Records.Add(inference.Record(x)) }() // also when the answer breaks off and panics
 	if x.Catalogue {
 		h.forwarder.ServeModels(w, r, x)

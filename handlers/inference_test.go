@@ -398,7 +398,7 @@ func TestReservedPathsNeverReachAProvider(t *testing.T) {
 	for _, site := range []string{"gw_admin\ngw_ratelimit\ngw_inference", "gw_ratelimit\ngw_inference", "gw_inference"} {
 		g.Site = site
 		g.Load()
-		for _, path := range []string{"/v1/guardrails", "/v1/scim/groups", "/v1/oauth/register", "/v2/anything", "/v1/analytics/graphs/cost", "/v1/admin/users", "/v1/logs/exports"} {
+		for _, path := range []string{"/v1/guardrails", "/v1/scim/groups", "/v1/oauth/register", "/v2/anything", "/v1/analytics/graphs/cost", "/v1/admin/users", "/v1/logs/exports/x"} {
 			a := g.Do("POST", path, gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file")
 			if a.Status != http.StatusNotFound {
 				t.Errorf("%q %s: %d %s", site, path, a.Status, a.Body)

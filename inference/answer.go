@@ -32,6 +32,7 @@ func (a *attempt) answered(res *http.Response) {
 	}
 
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	x.HearText(media, res.Header.Get("Content-Encoding"))
 	if t := a.tape; t != nil && res.StatusCode == http.StatusOK && res.Body != nil && res.Header.Get("Content-Encoding") == "" {
 		t.src, t.media, t.stream = res.Body, res.Header.Get("Content-Type"), media == "text/event-stream"
 		res.Body = t
@@ -63,6 +64,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
+	b.x.Hear(p[:n])
 	if n > 0 {
 		if b.x.FirstByte.IsZero() {
 			b.x.FirstByte = b.x.Gateway.Now()
@@ -86,7 +88,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.json, b.kept = false, nil
 		}
 	case err != nil:
-		b.x.Failure = "the provider's answer broke off: " + err.Error()
+		b.x.Failure = "the provider's answer broke off: " + plain(err)
 	}
 	return n, err
 }

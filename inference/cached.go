@@ -182,6 +182,7 @@ func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, statu
 		e.w.WriteHeader(http.StatusOK)
 		x.FirstByte = x.Gateway.Now()
 		readUsage(x, gjson.GetBytes(body, "usage"))
+		x.Hear(body)
 		_, _ = e.w.Write(body)
 		return true
 	}

@@ -134,6 +134,7 @@ func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *excha
 	}
 	x.Status = http.StatusOK
 	w.Header().Set("Content-Type", "application/json")
+	x.Hear(body)
 	_, _ = w.Write(body)
 }
 

@@ -60,6 +60,9 @@ func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (an
 	x := a.x
 	a.begin()
 	defer func() { a.over(r.Context(), why) }() // also when the answer breaks off and panics
+	if a.held == nil {                          // otherwise it was tried before
+		defer a.tried(x.Gateway.Now(), &why)
+	}
 	why = f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
 	if r.Context().Err() != nil {
 		x.Status, x.Failure = statusClientGone, "the client left"

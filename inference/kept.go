@@ -139,6 +139,7 @@ func (f *Forwarder) ServeHeld(w http.ResponseWriter, r *http.Request, x *exchang
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	x.Hear(body)
 	_, _ = w.Write(body) //nolint:gosec // JSON, and not to be taken for anything else
 }
 

@@ -77,6 +77,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.fill()
 	}
 	n := copy(p, s.buf[s.passed:s.end])
+	s.x.Hear(p[:n])
 	s.passed += n
 	return n, nil
 }
@@ -288,7 +289,7 @@ func (s *stream) finish(err error) {
 		if ended {
 			err = io.ErrUnexpectedEOF
 		}
-		s.x.Failure = "the provider's stream broke off: " + err.Error()
+		s.x.Failure = "the provider's stream broke off: " + plain(err)
 		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Route.Provider+" broke off before its end"))
 	}
 }

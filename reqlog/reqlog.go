@@ -1,183 +1,289 @@
-// Package reqlog keeps one record of every call that was admitted. Records leave
-// through a bounded queue to a batch writer: no call waits for the disk, and what
-// does not fit is counted.
+// Package reqlog keeps one record of every call that was admitted, and where it may, the
+// bodies of the call.
+//
+// Records leave through a queue that is bounded in bytes: no call waits for the disk, and
+// what does not fit is counted. A writer puts many records into one row, and gives them
+// their ids, which grow. Of each row, memory holds a [segment]: where it stands, and which
+// values occur in it. So a record is found by its id with one read, and a list passes over
+// the rows in which nothing matches. Bodies are in rows of their own, with a time and a
+// size of their own: metadata may outlive them.
+//
+// A record can be read once it is written, a tenth of a second after its call.
 package reqlog
 
 import (
 	"context"
-	"encoding/json"
 	"io"
-	"slices"
-	"sync"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Record is one call. The log gives it its ID.
-type Record struct {
-	ID               string    `json:"id"`
-	TraceID          string    `json:"trace_id"`
-	At               time.Time `json:"at"`
-	DurationMS       float64   `json:"duration_ms"`
-	FirstByteMS      float64   `json:"first_byte_ms,omitempty"`
-	OrganisationID   string    `json:"organisation_id"`
-	WorkspaceID      string    `json:"workspace_id"`
-	KeyID            string    `json:"key_id"`
-	Endpoint         string    `json:"endpoint"`
-	Provider         string    `json:"provider"`
-	VirtualKey       string    `json:"virtual_key,omitempty"`
-	Model            string    `json:"model,omitempty"`
-	Stream           bool      `json:"stream,omitempty"`
-	Status           int       `json:"status"`
-	Attempts         int       `json:"attempts"`
-	UsageKnown       bool      `json:"usage_known"`
-	PromptTokens     int64     `json:"prompt_tokens"`
-	CompletionTokens int64     `json:"completion_tokens"`
-	CacheStatus      string    `json:"cache_status,omitempty"`
-	Malformed        int       `json:"malformed,omitempty"` // events of a stream that were taken out
-	Failure          string    `json:"failure,omitempty"`
+// Settings say what is kept, and for how long.
+type Settings struct {
+	Retention time.Duration // of records
+	Size      int64         // of all records, in bytes
+	Queue     int64         // of what waits to be written, in bytes
 
-	SpanID       string          `json:"span_id,omitempty"`
-	ParentSpanID string          `json:"parent_span_id,omitempty"`
-	SpanName     string          `json:"span_name,omitempty"`
-	Metadata     json.RawMessage `json:"metadata,omitempty"` // an object
+	Bodies        bool
+	MaxBody       int64 // what is kept of a body, in bytes
+	BodyRetention time.Duration
+	BodySize      int64 // of all bodies, in bytes
 }
 
+// Defaults of the settings.
 const (
-	queueSize = 8192 // records
-	blockSize = 256  // records
-	linger    = 100 * time.Millisecond
-	retention = 30 * 24 * time.Hour
+	DefaultRetention     = 30 * 24 * time.Hour
+	DefaultSize          = 1 << 30
+	DefaultQueue         = 32 << 20
+	DefaultMaxBody       = 64 << 10
+	DefaultBodyRetention = 7 * 24 * time.Hour
+	DefaultBodySize      = 1 << 30
 )
 
-// A block is what is stored: the records of a moment, in the order of their ids. Its
-// own id is the first of them, so that the block of a record is the last one whose
-// id is not greater. One row for many records is what keeps a record cheap.
-type block struct {
-	ID      string    `json:"id"`
-	Records []*Record `json:"records"`
+// Bounds of the settings.
+const (
+	MaxMaxBody = 4 << 20
+	MinSize    = 1 << 20
+	MinQueue   = 1 << 20
+)
+
+const (
+	linger     = 100 * time.Millisecond
+	trimEvery  = 10 * time.Second
+	smallBlock = blockRecords / 4
+	smallRow   = 128 << 10
+)
+
+// Options of a log.
+type Options struct {
+	Now    func() time.Time
+	Random io.Reader
+	Logger *zap.Logger // outlives the configuration that the log was opened under
 }
 
-// A Log writes records. It is safe for concurrent use.
+// A Log writes records and finds them. It is safe for concurrent use.
 type Log struct {
-	db     *storage.DB
-	blocks *storage.Collection[block]
-	random io.Reader
-	queue  chan *Record
-	lost   atomic.Int64
-	logger *zap.Logger
+	Options
+	settings atomic.Pointer[Settings] // nil: not known yet, so nothing is dropped
+	queue    *queue
+	ids      ids
+	blocks   *shelf
+	bodies   *shelf
+	room     []byte // of the writer, for a row
 
-	closing sync.RWMutex
-	closed  bool
+	lost, lostBodies atomic.Int64
+
+	changed chan struct{} // has a token when the settings are others
 	done    chan struct{}
 }
 
-// Open starts the writer of a store's records. It outlives the configuration that it
-// was opened under, and so must logger.
-func Open(db *storage.DB, random io.Reader, logger *zap.Logger) *Log {
+// Open opens the records of a store and starts their writer. It outlives the
+// configuration that it was opened under.
+func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 	l := &Log{
-		db:     db,
-		blocks: storage.NewCollection("requests", func(b *block) string { return b.ID }),
-		random: random,
-		queue:  make(chan *Record, queueSize),
-		logger: logger,
-		done:   make(chan struct{}),
+		Options: o,
+		queue:   newQueue(DefaultQueue),
+		ids:     ids{now: o.Now, random: o.Random},
+		blocks:  newShelf(db, "logs", smallBlock, smallRow),
+		bodies:  newShelf(db, "log_bodies", math.MaxInt32, smallRow),
+		changed: make(chan struct{}, 1),
+		done:    make(chan struct{}),
+	}
+	for _, s := range []*shelf{l.blocks, l.bodies} {
+		if err := s.load(ctx); err != nil {
+			return nil, err
+		}
+		l.ids.after(s.last())
 	}
 	go l.run()
-	return l
+	return l, nil
 }
 
-// Add queues a record. It never waits: a record for which there is no room is lost
-// and counted.
-func (l *Log) Add(r *Record) {
-	l.closing.RLock()
-	defer l.closing.RUnlock()
-	if l.closed {
-		l.lost.Add(1)
-		return
+// Configure says what is kept from now on. What is kept already and may not be is
+// dropped, in the background.
+func (l *Log) Configure(s Settings) {
+	l.settings.Store(&s)
+	l.queue.resize(s.Queue)
+	signal(l.changed)
+}
+
+// MaxBody is what is to be kept of each body of a call, in bytes; 0: none is.
+func (l *Log) MaxBody() int {
+	if s := l.settings.Load(); s != nil && s.Bodies {
+		return int(s.MaxBody)
 	}
-	select {
-	case l.queue <- r:
-	default:
+	return 0
+}
+
+// Add queues a record, which is the log's from now on, and reports whether it did. It
+// never waits: what finds no room is lost and counted, bodies before records.
+func (l *Log) Add(r *Record) bool {
+	r.bound()
+	lost, bodies := l.queue.put(r)
+	if lost {
 		l.lost.Add(1)
 	}
+	if bodies {
+		l.lostBodies.Add(1)
+	}
+	return !lost
 }
 
 // Lost returns how many records were lost since the log was opened.
 func (l *Log) Lost() int64 { return l.lost.Load() }
 
+// LostBodies returns of how many records the bodies were lost since the log was opened.
+func (l *Log) LostBodies() int64 { return l.lostBodies.Load() }
+
+// Size returns what the records take in the store, and what their bodies do, in bytes.
+func (l *Log) Size() (records, bodies int64) { return l.blocks.size(), l.bodies.size() }
+
 // Close writes what is queued and stops the writer.
 func (l *Log) Close() {
-	l.closing.Lock()
-	if !l.closed {
-		l.closed = true
-		close(l.queue)
-	}
-	l.closing.Unlock()
+	l.queue.close()
 	<-l.done
 }
 
 func (l *Log) run() {
 	defer close(l.done)
-	for r := range l.queue {
-		l.write(l.collect(r))
-	}
-}
-
-// collect waits a moment for more records to write together with the first.
-func (l *Log) collect(first *Record) *block {
-	b := &block{Records: append(make([]*Record, 0, blockSize), first)}
-	moment := time.NewTimer(linger)
-	defer moment.Stop()
-	for len(b.Records) < blockSize {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	for {
 		select {
-		case r, open := <-l.queue:
-			if !open {
-				return b
+		case <-tick.C:
+			l.trim(0, 0)
+		case <-l.changed:
+			l.trim(0, 0)
+		case <-l.queue.some:
+			l.linger()
+			records, closed := l.queue.take()
+			l.write(records)
+			if closed {
+				return
 			}
-			b.Records = append(b.Records, r)
-		case <-moment.C:
-			return b
 		}
 	}
-	return b
 }
 
-func (l *Log) write(b *block) {
-	for _, r := range b.Records {
-		r.ID = directory.NewID(l.random)
-	}
-	b.ID = b.Records[0].ID
-	err := l.db.Write(context.Background(), func(tx storage.Tx) error { return l.blocks.PutTTL(tx, b, retention) })
-	if err != nil {
-		l.lost.Add(int64(len(b.Records)))
-		l.logger.Error("writing request records", zap.Int("lost", len(b.Records)), zap.Error(err))
+// linger waits a moment for more records to write together.
+func (l *Log) linger() {
+	moment := time.NewTimer(linger)
+	defer moment.Stop()
+	select {
+	case <-l.queue.full:
+	case <-moment.C:
 	}
 }
 
-// Records returns the newest records first, at most limit of them.
-func (l *Log) Records(ctx context.Context, limit int) ([]*Record, error) {
-	var all []*Record
-	if limit <= 0 {
-		return nil, nil
-	}
-	err := l.db.View(ctx, func(tx storage.Tx) error {
-		for b, err := range l.blocks.Scan(tx, storage.Range{Reverse: true}) {
-			if err != nil {
-				return err
+// write writes records in blocks.
+func (l *Log) write(records []*Record) {
+	for len(records) > 0 {
+		n, size, all := 0, int64(0), int64(0)
+		for n < min(len(records), blockRecords) {
+			record, bodies := records[n].size()
+			if n > 0 && size+record-baseSize/2 > blockBytes {
+				break
 			}
-			for _, r := range slices.Backward(b.Records) {
-				if all = append(all, r); len(all) == limit {
-					return nil
+			size += record - baseSize/2 // a line is shorter
+			all += record + bodies
+			n++
+		}
+		for i, id := range l.ids.next(n) {
+			records[i].ID = id
+		}
+		l.writeBodies(records[:n])
+		l.writeBlock(records[:n])
+		l.queue.free(all)
+		records = records[n:]
+	}
+}
+
+func (l *Log) writeBlock(records []*Record) {
+	seg, row, err := newBlock(records, l.room[:0])
+	l.room = row
+	if err == nil {
+		l.trim(int64(len(row)), 0)
+		err = l.blocks.put(seg, row)
+	}
+	if err != nil {
+		l.lost.Add(int64(len(records)))
+		l.Logger.Error("writing request records", zap.Int("lost", len(records)), zap.Error(err))
+		return
+	}
+	if err := l.blocks.merge(); err != nil {
+		l.Logger.Error("keeping request records", zap.Error(err))
+	}
+}
+
+// writeBodies writes the bodies of records, and takes them off the records.
+func (l *Log) writeBodies(records []*Record) {
+	var some []*Record
+	size := 0
+	flush := func() {
+		if len(some) == 0 {
+			return
+		}
+		seg, row, err := newBodies(some, l.room[:0])
+		l.room = row
+		if err == nil {
+			l.trim(0, int64(len(row)))
+			err = l.bodies.put(seg, row)
+		}
+		for _, r := range some {
+			if err != nil {
+				r.Request, r.Response = nil, nil
+				continue
+			}
+			for _, b := range []*Body{r.Request, r.Response} {
+				if b != nil {
+					b.Bytes = nil
 				}
 			}
 		}
-		return nil
-	})
-	return all, err
+		if err != nil {
+			l.lostBodies.Add(int64(len(some)))
+			l.Logger.Error("writing bodies of requests", zap.Int("lost", len(some)), zap.Error(err))
+		} else if err := l.bodies.merge(); err != nil {
+			l.Logger.Error("keeping bodies of requests", zap.Error(err))
+		}
+		some, size = nil, 0
+	}
+	for _, r := range records {
+		n := len(r.Request.bytes()) + len(r.Response.bytes())
+		if n == 0 {
+			continue
+		}
+		if size+n > bodiesBytes {
+			flush()
+		}
+		some = append(some, r)
+		size += n
+	}
+	flush()
+}
+
+// trim drops what is too old, and what is in the way of so many bytes more.
+func (l *Log) trim(records, bodies int64) {
+	s := l.settings.Load()
+	if s == nil {
+		return
+	}
+	now := l.Now()
+	if records > 0 {
+		records += overhead + records // the terms of a row are less than the row
+	}
+	if err := l.blocks.trim(now.Add(-s.Retention), s.Size, records); err != nil {
+		l.Logger.Error("dropping old request records", zap.Error(err))
+	}
+	if bodies > 0 {
+		bodies += overhead
+	}
+	if err := l.bodies.trim(now.Add(-s.BodyRetention), s.BodySize, bodies); err != nil {
+		l.Logger.Error("dropping old bodies of requests", zap.Error(err))
+	}
 }

@@ -45,7 +45,10 @@ func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 		t.Fatal(err)
 	}
 	store := &hookedStore{Store: b}
-	l := Open(storage.NewDB(store), rand.Reader, logger)
+	l, err := Open(t.Context(), storage.NewDB(store), Options{Now: time.Now, Random: rand.Reader, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		l.Close()
 		if err := store.Close(); err != nil {
@@ -55,12 +58,12 @@ func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 	return l, store
 }
 
-func record(i int) *Record { return &Record{TraceID: fmt.Sprint(i)} }
+func record(i int) *Record { return &Record{TraceID: fmt.Sprint(i), At: time.Now()} }
 
 // fillBlock adds as many records as are written together, which the writer therefore
 // takes without waiting for more.
 func fillBlock(l *Log) {
-	for i := range blockSize {
+	for i := range blockRecords {
 		l.Add(record(i))
 	}
 }
@@ -75,7 +78,7 @@ func mustHold(t *testing.T, l *Log, want int) {
 
 func TestCloseWritesEverythingThatWasAdded(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
-	const n = 3*blockSize + 7
+	const n = 3*blockRecords + 7
 	for i := range n {
 		l.Add(record(i))
 	}
@@ -110,12 +113,12 @@ func TestRecordComesBackWhole(t *testing.T) {
 
 func TestRecordsListsTheNewestFirstUpToTheLimit(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
-	const n = 2*blockSize + 88
+	const n = 2*blockRecords + 88
 	for i := range n {
 		l.Add(record(i))
 	}
 	l.Close()
-	for _, c := range []struct{ limit, want int }{{1, 1}, {blockSize - 1, blockSize - 1}, {blockSize, blockSize}, {blockSize + 1, blockSize + 1}, {n, n}, {n + 1, n}, {0, 0}} {
+	for _, c := range []struct{ limit, want int }{{1, 1}, {blockRecords - 1, blockRecords - 1}, {blockRecords, blockRecords}, {blockRecords + 1, blockRecords + 1}, {n, n}, {n + 1, n}, {0, 0}} {
 		all, err := l.Records(t.Context(), c.limit)
 		if err != nil || len(all) != c.want {
 			t.Errorf("limit %d: got %d records, %v", c.limit, len(all), err)
@@ -125,39 +128,6 @@ func TestRecordsListsTheNewestFirstUpToTheLimit(t *testing.T) {
 				t.Fatalf("limit %d: record %d is out of order", c.limit, i)
 			}
 		}
-	}
-}
-
-func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
-	core, logs := observer.New(zapcore.ErrorLevel)
-	l, store := openLog(t, zap.New(core))
-	writing, proceed := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	store.hook(func() error {
-		once.Do(func() { close(writing) })
-		<-proceed
-		return nil
-	})
-	fillBlock(l)
-	<-writing // the writer has taken a block and hangs
-	for i := range queueSize {
-		l.Add(record(i))
-	}
-	if l.Lost() != 0 {
-		t.Errorf("%d were lost while there was room", l.Lost())
-	}
-	const surplus = 10
-	for i := range surplus {
-		l.Add(record(i))
-	}
-	if l.Lost() != surplus {
-		t.Errorf("%d were lost, want %d", l.Lost(), surplus)
-	}
-	close(proceed)
-	l.Close()
-	mustHold(t, l, blockSize+queueSize)
-	if l.Lost() != surplus || logs.Len() != 0 {
-		t.Errorf("%d were lost, %d errors logged", l.Lost(), logs.Len())
 	}
 }
 
@@ -178,7 +148,7 @@ func TestRecordsThatCannotBeWrittenAreLostAndLogged(t *testing.T) {
 	fillBlock(l)
 	l.Add(record(0))
 	l.Close()
-	const n = 2*blockSize + 1
+	const n = 2*blockRecords + 1
 	if l.Lost() != n {
 		t.Errorf("%d were lost, want %d", l.Lost(), n)
 	}
@@ -209,7 +179,7 @@ func TestTheWriterGoesOnAfterAFailure(t *testing.T) {
 	l.Add(record(0))
 	l.Close()
 	mustHold(t, l, 1)
-	if l.Lost() != blockSize {
+	if l.Lost() != blockRecords {
 		t.Errorf("%d were lost", l.Lost())
 	}
 }
@@ -255,7 +225,10 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		}
 	}()
 	ignored := goleak.IgnoreCurrent()
-	l := Open(storage.NewDB(b), rand.Reader, zap.NewNop())
+	l, err := Open(t.Context(), storage.NewDB(b), Options{Now: time.Now, Random: rand.Reader, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.Add(record(1))
 	l.Close()
 	goleak.VerifyNone(t, ignored)

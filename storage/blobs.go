@@ -23,6 +23,14 @@ func (b *Blobs) Get(tx Tx, id string) ([]byte, error) {
 	return data, nil
 }
 
+// Put stores a blob.
+func (b *Blobs) Put(tx Tx, id string, data []byte) error {
+	if err := tx.Set(b.keys.row(id), data); err != nil {
+		return fmt.Errorf("storing %s %q: %w", b.name, id, err)
+	}
+	return nil
+}
+
 // PutTTL stores a blob, which disappears when ttl has passed.
 func (b *Blobs) PutTTL(tx Tx, id string, data []byte, ttl time.Duration) error {
 	if err := tx.SetTTL(b.keys.row(id), data, ttl); err != nil {

@@ -1,0 +1,196 @@
+package admin
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/reqlog"
+)
+
+// A base is where the request came to, which the paths of calls are shown below.
+type base struct{ url string }
+
+// Resolve reads it from the request.
+func (b *base) Resolve(ctx huma.Context) []error {
+	b.url = "http://" + ctx.Host()
+	if ctx.TLS() != nil {
+		b.url = "https://" + ctx.Host()
+	}
+	return nil
+}
+
+// LogFilter is the query of the list of records. Its names are those by which exports
+// choose records too (the control plane reference, GenerationsFilterSchema).
+type LogFilter struct {
+	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug. Default: the caller's workspace, or all that it may see."`
+	KeyIDs      []string  `query:"api_key_id" maxItems:"50" doc:"Any of these API keys."`
+	Endpoints   []string  `query:"endpoint" maxItems:"50" doc:"Any of these, such as chatComplete."`
+	Providers   []string  `query:"ai_org" maxItems:"50" doc:"Any of these providers."`
+	Models      []string  `query:"ai_model" maxItems:"50" doc:"Any of these models, as providers were asked for them."`
+	VirtualKeys []string  `query:"virtual_keys" maxItems:"50" doc:"Any of these slugs."`
+	Configs     []string  `query:"configs" maxItems:"50" doc:"Any of these slugs."`
+	Statuses    []string  `query:"status_code" maxItems:"50" doc:"Any of these, such as 429 or 5xx."`
+	Caches      []string  `query:"cache_status" maxItems:"50" doc:"Any of these, such as HIT."`
+	TraceIDs    []string  `query:"trace_id" maxItems:"50" doc:"Any of these."`
+	From        time.Time `query:"time_of_generation_min" doc:"Only calls that began then or later."`
+	To          time.Time `query:"time_of_generation_max" doc:"Only calls that began before."`
+	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of texts: only calls with all of these entries."`
+}
+
+func validStatus(s string) bool {
+	return len(s) == 3 && s[0] >= '1' && s[0] <= '5' && (s[1:] == "xx" || s[1] >= '0' && s[1] <= '9' && s[2] >= '0' && s[2] <= '9')
+}
+
+// filter is what the caller asks for, of what it may see.
+func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
+	out := &reqlog.Filter{
+		KeyIDs: f.KeyIDs, Endpoints: f.Endpoints, Providers: f.Providers, Models: f.Models, VirtualKeys: f.VirtualKeys, Configs: f.Configs,
+		Statuses: f.Statuses, CacheStatuses: f.Caches, TraceIDs: f.TraceIDs, From: f.From, To: f.To,
+	}
+	if i := slices.IndexFunc(f.Statuses, func(s string) bool { return !validStatus(s) }); i >= 0 {
+		return nil, invalid("status_code", "expected statuses such as 429 or 5xx, got %q", credentials.Clip(f.Statuses[i]))
+	}
+	if f.Metadata != "" {
+		if err := json.Unmarshal([]byte(f.Metadata), &out.Metadata); err != nil || len(out.Metadata) == 0 || len(out.Metadata) > 50 {
+			return nil, invalid("metadata", "expected a JSON object of at most 50 texts")
+		}
+	}
+	named, err := c.inWorkspace(f.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	if out.Workspaces = c.logsOf(named); named != "" && len(out.Workspaces) == 0 {
+		return nil, forbidden("organisationAdminsViewLogMetadata: the workspace does not show its logs to keys of the organisation")
+	}
+	return out, nil
+}
+
+// logsOf are the workspaces of whose calls the caller may see records: all, or the one
+// that is named. A key of a workspace sees those of its own.
+func (c *call) logsOf(named string) []string {
+	seen := []string{}
+	for _, w := range c.api.Directory.Workspaces() {
+		if c.sees(w.ID) && (named == "" || named == w.ID) && (c.caller.Kind.Workspace() || w.ShowsLogMetadata()) {
+			seen = append(seen, w.ID)
+		}
+	}
+	return seen
+}
+
+// seesBodies reports whether the caller may see the bodies of a record, too.
+func (c *call) seesBodies(r *reqlog.Record) bool {
+	w, ok := c.api.Directory.Workspace(r.WorkspaceID)
+	return ok && c.sees(w.ID) && (c.caller.Kind.Workspace() || w.ShowsLogs())
+}
+
+// LogList is a page of the request log, newest first.
+type LogList struct {
+	Object     string       `json:"object" enum:"list"`
+	Total      int          `json:"total" doc:"Records that match, from the cursor on. With filters beside workspace and time, and while has_more is true, at least so many."`
+	Data       []LogMetrics `json:"data"`
+	HasMore    bool         `json:"has_more"`
+	NextCursor *string      `json:"next_cursor" doc:"Where the list goes on. One request searches a bounded part of the log: the page may end early."`
+}
+
+func (a *API) logs() {
+	register(a, route{
+		method: http.MethodGet, path: "/logs", scopes: []string{"logs.list"}, summary: "List records of calls",
+	}, func(c *call, in *struct {
+		base
+		Paging
+		LogFilter
+		Cursor string `query:"cursor" format:"uuid" doc:"next_cursor of the page before, in place of current_page: pages then stay as they are while calls come."`
+	},
+	) (*struct{ Body LogList }, error) {
+		f, err := in.filter(c)
+		if err != nil {
+			return nil, err
+		}
+		page := reqlog.Page{Before: in.Cursor, Limit: in.PageSize}
+		switch {
+		case in.Cursor != "" && in.CurrentPage > 0:
+			return nil, invalid("cursor", "give either a cursor or current_page")
+		case in.PageSize > 0:
+			page.Skip = min(in.CurrentPage, math.MaxInt32) * in.PageSize
+		}
+		list, err := c.api.Records.List(c, f, page)
+		if err != nil {
+			return nil, err
+		}
+		if list.Short {
+			return nil, invalid("current_page", "it is too far to be reached with these filters; go on by next_cursor of a page before")
+		}
+		out := LogList{Object: "list", Total: list.Total, Data: []LogMetrics{}, HasMore: list.More, NextCursor: text(list.Next)}
+		for _, r := range list.Records {
+			out.Data = append(out.Data, c.showMetrics(r, in.url))
+		}
+		return &struct{ Body LogList }{out}, nil
+	})
+
+	register(a, route{
+		method: http.MethodGet, path: "/logs/{log_id}", scopes: []string{"logs.view"}, summary: "Get the record of a call by its id, or the latest one by its trace id",
+	}, func(c *call, in *struct {
+		base
+		ID string `path:"log_id" maxLength:"256" doc:"Of the record; or what x-gw-trace-id said in the call's answer."`
+	},
+	) (*struct{ Body LogObject }, error) {
+		c.record.Resource = credentials.Clip(in.ID)
+		r, err := c.api.Records.Find(c, in.ID, &reqlog.Filter{Workspaces: c.logsOf("")})
+		switch {
+		case err != nil:
+			return nil, err
+		case r == nil:
+			return nil, notFound("Log", in.ID)
+		}
+		if c.seesBodies(r) {
+			err = c.api.Records.Bodies(c, r)
+		} else {
+			r.Request, r.Response, r.RequestHeaders, r.ResponseHeaders = nil, nil, nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body LogObject }{c.showLog(r, in.url)}, nil
+	})
+
+	register(a, route{
+		method: http.MethodPost, path: "/logs", scopes: []string{"logs.write", credentials.ScopeCompletions}, summary: "Write records of one's own",
+	}, func(c *call, in *struct{ Body ownLogs }) (*struct {
+		ContentType string `header:"Content-Type"`
+		Body        []byte
+	}, error,
+	) {
+		w, err := c.workspace("")
+		if err != nil {
+			return nil, err
+		}
+		records, err := c.ownRecords(in.Body, w)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range records {
+			if !c.api.Records.Add(r) {
+				return nil, failure(http.StatusServiceUnavailable, "The log cannot take more for now; it took %d of %d", i, len(records))
+			}
+		}
+		return &struct {
+			ContentType string `header:"Content-Type"`
+			Body        []byte
+		}{"text/plain; charset=utf-8", []byte("ok")}, nil
+	})
+}
+
+// maxLogged is what is kept of each body of a workspace's own records.
+func (c *call) maxLogged(w *directory.Workspace) int {
+	if w.NoBodies {
+		return 0
+	}
+	return c.api.Records.MaxBody()
+}

@@ -1,0 +1,226 @@
+package admin
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/reqlog"
+)
+
+// ownLogs is the body of POST /logs: a record of a call that did not go through the
+// gateway, or an array of them (the control plane reference, CustomLog).
+type ownLogs []byte
+
+func (l *ownLogs) UnmarshalJSON(b []byte) error {
+	*l = slices.Clone(b)
+	return nil
+}
+
+func (ownLogs) Schema(huma.Registry) *huma.Schema {
+	one := &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "request: url, method, headers, body; response: status, headers, body, response_time in milliseconds; " +
+			"metadata: trace_id, span_id, span_name and other texts. Required are request.url, request.body and response.body.",
+	}
+	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one}}}
+}
+
+type ownLog struct {
+	Request *struct {
+		URL     string             `json:"url"`
+		Method  string             `json:"method"`
+		Headers map[string]string  `json:"headers"`
+		Body    stdjson.RawMessage `json:"body"`
+	} `json:"request"`
+	Response *struct {
+		Status  int                `json:"status"`
+		Headers map[string]string  `json:"headers"`
+		Body    stdjson.RawMessage `json:"body"`
+		Time    int64              `json:"response_time"`
+	} `json:"response"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// Bounds of own records.
+const (
+	maxOwnLogs     = 1000
+	maxOwnURL      = 1 << 10 // bytes
+	maxOwnHeaders  = 32
+	maxOwnText     = 256 // bytes of a header's value, or of what names a trace or a span
+	maxOwnMetadata = 64
+	maxOwnValue    = 128 // characters of a metadata key or value, as x-gw-metadata has it
+)
+
+var ownMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodHead}
+
+// ownRecords are the records that a caller writes.
+func (c *call) ownRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record, error) {
+	parse := func(from []byte, to any) error {
+		if err := json.Unmarshal(from, to); err != nil {
+			return failure(http.StatusBadRequest, "%s", goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "json: "), ""))
+		}
+		return nil
+	}
+	var all []ownLog
+	if body[0] == '[' {
+		if err := parse(body, &all); err != nil {
+			return nil, err
+		}
+	} else {
+		all = make([]ownLog, 1)
+		if err := parse(body, &all[0]); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 || len(all) > maxOwnLogs {
+		return nil, invalid("body", "expected 1 to %d records, got %d", maxOwnLogs, len(all))
+	}
+	records := make([]*reqlog.Record, len(all))
+	limit := c.maxLogged(w)
+	for i := range all {
+		r, field, why := all[i].record(limit)
+		if why != "" {
+			if body[0] == '[' {
+				field = fmt.Sprintf("[%d].%s", i, field)
+			}
+			return nil, invalid(field, "%s", why)
+		}
+		r.OrganisationID, r.WorkspaceID, r.KeyID, r.UserID = c.caller.OrganisationID, w.ID, c.caller.KeyID, c.caller.UserID
+		r.At = c.api.Now().UTC().Add(-time.Duration(r.DurationMS * float64(time.Millisecond)))
+		if r.TraceID == "" {
+			r.TraceID = directory.NewID(c.api.Random)
+		}
+		records[i] = r
+	}
+	return records, nil
+}
+
+// record checks a record, and says which field is wrong and why.
+func (l *ownLog) record(limit int) (r *reqlog.Record, field, why string) {
+	switch {
+	case l.Request == nil:
+		return nil, "request", "expected an object"
+	case l.Response == nil:
+		return nil, "response", "expected an object"
+	case !isObject(l.Request.Body):
+		return nil, "request.body", "expected an object"
+	case !isObject(l.Response.Body):
+		return nil, "response.body", "expected an object"
+	case l.Response.Time < 0 || l.Response.Time > int64(24*time.Hour/time.Millisecond):
+		return nil, "response.response_time", "expected milliseconds, at most a day of them"
+	}
+	u, err := url.Parse(l.Request.URL)
+	if err != nil || l.Request.URL == "" || len(l.Request.URL) > maxOwnURL {
+		return nil, "request.url", fmt.Sprintf("expected a URL of at most %d bytes", maxOwnURL)
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", "" // in which credentials may be
+	r = &reqlog.Record{
+		Own: true, Path: u.String(), Method: l.Request.Method, Status: l.Response.Status, DurationMS: float64(l.Response.Time),
+		Model: gjson.GetBytes(l.Request.Body, "model").Str, Stream: gjson.GetBytes(l.Request.Body, "stream").Bool(),
+		RequestHeaders: shownHeaders(l.Request.Headers), ResponseHeaders: shownHeaders(l.Response.Headers),
+	}
+	if r.Method == "" {
+		r.Method = http.MethodPost
+	}
+	if r.Status == 0 {
+		r.Status = http.StatusOK
+	}
+	switch {
+	case !slices.Contains(ownMethods, r.Method):
+		return nil, "request.method", "expected one of " + strings.Join(ownMethods, ", ")
+	case r.Status < 100 || r.Status > 599:
+		return nil, "response.status", "expected a status from 100 to 599"
+	case len(r.Model) > maxOwnText:
+		return nil, "request.body.model", fmt.Sprintf("expected at most %d bytes", maxOwnText)
+	case len(l.Request.Headers) > maxOwnHeaders, len(l.Response.Headers) > maxOwnHeaders:
+		return nil, "headers", fmt.Sprintf("expected at most %d", maxOwnHeaders)
+	}
+	ownUsage(r, gjson.GetBytes(l.Response.Body, "usage"))
+	if field, why = l.metadata(r); why != "" {
+		return nil, field, why
+	}
+	if limit > 0 {
+		r.Request, r.Response = excerpt(l.Request.Body, limit), excerpt(l.Response.Body, limit)
+	}
+	return r, "", ""
+}
+
+func isObject(b []byte) bool { return len(b) > 0 && b[0] == '{' }
+
+func excerpt(body []byte, limit int) *reqlog.Body {
+	return &reqlog.Body{Size: int64(len(body)), Bytes: slices.Clone(body[:min(len(body), limit)])}
+}
+
+// metadata takes the metadata of a record, of which some names its trace.
+func (l *ownLog) metadata(r *reqlog.Record) (field, why string) {
+	for _, f := range []struct {
+		key string
+		to  *string
+	}{{"trace_id", &r.TraceID}, {"span_id", &r.SpanID}, {"span_name", &r.SpanName}} {
+		if *f.to = l.Metadata[f.key]; len(*f.to) > maxOwnText {
+			return "metadata." + f.key, fmt.Sprintf("expected at most %d bytes", maxOwnText)
+		}
+		delete(l.Metadata, f.key)
+	}
+	if len(l.Metadata) > maxOwnMetadata {
+		return "metadata", fmt.Sprintf("expected at most %d members", maxOwnMetadata)
+	}
+	for key, value := range l.Metadata {
+		if utf8.RuneCountInString(key) > maxOwnValue || utf8.RuneCountInString(value) > maxOwnValue {
+			return "metadata", fmt.Sprintf("expected keys and texts of at most %d characters", maxOwnValue)
+		}
+	}
+	if len(l.Metadata) > 0 {
+		var err error
+		if r.Metadata, err = stdjson.Marshal(l.Metadata); err != nil {
+			panic(err) // texts always encode
+		}
+	}
+	return "", ""
+}
+
+// ownUsage reads the usage that the response of an own record tells, by OpenAI's names.
+func ownUsage(r *reqlog.Record, usage gjson.Result) {
+	r.UsageKnown = usage.IsObject()
+	for _, u := range []struct {
+		to    *int64
+		names []string
+	}{
+		{&r.PromptTokens, []string{"prompt_tokens", "input_tokens"}},
+		{&r.CompletionTokens, []string{"completion_tokens", "output_tokens"}},
+	} {
+		for _, name := range u.names {
+			if v := usage.Get(name); v.Type == gjson.Number && v.Int() > 0 {
+				*u.to = v.Int()
+			}
+		}
+	}
+}
+
+// secretive are parts of the names of headers that carry credentials.
+var secretive = []string{"auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "session"}
+
+// shownHeaders are the headers of an own record, without those that may carry credentials.
+func shownHeaders(h map[string]string) map[string]string {
+	out := make(map[string]string, len(h))
+	for name, value := range h {
+		lower := strings.ToLower(name)
+		if len(name) > maxOwnText || slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) }) {
+			continue
+		}
+		out[credentials.Clip(lower)] = strings.ToValidUTF8(value[:min(len(value), maxOwnText)], "")
+	}
+	return out
+}

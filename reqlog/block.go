@@ -1,0 +1,113 @@
+package reqlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// A row of records is their JSON, a line each, in the order of their ids: a line is
+// passed over or found by its bytes, without decoding it. One row for many records is
+// what keeps a record cheap.
+const (
+	blockRecords = 256
+	blockBytes   = 512 << 10
+
+	// A row of bodies is one after the other, each behind a line that says whose they are.
+	bodiesBytes = 512 << 10
+)
+
+// newBlock is the row of records, which have their ids. It begins in row, for its room.
+func newBlock(records []*Record, row []byte) (*segment, []byte, error) {
+	seg := span(records)
+	seg.Workspaces = make(map[string]int)
+	var c collector
+	var err error
+	for _, r := range records {
+		if row, err = appendLine(row, r); err != nil {
+			return nil, row, err
+		}
+		seg.Workspaces[r.WorkspaceID]++
+		c.add(r)
+	}
+	seg.Terms = newTerms(c.hashes)
+	return seg, row, nil
+}
+
+// span is a segment of records, with nothing but their ids and times.
+func span(records []*Record) *segment {
+	at := records[0].At.UnixMilli()
+	seg := &segment{ID: records[0].ID, Last: records[len(records)-1].ID, Count: len(records), From: at, To: at}
+	for _, r := range records {
+		at := r.At.UnixMilli()
+		seg.From, seg.To = min(seg.From, at), max(seg.To, at)
+	}
+	return seg
+}
+
+// lastLine splits the last line off, without its end.
+func lastLine(row []byte) (rest, line []byte) {
+	row = bytes.TrimSuffix(row, []byte("\n"))
+	at := bytes.LastIndexByte(row, '\n') + 1
+	return row[:at], row[at:]
+}
+
+// lineOf is the line of a record in a row, nil where it has none.
+func lineOf(row []byte, id string) []byte {
+	begin := []byte(beginLine + id + `"`)
+	for len(row) > 0 {
+		line, rest, _ := bytes.Cut(row, []byte("\n"))
+		if bytes.HasPrefix(line, begin) {
+			return line
+		}
+		row = rest
+	}
+	return nil
+}
+
+// A label stands before the bodies of a record.
+type label struct {
+	ID       string `json:"id"`
+	Request  int    `json:"request"`
+	Response int    `json:"response"`
+}
+
+// newBodies is the row of the bodies of records. It begins in row, for its room.
+func newBodies(records []*Record, row []byte) (*segment, []byte, error) {
+	for _, r := range records {
+		request, response := r.Request.bytes(), r.Response.bytes()
+		head, err := json.Marshal(label{r.ID, len(request), len(response)})
+		if err != nil {
+			return nil, row, err
+		}
+		row = append(append(append(append(row, head...), '\n'), request...), response...)
+	}
+	return span(records), row, nil
+}
+
+func (b *Body) bytes() []byte {
+	if b == nil {
+		return nil
+	}
+	return b.Bytes
+}
+
+// bodiesOf are the bodies of a record in a row; ok is false where it has none.
+func bodiesOf(row []byte, id string) (request, response []byte, ok bool, err error) {
+	for len(row) > 0 {
+		head, rest, _ := bytes.Cut(row, []byte("\n"))
+		var l label
+		if err := json.Unmarshal(head, &l); err != nil {
+			return nil, nil, false, fmt.Errorf("reading bodies: %w", err)
+		}
+		if l.Request < 0 || l.Response < 0 || l.Request+l.Response > len(rest) {
+			return nil, nil, false, fmt.Errorf("the bodies of %s are cut", l.ID)
+		}
+		request, rest = rest[:l.Request], rest[l.Request:]
+		response, row = rest[:l.Response], rest[l.Response:]
+		if l.ID == id {
+			return request, response, true, nil
+		}
+	}
+	return nil, nil, false, nil
+}

@@ -1,0 +1,240 @@
+package reqlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A segment is what memory knows of a row that holds several records, or their bodies:
+// enough to pass the row over.
+type segment struct {
+	ID    string `json:"id"`   // of the first record
+	Last  string `json:"last"` // of the last one
+	Count int    `json:"count"`
+	Size  int64  `json:"size"` // of what is stored, in bytes
+	From  int64  `json:"from"` // the earliest and the latest time of a record, in ms
+	To    int64  `json:"to"`
+	// Of records, not of bodies: how many each workspace has, and which values occur.
+	Workspaces map[string]int `json:"workspaces,omitempty"`
+	Terms      terms          `json:"terms,omitempty"`
+}
+
+// overhead is the most that a segment's own row and the keys of both take, beside the
+// terms and the workspaces.
+const overhead = 512
+
+// weigh sets the size of a segment whose row has this many bytes.
+func (s *segment) weigh(row int) {
+	s.Size = int64(row) + overhead + int64(len(s.Terms))*4/3 + int64(len(s.Workspaces))*64
+}
+
+// join makes one segment of several, without their size.
+func join(parts []*segment) *segment {
+	all := &segment{ID: parts[0].ID, Last: parts[len(parts)-1].Last, From: parts[0].From, To: parts[0].To}
+	for _, p := range parts {
+		all.Count += p.Count
+		all.From, all.To = min(all.From, p.From), max(all.To, p.To)
+		for id, n := range p.Workspaces {
+			if all.Workspaces == nil {
+				all.Workspaces = make(map[string]int)
+			}
+			all.Workspaces[id] += n
+		}
+		all.Terms = all.Terms.union(p.Terms)
+	}
+	return all
+}
+
+// A shelf keeps rows in the order of their ids, each with a segment in memory. Rows that
+// are small are merged, so that there are never many of them however few calls come; the
+// oldest leave when they are too old, or make room. One goroutine writes, any may read.
+type shelf struct {
+	db    *storage.DB
+	rows  *storage.Blobs
+	index *storage.Collection[segment]
+
+	// A row of fewer records and bytes than these is small.
+	smallCount int
+	smallSize  int64
+
+	// mu is held for writing while memory changes; and while parts become one, for as
+	// long as the store takes, because rows change then that readers may know of.
+	mu   sync.RWMutex
+	list []*segment // what a reader has of it never changes
+	used int64
+}
+
+const (
+	mergeParts = 256 // that are merged however small they are
+	maxDropped = 64  // rows in one transaction
+)
+
+func newShelf(db *storage.DB, name string, smallCount int, smallSize int64) *shelf {
+	return &shelf{
+		db: db, rows: storage.NewBlobs(name), index: storage.NewCollection(name+"_segments", func(s *segment) string { return s.ID }),
+		smallCount: smallCount, smallSize: smallSize,
+	}
+}
+
+func (s *shelf) load(ctx context.Context) error {
+	return s.db.View(ctx, func(tx storage.Tx) error {
+		for seg, err := range s.index.All(tx) {
+			if err != nil {
+				return err
+			}
+			s.list = append(s.list, seg)
+			s.used += seg.Size
+		}
+		return nil
+	})
+}
+
+// view runs fn with the segments of the moment, and a transaction in which their rows are.
+func (s *shelf) view(ctx context.Context, fn func(tx storage.Tx, list []*segment) error) error {
+	s.mu.RLock()
+	unlock := sync.OnceFunc(s.mu.RUnlock)
+	defer unlock()
+	return s.db.View(ctx, func(tx storage.Tx) error {
+		list := s.list
+		unlock()
+		return fn(tx, list)
+	})
+}
+
+// size is what the rows take, in bytes.
+func (s *shelf) size() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.used
+}
+
+// last is the id of the latest record; "": there is none.
+func (s *shelf) last() string {
+	if n := len(s.list); n > 0 {
+		return s.list[n-1].Last
+	}
+	return ""
+}
+
+// put adds a row behind all others.
+func (s *shelf) put(seg *segment, row []byte) error {
+	seg.weigh(len(row))
+	err := s.db.Write(context.Background(), func(tx storage.Tx) error { return s.write(tx, seg, row) })
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, seg)
+	s.used += seg.Size
+	return nil
+}
+
+func (s *shelf) write(tx storage.Tx, seg *segment, row []byte) error {
+	if err := s.rows.Put(tx, seg.ID, row); err != nil {
+		return err
+	}
+	return s.index.Put(tx, seg)
+}
+
+// merge makes one row of the last ones, where they are small and enough.
+func (s *shelf) merge() error {
+	n, count, size := len(s.list), 0, int64(0)
+	for n > 0 && s.list[n-1].Count < s.smallCount && s.list[n-1].Size < s.smallSize {
+		n--
+		count += s.list[n].Count
+		size += s.list[n].Size
+	}
+	parts := s.list[n:]
+	if len(parts) < 2 || len(parts) < mergeParts && count < 4*s.smallCount && size < 4*s.smallSize {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := join(parts)
+	err := s.db.Write(context.Background(), func(tx storage.Tx) error {
+		var row []byte
+		for _, p := range parts {
+			part, err := s.rows.Get(tx, p.ID)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			row = append(row, part...)
+			if err := s.delete(tx, p); err != nil {
+				return err
+			}
+		}
+		all.weigh(len(row))
+		return s.write(tx, all, row)
+	})
+	if err != nil {
+		return fmt.Errorf("merging %d rows: %w", len(parts), err)
+	}
+	s.list = append(slices.Clone(s.list[:n]), all)
+	s.used += all.Size - size
+	return nil
+}
+
+func (s *shelf) delete(tx storage.Tx, seg *segment) error {
+	if err := s.rows.Delete(tx, seg.ID); err != nil {
+		return err
+	}
+	if err := s.index.Delete(tx, seg.ID); !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// trim drops what is from before oldest, and the oldest rows until all of them and need
+// more bytes fit into size. A transaction drops a bounded number of them.
+func (s *shelf) trim(oldest time.Time, size, need int64) error {
+	for {
+		gone := s.surplus(oldest.UnixMilli(), size-need)
+		if len(gone) == 0 {
+			return nil
+		}
+		err := s.db.Write(context.Background(), func(tx storage.Tx) error {
+			for _, seg := range gone {
+				if err := s.delete(tx, seg); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			s.restore(gone)
+			return fmt.Errorf("dropping %d rows: %w", len(gone), err)
+		}
+	}
+}
+
+// surplus takes rows that are to be dropped out of memory, before they leave the store:
+// who reads on has a transaction from before.
+func (s *shelf) surplus(oldest, size int64) []*segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for n < min(len(s.list), maxDropped) && (s.list[n].To < oldest || s.used > size) {
+		s.used -= s.list[n].Size
+		n++
+	}
+	gone := s.list[:n]
+	s.list = s.list[n:]
+	return gone
+}
+
+// restore puts back what could not be dropped.
+func (s *shelf) restore(gone []*segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.Concat(gone, s.list)
+	for _, seg := range gone {
+		s.used += seg.Size
+	}
+}
