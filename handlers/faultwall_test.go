@@ -16,7 +16,8 @@ import (
 )
 
 // The fault wall: what the client sees of a provider that misbehaves, without
-// anything to fall back to and with, and whether the fallback ran.
+// anything to fall back to and with, and whether the fallback ran. Each call has exactly one
+// record, which says the same.
 func TestTheFaultWall(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(plain.Close)
@@ -29,6 +30,7 @@ func TestTheFaultWall(t *testing.T) {
 		provider("plain", strings.Replace(plain.URL, "http:", "https:", 1))+provider("untrusted", untrusted.URL),
 		"gw_admin\ngw_ratelimit\ngw_inference {\n\ttransport {\n\t\tresolvers "+nothingResolver(t)+"\n\t}\n}")
 
+	var log wall
 	const hasty = `,"request_timeout":300`
 	timedOut := func(body string) bool {
 		return gjson.Get(body, "error.message").Str == "Request exceeded the timeout sent in the request: 300ms" && gjson.Get(body, "error.type").Str == "timeout_error" &&
@@ -139,12 +141,14 @@ func TestTheFaultWall(t *testing.T) {
 			if c.target == "" {
 				a, err := l.ask("POST", "/v1/chat/completions", request, cue+c.name, "x-gw-provider: "+c.provider)
 				seen(a, err)
+				log.expect(c.name, a, c.provider)
 				if a.Header.Get("x-gw-provider") != c.provider {
 					t.Errorf("provider %q", a.Header.Get("x-gw-provider"))
 				}
 			}
 			a, err := l.ask("POST", "/v1/chat/completions", request, cue+c.name, "x-gw-config: "+target)
 			seen(a, err)
+			log.expect(c.name, a, c.provider)
 			mustHaveUsed(t, a, "config", "0", c.provider)
 
 			// A good provider to fall back to, in a saved config and an inline one.
@@ -155,6 +159,7 @@ func TestTheFaultWall(t *testing.T) {
 					t.Errorf("the bad provider was called %d times", bad)
 				}
 				if !c.follows {
+					log.expect(c.name, a, c.provider)
 					seen(a, err)
 					mustHaveUsed(t, a, "config.targets[0]", "0", c.provider)
 					if good != 0 {
@@ -166,6 +171,7 @@ func TestTheFaultWall(t *testing.T) {
 					t.Errorf("the fallback ran %d times; got %d %.2000s, %v", good, a.Status, a.Body, err)
 				}
 				mustHaveUsed(t, a, "config.targets[1]", "0", "good")
+				log.expect(c.name, a, c.provider, "good")
 			}
 
 			// Where everything fails, the client sees the last failure.
@@ -174,9 +180,11 @@ func TestTheFaultWall(t *testing.T) {
 				a, err := l.ask("POST", "/v1/chat/completions", request, cue+c.name, "x-gw-config: "+twice)
 				seen(a, err)
 				mustHaveUsed(t, a, "config.targets[1]", "0", c.provider)
+				log.expect(c.name, a, "dead", c.provider)
 			}
 		})
 	}
+	log.check(t)
 }
 
 // An answer may be empty where nobody said that it is JSON, or that there is one.
