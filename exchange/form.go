@@ -130,11 +130,11 @@ func (x *Exchange) readForm(boundary string) *Error {
 // routed and counted.
 var errModel = errors.New("the form must have its field model once, and headers of its parts that can be read, of at most 8 KiB")
 
-// UnseenModel refuses a call that cannot be counted, because its form has no field
+// UnseenModel refuses a call for which its model has to be known, because its form has no field
 // model in what was read of it.
-func (x *Exchange) UnseenModel() *Error {
+func (x *Exchange) UnseenModel(why string) *Error {
 	e := badRequest("model", "model_after_file", "The form has no field model in its first "+strconv.Itoa(x.spool.limit)+
-		" bytes, and a rate limit depends on it: send the field model before the file")
+		" bytes, and "+why+": send the field model before the file")
 	e.Caller = true
 	return e
 }

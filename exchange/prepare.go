@@ -97,6 +97,9 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		if id := x.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
 			return unknownResponse(id)
 		}
+		if _, unseen := x.Unseen(); unseen && refusal.Reason == credentials.NoProvider {
+			return x.UnseenModel("nothing else says where the call goes")
+		}
 		return Refused(refusal)
 	}
 	if x.Route.Model != "" {

@@ -227,3 +227,18 @@ func TestAResponseOfTheCacheIsEachCallersOwn(t *testing.T) {
 		}
 	}
 }
+
+// A form that would say with its model where it goes, and says so too late, is told.
+func TestAFormThatNamesItsProviderTooLateIsTold(t *testing.T) {
+	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_replay 1KiB\n}")
+	const boundary = "xxx"
+	form := func(parts ...string) string { return strings.Join(parts, "") + "--" + boundary + "--\r\n" }
+	file := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n" + strings.Repeat("x", 4000) + "\r\n"
+	model := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n@good/whisper\r\n"
+	for body, want := range map[string]int{form(model, file): 200, form(file, model): 400} {
+		a, _ := l.ask("POST", "/v1/audio/transcriptions", body, "content-type:", "content-type: multipart/form-data; boundary="+boundary)
+		if a.Status != want || want == 400 && (a.Get("error.code").Str != "model_after_file" || !strings.Contains(a.Get("message").Str, "before the file")) {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (h *RateLimit) admit(r *http.Request, rt *app.Runtime, x *exchange.Exchange
 		return nil, uncounted(err)
 	}
 	if verdict.Undecided != nil {
-		return nil, x.UnseenModel()
+		return nil, x.UnseenModel("a rate limit depends on it")
 	}
 	if verdict.Tightest != nil {
 		x.AnswerHeader = limitHeader(verdict.Tightest)
