@@ -10,7 +10,6 @@ import (
 // messages writes the turns. Roles alternate: neighbours of one role become one message,
 // and with them the results of one turn's calls.
 func (w *writer) messages(all []chat.Message) error {
-	w.role = chat.System
 	for i := range all {
 		m := &all[i]
 		at := "messages[" + strconv.Itoa(i) + "]"
@@ -25,33 +24,8 @@ func (w *writer) messages(all []chat.Message) error {
 			return err
 		}
 	}
-	w.end()
+	w.End()
 	return nil
-}
-
-// turn begins a message of a role, unless it is open. A message without blocks is never
-// begun: Converse takes none.
-func (w *writer) turn(role chat.Role) {
-	if w.role == role {
-		return
-	}
-	w.end()
-	w.role = role
-	w.Open('{')
-	if role == chat.Assistant {
-		w.Key("role").Text("assistant")
-	} else {
-		w.Key("role").Text("user")
-	}
-	w.Key("content").Open('[')
-}
-
-func (w *writer) end() {
-	if w.role != chat.System {
-		w.Close(']')
-		w.Close('}')
-		w.role = chat.System
-	}
 }
 
 func (w *writer) message(m *chat.Message, at string) error {
@@ -60,7 +34,7 @@ func (w *writer) message(m *chat.Message, at string) error {
 		if !sendable(p) {
 			continue
 		}
-		w.turn(m.Role)
+		w.Turn(m.Role)
 		if err := w.part(p, at); err != nil {
 			return err
 		}
@@ -68,7 +42,7 @@ func (w *writer) message(m *chat.Message, at string) error {
 	}
 	for i := range m.Calls {
 		c := &m.Calls[i]
-		w.turn(m.Role)
+		w.Turn(m.Role)
 		w.Open('{')
 		w.Key("toolUse").Open('{')
 		w.Key("toolUseId").Raw(callID(c.ID))
@@ -82,7 +56,7 @@ func (w *writer) message(m *chat.Message, at string) error {
 }
 
 func (w *writer) result(m *chat.Message, at string) error {
-	w.turn(chat.User)
+	w.Turn(chat.User)
 	w.Open('{')
 	w.Key("toolResult").Open('{')
 	w.Key("toolUseId").Raw(callID(m.CallID))

@@ -23,7 +23,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 
 // converse is the body of such a call.
 func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
-	w := writer{Builder: make([]byte, 0, r.Room(len(c.Body)))}
+	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, r.Room(len(c.Body)))}}
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {
 		return nil, err
@@ -66,8 +66,7 @@ func (w *writer) tier(r *chat.Request) {
 
 // A writer writes the body of a call.
 type writer struct {
-	jsonscan.Builder
-	role  chat.Role       // of the message that is open; System: none is
+	chat.Turns
 	names map[string]bool // of the documents so far
 }
 

@@ -15,7 +15,7 @@ import (
 // countTokens asks how many tokens a call of Messages has: of Anthropic's models as it
 // stands, of others as a conversation.
 func countTokens(c *providers.Call) (*providers.Request, error) {
-	w := writer{Builder: make([]byte, 0, len(c.Body)+len(c.Body)/2+256)}
+	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, len(c.Body)+len(c.Body)/2+256)}}
 	w.Open('{')
 	w.Key("input").Open('{')
 	if isAnthropic(foundation(c)) {

@@ -25,7 +25,7 @@ type Options struct {
 // message, and what the API refuses is left out: empty texts, messages without content,
 // thoughts without a seal. What it cannot have is an error of type *chat.Unsupported.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
-	w := writer{Builder: dst}
+	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
 	b.Open('{')
 	if o.Version != "" {
@@ -85,8 +85,7 @@ func budget(thinking chat.Raw) (n int64) {
 }
 
 type writer struct {
-	jsonscan.Builder
-	role chat.Role // whose message is open; System: none is
+	chat.Turns
 }
 
 // system writes the instructions: a text, or blocks where there are several, or marks.
@@ -124,14 +123,13 @@ func unsupported(at int, message string) error {
 }
 
 func (w *writer) messages(all []chat.Message) error {
-	w.role = chat.System
 	for i := range all {
 		m := &all[i]
 		var err error
 		switch m.Role {
 		case chat.System:
 		case chat.ToolResult:
-			w.turn(chat.User)
+			w.Turn(chat.User)
 			err = w.result(m, i)
 		default:
 			err = w.message(m, i)
@@ -140,45 +138,20 @@ func (w *writer) messages(all []chat.Message) error {
 			return err
 		}
 	}
-	w.end()
+	w.End()
 	return nil
-}
-
-// turn begins a message of a role, unless it is open. A message without content is never
-// begun: the API refuses it.
-func (w *writer) turn(role chat.Role) {
-	if w.role == role {
-		return
-	}
-	w.end()
-	w.role = role
-	w.Open('{')
-	if role == chat.Assistant {
-		w.Key("role").Text("assistant")
-	} else {
-		w.Key("role").Text("user")
-	}
-	w.Key("content").Open('[')
-}
-
-func (w *writer) end() {
-	if w.role != chat.System {
-		w.Close(']')
-		w.Close('}')
-		w.role = chat.System
-	}
 }
 
 func (w *writer) message(m *chat.Message, at int) error {
 	if slices.ContainsFunc(m.Parts, sendable) {
-		w.turn(m.Role)
+		w.Turn(m.Role)
 		if err := w.parts(m.Parts, at); err != nil {
 			return err
 		}
 	}
 	for i := range m.Calls {
 		c := &m.Calls[i]
-		w.turn(m.Role)
+		w.Turn(m.Role)
 		w.Open('{')
 		w.Key("type").Text("tool_use")
 		w.Member("id", callID(c.ID))

@@ -124,42 +124,51 @@ func (d *Decoder) report(to chat.Sink) {
 	}})
 }
 
-// block reads a block of a whole answer.
-func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
-	var kind, text, id, name, signature, data chat.Literal
-	var input chat.Raw
+// A saidBlock is a block of content, of an answer or of the event that begins it.
+type saidBlock struct {
+	kind, text, id, name, signature, data chat.Literal
+	input                                 chat.Raw
+}
+
+func readBlock(r *jsonscan.Reader) (b saidBlock) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
-			kind = r.String()
+			b.kind = r.String()
 		case "text", "thinking":
-			text = r.String()
+			b.text = r.String()
 		case "signature":
-			signature = r.String()
+			b.signature = r.String()
 		case "data":
-			data = r.String()
+			b.data = r.String()
 		case "id":
-			id = r.String()
+			b.id = r.String()
 		case "name":
-			name = r.String()
+			b.name = r.String()
 		case "input":
-			input = r.Value()
+			b.input = r.Value()
 		}
 	})
-	switch kind.Text() {
+	return b
+}
+
+// block reads a block of a whole answer.
+func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
+	b := readBlock(r)
+	switch b.kind.Text() {
 	case "text":
-		d.say(to, chat.Event{Kind: chat.TextPiece, Text: text})
+		d.say(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
 	case "thinking":
-		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
-		if signature != nil {
-			d.say(to, chat.Event{Kind: chat.ThoughtSeal, Signature: signature})
+		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
+		if b.signature != nil {
+			d.say(to, chat.Event{Kind: chat.ThoughtSeal, Signature: b.signature})
 		}
 	case "redacted_thinking":
-		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: data})
+		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
 	case "tool_use":
-		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: id, Name: name})
-		if input != nil {
-			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(input))})
+		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
+		if b.input != nil {
+			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(b.input))})
 		}
 		d.tools++
 	}
@@ -244,46 +253,28 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 
 // begin reads the block that a stream begins. What it holds already counts.
 func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
-	r := jsonscan.NewReader(content)
-	var kind, text, id, name, data chat.Literal
-	var input chat.Raw
-	r.Object(func(key jsonscan.Key) {
-		switch string(key.Bytes()) {
-		case "type":
-			kind = r.String()
-		case "text", "thinking":
-			text = r.String()
-		case "data":
-			data = r.String()
-		case "id":
-			id = r.String()
-		case "name":
-			name = r.String()
-		case "input":
-			input = r.Value()
-		}
-	})
-	switch kind.Text() {
+	b := readBlock(jsonscan.NewReader(content))
+	switch b.kind.Text() {
 	case "text":
-		if !text.Empty() {
-			d.say(to, chat.Event{Kind: chat.TextPiece, Text: text})
+		if !b.text.Empty() {
+			d.say(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
 		}
 	case "thinking":
-		if !text.Empty() {
-			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
+		if !b.text.Empty() {
+			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
 		}
 	case "redacted_thinking":
-		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: data})
+		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
 	case "tool_use":
 		if d.blocks == nil {
 			d.blocks = make(map[int64]*toolUse)
 		}
-		b := &toolUse{tool: d.tools}
-		if input != nil && string(input) != "{}" { // of some who have no deltas
-			b.input = slices.Clone(input)
+		called := &toolUse{tool: d.tools}
+		if b.input != nil && string(b.input) != "{}" { // of some who have no deltas
+			called.input = slices.Clone(b.input)
 		}
-		d.blocks[index] = b
-		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: id, Name: name})
+		d.blocks[index] = called
+		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
 		d.tools++
 	}
 }
