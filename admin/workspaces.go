@@ -62,9 +62,9 @@ type updateSecuritySettings struct {
 }
 
 // apply makes the changes; only what is given changes.
-func (s *updateSecuritySettings) apply(w *directory.Workspace) {
+func (s *updateSecuritySettings) apply(w *directory.Workspace) error {
 	if s == nil {
-		return
+		return nil
 	}
 	for _, f := range []struct {
 		given  Optional[bool]
@@ -80,6 +80,10 @@ func (s *updateSecuritySettings) apply(w *directory.Workspace) {
 			*f.stored = &f.given.Value
 		}
 	}
+	if s.ViewLogMetadata.Set && !s.ViewLogMetadata.Null && !s.ViewLogMetadata.Value && w.ShowsLogs() {
+		return invalid("security_settings.organisationAdminsViewLogMetadata", "it cannot be off while organisationAdminsViewLogs is on, which shows all of a record")
+	}
+	return nil
 }
 
 // WorkspaceID is the path of one workspace.
@@ -207,7 +211,9 @@ func (a *API) workspaces() {
 			if b.Settings != nil && b.Settings.DebugLog != nil {
 				changed.NoBodies = !bool(*b.Settings.DebugLog)
 			}
-			b.Security.apply(&changed)
+			if err := b.Security.apply(&changed); err != nil {
+				return err
+			}
 			return c.api.Directory.ReplaceWorkspace(tx, &changed)
 		})
 	})

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,4 +104,16 @@ func (x *Exchange) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
 		maxAge = cache.DefaultMaxAge
 	}
 	return maxAge, true
+}
+
+// MayBeCached reports whether some target of the call may be answered from the cache.
+func (x *Exchange) MayBeCached() bool {
+	if !x.Endpoint.Cacheable || x.buffer == nil || x.Caching.Off {
+		return false
+	}
+	return x.Caching.Mode != "" || x.Config != nil && caches(x.Config.Root)
+}
+
+func caches(t *routing.Target) bool {
+	return t.Cache != nil || slices.ContainsFunc(t.Targets, caches)
 }

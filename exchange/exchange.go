@@ -89,6 +89,10 @@ type Exchange struct {
 	// query.
 	Path, Query string
 
+	// AdmitCall admits the call when it is about to be forwarded, where an answer may be
+	// kept already; nil: it was admitted, or nothing limits it.
+	AdmitCall func() *Error
+
 	// AdmitTarget admits the call to the target in Route by the policies that depend
 	// on it; nil: nothing limits it.
 	AdmitTarget func() *Error

@@ -299,3 +299,30 @@ func TestSemanticNeedsAModelOfEmbeddings(t *testing.T) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
+
+// What is kept is given also where nothing more may be forwarded, and who waits for the
+// answer of another call is not counted.
+func TestAHitIsGivenWhenTheLimitIsSpent(t *testing.T) {
+	l := newLab(t, "", "")
+	var n atomic.Int64
+	l.on("n", replies(&n))
+	l.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpd", "value": 2})
+	ask := func(text string) int {
+		a, _ := l.ask("POST", "/v1/chat/completions", strings.Replace(gatewaytest.Chat, "hi", text, 1), cue+"n", simple, "x-gw-provider: bad")
+		return a.Status
+	}
+	for i, c := range []struct {
+		text   string
+		status int
+	}{{"a", 200}, {"a", 200}, {"b", 200}, {"a", 200}, {"c", 429}, {"a", 200}, {"b", 200}, {"c", 429}} {
+		if got := ask(c.text); got != c.status {
+			t.Errorf("call %d, %s: %d", i, c.text, got)
+		}
+	}
+	if a := l.chat(strings.Replace(gatewaytest.Chat, "hi", "d", 1), `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}],"cache":"simple"}`, cue+"n"); a.Status != 429 {
+		t.Errorf("a fallback: %d", a.Status)
+	}
+	if n.Load() != 2 {
+		t.Errorf("%d upstream calls", n.Load())
+	}
+}

@@ -242,3 +242,28 @@ func TestAFormThatNamesItsProviderTooLateIsTold(t *testing.T) {
 		}
 	}
 }
+
+// What is fetched was counted when it was made, and of a stream that is cut counts what
+// was told.
+func TestTokensAreCountedOnce(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	l.on("response", respond(200, `{"id":"resp_1","object":"response","status":"completed","output":[],"usage":{"input_tokens":10,"output_tokens":7,"total_tokens":17}}`))
+	l.on("cut", then(stream("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"usage\":{\"input_tokens\":18,\"output_tokens\":1}}}\n\n"+
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"Hel\"}}\n\n"), cut))
+	made, _ := l.ask("POST", "/v1/responses", `{"model":"m","input":"x"}`, cue+"response", "x-gw-provider: bad")
+	fetched, _ := l.ask("GET", "/v1/responses/resp_1", "", cue+"response", "x-gw-provider: bad")
+	if made.Status != 200 || fetched.Status != 200 {
+		t.Fatalf("%d %d", made.Status, fetched.Status)
+	}
+	config := fmt.Sprintf(`{"provider":"anthropic","api_key":"sk","custom_host":"%s/v1"}`, l.bad.URL)
+	broken, _ := l.ask("POST", "/v1/chat/completions", streamedChat, cue+"cut", "x-gw-config: "+config)
+	for _, c := range []struct {
+		name string
+		a    *gatewaytest.Answer
+		want string
+	}{{"made", made, "10"}, {"fetched", fetched, "null"}, {"cut", broken, "18"}} {
+		if got := logOf(l.Gateway, c.a).Get("metrics.req_units").Raw; got != c.want && !(c.want == "null" && got == "") {
+			t.Errorf("%s: %s in %s", c.name, got, logOf(l.Gateway, c.a).Body)
+		}
+	}
+}

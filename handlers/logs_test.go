@@ -336,6 +336,10 @@ func TestWhoMayReadRecords(t *testing.T) {
 		g.Admin("PUT", "/v1/admin/workspaces/"+workspace, map[string]any{"security_settings": json.RawMessage(security)})
 	}
 	const on, off, unset = "true", "false", "null"
+	// A switch that would change nothing is refused.
+	if a := g.Do("PUT", "/v1/admin/workspaces/"+workspace, `{"security_settings":{"organisationAdminsViewLogMetadata":false}}`, "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 400 || !strings.Contains(a.Body, "organisationAdminsViewLogs") {
+		t.Errorf("metadata alone: %d %s", a.Status, a.Body)
+	}
 	for _, c := range []struct {
 		name                  string
 		key                   string
@@ -350,7 +354,7 @@ func TestWhoMayReadRecords(t *testing.T) {
 		{name: "the workspace's own are its own", key: reader, logs: off, metadata: off, view: 200, list: 200, sees: true, seesBodies: true},
 		{name: "the organisation's", key: organisation, logs: unset, metadata: unset, view: 200, list: 200, sees: true, seesBodies: true},
 		{name: "the owner's", key: gatewaytest.OwnerKey, logs: unset, metadata: unset, view: 200, list: 200, sees: true, seesBodies: true},
-		{name: "the organisation's, explicitly", key: organisation, logs: on, metadata: off, view: 200, list: 200, sees: true, seesBodies: true},
+		{name: "the organisation's, explicitly", key: organisation, logs: on, metadata: on, view: 200, list: 200, sees: true, seesBodies: true},
 		{name: "the organisation's, metadata", key: organisation, logs: off, metadata: on, view: 200, list: 200, sees: true},
 		{name: "the organisation's, metadata by default", key: organisation, logs: off, metadata: unset, view: 200, list: 200, sees: true},
 		{name: "the organisation's, nothing", key: organisation, logs: off, metadata: off, view: 404, list: 200},

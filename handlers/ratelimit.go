@@ -74,7 +74,21 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 			return refusal
 		}
 	}
-	verdict, limited := h.admit(r, rt, x, ask)
+	var verdict *policies.Verdict
+	defer func() {
+		if verdict != nil && x.Attempts == 0 {
+			rt.RateLimits.Release(verdict)
+		}
+	}()
+	if x.MayBeCached() { // a hit is not forwarded, and so not counted
+		x.AdmitCall = func() (limited *exchange.Error) {
+			verdict, limited = h.admit(r, rt, x, ask)
+			return limited
+		}
+		return next.ServeHTTP(w, r)
+	}
+	var limited *exchange.Error
+	verdict, limited = h.admit(r, rt, x, ask)
 	switch {
 	case r.Context().Err() != nil:
 		return nil // the client left while the call was counted
@@ -82,11 +96,6 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x.Fail(w, limited)
 		return nil
 	}
-	defer func() {
-		if x.Attempts == 0 {
-			rt.RateLimits.Release(verdict)
-		}
-	}()
 	return next.ServeHTTP(w, r)
 }
 

@@ -80,7 +80,11 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		if b.json {
-			readUsage(b.x, gjson.GetBytes(b.kept, "usage"))
+			answer := gjson.ParseBytes(b.kept)
+			readUsage(b.x, answer.Get("usage"))
+			if b.x.Endpoint.Cacheable && b.x.Failure == "" && onlyError(answer) {
+				b.x.Failure = "the provider answered with an error and status 200"
+			}
 			describe(b.x, b.kept)
 			if b.x.Endpoint.Name == exchange.CreateResponse {
 				b.x.Remember(gjson.GetBytes(b.kept, "id").Str)
@@ -98,7 +102,7 @@ func (b *body) Close() error { return b.src.Close() }
 // readUsage books what a provider says was used, by OpenAI's names and by those of its
 // newer endpoints, or by Anthropic's. The last word counts; what it leaves out stays.
 func readUsage(x *exchange.Exchange, usage gjson.Result) {
-	if !usage.IsObject() {
+	if !usage.IsObject() || x.Endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
 		return
 	}
 	u := &x.Usage

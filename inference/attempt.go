@@ -37,7 +37,7 @@ type attempt struct {
 	upload  io.Closer         // what the provider reads of the body itself; nil: nothing
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
-	secrets []credentials.Secret // that went to the provider
+	secrets func() []credentials.Secret // that went to the provider
 	// keep stores the response that the gateway makes; nil: nothing is to be stored.
 	keep func(response []byte) error
 	tape *tape // holds the answer, for the cache; nil: it is not kept
@@ -156,7 +156,7 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if err != nil {
 		return refused(err)
 	}
-	a.keep, a.secrets = call.Keep, secretsOf(call, a.route)
+	a.keep, a.secrets = call.Keep, func() []credentials.Secret { return secretsOf(call, a.route) }
 	if r.Answer != nil && r.Answer.Then != nil {
 		a.common = maps.Clone(a.header)
 		delete(a.common, "Content-Type")
@@ -193,12 +193,18 @@ func (a *attempt) set(r *providers.Request) {
 	}
 }
 
+// secretSettings are the settings that are credentials.
+var secretSettings = []string{"aws_secret_access_key", "aws_session_token", "azure_ad_token", "azure_entra_client_secret"}
+
 // secretsOf are the credentials that a call takes along.
 func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Secret {
 	secrets := []credentials.Secret{call.Key, call.Token}
-	for name, s := range route.Settings {
-		if strings.Contains(name, "secret") || strings.Contains(name, "token") {
-			secrets = append(secrets, s)
+	for _, name := range secretSettings {
+		secrets = append(secrets, credentials.NewSecret(call.Setting(name)))
+	}
+	for _, values := range route.Header { // the operator's, of which some are credentials
+		for _, v := range values {
+			secrets = append(secrets, credentials.NewSecret(v))
 		}
 	}
 	return secrets

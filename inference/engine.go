@@ -116,6 +116,19 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		return true
 	}
 	defer keep.leave()
+	if x.AdmitCall != nil {
+		if err := x.AdmitCall(); err != nil {
+			keep.fail(e.r.Context())
+			if a != nil {
+				a.close()
+			}
+			refusal := *err
+			refusal.Caller = true // no other target would do
+			e.fail(nil, &refusal)
+			return false
+		}
+		x.AdmitCall = nil
+	}
 	if x.AdmitTarget != nil && x.Config != nil {
 		if err := x.AdmitTarget(); err != nil {
 			keep.fail(e.r.Context())

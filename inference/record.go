@@ -60,7 +60,7 @@ func (a *attempt) tried(begun time.Time, why *error) {
 	case *why == nil: // the client has its answer, or left; or the answer broke off with a panic
 		t.Status, t.Failure = x.Status, x.Failure
 	case a.held != nil:
-		t.Status, t.Failure = a.held.StatusCode, (*why).Error()
+		t.Status, t.Failure = a.held.StatusCode, reason(*why)
 	default:
 		t.Failure = failed(a, *why).Message
 	}
@@ -78,3 +78,12 @@ func plain(err error) string {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// reason is why an attempt failed, without what Caddy says around it.
+func reason(why error) string {
+	var failed *attemptError
+	if errors.As(why, &failed) {
+		return failed.Error()
+	}
+	return why.Error()
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
 )
 
 const (
@@ -51,7 +52,7 @@ func (a *attempt) translate(res *http.Response) error {
 		} else {
 			media = "text/event-stream"
 		}
-		res.Body = &translated{src: res.Body, stream: a.answer.Stream, skipped: &a.x.Malformed}
+		res.Body = &translated{src: res.Body, stream: a.answer.Stream, x: a.x}
 		res.Header["Content-Type"] = []string{media}
 		delete(res.Header, "Content-Length")
 		res.ContentLength = -1
@@ -125,7 +126,10 @@ func (a *attempt) translateFailure(res *http.Response) error {
 // redact masks the credentials of the call in an error, in which some providers repeat
 // them.
 func (a *attempt) redact(body []byte) []byte {
-	for _, s := range a.secrets {
+	if a.secrets == nil {
+		return body
+	}
+	for _, s := range a.secrets() {
 		if secret := s.Reveal(); len(secret) >= minSecret {
 			body = bytes.ReplaceAll(body, []byte(secret), []byte(s.Hint()))
 		}
@@ -173,13 +177,13 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 
 // A translated body is a provider's stream in the caller's dialect.
 type translated struct {
-	src     io.ReadCloser
-	stream  providers.Stream
-	skipped *int
-	in      []byte
-	out     []byte
-	read    int // of out
-	err     error
+	src    io.ReadCloser
+	stream providers.Stream
+	x      *exchange.Exchange
+	in     []byte
+	out    []byte
+	read   int // of out
+	err    error
 }
 
 func (t *translated) Read(p []byte) (int, error) {
@@ -218,7 +222,14 @@ func (t *translated) fill() {
 
 func (t *translated) Close() error {
 	if s, ok := t.stream.(interface{ Skips() int }); ok {
-		*t.skipped += s.Skips()
+		t.x.Malformed += s.Skips()
+	}
+	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.x.Usage.Known {
+		if u, told := s.Used(); told { // of a stream that was cut
+			t.x.Usage = exchange.Usage{
+				Known: true, PromptTokens: u.Prompt, CompletionTokens: u.Completion, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning,
+			}
+		}
 	}
 	return t.src.Close()
 }

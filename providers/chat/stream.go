@@ -34,6 +34,8 @@ type Stream struct {
 	Writer  StreamWriter
 
 	skipped int
+	usage   Usage
+	used    bool
 }
 
 // Translate appends to dst what the caller gets for the next bytes of the provider. An
@@ -53,7 +55,7 @@ func (s *Stream) End(dst []byte) ([]byte, error) {
 	if err := s.Framer.Rest(s.message); err != nil {
 		return s.Writer.Take(), err
 	}
-	if !s.Decoder.End(s.Writer) {
+	if !s.Decoder.End(s) {
 		return s.Writer.Take(), ErrCut
 	}
 	s.Writer.End()
@@ -61,7 +63,7 @@ func (s *Stream) End(dst []byte) ([]byte, error) {
 }
 
 func (s *Stream) message(name string, data []byte) error {
-	err := s.Decoder.Message(name, data, s.Writer)
+	err := s.Decoder.Message(name, data, s)
 	var syntax *jsonscan.SyntaxError
 	if errors.As(err, &syntax) {
 		s.skipped++
@@ -183,6 +185,18 @@ func (f *SSE) Rest(yield func(name string, data []byte) error) error {
 
 // Interface guards
 var _ Framer = (*SSE)(nil)
+
+// Event passes an event on to the writer, and keeps the usage: of a stream that is cut, the
+// writer never says it.
+func (s *Stream) Event(e *Event) {
+	if e.Kind == UsageEvent {
+		s.usage, s.used = e.Usage, true
+	}
+	s.Writer.Event(e)
+}
+
+// Used is the usage that the provider has told so far, and whether it has.
+func (s *Stream) Used() (Usage, bool) { return s.usage, s.used }
 
 // Skips is the number of messages that were not JSON and say nothing.
 func (s *Stream) Skips() int { return s.skipped }
