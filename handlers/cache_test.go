@@ -72,13 +72,15 @@ func TestTheSameCallIsAnsweredFromTheCache(t *testing.T) {
 func TestErrorsAndBrokenAnswersAreNotKept(t *testing.T) {
 	l := newLab(t, "", "")
 	for name, serve := range map[string]http.HandlerFunc{
-		"an error":               respond(500, overloaded),
-		"an error with 200":      respond(200, overloaded),
-		"half an answer":         respond(200, gatewaytest.Completion[:40], "Content-Length", "1000"),
-		"no JSON":                respond(200, `{"choices":`),
-		"a stream that is cut":   then(stream(role, hello), cut),
-		"a stream with an error": stream(role, hello, "data: "+overloaded+"\n\n"),
-		"a malformed stream":     stream(role, "data: {\n\n", hello, stopped, done),
+		"an error":                   respond(500, overloaded),
+		"an error with 200":          respond(200, overloaded),
+		"half an answer":             respond(200, gatewaytest.Completion[:40], "Content-Length", "1000"),
+		"no JSON":                    respond(200, `{"choices":`),
+		"a stream that is cut":       then(stream(role, hello), cut),
+		"a stream with an error":     stream(role, hello, "data: "+overloaded+"\n\n"),
+		"cut at its length":          respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"length"`, 1)),
+		"a stream cut at its length": stream(role, hello, strings.Replace(stopped, `"stop"`, `"length"`, 1), done),
+		"a malformed stream":         stream(role, "data: {\n\n", hello, stopped, done),
 	} {
 		l.on(name, serve)
 		body := gatewaytest.Chat

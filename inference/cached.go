@@ -299,9 +299,28 @@ func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
 			return nil
 		}
 		// A response that goes on in the background is not one yet.
-		if status := answer.Get("status").Str; x.Endpoint.Name == exchange.CreateResponse && status != "completed" && status != "incomplete" {
+		if status := answer.Get("status").Str; x.Endpoint.Name == exchange.CreateResponse && status != "completed" {
 			return nil
 		}
 	}
-	return &cache.Entry{Stream: t.stream, Type: t.media, Body: t.b}
+	entry := &cache.Entry{Stream: t.stream, Type: t.media, Body: t.b}
+	// A stream is looked at in one piece, which it must be able to become.
+	if whole, err := entry.As(x.Endpoint.Name, false); err != nil || truncated(gjson.ParseBytes(whole)) {
+		return nil
+	}
+	return entry
+}
+
+// truncated reports whether an answer ends where its length was up, in the words of any of
+// the callers' dialects.
+func truncated(answer gjson.Result) bool {
+	if answer.Get("stop_reason").Str == "max_tokens" || answer.Get("status").Str == "incomplete" {
+		return true
+	}
+	for _, reason := range answer.Get("choices.#.finish_reason").Array() {
+		if reason.Str == "length" {
+			return true
+		}
+	}
+	return false
 }
