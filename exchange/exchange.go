@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/telemetry"
 	"github.com/caddy-gw/gateway/validation"
@@ -227,7 +228,7 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 			out.b = append(out.b, b...)
 		} else {
 			out.b = append(out.b, b[:x.model.Start]...)
-			out.b = appendString(out.b, model)
+			out.b = jsonscan.AppendQuoted(out.b, model)
 			out.b = append(out.b, b[x.model.End:]...)
 		}
 		if appends {
@@ -237,7 +238,7 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 		return out, unasked, nil
 	}
 	if model != "" {
-		edit = edit.With("model", appendString(nil, model))
+		edit = edit.With("model", jsonscan.AppendQuoted(nil, model))
 	}
 	out := newBuffer(len(b) + 1024)
 	if out.b, err = routing.Append(out.b, b, edit); err != nil {
@@ -260,7 +261,7 @@ func (x *Exchange) onlyAppends(edit *routing.Edit) bool {
 // default prompt, and where the edit has to be made anyway, the option for usage.
 func (x *Exchange) completed(edit *routing.Edit, usage bool) *routing.Edit {
 	if x.Endpoint.Table == validation.Completion && !x.passthrough() && !x.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
-		edit = edit.With("prompt", appendString(nil, validation.DefaultPrompt))
+		edit = edit.With("prompt", jsonscan.AppendQuoted(nil, validation.DefaultPrompt))
 	}
 	switch options := edit.Result("stream_options", x.member("stream_options")); {
 	case !usage || x.onlyAppends(edit):
@@ -331,15 +332,6 @@ func (x *Exchange) missingModel() *Error {
 		return badRequest(fault.Param, fault.Code, fault.Message)
 	}
 	return nil
-}
-
-// appendString appends s as a JSON string.
-func appendString(b []byte, s string) []byte {
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return append(b, quoted...)
 }
 
 // MetadataHeader is the call's own metadata as it came, or nil.

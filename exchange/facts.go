@@ -69,7 +69,7 @@ func (x *Exchange) SentModel() string {
 	if x.form == nil {
 		own = x.member("model")
 	} else if x.form.found {
-		own = appendString(nil, x.form.model)
+		own = jsonscan.AppendQuoted(nil, x.form.model)
 	}
 	model := x.edit.Result("model", own)
 	if len(model) == 0 || model[0] != '"' {
@@ -85,7 +85,7 @@ func (x *Exchange) SavedModel() bool {
 		return false
 	}
 	for _, p := range x.edit.Default {
-		if p.Key == "model" && string(p.Value) == string(appendString(nil, x.SentModel())) {
+		if p.Key == "model" && string(p.Value) == string(jsonscan.AppendQuoted(nil, x.SentModel())) {
 			return true
 		}
 	}

@@ -169,7 +169,7 @@ func (x *Exchange) Metadata(key string) (string, bool) {
 
 func (x *Exchange) metadataValue(key string) gjson.Result {
 	if key == userKey && x.Caller.UserID != "" {
-		return gjson.ParseBytes(appendString(nil, x.Caller.UserID))
+		return gjson.ParseBytes(jsonscan.AppendQuoted(nil, x.Caller.UserID))
 	}
 	for _, source := range x.sources() {
 		if source == "" {
@@ -205,7 +205,7 @@ func (x *Exchange) AllMetadata() json.RawMessage {
 		})
 	}
 	if x.Caller.UserID != "" {
-		all[userKey] = appendString(nil, x.Caller.UserID)
+		all[userKey] = jsonscan.AppendQuoted(nil, x.Caller.UserID)
 	}
 	if len(all) == 0 {
 		return nil

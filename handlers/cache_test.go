@@ -328,3 +328,48 @@ func TestAHitIsGivenWhenTheLimitIsSpent(t *testing.T) {
 		t.Errorf("%d upstream calls", n.Load())
 	}
 }
+
+// Where a translated call goes tells it apart, but for the path that its provider has for
+// streams.
+func TestATranslatedCallIsOfItsAddress(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	l.on("azure", respond(200, gatewaytest.Completion))
+	l.on("gemini", respond(200, `{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2}}`))
+	for _, c := range []struct{ path, body, provider, deployment, cue, status string }{
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, "azure-openai", "one", "azure", "MISS"},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, "azure-openai", "two", "azure", "MISS"},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, "azure-openai", "one", "azure", "HIT"},
+		{"/v1/chat/completions", gatewaytest.Chat, "google", "", "gemini", "MISS"},
+		{"/v1/chat/completions", streamedChat, "google", "", "gemini", "HIT"},
+	} {
+		a, err := l.ask("POST", c.path, c.body, cue+c.cue, simple, "x-gw-provider: "+c.provider, "authorization: Bearer own", "x-gw-custom-host: "+l.bad.URL, "x-gw-azure-deployment-id: "+c.deployment)
+		if err != nil || a.Status != 200 || a.Header.Get("x-gw-cache-status") != c.status {
+			t.Errorf("%s %s: %d %s, want %s: %s", c.provider, c.deployment, a.Status, a.Header.Get("x-gw-cache-status"), c.status, a.Body)
+		}
+	}
+}
+
+// Who may forward nothing more gets no embeddings either.
+func TestMeaningsAreNotAskedForBeyondALimit(t *testing.T) {
+	m := meanings(t)
+	l := newLab(t, m.Provider("meanings")+"semantic_cache {\n\t\t\tprovider meanings\n\t\t}\n", "")
+	var n atomic.Int64
+	l.on("n", replies(&n))
+	l.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpd", "value": 2})
+	ask := func(text string) (status int, cache string) {
+		a, _ := l.ask("POST", "/v1/chat/completions", strings.Replace(gatewaytest.Chat, "hi", text, 1), cue+"n", "x-gw-cache: semantic", "x-gw-provider: bad")
+		return a.Status, a.Header.Get("x-gw-cache-status")
+	}
+	for i, c := range []struct {
+		text   string
+		status int
+		cache  string
+	}{{"a", 200, "SEMANTIC MISS"}, {"b", 200, "SEMANTIC HIT"}, {"c", 200, "SEMANTIC HIT"}, {"the weather", 200, "SEMANTIC MISS"}, {"a", 200, "HIT"}, {"d", 429, ""}} {
+		if status, cache := ask(c.text); status != c.status || c.cache != "" && cache != c.cache {
+			t.Errorf("call %d, %s: %d %s", i, c.text, status, cache)
+		}
+	}
+	if asked := len(m.Calls()); asked != 4 {
+		t.Errorf("%d embeddings", asked)
+	}
+}

@@ -88,7 +88,7 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 		flight, leads := answers.Join(k.key)
 		if leads {
 			k.flight = flight
-			return k.question != nil && e.alike(k, t)
+			return false
 		}
 		select {
 		case <-flight.Done():
@@ -106,8 +106,12 @@ func (e *engine) kept(k *keeping, t *routing.Target) bool {
 }
 
 // alike answers with the kept answer to a question of the same meaning, and reports
-// whether it did.
+// whether it did. To find it costs a call of the model of embeddings, so that the call is
+// admitted before.
 func (e *engine) alike(k *keeping, t *routing.Target) bool {
+	if k == nil || k.question == nil || k.flight == nil {
+		return false
+	}
 	entry := e.similar(k)
 	if entry == nil || !e.replay(k, entry, t, exchange.CacheSemanticHit) {
 		return false
@@ -151,11 +155,25 @@ func (a *attempt) call(t *routing.Target) (*cache.Call, error) {
 // plainURL is the attempt's URL as it would be for an answer in one piece: some providers
 // have streams at another path.
 func (a *attempt) plainURL() string {
-	if a.answer != nil { // the model and the endpoint are in the call, what remains is the host
-		return a.url.Scheme + "://" + a.url.Host + " " + a.route.Dialect
+	if a.answer == nil {
+		return a.url.String()
 	}
-	return a.url.String()
+	u := *a.url
+	u.Path, u.RawPath = asWhole.Replace(u.Path), asWhole.Replace(u.RawPath)
+	query := u.Query()
+	if query.Get("alt") == "sse" {
+		query.Del("alt")
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
 }
+
+// asWhole are the paths of streams, and those of the same answer in one piece: Gemini's,
+// those of Claude on Vertex AI, and Bedrock's.
+var asWhole = strings.NewReplacer(
+	":streamGenerateContent", ":generateContent", ":streamRawPredict", ":rawPredict",
+	"/converse-stream", "/converse", "/invoke-with-response-stream", "/invoke",
+)
 
 // replay answers with a kept answer, as a stream or in one piece, as the call asks.
 func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, status string) bool {
@@ -234,8 +252,9 @@ func (e *engine) land(k *keeping, a *attempt) {
 	// The client has its answer: that it leaves now changes nothing.
 	if err := e.f.Cache().Put(context.WithoutCancel(e.r.Context()), k.key, entry, k.maxAge); err != nil {
 		e.f.logger.Error("keeping an answer", zap.String("trace_id", x.TraceID), zap.Error(err))
+	} else {
+		e.learn(context.WithoutCancel(e.r.Context()), k)
 	}
-	e.learn(context.WithoutCancel(e.r.Context()), k)
 	if k.flight != nil {
 		k.flight.Land(entry)
 	}

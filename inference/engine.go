@@ -129,6 +129,10 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 		x.AdmitCall = nil
 	}
+	if e.alike(keep, t) {
+		a.close()
+		return true
+	}
 	if x.AdmitTarget != nil && x.Config != nil {
 		if err := x.AdmitTarget(); err != nil {
 			keep.fail(e.r.Context())

@@ -43,8 +43,8 @@ const (
 	settingVersion  = "azure_api_version"
 	settingTenant   = "azure_entra_tenant_id"
 	settingClient   = "azure_entra_client_id"
-	settingSecret   = "azure_entra_client_secret" // #nosec G101 -- the name of a setting
-	settingADToken  = "azure_ad_token"            // #nosec G101 -- the name of a setting
+	settingSecret   = "azure_entra_client_secret"
+	settingADToken  = "azure_ad_token"
 	settingAuthMode = "azure_auth_mode"
 )
 
