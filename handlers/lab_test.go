@@ -89,7 +89,9 @@ func (l *lab) ask(method, path, body string, headers ...string) (*gatewaytest.An
 	l.T.Helper()
 	ctx, cancel := context.WithTimeout(l.T.Context(), patience)
 	defer cancel()
-	res, err := http.DefaultClient.Do(l.Request(method, path, body, append([]string{"x-gw-api-key: " + l.key}, headers...)...).WithContext(ctx))
+	res, err := l.Send(func() *http.Request {
+		return l.Request(method, path, body, append([]string{"x-gw-api-key: " + l.key}, headers...)...).WithContext(ctx)
+	})
 	if err != nil {
 		l.T.Errorf("%s %s: no answer: %v", method, path, err)
 		return &gatewaytest.Answer{Header: http.Header{}}, err

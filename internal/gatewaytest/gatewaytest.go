@@ -174,15 +174,20 @@ func (g *Gateway) Request(method, path, body string, headers ...string) *http.Re
 
 const settling = 2 * time.Second // after a configuration was loaded
 
-// Try makes a request and reads its answer. Caddy opens a second listening socket
-// for a new configuration, and connections that the kernel had queued on the old
-// one are reset when that is closed: shortly after a reload such a request is
-// repeated.
-func (g *Gateway) Try(method, path, body string, headers ...string) (*Answer, error) {
-	res, err := http.DefaultClient.Do(g.Request(method, path, body, headers...))
+// Send sends a request. Caddy opens a second listening socket for a new configuration, and
+// connections that the kernel had queued on the old one are reset when that is closed:
+// shortly after a reload such a request is repeated.
+func (g *Gateway) Send(request func() *http.Request) (*http.Response, error) {
+	res, err := http.DefaultClient.Do(request())
 	for err != nil && time.Since(time.Unix(0, g.loaded.Load())) < settling && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) {
-		res, err = http.DefaultClient.Do(g.Request(method, path, body, headers...))
+		res, err = http.DefaultClient.Do(request())
 	}
+	return res, err
+}
+
+// Try makes a request, as Send does, and reads its answer.
+func (g *Gateway) Try(method, path, body string, headers ...string) (*Answer, error) {
+	res, err := g.Send(func() *http.Request { return g.Request(method, path, body, headers...) })
 	if err != nil {
 		return nil, err
 	}
