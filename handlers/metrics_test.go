@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,17 +35,27 @@ func scrape(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 	return values
 }
 
-// mustCount does something and waits for the series to be as wanted. What other tests
-// count is counted under other providers.
+// mustCount does something and waits for the series to be as wanted: gauges at a value,
+// counters, which are the process's, above where they began.
 func mustCount(t *testing.T, g *gatewaytest.Gateway, do func(), want map[string]string) {
 	t.Helper()
+	before := scrape(t, g)
+	since := func(series, now string) string {
+		name, _, _ := strings.Cut(series, "{")
+		if !strings.HasSuffix(name, "_total") && !strings.HasSuffix(name, "_count") {
+			return now
+		}
+		n, _ := strconv.ParseFloat(now, 64)
+		b, _ := strconv.ParseFloat(before[series], 64) // a series that is not there yet: 0
+		return strconv.FormatFloat(n-b, 'f', -1, 64)
+	}
 	do()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		wrong := ""
 		got := scrape(t, g)
 		for series, v := range want {
-			if got[series] != v {
-				wrong += series + " is " + got[series] + ", want " + v + "\n"
+			if n := since(series, got[series]); n != v {
+				wrong += series + " is " + n + ", want " + v + "\n"
 			}
 		}
 		switch {

@@ -148,6 +148,45 @@ func TestReloadsUnderLoadDropNoRequest(t *testing.T) {
 	}
 }
 
+// A call that begins an attempt after its configuration was unloaded leaves no connection
+// in a pool that nobody will use again.
+func TestUnloadedConfigurationsKeepNoConnections(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan int)
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(<-answer)
+		_, _ = io.WriteString(w, gatewaytest.Completion)
+	})
+	g := gatewaytest.Start(t, trustLoopback+up.Provider("file"))
+	key, _ := g.Key("k")
+	answered := make(chan *gatewaytest.Answer, 1)
+	go func() {
+		a, err := g.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, `x-gw-config: {"provider":"@file","retry":{"attempts":1,"on_status_codes":[500]}}`)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	attempt := func() {
+		t.Helper()
+		select {
+		case <-asked:
+		case a := <-answered:
+			t.Fatal(a.Status, a.Body)
+		}
+	}
+	attempt()
+	g.Load()
+	answer <- 500
+	attempt()
+	answer <- 200
+	if a := <-answered; a.Status != 200 {
+		t.Error(a.Status, a.Body)
+	}
+	eventually(t, "no connection to the provider is open", func() bool { return up.Open() == 0 })
+}
+
 func TestFiftyReloadsLeakNothing(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
 	g := gatewaytest.Start(t, up.Provider("file"))

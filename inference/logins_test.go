@@ -88,14 +88,14 @@ func newDesk(t *testing.T, trusted ...string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := func(check addressCheck) *http.Transport {
+	connections := func(check addressCheck) *pool {
 		dial, err := newDialer(&reverseproxy.HTTPTransport{KeepAlive: new(reverseproxy.KeepAlive)}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &http.Transport{DialContext: dial}
+		return &pool{Transport: &http.Transport{DialContext: dial}}
 	}
-	f := &Forwarder{transport: &Transport{operator: pool(operatorGuard), public: pool(guard)}}
+	f := &Forwarder{transport: &Transport{operator: connections(operatorGuard), public: connections(guard)}}
 	d := &desk{Forwarder: f}
 	d.a = &attempt{
 		x:     &exchange.Exchange{Gateway: &exchange.Gateway{Now: func() time.Time { return time.Unix(d.now.Load(), 0) }, Router: &credentials.Router{Guard: guard}}},

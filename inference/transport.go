@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -34,8 +35,8 @@ type Transport struct {
 	reverseproxy.HTTPTransport
 
 	guard    *credentials.HostGuard
-	operator *http.Transport
-	public   *http.Transport
+	operator *pool
+	public   *pool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -94,9 +95,32 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	return nil
 }
 
+// A pool is a pool of connections. Calls that outlive their configuration go on using it
+// after it was retired.
+type pool struct {
+	*http.Transport
+	retired atomic.Bool
+}
+
+// RoundTrip sends a request. Each one makes a transport keep connections again, so that
+// in a retired pool each has to undo that: the last one leaves no connection behind.
+func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := p.Transport.RoundTrip(r)
+	if p.retired.Load() {
+		p.CloseIdleConnections()
+	}
+	return res, err
+}
+
+// retire closes connections that are idle, and others when they become so.
+func (p *pool) retire() {
+	p.retired.Store(true)
+	p.CloseIdleConnections()
+}
+
 // pool makes one connection pool, whose addresses guard checks.
-func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*http.Transport, error) {
-	pool, err := t.NewTransport(ctx)
+func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*pool, error) {
+	transport, err := t.NewTransport(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,22 +128,22 @@ func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*http.Transport
 	if err != nil {
 		return nil, err
 	}
-	pool.DialContext = dial
-	if pool.TLSHandshakeTimeout == 0 {
-		pool.TLSHandshakeTimeout = handshakeTimeout
+	transport.DialContext = dial
+	if transport.TLSHandshakeTimeout == 0 {
+		transport.TLSHandshakeTimeout = handshakeTimeout
 	}
-	if pool.MaxResponseHeaderBytes == 0 {
-		pool.MaxResponseHeaderBytes = maxResponseHeader
+	if transport.MaxResponseHeaderBytes == 0 {
+		transport.MaxResponseHeaderBytes = maxResponseHeader
 	}
-	pool.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
-	return pool, nil
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	return &pool{Transport: transport}, nil
 }
 
-// Cleanup closes the idle connections; requests under way finish on theirs.
+// Cleanup retires the pools; requests under way finish on their connections.
 func (t *Transport) Cleanup() error {
-	for _, pool := range []*http.Transport{t.operator, t.public} {
+	for _, pool := range []*pool{t.operator, t.public} {
 		if pool != nil {
-			pool.CloseIdleConnections()
+			pool.retire()
 		}
 	}
 	return nil
@@ -209,7 +233,7 @@ func withoutTrailers(res *http.Response) *http.Response {
 }
 
 // poolOf is the pool whose connections a route may use.
-func (t *Transport) poolOf(route *credentials.Route) *http.Transport {
+func (t *Transport) poolOf(route *credentials.Route) *pool {
 	if route.CallerHost {
 		return t.public
 	}

@@ -2,9 +2,11 @@ package gatewaytest
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -19,6 +21,7 @@ type Call struct {
 type Upstream struct {
 	*httptest.Server
 
+	open  atomic.Int64
 	mu    sync.Mutex
 	calls []Call
 	serve http.HandlerFunc
@@ -28,7 +31,16 @@ type Upstream struct {
 // chat completion. serve finds the body read.
 func NewUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
 	u := &Upstream{serve: serve}
-	u.Server = httptest.NewServer(u)
+	u.Server = httptest.NewUnstartedServer(u)
+	u.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			u.open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			u.open.Add(-1)
+		}
+	}
+	u.Start()
 	t.Cleanup(u.Close)
 	return u
 }
@@ -48,6 +60,9 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Completion is the fixed answer.
 const Completion = `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
+
+// Open is how many connections to the provider are open.
+func (u *Upstream) Open() int { return int(u.open.Load()) }
 
 // Calls returns what the provider was sent so far.
 func (u *Upstream) Calls() []Call {
