@@ -51,6 +51,10 @@ fuzz: ## Run every fuzz target for a minute
 		done; \
 	done
 
+.PHONY: prices
+prices: ## Renew the list prices of models (Node.js)
+	cd tools/prices && npm install --no-audit --no-fund @pydantic/genai-prices@latest && node update.mjs && cp node_modules/@pydantic/genai-prices/LICENSE ../../prices/data.LICENSE
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities (asks the Go vulnerability database)
 	go tool -modfile=tools/go.mod govulncheck ./...

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/reqlog"
 )
 
@@ -41,7 +43,32 @@ type LogFilter struct {
 	TraceIDs    []string  `query:"trace_id" maxItems:"50" doc:"Any of these."`
 	From        time.Time `query:"time_of_generation_min" doc:"Only calls that began then or later."`
 	To          time.Time `query:"time_of_generation_max" doc:"Only calls that began before."`
+	CostFrom    cents     `query:"cost_min" minimum:"0" doc:"Only calls that cost so many cents or more. Those whose cost is not known cost neither."`
+	CostTo      cents     `query:"cost_max" minimum:"0" doc:"Only calls that cost so many cents or less."`
 	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of texts: only calls with all of these entries."`
+}
+
+// cents is a query's amount of money, where it has one.
+type cents struct {
+	value float64
+	given bool
+}
+
+// Receiver is where the parameter's value is put.
+func (c *cents) Receiver() reflect.Value { return reflect.ValueOf(&c.value).Elem() }
+
+// OnParamSet notes whether the query has it.
+func (c *cents) OnParamSet(given bool, _ any) { c.given = given }
+
+// Schema is that of a number.
+func (cents) Schema(r huma.Registry) *huma.Schema { return huma.SchemaFromType(r, typeOf[float64]()) }
+
+func (c *cents) amount() *prices.Amount {
+	if !c.given {
+		return nil
+	}
+	a := prices.FromCents(c.value)
+	return &a
 }
 
 func validStatus(s string) bool {
@@ -53,6 +80,7 @@ func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 	out := &reqlog.Filter{
 		KeyIDs: f.KeyIDs, Endpoints: f.Endpoints, Providers: f.Providers, Models: f.Models, VirtualKeys: f.VirtualKeys, Configs: f.Configs,
 		Statuses: f.Statuses, CacheStatuses: f.Caches, TraceIDs: f.TraceIDs, From: f.From, To: f.To,
+		CostFrom: f.CostFrom.amount(), CostTo: f.CostTo.amount(),
 	}
 	if i := slices.IndexFunc(f.Statuses, func(s string) bool { return !validStatus(s) }); i >= 0 {
 		return nil, invalid("status_code", "expected statuses such as 429 or 5xx, got %q", credentials.Clip(f.Statuses[i]))

@@ -77,7 +77,7 @@ type LogMetrics struct {
 	CacheReadTokens  int64    `json:"cache_read_units"`
 	CacheWriteTokens int64    `json:"cache_write_units"`
 	ReasoningTokens  int64    `json:"reasoning_units"`
-	Cost             *float64 `json:"cost" doc:"In cents; 0 of an answer from the cache. null: not known."`
+	Cost             *float64 `json:"cost" doc:"In cents, at list prices; 0 of an answer from the cache. null: not known."`
 	Currency         string   `json:"cost_currency"`
 	CacheStatus      *string  `json:"cache_status"`
 	StreamMode       int      `json:"stream_mode" enum:"0,1"`
@@ -121,8 +121,9 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 		total := r.PromptTokens + r.CompletionTokens
 		m.RequestTokens, m.ResponseTokens, m.TotalTokens = &r.PromptTokens, &r.CompletionTokens, &total
 	}
-	if strings.HasSuffix(r.CacheStatus, "HIT") {
-		m.Cost = new(float64)
+	if r.CostKnown {
+		cents := r.Cost.Cents()
+		m.Cost = &cents
 	}
 	if r.Stream {
 		m.StreamMode = 1

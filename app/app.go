@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/inference"
 	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/reqlog"
 	"github.com/caddy-gw/gateway/routing"
@@ -87,6 +88,13 @@ type App struct {
 	// their names. Default: none.
 	MetricModels []string `json:"metric_models,omitempty"`
 
+	// What models cost, in the place of list prices; of several that fit, the first counts.
+	Prices []Price `json:"prices,omitempty"`
+
+	// A file of list prices, in the form of data.json of github.com/pydantic/genai-prices.
+	// Placeholders are replaced. Default: those of this build.
+	PricesFile string `json:"prices_file,omitempty"`
+
 	driver    Driver
 	adminKey  credentials.Secret
 	master    credentials.Secret
@@ -101,6 +109,7 @@ type App struct {
 	timeout   time.Duration     // REQUEST_TIMEOUT
 	keyPrefix string            // API_KEY_PREFIX
 	metrics   *telemetry.Metrics
+	prices    *prices.Table
 
 	blockInline bool // BLOCK_INLINE_CONFIG
 	logged      reqlog.Settings
@@ -254,6 +263,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.registerMetrics(ctx); err != nil {
 		return err
 	}
+	if err := a.loadPrices(); err != nil {
+		return err
+	}
 	a.transport = new(inference.Transport)
 	a.transport.Guarded(a.guard)
 	return a.transport.Provision(ctx)
@@ -356,7 +368,7 @@ func (a *App) build(c *core) *Runtime {
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, Acquire: c.acquire,
 		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db),
-		Metrics: a.metrics,
+		Metrics: a.metrics, Prices: a.prices,
 		WorkspaceMetadata: func(id string) json.RawMessage {
 			w, ok := c.directory.Workspace(id)
 			if !ok {

@@ -53,7 +53,12 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			body_size      <size>
 //		}
 //
-//		# may be given several times
+//		prices_file <path>
+//
+//		# each may be given several times
+//		price <provider> <model> {
+//			<unit> <dollars>
+//		}
 //		provider <slug> {
 //			type       <name>
 //			base_url   <url>
@@ -139,6 +144,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			on := value == "on"
 			a.BlockInlineConfig = &on
+		case "prices_file":
+			if err := one(d, &a.PricesFile); err != nil {
+				return err
+			}
+		case "price":
+			if err := a.unmarshalPrice(d); err != nil {
+				return err
+			}
 		case "provider":
 			if err := a.unmarshalProvider(d); err != nil {
 				return err

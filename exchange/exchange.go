@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/telemetry"
 	"github.com/caddy-gw/gateway/validation"
@@ -41,6 +42,8 @@ type Gateway struct {
 	Memory *Memory
 	// Metrics counts what becomes of the calls; nil: nobody does.
 	Metrics *telemetry.Metrics
+	// Prices knows what models cost; nil: nothing has a price.
+	Prices *prices.Table
 }
 
 // An Exchange is one inference call.
@@ -121,20 +124,22 @@ type Exchange struct {
 	release   func()
 	said      excerpt // of the answer's body
 
-	closed bool
-	sent   string // of a closed exchange: what SentModel was
+	answered string // the model that the answer names
+
+	closed    bool
+	sent      string // of a closed exchange: what SentModel was
+	cost      prices.Amount
+	costKnown bool
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
 type HeaderField struct{ Name, Value string }
 
-// Usage is what a provider said a call used, in tokens. The prompt includes what came
-// from caches and what was written to them, the completion includes reasoning.
+// Usage is what a provider said a call used. The prompt includes what came from caches
+// and what was written to them, the completion includes reasoning.
 type Usage struct {
-	Known                          bool
-	PromptTokens, CompletionTokens int64
-	CacheRead, CacheWrite          int64
-	Reasoning                      int64
+	Known bool
+	prices.Usage
 }
 
 const contextVar = "gw.exchange"
@@ -161,6 +166,7 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 
 // Close ends the exchange: it counts it, and gives back what it holds.
 func (x *Exchange) Close() {
+	x.cost, x.costKnown = x.Cost()
 	x.sent, x.closed = x.SentModel(), true
 	x.count()
 	x.endSpan()

@@ -102,10 +102,10 @@ func (x *Exchange) count() {
 		Target: x.MetricTarget(),
 		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
 	}
-	if u := &x.Usage; x.Attempts > 0 { // what the cache answers was used before
-		call.Prompt, call.Completion = u.PromptTokens, u.CompletionTokens
-		call.CacheRead, call.CacheWrite, call.Reasoning = u.CacheRead, u.CacheWrite, u.Reasoning
+	if x.Attempts > 0 { // what the cache answers was used before
+		call.Usage = x.Usage.Usage
 	}
+	call.Cost, _ = x.Cost()
 	if x.Stream && x.Status == http.StatusOK && !x.FirstByte.IsZero() {
 		call.FirstToken = x.FirstByte.Sub(x.Start)
 	}

@@ -21,10 +21,16 @@ var placeholders = map[string]func(*Exchange) any{
 	"cache_status":           func(x *Exchange) any { return x.CacheStatus },
 	"attempts":               func(x *Exchange) any { return x.Attempts },
 	"retries":                func(x *Exchange) any { return x.Retries },
-	"prompt_tokens":          func(x *Exchange) any { return x.Usage.PromptTokens },
-	"completion_tokens":      func(x *Exchange) any { return x.Usage.CompletionTokens },
-	"total_tokens":           func(x *Exchange) any { return x.Usage.PromptTokens + x.Usage.CompletionTokens },
+	"prompt_tokens":          func(x *Exchange) any { return x.Usage.Prompt },
+	"completion_tokens":      func(x *Exchange) any { return x.Usage.Completion },
+	"total_tokens":           func(x *Exchange) any { return x.Usage.Prompt + x.Usage.Completion },
 
+	"cost_usd": func(x *Exchange) any {
+		if cost, known := x.Cost(); known {
+			return cost.Dollars()
+		}
+		return ""
+	},
 	"key_id": func(x *Exchange) any {
 		if x.Caller == nil {
 			return ""
@@ -81,8 +87,11 @@ func (x *Exchange) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	to.AddInt("attempts", x.Attempts)
 	to.AddInt("retries", x.Retries)
 	if x.Usage.Known {
-		to.AddInt64("prompt_tokens", x.Usage.PromptTokens)
-		to.AddInt64("completion_tokens", x.Usage.CompletionTokens)
+		to.AddInt64("prompt_tokens", x.Usage.Prompt)
+		to.AddInt64("completion_tokens", x.Usage.Completion)
+	}
+	if cost, known := x.Cost(); known {
+		to.AddFloat64("cost_usd", cost.Dollars())
 	}
 	return nil
 }

@@ -91,6 +91,13 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		"{\n gw {\n  provider a {\n   type\n  }\n }\n}":                                             "wrong argument count",
 		"{\n gw {\n  provider a {\n   header X\n  }\n }\n}":                                         "wrong argument count",
 		"{\n gw {\n  provider a {\n   workspaces\n  }\n }\n}":                                       "wrong argument count",
+		"{\n gw {\n  price openai\n }\n}":                                                           "wrong argument count",
+		"{\n gw {\n  price openai m\n }\n}":                                                         "expected a block with at least one price, such as input_mtok 0.15",
+		"{\n gw {\n  price openai m {\n   input 1\n  }\n }\n}":                                      "input: expected one of input_mtok, cache_read_mtok",
+		"{\n gw {\n  price openai m {\n   input_mtok -1\n  }\n }\n}":                                `input_mtok: expected US dollars from 0 to 1000000, such as 0.15, got "-1"`,
+		"{\n gw {\n  price openai m {\n   input_mtok 1\n   input_mtok 1\n  }\n }\n}":                "input_mtok is given twice, at Caddyfile:5",
+		"{\n gw {\n  price a m {\n   input_mtok 1\n  }\n  price a m {\n   input_mtok 1\n  }\n }\n}": "price a m is given twice, at Caddyfile:6",
+		"{\n gw {\n  prices_file\n }\n}":                                                            "wrong argument count",
 		":80 {\n gw_admin x\n}":                                                                     "wrong argument count or unexpected line ending after 'x', at Caddyfile:2",
 		":80 {\n gw_admin {\n  x\n }\n}":                                                            `unrecognized subdirective "x"`,
 		":80 {\n gw_ratelimit x\n}":                                                                 "wrong argument count",
@@ -118,6 +125,9 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 	t.Setenv("GW_SHORT", "short")
 	for source, want := range map[string]string{
 		":0 {\n gw_ratelimit\n}": "its server has no gw_inference",
+		"{\n gw {\n  price nobody m {\n   input_mtok 1\n  }\n }\n}\n:0 {\n gw_admin\n}":                                              `price nobody m: there is no provider "nobody"`,
+		"{\n gw {\n  prices_file /nowhere\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: stat /nowhere",
+		"{\n gw {\n  prices_file testdata\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: read testdata",
 		":0 {\n route {\n  gw_ratelimit\n }\n}\n:1 {\n respond ok\n}":                                                                "its server has no gw_inference",
 		"{\n gw {\n  admin_key short\n }\n}\n:0 {\n gw_admin\n}":                                                                     "admin_key: expected at least 32 characters, got 5",
 		"{\n gw {\n  admin_key {env.GW_SHORT}\n }\n}\n:0 {\n gw_admin\n}":                                                            "admin_key: expected at least 32 characters, got 5",

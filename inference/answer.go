@@ -82,6 +82,8 @@ func (b *body) Read(p []byte) (int, error) {
 		if b.json {
 			answer := gjson.ParseBytes(b.kept)
 			readUsage(b.x, answer.Get("usage"))
+			b.x.Usage.Pages = answer.Get("usage_info.pages_processed").Int() // of OCR
+			b.x.AnsweredBy(answer)
 			if b.x.Endpoint.Cacheable && b.x.Failure == "" && onlyError(answer) {
 				b.x.Failure = "the provider answered with an error and status 200"
 			}
@@ -106,26 +108,50 @@ func readUsage(x *exchange.Exchange, usage gjson.Result) {
 		return
 	}
 	u := &x.Usage
-	take := func(to *int64, names ...string) {
+	take := func(to *int64, names ...string) bool {
 		for _, name := range names {
 			if v := usage.Get(name); v.Type == gjson.Number {
 				*to = v.Int()
-				return
+				return true
 			}
 		}
+		return false
 	}
-	u.Known = true
-	take(&u.CompletionTokens, "completion_tokens", "output_tokens")
-	take(&u.Reasoning, "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
-	if x.Endpoint.Name != providers.Messages {
-		take(&u.PromptTokens, "prompt_tokens", "input_tokens")
-		take(&u.CacheRead, "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens")
-		take(&u.CacheWrite, "prompt_tokens_details.cache_write_tokens")
+	details := func(to *int64, of, name string) {
+		take(to, of+"_tokens_details."+name, of+"_token_details."+name)
+	}
+	if seconds := usage.Get("seconds"); seconds.Type == gjson.Number { // of audio, which is not counted in tokens
+		u.Milliseconds = int64(min(seconds.Num, maxSeconds) * 1000)
 		return
 	}
-	uncached := u.PromptTokens - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
-	take(&uncached, "input_tokens")
-	take(&u.CacheRead, "cache_read_input_tokens")
-	take(&u.CacheWrite, "cache_creation_input_tokens")
-	u.PromptTokens = uncached + u.CacheRead + u.CacheWrite
+	u.Known = true
+	whole := take(&u.Completion, "completion_tokens", "output_tokens")
+	take(&u.Reasoning, "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens")
+	if x.Endpoint.Name == providers.Messages {
+		uncached := u.Prompt - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
+		take(&uncached, "input_tokens")
+		take(&u.CacheRead, "cache_read_input_tokens")
+		take(&u.CacheWrite, "cache_creation_input_tokens")
+		take(&u.CacheHour, "cache_creation.ephemeral_1h_input_tokens")
+		u.Prompt = uncached + u.CacheRead + u.CacheWrite
+		return
+	}
+	take(&u.Prompt, "prompt_tokens", "input_tokens")
+	for _, prompt := range [...]string{"prompt", "input"} {
+		details(&u.CacheRead, prompt, "cached_tokens")
+		details(&u.CacheWrite, prompt, "cache_write_tokens")
+		details(&u.CacheHour, prompt, "cache_write_1h_tokens")
+		details(&u.AudioIn, prompt, "audio_tokens")
+		details(&u.ImageIn, prompt, "image_tokens")
+	}
+	for _, completion := range [...]string{"completion", "output"} {
+		details(&u.AudioOut, completion, "audio_tokens")
+		details(&u.ImageOut, completion, "image_tokens")
+	}
+	if whole {
+		u.Settle(usage.Get("total_tokens").Int())
+	}
 }
+
+// maxSeconds is more than any audio lasts.
+const maxSeconds = 1e9

@@ -46,7 +46,7 @@ func (a *attempt) over(ctx context.Context, why error) {
 			o.FirstToken = x.FirstByte
 		}
 		if u := x.Usage; u.Known {
-			o.Usage = &telemetry.Usage{Prompt: u.PromptTokens, Completion: u.CompletionTokens, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
+			o.Usage = &u.Usage
 		}
 	}
 	a.span.End(&o)

@@ -18,10 +18,11 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		Endpoint: x.Endpoint.Name, Method: x.Method(), Path: x.URLPath(), Model: x.SentModel(), Stream: x.Stream,
 		Config: x.ConfigID, ConfigVersion: x.ConfigVersion, LastUsed: x.LastUsed, Retries: x.Retries,
 		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
-		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.PromptTokens, CompletionTokens: x.Usage.CompletionTokens,
+		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.Prompt, CompletionTokens: x.Usage.Completion,
 		CacheRead: x.Usage.CacheRead, CacheWrite: x.Usage.CacheWrite, Reasoning: x.Usage.Reasoning,
 		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.AllMetadata(),
 	}
+	r.Cost, r.CostKnown = x.Cost()
 	if x.Route != nil {
 		r.Provider, r.VirtualKey = x.Route.Provider, x.Route.VirtualKey
 	}

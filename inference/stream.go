@@ -184,10 +184,13 @@ func (s *stream) event(data []byte) bool {
 			s.noted = true
 			s.x.Remember(gjson.GetBytes(s.response, "id").Str)
 		}
-		readUsage(s.x, gjson.GetBytes(s.response, "usage"))
+		response := gjson.ParseBytes(s.response)
+		readUsage(s.x, response.Get("usage"))
+		s.x.AnsweredBy(response)
 	}
 	if s.usage != nil {
 		readUsage(s.x, gjson.ParseBytes(s.usage))
+		s.x.AnsweredBy(gjson.ParseBytes(data))
 	}
 	if s.failed && !s.errored {
 		s.errored = true

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/prices"
 )
 
 func streamExchange(path string) *exchange.Exchange {
@@ -349,12 +350,12 @@ func TestUsageIsReadAsItPasses(t *testing.T) {
 	}{
 		"none":               {firstChunk + doneEvent, exchange.Usage{}},
 		"null":               {`data: {"usage":null}` + "\n\n" + doneEvent, exchange.Usage{}},
-		"in a chunk":         {whole, exchange.Usage{Known: true, PromptTokens: 11, CompletionTokens: 7}},
-		"CRLF":               {crlf(whole), exchange.Usage{Known: true, PromptTokens: 11, CompletionTokens: 7}},
-		"by the newer names": {`data: {"usage":{"input_tokens":3,"output_tokens":4}}` + "\n\n" + doneEvent, exchange.Usage{Known: true, PromptTokens: 3, CompletionTokens: 4}},
+		"in a chunk":         {whole, exchange.Usage{Known: true, Usage: prices.Usage{Prompt: 11, Completion: 7}}},
+		"CRLF":               {crlf(whole), exchange.Usage{Known: true, Usage: prices.Usage{Prompt: 11, Completion: 7}}},
+		"by the newer names": {`data: {"usage":{"input_tokens":3,"output_tokens":4}}` + "\n\n" + doneEvent, exchange.Usage{Known: true, Usage: prices.Usage{Prompt: 3, Completion: 4}}},
 		"the last word counts": {
 			`data: {"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\n" + usageChunk + `data: {"usage":null}` + "\n\n" + doneEvent,
-			exchange.Usage{Known: true, PromptTokens: 11, CompletionTokens: 7},
+			exchange.Usage{Known: true, Usage: prices.Usage{Prompt: 11, Completion: 7}},
 		},
 		"in a text":        {`data: {"choices":[{"delta":{"content":"\"usage\":{\"prompt_tokens\":5}"}}]}` + "\n\n" + doneEvent, exchange.Usage{}},
 		"no object":        {`data: {"usage":"much"}` + "\n\n" + doneEvent, exchange.Usage{}},

@@ -226,9 +226,7 @@ func (t *translated) Close() error {
 	}
 	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.x.Usage.Known {
 		if u, told := s.Used(); told { // of a stream that was cut
-			t.x.Usage = exchange.Usage{
-				Known: true, PromptTokens: u.Prompt, CompletionTokens: u.Completion, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning,
-			}
+			t.x.Usage = exchange.Usage{Known: true, Usage: u.Usage}
 		}
 	}
 	return t.src.Close()

@@ -87,6 +87,8 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 	l.integer("cache_read_tokens", r.CacheRead)
 	l.integer("cache_write_tokens", r.CacheWrite)
 	l.integer("reasoning_tokens", r.Reasoning)
+	l.flag("cost_known", r.CostKnown)
+	l.integer("cost", int64(r.Cost))
 	l.text("cache_status", r.CacheStatus)
 	l.integer("malformed", int64(r.Malformed))
 	l.text("failure", r.Failure)

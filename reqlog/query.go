@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -29,6 +30,8 @@ type Filter struct {
 	TraceIDs      []string
 	Statuses      []string          // such as 500, or 5xx
 	From, To      time.Time         // of the call's beginning; From is included
+	CostFrom      *prices.Amount    // included; calls whose cost is not known have none
+	CostTo        *prices.Amount    // included
 	Metadata      map[string]string // every entry
 }
 
@@ -118,6 +121,10 @@ func (f *Filter) query() *query {
 	for key, value := range f.Metadata {
 		q.conditions = append(q.conditions, metadataIs(key, value))
 	}
+	if f.CostFrom != nil || f.CostTo != nil {
+		q.simple = false
+		q.conditions = append(q.conditions, f.costs())
+	}
 	return q
 }
 
@@ -156,6 +163,25 @@ func metadataIs(key, value string) condition {
 		quick: func(line []byte) bool {
 			metadata := gjson.GetBytes(line, "metadata").Raw
 			return metadata != "" && has([]byte(metadata))
+		},
+	}
+}
+
+// costs is the condition on what a call cost.
+func (f *Filter) costs() condition {
+	from, to := prices.Amount(0), prices.MaxAmount
+	if f.CostFrom != nil {
+		from = *f.CostFrom
+	}
+	if f.CostTo != nil {
+		to = *f.CostTo
+	}
+	return condition{
+		needles: [][]byte{[]byte(`"cost_known":true`)},
+		matches: func(r *Record) bool { return r.CostKnown && r.Cost >= from && r.Cost <= to },
+		quick: func(line []byte) bool {
+			cost := prices.Amount(gjson.GetBytes(line, "cost").Int())
+			return cost >= from && cost <= to
 		},
 	}
 }

@@ -3,6 +3,8 @@ package reqlog
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/caddy-gw/gateway/prices"
 )
 
 // A Record is one call. The log gives it its ID.
@@ -36,10 +38,14 @@ type Record struct {
 	CacheRead        int64     `json:"cache_read_tokens,omitempty"`
 	CacheWrite       int64     `json:"cache_write_tokens,omitempty"`
 	Reasoning        int64     `json:"reasoning_tokens,omitempty"`
-	CacheStatus      string    `json:"cache_status,omitempty"`
-	Malformed        int       `json:"malformed,omitempty"` // events of a stream that were taken out
-	Failure          string    `json:"failure,omitempty"`
-	Own              bool      `json:"own,omitempty"` // a caller wrote it about a call of its own
+
+	CostKnown bool          `json:"cost_known,omitempty"`
+	Cost      prices.Amount `json:"cost,omitempty"`
+
+	CacheStatus string `json:"cache_status,omitempty"`
+	Malformed   int    `json:"malformed,omitempty"` // events of a stream that were taken out
+	Failure     string `json:"failure,omitempty"`
+	Own         bool   `json:"own,omitempty"` // a caller wrote it about a call of its own
 
 	SpanID       string          `json:"span_id,omitempty"`
 	ParentSpanID string          `json:"parent_span_id,omitempty"`

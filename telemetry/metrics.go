@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -33,8 +34,8 @@ var (
 
 // vectors are made once a process, so that they go on counting through reloads.
 type vectors struct {
-	requests, tokens, attempts, retries, fallbacks, cache *prometheus.CounterVec
-	duration, firstToken                                  *prometheus.HistogramVec
+	requests, tokens, cost, attempts, retries, fallbacks, cache *prometheus.CounterVec
+	duration, firstToken                                        *prometheus.HistogramVec
 }
 
 var theVectors = sync.OnceValue(func() *vectors {
@@ -49,6 +50,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 		duration:   histogram("request_duration_seconds", "Time from the start of an inference call to the end of its answer.", durationBuckets, statusLabels),
 		firstToken: histogram("time_to_first_token_seconds", "Time from the start of a streamed call to the first of its answer.", firstTokenBuckets, targetLabels),
 		tokens:     counter("tokens_total", "Tokens that providers said were used.", append(targetLabels, "type")),
+		cost:       counter("cost_usd_total", "What calls cost in US dollars, at list prices, where they are known.", targetLabels),
 		cache:      counter("cache_total", "Calls that asked for the cache of answers, by what it did.", append(targetLabels, "result")),
 		attempts:   counter("attempts_total", "Requests to providers; the status is theirs, or error where they gave no answer, or canceled where the client left.", statusLabels),
 		retries:    counter("retries_total", "Attempts that repeat one at the same target.", targetLabels),
@@ -57,7 +59,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 })
 
 func (v *vectors) all() []prometheus.Collector {
-	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.attempts, v.retries, v.fallbacks, v.cache}
+	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.cost, v.attempts, v.retries, v.fallbacks, v.cache}
 }
 
 // Metrics counts calls. A nil one counts nothing.
@@ -107,9 +109,8 @@ type Call struct {
 	FirstToken time.Duration // 0: it was no stream
 	Cache      string        // x-gw-cache-status
 
-	Prompt, Completion    int64 // tokens
-	CacheRead, CacheWrite int64 // of the prompt
-	Reasoning             int64 // of the completion
+	prices.Usage
+	Cost prices.Amount // 0: nothing, or it is not known
 }
 
 // Call counts a call.
@@ -125,6 +126,9 @@ func (m *Metrics) Call(c *Call) {
 	}
 	if result := cacheResults[c.Cache]; result != "" {
 		m.vectors.cache.WithLabelValues(c.Endpoint, c.Provider, model, result).Inc()
+	}
+	if c.Cost > 0 {
+		m.vectors.cost.WithLabelValues(c.Endpoint, c.Provider, model).Add(c.Cost.Dollars())
 	}
 	for _, t := range [...]struct {
 		kind string

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-gw/gateway/prices"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last version that has gen_ai.*
@@ -187,16 +188,13 @@ func (a *Attempt) Header() string {
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()
 }
 
-// Usage is what an attempt used, in tokens.
-type Usage struct{ Prompt, Completion, CacheRead, CacheWrite, Reasoning int64 }
-
 // An Outcome is what became of an attempt.
 type Outcome struct {
 	Status     int    // of the provider's answer; 0: there was none
 	Error      string // why, as a short word; empty: it did not fail, or the status says it
 	Failed     bool
 	FirstToken time.Time
-	Usage      *Usage // nil: it is not known
+	Usage      *prices.Usage // nil: it is not known
 }
 
 // End ends the span of an attempt.

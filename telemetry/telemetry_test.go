@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/trace"
@@ -132,7 +133,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 	c := Call{
 		Target: Target{Endpoint: "chatComplete", Provider: "file", Model: "listed"}, Status: 200,
-		Duration: time.Second, FirstToken: time.Millisecond, Prompt: 3, Completion: 2,
+		Duration: time.Second, FirstToken: time.Millisecond, Usage: prices.Usage{Prompt: 3, Completion: 2}, Cost: 7e6,
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -307,6 +307,29 @@ func (s *Style) finishReason(reason FinishReason, called bool) string {
 	return reason.String()
 }
 
+// AppendPromptDetails adds what is known of the prompt beside what was cached.
+func (u *Usage) AppendPromptDetails(b *jsonscan.Builder) {
+	appendCounts(b, count{"cache_write_tokens", u.CacheWrite}, count{"cache_write_1h_tokens", u.CacheHour}, count{"audio_tokens", u.AudioIn})
+}
+
+// AppendCompletionDetails adds what is known of the completion beside its reasoning.
+func (u *Usage) AppendCompletionDetails(b *jsonscan.Builder) {
+	appendCounts(b, count{"audio_tokens", u.AudioOut}, count{"image_tokens", u.ImageOut})
+}
+
+type count struct {
+	key string
+	n   int64
+}
+
+func appendCounts(b *jsonscan.Builder, counts ...count) {
+	for _, c := range counts {
+		if c.n > 0 {
+			b.Key(c.key).Int(c.n)
+		}
+	}
+}
+
 // append adds the usage as Chat Completions has it.
 func (u *Usage) append(b *jsonscan.Builder) {
 	total := u.Total
@@ -319,12 +342,11 @@ func (u *Usage) append(b *jsonscan.Builder) {
 	b.Key("total_tokens").Int(total)
 	b.Key("prompt_tokens_details").Open('{')
 	b.Key("cached_tokens").Int(u.CacheRead)
-	if u.CacheWrite > 0 {
-		b.Key("cache_write_tokens").Int(u.CacheWrite)
-	}
+	u.AppendPromptDetails(b)
 	b.Close('}')
 	b.Key("completion_tokens_details").Open('{')
 	b.Key("reasoning_tokens").Int(u.Reasoning)
+	u.AppendCompletionDetails(b)
 	b.Close('}')
 	b.Close('}')
 }

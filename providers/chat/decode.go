@@ -368,19 +368,29 @@ func ReadUsage(v []byte) (u Usage) {
 			u.CacheRead = Int(r.Value())
 		case "total_tokens":
 			u.Total = Int(r.Value())
-		case "prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details":
+		case "prompt_tokens_details", "input_tokens_details":
 			r.Object(func(key jsonscan.Key) {
 				switch string(key.Bytes()) {
 				case "cached_tokens":
 					u.CacheRead = Int(r.Value())
 				case "cache_write_tokens":
 					u.CacheWrite = Int(r.Value())
+				case "audio_tokens":
+					u.AudioIn = Int(r.Value())
+				}
+			})
+		case "completion_tokens_details", "output_tokens_details":
+			r.Object(func(key jsonscan.Key) {
+				switch string(key.Bytes()) {
 				case "reasoning_tokens":
 					u.Reasoning = Int(r.Value())
+				case "audio_tokens":
+					u.AudioOut = Int(r.Value())
 				}
 			})
 		}
 	})
+	u.Settle(u.Total)
 	return u
 }
 

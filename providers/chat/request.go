@@ -16,6 +16,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/prices"
 )
 
 // A Literal is a JSON string as it stands in a body, quotes included; nil is none.
@@ -268,7 +269,6 @@ func (r *Request) Only(kinds ...PartKind) error {
 // includes what came from caches and what was written to them, the completion includes
 // reasoning.
 type Usage struct {
-	Prompt, Completion, Total int64
-	CacheRead, CacheWrite     int64
-	Reasoning                 int64
+	prices.Usage
+	Total int64
 }

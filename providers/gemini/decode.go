@@ -219,6 +219,10 @@ func readUsage(v []byte) (u chat.Usage) {
 			u.Completion += chat.Int(r.Value())
 		case "thoughtsTokenCount":
 			u.Reasoning = chat.Int(r.Value())
+		case "promptTokensDetails":
+			u.AudioIn, _ = modalities(r)
+		case "candidatesTokensDetails":
+			u.AudioOut, u.ImageOut = modalities(r)
 		case "cachedContentTokenCount":
 			u.CacheRead = chat.Int(r.Value())
 		case "totalTokenCount":
@@ -227,6 +231,30 @@ func readUsage(v []byte) (u chat.Usage) {
 	})
 	u.Completion += u.Reasoning
 	return u
+}
+
+// modalities reads how many tokens of a count are of audio and of images, which have other
+// prices than text.
+func modalities(r *jsonscan.Reader) (audio, images int64) {
+	r.Array(func() {
+		var kind string
+		var n int64
+		r.Object(func(key jsonscan.Key) {
+			switch string(key.Bytes()) {
+			case "modality":
+				kind = chat.Literal(r.Value()).Text()
+			case "tokenCount":
+				n = chat.Int(r.Value())
+			}
+		})
+		switch kind {
+		case "AUDIO":
+			audio += n
+		case "IMAGE":
+			images += n
+		}
+	})
+	return audio, images
 }
 
 func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {

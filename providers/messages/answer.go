@@ -127,6 +127,12 @@ func appendUsage(b *jsonscan.Builder, u chat.Usage) {
 	b.Open('{')
 	b.Key("input_tokens").Int(max(0, u.Prompt-u.CacheRead-u.CacheWrite))
 	b.Key("cache_creation_input_tokens").Int(u.CacheWrite)
+	if u.CacheHour > 0 {
+		b.Key("cache_creation").Open('{')
+		b.Key("ephemeral_5m_input_tokens").Int(max(0, u.CacheWrite-u.CacheHour))
+		b.Key("ephemeral_1h_input_tokens").Int(u.CacheHour)
+		b.Close('}')
+	}
 	b.Key("cache_read_input_tokens").Int(u.CacheRead)
 	b.Key("output_tokens").Int(u.Completion)
 	b.Close('}')

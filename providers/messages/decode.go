@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
@@ -29,7 +30,7 @@ func (d *Decoder) say(to chat.Sink, e chat.Event) {
 }
 
 // usage is as Messages counts: the input excludes what came from caches.
-type usage struct{ input, output, read, write, thinking int64 }
+type usage struct{ input, output, read, write, hour, thinking int64 }
 
 var reasons = map[string]chat.FinishReason{
 	"end_turn": chat.Stop, "stop_sequence": chat.Stop, "pause_turn": chat.Stop, "max_tokens": chat.Length,
@@ -101,6 +102,13 @@ func (u *usage) take(r *jsonscan.Reader) bool {
 			to = &u.read
 		case "cache_creation_input_tokens":
 			to = &u.write
+		case "cache_creation":
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("ephemeral_1h_input_tokens") {
+					u.hour = chat.Int(r.Value())
+				}
+			})
+			return
 		case "output_tokens_details":
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("thinking_tokens") {
@@ -119,9 +127,9 @@ func (u *usage) take(r *jsonscan.Reader) bool {
 
 func (d *Decoder) report(to chat.Sink) {
 	u := &d.usage
-	to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: chat.Usage{
-		Prompt: u.input + u.read + u.write, Completion: u.output, CacheRead: u.read, CacheWrite: u.write, Reasoning: u.thinking,
-	}})
+	to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: chat.Usage{Usage: prices.Usage{
+		Prompt: u.input + u.read + u.write, Completion: u.output, CacheRead: u.read, CacheWrite: u.write, CacheHour: u.hour, Reasoning: u.thinking,
+	}}})
 }
 
 // A saidBlock is a block of content, of an answer or of the event that begins it.

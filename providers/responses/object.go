@@ -181,13 +181,12 @@ func usage(b *jsonscan.Builder, u *chat.Usage) {
 	b.Key("input_tokens").Int(u.Prompt)
 	b.Key("input_tokens_details").Open('{')
 	b.Key("cached_tokens").Int(u.CacheRead)
-	if u.CacheWrite > 0 {
-		b.Key("cache_write_tokens").Int(u.CacheWrite)
-	}
+	u.AppendPromptDetails(b)
 	b.Close('}')
 	b.Key("output_tokens").Int(u.Completion)
 	b.Key("output_tokens_details").Open('{')
 	b.Key("reasoning_tokens").Int(u.Reasoning)
+	u.AppendCompletionDetails(b)
 	b.Close('}')
 	b.Key("total_tokens").Int(total)
 	b.Close('}')

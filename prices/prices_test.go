@@ -1,0 +1,259 @@
+package prices
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func table(t *testing.T, own ...Own) *Table {
+	t.Helper()
+	table, err := NewTable(own, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+var now = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+func TestCallsCostWhatProvidersList(t *testing.T) {
+	for _, c := range []struct {
+		provider, model string
+		usage           Usage
+		want            Amount // in pico-dollars
+	}{
+		// Prices of the published list, which do not change for models of old.
+		{"openai", "gpt-4o-mini", Usage{Prompt: 1000, Completion: 500}, 150e6 + 300e6},
+		{"openai", "gpt-4o-mini-2024-07-18", Usage{Prompt: 1000, CacheRead: 600, Completion: 1}, 400*150e3 + 600*75e3 + 600e3},
+		{"openai", "text-embedding-3-small", Usage{Prompt: 7}, 7 * 20e3},
+		{"openai", "whisper-1", Usage{Milliseconds: 90_000}, 9e9},
+		{"azure-openai", "gpt-4o", Usage{Prompt: 2, Completion: 1}, 15e6},
+		{"anthropic", "claude-sonnet-4-5-20250929", Usage{Prompt: 100, CacheRead: 20, CacheWrite: 30, CacheHour: 10, Completion: 5}, 50*3e6 + 20*300e3 + 20*3.75e6 + 10*6e6 + 5*15e6},
+		{"anthropic", "claude-sonnet-4-5", Usage{Prompt: 200_000}, 200_000 * 3e6},
+		{"anthropic", "claude-sonnet-4-5", Usage{Prompt: 200_001, Completion: 1}, 200_001*6e6 + 22.5e6},
+		{"vertex-ai", "claude-sonnet-4-5@20250929", Usage{Prompt: 1}, 3e6},
+		{"google", "gemini-2.5-flash", Usage{Prompt: 10, AudioIn: 4, Completion: 3, Reasoning: 2}, 6*300e3 + 4*1e6 + 3*2.5e6},
+		{"google", "gemini-2.5-pro", Usage{Prompt: 1}, 1.25e6},
+		{"mistral-ai", "mistral-ocr-2505", Usage{Pages: 3}, 3e9},
+	} {
+		p := table(t).Of(c.model, now, c.provider)
+		if p == nil {
+			t.Errorf("%s %s has no price", c.provider, c.model)
+			continue
+		}
+		if got, known := p.Cost(&c.usage); got != c.want || !known {
+			t.Errorf("%s %s %+v costs %d %v, want %d", c.provider, c.model, c.usage, got, known, c.want)
+		}
+	}
+}
+
+func TestWhatHasNoPriceHasNoCost(t *testing.T) {
+	for _, c := range [][2]string{{"openai", "llama-3"}, {"nobody", "gpt-4o"}, {"openai", ""}, {"ollama", "gpt-4o"}} {
+		if p := table(t).Of(c[1], now, c[0]); p != nil {
+			t.Errorf("%v has a price", c)
+		}
+	}
+	if _, known := table(t).Of("text-embedding-3-small", now, "openai").Cost(&Usage{Prompt: 1, Completion: 1}); known {
+		t.Error("a completion of a model that has no price for one has a cost")
+	}
+	if _, known := table(t).Of("gpt-4o", now, "openai").Cost(&Usage{Pages: 1}); known {
+		t.Error("pages of a model that has no price for them have a cost")
+	}
+	if cost, known := table(t).Of("gpt-4o", now, "openai").Cost(new(Usage)); cost != 0 || !known {
+		t.Error("what used nothing costs", cost, known)
+	}
+	if p := (*Table)(nil).Of("gpt-4o", now, "openai"); p != nil {
+		t.Error("no table has a price")
+	}
+}
+
+func TestTheOperatorsPricesComeFirst(t *testing.T) {
+	price := func(input string) *Price {
+		p, err := ParsePrice(map[string]string{"input_mtok": input, "requests_kcount": "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	tab := table(t, Own{"mine", "gpt-4o", price("7")}, Own{"openai", "gpt-4o*", price("8")}, Own{"mine", "*", price("9")})
+	for _, c := range []struct {
+		model     string
+		providers []string
+		want      Amount
+	}{
+		{"gpt-4o", []string{"mine", "openai"}, 7e6},
+		{"gpt-4o", []string{"other", "openai"}, 8e6},
+		{"gpt-4o-mini", []string{"mine", "openai"}, 9e6},
+		{"gpt-4o-mini", []string{"openai"}, 8e6},
+		{"llama", []string{"mine", "openai"}, 9e6},
+	} {
+		if got, known := tab.Of(c.model, now, c.providers...).Cost(&Usage{Prompt: 1}); got != c.want+1e9 || !known {
+			t.Errorf("%+v costs %d", c, got)
+		}
+	}
+	if got, known := tab.Of("llama", now, "mine").Cost(new(Usage)); got != 1e9 || !known {
+		t.Error("a request costs", got, known)
+	}
+}
+
+func TestPricesHoldFromADayOnAndAtHours(t *testing.T) {
+	tab, err := NewTable(nil, []byte(`[{"id":"p","models":[{"id":"m","match":{"equals":"M"},"prices":[
+		{"prices":{"input_mtok":1}},
+		{"constraint":{"type":"start_date","start_date":"2026-03-13"},"prices":{"input_mtok":2}},
+		{"constraint":{"type":"time_of_date","start_time":"23:00:00Z","end_time":"01:30:00Z"},"prices":{"input_mtok":3}}]}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]Amount{
+		"2026-03-12T22:59:59Z": 1e6, "2026-03-13T02:00:00Z": 2e6, "2026-03-12T23:00:00Z": 3e6, "2026-03-14T01:29:59Z": 3e6, "2026-03-14T01:30:00Z": 2e6,
+	} {
+		when, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := tab.Of("m", when, "p").Cost(&Usage{Prompt: 1}); got != want {
+			t.Errorf("%s: %d, want %d", at, got, want)
+		}
+	}
+}
+
+func TestAmountsAreExact(t *testing.T) {
+	for s, want := range map[string]Amount{"0": 0, "0.15": 15e10, "3": 3e12, "0.000000000001": 1, "0.0000000000004": 0, "0.0000000000005": 1, "1e-6": 1e6, "1000000": 1e18} {
+		if got, err := ParseAmount(s); got != want || err != nil {
+			t.Errorf("%s is %d %v, want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "-1", "1/3", "1e99", "1000000.1", "NaN", "0x10", "$1", "1_0", strings.Repeat("9", 50)} {
+		if got, err := ParseAmount(s); err == nil {
+			t.Errorf("%q is %d", s, got)
+		}
+	}
+	if _, err := ParsePrice(map[string]string{"input": "1"}); err == nil || !strings.Contains(err.Error(), "input_mtok") {
+		t.Error(err)
+	}
+	if _, err := ParsePrice(nil); err == nil {
+		t.Error("no price is one")
+	}
+}
+
+// The cost is that of a naive sum of fractions, and no usage makes it overflow or negative.
+func TestCostIsTheSumOfItsParts(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		var p Price
+		for i := range p {
+			p[i] = rate{known: true, base: Amount(random.Int64N(1e15))}
+		}
+		part := func(of int64) int64 { return random.Int64N(of/8 + 1) }
+		u := Usage{Prompt: random.Int64N(1e6), Completion: random.Int64N(1e6), Pages: random.Int64N(1e3), Milliseconds: random.Int64N(1e6)}
+		u.CacheRead, u.CacheWrite, u.AudioIn, u.ImageIn = part(u.Prompt), part(u.Prompt), part(u.Prompt), part(u.Prompt)
+		u.CacheHour = part(u.CacheWrite)
+		u.AudioOut, u.ImageOut, u.Reasoning = part(u.Completion), part(u.Completion), part(u.Completion)
+		want := new(big.Rat)
+		add := func(i int, n int64) {
+			want.Add(want, new(big.Rat).Mul(big.NewRat(n, int64(units[i].per)), big.NewRat(int64(p[i].base), 1)))
+		}
+		for i, n := range []int64{
+			u.Prompt - u.CacheRead - u.CacheWrite - u.AudioIn - u.ImageIn, u.CacheRead, u.CacheWrite - u.CacheHour, u.CacheHour, u.AudioIn, u.ImageIn,
+			u.Completion - u.AudioOut - u.ImageOut - u.Reasoning, u.AudioOut, u.ImageOut, u.Reasoning, 1, u.Pages, u.Milliseconds,
+		} {
+			add(i, n)
+		}
+		got, known := p.Cost(&u)
+		difference := new(big.Rat).Sub(want, big.NewRat(int64(got), 1))
+		if !known || difference.Abs(difference).Cmp(big.NewRat(int64(len(units)), 2)) > 0 { // each part is rounded
+			t.Fatalf("%+v %+v: %d, want %s", p, u, got, want.FloatString(2))
+		}
+	}
+	huge := Usage{Prompt: math.MaxInt64, CacheRead: math.MaxInt64, CacheWrite: math.MaxInt64, CacheHour: math.MaxInt64, Completion: math.MaxInt64, Reasoning: math.MinInt64}
+	if got, known := table(t).Of("claude-sonnet-4-5", now, "anthropic").Cost(&huge); got != MaxAmount || !known {
+		t.Error(got, known)
+	}
+	if got, _ := table(t).Of("gpt-4o", now, "openai").Cost(&Usage{Prompt: -5, Completion: -5}); got != 0 {
+		t.Error(got)
+	}
+}
+
+// Each other name is of a provider that the catalogue has.
+func TestOtherNamesAreKnown(t *testing.T) {
+	c, err := embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, id := range catalogueNames {
+		if c[id] == nil {
+			t.Errorf("%s is to be %s, which the catalogue has not", name, id)
+		}
+		if c[name] != nil {
+			t.Errorf("the catalogue has %s itself", name)
+		}
+	}
+}
+
+func TestNamesThatCallersMakeUpAreNotKept(t *testing.T) {
+	tab := table(t)
+	for i := range 3 * maxNames {
+		tab.Of(strings.Repeat("x", i%5)+time.Unix(int64(i), 0).String(), now, "openai")
+	}
+	n := 0
+	tab.found.Range(func(any, any) bool { n++; return true })
+	if n > maxNames+1 {
+		t.Error(n)
+	}
+	if tab.Of("gpt-4o", now, "openai") == nil {
+		t.Error("a model is not found any more")
+	}
+}
+
+func TestBrokenCataloguesSayWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`: "genai-prices",
+		`[{"id":"p","models":[{"id":"m","prices":{"input_mtok":1}}]}]`:                                                                              "model m: match: it is missing",
+		`[{"id":"p","models":[{"id":"m","match":{"equals":"a"},"prices":{"input_mtok":-1}}]}]`:                                                      "model m: input_mtok: expected US dollars",
+		`[{"id":"p","models":[{"id":"m","match":{"like":"a"},"prices":{}}]}]`:                                                                       "expected equals",
+		`[{"id":"p","models":[{"id":"m","match":{"regex":"("},"prices":{}}]}]`:                                                                      "match: error parsing regexp",
+		`[{"id":"p","models":[{"id":"m","match":{"equals":"a"},"prices":[]}]}]`:                                                                     "there are none",
+		`[{"id":"p","models":[{"id":"m","match":{"equals":"a"},"prices":[{"constraint":{"type":"start_date","start_date":"soon"},"prices":{}}]}]}]`: "constraint",
+	} {
+		if _, err := NewTable(nil, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := NewTable(nil, []byte(`[{"id":"p","name":"P","models":[{"id":"m","match":{"or":[{"equals":"a"}]},"prices":{"input_mtok":1,"new_unit":{"x":1}}}]}]`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`[{"id":"p","fallback_model_providers":["p"],"models":[{"id":"m","match":{"or":[{"regex":"^(?!a)"},{"and":[]}]},"prices":{"input_mtok":{"base":1,"tiers":[{"start":1,"price":2}]}}}]}]`))
+	f.Add(published[:2000])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tab, err := NewTable(nil, b)
+		if err != nil {
+			return
+		}
+		for id := range tab.catalogue {
+			if p := tab.Of("m", now, id); p != nil {
+				if cost, _ := p.Cost(&Usage{Prompt: 5, Completion: 1 << 62}); cost < 0 {
+					t.Fatal(cost)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkOf(b *testing.B) {
+	tab, err := NewTable(nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	u := Usage{Prompt: 1000, Completion: 500}
+	b.ReportAllocs()
+	for b.Loop() {
+		tab.Of("gpt-4o-mini", now, "mine", "openai").Cost(&u)
+	}
+}

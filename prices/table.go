@@ -1,0 +1,136 @@
+package prices
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// catalogueNames are the providers that genai-prices knows by another name.
+var catalogueNames = map[string]string{
+	"azure-ai": "azure", "azure-openai": "azure", "bedrock": "aws", "fireworks-ai": "fireworks", "mistral-ai": "mistral",
+	"moonshot": "moonshotai", "novita-ai": "novita", "perplexity-ai": "perplexity", "together-ai": "together", "vertex-ai": "google",
+	"voyage": "voyageai", "workers-ai": "cloudflare", "z-ai": "zai", "zhipu": "zhipuai",
+}
+
+// An Own price is an operator's.
+type Own struct {
+	Provider string // slug or name
+	Model    string // ending with *: every model whose name begins so
+	Price    *Price
+}
+
+// A Table knows what models cost.
+type Table struct {
+	own       []Own // the first that matches counts
+	catalogue catalogue
+	found     sync.Map // name → *model, nil: there is none
+	names     atomic.Int64
+}
+
+type name struct{ provider, model string }
+
+// maxNames bounds the names that are remembered: callers choose them.
+const maxNames = 2048
+
+// embedded is the catalogue of this build.
+var embedded = sync.OnceValues(func() (catalogue, error) { return parse(published) })
+
+// NewTable returns a table of the operator's prices, and below them those of file, in the
+// form of genai-prices' data.json; nil: those of this build.
+func NewTable(own []Own, file []byte) (*Table, error) {
+	t := &Table{own: own}
+	var err error
+	if file == nil {
+		t.catalogue, err = embedded()
+	} else {
+		t.catalogue, err = parse(file)
+	}
+	return t, err
+}
+
+// Of returns the price of a model at a time; nil: there is none. providers are what the
+// provider is called, the most specific name first.
+func (t *Table) Of(model string, at time.Time, providers ...string) *Price {
+	if t == nil || model == "" {
+		return nil
+	}
+	for _, p := range providers {
+		for i := range t.own {
+			if o := &t.own[i]; o.Provider == p && o.matches(model) {
+				return o.Price
+			}
+		}
+	}
+	for _, p := range providers {
+		if m := t.lookup(p, model); m != nil {
+			return m.at(at)
+		}
+	}
+	return nil
+}
+
+func (o *Own) matches(model string) bool {
+	if begin, some := strings.CutSuffix(o.Model, "*"); some {
+		return strings.HasPrefix(model, begin)
+	}
+	return o.Model == model
+}
+
+// lookup finds a model, which costs a walk through all of the provider's for new names.
+func (t *Table) lookup(provider, called string) *model {
+	key := name{provider, called}
+	if m, ok := t.found.Load(key); ok {
+		return m.(*model)
+	}
+	id := provider
+	if other := catalogueNames[provider]; other != "" {
+		id = other
+	}
+	lower := strings.ToLower(called)
+	m := t.catalogue.find(id, lower)
+	if m == nil {
+		if dashed := compactDate.ReplaceAllString(lower, "-$1-$2-$3"); dashed != lower {
+			m = t.catalogue.find(id, dashed)
+		}
+	}
+	if t.names.Load() < maxNames {
+		t.names.Add(1)
+		t.found.Store(name{strings.Clone(provider), strings.Clone(called)}, m)
+	}
+	return m
+}
+
+// compactDate is a date at the end of a name, where the catalogue may have it with dashes.
+var compactDate = regexp.MustCompile(`-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])\b`)
+
+// find finds a model of a provider, or of those whose models it serves too.
+func (c catalogue) find(id, lower string) *model {
+	p := c[id]
+	if p == nil {
+		return nil
+	}
+	for _, id := range append([]string{id}, p.fallbacks...) {
+		of := c[id]
+		if of == nil {
+			continue
+		}
+		if i := slices.IndexFunc(of.models, func(m model) bool { return m.matches(lower) }); i >= 0 {
+			return &of.models[i]
+		}
+	}
+	return nil
+}
+
+// at is the price at a time.
+func (m *model) at(now time.Time) *Price {
+	for i := len(m.prices) - 1; i > 0; i-- {
+		if d := &m.prices[i]; d.holds == nil || d.holds(now) {
+			return d.price
+		}
+	}
+	return m.prices[0].price
+}
