@@ -86,6 +86,7 @@ func New(s Services) *API {
 		DefaultFormat: "application/json",
 	}
 	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now)}
+	a.organisation()
 	a.workspaces()
 	a.apiKeys()
 	a.virtualKeys()

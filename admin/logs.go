@@ -105,7 +105,10 @@ func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 func (c *call) logsOf(named string) []string {
 	seen := []string{}
 	for _, w := range c.api.Directory.Workspaces() {
-		if c.sees(w.ID) && (named == "" || named == w.ID) && (c.caller.Kind.Workspace() || w.ShowsLogMetadata()) {
+		if !c.sees(w.ID) || named != "" && named != w.ID {
+			continue
+		}
+		if _, metadata := c.api.Directory.AdminsSee(w); metadata || c.caller.Kind.Workspace() {
 			seen = append(seen, w.ID)
 		}
 	}
@@ -115,7 +118,11 @@ func (c *call) logsOf(named string) []string {
 // seesBodies reports whether the caller may see the bodies of a record, too.
 func (c *call) seesBodies(r *reqlog.Record) bool {
 	w, ok := c.api.Directory.Workspace(r.WorkspaceID)
-	return ok && c.sees(w.ID) && (c.caller.Kind.Workspace() || w.ShowsLogs())
+	if !ok || !c.sees(w.ID) {
+		return false
+	}
+	logs, _ := c.api.Directory.AdminsSee(w)
+	return logs || c.caller.Kind.Workspace()
 }
 
 // LogList is a page of the request log, newest first.

@@ -34,7 +34,7 @@ type workspaceSettings struct {
 }
 
 type securitySettings struct {
-	ViewLogs        bool `json:"organisationAdminsViewLogs" doc:"Whether keys of the organisation see the records of the workspace's calls, bodies included."`
+	ViewLogs        bool `json:"organisationAdminsViewLogs" doc:"Whether keys of the organisation see the records of a workspace's calls, bodies included."`
 	ViewLogMetadata bool `json:"organisationAdminsViewLogMetadata" doc:"Whether they see them without bodies."`
 }
 
@@ -57,12 +57,13 @@ type updateWorkspaceSettings struct {
 }
 
 type updateSecuritySettings struct {
-	ViewLogs        Optional[bool] `json:"organisationAdminsViewLogs,omitempty" doc:"null: as the organisation has it."`
-	ViewLogMetadata Optional[bool] `json:"organisationAdminsViewLogMetadata,omitempty" doc:"null: as the organisation has it."`
+	ViewLogs        Optional[bool] `json:"organisationAdminsViewLogs,omitempty" doc:"null: as the organisation has it, and there true."`
+	ViewLogMetadata Optional[bool] `json:"organisationAdminsViewLogMetadata,omitempty" doc:"null: as the organisation has it, and there true."`
 }
 
-// apply makes the changes; only what is given changes.
-func (s *updateSecuritySettings) apply(w *directory.Workspace) error {
+// apply makes the changes to what is stored, over what the organisation has; only what is
+// given changes.
+func (s *updateSecuritySettings) apply(stored *directory.LogAccess, organisation directory.LogAccess) error {
 	if s == nil {
 		return nil
 	}
@@ -70,8 +71,8 @@ func (s *updateSecuritySettings) apply(w *directory.Workspace) error {
 		given  Optional[bool]
 		stored **bool
 	}{
-		{s.ViewLogs, &w.AdminsViewLogs},
-		{s.ViewLogMetadata, &w.AdminsViewLogMetadata},
+		{s.ViewLogs, &stored.AdminsViewLogs},
+		{s.ViewLogMetadata, &stored.AdminsViewLogMetadata},
 	} {
 		switch {
 		case f.given.Null:
@@ -80,7 +81,7 @@ func (s *updateSecuritySettings) apply(w *directory.Workspace) error {
 			*f.stored = &f.given.Value
 		}
 	}
-	if s.ViewLogMetadata.Set && !s.ViewLogMetadata.Null && !s.ViewLogMetadata.Value && w.ShowsLogs() {
+	if logs, _ := stored.Over(organisation); logs && s.ViewLogMetadata.Set && !s.ViewLogMetadata.Null && !s.ViewLogMetadata.Value {
 		return invalid("security_settings.organisationAdminsViewLogMetadata", "it cannot be off while organisationAdminsViewLogs is on, which shows all of a record")
 	}
 	return nil
@@ -101,12 +102,13 @@ func (c *call) workspaceOf(idOrSlug string) (*directory.Workspace, error) {
 	return w, nil
 }
 
-func showWorkspace(w *directory.Workspace) Workspace {
+func (c *call) showWorkspace(w *directory.Workspace) Workspace {
+	logs, metadata := c.api.Directory.AdminsSee(w)
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
 		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline, DebugLog: 1},
-		Security:    securitySettings{w.ShowsLogs(), w.ShowsLogMetadata()},
+		Security:    securitySettings{logs, metadata},
 		UsageLimits: []empty{}, RateLimits: []empty{}, Object: "workspace",
 	}
 	if w.Description != "" {
@@ -158,7 +160,7 @@ func (a *API) workspaces() {
 		return list(c.api.Directory.Workspaces(), in.Paging, func(w *directory.Workspace) bool {
 			return c.sees(w.ID) && in.Status != "archived" &&
 				(in.Name == "" || strings.EqualFold(in.Name, w.Name)) && (in.ExactName == "" || in.ExactName == w.Name)
-		}, showWorkspace), nil
+		}, c.showWorkspace), nil
 	})
 
 	register(a, route{
@@ -169,7 +171,7 @@ func (a *API) workspaces() {
 		if err != nil {
 			return nil, err
 		}
-		return &struct{ Body Workspace }{showWorkspace(w)}, nil
+		return &struct{ Body Workspace }{c.showWorkspace(w)}, nil
 	})
 
 	register(a, route{
@@ -211,7 +213,7 @@ func (a *API) workspaces() {
 			if b.Settings != nil && b.Settings.DebugLog != nil {
 				changed.NoBodies = !bool(*b.Settings.DebugLog)
 			}
-			if err := b.Security.apply(&changed); err != nil {
+			if err := b.Security.apply(&changed.LogAccess, c.api.Directory.Organisation().LogAccess); err != nil {
 				return err
 			}
 			return c.api.Directory.ReplaceWorkspace(tx, &changed)

@@ -21,6 +21,14 @@ type Organisation struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
+	LogAccess
+}
+
+// LogAccess is what keys of the organisation see of the records of calls. What is nil is
+// as the organisation has it, and there: true.
+type LogAccess struct {
+	AdminsViewLogs        *bool `json:"admins_view_logs,omitempty"`         // organisationAdminsViewLogs: bodies included
+	AdminsViewLogMetadata *bool `json:"admins_view_log_metadata,omitempty"` // organisationAdminsViewLogMetadata: without them
 }
 
 // BlockInlineConfigSince is when organisations began to start with
@@ -41,23 +49,32 @@ type Workspace struct {
 	BlockInline    bool            `json:"block_inline_config,omitempty"` // its own, beside the organisation's
 	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
-	// What keys of the organisation see of the records of its calls; nil: as the
-	// organisation has it, which is everything.
-	AdminsViewLogs        *bool `json:"admins_view_logs,omitempty"`
-	AdminsViewLogMetadata *bool `json:"admins_view_log_metadata,omitempty"`
+	LogAccess
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// ShowsLogs reports whether keys of the organisation see the records of the workspace's
-// calls, bodies included (organisationAdminsViewLogs).
-func (w *Workspace) ShowsLogs() bool { return w.AdminsViewLogs == nil || *w.AdminsViewLogs }
+// Over is what a workspace's access comes to over its organisation's: whether records are
+// seen with their bodies, and whether they are at all. Who sees the whole sees the rest.
+func (a LogAccess) Over(organisation LogAccess) (logs, metadata bool) {
+	first := func(own, organisation *bool) bool {
+		switch {
+		case own != nil:
+			return *own
+		case organisation != nil:
+			return *organisation
+		}
+		return true
+	}
+	logs = first(a.AdminsViewLogs, organisation.AdminsViewLogs)
+	return logs, logs || first(a.AdminsViewLogMetadata, organisation.AdminsViewLogMetadata)
+}
 
-// ShowsLogMetadata reports whether they see them without bodies
-// (organisationAdminsViewLogMetadata); who sees the whole sees that too.
-func (w *Workspace) ShowsLogMetadata() bool {
-	return w.ShowsLogs() || w.AdminsViewLogMetadata == nil || *w.AdminsViewLogMetadata
+// AdminsSee reports what keys of the organisation see of the records of a workspace's
+// calls: their bodies, and the records at all.
+func (d *Directory) AdminsSee(w *Workspace) (logs, metadata bool) {
+	return w.Over(d.Organisation().LogAccess)
 }
 
 // A Directory reads from memory and writes through to its store. It is safe for
@@ -114,6 +131,11 @@ func (d *Directory) Workspace(idOrSlug string) (*Workspace, bool) {
 		return w, true
 	}
 	return d.workspaces.Find(bySlug, idOrSlug)
+}
+
+// ReplaceOrganisation stores a changed copy of the organisation.
+func (d *Directory) ReplaceOrganisation(tx *storage.Txn, o *Organisation) error {
+	return d.organisations.Put(tx, o)
 }
 
 // ReplaceWorkspace stores a changed copy of a workspace.

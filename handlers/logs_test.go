@@ -579,3 +579,57 @@ func TestNoSecretIsInARecord(t *testing.T) {
 		}
 	}
 }
+
+// What the organisation says of its keys holds where a workspace says nothing of its own.
+func TestOrganisationsSayWhatTheirKeysSee(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, keepBodies+up.Provider("file"))
+	key, _ := g.Key("k")
+	organisation := g.Admin("POST", "/v1/api-keys/organisation/service", map[string]any{"name": "o", "scopes": []string{"logs.view", "logs.list", "organisation_settings.read"}}).Get("key").Str
+	workspace := "/v1/admin/workspaces/" + g.Admin("GET", "/v1/admin/workspaces", nil).Get("data.0.id").Str
+	id := logOf(g, call(g, key)).Get("_id").Str
+	set := func(path, logs, metadata string) {
+		t.Helper()
+		g.Admin("PUT", path, map[string]any{"security_settings": json.RawMessage(`{"organisationAdminsViewLogs":` + logs + `,"organisationAdminsViewLogMetadata":` + metadata + `}`)})
+	}
+	const on, off, unset = "true", "false", "null"
+	for _, c := range []struct {
+		organisation, workspace [2]string // logs, metadata
+		bodies, sees            bool
+	}{
+		{[2]string{unset, unset}, [2]string{unset, unset}, true, true},
+		{[2]string{off, unset}, [2]string{unset, unset}, false, true},
+		{[2]string{off, off}, [2]string{unset, unset}, false, false},
+		{[2]string{off, off}, [2]string{off, on}, false, true},
+		{[2]string{off, off}, [2]string{on, unset}, true, true},
+		{[2]string{on, on}, [2]string{off, unset}, false, true},
+		{[2]string{on, on}, [2]string{off, off}, false, false},
+		{[2]string{off, on}, [2]string{unset, off}, false, false},
+	} {
+		set("/v1/admin/organisation", c.organisation[0], c.organisation[1])
+		set(workspace, c.workspace[0], c.workspace[1])
+		view := g.Do("GET", "/v1/logs/"+id, "", "x-gw-api-key: "+organisation)
+		if (view.Status == 200) != c.sees || view.Get("request.body").Exists() != c.bodies {
+			t.Errorf("%+v: %d %s", c, view.Status, view.Body)
+		}
+		if shown := g.Admin("GET", workspace, nil).Get("security_settings"); shown.Get("organisationAdminsViewLogs").Bool() != c.bodies || shown.Get("organisationAdminsViewLogMetadata").Bool() != c.sees {
+			t.Errorf("%+v: shown as %s", c, shown)
+		}
+		g.Load() // it is stored
+	}
+	for _, c := range []struct{ key, method, body, message string }{
+		{gatewaytest.OwnerKey, "PUT", `{"security_settings":{"organisationAdminsViewLogs":true,"organisationAdminsViewLogMetadata":false}}`, "organisationAdminsViewLogMetadata"},
+		{gatewaytest.OwnerKey, "PUT", `{"security_settings":{"organisationAdminsViewLogs":"no"}}`, "organisationAdminsViewLogs"},
+		{gatewaytest.OwnerKey, "PUT", `{"name":""}`, "name"},
+		{organisation, "PUT", `{"name":"mine"}`, "organisation_settings.update"},
+		{key, "GET", ``, "organisation_settings.read"},
+	} {
+		if a := g.Do(c.method, "/v1/admin/organisation", c.body, "x-gw-api-key: "+c.key); a.Status != 400 && a.Status != 403 || !strings.Contains(a.Body, c.message) {
+			t.Errorf("%s %s: %d %s", c.method, c.body, a.Status, a.Body)
+		}
+	}
+	g.Admin("PUT", "/v1/admin/organisation", map[string]any{"name": "Acme"})
+	if a := g.Do("GET", "/v1/admin/organisation", "", "x-gw-api-key: "+organisation); a.Get("name").Str != "Acme" || a.Get("object").Str != "organisation" || a.Get("security_settings").Raw != `{"organisationAdminsViewLogs":false,"organisationAdminsViewLogMetadata":true}` {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
