@@ -35,6 +35,10 @@ fmt: ## Format the code
 e2e: build ## Run real clients (Node.js) against the gateway
 	cd e2e && npm ci --no-audit --no-fund && GW_BINARY=$(CURDIR)/bin/caddy npm test
 
+.PHONY: traces
+traces: ## Check spans with the OpenTelemetry collector's receiver
+	cd e2e/traces && go test ./...
+
 .PHONY: xcaddy
 xcaddy: ## Build with xcaddy, as xcaddy.md says
 	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/caddy-gw/gateway@v0.0.0=. --output bin/xcaddy-caddy
