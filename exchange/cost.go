@@ -1,16 +1,14 @@
 package exchange
 
 import (
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-gw/gateway/prices"
 )
 
 // AnsweredBy notes the model that an answer names. It is the one that has a price where
 // the caller's name for it has none, as deployments of Azure have not.
-func (x *Exchange) AnsweredBy(answer gjson.Result) {
+func (x *Exchange) AnsweredBy(model string) {
 	const maxModel = 256
-	if model := answer.Get("model").Str; model != "" && len(model) <= maxModel {
+	if len(model) <= maxModel {
 		x.answered = model
 	}
 }

@@ -125,12 +125,6 @@ func kind(data []byte) eventKind {
 	return found
 }
 
-// onlyError reports whether an answer is an error. An object that a provider keeps, such
-// as a job or a response, may hold the error that it ended with, and is an answer.
-func onlyError(v gjson.Result) bool {
-	return isError(v) && !v.Get("choices").Exists() && !v.Get("id").Exists() && !v.Get("object").Exists()
-}
-
 // isError reports whether an answer or an event holds an error: an object, or a text.
 func isError(v gjson.Result) bool { return !empty(v.Get("error")) }
 
@@ -148,10 +142,10 @@ func empty(v gjson.Result) bool {
 // status 200.
 func wholeJSON(r io.Reader) (seen []byte, why string) {
 	seen, err := io.ReadAll(io.LimitReader(r, maxPeeked))
-	switch {
-	case err != nil:
+	if err != nil {
 		return seen, "the provider's answer broke off: " + err.Error()
-	case len(seen) < maxPeeked && onlyError(gjson.ParseBytes(seen)):
+	}
+	if answer := glanceAt(seen); len(seen) < maxPeeked && answer.onlyError() {
 		return seen, "the provider answered with an error and status 200"
 	}
 	return seen, ""

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
@@ -180,17 +178,16 @@ func (s *stream) event(data []byte) bool {
 	s.finished = s.ends
 	describe(s.x, data)
 	if s.response != nil {
+		response := glanceAt(s.response)
 		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse {
 			s.noted = true
-			s.x.Remember(gjson.GetBytes(s.response, "id").Str)
+			s.x.Remember(text(response.id))
 		}
-		response := gjson.ParseBytes(s.response)
-		readUsage(s.x, response.Get("usage"))
-		s.x.AnsweredBy(response)
+		response.book(s.x)
 	}
 	if s.usage != nil {
-		readUsage(s.x, gjson.ParseBytes(s.usage))
-		s.x.AnsweredBy(gjson.ParseBytes(data))
+		event := glanceAt(data)
+		event.book(s.x)
 	}
 	if s.failed && !s.errored {
 		s.errored = true

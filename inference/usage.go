@@ -1,0 +1,218 @@
+package inference
+
+import (
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// A glance is what the gateway wants to know of an answer's members, found in one pass.
+type glance struct{ id, model, usage, usageInfo, failure, choices, object []byte }
+
+func glanceAt(answer []byte) (g glance) {
+	r := jsonscan.NewReader(answer)
+	r.Object(func(key jsonscan.Key) {
+		var to *[]byte
+		switch string(key.Bytes()) {
+		case "id":
+			to = &g.id
+		case "model":
+			to = &g.model
+		case "usage":
+			to = &g.usage
+		case "usage_info":
+			to = &g.usageInfo
+		case "error":
+			to = &g.failure
+		case "choices":
+			to = &g.choices
+		case "object":
+			to = &g.object
+		default:
+			return
+		}
+		*to = r.Value()
+	})
+	return g
+}
+
+// onlyError reports whether the answer is an error. An object that a provider keeps, such
+// as a job or a response, may hold the error that it ended with, and is an answer.
+func (g *glance) onlyError() bool {
+	return g.failure != nil && !empty(gjson.ParseBytes(g.failure)) && g.choices == nil && g.id == nil && g.object == nil
+}
+
+func text(literal []byte) string {
+	if len(literal) < 2 || literal[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(literal)
+}
+
+// book books what an answer, or the response in an event, says was used, and by which model.
+func (g *glance) book(x *exchange.Exchange) {
+	if x.Endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
+		return
+	}
+	readUsage(x, g.usage)
+	if pages := figureIn(g.usageInfo, "pages_processed"); pages.given { // of OCR
+		x.Usage.Pages = pages.n
+	}
+	if model := text(g.model); model != "" {
+		x.AnsweredBy(model)
+	}
+}
+
+// A figure is a count in a usage, where it is given.
+type figure struct {
+	n     int64
+	given bool
+}
+
+// read takes a count; what is no number, or a negative one, is not given.
+func (f *figure) read(r *jsonscan.Reader) {
+	if v := r.Value(); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
+		*f = figure{chat.Int(v), true}
+	}
+}
+
+// put sets a count to the first of the figures that is given.
+func put(to *int64, figures ...figure) (given bool) {
+	for _, f := range figures {
+		if f.given {
+			*to = f.n
+			return true
+		}
+	}
+	return false
+}
+
+func figureIn(object []byte, name string) (f figure) {
+	if object == nil {
+		return f
+	}
+	r := jsonscan.NewReader(object)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is(name) {
+			f.read(r)
+		}
+	})
+	return f
+}
+
+// figures are all that a usage may have, by OpenAI's names, by those of its newer endpoints,
+// and by Anthropic's.
+type figures struct {
+	prompt, input, completion, output, total figure
+	seconds                                  []byte
+	cacheRead, cacheCreation, cacheHour      figure // Anthropic's
+	ofPrompt, ofCompletion                   details
+}
+
+// details are the figures of what a count includes.
+type details struct{ cached, written, hour, audio, images, reasoning figure }
+
+func (d *details) read(r *jsonscan.Reader) {
+	r.Object(func(key jsonscan.Key) {
+		var to *figure
+		switch string(key.Bytes()) {
+		case "cached_tokens":
+			to = &d.cached
+		case "cache_write_tokens":
+			to = &d.written
+		case "cache_write_1h_tokens":
+			to = &d.hour
+		case "audio_tokens":
+			to = &d.audio
+		case "image_tokens":
+			to = &d.images
+		case "reasoning_tokens", "thinking_tokens":
+			to = &d.reasoning
+		default:
+			return
+		}
+		to.read(r)
+	})
+}
+
+func figuresOf(usage []byte) (f figures) {
+	r := jsonscan.NewReader(usage)
+	r.Object(func(key jsonscan.Key) {
+		var to *figure
+		switch string(key.Bytes()) {
+		case "prompt_tokens":
+			to = &f.prompt
+		case "input_tokens":
+			to = &f.input
+		case "completion_tokens":
+			to = &f.completion
+		case "output_tokens":
+			to = &f.output
+		case "total_tokens":
+			to = &f.total
+		case "seconds":
+			f.seconds = r.Value()
+			return
+		case "cache_read_input_tokens":
+			to = &f.cacheRead
+		case "cache_creation_input_tokens":
+			to = &f.cacheCreation
+		case "cache_creation":
+			f.cacheHour = figureIn(r.Value(), "ephemeral_1h_input_tokens")
+			return
+		case "prompt_tokens_details", "input_tokens_details", "prompt_token_details", "input_token_details":
+			f.ofPrompt.read(r)
+			return
+		case "completion_tokens_details", "output_tokens_details", "completion_token_details", "output_token_details":
+			f.ofCompletion.read(r)
+			return
+		default:
+			return
+		}
+		to.read(r)
+	})
+	return f
+}
+
+// maxSeconds is more than any audio lasts.
+const maxSeconds = 1e9
+
+// readUsage books what a usage says. The last word counts; what it leaves out stays.
+func readUsage(x *exchange.Exchange, usage []byte) {
+	if len(usage) == 0 || usage[0] != '{' || x.Endpoint.Method == http.MethodGet {
+		return
+	}
+	u, f := &x.Usage, figuresOf(usage)
+	if v := gjson.ParseBytes(f.seconds); v.Type == gjson.Number { // of audio, which is not counted in tokens
+		u.Milliseconds = int64(min(max(0, v.Num), maxSeconds) * 1000)
+		return
+	}
+	u.Known = true
+	whole := put(&u.Completion, f.completion, f.output)
+	put(&u.Reasoning, f.ofCompletion.reasoning)
+	if x.Endpoint.Name == providers.Messages {
+		uncached := u.Prompt - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
+		put(&uncached, f.input)
+		put(&u.CacheRead, f.cacheRead)
+		put(&u.CacheWrite, f.cacheCreation)
+		put(&u.CacheHour, f.cacheHour)
+		u.Prompt = uncached + u.CacheRead + u.CacheWrite
+		return
+	}
+	put(&u.Prompt, f.prompt, f.input)
+	put(&u.CacheRead, f.ofPrompt.cached)
+	put(&u.CacheWrite, f.ofPrompt.written)
+	put(&u.CacheHour, f.ofPrompt.hour)
+	put(&u.AudioIn, f.ofPrompt.audio)
+	put(&u.ImageIn, f.ofPrompt.images)
+	put(&u.AudioOut, f.ofCompletion.audio)
+	put(&u.ImageOut, f.ofCompletion.images)
+	if whole {
+		u.Settle(f.total.n)
+	}
+}
