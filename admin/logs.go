@@ -48,6 +48,18 @@ type LogFilter struct {
 	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of texts: only calls with all of these entries."`
 }
 
+// Resolve refuses filters that do not exist: a list without them would look like one with.
+func (*LogFilter) Resolve(ctx huma.Context) []error {
+	var faults []error
+	u := ctx.URL()
+	for name := range u.Query() {
+		if !slices.ContainsFunc(ctx.Operation().Parameters, func(p *huma.Param) bool { return p.Name == name }) {
+			faults = append(faults, &huma.ErrorDetail{Location: "query." + credentials.Clip(name), Message: "there is no such filter; /v1/openapi.json lists those that there are"})
+		}
+	}
+	return faults
+}
+
 // cents is a query's amount of money, where it has one.
 type cents struct {
 	value float64
