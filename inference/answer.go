@@ -47,16 +47,17 @@ func (a *attempt) answered(res *http.Response) {
 	}
 }
 
-// maxWatched bounds what is kept of an answer in order to read its usage, which
-// may stand anywhere in it.
-const maxWatched = 1 << 20
+// maxDescribed bounds what is kept of an answer that a span is to tell of.
+const maxDescribed = 1 << 20
 
 // A body watches an answer in one piece: the time of its first byte, its usage.
 type body struct {
 	src  io.ReadCloser
 	x    *exchange.Exchange
 	json bool
-	kept []byte
+	tap  tap
+	kept []byte // where there is a span
+	long bool   // it is too long to be kept
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -67,9 +68,8 @@ func (b *body) Read(p []byte) (int, error) {
 			b.x.FirstByte = b.x.Gateway.Now()
 		}
 		if b.json {
-			if len(b.kept)+n > maxWatched {
-				b.json, b.kept = false, nil
-			} else {
+			b.tap.write(p[:n])
+			if b.long = b.long || len(b.kept)+n > maxDescribed; b.x.Trace != nil && !b.long {
 				b.kept = append(b.kept, p[:n]...)
 			}
 		}
@@ -77,12 +77,14 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		if b.json {
-			answer := glanceAt(b.kept)
+			answer := &b.tap.members
 			answer.book(b.x)
 			if b.x.Endpoint.Cacheable && b.x.Failure == "" && answer.onlyError() {
 				b.x.Failure = "the provider answered with an error and status 200"
 			}
-			describe(b.x, b.kept)
+			if !b.long {
+				describe(b.x, b.kept)
+			}
 			if b.x.Endpoint.Name == exchange.CreateResponse {
 				b.x.Remember(text(answer.id))
 			}

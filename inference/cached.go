@@ -199,8 +199,7 @@ func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, statu
 		h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
 		e.w.WriteHeader(http.StatusOK)
 		x.FirstByte = x.Gateway.Now()
-		answer := glanceAt(body)
-		answer.book(x)
+		membersOf(body).book(x)
 		x.Hear(body)
 		_, _ = e.w.Write(body)
 		return true
@@ -315,7 +314,7 @@ func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
 	}
 	if !t.stream {
 		answer := gjson.ParseBytes(t.b)
-		if glance := glanceAt(t.b); !gjson.ValidBytes(t.b) || glance.onlyError() {
+		if !gjson.ValidBytes(t.b) || membersOf(t.b).onlyError() {
 			return nil
 		}
 		// A response that goes on in the background is not one yet.

@@ -145,7 +145,7 @@ func wholeJSON(r io.Reader) (seen []byte, why string) {
 	if err != nil {
 		return seen, "the provider's answer broke off: " + err.Error()
 	}
-	if answer := glanceAt(seen); len(seen) < maxPeeked && answer.onlyError() {
+	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {
 		return seen, "the provider answered with an error and status 200"
 	}
 	return seen, ""

@@ -178,7 +178,7 @@ func (s *stream) event(data []byte) bool {
 	s.finished = s.ends
 	describe(s.x, data)
 	if s.response != nil {
-		response := glanceAt(s.response)
+		response := membersOf(s.response)
 		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse {
 			s.noted = true
 			s.x.Remember(text(response.id))
@@ -186,8 +186,7 @@ func (s *stream) event(data []byte) bool {
 		response.book(s.x)
 	}
 	if s.usage != nil {
-		event := glanceAt(data)
-		event.book(s.x)
+		membersOf(data).book(s.x)
 	}
 	if s.failed && !s.errored {
 		s.errored = true

@@ -1,69 +1,25 @@
 package inference
 
 import (
+	"bytes"
 	"net/http"
-
-	"github.com/tidwall/gjson"
+	"strconv"
 
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
-	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A glance is what the gateway wants to know of an answer's members, found in one pass.
-type glance struct{ id, model, usage, usageInfo, failure, choices, object []byte }
-
-func glanceAt(answer []byte) (g glance) {
-	r := jsonscan.NewReader(answer)
-	r.Object(func(key jsonscan.Key) {
-		var to *[]byte
-		switch string(key.Bytes()) {
-		case "id":
-			to = &g.id
-		case "model":
-			to = &g.model
-		case "usage":
-			to = &g.usage
-		case "usage_info":
-			to = &g.usageInfo
-		case "error":
-			to = &g.failure
-		case "choices":
-			to = &g.choices
-		case "object":
-			to = &g.object
-		default:
-			return
-		}
-		*to = r.Value()
-	})
-	return g
-}
-
-// onlyError reports whether the answer is an error. An object that a provider keeps, such
-// as a job or a response, may hold the error that it ended with, and is an answer.
-func (g *glance) onlyError() bool {
-	return g.failure != nil && !empty(gjson.ParseBytes(g.failure)) && g.choices == nil && g.id == nil && g.object == nil
-}
-
-func text(literal []byte) string {
-	if len(literal) < 2 || literal[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(literal)
-}
-
 // book books what an answer, or the response in an event, says was used, and by which model.
-func (g *glance) book(x *exchange.Exchange) {
+func (m *members) book(x *exchange.Exchange) {
 	if x.Endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
 		return
 	}
-	readUsage(x, g.usage)
-	if pages := figureIn(g.usageInfo, "pages_processed"); pages.given { // of OCR
+	readUsage(x, bytes.TrimSpace(m.usage))
+	if pages := figureIn(m.usageInfo, "pages_processed"); pages.given { // of OCR
 		x.Usage.Pages = pages.n
 	}
-	if model := text(g.model); model != "" {
+	if model := text(m.model); model != "" {
 		x.AnsweredBy(model)
 	}
 }
@@ -74,10 +30,22 @@ type figure struct {
 	given bool
 }
 
-// read takes a count; what is no number, or a negative one, is not given.
+// maxFigure is more than any call uses, of anything.
+const maxFigure = 1_000_000_000
+
+// read takes a count. What is no number, or none that could be true, is not given.
 func (f *figure) read(r *jsonscan.Reader) {
 	if v := r.Value(); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
-		*f = figure{chat.Int(v), true}
+		if n, err := strconv.ParseFloat(string(v), 64); err == nil && n <= maxFigure {
+			*f = figure{int64(n), true}
+		}
+	}
+}
+
+// readThousands takes a thousand of each that is said.
+func (f *figure) readThousands(r *jsonscan.Reader) {
+	if n, err := strconv.ParseFloat(string(r.Value()), 64); err == nil && n >= 0 && n*1000 <= maxFigure {
+		*f = figure{int64(n * 1000), true}
 	}
 }
 
@@ -109,7 +77,7 @@ func figureIn(object []byte, name string) (f figure) {
 // and by Anthropic's.
 type figures struct {
 	prompt, input, completion, output, total figure
-	seconds                                  []byte
+	seconds                                  figure // in milliseconds
 	cacheRead, cacheCreation, cacheHour      figure // Anthropic's
 	ofPrompt, ofCompletion                   details
 }
@@ -155,8 +123,8 @@ func figuresOf(usage []byte) (f figures) {
 			to = &f.output
 		case "total_tokens":
 			to = &f.total
-		case "seconds":
-			f.seconds = r.Value()
+		case "seconds": // of audio, where it is not counted in tokens
+			f.seconds.readThousands(r)
 			return
 		case "cache_read_input_tokens":
 			to = &f.cacheRead
@@ -179,32 +147,30 @@ func figuresOf(usage []byte) (f figures) {
 	return f
 }
 
-// maxSeconds is more than any audio lasts.
-const maxSeconds = 1e9
-
-// readUsage books what a usage says. The last word counts; what it leaves out stays.
+// readUsage books what a usage says, if it says anything. The last word counts; what it
+// leaves out stays.
 func readUsage(x *exchange.Exchange, usage []byte) {
 	if len(usage) == 0 || usage[0] != '{' || x.Endpoint.Method == http.MethodGet {
 		return
 	}
 	u, f := &x.Usage, figuresOf(usage)
-	if v := gjson.ParseBytes(f.seconds); v.Type == gjson.Number { // of audio, which is not counted in tokens
-		u.Milliseconds = int64(min(max(0, v.Num), maxSeconds) * 1000)
-		return
-	}
-	u.Known = true
+	put(&u.Milliseconds, f.seconds)
 	whole := put(&u.Completion, f.completion, f.output)
 	put(&u.Reasoning, f.ofCompletion.reasoning)
 	if x.Endpoint.Name == providers.Messages {
 		uncached := u.Prompt - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
-		put(&uncached, f.input)
-		put(&u.CacheRead, f.cacheRead)
-		put(&u.CacheWrite, f.cacheCreation)
+		prompt := put(&uncached, f.input)
+		cached := put(&u.CacheRead, f.cacheRead)
+		written := put(&u.CacheWrite, f.cacheCreation)
 		put(&u.CacheHour, f.cacheHour)
 		u.Prompt = uncached + u.CacheRead + u.CacheWrite
+		u.Known = u.Known || whole || prompt || cached || written
 		return
 	}
-	put(&u.Prompt, f.prompt, f.input)
+	prompt := put(&u.Prompt, f.prompt, f.input)
+	if !prompt && f.total.given { // all that some say of embeddings
+		prompt, u.Prompt = true, max(0, f.total.n-u.Completion)
+	}
 	put(&u.CacheRead, f.ofPrompt.cached)
 	put(&u.CacheWrite, f.ofPrompt.written)
 	put(&u.CacheHour, f.ofPrompt.hour)
@@ -215,4 +181,5 @@ func readUsage(x *exchange.Exchange, usage []byte) {
 	if whole {
 		u.Settle(f.total.n)
 	}
+	u.Known = u.Known || whole || prompt
 }

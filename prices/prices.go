@@ -81,22 +81,30 @@ type unit struct {
 	count  func(*Usage) int64
 }
 
-// The units, with what is part of another behind it. Their names are genai-prices'.
+// The units, with what is part of another behind it: the prompt is the first. Their names
+// are genai-prices'.
 var units = [...]unit{
 	{"input_mtok", million, -1, false, func(u *Usage) int64 { return u.Prompt }},
-	{"cache_read_mtok", million, 0, false, func(u *Usage) int64 { return u.CacheRead }},
-	{"cache_write_mtok", million, 0, false, func(u *Usage) int64 { return u.CacheWrite }},
-	{"cache_write_1h_mtok", million, 2, false, func(u *Usage) int64 { return u.CacheHour }},
-	{"input_audio_mtok", million, 0, false, func(u *Usage) int64 { return u.AudioIn }},
-	{"input_image_mtok", million, 0, false, func(u *Usage) int64 { return u.ImageIn }},
+	{"cache_read_mtok", million, prompts, false, func(u *Usage) int64 { return u.CacheRead }},
+	{"cache_write_mtok", million, prompts, false, func(u *Usage) int64 { return u.CacheWrite }},
+	{"cache_write_1h_mtok", million, written, false, func(u *Usage) int64 { return u.CacheHour }},
+	{"input_audio_mtok", million, prompts, false, func(u *Usage) int64 { return u.AudioIn }},
+	{"input_image_mtok", million, prompts, false, func(u *Usage) int64 { return u.ImageIn }},
 	{"output_mtok", million, -1, false, func(u *Usage) int64 { return u.Completion }},
-	{"output_audio_mtok", million, 6, false, func(u *Usage) int64 { return u.AudioOut }},
-	{"output_image_mtok", million, 6, false, func(u *Usage) int64 { return u.ImageOut }},
-	{"output_reasoning_mtok", million, 6, false, func(u *Usage) int64 { return u.Reasoning }},
+	{"output_audio_mtok", million, completions, false, func(u *Usage) int64 { return u.AudioOut }},
+	{"output_image_mtok", million, completions, false, func(u *Usage) int64 { return u.ImageOut }},
+	{"output_reasoning_mtok", million, completions, false, func(u *Usage) int64 { return u.Reasoning }},
 	{"requests_kcount", thousand, -1, true, func(*Usage) int64 { return 1 }},
 	{"input_document_kpages", thousand, -1, true, func(u *Usage) int64 { return u.Pages }},
 	{"input_audio_hours", 3600 * thousand, -1, true, func(u *Usage) int64 { return u.Milliseconds }},
 }
+
+// Indices of units that others are part of.
+const (
+	prompts     = 0
+	written     = 2
+	completions = 6
+)
 
 const (
 	thousand = 1000
@@ -140,17 +148,20 @@ func (r *rate) of(prompt int64) Amount {
 	return price
 }
 
-// Cost is what a call cost; known: the model has a price for all that was used.
+// Cost is what a call cost; known: the model has a price for all that was used. Parts
+// count as far as the whole goes. Who charges neither prompts nor completions gives them
+// for free.
 func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
-	var rest [len(units)]int64
-	for i := len(units) - 1; i >= 0; i-- {
+	var rest [len(units)]int64 // what is of no other unit
+	for i := range units {
 		n := max(0, units[i].count(u))
-		rest[i] = max(0, rest[i]+n)
 		if of := units[i].partOf; of >= 0 {
+			n = min(n, rest[of])
 			rest[of] -= n
 		}
+		rest[i] = n
 	}
-	charged := false
+	charged, tokens := false, p[prompts].known || p[completions].known
 	for i := range units {
 		if rest[i] == 0 {
 			continue
@@ -163,7 +174,7 @@ func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
 		case p[by].known:
 			charged = true
 			cost = cost.Plus(times(rest[i], p[by].of(u.Prompt), units[by].per))
-		case !units[i].free:
+		case tokens && !units[i].free:
 			return 0, false
 		}
 	}

@@ -63,6 +63,9 @@ func TestWhatHasNoPriceHasNoCost(t *testing.T) {
 	if _, known := table(t).Of("gpt-4o", now, "openai").Cost(&Usage{Pages: 1}); known {
 		t.Error("pages of a model that has no price for them have a cost")
 	}
+	if cost, known := table(t).Of("gpt-4o", now, "openai").Cost(&Usage{Prompt: 10, CacheRead: math.MaxInt64, AudioIn: 5}); cost != 10*1.25e6 || !known {
+		t.Error("a part of more than the whole costs", cost, known)
+	}
 	if cost, known := table(t).Of("gpt-4o", now, "openai").Cost(new(Usage)); cost != 0 || !known {
 		t.Error("what used nothing costs", cost, known)
 	}
@@ -79,7 +82,7 @@ func TestTheOperatorsPricesComeFirst(t *testing.T) {
 		}
 		return p
 	}
-	tab := table(t, Own{"mine", "gpt-4o", price("7")}, Own{"openai", "gpt-4o*", price("8")}, Own{"mine", "*", price("9")})
+	tab := table(t, Own{"mine", "gpt-4o", price("7")}, Own{"openai", "gpt-4o*", price("8")}, Own{"mine", "*", price("9")}, Own{"openai", "*", price("10")})
 	for _, c := range []struct {
 		model     string
 		providers []string
@@ -87,13 +90,21 @@ func TestTheOperatorsPricesComeFirst(t *testing.T) {
 	}{
 		{"gpt-4o", []string{"mine", "openai"}, 7e6},
 		{"gpt-4o", []string{"other", "openai"}, 8e6},
-		{"gpt-4o-mini", []string{"mine", "openai"}, 9e6},
+		{"gpt-4o-mini", []string{"mine", "openai"}, 8e6},
+		{"o1", []string{"mine", "openai"}, 9e6},
 		{"gpt-4o-mini", []string{"openai"}, 8e6},
 		{"llama", []string{"mine", "openai"}, 9e6},
 	} {
 		if got, known := tab.Of(c.model, now, c.providers...).Cost(&Usage{Prompt: 1}); got != c.want+1e9 || !known {
 			t.Errorf("%+v costs %d", c, got)
 		}
+	}
+	calls, err := ParsePrice(map[string]string{"requests_kcount": "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, known := calls.Cost(&Usage{Prompt: 5, Completion: 5}); got != 2e9 || !known {
+		t.Error("where only calls are charged, one costs", got, known)
 	}
 	if got, known := tab.Of("llama", now, "mine").Cost(new(Usage)); got != 1e9 || !known {
 		t.Error("a request costs", got, known)

@@ -53,16 +53,14 @@ func NewTable(own []Own, file []byte) (*Table, error) {
 }
 
 // Of returns the price of a model at a time; nil: there is none. providers are what the
-// provider is called, the most specific name first.
+// provider is called.
 func (t *Table) Of(model string, at time.Time, providers ...string) *Price {
 	if t == nil || model == "" {
 		return nil
 	}
-	for _, p := range providers {
-		for i := range t.own {
-			if o := &t.own[i]; o.Provider == p && o.matches(model) {
-				return o.Price
-			}
+	for i := range t.own {
+		if o := &t.own[i]; slices.Contains(providers, o.Provider) && o.matches(model) {
+			return o.Price
 		}
 	}
 	for _, p := range providers {

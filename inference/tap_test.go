@@ -1,0 +1,134 @@
+package inference
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// named are the members by their names.
+func (m *members) named() map[string][]byte {
+	return map[string][]byte{"id": m.id, "model": m.model, "usage": m.usage, "usage_info": m.usageInfo, "error": m.failure, "object": m.object}
+}
+
+// anything is a random value, with what a tap could take for something else.
+func anything(random *rand.Rand, depth int) any {
+	switch random.IntN(8 - min(depth, 3)) {
+	case 0:
+		return random.Float64() * 1e6
+	case 1:
+		return nil
+	case 2, 3, 4:
+		parts := []string{`"usage":`, `\`, `"`, `{`, `}`, `]`, `,`, "\n", "é", `\"`, "word", `:`, "\u2028"}
+		var s strings.Builder
+		for range random.IntN(6) {
+			s.WriteString(parts[random.IntN(len(parts))])
+		}
+		return s.String()
+	case 5:
+		list := make([]any, random.IntN(4))
+		for i := range list {
+			list[i] = anything(random, depth+1)
+		}
+		return list
+	}
+	return object(random, depth+1)
+}
+
+func object(random *rand.Rand, depth int) map[string]any {
+	names := []string{"id", "model", "usage", "usage_info", "error", "choices", "object", "x", `us"age`, `\`, "a longer key than any that matters to anyone", ""}
+	o := make(map[string]any)
+	for range random.IntN(6) {
+		o[names[random.IntN(len(names))]] = anything(random, depth)
+	}
+	return o
+}
+
+func TestATapFindsTheMembersInAnyPortions(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		doc, err := json.Marshal(object(random, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if random.IntN(2) == 0 {
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, doc, "", " "); err != nil {
+				t.Fatal(err)
+			}
+			doc = indented.Bytes()
+		}
+		var tapped tap
+		for rest := doc; len(rest) > 0; {
+			n := min(len(rest), 1+random.IntN(9))
+			tapped.write(rest[:n])
+			rest = rest[n:]
+		}
+		whole := gjson.ParseBytes(doc)
+		for name, got := range tapped.named() {
+			want := whole.Get(name)
+			if (got != nil) != want.Exists() || string(bytes.TrimSpace(got)) != want.Raw {
+				t.Fatalf("%s: %s is %q, want %q", doc, name, got, want.Raw)
+			}
+		}
+		if (tapped.choices != nil) != whole.Get("choices").Exists() {
+			t.Fatalf("%s: choices", doc)
+		}
+	}
+}
+
+func TestATapKeepsNoMoreThanItNeeds(t *testing.T) {
+	var tapped tap
+	tapped.write([]byte(`{"data":"`))
+	portion := bytes.Repeat([]byte(`usage\\`), 1<<12)
+	for range 1000 {
+		tapped.write(portion)
+	}
+	tapped.write([]byte(`","usage":{"a":[`))
+	for range 1000 {
+		tapped.write(bytes.Repeat([]byte(`1,`), 100))
+	}
+	tapped.write([]byte(`1]},"choices":["` + strings.Repeat("x", 1<<20) + `"],"id":"x"}`))
+	if len(tapped.usage) > 0 || len(tapped.choices) > 0 || string(tapped.id) != `"x"` {
+		t.Errorf("%d bytes of usage, %d of choices, id %s", len(tapped.usage), len(tapped.choices), tapped.id)
+	}
+}
+
+func FuzzTap(f *testing.F) {
+	f.Add([]byte(`{"id":"a\\\"","usage":{"prompt_tokens":1},"choices":[]}`))
+	f.Add([]byte(`}}]{"usage" :"\`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var bytewise tap
+		for i := range doc {
+			bytewise.write(doc[i : i+1])
+		}
+		whole := membersOf(doc)
+		for name, got := range bytewise.named() {
+			if want := whole.named()[name]; !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+				t.Fatalf("%s is %q in one piece and %q byte by byte", name, want, got)
+			}
+			if json.Valid(doc) && !gjson.GetBytes(doc, name).Exists() && got != nil && bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
+				t.Fatalf("%s is %q, and there is none", name, got)
+			}
+		}
+	})
+}
+
+func BenchmarkTap(b *testing.B) {
+	for name, doc := range map[string]string{
+		"chat":       `{"id":"c","model":"m","choices":[{"message":{"content":"` + strings.Repeat(`It said: \"well\"\n`, 5000) + `"}}],"usage":{"prompt_tokens":1}}`,
+		"embeddings": `{"data":[{"embedding":[` + strings.Repeat("0.0123456,", 10000) + `1]}],"usage":{"prompt_tokens":1}}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(doc)))
+			b.ReportAllocs()
+			for b.Loop() {
+				membersOf([]byte(doc))
+			}
+		})
+	}
+}
