@@ -48,13 +48,25 @@ type LogFilter struct {
 	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of texts: only calls with all of these entries."`
 }
 
-// Resolve refuses filters that do not exist: a list without them would look like one with.
-func (*LogFilter) Resolve(ctx huma.Context) []error {
+// Resolve refuses filters that do not exist, or would be read in part: a list without them
+// would look like one with.
+func (f *LogFilter) Resolve(ctx huma.Context) []error {
 	var faults []error
+	fault := func(name, why string) {
+		faults = append(faults, &huma.ErrorDetail{Location: "query." + credentials.Clip(name), Message: why})
+	}
 	u := ctx.URL()
-	for name := range u.Query() {
-		if !slices.ContainsFunc(ctx.Operation().Parameters, func(p *huma.Param) bool { return p.Name == name }) {
-			faults = append(faults, &huma.ErrorDetail{Location: "query." + credentials.Clip(name), Message: "there is no such filter; /v1/openapi.json lists those that there are"})
+	for name, values := range u.Query() {
+		switch {
+		case !slices.ContainsFunc(ctx.Operation().Parameters, func(p *huma.Param) bool { return p.Name == name }):
+			fault(name, "there is no such filter; /v1/openapi.json lists those that there are")
+		case len(values) > 1:
+			fault(name, "it is given twice; several values are separated by commas")
+		}
+	}
+	for name, c := range map[string]cents{"cost_min": f.CostFrom, "cost_max": f.CostTo} {
+		if math.IsNaN(c.value) {
+			fault(name, "expected cents")
 		}
 	}
 	return faults

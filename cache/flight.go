@@ -1,10 +1,16 @@
 package cache
 
+import (
+	"sync/atomic"
+	"time"
+)
+
 // A Flight is a call under way whose answer others wait for.
 type Flight struct {
 	c    *Cache
 	key  Key
 	done chan struct{}
+	held atomic.Int64 // since when a piece of the answer waits for the leader's client, in Unix ns; 0: none does
 
 	entry  *Entry
 	failed bool
@@ -37,8 +43,23 @@ func (f *Flight) Land(e *Entry) { f.end(e, false) }
 // Fail ends the flight without an answer that could be shared.
 func (f *Flight) Fail() { f.end(nil, true) }
 
-// Leave ends the flight of a leader whose own client left. It does nothing where the
-// flight has ended.
+// Hold notes that a piece of the answer goes to the leader's client now, and Flow that the
+// client has it.
+func (f *Flight) Hold() { f.held.Store(time.Now().UnixNano()) }
+
+// Flow notes that the leader's client has all that came of the answer.
+func (f *Flight) Flow() { f.held.Store(0) }
+
+// Held is for how long the leader's client has not taken what came of the answer.
+func (f *Flight) Held() time.Duration {
+	if since := f.held.Load(); since != 0 {
+		return time.Duration(time.Now().UnixNano() - since)
+	}
+	return 0
+}
+
+// Leave ends the flight of a leader whose own client left, or does not read on. It does
+// nothing where the flight has ended.
 func (f *Flight) Leave() { f.end(nil, false) }
 
 func (f *Flight) end(e *Entry, failed bool) {

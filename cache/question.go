@@ -2,6 +2,7 @@ package cache
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
@@ -23,10 +24,11 @@ const (
 // asked are the members of a body that hold the question, by the endpoint.
 var asked = map[string]string{"chatComplete": "messages", "complete": "prompt"}
 
-// Question returns the question of a call, and whether it has one: a chat of at most
+// Question returns the question of a call for a model of embeddings, in whose words alone
+// meanings can be compared, and whether it has one: a chat of at most
 // four messages, of which a first one of the system's does not count, or the prompt of a
 // text completion; of text only, and not too long for a model of embeddings.
-func (c *Call) Question() (q Question, ok bool) {
+func (c *Call) Question(embeddings string) (q Question, ok bool) {
 	member, ok := asked[c.Endpoint]
 	if !ok {
 		return q, false
@@ -41,7 +43,7 @@ func (c *Call) Question() (q Question, ok bool) {
 	if err != nil {
 		return q, false
 	}
-	q.Scope = sha256.Sum256(append(base[:], sum[:]...))
+	q.Scope = sha256.Sum256(slices.Concat(base[:], sum[:], []byte(embeddings)))
 	q.Text, ok = c.text(member)
 	return q, ok && q.Text != "" && len(q.Text) <= maxTokens*perToken
 }
@@ -103,8 +105,7 @@ func turn(r *jsonscan.Reader) (role, said string, plain bool) {
 				})
 				said += text
 			}) && plain
-		case "name":
-		default: // calls of tools and their results
+		default: // names, calls of tools and their results
 			if raw := r.Raw(); string(raw) != "null" {
 				plain = false
 			}

@@ -3,10 +3,13 @@ package handlers_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -80,6 +83,12 @@ func TestErrorsAndBrokenAnswersAreNotKept(t *testing.T) {
 		"a stream with an error":     stream(role, hello, "data: "+overloaded+"\n\n"),
 		"cut at its length":          respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"length"`, 1)),
 		"a stream cut at its length": stream(role, hello, strings.Replace(stopped, `"stop"`, `"length"`, 1), done),
+		"nothing":                    respond(200, `{}`),
+		"no choice":                  respond(200, `{"id":"c","choices":[]}`),
+		"not ended":                  respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `null`, 1)),
+		"at the model's length":      respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"MAX_TOKENS"`, 1)),
+		"filtered":                   respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"content_filter"`, 1)),
+		"a stream without an end":    stream(role, hello, done),
 		"a malformed stream":         stream(role, "data: {\n\n", hello, stopped, done),
 	} {
 		l.on(name, serve)
@@ -191,6 +200,109 @@ func TestSameCallsAtTheSameTimeMakeOneUpstream(t *testing.T) {
 	}
 }
 
+// Who waits for another's answer waits as long as for an own one, does not wait for what
+// cannot be shared, and does not wait for a client that reads nothing.
+func TestWhoWaitsForAnAnswerIsNotHeldUp(t *testing.T) {
+	long := func(n int) string {
+		return strings.Replace(gatewaytest.Completion, `"ok"`, `"`+strings.Repeat("x", n)+`"`, 1)
+	}
+	begin := func(t *testing.T, more func(w http.ResponseWriter)) (l *lab, begun chan struct{}) {
+		l, begun = newLab(t, "", ""), make(chan struct{}, 9)
+		l.on("slow", func(w http.ResponseWriter, _ *http.Request) {
+			begun <- struct{}{}
+			w.Header().Set("Content-Type", "application/json")
+			more(w)
+		})
+		return l, begun
+	}
+	headers := []string{cue + "slow", simple, "x-gw-provider: bad"}
+	t.Run("a timeout", func(t *testing.T) {
+		goOn := make(chan struct{})
+		l, begun := begin(t, func(w http.ResponseWriter) {
+			<-goOn
+			_, _ = io.WriteString(w, gatewaytest.Completion)
+		})
+		first := make(chan *gatewaytest.Answer)
+		go func() {
+			a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...)
+			first <- a
+		}()
+		<-begun
+		if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-request-timeout: 100")...); a.Status != 408 || !strings.Contains(a.Body, "100ms") {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		close(goOn)
+		if a := <-first; a.Status != 200 || len(begun) > 0 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	})
+	t.Run("too long to be kept", func(t *testing.T) {
+		goOn := make(chan struct{})
+		l, begun := begin(t, func(w http.ResponseWriter) {
+			answer := long(5 << 20)
+			_, _ = io.WriteString(w, answer[:len(answer)-10])
+			<-goOn
+			_, _ = io.WriteString(w, answer[len(answer)-10:])
+		})
+		var wg sync.WaitGroup
+		ask := func() {
+			if a, err := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...); err != nil || a.Status != 200 || !gjson.Valid(a.Body) {
+				t.Errorf("%d %v", a.Status, err)
+			}
+		}
+		wg.Go(ask)
+		<-begun
+		wg.Go(ask)
+		<-begun // though the first is not over
+		close(goOn)
+		wg.Wait()
+	})
+	t.Run("a client that does not read", func(t *testing.T) {
+		l, begun := begin(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, long(4_000_000)) })
+		dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+			return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(l.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-api-key: "+l.key)...).Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		if a, err := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...); err != nil || a.Status != 200 {
+			t.Errorf("%d %v", a.Status, err)
+		}
+	})
+}
+
+// What reaches the provider makes a call another, wherever it comes from.
+func TestHeadersThatProvidersGetTellCallsApart(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, trustLoopback+strings.Replace(up.Provider("a"), "}", "header X-Team a\n}", 1)+strings.Replace(up.Provider("b"), "}", "header X-Team b\n}", 1))
+	key, _ := g.Key("k")
+	status := func(provider string, headers ...string) string {
+		t.Helper()
+		return g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, simple, "x-gw-api-key: "+key, "x-gw-provider: "+provider)...).Header.Get("x-gw-cache-status")
+	}
+	const forward = "x-gw-forward-headers: x-tenant"
+	for i, c := range []struct {
+		got, want string
+	}{
+		{status("a"), "MISS"},
+		{status("b"), "MISS"},
+		{status("a"), "HIT"},
+		{status("a", forward, "x-tenant: a", "x-tenant: b"), "MISS"},
+		{status("a", forward, "x-tenant: a", "x-tenant: c"), "MISS"},
+		{status("a", forward, "x-tenant: a", "x-tenant: b"), "HIT"},
+	} {
+		if c.got != c.want {
+			t.Errorf("call %d: %s, want %s", i, c.got, c.want)
+		}
+	}
+}
+
 // A hit is not forwarded, and counts against no limit of forwarded calls.
 func TestAHitIsNotCounted(t *testing.T) {
 	l := newLab(t, "", "")
@@ -283,12 +395,21 @@ func TestQuestionsOfTheSameMeaningShareAnAnswer(t *testing.T) {
 	if sent := m.Last(t); sent.Path != "/v1/embeddings" || gjson.Get(sent.Body, "model").Str != "text-embedding-3-small" {
 		t.Errorf("%s %s", sent.Path, sent.Body)
 	}
+	if _, status := ask(`{"role":"user","name":"x","content":"which city"}`, "", semantic); status != "MISS" {
+		t.Errorf("a name: %s", status)
+	}
 	l.Load() // what was learned survives
 	if answer, status := ask(user("and which one"), "", semantic); answer != "answer 1" || status != "SEMANTIC HIT" {
 		t.Errorf("after a reload: %q, %s", answer, status)
 	}
 	if a := l.chat(`{"model":"m","messages":[`+user("which else")+`]}`, `{"provider":"@bad","cache":{"mode":"semantic"}}`, cue+"n"); a.Header.Get("x-gw-cache-status") != "SEMANTIC HIT" {
 		t.Errorf("by a config: %v", a.Header)
+	}
+	// Another model has other words for meanings.
+	l.Options = strings.Replace(l.Options, "provider meanings\n", "provider meanings\n\t\t\tmodel other\n", 1)
+	l.Load()
+	if _, status := ask(user("which of them"), "", semantic); status != "SEMANTIC MISS" {
+		t.Errorf("with another model: %s", status)
 	}
 }
 

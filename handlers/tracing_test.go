@@ -207,14 +207,16 @@ func TestSpansOfStreamsAndOfFailures(t *testing.T) {
 		`data: {"id":"c9","model":"m-live","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`+"\n\n",
 		`data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":11,"completion_tokens_details":{"reasoning_tokens":4}}}`+"\n\n", "data: [DONE]\n\n"))
 	broken := gatewaytest.NewUpstream(t, stream(`data: {"choices":[{"index":0,"delta":{"content":"a"}}]}`+"\n\n"))
+	errored := gatewaytest.NewUpstream(t, respond(http.StatusOK, `{"error":{"message":"overloaded"}}`))
+	slow := gatewaytest.NewUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	dead := gatewaytest.NewUpstream(t, nil)
-	g := start(t, live.Provider("live")+broken.Provider("broken")+dead.Provider("dead"), "tracing\ngw_admin\ngw_ratelimit\ngw_inference")
+	g := start(t, live.Provider("live")+broken.Provider("broken")+dead.Provider("dead")+errored.Provider("errored")+slow.Provider("slow"), "tracing\ngw_admin\ngw_ratelimit\ngw_inference")
 	dead.Close()
 	key, _ := g.Key("k")
-	ask := func(n int, provider string) *otlp.Span {
+	ask := func(n int, provider string, headers ...string) *otlp.Span {
 		t.Helper()
 		trace := strings.Repeat(fmt.Sprint(n), 32)
-		g.Do("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: "+provider, parent(trace))
+		g.Do("POST", "/v1/chat/completions", streamed, append(headers, "x-gw-api-key: "+key, "x-gw-provider: "+provider, parent(trace))...)
 		for _, s := range rec.of(t, trace, 3) {
 			if s.Kind == otlp.Span_SPAN_KIND_CLIENT {
 				return s
@@ -229,6 +231,8 @@ func TestSpansOfStreamsAndOfFailures(t *testing.T) {
 	})
 	mustHave(t, ask(2, "broken"), map[string]string{"http.response.status_code": "200", "error.type": "stream_interrupted"})
 	mustHave(t, ask(3, "dead"), map[string]string{"http.response.status_code": "-", "error.type": "provider_unreachable"})
+	mustHave(t, ask(4, "errored"), map[string]string{"http.response.status_code": "200", "error.type": "error_in_answer"})
+	mustHave(t, ask(5, "slow", "x-gw-request-timeout: 20"), map[string]string{"http.response.status_code": "-", "error.type": "provider_timeout"})
 }
 
 func TestARefusedCallHasASpanOnceItIsKnownWhatItIs(t *testing.T) {

@@ -47,6 +47,12 @@ func (a *attempt) answered(res *http.Response) {
 	}
 }
 
+// Why calls failed though their status was 200.
+const (
+	failureIn200    = "the provider answered with an error and status 200"
+	failureInStream = "the provider's stream ended with an error"
+)
+
 // maxDescribed bounds what is kept of an answer that a span is to tell of.
 const maxDescribed = 1 << 20
 
@@ -80,7 +86,7 @@ func (b *body) Read(p []byte) (int, error) {
 			answer := &b.tap.members
 			answer.book(b.x)
 			if b.x.Endpoint.Cacheable && b.x.Failure == "" && answer.onlyError() {
-				b.x.Failure = "the provider answered with an error and status 200"
+				b.x.Failure = failureIn200
 			}
 			if !b.long {
 				describe(b.x, b.kept)

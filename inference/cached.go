@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
 )
 
@@ -62,7 +65,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	}
 	k := &keeping{key: key, maxAge: maxAge, tape: new(tape), store: a.keep}
 	if e.f.Semantic != nil && x.Semantic(t) {
-		if q, ok := call.Question(); ok {
+		if q, ok := call.Question(e.f.Semantic.Provider + "/" + e.f.Semantic.Model); ok {
 			k.question = &question{Question: q}
 		}
 	}
@@ -70,37 +73,71 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 }
 
 // kept answers a call from the cache, and reports whether it did, or whether its client
-// left. A call that is the same as one under way waits for that one's answer.
-func (e *engine) kept(k *keeping, t *routing.Target) bool {
+// left. A call that is the same as one under way waits for that one's answer, as long as it
+// would for its own.
+func (e *engine) kept(k *keeping, t *routing.Target) (done bool, refusal *exchange.Error) {
 	x, answers := e.x, e.f.Cache()
 	if x.Caching.Refresh {
-		return false
+		return false, nil
 	}
 	for {
 		entry, err := answers.Get(e.r.Context(), k.key, k.maxAge)
 		if err != nil && e.r.Context().Err() == nil {
 			e.f.logger.Error("reading the cache", zap.String("trace_id", x.TraceID), zap.Error(err))
-			return false
+			return false, nil
 		}
 		if entry != nil && e.replay(k, entry, t, exchange.CacheHit) {
-			return true
+			return true, nil
 		}
 		flight, leads := answers.Join(k.key)
 		if leads {
 			k.flight = flight
-			return false
+			return false, nil
 		}
-		select {
-		case <-flight.Done():
-		case <-e.r.Context().Done():
-			x.Status, x.Failure = statusClientGone, "the client left"
-			return true
+		if timeout := e.timeout(t); !e.await(flight, timeout) {
+			return false, exchange.TimedOut(timeout, errAttemptTimeout)
+		}
+		if left(e.r, x) {
+			return true, nil
 		}
 		switch entry, failed := flight.Result(); {
 		case entry != nil && e.replay(k, entry, t, exchange.CacheHit):
-			return true
+			return true, nil
 		case failed, entry != nil: // what cannot be shared is everybody's own
+			return false, nil
+		}
+	}
+}
+
+// Of a leader whose client does not read: after maxHeld another leads.
+const (
+	maxHeld   = time.Second
+	heldEvery = 250 * time.Millisecond
+)
+
+// await waits for a flight to end, as long as the client is there. It reports false
+// where a timeout, if there is one, was over first.
+func (e *engine) await(flight *cache.Flight, timeout time.Duration) (inTime bool) {
+	look := time.NewTicker(heldEvery)
+	defer look.Stop()
+	var over <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		select {
+		case <-flight.Done():
+			return true
+		case <-e.r.Context().Done():
+			return true
+		case <-over:
 			return false
+		case <-look.C:
+			if flight.Held() > maxHeld {
+				flight.Leave()
+			}
 		}
 	}
 }
@@ -125,7 +162,7 @@ func (k *keeping) record() *tape {
 	if k == nil {
 		return nil
 	}
-	*k.tape = tape{}
+	*k.tape = tape{flight: k.flight}
 	return k.tape
 }
 
@@ -143,11 +180,9 @@ func (a *attempt) call(t *routing.Target) (*cache.Call, error) {
 		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: a.plainURL(), Strict: strict,
 		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: bytes.Clone(body.Bytes()),
 	}
-	for _, name := range []string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"} {
-		call.Headers = append(call.Headers, name+": "+a.header.Get(name))
-	}
-	for _, name := range append(t.ForwardHeaders[:len(t.ForwardHeaders):len(t.ForwardHeaders)], x.ForwardHeaders...) {
-		call.Headers = append(call.Headers, name+": "+a.header.Get(name))
+	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
+		slices.Sorted(maps.Keys(a.route.Header))) {
+		call.Headers = append(call.Headers, name+": "+strings.Join(a.header.Values(name), "\n"))
 	}
 	return call, nil
 }
@@ -287,12 +322,20 @@ type tape struct {
 	b      []byte
 	over   bool // it is too much
 	whole  bool // it came to its end
+	flight *cache.Flight
 }
 
 func (t *tape) Read(p []byte) (int, error) {
+	if t.flight != nil {
+		t.flight.Flow()
+		defer t.flight.Hold()
+	}
 	n, err := t.src.Read(p)
 	if len(t.b)+n > cache.MaxEntry {
 		t.over, t.b = true, nil
+		if t.flight != nil {
+			t.flight.Fail()
+		}
 	}
 	if !t.over {
 		t.b = append(t.b, p[:n]...)
@@ -312,34 +355,41 @@ func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
 	case t.stream && !cache.Streams(x.Endpoint.Name):
 		return nil
 	}
-	if !t.stream {
-		answer := gjson.ParseBytes(t.b)
-		if !gjson.ValidBytes(t.b) || membersOf(t.b).onlyError() {
-			return nil
-		}
-		// A response that goes on in the background is not one yet.
-		if status := answer.Get("status").Str; x.Endpoint.Name == exchange.CreateResponse && status != "completed" {
-			return nil
-		}
+	if !t.stream && (!gjson.ValidBytes(t.b) || membersOf(t.b).onlyError()) {
+		return nil
 	}
 	entry := &cache.Entry{Stream: t.stream, Type: t.media, Body: t.b}
 	// A stream is looked at in one piece, which it must be able to become.
-	if whole, err := entry.As(x.Endpoint.Name, false); err != nil || truncated(gjson.ParseBytes(whole)) {
+	if whole, err := entry.As(x.Endpoint.Name, false); err != nil || !finished(x.Endpoint.Name, gjson.ParseBytes(whole)) {
 		return nil
 	}
 	return entry
 }
 
-// truncated reports whether an answer ends where its length was up, in the words of any of
-// the callers' dialects.
-func truncated(answer gjson.Result) bool {
-	if answer.Get("stop_reason").Str == "max_tokens" || answer.Get("status").Str == "incomplete" {
-		return true
+// unfinished are the words in which providers say that there would have been more of an
+// answer, in small letters.
+var unfinished = map[string]bool{
+	"": true, "length": true, "max_tokens": true, "max_output_tokens": true, "model_length": true, "model_context_window_exceeded": true,
+	"error": true, "content_filter": true, "pause_turn": true, "incomplete": true,
+}
+
+// finished reports whether an answer says that it is whole, in the words of the caller's
+// dialect. Of those without such words, one that says anything is.
+func finished(endpoint string, answer gjson.Result) bool {
+	is := func(reason gjson.Result) bool { return !unfinished[strings.ToLower(reason.Str)] }
+	switch endpoint {
+	case "chatComplete", "complete":
+		choices := answer.Get("choices").Array()
+		return len(choices) > 0 && !slices.ContainsFunc(choices, func(c gjson.Result) bool { return !is(c.Get("finish_reason")) })
+	case providers.Messages:
+		return is(answer.Get("stop_reason"))
+	case exchange.CreateResponse: // one that goes on in the background is not one yet
+		return answer.Get("status").Str == "completed"
 	}
-	for _, reason := range answer.Get("choices.#.finish_reason").Array() {
-		if reason.Str == "length" {
-			return true
-		}
-	}
-	return false
+	says := false
+	answer.ForEach(func(_, _ gjson.Result) bool {
+		says = true
+		return false
+	})
+	return says
 }

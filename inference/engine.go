@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -111,9 +112,14 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		e.fail(nil, refusal)
 		return false
 	}
-	if keep != nil && e.kept(keep, t) { // what is not forwarded is not counted
-		a.close()
-		return true
+	if keep != nil {
+		if done, refusal := e.kept(keep, t); done || refusal != nil { // what is not forwarded is not counted
+			a.close()
+			if refusal != nil {
+				e.fail(nil, refusal)
+			}
+			return done
+		}
 	}
 	defer keep.leave()
 	if x.AdmitCall != nil {
@@ -157,17 +163,15 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	return answered
 }
 
+// timeout is how long an attempt at a target may take until its answer begins; 0: for ever.
+func (e *engine) timeout(t *routing.Target) time.Duration {
+	return cmp.Or(e.x.RequestTimeout, t.RequestTimeout, e.f.Timeout)
+}
+
 // attempts tries a target until it answers or is given up; a is the first attempt, where
 // it is made already.
 func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more bool) (answered bool) {
-	x := e.x
-	timeout := x.RequestTimeout
-	if timeout == 0 {
-		timeout = t.RequestTimeout
-	}
-	if timeout == 0 {
-		timeout = e.f.Timeout
-	}
+	x, timeout := e.x, e.timeout(t)
 	var waited time.Duration
 	shortened := 0
 	for n := 0; ; n++ {
@@ -341,8 +345,7 @@ func (e *engine) drop() {
 
 // give answers with the latest failure: nothing follows it.
 func (e *engine) give() {
-	if e.r.Context().Err() != nil {
-		e.x.Status, e.x.Failure = statusClientGone, "the client left"
+	if left(e.r, e.x) {
 		return
 	}
 	if e.last == nil || e.last.held == nil {

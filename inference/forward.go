@@ -64,8 +64,7 @@ func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (an
 		defer a.tried(x.Gateway.Now(), &why)
 	}
 	why = f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
-	if r.Context().Err() != nil {
-		x.Status, x.Failure = statusClientGone, "the client left"
+	if left(r, x) {
 		why = nil
 	}
 	return why == nil, why
@@ -73,6 +72,15 @@ func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (an
 
 // statusClientGone is what Caddy answers, and logs, when the client left.
 const statusClientGone = 499
+
+// left reports whether the client of a call left, and notes it.
+func left(r *http.Request, x *exchange.Exchange) bool {
+	if r.Context().Err() == nil {
+		return false
+	}
+	x.Status, x.Failure = statusClientGone, "the client left"
+	return true
+}
 
 func noNext(http.ResponseWriter, *http.Request) error { return nil }
 

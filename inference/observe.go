@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidwall/gjson"
 
@@ -61,8 +62,10 @@ func (a *attempt) errorType(ctx context.Context, why error) string {
 		return "canceled"
 	case a.status >= 400:
 		return ""
-	case why != nil && a.held != nil:
+	case why != nil && a.held != nil, why == nil && (a.x.Failure == failureIn200 || a.x.Failure == failureInStream):
 		return "error_in_answer"
+	case errors.Is(why, errAttemptTimeout):
+		return "provider_timeout"
 	case why != nil:
 		if code := failed(a, why).Code; code != "" {
 			return code

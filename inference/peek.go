@@ -146,7 +146,7 @@ func wholeJSON(r io.Reader) (seen []byte, why string) {
 		return seen, "the provider's answer broke off: " + err.Error()
 	}
 	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {
-		return seen, "the provider answered with an error and status 200"
+		return seen, failureIn200
 	}
 	return seen, ""
 }

@@ -60,6 +60,9 @@ func (a *attempt) tried(begun time.Time, why *error) {
 	switch {
 	case *why == nil: // the client has its answer, or left; or the answer broke off with a panic
 		t.Status, t.Failure = x.Status, x.Failure
+		if x.Status == statusClientGone {
+			t.Status = a.status // what the provider had answered until then; 0: nothing
+		}
 	case a.held != nil:
 		t.Status, t.Failure = a.held.StatusCode, reason(*why)
 	default:

@@ -191,7 +191,7 @@ func (s *stream) event(data []byte) bool {
 	if s.failed && !s.errored {
 		s.errored = true
 		if s.x.Failure == "" { // the gateway itself may have failed it, and knows why
-			s.x.Failure = "the provider's stream ended with an error"
+			s.x.Failure = failureInStream
 		}
 	}
 	s.spare = s.unasked && s.empty && s.usage != nil

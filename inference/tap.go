@@ -63,13 +63,11 @@ func membersOf(answer []byte) *members {
 
 func (t *tap) write(p []byte) {
 	for len(p) > 0 {
-		n := 0
 		if t.inString {
-			n = t.text(p)
+			p = p[t.text(p):]
 		} else {
-			n = t.structure(p)
+			p = p[t.structure(p):]
 		}
-		p = p[n:]
 	}
 }
 
