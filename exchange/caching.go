@@ -36,7 +36,7 @@ const maxNamespace = 256 // bytes
 // readCaching reads the headers that are about the cache.
 func (x *Exchange) readCaching(h http.Header) *Error {
 	headers := x.Gateway.Headers
-	get := func(name string) string {
+	get := func(name Header) string {
 		v, _ := headers.Get(h, name)
 		return v
 	}

@@ -7,43 +7,90 @@ import (
 	"strings"
 )
 
-// Names of the gateway's headers, after the prefix, in canonical form.
+// A Header is one of the gateway's headers.
+type Header uint8
+
+// The headers.
 const (
-	HeaderAPIKey     = "Api-Key"
-	HeaderVirtualKey = "Virtual-Key"
-	HeaderProvider   = "Provider"
-	HeaderConfig     = "Config"
-	HeaderCustomHost = "Custom-Host"
-	HeaderTraceID    = "Trace-Id"
-	HeaderMetadata   = "Metadata"
-	HeaderException  = "Gateway-Exception"
-
-	HeaderSpanID       = "Span-Id"
-	HeaderParentSpanID = "Parent-Span-Id"
-	HeaderSpanName     = "Span-Name"
-
-	HeaderModelsEndpoint  = "Models-Endpoint"
-	HeaderFetchIntegrated = "Fetch-Integrated-Models"
-
-	HeaderCache          = "Cache"
-	HeaderCacheRefresh   = "Cache-Force-Refresh"
-	HeaderCacheNamespace = "Cache-Namespace"
-	HeaderCacheTTL       = "Cache-Ttl"
-	HeaderCacheStatus    = "Cache-Status"
-	HeaderDebug          = "Debug"
-	HeaderStrict         = "Strict-Open-Ai-Compliance"
-	HeaderConfigVersion  = "Config-Version"
-	HeaderRequestTimeout = "Request-Timeout"
-	HeaderForwardHeaders = "Forward-Headers"
-	HeaderLastUsed       = "Last-Used-Option-Index"
-	HeaderRetryCount     = "Retry-Attempt-Count"
+	HeaderAPIKey Header = iota
+	HeaderVirtualKey
+	HeaderProvider
+	HeaderConfig
+	HeaderCustomHost
+	HeaderTraceID
+	HeaderMetadata
+	HeaderException
+	HeaderSpanID
+	HeaderParentSpanID
+	HeaderSpanName
+	HeaderModelsEndpoint
+	HeaderFetchIntegrated
+	HeaderCache
+	HeaderCacheRefresh
+	HeaderCacheNamespace
+	HeaderCacheTTL
+	HeaderCacheStatus
+	HeaderDebug
+	HeaderStrict
+	HeaderConfigVersion
+	HeaderRequestTimeout
+	HeaderForwardHeaders
+	HeaderLastUsed
+	HeaderRetryCount
+	HeaderAzureFoundryURL
+	HeaderAzureResource
+	HeaderAzureEndpoint
+	HeaderHuggingfaceURL
+	HeaderDatabricks
+	HeaderSnowflake
 )
+
+// String is the header as clients write it.
+func (h Header) String() string { return strings.ToLower(DefaultPrefix + headerNames[h]) }
+
+// headerNames are their names after the prefix, in canonical form.
+var headerNames = [...]string{
+	HeaderAPIKey:          "Api-Key",
+	HeaderVirtualKey:      "Virtual-Key",
+	HeaderProvider:        "Provider",
+	HeaderConfig:          "Config",
+	HeaderCustomHost:      "Custom-Host",
+	HeaderTraceID:         "Trace-Id",
+	HeaderMetadata:        "Metadata",
+	HeaderException:       "Gateway-Exception",
+	HeaderSpanID:          "Span-Id",
+	HeaderParentSpanID:    "Parent-Span-Id",
+	HeaderSpanName:        "Span-Name",
+	HeaderModelsEndpoint:  "Models-Endpoint",
+	HeaderFetchIntegrated: "Fetch-Integrated-Models",
+	HeaderCache:           "Cache",
+	HeaderCacheRefresh:    "Cache-Force-Refresh",
+	HeaderCacheNamespace:  "Cache-Namespace",
+	HeaderCacheTTL:        "Cache-Ttl",
+	HeaderCacheStatus:     "Cache-Status",
+	HeaderDebug:           "Debug",
+	HeaderStrict:          "Strict-Open-Ai-Compliance",
+	HeaderConfigVersion:   "Config-Version",
+	HeaderRequestTimeout:  "Request-Timeout",
+	HeaderForwardHeaders:  "Forward-Headers",
+	HeaderLastUsed:        "Last-Used-Option-Index",
+	HeaderRetryCount:      "Retry-Attempt-Count",
+	HeaderAzureFoundryURL: "Azure-Foundry-Url",
+	HeaderAzureResource:   "Azure-Resource-Name",
+	HeaderAzureEndpoint:   "Azure-Endpoint-Name",
+	HeaderHuggingfaceURL:  "Huggingface-Base-Url",
+	HeaderDatabricks:      "Databricks-Workspace",
+	HeaderSnowflake:       "Snowflake-Account",
+}
 
 // DefaultPrefix starts every header of the gateway.
 const DefaultPrefix = "X-Gw-"
 
 // Headers reads and writes the gateway's headers under each of its prefixes.
-type Headers struct{ prefixes []string }
+type Headers struct {
+	prefixes []string
+	names    [len(headerNames)][]string // of each header, under each prefix
+}
 
 // NewHeaders returns the headers with the default prefix and the given aliases,
 // such as "x-acme-"; the last hyphen may be left out.
@@ -58,6 +105,11 @@ func NewHeaders(aliases []string) (*Headers, error) {
 			h.prefixes = append(h.prefixes, p)
 		}
 	}
+	for i, name := range headerNames {
+		for _, p := range h.prefixes {
+			h.names[i] = append(h.names[i], p+name)
+		}
+	}
 	return h, nil
 }
 
@@ -65,12 +117,26 @@ func notToken(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Get returns the value of the gateway's header name under any of the prefixes,
+// Get returns the value of one of the gateway's headers under any of the prefixes,
 // and whether it is the only one: a header that says two things is ambiguous.
-func (h *Headers) Get(header http.Header, name string) (value string, ok bool) {
+func (h *Headers) Get(header http.Header, which Header) (value string, ok bool) {
+	return only(header, h.names[which])
+}
+
+// Named is Get for a header by its name after the prefix, in canonical form: one of those
+// that are many, such as the settings of providers.
+func (h *Headers) Named(header http.Header, name string) (value string, ok bool) {
+	names := make([]string, len(h.prefixes))
+	for i, p := range h.prefixes {
+		names[i] = p + name
+	}
+	return only(header, names)
+}
+
+func only(header http.Header, names []string) (value string, ok bool) {
 	found := false
-	for _, p := range h.prefixes {
-		for _, v := range header[p+name] {
+	for _, name := range names {
+		for _, v := range header[name] {
 			if found && v != value {
 				return value, false
 			}
@@ -80,11 +146,11 @@ func (h *Headers) Get(header http.Header, name string) (value string, ok bool) {
 	return value, true
 }
 
-// Set sets the gateway's header name under every prefix.
-func (h *Headers) Set(header http.Header, name, value string) {
+// Set sets one of the gateway's headers under every prefix.
+func (h *Headers) Set(header http.Header, which Header, value string) {
 	values := []string{value}
-	for _, p := range h.prefixes {
-		header[p+name] = values
+	for _, name := range h.names[which] {
+		header[name] = values
 	}
 }
 

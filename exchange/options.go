@@ -17,7 +17,7 @@ const (
 )
 
 // urlHeaders are the headers by which a call says where a provider is.
-var urlHeaders = []string{"Azure-Foundry-Url", "Azure-Resource-Name", "Azure-Endpoint-Name", "Huggingface-Base-Url", "Databricks-Workspace", "Snowflake-Account"}
+var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzureEndpoint, HeaderHuggingfaceURL, HeaderDatabricks, HeaderSnowflake}
 
 // readOptions reads the headers by which a call sets what a config also could.
 func (x *Exchange) readOptions(h http.Header) *Error {
@@ -33,9 +33,9 @@ func (x *Exchange) readOptions(h http.Header) *Error {
 		return err
 	}
 	blocked := x.Gateway.Router.Blocks(x.Caller.WorkspaceID)
-	for _, name := range urlHeaders {
-		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && blocked {
-			field := "x-gw-" + strings.ToLower(name)
+	for _, header := range urlHeaders {
+		if v, _ := x.Gateway.Headers.Get(h, header); v != "" && blocked {
+			field := header.String()
 			return Refused(&credentials.Refusal{
 				Reason: credentials.InlineURLBlocked, Field: field,
 				Message: "Inline provider URLs are blocked; the organisation accepts only saved resources (block_inline_config)",

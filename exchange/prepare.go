@@ -111,7 +111,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 // catalogue reports whether a call for models is for the unified list: it names no
 // provider, or says so.
 func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
-	for _, name := range []string{HeaderFetchIntegrated, HeaderModelsEndpoint} {
+	for _, name := range []Header{HeaderFetchIntegrated, HeaderModelsEndpoint} {
 		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && v != "false" {
 			return true
 		}
@@ -170,8 +170,8 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 // credential, and neither is ever forwarded.
 func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Refusal) {
 	for _, f := range []struct {
-		name string
-		to   *string
+		header Header
+		to     *string
 	}{
 		{HeaderAPIKey, &token},
 		{HeaderVirtualKey, &s.VirtualKey},
@@ -180,14 +180,14 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 		{HeaderCustomHost, &s.CustomHost},
 	} {
 		var ok bool
-		if *f.to, ok = g.Headers.Get(h, f.name); !ok {
-			field := "x-gw-" + strings.ToLower(f.name)
+		if *f.to, ok = g.Headers.Get(h, f.header); !ok {
+			field := f.header.String()
 			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice with different values"}
 		}
 	}
 	if g.Router.HostSetting != nil && s.CustomHost == "" {
 		if setting := g.Router.HostSetting(s.Provider); setting != "" {
-			s.CustomHost, _ = g.Headers.Get(h, textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(setting, "_", "-")))
+			s.CustomHost, _ = g.Headers.Named(h, textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(setting, "_", "-")))
 		}
 	}
 	if values := h["Authorization"]; len(values) > 1 {

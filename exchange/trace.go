@@ -27,7 +27,7 @@ const maxTraceID = 256
 // readTrace reads where the call stands: by the gateway's own headers, or else by a W3C
 // traceparent. Where Caddy's tracing is on, that is Caddy's.
 func (x *Exchange) readTrace(h http.Header) {
-	own := func(name string) string {
+	own := func(name Header) string {
 		v, ok := x.Gateway.Headers.Get(h, name)
 		if !ok || len(v) > maxTraceID || !printable(v) {
 			return ""

@@ -251,7 +251,7 @@ func setting(x *exchange.Exchange, route *credentials.Route, t *routing.Target, 
 	if !route.Inline {
 		return ""
 	}
-	v, _ := x.Gateway.Headers.Get(x.Header(), textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
+	v, _ := x.Gateway.Headers.Named(x.Header(), textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
 	return v
 }
 
