@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -185,5 +186,31 @@ func BenchmarkMembers(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// The scan looks at many bytes at a time, and stops where one that looks at each would.
+func TestWhatIsSpecialInAStringIsFoundWhereverItStands(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	special := []byte{'"', '\\', 0, 0x1f, '\n'}
+	plain := []byte{' ', '!', '#', '[', ']', 0x7f, 0x80, 0x9f, 0xa2, 0xdc, 0xff, 'a'} // those next to them, and with their bits
+	for range 100_000 {
+		body := make([]byte, random.IntN(100))
+		for i := range body {
+			body[i] = plain[random.IntN(len(plain))]
+		}
+		for range random.IntN(3) {
+			if len(body) > 0 {
+				body[random.IntN(len(body))] = special[random.IntN(len(special))]
+			}
+		}
+		from := random.IntN(len(body) + 1)
+		want := from
+		for want < len(body) && !bytes.ContainsRune(special, rune(body[want])) {
+			want++
+		}
+		if got := Scanner(body).plain(from); got != want {
+			t.Fatalf("%q from %d: %d, want %d", body, from, got, want)
+		}
 	}
 }

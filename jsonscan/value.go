@@ -183,16 +183,31 @@ const (
 	highs = 0x8080808080808080
 )
 
+// special has the high bit of the lowest byte of w that is a quote, a backslash or a control
+// character, if there is one. The bits of bytes above it do not matter: the subtraction of
+// the lowest match borrows from them.
+func special(w uint64) uint64 {
+	return ((w - ones*0x20) | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) &^ w & highs
+}
+
 // plain returns the position of the first quote, backslash or control character
 // at or after i, or the end.
 func (s Scanner) plain(i int) int {
+	// In code, the next is near. In prose it is far, and four words are looked at together.
+	for near := min(i+16, len(s)); i+8 <= near; i += 8 {
+		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for ; i+32 <= len(s); i += 32 {
+		b := s[i : i+32 : i+32]
+		if special(binary.LittleEndian.Uint64(b))|special(binary.LittleEndian.Uint64(b[8:]))|
+			special(binary.LittleEndian.Uint64(b[16:]))|special(binary.LittleEndian.Uint64(b[24:])) != 0 {
+			break
+		}
+	}
 	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		quote := w ^ ones*'"'
-		slash := w ^ ones*'\\'
-		// The lowest byte of which the subtraction borrows is the first match;
-		// bytes above it may be false ones, which does not matter.
-		if m := ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; m != 0 {
+		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8
 		}
 	}
