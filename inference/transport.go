@@ -162,6 +162,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	pool := t.poolOf(a.route)
 	ctx, stop := a.deadline(req.Context())
+	late := func() bool { return a.timeout > 0 && errors.Is(context.Cause(ctx), errAttemptTimeout) }
 	out := a.request(req).WithContext(untraced{ctx})
 	res, err := pool.RoundTrip(out)
 	if err == nil {
@@ -182,13 +183,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			err = a.take(res)
 		}
-		if err == nil && errors.Is(context.Cause(ctx), errAttemptTimeout) {
+		if err == nil && late() {
 			res.Body.Close()
 			err = errAttemptTimeout
 		}
 	}
 	if err != nil {
-		timedOut := errors.Is(context.Cause(ctx), errAttemptTimeout)
+		timedOut := late()
 		if timedOut && a.held != nil { // what broke off is no answer to hold
 			a.held.Body.Close()
 			a.held = nil
