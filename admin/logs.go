@@ -1,14 +1,15 @@
 package admin
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
@@ -56,7 +57,11 @@ func (f *LogFilter) Resolve(ctx huma.Context) []error {
 		faults = append(faults, &huma.ErrorDetail{Location: "query." + credentials.Clip(name), Message: why})
 	}
 	u := ctx.URL()
-	for name, values := range u.Query() {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		fault("query", "expected name=value, percent-encoded and separated by &")
+	}
+	for name, values := range query {
 		switch {
 		case !slices.ContainsFunc(ctx.Operation().Parameters, func(p *huma.Param) bool { return p.Name == name }):
 			fault(name, "there is no such filter; /v1/openapi.json lists those that there are")

@@ -7,10 +7,11 @@ import (
 
 // A Flight is a call under way whose answer others wait for.
 type Flight struct {
-	c    *Cache
-	key  Key
-	done chan struct{}
-	held atomic.Int64 // since when a piece of the answer waits for the leader's client, in Unix ns; 0: none does
+	c     *Cache
+	key   Key
+	done  chan struct{}
+	held  atomic.Int64 // how long pieces of the answer waited for the leader's client, in ns
+	since atomic.Int64 // since when another does, in Unix ns; 0: none does
 
 	entry  *Entry
 	failed bool
@@ -45,17 +46,22 @@ func (f *Flight) Fail() { f.end(nil, true) }
 
 // Hold notes that a piece of the answer goes to the leader's client now, and Flow that the
 // client has it.
-func (f *Flight) Hold() { f.held.Store(time.Now().UnixNano()) }
+func (f *Flight) Hold() { f.since.Store(time.Now().UnixNano()) }
 
 // Flow notes that the leader's client has all that came of the answer.
-func (f *Flight) Flow() { f.held.Store(0) }
-
-// Held is for how long the leader's client has not taken what came of the answer.
-func (f *Flight) Held() time.Duration {
-	if since := f.held.Load(); since != 0 {
-		return time.Duration(time.Now().UnixNano() - since)
+func (f *Flight) Flow() {
+	if since := f.since.Swap(0); since != 0 {
+		f.held.Add(time.Now().UnixNano() - since)
 	}
-	return 0
+}
+
+// Held is how long the answer has waited for the leader's client, altogether.
+func (f *Flight) Held() time.Duration {
+	held := f.held.Load()
+	if since := f.since.Load(); since != 0 {
+		held += time.Now().UnixNano() - since
+	}
+	return time.Duration(held)
 }
 
 // Leave ends the flight of a leader whose own client left, or does not read on. It does

@@ -2,11 +2,17 @@ package cache
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
 )
+
+// Of is the scope of a meaning: only such of the same length can be compared.
+func (q *Question) Of(meaning []float32) Key {
+	return sha256.Sum256(binary.BigEndian.AppendUint32(q.Scope[:len(q.Scope):len(q.Scope)], uint32(len(meaning))))
+}
 
 // A Question is what of a call is compared by its meaning: the text. All else of the
 // call has to be the same, which Scope stands for.

@@ -60,6 +60,12 @@ type Exchange struct {
 	Model  string             // that the body asks for, without @slug/
 	Stream bool
 
+	// ErrorType is why the latest attempt failed, in one word; "": it did not, or nobody watches.
+	ErrorType string
+
+	// Whole: the answer came to its end, and the client was sent all of it.
+	Whole bool
+
 	// Catalogue: the call asks for the models of every saved provider; it has no route.
 	Catalogue bool
 

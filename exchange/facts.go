@@ -102,7 +102,7 @@ func (x *Exchange) count() {
 		Target: x.MetricTarget(),
 		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
 	}
-	if x.Attempts > 0 { // what the cache answers was used before
+	if x.Attempts > 0 && !x.Hit() { // what the cache answers was used before
 		call.Usage = x.Usage.Usage
 	}
 	call.Cost, _ = x.Cost()

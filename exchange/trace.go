@@ -143,5 +143,16 @@ func (x *Exchange) endSpan() {
 	if x.Trace == nil {
 		return
 	}
-	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: x.Attempts, Provider: x.Provider(), Cache: x.CacheStatus, Failed: x.Failure != ""})
+	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: x.Attempts, Provider: x.Provider(), Cache: x.CacheStatus, Error: x.failureType()})
+}
+
+// failureType is why the call failed, in one word.
+func (x *Exchange) failureType() string {
+	switch {
+	case x.Failure == "":
+		return ""
+	case x.ErrorType != "":
+		return x.ErrorType
+	}
+	return "_OTHER"
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -87,6 +88,8 @@ func TestErrorsAndBrokenAnswersAreNotKept(t *testing.T) {
 		"no choice":                  respond(200, `{"id":"c","choices":[]}`),
 		"not ended":                  respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `null`, 1)),
 		"at the model's length":      respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"MAX_TOKENS"`, 1)),
+		"interrupted":                respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"insufficient_system_resource"`, 1)),
+		"an error beside choices":    respond(200, strings.Replace(gatewaytest.Completion, `"usage"`, `"error":{"message":"x"},"usage"`, 1)),
 		"filtered":                   respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"content_filter"`, 1)),
 		"a stream without an end":    stream(role, hello, done),
 		"a malformed stream":         stream(role, "data: {\n\n", hello, stopped, done),
@@ -206,19 +209,19 @@ func TestWhoWaitsForAnAnswerIsNotHeldUp(t *testing.T) {
 	long := func(n int) string {
 		return strings.Replace(gatewaytest.Completion, `"ok"`, `"`+strings.Repeat("x", n)+`"`, 1)
 	}
-	begin := func(t *testing.T, more func(w http.ResponseWriter)) (l *lab, begun chan struct{}) {
+	begin := func(t *testing.T, more http.HandlerFunc) (l *lab, begun chan struct{}) {
 		l, begun = newLab(t, "", ""), make(chan struct{}, 9)
-		l.on("slow", func(w http.ResponseWriter, _ *http.Request) {
+		l.on("slow", func(w http.ResponseWriter, r *http.Request) {
 			begun <- struct{}{}
 			w.Header().Set("Content-Type", "application/json")
-			more(w)
+			more(w, r)
 		})
 		return l, begun
 	}
 	headers := []string{cue + "slow", simple, "x-gw-provider: bad"}
 	t.Run("a timeout", func(t *testing.T) {
 		goOn := make(chan struct{})
-		l, begun := begin(t, func(w http.ResponseWriter) {
+		l, begun := begin(t, func(w http.ResponseWriter, _ *http.Request) {
 			<-goOn
 			_, _ = io.WriteString(w, gatewaytest.Completion)
 		})
@@ -236,9 +239,35 @@ func TestWhoWaitsForAnAnswerIsNotHeldUp(t *testing.T) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
 	})
+	t.Run("a timeout, though leaders change", func(t *testing.T) {
+		l, begun := begin(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		lead := func(ctx context.Context) {
+			request := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-api-key: "+l.key)...)
+			if res, err := http.DefaultClient.Do(request.WithContext(ctx)); err == nil {
+				res.Body.Close()
+			}
+		}
+		go lead(ctx)
+		<-begun
+		follower, start := make(chan time.Duration), time.Now()
+		go func() {
+			if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-request-timeout: 2000")...); a.Status != 408 {
+				t.Errorf("%d %s", a.Status, a.Body)
+			}
+			follower <- time.Since(start)
+		}()
+		eventually(t, "most of its time is over", func() bool { return time.Since(start) > 1500*time.Millisecond })
+		leave() // the follower leads now, with what is left of its time
+		<-begun
+		if took := <-follower; took > 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 	t.Run("too long to be kept", func(t *testing.T) {
 		goOn := make(chan struct{})
-		l, begun := begin(t, func(w http.ResponseWriter) {
+		l, begun := begin(t, func(w http.ResponseWriter, _ *http.Request) {
 			answer := long(5 << 20)
 			_, _ = io.WriteString(w, answer[:len(answer)-10])
 			<-goOn
@@ -258,7 +287,7 @@ func TestWhoWaitsForAnAnswerIsNotHeldUp(t *testing.T) {
 		wg.Wait()
 	})
 	t.Run("a client that does not read", func(t *testing.T) {
-		l, begun := begin(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, long(4_000_000)) })
+		l, begun := begin(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long(4_000_000)) })
 		dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 			return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 		}}
@@ -340,6 +369,8 @@ func meanings(t *testing.T) *gatewaytest.Upstream {
 		case strings.Contains(text, "broken"):
 			w.WriteHeader(http.StatusInternalServerError)
 			return
+		case strings.Contains(text, "long"):
+			vector = "[1,0,0]"
 		case strings.Contains(text, "weather"):
 			vector = "[0,1]"
 		case strings.Contains(text, "nearly"):
@@ -404,6 +435,19 @@ func TestQuestionsOfTheSameMeaningShareAnAnswer(t *testing.T) {
 	}
 	if a := l.chat(`{"model":"m","messages":[`+user("which else")+`]}`, `{"provider":"@bad","cache":{"mode":"semantic"}}`, cue+"n"); a.Header.Get("x-gw-cache-status") != "SEMANTIC HIT" {
 		t.Errorf("by a config: %v", a.Header)
+	}
+	// A fresh answer is found by its meaning, too.
+	if _, status := ask(user("the weather, but fresh"), "", semantic, "x-gw-cache-namespace: fresh", "x-gw-cache-force-refresh: true"); status != "REFRESH" {
+		t.Errorf("refreshed: %s", status)
+	}
+	if _, status := ask(user("weather"), "", semantic, "x-gw-cache-namespace: fresh"); status != "SEMANTIC HIT" {
+		t.Errorf("after a refresh: %s", status)
+	}
+	// Meanings of another length are others.
+	for _, c := range []struct{ text, want string }{{"long", "SEMANTIC MISS"}, {"long too", "SEMANTIC HIT"}, {"which city", "SEMANTIC HIT"}} {
+		if _, status := ask(user(c.text), "", semantic); status != c.want {
+			t.Errorf("%s: %s, want %s", c.text, status, c.want)
+		}
 	}
 	// Another model has other words for meanings.
 	l.Options = strings.Replace(l.Options, "provider meanings\n", "provider meanings\n\t\t\tmodel other\n", 1)

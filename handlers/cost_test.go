@@ -66,6 +66,10 @@ func TestCallsHaveTheirCost(t *testing.T) {
 		{"embeddings of which a total is said", "openai", "embeddings", `{"model":"text-embedding-3-small","input":"hi"}`, "application/json", `{"object":"list","data":[],"usage":{"total_tokens":8}}`, 8 * .02 * 1e-4},
 		{"a usage that says nothing", "openai", "chat/completions", ask("gpt-4o-mini", ""), "application/json", fmt.Sprintf(completion, "gpt-4o-mini", `"usage":{"prompt_tokens":"7","completion_tokens":-1,"x":{}}`), math.NaN()},
 		{"a usage that cannot be", "openai", "chat/completions", ask("gpt-4o-mini", ""), "application/json", fmt.Sprintf(completion, "gpt-4o-mini", `"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":10}`), 10 * .6 * 1e-4},
+		{"a usage without a completion", "openai", "chat/completions", ask("gpt-4o-mini", ""), "application/json", fmt.Sprintf(completion, "gpt-4o-mini", `"usage":{"prompt_tokens":10,"total_tokens":20}`), 10 * .75 * 1e-4},
+		{"a usage in other letters", "openai", "chat/completions", ask("gpt-4o-mini", ""), "application/json", fmt.Sprintf(completion, "gpt-4o-mini", `"us\u0061ge":{"prompt_tokens":10,"completion_tokens":10}`), 10 * .75 * 1e-4},
+		{"more cached than there is", "openai", "chat/completions", ask("gpt-4o-mini", ""), "application/json", fmt.Sprintf(completion, "gpt-4o-mini", `"usage":{"prompt_tokens":10,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":1000}}`), 10 * .075 * 1e-4},
+		{"a price of calls alone", "openai", "chat/completions", ask("flat", ""), "application/json", fmt.Sprintf(completion, "flat", `"x":1`), .05},
 		{"seconds beside tokens", "openai", "chat/completions", ask("gpt-4o-mini", ""), "application/json", fmt.Sprintf(completion, "gpt-4o-mini", `"usage":{"prompt_tokens":10,"completion_tokens":10,"seconds":3}`), 10 * .75 * 1e-4},
 		{"reasoning beside the completion", "x-ai", "chat/completions", ask("grok-4.3", ""), "application/json", fmt.Sprintf(completion, "grok-4.3", `"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":160,"completion_tokens_details":{"reasoning_tokens":50}}`), (100*1.25 + 60*2.5) * 1e-4},
 		{"audio that was heard", "openai", "audio/transcriptions", "", "application/json", `{"text":"hi","usage":{"type":"duration","seconds":90}}`, .9},
@@ -76,7 +80,7 @@ func TestCallsHaveTheirCost(t *testing.T) {
 		{"an operator's price", "openai", "chat/completions", ask("llama-3", ""), "application/json", fmt.Sprintf(completion, "llama-3", chatUsage), (1000*.1 + 200*.4 + 1e6*.0005) * 1e-4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, key := priced(t, func(string) (string, string) { return c.media, c.answer }, "price my-openai llama* {\n input_mtok 0.1\n output_mtok 0.4\n requests_kcount 0.5\n}\n")
+			g, key := priced(t, func(string) (string, string) { return c.media, c.answer }, "price my-openai llama* {\n input_mtok 0.1\n output_mtok 0.4\n requests_kcount 0.5\n}\nprice my-openai flat {\n requests_kcount 0.5\n}\n")
 			headers := []string{"x-gw-api-key: " + key, "x-gw-provider: my-" + c.provider}
 			body := c.body
 			if body == "" {
@@ -103,7 +107,9 @@ func TestCallsHaveTheirCost(t *testing.T) {
 // what the cache answers costs nothing, and so does what was never sent.
 func TestCostIsToldEverywhere(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil) // 3 and 2 tokens
-	g := startScraped(t, trustLoopback+"price costly m {\n input_mtok 1\n output_mtok 2.5\n}\n"+up.Provider("costly")+up.Provider("unknown"))
+	gone := gatewaytest.NewUpstream(t, nil)
+	gone.Close()
+	g := startScraped(t, trustLoopback+"price costly m {\n input_mtok 1\n output_mtok 2.5\n}\n"+up.Provider("costly")+up.Provider("unknown")+gone.Provider("dead"))
 	g.Site = "log_append told {http.gw.cost_usd}\n" + g.Site
 	g.Load()
 	key, _ := g.Key("k")
@@ -135,8 +141,21 @@ func TestCostIsToldEverywhere(t *testing.T) {
 		}
 		return fmt.Sprint(costs, told) == `[0.000008 0 ] [0.000008 0 ""]`
 	})
+	// Also where a target failed before.
+	dead := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-cache: simple", "authorization: Bearer "+key,
+		`x-gw-config: {"strategy":{"mode":"fallback"},"targets":[{"provider":"@dead"},{"provider":"@costly"}]}`)
+	if r := logOf(g, dead); dead.Header.Get("x-gw-cache-status") != "HIT" || r.Get("metrics.cost").Raw != "0" || r.Get("metrics.attempts").Int() != 1 {
+		t.Errorf("%v %s", dead.Header, r.Body)
+	}
+	if was, now := before, scrape(t, g)[series]; func() float64 {
+		a, _ := strconv.ParseFloat(was, 64)
+		b, _ := strconv.ParseFloat(now, 64)
+		return math.Abs(b - a - dollars)
+	}() > 1e-15 {
+		t.Errorf("the metric went from %s to %s", was, now)
+	}
 	for query, want := range map[string]int64{
-		"cost_min=0.0008": 1, "cost_max=0.0008": 2, "cost_min=0.00081": 0, "cost_max=0.00079": 1, "cost_min=0&cost_max=0": 1, "": 3, "cost_min=1e99": 0,
+		"cost_min=0.0008": 1, "cost_max=0.0008": 3, "cost_min=0.00081": 0, "cost_max=0.00079": 2, "cost_min=0&cost_max=0": 2, "": 4, "cost_min=1e99": 0,
 	} {
 		if list := g.Admin("GET", "/v1/logs?"+query, nil); list.Get("total").Int() != want || list.Get("data.#").Int() != want {
 			t.Errorf("%s: %s", query, list.Body)

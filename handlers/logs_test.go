@@ -1,11 +1,13 @@
 package handlers_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -463,7 +465,7 @@ func TestListsOfRecordsFilterAndPage(t *testing.T) {
 		t.Errorf("%v %v", byCursor, byPage)
 	}
 	for query, names := range map[string]string{
-		"model=m1": "model: there is no such filter", "status_code=429&status_code=500": "status_code: it is given twice", "cost_min=NaN": "cost_min: expected cents", "status_code=6xx": "status_code", "status_code=20": "status_code", "metadata=1": "metadata", "metadata=%7B%22a%22:1%7D": "metadata", "cursor=x": "cursor",
+		"model=m1": "model: there is no such filter", "ai_model=100%": "query: expected name=value", "ai_model=m1;x": "query", "metadata=%7B%22a%22:%221%22,%22a%22:%222%22%7D": "metadata", "status_code=429&status_code=500": "status_code: it is given twice", "cost_min=NaN": "cost_min: expected cents", "status_code=6xx": "status_code", "status_code=20": "status_code", "metadata=1": "metadata", "metadata=%7B%22a%22:1%7D": "metadata", "cursor=x": "cursor",
 		"cursor=0198d4f0-1234-7abc-8def-0123456789ab&current_page=1": "cursor", "time_of_generation_min=yesterday": "time_of_generation_min", "page_size=-1": "page_size", "workspace_id=nope": "workspace_id",
 	} {
 		a := g.Do("GET", "/v1/logs?"+query, "", "x-gw-api-key: "+gatewaytest.OwnerKey)
@@ -631,5 +633,55 @@ func TestOrganisationsSayWhatTheirKeysSee(t *testing.T) {
 	g.Admin("PUT", "/v1/admin/organisation", map[string]any{"name": "Acme"})
 	if a := g.Do("GET", "/v1/admin/organisation", "", "x-gw-api-key: "+organisation); a.Get("name").Str != "Acme" || a.Get("object").Str != "organisation" || a.Get("security_settings").Raw != `{"organisationAdminsViewLogs":false,"organisationAdminsViewLogMetadata":true}` {
 		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// A client that has all of its answer may leave: the call was answered.
+func TestWhoLeavesWithTheWholeAnswerWasAnswered(t *testing.T) {
+	answer := strings.Replace(gatewaytest.Completion, `"ok"`, `"`+strings.Repeat("x", 1<<20)+`"`, 1)
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "event-stream") {
+			stream("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n", "data: [DONE]\n\n")(w, r)
+			<-r.Context().Done() // the client has left
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
+		_, _ = io.WriteString(w, answer)
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	const n = 40
+	for i := range n {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := g.Request("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file")
+		if i%2 == 1 {
+			request = g.Request("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file", "accept: text/event-stream")
+		}
+		if err := request.Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 1 {
+			lines := bufio.NewReader(res.Body)
+			for line := ""; line != "data: [DONE]\n" && err == nil; {
+				line, err = lines.ReadString('\n')
+			}
+		} else if _, err = io.ReadFull(res.Body, make([]byte, len(answer))); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	eventually(t, "the records", func() bool { return len(records(t)) == n })
+	for _, r := range records(t) {
+		if r.Status != 200 || r.Failure != "" {
+			t.Errorf("a call was recorded as %d, %q", r.Status, r.Failure)
+		}
 	}
 }

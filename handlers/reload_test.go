@@ -187,6 +187,35 @@ func TestUnloadedConfigurationsKeepNoConnections(t *testing.T) {
 	eventually(t, "no connection to the provider is open", func() bool { return up.Open() == 0 })
 }
 
+func TestUnloadedConfigurationsKeepNoHTTP2Connections(t *testing.T) {
+	next := make(chan string)
+	up := gatewaytest.NewHTTP2Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("the provider was asked over %s", r.Proto)
+		}
+		events(next)(w, r)
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\ntransport {\ntls_insecure_skip_verify\n}\n}"
+	g.Load()
+	key, _ := g.Key("k")
+	res, err := g.Send(func() *http.Request {
+		return g.Request("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	next <- "data: {}\n\n"
+	g.Load()
+	next <- "data: [DONE]\n\n"
+	close(next)
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), "[DONE]") {
+		t.Errorf("%q %v", b, err)
+	}
+	eventually(t, "no connection to the provider is open", func() bool { return up.Open() == 0 })
+}
+
 func TestFiftyReloadsLeakNothing(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
 	g := gatewaytest.Start(t, up.Provider("file"))

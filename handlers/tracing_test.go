@@ -217,13 +217,16 @@ func TestSpansOfStreamsAndOfFailures(t *testing.T) {
 		t.Helper()
 		trace := strings.Repeat(fmt.Sprint(n), 32)
 		g.Do("POST", "/v1/chat/completions", streamed, append(headers, "x-gw-api-key: "+key, "x-gw-provider: "+provider, parent(trace))...)
-		for _, s := range rec.of(t, trace, 3) {
-			if s.Kind == otlp.Span_SPAN_KIND_CLIENT {
-				return s
-			}
+		all := rec.of(t, trace, 3)
+		i := slices.IndexFunc(all, func(s *otlp.Span) bool { return s.Kind == otlp.Span_SPAN_KIND_CLIENT })
+		if i < 1 {
+			t.Fatal("no span of an attempt")
 		}
-		t.Fatal("no span of an attempt")
-		return nil
+		// Where the status does not say why it failed, the call's span does.
+		if call, attempt := attributes(all[i-1]), attributes(all[i]); call["http.response.status_code"] == "200" && call["error.type"] != attempt["error.type"] {
+			t.Errorf("the call failed with %q, its attempt with %q", call["error.type"], attempt["error.type"])
+		}
+		return all[i]
 	}
 	mustHave(t, ask(1, "live"), map[string]string{
 		"gen_ai.request.stream": "true", "gen_ai.response.id": "c9", "gen_ai.response.model": "m-live", "gen_ai.response.finish_reasons": "length", "gen_ai.usage.input_tokens": "7",

@@ -1,6 +1,8 @@
 package inference
 
 import (
+	"context"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -19,7 +21,7 @@ var notAnswered = []string{
 // that what passes is watched.
 func (a *attempt) answered(res *http.Response) {
 	x := a.x
-	x.Status = res.StatusCode
+	x.Status, x.Whole = res.StatusCode, res.Body == nil || res.Body == http.NoBody
 	x.Gateway.Headers.Strip(res.Header)
 	for _, name := range notAnswered {
 		delete(res.Header, name)
@@ -51,6 +53,7 @@ func (a *attempt) answered(res *http.Response) {
 const (
 	failureIn200    = "the provider answered with an error and status 200"
 	failureInStream = "the provider's stream ended with an error"
+	clientLeft      = "the client left"
 )
 
 // maxDescribed bounds what is kept of an answer that a span is to tell of.
@@ -80,11 +83,14 @@ func (b *body) Read(p []byte) (int, error) {
 			}
 		}
 	}
+	if err != nil && b.json { // what it said counts, also where it broke off
+		b.tap.book(b.x)
+	}
 	switch {
 	case err == io.EOF:
+		b.x.Whole = true
 		if b.json {
 			answer := &b.tap.members
-			answer.book(b.x)
 			if b.x.Endpoint.Cacheable && b.x.Failure == "" && answer.onlyError() {
 				b.x.Failure = failureIn200
 			}
@@ -96,6 +102,8 @@ func (b *body) Read(p []byte) (int, error) {
 			}
 			b.json, b.kept = false, nil
 		}
+	case errors.Is(err, context.Canceled): // the client left; nobody reads on
+		b.x.Failure = clientLeft
 	case err != nil:
 		b.x.Failure = "the provider's answer broke off: " + plain(err)
 	}

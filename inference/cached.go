@@ -80,6 +80,8 @@ func (e *engine) kept(k *keeping, t *routing.Target) (done bool, refusal *exchan
 	if x.Caching.Refresh {
 		return false, nil
 	}
+	timeout := e.timeout(t)
+	begun := time.Now()
 	for {
 		entry, err := answers.Get(e.r.Context(), k.key, k.maxAge)
 		if err != nil && e.r.Context().Err() == nil {
@@ -94,7 +96,9 @@ func (e *engine) kept(k *keeping, t *routing.Target) (done bool, refusal *exchan
 			k.flight = flight
 			return false, nil
 		}
-		if timeout := e.timeout(t); !e.await(flight, timeout) {
+		inTime := e.await(flight, timeout, begun)
+		e.waited = time.Since(begun)
+		if !inTime {
 			return false, exchange.TimedOut(timeout, errAttemptTimeout)
 		}
 		if left(e.r, x) {
@@ -116,13 +120,13 @@ const (
 )
 
 // await waits for a flight to end, as long as the client is there. It reports false
-// where a timeout, if there is one, was over first.
-func (e *engine) await(flight *cache.Flight, timeout time.Duration) (inTime bool) {
+// where a timeout, if there is one, was over first; it runs since begun.
+func (e *engine) await(flight *cache.Flight, timeout time.Duration, begun time.Time) (inTime bool) {
 	look := time.NewTicker(heldEvery)
 	defer look.Stop()
 	var over <-chan time.Time
 	if timeout > 0 {
-		timer := time.NewTimer(timeout)
+		timer := time.NewTimer(timeout - time.Since(begun))
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -146,7 +150,7 @@ func (e *engine) await(flight *cache.Flight, timeout time.Duration) (inTime bool
 // whether it did. To find it costs a call of the model of embeddings, so that the call is
 // admitted before.
 func (e *engine) alike(k *keeping, t *routing.Target) bool {
-	if k == nil || k.question == nil || k.flight == nil {
+	if k == nil || k.question == nil || k.flight == nil && !e.x.Caching.Refresh {
 		return false
 	}
 	entry := e.similar(k)
@@ -366,17 +370,20 @@ func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
 	return entry
 }
 
-// unfinished are the words in which providers say that there would have been more of an
-// answer, in small letters.
-var unfinished = map[string]bool{
-	"": true, "length": true, "max_tokens": true, "max_output_tokens": true, "model_length": true, "model_context_window_exceeded": true,
-	"error": true, "content_filter": true, "pause_turn": true, "incomplete": true,
+// complete are the words in which providers say that an answer is whole, in small letters.
+// Why else an answer ended, nobody knows for sure.
+var complete = map[string]bool{
+	"stop": true, "tool_calls": true, "function_call": true, "eos": true, "eos_token": true, "complete": true,
+	"end_turn": true, "stop_sequence": true, "tool_use": true,
 }
 
 // finished reports whether an answer says that it is whole, in the words of the caller's
 // dialect. Of those without such words, one that says anything is.
 func finished(endpoint string, answer gjson.Result) bool {
-	is := func(reason gjson.Result) bool { return !unfinished[strings.ToLower(reason.Str)] }
+	is := func(reason gjson.Result) bool { return complete[strings.ToLower(reason.Str)] }
+	if isError(answer) && endpoint != exchange.CreateResponse {
+		return false
+	}
 	switch endpoint {
 	case "chatComplete", "complete":
 		choices := answer.Get("choices").Array()

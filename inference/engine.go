@@ -29,6 +29,7 @@ type engine struct {
 	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // why it failed, where it holds none
 	status int             // of the failure, as strategies see it
+	waited time.Duration   // for the answer of another call, before the next attempt
 }
 
 // maxAttempts bounds the upstream requests of one call, whatever its config nests: it is
@@ -172,6 +173,10 @@ func (e *engine) timeout(t *routing.Target) time.Duration {
 // it is made already.
 func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more bool) (answered bool) {
 	x, timeout := e.x, e.timeout(t)
+	if timeout > 0 && e.waited > 0 { // for another's answer
+		timeout = max(timeout-e.waited, time.Millisecond)
+		e.waited = 0
+	}
 	var waited time.Duration
 	shortened := 0
 	for n := 0; ; n++ {

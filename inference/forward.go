@@ -73,12 +73,12 @@ func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (an
 // statusClientGone is what Caddy answers, and logs, when the client left.
 const statusClientGone = 499
 
-// left reports whether the client of a call left, and notes it.
+// left reports whether the client of a call left before it had its whole answer, and notes it.
 func left(r *http.Request, x *exchange.Exchange) bool {
-	if r.Context().Err() == nil {
+	if r.Context().Err() == nil || x.Whole {
 		return false
 	}
-	x.Status, x.Failure = statusClientGone, "the client left"
+	x.Status, x.Failure = statusClientGone, clientLeft
 	return true
 }
 

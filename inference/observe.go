@@ -42,6 +42,7 @@ func (a *attempt) over(ctx context.Context, why error) {
 		return
 	}
 	o := telemetry.Outcome{Status: a.status, Error: a.errorType(ctx, why)}
+	x.ErrorType = o.Error
 	if why == nil {
 		if x.Stream {
 			o.FirstToken = x.FirstByte
@@ -58,10 +59,12 @@ func (a *attempt) over(ctx context.Context, why error) {
 // status says it.
 func (a *attempt) errorType(ctx context.Context, why error) string {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !a.x.Whole:
 		return "canceled"
 	case a.status >= 400:
 		return ""
+	case a.held != nil && errors.As(why, new(brokenOff)):
+		return "stream_interrupted"
 	case why != nil && a.held != nil, why == nil && (a.x.Failure == failureIn200 || a.x.Failure == failureInStream):
 		return "error_in_answer"
 	case errors.Is(why, errAttemptTimeout):

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -23,9 +24,9 @@ type peeked struct {
 // begins looks at the beginning of an answer with status 200 and reports whether
 // real output follows, or why not. Until then the call is not committed: another
 // attempt may follow. What was read is put back.
-func begins(res *http.Response) (why string) {
+func begins(res *http.Response) (why error) {
 	if res.Header.Get("Content-Encoding") != "" {
-		return "" // nobody asked for it, and nobody looks into it
+		return nil // nobody asked for it, and nobody looks into it
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	var seen []byte
@@ -35,14 +36,14 @@ func begins(res *http.Response) (why string) {
 	case "application/json":
 		seen, why = wholeJSON(res.Body)
 	default:
-		return ""
+		return nil
 	}
 	res.Body = &peeked{io.MultiReader(bytes.NewReader(seen), res.Body), res.Body}
 	return why
 }
 
 // firstEvents reads events until one is output, or an error, or the end.
-func firstEvents(r io.Reader) (seen []byte, why string) {
+func firstEvents(r io.Reader) (seen []byte, why error) {
 	seen = make([]byte, 0, 4<<10)
 	for line := 0; len(seen) < maxPeeked; {
 		if len(seen) == cap(seen) {
@@ -62,20 +63,25 @@ func firstEvents(r io.Reader) (seen []byte, why string) {
 			}
 			switch kind(bytes.TrimSpace(data)) {
 			case output:
-				return seen, ""
+				return seen, nil
 			case failure:
-				return seen, "the provider's stream began with an error"
+				return seen, errors.New("the provider's stream began with an error")
 			}
 		}
 		switch {
 		case err == io.EOF:
-			return seen, "the provider's stream ended before any output"
+			return seen, brokenOff("the provider's stream ended before any output")
 		case err != nil:
-			return seen, "the provider's stream broke off before any output: " + err.Error()
+			return seen, brokenOff("the provider's stream broke off before any output: " + err.Error())
 		}
 	}
-	return seen, ""
+	return seen, nil
 }
+
+// A brokenOff answer is one that began, and did not come to anything.
+type brokenOff string
+
+func (e brokenOff) Error() string { return string(e) }
 
 type eventKind uint8
 
@@ -140,13 +146,13 @@ func empty(v gjson.Result) bool {
 
 // wholeJSON reads a short answer and finds the error that some providers send with
 // status 200.
-func wholeJSON(r io.Reader) (seen []byte, why string) {
+func wholeJSON(r io.Reader) (seen []byte, why error) {
 	seen, err := io.ReadAll(io.LimitReader(r, maxPeeked))
 	if err != nil {
-		return seen, "the provider's answer broke off: " + err.Error()
+		return seen, brokenOff("the provider's answer broke off: " + err.Error())
 	}
 	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {
-		return seen, failureIn200
+		return seen, errors.New(failureIn200)
 	}
-	return seen, ""
+	return seen, nil
 }

@@ -33,17 +33,20 @@ type question struct {
 	meaning []float32 // nil: not known
 }
 
-// similar is the kept answer to a question of the same meaning, nil where there is none.
+// similar is the kept answer to a question of the same meaning, nil where there is none, or
+// where the call wants a fresh one, whose meaning is learned.
 // That it cannot be found is no fault of the call's: it is logged, and the call forwarded.
 func (e *engine) similar(k *keeping) *cache.Entry {
 	q, x := k.question, e.x
-	x.CacheStatus = exchange.CacheSemanticMiss
+	if !x.Caching.Refresh {
+		x.CacheStatus = exchange.CacheSemanticMiss
+	}
 	ctx, cancel := context.WithTimeout(e.r.Context(), maxEmbedding)
 	defer cancel()
 	var entry *cache.Entry
 	var err error
-	if q.meaning, err = e.f.embed(ctx, x, q.Text); err == nil {
-		entry, err = e.f.Cache().Similar(ctx, q.Scope, q.meaning, e.f.Semantic.Threshold, k.maxAge)
+	if q.meaning, err = e.f.embed(ctx, x, q.Text); err == nil && !x.Caching.Refresh {
+		entry, err = e.f.Cache().Similar(ctx, q.Of(q.meaning), q.meaning, e.f.Semantic.Threshold, k.maxAge)
 	}
 	if err != nil && e.r.Context().Err() == nil {
 		e.f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.TraceID), zap.Error(err))
@@ -82,10 +85,11 @@ func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string
 
 // learn notes the meaning of the question that has its answer now.
 func (e *engine) learn(ctx context.Context, k *keeping) {
-	if k.question == nil || k.question.meaning == nil {
+	q := k.question
+	if q == nil || q.meaning == nil {
 		return
 	}
-	if err := e.f.Cache().Learn(ctx, k.key, k.question.Scope, k.question.meaning, k.maxAge); err != nil {
+	if err := e.f.Cache().Learn(ctx, k.key, q.Of(q.meaning), q.meaning, k.maxAge); err != nil {
 		e.f.logger.Error("keeping the meaning of a question", zap.String("trace_id", e.x.TraceID), zap.Error(err))
 	}
 }

@@ -269,10 +269,13 @@ func finishes(choices []byte) bool {
 // finish decides what follows the last whole line that came.
 func (s *stream) finish(err error) {
 	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
-		s.x.Failure = "the client left"
 		s.err = err
+		if s.x.Whole = s.done; !s.done {
+			s.x.Failure = clientLeft
+		}
 		return
 	}
+	s.x.Whole = true // that it is not what it should be, the client was told
 	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
 	if s.spare { // it waited for a line after it
 		half = nil

@@ -10,7 +10,7 @@ import (
 
 // A tap reads the members of an answer that the gateway wants to know, as the bytes of the
 // answer pass: it keeps those members and nothing else, however long the answer is. It is
-// written to in any portions. What is not JSON has no members.
+// written to in any portions. It is no check: in what is not JSON it finds what it finds.
 type tap struct {
 	members
 
@@ -30,7 +30,7 @@ type members struct{ id, model, usage, usageInfo, failure, choices, object []byt
 
 const (
 	maxMember = 64 << 10 // no usage is longer
-	maxKey    = 32       // bytes of a key that matters
+	maxKey    = 64       // bytes of a key that matters, each of which may be escaped
 )
 
 // of is where a member goes.
@@ -162,7 +162,11 @@ func (t *tap) structure(p []byte) int {
 
 // begin begins the value of a member.
 func (t *tap) begin() {
-	if t.value = t.of(bytes.TrimSuffix(t.key, []byte{'"'})); t.value != nil {
+	key := bytes.TrimSuffix(t.key, []byte{'"'})
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = []byte(jsonscan.Unquote(append([]byte{'"'}, t.key...)))
+	}
+	if t.value = t.of(key); t.value != nil {
 		*t.value = []byte{}
 	}
 	t.key = t.key[:0]

@@ -3,6 +3,7 @@ package inference
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -66,9 +67,16 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return errors.New("transport: proxy_protocol is of no use toward a model provider and not supported")
 	}
 	for _, v := range t.Versions {
-		if v == "3" {
+		switch v {
+		case "1.1", "2", "h2c":
+		case "3":
 			return errors.New("transport: HTTP/3 is not supported; its connections would not pass the address guard")
+		default:
+			return fmt.Errorf("transport: versions: expected 1.1, 2 or h2c, got %q", v)
 		}
+	}
+	if len(t.Versions) == 0 {
+		t.Versions = []string{"1.1", "2"} // as Caddy's own transport has it
 	}
 	if t.KeepAlive == nil {
 		t.KeepAlive = new(reverseproxy.KeepAlive)
@@ -103,19 +111,46 @@ type pool struct {
 }
 
 // RoundTrip sends a request. Each one makes a transport keep connections again, so that
-// in a retired pool each has to undo that: the last one leaves no connection behind.
+// in a retired pool each has to undo that when it is over: the last one leaves no
+// connection behind.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := p.Transport.RoundTrip(r)
-	if p.retired.Load() {
-		p.CloseIdleConnections()
+	switch {
+	case err != nil:
+		p.settle()
+	case res.StatusCode == http.StatusSwitchingProtocols: // the connection is its body
+	case res.Body == http.NoBody:
+		p.settle()
+	default:
+		res.Body = &pooledBody{res.Body, p}
 	}
 	return res, err
 }
 
-// retire closes connections that are idle, and others when they become so.
+// settle closes the connections of a retired pool that are idle, and has it close the others
+// when they become so.
+func (p *pool) settle() {
+	if p.retired.Load() {
+		p.CloseIdleConnections()
+	}
+}
+
+// retire has no connection of the pool be kept any more.
 func (p *pool) retire() {
 	p.retired.Store(true)
-	p.CloseIdleConnections()
+	p.settle()
+}
+
+// A pooledBody is an answer over a connection of a pool.
+type pooledBody struct {
+	io.ReadCloser
+	pool *pool
+}
+
+func (b *pooledBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.pool.settle()
+	return err
 }
 
 // pool makes one connection pool, whose addresses guard checks.
@@ -304,18 +339,17 @@ func (a *attempt) take(res *http.Response) error {
 		}
 		return nil
 	}
-	why := ""
+	var why error
 	switch {
 	case res.StatusCode == http.StatusOK:
 		why = begins(res)
 	case res.StatusCode >= http.StatusMultipleChoices:
-		why = "the provider answered " + res.Status
+		why = errors.New("the provider answered " + res.Status)
 	}
-	if why == "" {
-		return nil
+	if why != nil {
+		a.held = res
 	}
-	a.held = res
-	return errors.New(why)
+	return why
 }
 
 // An attemptError is a failure of an attempt before anything of an answer came. It

@@ -168,8 +168,12 @@ func readUsage(x *exchange.Exchange, usage []byte) {
 		return
 	}
 	prompt := put(&u.Prompt, f.prompt, f.input)
-	if !prompt && f.total.given { // all that some say of embeddings
+	switch {
+	case !f.total.given:
+	case !prompt && !u.Known: // all that some say of embeddings
 		prompt, u.Prompt = true, max(0, f.total.n-u.Completion)
+	case prompt && !whole:
+		whole, u.Completion = true, max(0, f.total.n-u.Prompt)
 	}
 	put(&u.CacheRead, f.ofPrompt.cached)
 	put(&u.CacheWrite, f.ofPrompt.written)
@@ -181,5 +185,6 @@ func readUsage(x *exchange.Exchange, usage []byte) {
 	if whole {
 		u.Settle(f.total.n)
 	}
+	u.Bound()
 	u.Known = u.Known || whole || prompt
 }

@@ -72,6 +72,17 @@ func (u *Usage) Settle(total int64) {
 	}
 }
 
+// Bound makes no part more than what it is part of.
+func (u *Usage) Bound() {
+	for _, part := range []*int64{&u.CacheRead, &u.CacheWrite, &u.AudioIn, &u.ImageIn} {
+		*part = min(*part, u.Prompt)
+	}
+	u.CacheHour = min(u.CacheHour, u.CacheWrite)
+	for _, part := range []*int64{&u.AudioOut, &u.ImageOut, &u.Reasoning} {
+		*part = min(*part, u.Completion)
+	}
+}
+
 // A unit is something that has a price.
 type unit struct {
 	name   string // of the price: US dollars for so many
@@ -104,6 +115,7 @@ const (
 	prompts     = 0
 	written     = 2
 	completions = 6
+	calls       = 10
 )
 
 const (
@@ -146,6 +158,16 @@ func (r *rate) of(prompt int64) Amount {
 		}
 	}
 	return price
+}
+
+// OnlyCalls reports whether a call costs the same, whatever it uses.
+func (p *Price) OnlyCalls() bool {
+	for i := range p {
+		if p[i].known != (i == calls) {
+			return false
+		}
+	}
+	return true
 }
 
 // Cost is what a call cost; known: the model has a price for all that was used. Parts

@@ -189,6 +189,14 @@ func TestCostIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
+func TestUnitsStandWhereTheyAreLookedFor(t *testing.T) {
+	for i, name := range map[int]string{prompts: "input_mtok", written: "cache_write_mtok", completions: "output_mtok", calls: "requests_kcount"} {
+		if units[i].name != name {
+			t.Errorf("unit %d is %s, want %s", i, units[i].name, name)
+		}
+	}
+}
+
 // Each other name is of a provider that the catalogue has.
 func TestOtherNamesAreKnown(t *testing.T) {
 	c, err := embedded()

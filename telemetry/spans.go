@@ -102,7 +102,7 @@ func (s *Span) ID() string {
 type Ending struct {
 	Status, Attempts int
 	Provider, Cache  string
-	Failed           bool // also where the status is that of a success
+	Error            string // why it failed, as a short word; empty: it did not, or the status says it
 }
 
 // End ends the span of a call.
@@ -116,7 +116,10 @@ func (s *Span) End(e *Ending) {
 			s.span.SetAttributes(a)
 		}
 	}
-	finish(s.span, e.Status, e.Failed)
+	if e.Error != "" && e.Status < http.StatusBadRequest {
+		s.span.SetAttributes(semconv.ErrorTypeKey.String(e.Error))
+	}
+	finish(s.span, e.Status, e.Error != "")
 	s.span.End()
 }
 

@@ -30,6 +30,20 @@ type Upstream struct {
 // NewUpstream starts a provider that answers as serve does; nil answers a fixed
 // chat completion. serve finds the body read.
 func NewUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
+	u := newUpstream(t, serve)
+	u.Start()
+	return u
+}
+
+// NewHTTP2Upstream is [NewUpstream] over TLS and HTTP/2, with a certificate that nobody trusts.
+func NewHTTP2Upstream(t testing.TB, serve http.HandlerFunc) *Upstream {
+	u := newUpstream(t, serve)
+	u.EnableHTTP2 = true
+	u.StartTLS()
+	return u
+}
+
+func newUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
 	u := &Upstream{serve: serve}
 	u.Server = httptest.NewUnstartedServer(u)
 	u.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -40,7 +54,6 @@ func NewUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
 			u.open.Add(-1)
 		}
 	}
-	u.Start()
 	t.Cleanup(u.Close)
 	return u
 }
