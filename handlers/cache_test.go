@@ -157,12 +157,13 @@ func TestStreamsAndWholeAnswersShareTheCache(t *testing.T) {
 func TestSameCallsAtTheSameTimeMakeOneUpstream(t *testing.T) {
 	l := newLab(t, "", "")
 	var n atomic.Int64
-	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	begun, gone, goOn := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
 	l.on("slow", func(w http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		select {
 		case <-goOn:
 		case <-r.Context().Done():
+			gone <- struct{}{}
 			return
 		}
 		replies(&n)(w, r)
@@ -187,6 +188,7 @@ func TestSameCallsAtTheSameTimeMakeOneUpstream(t *testing.T) {
 	}
 	leave()
 	<-begun // by one of the others
+	<-gone  // the leader's, at the provider too
 	close(goOn)
 	wg.Wait()
 	hits := 0
