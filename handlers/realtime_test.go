@@ -14,8 +14,8 @@ import (
 )
 
 // realtime is a provider that sends every message back, marked.
-func realtime(t *testing.T) *gatewaytest.Upstream {
-	return gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+func realtime(t *testing.T, start func(testing.TB, http.HandlerFunc) *gatewaytest.Upstream) *gatewaytest.Upstream {
+	return start(t, func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"realtime"}})
 		if err != nil {
 			return
@@ -42,8 +42,19 @@ func dial(ctx context.Context, g *gatewaytest.Gateway, o *websocket.DialOptions)
 }
 
 func TestRealtimeGoesThroughTheSameDoor(t *testing.T) {
-	up := realtime(t)
+	mustPassMessages(t, realtime(t, gatewaytest.NewUpstream))
+}
+
+// A provider that speaks HTTP/2 is asked for a WebSocket over HTTP/1.1.
+func TestRealtimeGoesToProvidersThatSpeakHTTP2(t *testing.T) {
+	mustPassMessages(t, realtime(t, gatewaytest.NewHTTP2Upstream))
+}
+
+func mustPassMessages(t *testing.T, up *gatewaytest.Upstream) {
+	t.Helper()
 	g := gatewaytest.Start(t, up.Provider("file"))
+	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\ntransport {\ntls_insecure_skip_verify\n}\n}"
+	g.Load()
 	key, _ := g.Key("k")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -94,7 +105,7 @@ func TestRealtimeGoesThroughTheSameDoor(t *testing.T) {
 
 // stream_close_delay keeps them open; by default for five minutes.
 func TestWebSocketsOutliveAReload(t *testing.T) {
-	up := realtime(t)
+	up := realtime(t, gatewaytest.NewUpstream)
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -116,7 +127,7 @@ func TestWebSocketsOutliveAReload(t *testing.T) {
 }
 
 func TestRealtimeIsRefusedLikeAnyCall(t *testing.T) {
-	up := realtime(t)
+	up := realtime(t, gatewaytest.NewUpstream)
 	g := gatewaytest.Start(t, up.Provider("file"))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
