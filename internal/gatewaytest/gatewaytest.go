@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -116,6 +117,34 @@ func (g *Gateway) Load() {
 	}
 	g.loaded.Store(time.Now().UnixNano())
 	http.DefaultClient.CloseIdleConnections()
+	// Caddy opens a listening socket for each configuration, and closes the one before a
+	// moment after the new one runs: until then it may still be answered by the old one.
+	for deadline := time.Now().Add(settling); g.listeners() > 1 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// listeners is how many sockets listen on the site's port; 0 where the system does not tell.
+func (g *Gateway) listeners() int {
+	_, port, _ := strings.Cut(strings.TrimPrefix(g.URL, "http://"), ":")
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	n := 0
+	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			const listening = "0A"
+			if f := strings.Fields(line); len(f) > 3 && f[3] == listening && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", number)) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // Stop stops the gateway; a later Load starts it again on the same store.
