@@ -23,10 +23,10 @@ import (
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within ten seconds: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 		runtime.Gosched()
 		time.Sleep(time.Millisecond)
