@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/caddyserver/caddy/v2"
@@ -57,14 +58,7 @@ func (a *App) loadPrices() error {
 		if err != nil {
 			return fmt.Errorf("prices_file: %w", err)
 		}
-		info, err := os.Stat(path)
-		if err == nil && info.Size() > maxPricesFile {
-			err = fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxPricesFile)
-		}
-		if err == nil {
-			file, err = os.ReadFile(path)
-		}
-		if err != nil {
+		if file, err = readPrices(path); err != nil {
 			return fmt.Errorf("prices_file: %w", err)
 		}
 	}
@@ -73,6 +67,20 @@ func (a *App) loadPrices() error {
 		return fmt.Errorf("prices_file %s: %w", a.PricesFile, err)
 	}
 	return nil
+}
+
+// readPrices reads a file, whatever size it says it has.
+func readPrices(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPricesFile+1))
+	if err == nil && len(b) > maxPricesFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxPricesFile)
+	}
+	return b, err
 }
 
 func (a *App) unmarshalPrice(d *caddyfile.Dispenser) error {

@@ -126,7 +126,8 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		":0 {\n gw_ratelimit\n}": "its server has no gw_inference",
 		"{\n gw {\n  price nobody m {\n   input_mtok 1\n  }\n }\n}\n:0 {\n gw_admin\n}":                                              `price nobody m: there is no provider "nobody"`,
-		"{\n gw {\n  prices_file /nowhere\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: stat /nowhere",
+		"{\n gw {\n  prices_file /nowhere\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: open /nowhere",
+		"{\n gw {\n  prices_file /dev/zero\n }\n}\n:0 {\n gw_admin\n}":                                                               "prices_file: /dev/zero has more than 16777216 bytes",
 		"{\n gw {\n  prices_file testdata\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: read testdata",
 		":0 {\n route {\n  gw_ratelimit\n }\n}\n:1 {\n respond ok\n}":                                                                "its server has no gw_inference",
 		"{\n gw {\n  admin_key short\n }\n}\n:0 {\n gw_admin\n}":                                                                     "admin_key: expected at least 32 characters, got 5",

@@ -96,6 +96,7 @@ func (e *engine) outcome(done bool) int {
 // client has its answer. more says that another target might follow.
 func (e *engine) target(t *routing.Target, more bool) bool {
 	x := e.x
+	e.waited = 0 // at the target before
 	if x.Config != nil {
 		route, err := x.Target(t)
 		if err != nil {

@@ -67,7 +67,7 @@ type condition struct {
 	terms   []uint32 // one of them is among those of a row that has a match; nil: that is told otherwise
 	needles [][]byte // one of them is in a line that matches; nil: only matches tells
 	matches func(*Record) bool
-	quick   func(line []byte) bool // of metadata: whether a line may match
+	quick   func(line []byte) bool // of metadata and costs: whether a line may match
 }
 
 // A query is a filter made ready.
