@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/inference"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/providers"
@@ -71,6 +72,11 @@ type App struct {
 
 	// What the kept answers of all calls together may take, in bytes. Default: 256 MiB.
 	CacheSize int64 `json:"cache_size,omitempty"`
+
+	// What the calls under way may hold in memory together, in bytes: bodies, copies of
+	// them for another attempt, answers that are translated or kept. Default: a quarter of
+	// GOMEMLIMIT where that is set, else of the control group's memory, else of the machine's.
+	MaxInflightBytes int64 `json:"max_inflight_bytes,omitempty"`
 
 	// The model of embeddings by which the cache finds answers to questions of the same
 	// meaning. Default: none, and x-gw-cache: semantic is refused.
@@ -185,6 +191,9 @@ func (App) CaddyModule() caddy.ModuleInfo {
 // twice as long.
 const minKey = 32
 
+// minInflight is the least that calls may hold: some must pass.
+const minInflight = 1 << 20
+
 // Provision resolves placeholders and checks the configuration. It opens nothing:
 // a configuration can be validated beside the process that runs with it.
 func (a *App) Provision(ctx caddy.Context) error {
@@ -198,6 +207,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return errors.New("cache_size: expected a size, such as 256MiB")
 	case a.CacheSize == 0:
 		a.CacheSize = cache.DefaultSize
+	}
+	switch {
+	case a.MaxInflightBytes < 0 || a.MaxInflightBytes > 0 && a.MaxInflightBytes < minInflight:
+		return fmt.Errorf("max_inflight_bytes: expected at least 1 MiB, got %d bytes", a.MaxInflightBytes)
+	case a.MaxInflightBytes == 0:
+		a.MaxInflightBytes = inflight.Default()
 	}
 	var err error
 	if a.logged, err = a.Logs.settings(); err != nil {
@@ -324,6 +339,7 @@ func (a *App) Start() error {
 	a.breakers = c.breakers
 	a.answers = c.answers
 	a.answers.Resize(a.CacheSize)
+	c.inFlight.Resize(a.MaxInflightBytes)
 	c.records.Configure(a.logged)
 	issued, err := a.bootstrap(context.Background(), c)
 	if err != nil {
@@ -368,7 +384,7 @@ func (a *App) build(c *core) *Runtime {
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, Acquire: c.acquire,
 		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db),
-		Metrics: a.metrics, Prices: a.prices,
+		Metrics: a.metrics, Prices: a.prices, InFlight: c.inFlight,
 		WorkspaceMetadata: func(id string) json.RawMessage {
 			w, ok := c.directory.Workspace(id)
 			if !ok {

@@ -37,6 +37,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		block_inline_config  on|off
 //		metric_models        <models...>
 //		cache_size           <size>
+//		max_inflight_bytes   <size>
 //		semantic_cache {
 //			provider  <slug>
 //			model     <name>
@@ -105,6 +106,13 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("%s is given twice", name)
 			}
 			if err := byteSize(d, &a.CacheSize); err != nil {
+				return err
+			}
+		case "max_inflight_bytes":
+			if a.MaxInflightBytes != 0 {
+				return d.Errf("%s is given twice", name)
+			}
+			if err := byteSize(d, &a.MaxInflightBytes); err != nil {
 				return err
 			}
 		case "semantic_cache":

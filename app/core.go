@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/policies/ledger"
 	"github.com/caddy-gw/gateway/reqlog"
@@ -38,6 +39,7 @@ type core struct {
 	trail      *audit.Trail
 	records    *reqlog.Log
 	answers    *cache.Cache
+	inFlight   *inflight.Budget
 
 	master credentials.Digest // of the encryption key
 	logger *currentLogger
@@ -54,7 +56,7 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 		now    = time.Now
 		random = rand.Reader
 		db     = storage.NewDB(store)
-		c      = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal()), logger: logger}
+		c      = &core{db: db, trail: audit.Open(db, now, random), master: credentials.DigestOf(master.Reveal()), logger: logger, inFlight: inflight.New(0)}
 		err    error
 	)
 	c.release = func() { c.users.Add(-1) }

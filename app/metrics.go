@@ -26,6 +26,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 	return errors.Join(
 		err,
 		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "inflight_bytes",
+			Help: "What the calls under way hold in memory, in bytes, of max_inflight_bytes.",
+		}, a.inFlight)),
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "open_breakers",
 			Help: "Targets of saved configs whose circuit breaker is open or half open.",
 		}, func() float64 { return float64(len(a.notClosed())) })),
@@ -55,6 +59,13 @@ func (a *App) notClosed() []routing.OpenBreaker {
 		return nil
 	}
 	return a.breakers.Snapshot()
+}
+
+func (a *App) inFlight() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.runtime.Gateway.InFlight.Held())
 }
 
 func (a *App) lostBodies() float64 {

@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/inflight"
 )
 
 // A Site is where a handler of the gateway stands.
@@ -28,6 +31,10 @@ func (a *App) check() error {
 	}
 	if rateLimit && !inference {
 		return errors.New("gw_ratelimit: there is no gw_inference in this configuration, so it could limit nothing")
+	}
+	if most := (a.MaxInflightBytes / (inflight.ShareOfFree + 1)) * inflight.ShareOfFree; inference && a.limits.Body > most {
+		a.logger.Warn("bodies that max_body allows find no room: one key may hold three quarters of max_inflight_bytes",
+			zap.Int64("max_body", a.limits.Body), zap.Int64("max_inflight_bytes", a.MaxInflightBytes))
 	}
 	if inference && !rateLimit {
 		a.logger.Warn("no gw_ratelimit in this configuration: rate-limit policies are not enforced")

@@ -37,7 +37,7 @@ func TestReadBodyTakesUpToTheLimit(t *testing.T) {
 			for name, r := range map[string]*http.Request{
 				"with a length": sized(body), "chunked": chunked(strings.NewReader(body)), "chunked, with EOF on the last read": chunked(iotest.DataErrReader(strings.NewReader(body))),
 			} {
-				b, err := readBody(r, limit)
+				b, err := readBody(r, limit, nil)
 				if size > limit {
 					if !errors.Is(err, errBodyTooLarge) || b != nil {
 						t.Errorf("%d of %d %s: got %v", size, limit, name, err)
@@ -57,14 +57,14 @@ func TestReadBodyTakesUpToTheLimit(t *testing.T) {
 func TestReadBodyRefusesALengthOverTheLimitUnread(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("was read")))
 	r.ContentLength = 101
-	if _, err := readBody(r, 100); !errors.Is(err, errBodyTooLarge) {
+	if _, err := readBody(r, 100, nil); !errors.Is(err, errBodyTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestReadBodyStopsSoonAfterTheLimit(t *testing.T) {
 	endless := &countingReader{}
-	if _, err := readBody(chunked(endless), 100_000); !errors.Is(err, errBodyTooLarge) {
+	if _, err := readBody(chunked(endless), 100_000, nil); !errors.Is(err, errBodyTooLarge) {
 		t.Errorf("got %v", err)
 	}
 	if endless.n > 400_000 {
@@ -82,7 +82,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 func TestReadBodyBelievesAPromisedLengthOnlySoFar(t *testing.T) {
 	r := sized("x")
 	r.ContentLength = 1 << 40
-	b, err := readBody(r, 1<<41)
+	b, err := readBody(r, 1<<41, nil)
 	if err != nil || cap(b.b) > maxPooled {
 		t.Errorf("reserved %d bytes for a promise, %v", cap(b.b), err)
 	}
@@ -95,11 +95,11 @@ func TestReadBodyPassesTheErrorOfABrokenBodyOn(t *testing.T) {
 		"at once":    iotest.ErrReader(broken),
 		"in between": io.MultiReader(strings.NewReader(`{"model":`), iotest.ErrReader(broken)),
 	} {
-		if b, err := readBody(chunked(body), 1000); !errors.Is(err, broken) || b != nil {
+		if b, err := readBody(chunked(body), 1000, nil); !errors.Is(err, broken) || b != nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := readBody(chunked(iotest.ErrReader(io.ErrUnexpectedEOF)), 1000); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readBody(chunked(iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a body that is cut off: got %v", err)
 	}
 }
@@ -110,7 +110,7 @@ func TestReadBodyTakesBytesInAnyPortions(t *testing.T) {
 		"one by one": iotest.OneByteReader(strings.NewReader(body)),
 		"by halves":  iotest.HalfReader(strings.NewReader(body)),
 	} {
-		b, err := readBody(chunked(r), int64(len(body)))
+		b, err := readBody(chunked(r), int64(len(body)), nil)
 		if err != nil || string(b.Bytes()) != body {
 			t.Errorf("%s: got %d bytes, %v", name, len(b.Bytes()), err)
 		}
@@ -118,7 +118,7 @@ func TestReadBodyTakesBytesInAnyPortions(t *testing.T) {
 }
 
 func TestReadersOfABufferAreIndependent(t *testing.T) {
-	b, err := readBody(sized("0123456789"), 100)
+	b, err := readBody(sized("0123456789"), 100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestReadersOfABufferAreIndependent(t *testing.T) {
 }
 
 func TestABufferIsNotUsedAgainBeforeItsLastReaderIsClosed(t *testing.T) {
-	b, err := readBody(sized("mine"), 100)
+	b, err := readBody(sized("mine"), 100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestBuffersAreNotMixedUpBetweenCalls(t *testing.T) {
 		calls.Go(func() {
 			for i := range 200 {
 				body := strings.Repeat(fmt.Sprintf("%d/%d ", c, i), 500)
-				b, err := readBody(sized(body), 1<<20)
+				b, err := readBody(sized(body), 1<<20, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -206,10 +206,10 @@ func TestBuffersAreNotMixedUpBetweenCalls(t *testing.T) {
 }
 
 func TestLargeBuffersAreLeftToTheGarbageCollector(t *testing.T) {
-	b := newBuffer(maxPooled + 1)
+	b, _ := newBuffer(maxPooled+1, nil)
 	b.Release()
 	for range 100 {
-		other := newBuffer(1)
+		other, _ := newBuffer(1, nil)
 		if other == b {
 			t.Fatal("a large buffer came back from the pool")
 		}

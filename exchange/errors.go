@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/inflight"
 )
 
 // An Error is an answer of the data plane that refuses a call. Its envelope suits
@@ -128,8 +129,11 @@ func Unroutable(err error) *Error {
 // AsError turns an error of this package's into what the caller sees.
 func AsError(err error) *Error {
 	var e *Error
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return e
+	case inflight.Refused(err):
+		return Overloaded(err)
 	}
 	return &Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "Something went wrong", Err: err}
 }
@@ -143,6 +147,15 @@ func Unavailable(message string, cause error) *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_unavailable", Gateway: true,
 		Message: message, RetryAfter: time.Second, Err: cause,
+	}
+}
+
+// Overloaded is the answer to a call for which there is no memory: err is of package
+// inflight.
+func Overloaded(err error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_overloaded", Gateway: true,
+		Message: "The gateway has no memory for the call now: " + err.Error(), RetryAfter: time.Second, Err: err,
 	}
 }
 

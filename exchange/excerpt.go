@@ -20,6 +20,7 @@ type Try struct {
 type excerpt struct {
 	limit int // of it, and of what is kept of the request's body; 0: nobody asks for them
 	deaf  bool
+	full  bool // there is no memory for more
 	b     []byte
 	size  int64
 }
@@ -48,7 +49,16 @@ func (x *Exchange) Hear(p []byte) {
 		return
 	}
 	s.size += int64(len(p))
-	s.b = append(s.b, p[:min(len(p), s.limit-len(s.b))]...)
+	p = p[:min(len(p), s.limit-len(s.b))]
+	if need := len(s.b) + len(p); need > cap(s.b) && !s.full {
+		size := min(max(need, 2*cap(s.b)), s.limit)
+		if s.full = x.Hold(size-cap(s.b)) != nil; !s.full {
+			s.b = append(make([]byte, 0, size), s.b...)
+		}
+	}
+	if !s.full {
+		s.b = append(s.b, p...)
+	}
 }
 
 // HearText says what an answer is, before it comes: only text is kept.

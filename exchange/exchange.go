@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/prices"
 	"github.com/caddy-gw/gateway/routing"
@@ -42,6 +43,8 @@ type Gateway struct {
 	Memory *Memory
 	// Metrics counts what becomes of the calls; nil: nobody does.
 	Metrics *telemetry.Metrics
+	// InFlight bounds the memory of the calls that are under way; nil: nothing does.
+	InFlight *inflight.Budget
 	// Prices knows what models cost; nil: nothing has a price.
 	Prices *prices.Table
 }
@@ -106,6 +109,8 @@ type Exchange struct {
 	// AdmitTarget admits the call to the target in Route by the policies that depend
 	// on it; nil: nothing limits it.
 	AdmitTarget func() *Error
+	// LeaveTarget gives back what AdmitTarget counted last, where nothing was forwarded.
+	LeaveTarget func()
 
 	// Trace is the call's span, and starts those of its attempts; nil: Caddy's tracing
 	// is off.
@@ -118,6 +123,7 @@ type Exchange struct {
 	metadata  string // x-gw-metadata
 	baggage   string // of which an object was made
 	selection credentials.Selection
+	lease     inflight.Lease  // of what the call holds until it is closed
 	buffer    *Buffer         // of a body that was read whole
 	spool     *Spool          // of a body that passes through
 	form      *form           // what was read of it, where it is one
@@ -180,8 +186,17 @@ func (x *Exchange) Close() {
 		x.buffer.Release()
 		x.buffer = nil
 	}
+	x.lease.Close()
 	x.release()
 }
+
+// Hold takes n bytes of memory for the call, until [Exchange.Drop] gives them back, or at
+// most until the call is closed. The error is of package inflight; [Overloaded] is what the
+// caller sees.
+func (x *Exchange) Hold(n int) error { return x.lease.Grow(n) }
+
+// Drop gives n bytes of memory back.
+func (x *Exchange) Drop(n int) { x.lease.Shrink(n) }
 
 // PassesThrough reports whether the call has a body that [Exchange.Upload] returns.
 func (x *Exchange) PassesThrough() bool { return x.spool != nil }
@@ -235,7 +250,10 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 		x.buffer.refs.Add(1)
 		return x.buffer, unasked, nil
 	case edit.Empty():
-		out := newBuffer(len(b) + len(model) + 2 + len(usageOption))
+		out, err := newBuffer(len(b)+len(model)+2+len(usageOption), &x.lease)
+		if err != nil {
+			return nil, false, Overloaded(err)
+		}
 		if model == "" || x.model.End == 0 {
 			out.b = append(out.b, b...)
 		} else {
@@ -247,15 +265,24 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 			end := bytes.LastIndexByte(out.b, '}')
 			out.b = append(append(out.b[:end], usageOption...), '}')
 		}
+		if out, err = out.charged(); err != nil { // quoting may have made it longer
+			return nil, false, Overloaded(err)
+		}
 		return out, unasked, nil
 	}
 	if model != "" {
 		edit = edit.With("model", jsonscan.AppendQuoted(nil, model))
 	}
-	out := newBuffer(len(b) + 1024)
+	out, err := newBuffer(len(b)+1024, &x.lease)
+	if err != nil {
+		return nil, false, Overloaded(err)
+	}
 	if out.b, err = routing.Append(out.b, b, edit); err != nil {
 		out.Release()
 		return nil, false, badRequest("", "invalid_config", "The config's parameters cannot be put into the body: "+err.Error())
+	}
+	if out, err = out.charged(); err != nil {
+		return nil, false, Overloaded(err)
 	}
 	return out, unasked, nil
 }

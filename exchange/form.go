@@ -109,7 +109,9 @@ func (f *form) part(model string) string {
 // readForm reads a multipart body up to its model, as far as the spool keeps it.
 func (x *Exchange) readForm(boundary string) *Error {
 	f := newForm(boundary)
-	x.spool.Peek(f.scan)
+	if err := x.spool.Peek(f.scan); err != nil {
+		return Overloaded(err)
+	}
 	x.form = f
 	if len(f.model) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")

@@ -27,7 +27,7 @@ func formOf(parts ...string) string {
 // exchangeOf is the exchange of a transcription whose form was read.
 func exchangeOf(body string, limit int) *Exchange {
 	r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
-	x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(strings.NewReader(body), limit), Route: new(credentials.Route)}
+	x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(strings.NewReader(body), limit, nil), Route: new(credentials.Route)}
 	if err := x.readForm("b"); err != nil {
 		panic(err)
 	}
@@ -140,7 +140,7 @@ func TestAFormHasOneModel(t *testing.T) {
 	} {
 		for _, portion := range []int{1, 7, 4096, 1 << 20} {
 			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))
-			x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10), Route: new(credentials.Route)}
+			x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil), Route: new(credentials.Route)}
 			refusal := x.readForm("b")
 			if refusal == nil {
 				body, _ := x.Upload()

@@ -121,6 +121,9 @@ func (x *Exchange) Conversation(previous string) ([]Turn, *Error) {
 	const param, code = "previous_response_id", "previous_response_not_found"
 	switch {
 	case err == nil:
+		if err := x.holdTurns(turns); err != nil {
+			return nil, Overloaded(err)
+		}
 		return turns, nil
 	case errors.Is(err, errTooLong):
 		return nil, badRequest(param, "conversation_too_long", "The conversation that the response goes on from is too long to be read: "+err.Error())
@@ -132,6 +135,15 @@ func (x *Exchange) Conversation(previous string) ([]Turn, *Error) {
 		return nil, badRequest(param, code, "Previous response with id '"+credentials.Clip(previous)+"' goes on from '"+credentials.Clip(lost.ID)+"', which was deleted or is no longer kept.")
 	}
 	return nil, badRequest(param, code, "Previous response with id '"+credentials.Clip(previous)+"' not found.")
+}
+
+// holdTurns pays for what was read of a conversation.
+func (x *Exchange) holdTurns(turns []Turn) error {
+	size := 0
+	for i := range turns {
+		size += len(turns[i].Response) + len(turns[i].Input)
+	}
+	return x.Hold(size)
 }
 
 // Turn returns a response of the workspace that the gateway holds, or nil.
@@ -150,6 +162,9 @@ func (x *Exchange) ListTurns() ([]Turn, *Error) {
 	var lost *LostTurnError
 	if err != nil && !errors.As(err, &lost) && !errors.Is(err, errTooLong) {
 		return nil, Unavailable("The stored response cannot be read for now", err)
+	}
+	if err := x.holdTurns(turns); err != nil {
+		return nil, Overloaded(err)
 	}
 	return turns, nil
 }

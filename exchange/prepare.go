@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/validation"
@@ -48,6 +49,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	if x.Caller, refusal = x.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
 		return Refused(refusal)
 	}
+	x.lease.Open(x.Gateway.InFlight, x.Caller.KeyID)
 	if err := x.readMetadata(r.Header); err != nil {
 		return err
 	}
@@ -65,6 +67,9 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		return Refused(refusal)
 	}
 	if x.Held != nil {
+		if err := x.holdTurns([]Turn{*x.Held}); err != nil {
+			return Overloaded(err)
+		}
 		return nil
 	}
 	x.selection = selection
@@ -257,7 +262,7 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 	if x.request.ContentLength > limits.Upload {
 		return tooLarge(limits.Upload)
 	}
-	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay)
+	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay, &x.lease)
 	if media == formData && !x.Endpoint.Single {
 		return x.readForm(params["boundary"])
 	}
@@ -285,10 +290,12 @@ func (x *Exchange) queryModel() string {
 }
 
 func (x *Exchange) readBody(limit int64) *Error {
-	buffer, err := readBody(x.request, limit)
+	buffer, err := readBody(x.request, limit, &x.lease)
 	switch {
 	case errors.Is(err, errBodyTooLarge):
 		return tooLarge(limit)
+	case inflight.Refused(err):
+		return Overloaded(err)
 	case err != nil:
 		e := badRequest("", "body_unreadable", "The request body could not be read to its end")
 		e.Err = err

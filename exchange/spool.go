@@ -2,8 +2,11 @@ package exchange
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync"
+
+	"github.com/caddy-gw/gateway/inflight"
 )
 
 // ErrNotReplayable means that a body passed through and was too large to be kept for
@@ -20,13 +23,18 @@ type Spool struct {
 	mu    sync.Mutex // of what follows
 	kept  []byte
 	limit int
-	read  int64 // bytes taken from src
-	lost  bool  // more was read than is kept
-	err   error // that src ended with
+	lease *inflight.Lease // of what is kept
+	read  int64           // bytes taken from src
+	lost  bool            // more was read than is kept
+	full  error           // that there was no memory to keep it
+	err   error           // that src ended with
 }
 
-// NewSpool returns a spool over src that keeps at most limit bytes.
-func NewSpool(src io.Reader, limit int) *Spool { return &Spool{src: src, limit: limit} }
+// NewSpool returns a spool over src that keeps at most limit bytes, for which the lease of
+// the call pays; nil: nobody has to.
+func NewSpool(src io.Reader, limit int, lease *inflight.Lease) *Spool {
+	return &Spool{src: src, limit: limit, lease: lease}
+}
 
 // Replayable returns nil if the body can be read from its beginning, and otherwise why
 // it cannot: ErrNotReplayable, or that it went on past its limit.
@@ -36,6 +44,8 @@ func (s *Spool) Replayable() error {
 	switch {
 	case errors.Is(s.err, errBodyTooLarge):
 		return s.err
+	case s.full != nil:
+		return fmt.Errorf("%w: %w", ErrNotReplayable, s.full)
 	case s.lost:
 		return ErrNotReplayable
 	}
@@ -50,16 +60,20 @@ func (s *Spool) Reader() io.ReadCloser { return s.reader(0) }
 func (s *Spool) reader(off int64) *spoolReader { return &spoolReader{spool: s, off: off} }
 
 // Peek reads the body from its beginning until enough, which is given all that came,
-// says so, or no more of it is kept.
-func (s *Spool) Peek(enough func(head []byte) bool) {
+// says so, or no more of it is kept. The error says that there was no memory to keep it.
+func (s *Spool) Peek(enough func(head []byte) bool) error {
 	var scratch [4 << 10]byte
 	for off := 0; off < s.limit; {
 		n, err := s.readAt(scratch[:min(len(scratch), s.limit-off)], int64(off))
 		off += n
+		if s.full != nil {
+			return s.full
+		}
 		if enough(s.kept[:off]) || err != nil {
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 // readAt reads at an offset that a reader has come to.
@@ -76,14 +90,40 @@ func (s *Spool) readAt(p []byte, off int64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read, s.err = s.read+int64(n), err
-	if !s.lost {
-		if len(s.kept)+n > s.limit {
-			s.lost, s.kept = true, nil
-		} else {
-			s.kept = append(s.kept, p[:n]...)
-		}
+	if !s.lost && n > 0 && !s.keep(p[:n]) {
+		s.drop()
 	}
 	return n, err
+}
+
+// keep notes what was read, and reports whether there is room for it. Without memory for
+// it the body goes on, but only once.
+func (s *Spool) keep(p []byte) bool {
+	need := len(s.kept) + len(p)
+	if need > s.limit {
+		return false
+	}
+	if need > cap(s.kept) {
+		size := min(max(need, 2*cap(s.kept), leastKept), max(need, s.limit))
+		if s.full = s.lease.Grow(size); s.full != nil {
+			return false
+		}
+		larger := make([]byte, len(s.kept), size)
+		copy(larger, s.kept)
+		s.lease.Shrink(cap(s.kept))
+		s.kept = larger
+	}
+	s.kept = append(s.kept, p...)
+	return true
+}
+
+// leastKept is the room for what is kept of a body, at first.
+const leastKept = 4 << 10
+
+// drop forgets what was kept.
+func (s *Spool) drop() {
+	s.lease.Shrink(cap(s.kept))
+	s.lost, s.kept = true, nil
 }
 
 // readKept reads what needs no look at the client; ok is false where that is needed.

@@ -19,7 +19,7 @@ const patience = 5 * time.Second
 func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
 	const body = "0123456789"
 	for _, limit := range []int{len(body), len(body) + 1, 1 << 20} {
-		s := NewSpool(strings.NewReader(body), limit)
+		s := NewSpool(strings.NewReader(body), limit, nil)
 		if s.Replayable() != nil {
 			t.Errorf("limit %d: not replayable before it was read", limit)
 		}
@@ -36,13 +36,13 @@ func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
 			}
 		}
 	}
-	if err := iotest.TestReader(NewSpool(strings.NewReader(body), 100).Reader(), []byte(body)); err != nil {
+	if err := iotest.TestReader(NewSpool(strings.NewReader(body), 100, nil).Reader(), []byte(body)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestASpoolGoesOnWhereAReaderStopped(t *testing.T) {
-	s := NewSpool(strings.NewReader("0123456789"), 100)
+	s := NewSpool(strings.NewReader("0123456789"), 100, nil)
 	first := s.Reader()
 	some := make([]byte, 4)
 	if _, err := io.ReadFull(first, some); err != nil || string(some) != "0123" {
@@ -62,7 +62,7 @@ func TestASpoolGoesOnWhereAReaderStopped(t *testing.T) {
 func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
 	const body = "0123456789"
 	for _, limit := range []int{0, 1, 5, len(body) - 1} {
-		s := NewSpool(iotest.OneByteReader(strings.NewReader(body)), limit)
+		s := NewSpool(iotest.OneByteReader(strings.NewReader(body)), limit, nil)
 		first := s.Reader()
 		if got, err := io.ReadAll(first); err != nil || string(got) != body { // the first reader is not disturbed
 			t.Errorf("limit %d: got %q, %v", limit, got, err)
@@ -81,7 +81,7 @@ func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
 		}
 	}
 	// What an attempt that failed early has read is kept until the limit is passed.
-	s := NewSpool(iotest.OneByteReader(strings.NewReader(body)), 5)
+	s := NewSpool(iotest.OneByteReader(strings.NewReader(body)), 5, nil)
 	early := s.Reader()
 	if _, err := io.ReadFull(early, make([]byte, 5)); err != nil || s.Replayable() != nil {
 		t.Fatalf("not replayable at its limit: %v", err)
@@ -95,7 +95,7 @@ func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
 }
 
 func TestASpoolNeverKeepsMoreThanItsLimit(t *testing.T) {
-	s := NewSpool(strings.NewReader(strings.Repeat("x", 1<<20)), 1000)
+	s := NewSpool(strings.NewReader(strings.Repeat("x", 1<<20)), 1000, nil)
 	r := s.Reader()
 	p := make([]byte, 300)
 	for {
@@ -114,13 +114,13 @@ func TestASpoolNeverKeepsMoreThanItsLimit(t *testing.T) {
 
 func TestASpoolRepeatsTheErrorOfABodyThatBreaksOff(t *testing.T) {
 	broken := errors.New("reset")
-	s := NewSpool(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)), 100)
+	s := NewSpool(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)), 100, nil)
 	for n := range 2 {
 		if got, err := io.ReadAll(s.Reader()); !errors.Is(err, broken) || string(got) != "half" {
 			t.Errorf("reader %d: got %q, %v", n, got, err)
 		}
 	}
-	s = NewSpool(iotest.DataErrReader(strings.NewReader("whole")), 100) // EOF with the last bytes
+	s = NewSpool(iotest.DataErrReader(strings.NewReader("whole")), 100, nil) // EOF with the last bytes
 	for n := range 2 {
 		if got, err := io.ReadAll(s.Reader()); err != nil || string(got) != "whole" {
 			t.Errorf("reader %d: got %q, %v", n, got, err)
@@ -147,7 +147,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 // body while the next attempt reads.
 func TestABlockedReaderThatWasClosedDoesNotDisturbTheNext(t *testing.T) {
 	src := &slowBody{asked: make(chan struct{}, 100), next: make(chan string, 100)}
-	s := NewSpool(src, 100)
+	s := NewSpool(src, 100, nil)
 	src.next <- "abc"
 	given := s.Reader()
 	if n, err := given.Read(make([]byte, 10)); n != 3 || err != nil {
@@ -196,7 +196,7 @@ func TestReadersOfASpoolAllReadTheSame(t *testing.T) {
 		if rapid.Bool().Draw(t, "EOF with the last bytes") {
 			src = iotest.DataErrReader(src)
 		}
-		s := NewSpool(src, limit)
+		s := NewSpool(src, limit, nil)
 		readers := make([]io.ReadCloser, 3)
 		read := make([]int, len(readers))
 		most := 0 // bytes that any reader has
@@ -230,7 +230,7 @@ func TestReadersOfASpoolAllReadTheSame(t *testing.T) {
 
 func TestASpoolIsSafeForReadersThatAreClosedMeanwhile(t *testing.T) {
 	body := strings.Repeat("0123456789", 5000)
-	s := NewSpool(iotest.HalfReader(strings.NewReader(body)), len(body))
+	s := NewSpool(iotest.HalfReader(strings.NewReader(body)), len(body), nil)
 	var readers sync.WaitGroup
 	for n := range 8 {
 		r := s.Reader()

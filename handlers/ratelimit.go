@@ -69,10 +69,12 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	ask := policies.Everything
 	if x.Config != nil { // where it goes is not known yet: each target is asked for by itself
 		ask = policies.OfTheCall
-		x.AdmitTarget = func() *exchange.Error {
-			_, refusal := h.admit(r, rt, x, policies.OfTheTarget)
+		var target *policies.Verdict
+		x.AdmitTarget = func() (refusal *exchange.Error) {
+			target, refusal = h.admit(r, rt, x, policies.OfTheTarget)
 			return refusal
 		}
+		x.LeaveTarget = func() { rt.RateLimits.Release(target) }
 	}
 	var verdict *policies.Verdict
 	defer func() {

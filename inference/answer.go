@@ -66,7 +66,7 @@ type body struct {
 	json bool
 	tap  tap
 	kept []byte // where there is a span
-	long bool   // it is too long to be kept
+	long bool   // it is too long to be kept, or there is no memory for it
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -78,8 +78,8 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 		if b.json {
 			b.tap.write(p[:n])
-			if b.long = b.long || len(b.kept)+n > maxDescribed; b.x.Trace != nil && !b.long {
-				b.kept = append(b.kept, p[:n]...)
+			if b.x.Trace != nil && !b.long {
+				b.keep(p[:n])
 			}
 		}
 	}
@@ -108,6 +108,18 @@ func (b *body) Read(p []byte) (int, error) {
 		b.x.Failure = "the provider's answer broke off: " + plain(err)
 	}
 	return n, err
+}
+
+// keep notes what a span is to tell of, as long as there is memory for it.
+func (b *body) keep(p []byte) {
+	need := len(b.kept) + len(p)
+	if size := max(need, 2*cap(b.kept)); need > cap(b.kept) {
+		if b.long = need > maxDescribed || b.x.Hold(size-cap(b.kept)) != nil; b.long {
+			return
+		}
+		b.kept = append(make([]byte, 0, size), b.kept...)
+	}
+	b.kept = append(b.kept, p...)
 }
 
 func (b *body) Close() error { return b.src.Close() }

@@ -162,12 +162,15 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 		delete(a.common, "Content-Type")
 	}
 	a.method = to.method
-	a.set(r)
+	if err := a.set(r); err != nil {
+		return failed(a, err)
+	}
 	return nil
 }
 
-// set makes a provider's request the attempt's.
-func (a *attempt) set(r *providers.Request) {
+// set makes a provider's request the attempt's. The error says that there is no memory
+// for its body.
+func (a *attempt) set(r *providers.Request) (err error) {
 	a.url, a.answer, a.turns = r.URL, r.Answer, r.Turns
 	if r.Method != "" {
 		a.method = r.Method
@@ -179,18 +182,21 @@ func (a *attempt) set(r *providers.Request) {
 		a.header[name] = v
 	}
 	if r.Body == nil {
-		return
+		return nil
 	}
 	if a.body != nil {
 		a.body.Release()
 	}
-	a.body = exchange.NewBuffer(r.Body)
+	if a.body, err = a.x.NewBuffer(r.Body); err != nil {
+		return err
+	}
 	switch {
 	case len(r.Body) == 0:
 		delete(a.header, "Content-Type")
 	case r.Header["Content-Type"] == nil:
 		a.header["Content-Type"] = []string{"application/json"}
 	}
+	return nil
 }
 
 // secretSettings are the settings that are credentials.

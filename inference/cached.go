@@ -24,6 +24,7 @@ import (
 // A keeping is what becomes of an answer for the cache: the key of the call, and the
 // flight that it leads, where others may wait for the answer.
 type keeping struct {
+	x      *exchange.Exchange
 	key    cache.Key
 	maxAge time.Duration
 	flight *cache.Flight // nil: nobody waits
@@ -63,7 +64,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	if x.Caching.Refresh {
 		x.CacheStatus = exchange.CacheRefresh
 	}
-	k := &keeping{key: key, maxAge: maxAge, tape: new(tape), store: a.keep}
+	k := &keeping{x: x, key: key, maxAge: maxAge, tape: new(tape), store: a.keep}
 	if e.f.Semantic != nil && x.Semantic(t) {
 		if q, ok := call.Question(e.f.Semantic.Provider + "/" + e.f.Semantic.Model); ok {
 			k.question = &question{Question: q}
@@ -84,6 +85,11 @@ func (e *engine) kept(k *keeping, t *routing.Target) (done bool, refusal *exchan
 	begun := time.Now()
 	for {
 		entry, err := answers.Get(e.r.Context(), k.key, k.maxAge)
+		if entry != nil {
+			if err := x.Hold(2 * len(entry.Body)); err != nil { // and in the other form
+				return false, exchange.Overloaded(err)
+			}
+		}
 		if err != nil && e.r.Context().Err() == nil {
 			e.f.logger.Error("reading the cache", zap.String("trace_id", x.TraceID), zap.Error(err))
 			return false, nil
@@ -166,7 +172,8 @@ func (k *keeping) record() *tape {
 	if k == nil {
 		return nil
 	}
-	*k.tape = tape{flight: k.flight}
+	k.x.Drop(cap(k.tape.b))
+	*k.tape = tape{flight: k.flight, x: k.x}
 	return k.tape
 }
 
@@ -327,6 +334,7 @@ type tape struct {
 	over   bool // it is too much
 	whole  bool // it came to its end
 	flight *cache.Flight
+	x      *exchange.Exchange // holds b until the call is over
 }
 
 func (t *tape) Read(p []byte) (int, error) {
@@ -335,17 +343,29 @@ func (t *tape) Read(p []byte) (int, error) {
 		defer t.flight.Hold()
 	}
 	n, err := t.src.Read(p)
-	if len(t.b)+n > cache.MaxEntry {
+	if !t.over && !t.keep(p[:n]) {
+		t.x.Drop(cap(t.b))
 		t.over, t.b = true, nil
 		if t.flight != nil {
 			t.flight.Fail()
 		}
 	}
-	if !t.over {
-		t.b = append(t.b, p[:n]...)
-	}
 	t.whole = t.whole || errors.Is(err, io.EOF)
 	return n, err
+}
+
+// keep notes what passes, and reports whether there is room for it.
+func (t *tape) keep(p []byte) bool {
+	need := len(t.b) + len(p)
+	if need > cap(t.b) {
+		size := max(need, min(2*cap(t.b), cache.MaxEntry))
+		if need > cache.MaxEntry || t.x.Hold(size-cap(t.b)) != nil {
+			return false
+		}
+		t.b = append(make([]byte, 0, size), t.b...)
+	}
+	t.b = append(t.b, p...)
+	return true
 }
 
 func (t *tape) Close() error { return t.src.Close() }

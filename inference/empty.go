@@ -1,7 +1,6 @@
 package inference
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -50,6 +49,6 @@ func emptyBody(res *http.Response) bool {
 	if err == io.EOF {
 		return true
 	}
-	res.Body = &peeked{io.MultiReader(bytes.NewReader(first[:n]), res.Body), res.Body}
+	res.Body = &peeked{seen: first[:n:n], src: res.Body}
 	return false
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
 )
@@ -25,6 +26,7 @@ type engine struct {
 	r *http.Request
 	x *exchange.Exchange
 
+	tried  *attempt        // the latest
 	last   *attempt        // the latest that failed, which may hold an answer
 	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // why it failed, where it holds none
@@ -42,7 +44,7 @@ var direct = routing.Target{Path: "config"}
 // Serve answers a prepared exchange.
 func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	e := &engine{f: f, w: w, r: r, x: x}
-	defer e.drop()
+	defer e.end()
 	if x.Config == nil {
 		if !e.target(&direct, false) {
 			e.give()
@@ -158,7 +160,11 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 	}
 	x.LastUsed = t.Path
+	before := x.Attempts
 	answered := e.attempts(t, a, keep, more)
+	if x.Attempts == before && x.LeaveTarget != nil && x.Config != nil {
+		x.LeaveTarget()
+	}
 	if !answered {
 		keep.fail(e.r.Context())
 	}
@@ -194,6 +200,7 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 		a.timeout, a.tentative = timeout, more || t.Retry != nil || a.shortens()
 		x.Attempts++
 		x.SetHeader(e.w.Header())
+		e.tried = a
 		answered, why := e.f.once(e.w, e.r, a)
 		if answered {
 			e.land(keep, a)
@@ -273,7 +280,7 @@ func (e *engine) untried(why error) {
 		}
 		return
 	}
-	e.replaced("provider " + e.x.Route.Provider + " could not be tried, because the upload is larger than max_replay")
+	e.replaced("provider " + e.x.Route.Provider + " could not be tried, because " + notKept(why))
 }
 
 // unrepeatable turns the latest failure, which the target's retry setting is about, into
@@ -288,7 +295,15 @@ func (e *engine) unrepeatable() {
 		e.fail(a, failed(a, why))
 		return
 	}
-	e.replaced("it could not be retried, because the upload is larger than max_replay")
+	e.replaced("it could not be retried, because " + notKept(why))
+}
+
+// notKept says why an upload cannot be sent again.
+func notKept(why error) string {
+	if inflight.Refused(why) {
+		return "the gateway had no memory to keep the upload (max_inflight_bytes)"
+	}
+	return "the upload is larger than max_replay"
 }
 
 // replaced makes an error of the gateway's own of the latest failure, which says what the
@@ -339,6 +354,14 @@ func (e *engine) fail(a *attempt, err *exchange.Error) {
 	e.last, e.err = a, err
 	if err != nil {
 		e.status = err.Status
+	}
+}
+
+// end gives back what is left, also where an answer broke off with a panic.
+func (e *engine) end() {
+	e.drop()
+	if e.tried != nil {
+		e.tried.close()
 	}
 }
 

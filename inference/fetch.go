@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -28,8 +27,11 @@ const maxFetched = 4 << 20
 // request.
 func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, to aim, ask []byte) (status int, body []byte, err error) {
 	a := &attempt{x: x, route: route}
+	defer a.close()
 	if ask != nil {
-		a.body = exchange.NewBuffer(ask)
+		if a.body, err = x.NewBuffer(ask); err != nil {
+			return 0, nil, err
+		}
 	}
 	if refusal := f.shape(ctx, a, &direct, to); refusal != nil {
 		return 0, nil, refusal
@@ -52,10 +54,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 		return 0, nil, err
 	}
 	defer res.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(res.Body, maxFetched+1))
-	if err == nil && len(body) > maxFetched {
-		err = fmt.Errorf("an answer of more than %d bytes", maxFetched)
-	}
+	body, err = readAtMost(x, res.Body, maxFetched) // held until the call is over
 	if err == nil && a.answer != nil && res.StatusCode == http.StatusOK {
 		body, err = a.answer.Whole(nil, body, res.Header)
 	}

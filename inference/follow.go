@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -21,9 +22,13 @@ func (a *attempt) followed(pool http.RoundTripper, out *http.Request, res *http.
 		if a.answer == nil || a.answer.Then == nil || res.StatusCode < 200 || res.StatusCode >= 300 {
 			return res, nil
 		}
-		body, err := readAtMost(res.Body, maxFetched)
+		body, err := readAtMost(a.x, res.Body, maxFetched)
 		res.Body.Close()
-		if err != nil {
+		a.x.Drop(cap(body))
+		switch {
+		case inflight.Refused(err):
+			return nil, err
+		case err != nil:
 			return nil, unusableError("the provider's answer broke off: " + err.Error())
 		}
 		next, err := a.answer.Then(a.x.Gateway.Now(), body, res.Header)
@@ -42,7 +47,9 @@ func (a *attempt) followed(pool http.RoundTripper, out *http.Request, res *http.
 			next.Body = []byte{} // none, and not the call's
 		}
 		a.header = a.common.Clone()
-		a.set(next)
+		if err := a.set(next); err != nil {
+			return nil, err
+		}
 		if res, err = pool.RoundTrip(a.request(out)); err != nil {
 			return nil, err
 		}

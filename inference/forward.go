@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/cache"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
 )
@@ -110,6 +111,9 @@ func failed(a *attempt, err error) *exchange.Error {
 	var host *credentials.HostError
 	if errors.As(err, &host) && a.route.CallerHost {
 		return exchange.Refused(credentials.RefuseHost(err))
+	}
+	if inflight.Refused(err) && !errors.Is(err, exchange.ErrNotReplayable) {
+		return exchange.Overloaded(err)
 	}
 	if errors.Is(err, errAttemptTimeout) {
 		return exchange.TimedOut(a.timeout, err)

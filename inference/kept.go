@@ -79,6 +79,9 @@ func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
 			Message: "The input has more than " + strconv.Itoa(exchange.MaxInput) + " bytes, too many to be stored. Send store: false",
 		})
 	}
+	if err := x.Hold(len(head.Input)); err != nil {
+		return exchange.Overloaded(err)
+	}
 	input := bytes.Clone(head.Input) // the body is gone when the response is there
 	call.Keep = func(response []byte) error {
 		err := x.Keep(gjson.GetBytes(response, "id").Str, &exchange.Turn{Response: response, Input: input, Previous: head.Previous})

@@ -9,22 +9,46 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/jsonscan"
 )
 
 // maxPeeked bounds what is looked at of an answer before it is taken for good.
 const maxPeeked = 64 << 10
 
-// A peeked body is an answer of which a part was read already.
+// A peeked body is an answer of which a part was read already. The call holds the capacity
+// of that part until it is read again.
 type peeked struct {
-	io.Reader
-	io.Closer
+	x    *exchange.Exchange // nil: it holds nothing for it
+	seen []byte
+	off  int
+	src  io.ReadCloser
+}
+
+func (p *peeked) Read(b []byte) (int, error) {
+	if p.off == len(p.seen) {
+		p.drop()
+		return p.src.Read(b)
+	}
+	n := copy(b, p.seen[p.off:])
+	p.off += n
+	return n, nil
+}
+
+func (p *peeked) Close() error { return p.src.Close() }
+
+// drop lets go of what was read again.
+func (p *peeked) drop() {
+	if p.x != nil {
+		p.x.Drop(cap(p.seen))
+	}
+	p.seen, p.off = nil, 0
 }
 
 // begins looks at the beginning of an answer with status 200 and reports whether
 // real output follows, or why not. Until then the call is not committed: another
 // attempt may follow. What was read is put back.
-func begins(res *http.Response) (why error) {
+func begins(x *exchange.Exchange, res *http.Response) (why error) {
 	if res.Header.Get("Content-Encoding") != "" {
 		return nil // nobody asked for it, and nobody looks into it
 	}
@@ -38,7 +62,10 @@ func begins(res *http.Response) (why error) {
 	default:
 		return nil
 	}
-	res.Body = &peeked{io.MultiReader(bytes.NewReader(seen), res.Body), res.Body}
+	if err := x.Hold(cap(seen)); err != nil {
+		return err
+	}
+	res.Body = &peeked{x: x, seen: seen, src: res.Body}
 	return why
 }
 

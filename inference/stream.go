@@ -92,6 +92,10 @@ func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
 	if cap(s.buf)-len(s.buf) < leastRead {
+		if err := s.x.Hold(cap(s.buf)); err != nil {
+			s.finish(err)
+			return
+		}
 		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
 	}
 	from := len(s.buf)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
@@ -58,8 +59,13 @@ func (a *attempt) translate(res *http.Response) error {
 		res.ContentLength = -1
 		return nil
 	}
-	body, err := readAtMost(res.Body, maxWhole)
-	if err != nil {
+	body, err := readAtMost(a.x, res.Body, maxWhole)
+	defer a.x.Drop(cap(body))
+	switch {
+	case inflight.Refused(err):
+		res.Body.Close()
+		return err
+	case err != nil:
 		return a.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
 	out, err := a.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
@@ -79,8 +85,7 @@ func (a *attempt) translate(res *http.Response) error {
 	if res.StatusCode == http.StatusNoContent { // there is some
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
-	replaceBody(res, out)
-	return nil
+	return replaceBody(a.x, res, out)
 }
 
 // unreadable gives an answer up that can go to nobody.
@@ -99,7 +104,9 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	if src := res.Body; res.Header.Get("Content-Encoding") == "" {
 		stop := time.AfterFunc(maxSaying, func() { src.Close() })
 		var err error
-		if body, err = readAtMost(src, maxFailure); err != nil {
+		body, err = readAtMost(a.x, src, maxFailure)
+		defer a.x.Drop(cap(body))
+		if err != nil {
 			body = nil // the status says enough
 		}
 		stop.Stop()
@@ -107,8 +114,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	body = a.redact(body)
 	if a.answer == nil {
 		if out, ok := withProvider(body, a.route.Provider); ok {
-			replaceBody(res, out)
-			return nil
+			return replaceBody(a.x, res, out)
 		}
 	}
 	read := providers.ReadFailure
@@ -119,8 +125,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	failure.Status = res.StatusCode
 	a.overflow(res, failure)
 	delete(res.Header, "Content-Encoding")
-	replaceBody(res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
-	return nil
+	return replaceBody(a.x, res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
 }
 
 // redact masks the credentials of the call in an error, in which some providers repeat
@@ -151,13 +156,19 @@ func withProvider(body []byte, provider string) ([]byte, bool) {
 	return append(strconv.AppendQuote(out, provider), '}'), true
 }
 
-func replaceBody(res *http.Response, body []byte) {
+// replaceBody puts another body in an answer, which the call holds until it is closed. The
+// error says that there is no memory for it.
+func replaceBody(x *exchange.Exchange, res *http.Response, body []byte) error {
 	res.Body.Close()
-	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if err := x.Hold(cap(body)); err != nil {
+		return err
+	}
+	res.Body, res.ContentLength = &peeked{x: x, seen: body, src: http.NoBody}, int64(len(body))
 	res.Header["Content-Type"] = []string{"application/json"}
 	res.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	withoutDigests(res.Header)
 	res.TransferEncoding, res.Trailer = nil, nil
+	return nil
 }
 
 // withoutDigests takes out what is said of another body.
@@ -167,12 +178,31 @@ func withoutDigests(h http.Header) {
 	}
 }
 
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(body)) > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
+// readAtMost reads all of r, which has at most limit bytes. The call holds the capacity of
+// what it returns, with an error too, until the caller drops it.
+func readAtMost(x *exchange.Exchange, r io.Reader, limit int) ([]byte, error) {
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			size := max(leastRead, 2*cap(b))
+			if err := x.Hold(size); err != nil {
+				return b, err
+			}
+			larger := append(make([]byte, 0, size), b...)
+			x.Drop(cap(b))
+			b = larger
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > limit:
+			return b, fmt.Errorf("it has more than %d bytes", limit)
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return b, err
+		}
 	}
-	return body, err
 }
 
 // A translated body is a provider's stream in the caller's dialect.
@@ -182,6 +212,7 @@ type translated struct {
 	x      *exchange.Exchange
 	in     []byte
 	out    []byte
+	held   int // of the call's memory, for out
 	read   int // of out
 	err    error
 }
@@ -209,6 +240,13 @@ func (t *translated) fill() {
 		var wrong error
 		if t.out, wrong = t.stream.Translate(t.out, t.in[:n]); wrong != nil {
 			err = wrong
+		}
+		if more := cap(t.out) - t.held; more > 0 {
+			if wrong = t.x.Hold(more); wrong != nil {
+				err = wrong
+			} else {
+				t.held += more
+			}
 		}
 	}
 	if errors.Is(err, io.EOF) {

@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/inflight"
 )
 
 func init() {
@@ -335,14 +336,21 @@ func (a *attempt) take(res *http.Response) error {
 	}
 	if !a.tentative {
 		if a.timeout > 0 && res.StatusCode == http.StatusOK {
-			_ = begins(res) // a stream has begun with its first event, and not before
+			// A stream has begun with its first event, and not before.
+			if why := begins(a.x, res); inflight.Refused(why) {
+				res.Body.Close()
+				return why
+			}
 		}
 		return nil
 	}
 	var why error
 	switch {
 	case res.StatusCode == http.StatusOK:
-		why = begins(res)
+		if why = begins(a.x, res); inflight.Refused(why) {
+			res.Body.Close()
+			return why
+		}
 	case res.StatusCode >= http.StatusMultipleChoices:
 		why = errors.New("the provider answered " + res.Status)
 	}
