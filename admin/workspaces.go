@@ -2,9 +2,12 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
@@ -42,13 +45,28 @@ type workspaceDefaults struct {
 	Metadata map[string]string `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
 }
 
-type updateWorkspace struct {
-	Name        *string                     `json:"name,omitempty" minLength:"1" maxLength:"255"`
+// WorkspaceFields are what create and update share. What cannot be honoured yet is
+// refused rather than stored and ignored.
+type WorkspaceFields struct {
 	Description Optional[string]            `json:"description,omitempty"`
 	Defaults    Optional[workspaceDefaults] `json:"defaults,omitempty" doc:"Replaced as a whole; null clears."`
 	Settings    *updateWorkspaceSettings    `json:"settings,omitempty"`
 	Security    *updateSecuritySettings     `json:"security_settings,omitempty"`
-	WorkspaceID string                      `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
+	Users       Optional[[]any]             `json:"users,omitempty"`
+	UsageLimits Optional[[]any]             `json:"usage_limits,omitempty"`
+	RateLimits  Optional[[]any]             `json:"rate_limits,omitempty"`
+}
+
+type createWorkspace struct {
+	WorkspaceFields
+	Name string `json:"name" minLength:"1" maxLength:"255"`
+	Slug string `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Default: made of the name."`
+}
+
+type updateWorkspace struct {
+	WorkspaceFields
+	Name        *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	WorkspaceID string  `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
 }
 
 type updateWorkspaceSettings struct {
@@ -147,7 +165,75 @@ func encodeTexts(m map[string]string) (json.RawMessage, error) {
 	return encodeMetadata(values)
 }
 
+func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, error) {
+	w := &directory.Workspace{ID: directory.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID}
+	if _, err := uuid.Parse(w.Slug); err == nil {
+		return nil, invalid("slug", "expected a name that is no UUID, by which workspaces are found too")
+	}
+	if w.Slug == "" {
+		w.Slug = directory.NewSlug(c.api.Random, "ws", in.Name)
+	}
+	if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
+		return nil, err
+	}
+	err := c.update(w.ID, func(tx *storage.Txn) error { return c.api.Directory.AddWorkspace(tx, w) })
+	switch {
+	case errors.Is(err, storage.ErrExists):
+		return nil, failure(http.StatusConflict, "slug: %q is taken", w.Slug)
+	case errors.Is(err, directory.ErrTooManyWorkspaces):
+		return nil, failure(http.StatusConflict, "An organisation has at most %d workspaces", directory.MaxWorkspaces)
+	}
+	return w, err
+}
+
+// applyWorkspace makes the changes of a create or an update to a copy of a workspace.
+func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err error) {
+	switch {
+	case len(in.Users.Value) > 0:
+		return invalid("users", "not supported yet; leave it out")
+	case len(in.RateLimits.Value) > 0:
+		return invalid("rate_limits", "limits of a workspace itself are not supported yet; make a rate-limit policy with the condition workspace_id")
+	case len(in.UsageLimits.Value) > 0:
+		return invalid("usage_limits", "not supported yet; leave it out")
+	case len(in.Description.Value) > 1024:
+		return invalid("description", "expected at most 1024 bytes")
+	}
+	if in.Description.Set {
+		w.Description = in.Description.Value
+	}
+	if in.Defaults.Set {
+		if w.Metadata, err = encodeTexts(in.Defaults.Value.Metadata); err != nil {
+			return err
+		}
+	}
+	if in.Settings != nil && in.Settings.BlockInlineConfig != nil {
+		if c.caller.WorkspaceID != "" && w.BlockInline && !*in.Settings.BlockInlineConfig {
+			return forbidden("settings.block_inline_config: only an organisation key turns it off")
+		}
+		w.BlockInline = *in.Settings.BlockInlineConfig
+	}
+	if in.Settings != nil && in.Settings.DebugLog != nil {
+		w.NoBodies = !bool(*in.Settings.DebugLog)
+	}
+	return in.Security.apply(&w.LogAccess, c.api.Directory.Organisation().LogAccess)
+}
+
 func (a *API) workspaces() {
+	register(a, route{
+		method: http.MethodPost, path: "/admin/workspaces", alias: "/v2/workspaces", scopes: []string{"workspaces.create"}, summary: "Create a workspace",
+	}, func(c *call, in *struct {
+		RawBody []byte
+		Body    createWorkspace
+	},
+	) (*struct{ Body Workspace }, error) {
+		c.fields(in.RawBody)
+		w, err := c.createWorkspace(&in.Body)
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body Workspace }{c.showWorkspace(w)}, nil
+	})
+
 	register(a, route{
 		method: http.MethodGet, path: "/admin/workspaces", alias: "/v2/workspaces", scopes: []string{"workspaces.list"}, summary: "List workspaces",
 	}, func(c *call, in *struct {
@@ -189,31 +275,11 @@ func (a *API) workspaces() {
 			if err != nil {
 				return err
 			}
-			changed, b := *w, &in.Body
-			if len(b.Description.Value) > 1024 {
-				return invalid("description", "expected at most 1024 bytes")
+			changed := *w
+			if in.Body.Name != nil {
+				changed.Name = *in.Body.Name
 			}
-			if b.Name != nil {
-				changed.Name = *b.Name
-			}
-			if b.Description.Set {
-				changed.Description = b.Description.Value
-			}
-			if b.Defaults.Set {
-				if changed.Metadata, err = encodeTexts(b.Defaults.Value.Metadata); err != nil {
-					return err
-				}
-			}
-			if b.Settings != nil && b.Settings.BlockInlineConfig != nil {
-				if c.caller.WorkspaceID != "" && w.BlockInline && !*b.Settings.BlockInlineConfig {
-					return forbidden("settings.block_inline_config: only an organisation key turns it off")
-				}
-				changed.BlockInline = *b.Settings.BlockInlineConfig
-			}
-			if b.Settings != nil && b.Settings.DebugLog != nil {
-				changed.NoBodies = !bool(*b.Settings.DebugLog)
-			}
-			if err := b.Security.apply(&changed.LogAccess, c.api.Directory.Organisation().LogAccess); err != nil {
+			if err := c.applyWorkspace(&changed, &in.Body.WorkspaceFields); err != nil {
 				return err
 			}
 			return c.api.Directory.ReplaceWorkspace(tx, &changed)

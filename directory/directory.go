@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -123,6 +124,22 @@ func (d *Directory) Found(tx *storage.Txn) (*Organisation, *Workspace, error) {
 		return nil, nil, err
 	}
 	return o, w, d.workspaces.Put(tx, w)
+}
+
+// MaxWorkspaces is how many workspaces an organisation has at most: memory holds all.
+const MaxWorkspaces = 10_000
+
+// ErrTooManyWorkspaces means that an organisation has MaxWorkspaces already.
+var ErrTooManyWorkspaces = errors.New("too many workspaces")
+
+// AddWorkspace stores a new workspace, whose ID and slug are set. An error that wraps
+// storage.ErrExists means that the slug is taken.
+func (d *Directory) AddWorkspace(tx *storage.Txn, w *Workspace) error {
+	if len(d.workspaces.All()) >= MaxWorkspaces {
+		return ErrTooManyWorkspaces
+	}
+	w.CreatedAt = d.now().UTC()
+	return d.ReplaceWorkspace(tx, w)
 }
 
 // Workspace returns a workspace by its id or slug.

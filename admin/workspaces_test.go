@@ -1,0 +1,157 @@
+package admin_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/tidwall/gjson"
+)
+
+// workspace makes a workspace and returns its id.
+func (a *api) workspace(slug string) string {
+	a.t.Helper()
+	return a.ok("POST", "/v1/admin/workspaces", `{"name":"`+slug+`","slug":"`+slug+`"}`).get("id").Str
+}
+
+func TestWorkspacesAreMade(t *testing.T) {
+	a := newAPI(t)
+	for i, c := range []struct{ path, body, slug, description, metadata string }{
+		{"/v1/admin/workspaces", `{"name":"Red team","slug":"red","description":"d","defaults":{"metadata":{"team":"red"}},"users":[],"usage_limits":null,"rate_limits":[]}`, "^red$", "d", `{"team":"red"}`},
+		{"/v2/workspaces", `{"name":"Blue team"}`, "^ws-blue-team-[0-9a-f]{6}$", "", ""},
+		{"/v2/admin/workspaces", `{"name":"Blue team","settings":{"debug_log":0,"block_inline_config":true},"security_settings":{"organisationAdminsViewLogs":false}}`, "^ws-blue-team-[0-9a-f]{6}$", "", ""},
+	} {
+		out := a.ok("POST", c.path, c.body)
+		if _, err := uuid.Parse(out.get("id").Str); err != nil || !regexp.MustCompile(c.slug).MatchString(out.get("slug").Str) ||
+			out.get("description").Str != c.description || out.get("defaults.metadata").Raw != c.metadata || out.get("object").Str != "workspace" ||
+			out.get("is_default").Int() != 0 || out.get("created_at").Str != iso || out.get("last_updated_at").Str != iso || out.get("usage_limits").Raw != "[]" {
+			t.Errorf("%s: %s", c.body, out.body)
+		}
+		if i == 2 && (out.get("settings").Raw != `{"block_inline_config":true,"debug_log":0}` || out.get("security_settings.organisationAdminsViewLogs").Bool()) {
+			t.Errorf("%s: %s", c.body, out.body)
+		}
+		for _, id := range []string{out.get("id").Str, strings.ToUpper(out.get("id").Str), out.get("slug").Str} {
+			if one := a.ok("GET", "/v1/admin/workspaces/"+id, ""); one.body != out.body {
+				t.Errorf("%s: %s, made %s", id, one.body, out.body)
+			}
+		}
+	}
+	if list := a.ok("GET", "/v1/admin/workspaces", ""); list.get("total").Int() != 4 || list.get("data.#(is_default==1)#.slug").String() == "" {
+		t.Errorf("%s", list.body)
+	}
+	trail := a.trail()
+	made := trail[0]
+	if made.Action != "workspaces.create" || made.Status != 200 || made.Resource == "" || strings.Join(made.Fields, ",") != "name,security_settings,settings" {
+		t.Errorf("the trail says %+v", made)
+	}
+}
+
+func TestWorkspacesAreNotMadeOfBadInput(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	manages, _ := a.key("workspace/service", `"workspaces.update"`)
+	reads, _ := a.key("organisation/service", `"workspaces.read"`)
+	creates, _ := a.key("organisation/service", `"workspaces.create"`)
+	for _, c := range []struct {
+		key, body string
+		status    int
+		code, why string
+	}{
+		{ownerKey, `{}`, 400, "AB01", "name"},
+		{ownerKey, `{"name":""}`, 400, "AB01", "name"},
+		{ownerKey, `{"name":"` + strings.Repeat("x", 256) + `"}`, 400, "AB01", "name"},
+		{ownerKey, `{"name":"n","slug":"a b"}`, 400, "AB01", "slug"},
+		{ownerKey, `{"name":"n","slug":"` + strings.Repeat("x", 256) + `"}`, 400, "AB01", "slug"},
+		{ownerKey, `{"name":"n","slug":"0191e7a3-0000-7000-8000-000000000000"}`, 400, "AB01", "slug: expected a name that is no UUID"},
+		{ownerKey, `{"name":"n","slug":"0191E7A3000070008000000000000000"}`, 400, "AB01", "slug"},
+		{ownerKey, `{"name":"n","slug":"red"}`, 409, "AB07", `slug: "red" is taken`},
+		{ownerKey, `{"name":"n","description":"` + strings.Repeat("x", 1025) + `"}`, 400, "AB01", "description"},
+		{ownerKey, `{"name":"n","defaults":{"metadata":{"a":1}}}`, 400, "AB01", "defaults"},
+		{ownerKey, `{"name":"n","defaults":{"metadata":{"a":"` + strings.Repeat("x", 129) + `"}}}`, 400, "AB01", "defaults.metadata"},
+		{ownerKey, `{"name":"n","users":["0191e7a3-0000-7000-8000-000000000000"]}`, 400, "AB01", "users: not supported yet"},
+		{ownerKey, `{"name":"n","usage_limits":[{}]}`, 400, "AB01", "usage_limits: not supported yet"},
+		{ownerKey, `{"name":"n","rate_limits":[{}]}`, 400, "AB01", "rate_limits"},
+		{ownerKey, `{"name":"n","icon":"x"}`, 400, "AB01", "icon"},
+		{ownerKey, `{"name":"n","security_settings":{"organisationAdminsViewLogMetadata":false}}`, 400, "AB01", "security_settings.organisationAdminsViewLogMetadata"},
+		{manages, `{"name":"n"}`, 403, "AB03", "workspaces.create"},
+		{reads, `{"name":"n"}`, 403, "AB03", "workspaces.create"},
+		{creates, `{"name":"n"}`, 200, "", ""},
+	} {
+		out := a.as(c.key, "POST", "/v1/admin/workspaces", c.body)
+		if out.status != c.status || out.get("data.errorCode").Str != c.code || !strings.Contains(out.get("data.message").Str, c.why) {
+			t.Errorf("%s: %d %s, want %d %q", c.body, out.status, out.body, c.status, c.why)
+		}
+	}
+	if n := len(a.s.Directory.Workspaces()); n != 3 {
+		t.Errorf("%d workspaces, want 3", n)
+	}
+}
+
+// What a workspace has is neither seen nor changed by a key of another one.
+func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
+	a := newAPI(t)
+	red, blue := a.workspace("red"), a.workspace("blue")
+	const all = `"workspaces.read","workspaces.update","workspaces.list","workspace_service_api_keys.create","workspace_service_api_keys.read","workspace_service_api_keys.update",
+		"workspace_service_api_keys.delete","workspace_service_api_keys.list","virtual_keys.create","virtual_keys.read","virtual_keys.update","virtual_keys.delete","virtual_keys.list",
+		"configs.create","configs.read","configs.update","configs.delete","configs.list","policies.create","policies.read","policies.update","policies.delete","policies.list"`
+	made := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":[`+all+`],"workspace_id":"red"}`)
+	own, ownID := made.get("key").Str, made.get("id").Str
+
+	// One of each kind in the other workspace, made by the organisation.
+	in := func(path, body string) gjson.Result {
+		return gjson.Parse(a.ok("POST", path, strings.Replace(body, "{", `{"workspace_id":"blue",`, 1)).body)
+	}
+	others := []struct{ list, create, item, body string }{
+		{"/v1/api-keys", "/v1/api-keys/workspace/service", "/v1/api-keys/" + in("/v1/api-keys/workspace/service", `{"name":"k","scopes":["virtual_keys.list"]}`).Get("id").Str, `{"name":"n"}`},
+		{"/v1/virtual-keys", "/v1/virtual-keys", "/v1/virtual-keys/" + in("/v1/virtual-keys", `{"name":"k","provider":"openai","key":"sk"}`).Get("data.slug").Str, `{"name":"n"}`},
+		{"/v1/configs", "/v1/configs", "/v1/configs/" + in("/v1/configs", `{"name":"k","config":{"retry":{"attempts":1}}}`).Get("slug").Str, `{"name":"n"}`},
+		{"/v1/policies/rate-limits", "/v1/policies/rate-limits", "/v1/policies/rate-limits/" + in("/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":3}`).Get("id").Str, `{"name":"n"}`},
+		{"", "", "/v1/admin/workspaces/" + blue, `{"name":"n"}`},
+		{"", "", "/v1/admin/workspaces/blue", `{"name":"n"}`},
+	}
+	bodies := map[string]string{
+		"/v1/api-keys/workspace/service": `{"name":"k","scopes":["virtual_keys.list"],"workspace_id":"blue"}`,
+		"/v1/virtual-keys":               `{"name":"k","provider":"openai","key":"sk","workspace_id":"blue"}`,
+		"/v1/configs":                    `{"name":"k","config":{"retry":{"attempts":1}},"workspace_id":"blue"}`,
+		"/v1/policies/rate-limits":       `{"type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
+	}
+	for _, o := range others {
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			if method == "DELETE" && o.list == "" {
+				continue // no workspace is deleted
+			}
+			out := a.as(own, method, o.item, map[string]string{"PUT": o.body}[method])
+			nowhere := a.as(own, method, o.item[:strings.LastIndexByte(o.item, '/')]+"/nope", map[string]string{"PUT": o.body}[method])
+			if out.status != 404 || nowhere.status != 404 || strings.Replace(out.body, o.item[strings.LastIndexByte(o.item, '/')+1:], "nope", 1) != nowhere.body {
+				t.Errorf("%s %s: %d %s; of what is not there: %d %s", method, o.item, out.status, out.body, nowhere.status, nowhere.body)
+			}
+		}
+		if o.list == "" {
+			continue
+		}
+		for _, query := range []string{"", "?page_size=1000"} {
+			if out := a.as(own, "GET", o.list+query, ""); out.status != 200 || strings.Contains(out.body, blue) {
+				t.Errorf("%s%s: %d %s", o.list, query, out.status, out.body)
+			}
+		}
+		for _, named := range []string{"blue", blue, a.s.Directory.DefaultWorkspace().Slug, "nope"} {
+			if out := a.as(own, "GET", o.list+"?workspace_id="+named, ""); out.status != 403 {
+				t.Errorf("%s of %s: %d %s", o.list, named, out.status, out.body)
+			}
+		}
+		if out := a.as(own, "POST", o.create, bodies[o.create]); out.status != 403 {
+			t.Errorf("POST %s: %d %s", o.create, out.status, out.body)
+		}
+		// The organisation sees both, and either alone.
+		if out := a.ok("GET", o.list+"?workspace_id="+blue, ""); out.get("total").Int() != 1 || out.get("data.0.workspace_id").Str != blue {
+			t.Errorf("%s of blue: %s", o.list, out.body)
+		}
+	}
+	if out := a.as(own, "GET", "/v1/admin/workspaces", ""); out.get("total").Int() != 1 || out.get("data.0.id").Str != red {
+		t.Errorf("%s", out.body)
+	}
+	if out := a.as(own, "GET", "/v1/api-keys", ""); out.get("total").Int() != 1 || out.get("data.0.id").Str != ownID {
+		t.Errorf("%s", out.body)
+	}
+}
