@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,10 @@ type Endpoint struct {
 	Single bool
 	// Cacheable: its answers may be kept, and given to the same call again.
 	Cacheable bool
+	// NoModel: no model answers it, whatever its body has. Fields are those of its form that
+	// a config may not change, since an upload passes as it is.
+	NoModel bool
+	Fields  []string
 	// NotJSON: its answer is something else, such as audio.
 	NotJSON bool
 }
@@ -42,7 +47,7 @@ type Body uint8
 // The kinds of body.
 const (
 	JSON   Body = iota // a JSON object, read whole and scanned
-	None               // none is expected; what comes is forwarded
+	None               // none is expected; what comes is taken as Any
 	Stream             // multipart or audio: it passes through and is not held in memory
 	Any                // a JSON object where the content type says so, else a stream
 )
@@ -85,7 +90,7 @@ var endpoints = []Endpoint{
 	{Name: "cancelModelResponse", Method: "POST", Path: "/v1/responses/{response_id}/cancel", Body: None},
 	{Name: "listResponseInputItems", Method: "GET", Path: "/v1/responses/{response_id}/input_items", Body: None},
 
-	{Name: "uploadFile", Method: "POST", Path: "/v1/files", Body: Stream, Single: true},
+	{Name: "uploadFile", Method: "POST", Path: "/v1/files", Body: Stream, Single: true, NoModel: true, Fields: []string{"purpose", "expires_after"}},
 	{Name: "listFiles", Method: "GET", Path: "/v1/files", Body: None, Single: true},
 	{Name: "retrieveFile", Method: "GET", Path: "/v1/files/{file_id}", Body: None, Single: true},
 	{Name: "retrieveFileContent", Method: "GET", Path: "/v1/files/{file_id}/content", Body: None, Single: true},
@@ -151,12 +156,48 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 	switch {
 	case rows != nil:
 		return nil, allow
-	case !strings.HasPrefix(path, "/v1/") || !clean(path):
+	case !strings.HasPrefix(path, "/v1/") || !clean(path) || meant(path) != "":
 		return nil, nil
 	case !slices.Contains(passed, method):
 		return nil, passed
 	}
 	return &passThrough, nil
+}
+
+// meant is the path of the table that some server might take path for, "" if there is
+// none: servers differ in letter case, in parameters after a semicolon, and in what else
+// they ignore at the end of a segment.
+func meant(path string) string {
+	plain := canonical(path)
+	if plain == path {
+		return ""
+	}
+	if exactRows[plain] != nil {
+		return plain
+	}
+	for _, rows := range patternRows {
+		if matches(rows[0].Path, plain) {
+			return rows[0].Path
+		}
+	}
+	return ""
+}
+
+// canonical is an escaped path as the most forgiving server might read it: in lower case,
+// and each segment up to the first byte that no path of the table has.
+func canonical(path string) string {
+	segments := strings.Split(strings.TrimRight(path, "/"), "/")
+	for i, s := range segments {
+		if decoded, err := url.PathUnescape(s); err == nil {
+			s = decoded
+		}
+		s = strings.TrimLeft(strings.ToLower(s), " \t\r\n")
+		if end := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' }); end >= 0 {
+			s = s[:end]
+		}
+		segments[i] = s
+	}
+	return strings.TrimRight(strings.Join(segments, "/"), "/")
 }
 
 // matches reports whether path has the segments of pattern.

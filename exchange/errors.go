@@ -85,7 +85,11 @@ func badRequest(param, code, message string) *Error {
 
 // NotFound is the answer to a path of the API that nobody serves.
 func NotFound(path string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: "Not Found: nothing is served at " + credentials.Clip(path)}
+	message := "Not Found: nothing is served at " + credentials.Clip(path)
+	if plain := meant(path); plain != "" {
+		message += ", expected " + plain
+	}
+	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: message}
 }
 
 // MethodNotAllowed is the answer to a method that a path does not take.

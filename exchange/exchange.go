@@ -127,6 +127,10 @@ type Exchange struct {
 	buffer    *Buffer         // of a body that was read whole
 	spool     *Spool          // of a body that passes through
 	form      *form           // what was read of it, where it is one
+	opaque    bool            // the body that was read is not JSON
+	binary    bool            // the body that passes through is media, and cannot be text
+	located   located         // what the URL says of the model
+	unread    unread          // why the model may be one that was not read
 	model     validation.Span // where the body's model stands
 	edit      *routing.Edit   // of the target in Route
 	report    validation.Report
@@ -231,11 +235,15 @@ func (x *Exchange) Method() string { return x.request.Method }
 // ask for; with usage, the body that is returned asks for it. An *Error says what is
 // still missing in it.
 func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buffer, unasked bool, err error) {
-	if x.buffer == nil {
-		if err := x.unchangeable(); err != nil {
-			return nil, false, err
-		}
+	if err := x.unchangeable(edit); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case x.buffer == nil:
 		return nil, false, nil
+	case x.opaque:
+		x.buffer.refs.Add(1)
+		return x.buffer, false, nil
 	}
 	if fault := x.missing(edit); fault != nil {
 		return nil, false, badRequest(fault.Param, fault.Code, fault.Message)

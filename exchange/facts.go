@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -42,19 +41,6 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	return value, alias, value != ""
 }
 
-// Unseen reports that the call may have a model that nobody has seen: it is a form
-// whose field model was not found, and nothing else sets one. alias is how the model's
-// other name would begin.
-func (x *Exchange) Unseen() (alias string, unseen bool) {
-	if x.form == nil || x.form.found || x.form.over || x.SentModel() != "" {
-		return "", false
-	}
-	if x.Route != nil {
-		alias = "@" + x.saved() + "/"
-	}
-	return alias, true
-}
-
 // SentModel is the model that the target in Route gets.
 func (x *Exchange) SentModel() string {
 	switch {
@@ -62,16 +48,10 @@ func (x *Exchange) SentModel() string {
 		return x.sent
 	case x.Route != nil && x.Route.Model != "":
 		return x.Route.Model
-	case x.edit.Empty() || x.buffer == nil && x.form == nil:
+	case x.edit.Empty() || x.located.model == "" && x.form == nil && (x.buffer == nil || x.opaque):
 		return x.Model
 	}
-	var own json.RawMessage
-	if x.form == nil {
-		own = x.member("model")
-	} else if x.form.found {
-		own = jsonscan.AppendQuoted(nil, x.form.model)
-	}
-	model := x.edit.Result("model", own)
+	model := x.edit.Result("model", x.ownModel())
 	if len(model) == 0 || model[0] != '"' {
 		return ""
 	}

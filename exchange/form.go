@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/textproto"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/caddy-gw/gateway/validation"
 )
@@ -87,11 +89,54 @@ func partName(header []byte) (name string, readable bool) {
 	if err != nil || len(bytes.Trim(line, " \t")) > 0 || len(h["Content-Disposition"]) != 1 {
 		return "", false
 	}
-	_, params, err := mime.ParseMediaType(h["Content-Disposition"][0])
-	if _, file := params["filename"]; err != nil || file {
-		return "", err == nil
+	disposition := h["Content-Disposition"][0]
+	_, params, err := mime.ParseMediaType(disposition)
+	if err != nil {
+		return "", false
 	}
-	return params["name"], true
+	name = params["name"]
+	_, file := params["filename"]
+	switch {
+	case likeModel(name) && (file || name != "model" || !plainText(h)), oddlyNamed(disposition, name):
+		return "", false
+	case file:
+		return "", true
+	}
+	return name, true
+}
+
+// likeModel reports whether some provider might take a field of this name for the model.
+func likeModel(name string) bool {
+	letters := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	return letters == "model"
+}
+
+// oddlyNamed reports whether parsers differ in which name a part has: by RFC 2231 or RFC
+// 2047, or with escapes.
+func oddlyNamed(disposition, name string) bool {
+	lower := strings.ReplaceAll(strings.ToLower(disposition), "filename*", "")
+	return strings.Contains(lower, "name*") || strings.Contains(name, "=?") || strings.ContainsAny(name, "\\\"")
+}
+
+// plainText reports whether a part's value is the text that stands there.
+func plainText(h textproto.MIMEHeader) bool {
+	switch strings.ToLower(h.Get("Content-Transfer-Encoding")) {
+	case "", "7bit", "8bit", "binary":
+	default:
+		return false
+	}
+	contentType := h.Get("Content-Type")
+	if contentType == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	// Latin-1 is what Java's clients say of text in ASCII.
+	return err == nil && media == "text/plain" && (utf8Charset(params["charset"]) || strings.EqualFold(params["charset"], "iso-8859-1"))
 }
 
 // endOfLine looks at what follows the last delimiter: nothing but space may, up to
@@ -131,15 +176,6 @@ func (x *Exchange) readForm(boundary string) *Error {
 // errModel refuses a form whose provider might read another model than the one that was
 // routed and counted.
 var errModel = errors.New("the form must have its field model once, and headers of its parts that can be read, of at most 8 KiB")
-
-// UnseenModel refuses a call for which its model has to be known, because its form has no field
-// model in what was read of it.
-func (x *Exchange) UnseenModel(why string) *Error {
-	e := badRequest("model", "model_after_file", "The form has no field model in its first "+strconv.Itoa(x.spool.limit)+
-		" bytes, and "+why+": send the field model before the file")
-	e.Caller = true
-	return e
-}
 
 // InvalidForm returns the refusal of a form that turned out to be wrong while it passed;
 // nil if err is not about that.
@@ -215,21 +251,6 @@ func (r *restOfForm) look(b []byte) error {
 	return nil
 }
 
-// unchangeable refuses a call whose form should get another model, and cannot.
-func (x *Exchange) unchangeable() *Error {
-	f := x.form
-	if f == nil {
-		return nil
-	}
-	switch model := x.SentModel(); {
-	case model == f.model, f.found && model != "", f.over && x.Endpoint.Body == Stream:
-		return nil
-	case f.found:
-		return badRequest("model", "missing_required_parameter", "Missing required parameter: 'model'.")
-	}
-	return badRequest("model", "model_not_found", "The model cannot be set: the form has no field model in its first "+strconv.Itoa(x.spool.limit)+" bytes; send it before the file")
-}
-
 // Upload is the body that passes through, with the model that the call's target gets,
 // and its length; -1 where that is unknown.
 func (x *Exchange) Upload() (io.ReadCloser, int64) {
@@ -238,7 +259,7 @@ func (x *Exchange) Upload() (io.ReadCloser, int64) {
 		return x.spool.Reader(), length
 	}
 	model := x.SentModel()
-	if model == f.model {
+	if model == f.model || !f.found && model == x.located.model {
 		return x.spool.Reader(), length
 	}
 	if !f.found {

@@ -31,6 +31,9 @@ func exchangeOf(body string, limit int) *Exchange {
 	if err := x.readForm("b"); err != nil {
 		panic(err)
 	}
+	if err := x.locate(); err != nil {
+		panic(err)
+	}
 	return x
 }
 
@@ -40,18 +43,18 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 		body, model string
 		want        string // with the model "other"; "": that cannot be
 	}{
-		"first":             {formOf("model=m", "file=x"), "m", formOf("model=other", "file=x")},
-		"after the file":    {formOf("file=x", "model=m"), "m", formOf("file=x", "model=other")},
-		"longer":            {formOf("model=whisper-of-many-words", "file=x"), "whisper-of-many-words", formOf("model=other", "file=x")},
-		"empty":             {formOf("model=", "file=x"), "", formOf("model=other", "file=x")},
-		"none":              {formOf("file=x"), "", formOf("model=other", "file=x")},
-		"not one of a file": {strings.ReplaceAll(formOf("file=x"), `name="file"`, `name="model"`), "", "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother\r\n" + strings.ReplaceAll(formOf("file=x"), `name="file"`, `name="model"`)},
-		"before much":       {formOf("model=m", "file="+big), "m", formOf("model=other", "file="+big)},
-		"behind too much":   {formOf("file="+big, "model=m"), "", ""},
-		"no form":           {"nonsense", "", ""},
-		"nothing":           {"", "", ""},
-		"cut":               {"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm", "", ""},
-		"endless header":    {"--b\r\nA: " + strings.Repeat("a", 10<<10) + "\r\n\r\n", "", ""},
+		"first":           {formOf("model=m", "file=x"), "m", formOf("model=other", "file=x")},
+		"after the file":  {formOf("file=x", "model=m"), "m", formOf("file=x", "model=other")},
+		"longer":          {formOf("model=whisper-of-many-words", "file=x"), "whisper-of-many-words", formOf("model=other", "file=x")},
+		"empty":           {formOf("model=", "file=x"), "", formOf("model=other", "file=x")},
+		"none":            {formOf("file=x"), "", formOf("model=other", "file=x")},
+		"a file":          {strings.ReplaceAll(formOf("file=x"), `name="file"`, `name="model"`), "", ""},
+		"before much":     {formOf("model=m", "file="+big), "m", formOf("model=other", "file="+big)},
+		"behind too much": {formOf("file="+big, "model=m"), "", ""},
+		"no form":         {"nonsense", "", ""},
+		"nothing":         {"", "", ""},
+		"cut":             {"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm", "", ""},
+		"endless header":  {"--b\r\nA: " + strings.Repeat("a", 10<<10) + "\r\n\r\n", "", ""},
 	} {
 		x := exchangeOf(c.body, 4<<10)
 		if x.Model != c.model {
@@ -63,7 +66,7 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 		}
 		x = exchangeOf(c.body, 4<<10)
 		x.Route.Model = "other"
-		if refused := x.unchangeable() != nil; refused != (c.want == "") {
+		if refused := x.unchangeable(nil) != nil; refused != (c.want == "") {
 			t.Errorf("%s: refused %v", name, refused)
 		}
 		if c.want == "" {
@@ -97,7 +100,22 @@ func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
 		"after a preamble":           {"hello\r\n" + formOf("model=m"), true},
 		"after half an end":          {strings.TrimSuffix(formOf("file=x"), "\r\n") + "x\r\n" + formOf("model=m"), true},
 		"after half a delimiter":     {"--bx\r\n" + formOf("model=m"), true},
-		"encoded":                    {named("name*=utf-8''mod%65l"), false},
+		"encoded":                    {named("name*=utf-8''mod%65l"), true},
+		"encoded beside another":     {named("name=\"model\"; name*=utf-8''x"), true},
+		"in pieces":                  {named("name*0=mo; name*1=del"), true},
+		"with escapes":               {named(`name="mod\el"`), true},
+		"in another encoding":        {named(`name="=?utf-8?q?model?="`), true},
+		"in capitals":                {named(`name="Model"`), true},
+		"of an array":                {named(`name="model[]"`), true},
+		"with space":                 {named(`name=" model"`), true},
+		"a file's":                   {named(`name="model"; filename="x"`), true},
+		"a file's without a name":    {named(`name="model"; filename=""`), true},
+		"a file's, encoded":          {named(`name="model"; filename*=utf-8''x`), true},
+		"in base64":                  {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Transfer-Encoding: base64", "bQ==") + formOf("file=x"), true},
+		"in UTF-7":                   {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=utf-7", "+AG0-") + formOf("file=x"), true},
+		"in JSON":                    {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: application/json", `"m"`) + formOf("file=x"), true},
+		"as Java sends it":           {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=ISO-8859-1\r\nContent-Transfer-Encoding: 8bit", "m") + formOf("file=x"), false},
+		"beside a file's name":       {named("name=\"file2\"; filename*=utf-8''x"), false},
 		"named twice":                {named(`name="x"; name="model"`), true},
 		"disposed of twice":          {part("Content-Disposition: form-data; name=\"x\"\r\nContent-Disposition: form-data; name=\"model\"", "m") + formOf("file=x"), true},
 		"in no header":               {part("Content-Disposition form-data; name=model", "m") + formOf("file=x"), true},

@@ -5,7 +5,6 @@ import (
 	"mime"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,10 +58,10 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	if x.Endpoint.Query != nil && x.fault == nil {
 		x.fault = validation.CheckQuery(x.Endpoint.Query, r.URL.Query())
 	}
-	selection.Model = x.Model
-	if selection.Model == "" {
-		selection.Model = x.queryModel()
+	if err := x.locate(); err != nil {
+		return err
 	}
+	selection.Model = x.Model
 	if refusal := x.Gateway.recall(x, &selection); refusal != nil {
 		return Refused(refusal)
 	}
@@ -231,21 +230,18 @@ func (h *Headers) ServiceKey(header http.Header) string {
 	return Bearer(header)
 }
 
-func jsonContent(contentType string) bool {
-	if contentType == "" || contentType == "application/json" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
-}
-
 // takeBody takes the body as the endpoint has it.
 func (x *Exchange) takeBody(limits Limits) *Error {
-	contentType := x.request.Header.Get("Content-Type")
-	switch isJSON := jsonContent(contentType); {
-	case x.Endpoint.Body == JSON && !isJSON:
-		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json")
-	case x.Endpoint.Body == JSON, x.Endpoint.Body == Any && isJSON && contentType != "":
+	contentType, encoded := x.request.Header.Get("Content-Type"), encoded(x.request.Header)
+	isJSON := jsonContent(contentType, x.Endpoint.Body == JSON) && !encoded
+	switch {
+	case x.Endpoint.Body == JSON && isJSON:
+		return x.readBody(limits.Body)
+	case x.Endpoint.Body == JSON && encoded:
+		return badRequest("content-encoding", "invalid_content_encoding", "Invalid content encoding passed: expected a body that is not compressed")
+	case x.Endpoint.Body == JSON:
+		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json, in UTF-8")
+	case x.Endpoint.Body != Stream && isJSON && x.request.ContentLength != 0:
 		return x.readBody(limits.Body)
 	}
 	media, params, err := mime.ParseMediaType(contentType)
@@ -263,31 +259,21 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 		return tooLarge(limits.Upload)
 	}
 	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay, &x.lease)
-	if media == formData && !x.Endpoint.Single {
+	switch {
+	case x.Endpoint.NoModel:
+	case media == formData && !encoded && utf8Charset(params["charset"]):
 		return x.readForm(params["boundary"])
+	case x.Query != "" && !encoded && binaryMedia(media):
+		x.spool.Peek(func(head []byte) bool {
+			var begun bool
+			x.binary, begun = binary(head)
+			return begun
+		})
 	}
 	return nil
 }
 
 const formData = "multipart/form-data"
-
-// queryModel is the model that a query names with @slug/; the provider gets what
-// follows the slash.
-func (x *Exchange) queryModel() string {
-	if !strings.Contains(x.Query, "model=") {
-		return ""
-	}
-	values, err := url.ParseQuery(x.Query)
-	model := values.Get("model")
-	if err != nil || !strings.HasPrefix(model, "@") {
-		return ""
-	}
-	if _, name, ok := strings.Cut(model, "/"); ok {
-		values.Set("model", name)
-		x.Query = values.Encode()
-	}
-	return model
-}
 
 func (x *Exchange) readBody(limit int64) *Error {
 	buffer, err := readBody(x.request, limit, &x.lease)
@@ -318,7 +304,8 @@ func (x *Exchange) readBody(limit int64) *Error {
 	switch {
 	case x.fault != nil:
 		return badRequest(x.fault.Param, x.fault.Code, x.fault.Message)
-	case errors.As(err, &syntax) && x.Endpoint.Body == Any:
+	case errors.As(err, &syntax) && x.Endpoint.Body != JSON:
+		x.opaque = len(buffer.b) > 0
 		return nil // the provider's own business
 	}
 	return badRequest("", "invalid_json", "Invalid request body: "+err.Error())

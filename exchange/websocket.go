@@ -5,6 +5,11 @@ import (
 	"strings"
 )
 
+// UpgradesToWebSocket reports whether a request asks to become a WebSocket.
+func UpgradesToWebSocket(h http.Header) bool {
+	return strings.EqualFold(h.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(h.Get("Connection")), "upgrade")
+}
+
 // keyProtocol is how OpenAI's clients in browsers, which cannot set headers, send a
 // key when they open a WebSocket.
 const keyProtocol = "openai-insecure-api-key."

@@ -89,7 +89,7 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route 
 		return nil, refusal
 	}
 	a := &attempt{x: x, route: route, body: body, unasked: unasked, shortened: shortened}
-	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.Query, ""}); refusal != nil {
+	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.UpstreamQuery(), ""}); refusal != nil {
 		a.close()
 		return nil, refusal
 	}
@@ -290,7 +290,7 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers
 	if route.Inline {
 		lists[2] = providers.ForwardedInline
 	}
-	if websocket(client) {
+	if exchange.UpgradesToWebSocket(client) {
 		lists[3] = providers.ForwardedWebSocket
 	}
 	for _, list := range lists {
@@ -313,11 +313,6 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers
 		h["Sec-Fetch-Mode"] = []string{"no-cors"}
 	}
 	return h
-}
-
-// websocket reports whether a request asks to become a WebSocket.
-func websocket(h http.Header) bool {
-	return strings.EqualFold(h.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(h.Get("Connection")), "upgrade")
 }
 
 // request is the attempt as an HTTP request. It takes the place of the one that

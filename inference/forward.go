@@ -91,7 +91,7 @@ func noNext(http.ResponseWriter, *http.Request) error { return nil }
 func shell(r *http.Request, a *attempt) *http.Request {
 	out := r.WithContext(withAttempt(r.Context(), a))
 	out.Header = make(http.Header)
-	if websocket(r.Header) {
+	if exchange.UpgradesToWebSocket(r.Header) {
 		out.Header["Connection"], out.Header["Upgrade"] = r.Header["Connection"], r.Header["Upgrade"]
 	}
 	out.Body, out.ContentLength, out.TransferEncoding = http.NoBody, 0, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/inflight"
 )
 
@@ -281,7 +282,7 @@ func (t *Transport) poolOf(route *credentials.Route) *pool {
 // its service key to wherever the provider, or a tenant's own host, points.
 func unusable(res *http.Response, req *http.Request) string {
 	switch {
-	case res.StatusCode == http.StatusSwitchingProtocols && !websocket(req.Header):
+	case res.StatusCode == http.StatusSwitchingProtocols && !exchange.UpgradesToWebSocket(req.Header):
 		return "the provider switched protocols unasked"
 	case res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified:
 		return "the provider answered with a redirect, " + res.Status + ", which is not followed"

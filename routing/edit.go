@@ -37,6 +37,37 @@ func (e *Edit) Lookup(key string) json.RawMessage {
 	return nil
 }
 
+// Beside is the first key that the edit changes beside a top-level one, "" if there is
+// none.
+func (e *Edit) Beside(key string) string {
+	return e.first(func(p Path) bool { return p.String() != key })
+}
+
+// Touches is the first key that the edit changes in one of these top-level members, or
+// whole, "" if there is none.
+func (e *Edit) Touches(members []string) string {
+	return e.first(func(p Path) bool { return slices.Contains(members, p[0].Name) })
+}
+
+func (e *Edit) first(which func(Path) bool) string {
+	if e == nil {
+		return ""
+	}
+	for _, list := range [][]Param{e.Default, e.Override} {
+		for _, p := range list {
+			if which(p.Path) {
+				return p.Key
+			}
+		}
+	}
+	for _, p := range e.Drop {
+		if which(p) {
+			return p.String()
+		}
+	}
+	return ""
+}
+
 // With is the edit with another value for the override of key, added where there
 // is none, and not dropped.
 func (e *Edit) With(key string, value json.RawMessage) *Edit {

@@ -1,0 +1,75 @@
+package exchange
+
+import (
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+func TestAPathNamesItsModel(t *testing.T) {
+	for _, c := range []struct {
+		method, path, model string
+		ambiguous           bool
+	}{
+		{"POST", "/models/gemini-2.0:generateContent", "gemini-2.0", false},
+		{"POST", "/models/ft:gpt-4o:org::x:generate", "ft:gpt-4o:org::x", false},
+		{"POST", "/publishers/google/models/gemini:streamGenerateContent", "gemini", false},
+		{"POST", "/models/meta/llama:generate", "", true},
+		{"GET", "/models/meta/llama", "meta/llama", false},
+		{"DELETE", "/models/ft:gpt-4o:org::x", "ft:gpt-4o:org::x", false},
+		{"POST", "/openai/deployments/dep%201/chat/completions", "dep 1", false},
+		{"POST", "/Deployments/dep/x", "dep", false},
+		{"POST", "/engines/davinci/completions", "davinci", false},
+		{"POST", "/model/anthropic.claude:0/converse", "anthropic.claude", false},
+		{"POST", "/deployments/a/x/deployments/b/y", "", true},
+		{"POST", "/deployments/a/x/deployments/a/y", "a", false},
+		{"GET", "/models", "", false},
+		{"POST", "/a/b", "", false},
+	} {
+		if model, ambiguous := modelInPath(c.path, c.method); model != c.model || ambiguous != c.ambiguous {
+			t.Errorf("%s %s: %q, %v", c.method, c.path, model, ambiguous)
+		}
+	}
+}
+
+// Whatever a query is, no value that a server might read as the model stays in it, and
+// all else does.
+func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
+	for _, q := range []string{"model=a", "a=b&model=a&c", "Model=%61;model=b", "model", "mod%65l=x", "&&model=&", "a=1", "model=%zz"} {
+		f.Add(q)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		x := &Exchange{Endpoint: &passThrough, request: httptest.NewRequest("GET", "/v1/x", nil), Path: "/x", Query: query, Route: new(credentials.Route)}
+		if x.locate() != nil {
+			return
+		}
+		if got := x.UpstreamQuery(); got != query {
+			t.Fatalf("%q became %q", query, got)
+		}
+		x.Route.Model = "other"
+		others := func(query string) (kept, models []string) {
+			for _, field := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' }) {
+				name, value, _ := strings.Cut(field, "=")
+				if decoded, err := url.QueryUnescape(name); err == nil && strings.EqualFold(decoded, "model") {
+					models = append(models, value)
+				} else {
+					kept = append(kept, field)
+				}
+			}
+			return kept, models
+		}
+		kept, _ := others(query)
+		still, models := others(x.UpstreamQuery())
+		if strings.Join(kept, "&") != strings.Join(still, "&") {
+			t.Fatalf("%q became %q", query, x.UpstreamQuery())
+		}
+		for _, m := range models {
+			if m != "other" {
+				t.Fatalf("%q became %q", query, x.UpstreamQuery())
+			}
+		}
+	})
+}

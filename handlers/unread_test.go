@@ -1,0 +1,154 @@
+package handlers_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+func gzipped(s string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(s))
+	_ = w.Close()
+	return b.String()
+}
+
+func utf16LE(s string) string {
+	var b strings.Builder
+	for _, u := range utf16.Encode([]rune(s)) {
+		b.WriteByte(byte(u))
+		b.WriteByte(byte(u >> 8))
+	}
+	return b.String()
+}
+
+// What of a call may have a model that was not read passes where nothing depends on it.
+// A limit on a model counts what was read, and refuses the rest; a config's change of a
+// field is made, or the call is refused.
+func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
+	const (
+		dear      = `{"model":"dear","prompt":"p"}`
+		jsonType  = "content-type: application/json"
+		formType  = "content-type: multipart/form-data; boundary=b"
+		anyPath   = "/v1/passed/on"
+		socket    = "connection: Upgrade\nupgrade: websocket\nsec-websocket-key: a\nsec-websocket-version: 13"
+		part      = "--b\r\nContent-Disposition: form-data; name="
+		end       = "\r\n--b--\r\n"
+		textField = part + "\"prompt\"\r\n\r\np\r\n"
+	)
+	const (
+		counted = 429 // by the limit on the model
+		unread  = 400
+		free    = 200
+	)
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"id":"x"}`)) })
+	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+
+	for name, c := range map[string]struct {
+		method, path, body, headers string
+		bare, limited, edited       int
+	}{
+		"JSON":                            {"POST", "/v1/chat/completions", gatewaytest.Chat, jsonType, 200, free, 200},
+		"JSON with the model":             {"POST", anyPath, dear, jsonType, 200, counted, 200},
+		"JSON with a charset":             {"POST", anyPath, dear, jsonType + "; charset=UTF-8", 200, counted, 200},
+		"JSON without a model":            {"POST", anyPath, `{"engine":"x"}`, jsonType, 200, unread, 200},
+		"no content type":                 {"POST", anyPath, dear, "content-type:", 200, unread, 400},
+		"another content type":            {"POST", anyPath, dear, "content-type: text/plain", 200, unread, 400},
+		"two content types in one":        {"POST", anyPath, dear, "content-type: text/plain, application/json", 200, unread, 400},
+		"JSON of a kind":                  {"POST", anyPath, dear, "content-type: text/json", 200, unread, 400},
+		"a form in the URL's encoding":    {"POST", anyPath, "model=dear", "content-type: application/x-www-form-urlencoded", 200, unread, 400},
+		"UTF-16":                          {"POST", anyPath, utf16LE(dear), jsonType + "; charset=utf-16", 200, unread, 400},
+		"UTF-16, unsaid":                  {"POST", anyPath, utf16LE(dear), jsonType, 200, unread, 400},
+		"UTF-7":                           {"POST", anyPath, `{"+AG0AbwBkAGUAbA-":"dear"}`, jsonType + "; charset=utf-7", 200, unread, 400},
+		"UTF-7, listed":                   {"POST", "/v1/chat/completions", gatewaytest.Chat, jsonType + "; charset=utf-7", 400, 400, 400},
+		"a byte order mark":               {"POST", anyPath, "\xef\xbb\xbf" + dear, jsonType, 200, unread, 400},
+		"gzip":                            {"POST", anyPath, gzipped(dear), jsonType + "\ncontent-encoding: gzip", 200, unread, 400},
+		"gzip, listed":                    {"POST", "/v1/chat/completions", gzipped(gatewaytest.Chat), jsonType + "\ncontent-encoding: gzip", 400, 400, 400},
+		"said to be gzip":                 {"POST", anyPath, dear, jsonType + "\ncontent-encoding: gzip", 200, unread, 400},
+		"lines of JSON":                   {"POST", anyPath, dear + "\n" + dear, jsonType, 200, unread, 400},
+		"GET with JSON":                   {"GET", "/v1/files", dear, jsonType, 200, counted, 200},
+		"GET with something":              {"GET", "/v1/files", dear, "content-type:", 200, unread, 400},
+		"DELETE with something":           {"DELETE", anyPath, dear, "content-type: x/y", 200, unread, 400},
+		"a body that is not expected":     {"POST", "/v1/batches/b/cancel", dear, "content-type: x/y", 200, unread, 400},
+		"no body":                         {"POST", anyPath, "", "content-type:", 200, unread, 400},
+		"a list":                          {"GET", "/v1/files", "", "", 200, free, 200},
+		"an object":                       {"GET", "/v1/files/f", "", "", 200, free, 200},
+		"what is deleted":                 {"DELETE", "/v1/files/f", "", "", 200, free, 200},
+		"cancelled":                       {"POST", "/v1/batches/b/cancel", "", "", 200, free, 200},
+		"cancelled with an empty object":  {"POST", "/v1/batches/b/cancel", "{}", jsonType, 200, free, 200},
+		"models":                          {"GET", "/v1/models", "", "", 200, free, 200},
+		"a query":                         {"POST", anyPath + "?model=dear", "", "content-type:", 200, counted, 200},
+		"a query with media":              {"POST", anyPath + "?a=1&model=dear", "RIFF\x00\x01\x02", "content-type: audio/wav", 200, counted, 200},
+		"a query with what may be JSON":   {"POST", anyPath + "?model=cheap", dear, "content-type: text/plain", 200, unread, 400},
+		"a query with media that is JSON": {"POST", anyPath + "?model=cheap", " " + dear, "content-type: audio/wav", 200, unread, 400},
+		"a query in capitals":             {"POST", anyPath + "?Model=dear", "", "content-type:", 200, counted, 200},
+		"a query in escapes":              {"POST", anyPath + "?mod%65l=de%61r", "", "content-type:", 200, counted, 200},
+		"a query with a semicolon":        {"POST", anyPath + "?a=1;model=dear", "", "content-type:", 200, counted, 200},
+		"two in a query":                  {"POST", anyPath + "?model=cheap&model=dear", "", "content-type:", 200, unread, 400},
+		"a query beside a body":           {"POST", anyPath + "?model=dear", `{"model":"cheap"}`, jsonType, 200, unread, 200},
+		"a query that agrees":             {"POST", anyPath + "?model=dear", dear, jsonType, 200, counted, 200},
+		"a path with a verb":              {"POST", "/v1/models/dear:generate", `{"a":1}`, jsonType, 200, counted, 400},
+		"a path":                          {"POST", "/v1/x/deployments/dear/complete", `{"a":1}`, jsonType, 200, counted, 400},
+		"a path in escapes":               {"POST", "/v1/x/deployments/dear%20one/complete", `{"a":1}`, jsonType, 200, free, 400},
+		"a path beside a body":            {"POST", "/v1/models/dear:generate", `{"model":"cheap"}`, jsonType, 200, unread, 400},
+		"a long path":                     {"POST", "/v1/models/of/dear:generate", `{"a":1}`, jsonType, 200, unread, 400},
+		"a model that is looked at":       {"GET", "/v1/models/dear", "", "", 200, counted, 400},
+		"a form":                          {"POST", "/v1/images/edits", part + "\"model\"\r\n\r\ndear" + end, formType, 200, counted, 200},
+		"a form of an unlisted path":      {"POST", anyPath, textField[:len(textField)-2] + end, formType, 200, unread, 400},
+		"a file named model":              {"POST", "/v1/images/edits", part + "\"model\"; filename=\"m\"\r\n\r\ndear" + end, formType, 200, unread, 400},
+		"a file named model behind":       {"POST", "/v1/images/edits", part + "\"model\"\r\n\r\ncheap\r\n" + part + "\"model\"; filename=\"m\"\r\n\r\ndear" + end, formType, 400, 400, 400},
+		"JSON in a form":                  {"POST", "/v1/images/edits", dear, formType, 200, unread, 400},
+		"a form in another charset":       {"POST", "/v1/images/edits", part + "\"model\"\r\n\r\ncheap" + end, formType + "; charset=utf-7", 200, unread, 400},
+		"audio":                           {"POST", "/v1/audio/transcriptions", "RIFF", "content-type: audio/wav", 200, unread, 400},
+		"an upload":                       {"POST", "/v1/files", part + "\"purpose\"\r\n\r\nbatch" + end, formType, 200, free, 200},
+		"realtime":                        {"GET", "/v1/realtime?model=dear", "", socket, 200, counted, 200},
+		"realtime without a model":        {"GET", "/v1/realtime?call_id=c", "", socket, 200, unread, 400},
+		"a socket":                        {"GET", anyPath, "", socket, 200, unread, 400},
+		"a parameter of the path":         {"POST", "/v1/chat/completions;a", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"capitals in the path":            {"POST", "/v1/Chat/completions", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"a slash at the end":              {"POST", "/v1/chat/completions/", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"an escaped letter":               {"POST", "/v1/%63hat/completions", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"an escaped line end":             {"POST", "/v1/chat/completions%0a", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"an escaped semicolon":            {"POST", "/v1/chat/completions%3Ba", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"a suffix":                        {"POST", "/v1/chat/completions.json", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"capitals behind an id":           {"GET", "/v1/files/f/Content", "", "", 404, 404, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g.T = t
+			ask := func(way string) (*gatewaytest.Answer, int) {
+				before := len(up.Calls())
+				headers := append([]string{"x-gw-api-key: " + key, "content-type:", way}, strings.Split(c.headers, "\n")...)
+				return g.Do(c.method, c.path, c.body, headers...), len(up.Calls()) - before
+			}
+			check := func(what, way string, want int) {
+				t.Helper()
+				a, sent := ask(way)
+				if a.Status != want || (sent > 0) != (want == 200) || want == 400 && a.Get("error.message").Str == "" {
+					t.Errorf("%s: %d %s, and the provider got %d calls", what, a.Status, a.Body, sent)
+				}
+			}
+			const file, edit = "x-gw-provider: file", `x-gw-config: {"provider":"@file","override_params":{"model":"set"}}`
+			check("bare", file, c.bare)
+			check("edited", edit, c.edited)
+			if c.edited == 200 {
+				sent := up.Last(t)
+				if body, query := sent.Body, sent.Query; strings.Contains(body+query, "dear") || strings.Contains(body+query, "cheap") {
+					t.Errorf("edited: the provider got %q %q", query, body)
+				}
+			}
+			id := policy(g, map[string]any{"value": 0, "conditions": when("model", "dear")})
+			check("limited", file, c.limited)
+			g.Admin("DELETE", "/v1/policies/rate-limits/"+id, nil)
+			id = policy(g, map[string]any{"value": 0, "group_by": by("model"), "conditions": when("endpoint_type", "other")})
+			check("limited otherwise", file, c.bare)
+			g.Admin("DELETE", "/v1/policies/rate-limits/"+id, nil)
+		})
+	}
+}
