@@ -264,14 +264,21 @@ func (c *call) need(scope string) error {
 }
 
 // audit records that the call was refused. It is done once, and an action that is
-// recorded already was not refused.
+// recorded already was not refused. How many refusals of a key are recorded is bounded.
 func (c *call) audit(status int) {
 	if c.recorded {
 		return
 	}
 	c.recorded = true
 	c.record.Status = status
-	c.api.refusals.refused(c.caller.KeyID)
+	record, last := c.api.refusals.refused(c.caller.KeyID, status == http.StatusForbidden)
+	if !record {
+		return
+	}
+	if last {
+		c.api.Logger.Warn("an API key is refused so often that not every refusal is recorded",
+			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
+	}
 	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
 		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Action), zap.Error(err))
 	}

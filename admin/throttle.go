@@ -7,14 +7,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A throttle bounds how many refused actions of a key are looked at and recorded:
-// each of them is a row in the audit trail, which must not be a way to fill the disk.
+// A throttle bounds, for each key, how many forbidden actions are looked at, which is
+// what somebody makes who tries out what a key may do; and how many refusals of any
+// kind are recorded, because the audit trail must not be a way to fill the disk.
 type throttle struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	keys map[string]*rate.Limiter
+	keys map[string]*refusals
 }
+
+// refusals is what is left to a key.
+type refusals struct{ forbidden, rows *rate.Limiter }
 
 const (
 	refusalsPerSecond = 2
@@ -23,28 +27,40 @@ const (
 )
 
 func newThrottle(now func() time.Time) *throttle {
-	return &throttle{now: now, keys: make(map[string]*rate.Limiter)}
+	return &throttle{now: now, keys: make(map[string]*refusals)}
 }
 
-// spent reports whether a key has been refused too often lately.
+// spent reports whether a key has been forbidden too much lately.
 func (t *throttle) spent(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.keys[key]
-	return l != nil && l.TokensAt(t.now()) < 1
+	r := t.keys[key]
+	return r != nil && r.forbidden.TokensAt(t.now()) < 1
 }
 
-// refused counts a refusal.
-func (t *throttle) refused(key string) {
+// refused counts a refusal, and reports whether it is to be recorded; last says that the
+// next one of the key will not be.
+func (t *throttle) refused(key string, forbidden bool) (record, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.keys[key]
-	if l == nil {
+	r := t.keys[key]
+	if r == nil {
 		if len(t.keys) >= maxThrottled {
 			clear(t.keys)
 		}
-		l = rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)
-		t.keys[key] = l
+		r = &refusals{
+			forbidden: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+			rows:      rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+		}
+		t.keys[key] = r
 	}
-	l.AllowN(t.now(), 1)
+	now := t.now()
+	if forbidden {
+		// It has its row whatever else was refused: there are as many of them as
+		// the throttle lets through.
+		r.forbidden.AllowN(now, 1)
+		return true, false
+	}
+	record = r.rows.AllowN(now, 1)
+	return record, record && r.rows.TokensAt(now) < 1
 }
