@@ -28,6 +28,10 @@ var (
 	// ErrLocked means that another process holds the store.
 	ErrLocked = errors.New("the store is in use by another process")
 
+	// ErrDamaged means that files of the store are missing or damaged. Errors that
+	// wrap it name them.
+	ErrDamaged = errors.New("the store is damaged")
+
 	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("the store is closed")
 )

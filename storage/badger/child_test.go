@@ -18,8 +18,9 @@ const childVariable = "GW_BADGER_TEST_CHILD"
 // children do their part in the directory and exit; what they print is for the
 // parent, and an error fails its test.
 var children = map[string]func(dir string) error{
-	"write until killed": writeUntilKilled,
-	"hold the lock":      holdLock,
+	"write until killed":  writeUntilKilled,
+	"hold the lock":       holdLock,
+	"open damaged stores": openDamagedStores,
 }
 
 func TestMain(m *testing.M) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	badgerdb "github.com/dgraph-io/badger/v4"
+	badgeroptions "github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/skl"
 	"go.uber.org/zap"
 
@@ -59,6 +60,9 @@ type Options struct {
 // room. That works if it was closed properly before; if not, its log must be
 // written to, and Open returns an error that wraps [storage.ErrUnwritable].
 //
+// Files that are damaged or missing are an error that wraps
+// [storage.ErrDamaged] and names them; nothing is changed then.
+//
 // If another process has the directory open, Open waits for two seconds before
 // it returns an error that wraps [storage.ErrLocked].
 //
@@ -98,17 +102,19 @@ func open(dir string, opts Options) (*Store, error) {
 		WithNumCompactors(2).
 		WithBlockCacheSize(blockCacheSize).
 		WithValueLogFileSize(valueLogSize).
-		WithValueThreshold(valueThreshold)
+		WithValueThreshold(valueThreshold).
+		WithChecksumVerificationMode(badgeroptions.OnBlockRead).
+		WithVerifyValueChecksum(true)
 	// Opening writes. On a full disk that could end the process.
 	s.readOnly = opts.check(dir, Reserve)
 	if s.readOnly == nil {
-		s.db, err = openLocked(options)
+		err = s.openLocked(options)
 		if err != nil && strings.Contains(err.Error(), syscall.EROFS.Error()) {
 			s.readOnly = fmt.Errorf("%w: %w", storage.ErrUnwritable, err)
 		}
 	}
 	if s.readOnly != nil {
-		s.db, err = openReadOnly(options)
+		err = s.openReadOnly(options)
 		if err != nil && !errors.Is(err, storage.ErrLocked) {
 			return nil, fmt.Errorf("%w (opening it for reading: %w)", s.readOnly, err)
 		}
@@ -117,6 +123,17 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 
+	if s.readOnly == nil {
+		// The log that was begun must be there after a crash.
+		s.sync.begun = s.state.begun
+		err = s.state.opened(dir)
+		if err == nil {
+			err = s.sync.run(dir, s.db)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("syncing: %w", err), s.db.Close())
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.gc = cancel
 	if s.readOnly != nil {
@@ -129,32 +146,82 @@ func open(dir string, opts Options) (*Store, error) {
 }
 
 // openReadOnly opens the database without writing to the disk.
-func openReadOnly(options badgerdb.Options) (*badgerdb.DB, error) {
+func (s *Store) openReadOnly(options badgerdb.Options) error {
 	files, err := os.ReadDir(options.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if slices.ContainsFunc(files, func(f os.DirEntry) bool { return filepath.Ext(f.Name()) == ".mem" }) {
 		// The library would find that out, too, but its way there is a memory
 		// map of a sparse file, which some file systems want space for.
-		return nil, errors.New("it was not closed properly, and its log must be written to")
+		return errors.New("it was not closed properly, and its log must be written to")
 	}
-	return openLocked(options.WithReadOnly(true))
+	return s.openLocked(options.WithReadOnly(true))
 }
 
-// openLocked opens the database, waiting for its lock.
-func openLocked(options badgerdb.Options) (*badgerdb.DB, error) {
+// openLocked verifies and opens the database, waiting for its lock.
+func (s *Store) openLocked(options badgerdb.Options) error {
 	deadline := time.Now().Add(lockPatience)
 	for {
-		db, err := badgerdb.Open(options)
-		if err == nil || !strings.Contains(err.Error(), "Another process is using") {
-			return db, err
+		err := s.openVerified(options)
+		if err == nil || !errors.Is(err, storage.ErrLocked) && !strings.Contains(err.Error(), "Another process is using") {
+			return err
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: %s", storage.ErrLocked, holder(options.Dir))
+			return fmt.Errorf("%w: %s", storage.ErrLocked, holder(options.Dir))
 		}
 		time.Sleep(lockInterval)
 	}
+}
+
+// openVerified opens the database if its files are sound.
+func (s *Store) openVerified(options badgerdb.Options) error {
+	unlock, err := lockDir(options.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	v, err := verify(options.Dir, s.opts.Logger)
+	if err != nil {
+		return err
+	}
+	if !options.ReadOnly {
+		if s.state, err = v.prepare(); err != nil {
+			return err
+		}
+	}
+	unlock() // for the library, which takes the lock itself
+	return guard("opening the database", func() error {
+		s.db, err = badgerdb.Open(options)
+		return err
+	})
+}
+
+// prepare makes the files ready for the library to open them for writing, and
+// returns the state that was written.
+func (v *verification) prepare() (*state, error) {
+	state, err := v.opening()
+	if err != nil {
+		return nil, err
+	}
+	if v.exists(badgerdb.ManifestFilename) {
+		if err := state.write(v.dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range v.empty {
+		if err := os.Remove(v.path(name)); err != nil {
+			return nil, err
+		}
+	}
+	const discard = "DISCARD"
+	if size, ok := v.names[discard]; ok && (size < 1<<20 || size%16 != 0) {
+		v.logger.Warn("the store's statistics of garbage have lost their end and are made anew", zap.String("file", v.path(discard)))
+		if err := os.Remove(v.path(discard)); err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
 }
 
 // holder says who holds the lock of dir, and what to do. The library writes a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,10 @@ const (
 	// gcInterval is the time between two collections of the value log.
 	gcInterval = 10 * time.Minute
 
+	// verifyEvery is how many of them come between two verifications of the
+	// tables.
+	verifyEvery = 6
+
 	// gcRatio is the part of a value log file that must be garbage for it to be
 	// rewritten.
 	gcRatio = 0.5
@@ -38,11 +43,13 @@ type Store struct {
 	dir      string
 	opts     Options
 	db       *badgerdb.DB
-	readOnly error // why the database was opened for reading only, or nil
+	readOnly error  // why the database was opened for reading only, or nil
+	state    *state // unless readOnly
 
 	recent recent
 	sync   syncer
 	failed atomic.Pointer[error] // why writing ended for good
+	broken atomic.Pointer[error] // why reading did, too
 
 	mu      sync.RWMutex // guards closed, and the first transaction against it
 	closed  bool
@@ -98,6 +105,12 @@ func (s *Store) Close() error {
 		}
 		if err := s.db.Close(); err != nil {
 			s.err = fmt.Errorf("closing store %s: %w", s.dir, err)
+			return
+		}
+		if s.readOnly == nil && s.failed.Load() == nil {
+			if err := s.state.closed(s.dir); err != nil {
+				s.err = fmt.Errorf("closing store %s: %w", s.dir, err)
+			}
 		}
 	})
 	return s.err
@@ -109,6 +122,9 @@ func (s *Store) begin(ctx context.Context) error {
 	defer s.mu.RUnlock()
 	if s.closed {
 		return storage.ErrClosed
+	}
+	if err := s.broken.Load(); err != nil {
+		return *err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -230,11 +246,14 @@ func (s *Store) collect(ctx context.Context) {
 	defer close(s.gcDone)
 	tick := time.NewTicker(gcInterval)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if n%verifyEvery == 0 {
+			s.verifyTables(ctx)
 		}
 		// A rewrite takes the space of a file before it gives back any.
 		for ctx.Err() == nil && s.writable(Reserve+valueLogSize) == nil {
@@ -247,6 +266,41 @@ func (s *Store) collect(ctx context.Context) {
 			}
 			break
 		}
+	}
+}
+
+// verifyTables reads all tables. The library takes a block that does not fit its
+// checksum for one without rows, so if there is one, reading and writing end.
+func (s *Store) verifyTables(ctx context.Context) {
+	m, err := readManifest(filepath.Join(s.dir, badgerdb.ManifestFilename))
+	if err != nil {
+		s.breakDown(fault{badgerdb.ManifestFilename, err.Error()})
+		return
+	}
+	for id, compression := range m.tables {
+		if ctx.Err() != nil {
+			return
+		}
+		path := filepath.Join(s.dir, tableName(id))
+		err := readTable(path, compression, func(row) {}, nil)
+		if err == nil {
+			continue
+		}
+		// It may have been merged into another meanwhile, and deleted.
+		now, manifestErr := readManifest(filepath.Join(s.dir, badgerdb.ManifestFilename))
+		if _, listed := now.tables[id]; listed || manifestErr != nil {
+			s.breakDown(fault{tableName(id), err.Error()})
+			return
+		}
+	}
+}
+
+// breakDown ends reading and writing for good.
+func (s *Store) breakDown(f fault) {
+	err := fmt.Errorf("store %s: %w", s.dir, faults{f}.err())
+	if s.broken.CompareAndSwap(nil, &err) {
+		s.failed.CompareAndSwap(nil, &err)
+		s.opts.Logger.Error("the store is damaged, nothing is read or written", zap.Error(err))
 	}
 }
 

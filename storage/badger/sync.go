@@ -18,6 +18,10 @@ type syncer struct {
 	memtable string // the newest log of a memtable whose name is known to be durable
 	valueLog string // the newest file of the value log then
 
+	// begun is called with the name of a log of a memtable that has become
+	// durable, unless nil.
+	begun func(dir, memtable string) error
+
 	tickets struct {
 		sync.Mutex
 		last uint64
@@ -77,6 +81,11 @@ func (s *syncer) syncAll(dir string, db *badgerdb.DB) error {
 		// The library does not sync the directory when it begins a log.
 		if err := syncDir(dir); err != nil {
 			return err
+		}
+		if memtable := newest(names, ".mem"); s.begun != nil && memtable != s.memtable && memtable != "" {
+			if err := s.begun(dir, memtable); err != nil {
+				return err
+			}
 		}
 	}
 	s.memtable, s.valueLog = newest(names, ".mem"), newest(names, ".vlog")

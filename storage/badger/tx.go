@@ -57,11 +57,18 @@ func (t *tx) Get(key []byte) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	item, err := t.txn.Get(keyOf(key))
+	var value []byte
+	err := guardRead(key, func() error {
+		item, err := t.txn.Get(keyOf(key))
+		if err == nil {
+			value, err = valueOf(item)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, translate(err)
 	}
-	return valueOf(item)
+	return value, nil
 }
 
 func (t *tx) Set(key, value []byte) error {
@@ -135,21 +142,39 @@ func (t *tx) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, er
 
 		// Values are in the table files, so fetching them ahead of time, in a
 		// goroutine each, would cost more than it gives.
-		opts := badgerdb.IteratorOptions{Prefix: keyOf(prefix), Reverse: reverse}
-		it := t.txn.NewIterator(opts)
-		defer it.Close()
 		seek := s.lo
 		if reverse {
 			seek = s.hi
 		}
-		for it.Seek(seek); it.Valid(); it.Next() {
-			key := it.Item().KeyCopy(nil)
-			value, err := valueOf(it.Item())
+		opts := badgerdb.IteratorOptions{Prefix: keyOf(prefix), Reverse: reverse}
+		var it *badgerdb.Iterator
+		err := guardRead(prefix, func() error { it = t.txn.NewIterator(opts); return nil })
+		if err != nil {
+			yield(storage.Item{}, translate(err))
+			return
+		}
+		defer it.Close()
+		step := func() { it.Seek(seek) }
+		for {
+			var key, value []byte
+			valid := false
+			err := guardRead(prefix, func() (err error) {
+				step()
+				if valid = it.Valid(); valid {
+					key = it.Item().KeyCopy(nil)
+					value, err = valueOf(it.Item())
+				}
+				return err
+			})
+			step = it.Next
+			if err == nil && !valid {
+				return
+			}
 			if err == nil {
 				err = t.ctx.Err()
 			}
 			if err != nil {
-				yield(storage.Item{}, err)
+				yield(storage.Item{}, translate(err))
 				return
 			}
 			if !yield(storage.Item{Key: slices.Clone(key[1:]), Value: value}, nil) {
@@ -180,12 +205,35 @@ func checkKey(key []byte) error {
 func valueOf(item *badgerdb.Item) ([]byte, error) {
 	value, err := item.ValueCopy(nil)
 	if err != nil {
-		return nil, fmt.Errorf("reading the value of %q: %w", item.Key()[1:], translate(err))
+		return nil, err
+	}
+	if len(value) == 0 && item.ValueSize() > 0 {
+		// The library has logged why, and returns nothing instead.
+		return nil, fmt.Errorf(`%w: its value is in a *.vlog file, which is missing or damaged there ("caddy gw verify" names it)`,
+			storage.ErrDamaged)
 	}
 	if value == nil {
 		value = []byte{}
 	}
 	return value, nil
+}
+
+// guardRead runs fn, which reads something under key, and returns an error that
+// wraps [storage.ErrDamaged] where it meets damage in a file.
+func guardRead(key []byte, fn func() error) error {
+	panicked := true
+	err := guard("the library stopped", func() error {
+		err := fn()
+		panicked = false
+		return err
+	})
+	if errors.Is(err, storage.ErrDamaged) {
+		return fmt.Errorf("reading %q: %w; %s", key, err, remedy)
+	}
+	if err != nil && (panicked || isDamage(err)) {
+		return fmt.Errorf("%w: reading %q: %w; %s", storage.ErrDamaged, key, err, remedy)
+	}
+	return err
 }
 
 // translate turns an error of the library into one of the storage package.

@@ -1,0 +1,78 @@
+package badger
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+const remedy = `restore a backup, or save what can be read with "caddy gw salvage" (docs/operations.md)`
+
+// A fault is what is wrong with a file of a store.
+type fault struct{ file, problem string }
+
+// faults collects what is wrong with the files of a store.
+type faults []fault
+
+func (f *faults) add(file, problem string, args ...any) {
+	*f = append(*f, fault{file, fmt.Sprintf(problem, args...)})
+}
+
+// err returns an error that wraps [storage.ErrDamaged] and names the files, or
+// nil if there are no faults.
+func (f faults) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	const most = 5
+	var words []string
+	for i, one := range f {
+		if i == most {
+			words = append(words, fmt.Sprintf("and %d more", len(f)-most))
+			break
+		}
+		words = append(words, one.file+": "+one.problem)
+	}
+	return fmt.Errorf("%w: %s; %s", storage.ErrDamaged, strings.Join(words, "; "), remedy)
+}
+
+// guard runs fn and returns an error if it panics. The library panics where it
+// meets damage in a file, and so does this process where the disk cannot read a
+// page of a file that is mapped into memory.
+func guard(doing string, fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: %s", doing, firstLine(r))
+		}
+	}()
+	return fn()
+}
+
+// firstLine shortens what the library panics with, which may be pages.
+func firstLine(value any) string {
+	line := ""
+	for line = range strings.Lines(fmt.Sprint(value)) {
+		if line = strings.Trim(line, " =\n"); line != "" && !strings.Contains(line, "Recover") {
+			break
+		}
+	}
+	const most = 300
+	if len(line) > most {
+		line = line[:most]
+	}
+	return line
+}
+
+// isDamage reports whether the library met damage. It formats the causes into
+// its messages instead of wrapping them.
+func isDamage(err error) bool {
+	for _, text := range []string{"checksum mismatch", "failed to read from file", "failed to decode", "invalid checksum length"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package badger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+
+	badgerdb "github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/pb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A manifest is what the library's file MANIFEST says: which tables there are.
+// It is a log of changes, each of which is on the disk before anything is
+// deleted for it.
+type manifest struct {
+	tables  map[uint64]options.CompressionType
+	deleted map[uint64]bool // tables that were there once
+	flushes []int64         // behind each change that a flushed memtable made
+	end     int64           // behind the last whole change
+	size    int64           // of the file
+}
+
+// readManifest reads a manifest as the library does, with its checks.
+func readManifest(path string) (m manifest, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return m, err
+	}
+	m.size = info.Size()
+	var known badgerdb.Manifest
+	err = guard("reading it", func() error {
+		known, m.end, err = badgerdb.ReplayManifestFile(f, 0, badgerdb.DefaultOptions("").WithLogger(nil))
+		return err
+	})
+	if err != nil {
+		return m, err
+	}
+	m.tables = make(map[uint64]options.CompressionType, len(known.Tables))
+	for id, t := range known.Tables {
+		if t.KeyID != 0 {
+			return m, fmt.Errorf("table %d is encrypted, which this store never is", id)
+		}
+		m.tables[id] = t.Compression
+	}
+	return m, m.readHistory(f)
+}
+
+// readHistory reads once more, for what the library does not tell.
+func (m *manifest) readHistory(f *os.File) error {
+	data := make([]byte, m.end)
+	if _, err := f.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	m.deleted = make(map[uint64]bool)
+	for at := int64(8); at < m.end; {
+		length := int64(binary.BigEndian.Uint32(data[at:]))
+		at += 8
+		var set pb.ManifestChangeSet
+		if err := proto.Unmarshal(data[at:at+length], &set); err != nil {
+			return err
+		}
+		at += length
+		for _, c := range set.Changes {
+			if c.Op == pb.ManifestChange_DELETE {
+				m.deleted[c.Id] = true
+			}
+		}
+		if c := set.Changes; len(c) == 1 && c[0].Op == pb.ManifestChange_CREATE && c[0].Level == 0 {
+			m.flushes = append(m.flushes, at)
+		}
+	}
+	return nil
+}
+
+// manifestHead tells a manifest from one that was written anew, which the
+// library does when most of it is history: the checksum of its first change.
+func manifestHead(path string) (head uint32, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	buf := make([]byte, 16)
+	if _, err := f.ReadAt(buf, 0); err != nil {
+		return 0, 0, fmt.Errorf("reading the beginning of %s: %w", path, err)
+	}
+	return crc32.Checksum(buf, castagnoli), info.Size(), nil
+}

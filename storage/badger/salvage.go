@@ -1,0 +1,207 @@
+package badger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	badgerdb "github.com/dgraph-io/badger/v4"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Verify reads all files of the store in dir, and returns an error that wraps
+// [storage.ErrDamaged] where some are damaged or missing. It changes nothing.
+// It reads the value log as well, whose checksums [Open] leaves for later.
+func Verify(dir string, logger *zap.Logger) error {
+	unlock, err := lockStore(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	v, err := verify(dir, logger)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", dir, err)
+	}
+	if !v.exists(badgerdb.ManifestFilename) {
+		return fmt.Errorf("%s holds no store", dir)
+	}
+	for _, name := range v.sorted(".vlog") {
+		v.log(name, func(row) {})
+	}
+	if err := v.faults.err(); err != nil {
+		return fmt.Errorf("store %s: %w", dir, err)
+	}
+	return nil
+}
+
+// lockStore locks an existing store against other processes.
+func lockStore(dir string) (unlock func(), err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, err
+	}
+	unlock, err = lockDir(dir)
+	if errors.Is(err, storage.ErrLocked) {
+		err = fmt.Errorf("%w: %s", err, holder(dir))
+	}
+	return unlock, err
+}
+
+// Salvaged says what [Salvage] did.
+type Salvaged struct {
+	Rows int     // written to the new store
+	Lost []error // what could not be read
+}
+
+// Salvage writes all rows that can be read in the damaged store in from to a new
+// one in to, which must not exist or be empty. Of each key it takes the newest
+// version that it finds. Rows that were deleted or changed not long ago may
+// come back as they were, where the deletion or change is what was lost.
+func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result Salvaged, err error) {
+	unlock, err := lockStore(from)
+	if err != nil {
+		return result, err
+	}
+	defer unlock()
+	if files, err := os.ReadDir(to); err == nil && len(files) > 0 {
+		return result, fmt.Errorf("%s is not empty; name a directory that does not exist", to)
+	}
+	v := &verification{dir: from, logger: zap.NewNop(), names: map[string]int64{}}
+	if err := v.list(); err != nil {
+		return result, err
+	}
+	lost := func(file string, err error) {
+		result.Lost = append(result.Lost, fmt.Errorf("%s: %w", file, err))
+	}
+	if v.manifest, err = readManifest(v.path(badgerdb.ManifestFilename)); err != nil {
+		v.manifest = manifest{}
+		lost(badgerdb.ManifestFilename, err)
+	}
+
+	// The versions first: memory for all values could be too much.
+	newest := map[string]uint64{}
+	v.salvage(lost, func(r row) {
+		if newest[string(r.key)] < r.version {
+			newest[string(r.key)] = r.version
+		}
+	})
+	store, err := Open(to, Options{Logger: logger})
+	if err != nil {
+		return result, err
+	}
+	s := salvager{store: store, from: from, lost: lost}
+	v.salvage(func(string, error) {}, func(r row) {
+		if newest[string(r.key)] != r.version || s.err != nil {
+			return
+		}
+		if s.write(ctx, r) {
+			delete(newest, string(r.key)) // so that it is written once
+			result.Rows++
+		}
+	})
+	return result, errors.Join(s.err, store.Close())
+}
+
+// salvage visits all rows that can be read.
+func (v *verification) salvage(lost func(string, error), visit func(row)) {
+	for id := range v.manifest.tables {
+		if name := tableName(id); !v.exists(name) {
+			lost(name, errors.New("the file is missing"))
+		}
+	}
+	for _, name := range v.sorted(".sst") {
+		id, err := number(name)
+		if err != nil || v.manifest.deleted[id] {
+			continue
+		}
+		lose := func(err error) { lost(name, err) }
+		if compression, ok := v.manifest.tables[id]; ok {
+			err = readTable(v.path(name), compression, visit, lose)
+		} else {
+			err = readUnlisted(v.path(name), visit, lose)
+		}
+		if err != nil {
+			lost(name, err)
+		}
+	}
+	for _, name := range v.sorted(".mem") {
+		used, size, err := used(v.path(name))
+		if err == nil {
+			err = withFile(v.path(name), min(size, used+maxLogHead), func(data []byte) error {
+				return salvageLog(data, int(used), visit)
+			})
+		}
+		if err != nil {
+			lost(name, err)
+		}
+	}
+}
+
+// salvageLog visits the rows of a log, also those behind damage.
+func salvageLog(data []byte, used int, visit func(row)) error {
+	var skipped int
+	for at := min(logHeader, len(data)); at < used; {
+		e, ok := parseEntry(data[at:])
+		if !ok || !plausible(e) {
+			at++
+			skipped++
+			continue
+		}
+		if e.meta&bitFinTxn == 0 {
+			visit(e.row())
+		}
+		at += e.size
+	}
+	if skipped > 0 {
+		return fmt.Errorf("%d of %d bytes are damaged", skipped, used)
+	}
+	return nil
+}
+
+// A salvager writes rows to a new store.
+type salvager struct {
+	store *Store
+	from  string
+	lost  func(file string, err error)
+	err   error
+}
+
+// write reports whether the row is done with.
+func (s *salvager) write(ctx context.Context, r row) bool {
+	if r.gone() || len(r.key) < 2 || r.key[0] != keyPrefix {
+		return false
+	}
+	value := r.value
+	if p, ok := r.pointer(); ok {
+		name := fmt.Sprintf("%06d.vlog", p.file)
+		err := withFile(filepath.Join(s.from, name), int64(p.offset)+int64(p.length), func(data []byte) error {
+			if len(data) < int(p.offset) {
+				return errors.New("it has lost its end")
+			}
+			e, ok := parseEntry(data[p.offset:])
+			if !ok {
+				return fmt.Errorf("the entry at %d is damaged", p.offset)
+			}
+			value = append([]byte(nil), e.value...)
+			return nil
+		})
+		if err != nil {
+			s.lost(name, err)
+			return false
+		}
+	}
+	err := s.store.Write(ctx, func(tx storage.Tx) error {
+		if r.expiresAt == 0 {
+			return tx.Set(r.key[1:], value)
+		}
+		return tx.SetTTL(r.key[1:], value, max(time.Second, time.Until(time.Unix(int64(r.expiresAt), 0))))
+	})
+	if err != nil {
+		s.err = err
+	}
+	return err == nil
+}

@@ -1,0 +1,219 @@
+package badger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+
+	badgerdb "github.com/dgraph-io/badger/v4"
+)
+
+// stateFile says which logs of memtables there must be. Without it, a log that
+// is missing looks like one whose rows were flushed into a table.
+const stateFile = "STATE"
+
+// A state is what the state file says. It is written before the library opens
+// the store, whenever a new log has become durable, and after the store was closed.
+type state struct {
+	// The MANIFEST when the store was opened or closed: see manifestHead, and
+	// its length.
+	ManifestHead uint32 `json:"manifest_head"`
+	ManifestEnd  int64  `json:"manifest_end"`
+
+	// Closed means that all logs were flushed.
+	Closed bool `json:"closed"`
+
+	// Logs are the logs with rows when the store was opened, oldest first, and
+	// where they end.
+	Logs []stateLog `json:"logs,omitempty"`
+
+	// Next is the number of the first log that was begun since, LogSize the
+	// length of each, and Newest the number of the last that is durable.
+	Next    uint64 `json:"next"`
+	LogSize int64  `json:"log_size"`
+	Newest  uint64 `json:"newest"`
+}
+
+type stateLog struct {
+	Number uint64 `json:"number"`
+	End    int64  `json:"end"`
+}
+
+type stateContent struct {
+	State    json.RawMessage `json:"state"`
+	Checksum uint32          `json:"crc32c"`
+}
+
+// readState returns nil where there is no state file.
+func readState(dir string) (*state, error) {
+	data, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var content stateContent
+	if err := json.Unmarshal(data, &content); err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(content.State, castagnoli) != content.Checksum {
+		return nil, errors.New("it does not fit its checksum")
+	}
+	s := new(state)
+	return s, json.Unmarshal(content.State, s)
+}
+
+// write puts the state in the place of the last one, on the disk.
+func (s *state) write(dir string) error {
+	data, err := json.Marshal(s)
+	if err == nil {
+		data, err = json.Marshal(stateContent{data, crc32.Checksum(data, castagnoli)})
+	}
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, stateFile)
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	if err := syncFile(path + ".new"); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// state compares the logs and the MANIFEST with the state file.
+func (v *verification) state() {
+	logs := v.sorted(".mem")
+	known, err := readState(v.dir)
+	if err != nil {
+		v.faults.add(stateFile, "it is damaged (%v); it holds no rows: without this file the store opens, and a log that is missing goes unnoticed", err)
+		return
+	}
+	if known != nil {
+		head, _, err := manifestHead(v.path(badgerdb.ManifestFilename))
+		if err != nil || head != known.ManifestHead {
+			known = nil // it was written anew
+		}
+	}
+	if known != nil && v.manifest.end < known.ManifestEnd {
+		v.faults.add(badgerdb.ManifestFilename, "it has lost its end: it has %d bytes and had %d", v.manifest.end, known.ManifestEnd)
+		return
+	}
+	if known == nil || known.Closed {
+		// The library has no logs after it was closed. If there are any, another
+		// program has opened the store since, and of that nothing is known.
+		for _, name := range logs {
+			if v.names[name] == 0 {
+				v.faults.add(name, "it is empty, and nothing says whether it had rows")
+			}
+		}
+		return
+	}
+	required := known.required(v.manifest)
+	for _, name := range logs {
+		n, err := number(name)
+		if err != nil {
+			v.faults.add(name, "its name should be a number")
+			return
+		}
+		if v.names[name] > 0 && n > known.Newest {
+			required = append(required, stateLog{Number: n})
+		}
+		if v.names[name] == 0 {
+			v.empty = append(v.empty, name)
+		}
+	}
+	for _, l := range required {
+		name := fmt.Sprintf("%05d.mem", l.Number)
+		size := v.names[name]
+		switch {
+		case !v.exists(name):
+			v.faults.add(name, "the file is missing, and its rows are in no table yet")
+		case l.End == 0 && size != known.LogSize:
+			v.faults.add(name, "it has %d bytes and was made with %d: it has lost its end", size, known.LogSize)
+		case l.End != 0 && v.logEnds[name] < l.End:
+			v.faults.add(name, "it ends at %d and was read up to %d before: it has lost its end", v.logEnds[name], l.End)
+		}
+	}
+}
+
+// required returns the logs up to the newest durable one that were not flushed
+// according to the manifest. They are flushed in order, with a table each.
+func (s *state) required(m manifest) []stateLog {
+	logs := s.Logs
+	for n := s.Next; n <= s.Newest; n++ {
+		logs = append(logs, stateLog{Number: n})
+	}
+	flushed := 0
+	for _, at := range m.flushes {
+		if at > s.ManifestEnd {
+			flushed++
+		}
+	}
+	return logs[min(flushed, len(logs)):]
+}
+
+// opening returns the state in which the library is about to open the store.
+func (v *verification) opening() (*state, error) {
+	s := &state{Next: 1, LogSize: 2 * memtableSize}
+	for _, name := range v.sorted(".mem") {
+		if slices.Contains(v.empty, name) {
+			continue
+		}
+		n, err := number(name)
+		if err != nil {
+			return nil, err
+		}
+		s.Next = n + 1
+		if end := v.logEnds[name]; end > logHeader {
+			s.Logs = append(s.Logs, stateLog{n, end})
+		}
+	}
+	s.Newest = s.Next - 1
+	if !v.exists(badgerdb.ManifestFilename) {
+		return s, nil
+	}
+	s.ManifestEnd = v.manifest.end
+	var err error
+	s.ManifestHead, _, err = manifestHead(v.path(badgerdb.ManifestFilename))
+	return s, err
+}
+
+// opened notes that the library has opened the store in dir, with a log that is
+// durable by now.
+func (s *state) opened(dir string) (err error) {
+	if s.ManifestEnd == 0 {
+		// It is a new one, and no log can have been flushed.
+		s.ManifestHead, s.ManifestEnd, err = manifestHead(filepath.Join(dir, badgerdb.ManifestFilename))
+	}
+	return err
+}
+
+// begun notes that the log with this name is durable.
+func (s *state) begun(dir, name string) error {
+	n, err := number(name)
+	if err != nil {
+		return err
+	}
+	s.Newest = n
+	return s.write(dir)
+}
+
+// closed notes that the library has closed the store in dir.
+func (s *state) closed(dir string) (err error) {
+	c := state{Closed: true}
+	c.ManifestHead, c.ManifestEnd, err = manifestHead(filepath.Join(dir, badgerdb.ManifestFilename))
+	if err != nil {
+		return err
+	}
+	return c.write(dir)
+}
