@@ -148,7 +148,8 @@ func (a *API) configs() {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.checkConfig(string(in.Body.Config)); err != nil {
+		text, err := c.configText(string(in.Body.Config), "{}")
+		if err != nil {
 			return nil, err
 		}
 		s := &routing.Saved{
@@ -156,7 +157,7 @@ func (a *API) configs() {
 			OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: bool(in.Body.IsDefault),
 		}
 		err = c.update(s.Slug, func(tx *storage.Txn) error {
-			return c.api.Configs.Put(tx, s, string(in.Body.Config), c.caller.KeyID)
+			return c.api.Configs.Put(tx, s, text, c.caller.KeyID)
 		})
 		if err != nil {
 			return nil, err
@@ -247,8 +248,7 @@ func (a *API) configs() {
 				if err != nil {
 					return err
 				}
-				text = routing.Unmask(string(*in.Body.Config), old)
-				if err := c.checkConfig(text); err != nil {
+				if text, err = c.configText(string(*in.Body.Config), old); err != nil {
 					return err
 				}
 			}
@@ -289,11 +289,16 @@ func (c *call) config(slug string) (*routing.Saved, error) {
 	return s, nil
 }
 
-// checkConfig refuses a config with every fault in it.
-func (c *call) checkConfig(text string) error {
-	_, faults := routing.Parse([]byte(text), c.api.ParseOptions)
-	if len(faults) > 0 {
-		return failure(http.StatusBadRequest, "config: %s", strings.Join(faults.Strings(), "; "))
+// configText is the text of a config that was sent, with what is masked in it as old has
+// it. A config is refused with every fault in it.
+func (c *call) configText(text, old string) (string, error) {
+	// The faults come first: what is read of a config for its credentials is the same then.
+	if _, faults := routing.Parse([]byte(text), c.api.ParseOptions); len(faults) > 0 {
+		return "", failure(http.StatusBadRequest, "config: %s", strings.Join(faults.Strings(), "; "))
 	}
-	return nil
+	whole, err := routing.Unmask(text, old)
+	if err != nil {
+		return "", invalid("config", "%s", err)
+	}
+	return whole, nil
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -158,23 +157,9 @@ func (a *API) virtualKeys() {
 			if in.Body.Name != nil {
 				changed.Name = *in.Body.Name
 			}
-			var secret credentials.Secret
-			if in.Body.Key != nil && *in.Body.Key != v.Hint { // a masked value that is sent back changes nothing
-				if err := checkSecret(*in.Body.Key); err != nil {
-					return err
-				}
-				secret = credentials.NewSecret(*in.Body.Key)
-			}
-			if err := c.applyVirtualKey(&changed, &in.Body.VirtualKeyFields); err != nil {
+			secret, err := c.applyVirtualKey(&changed, &in.Body.VirtualKeyFields, in.Body.Key)
+			if err != nil {
 				return err
-			}
-			if secret.Empty() {
-				switch {
-				case changed.CustomHost != v.CustomHost:
-					return invalid("custom_host", "send key along; a stored credential is not sent to a host that it was not given for")
-				case !bytes.Equal(changed.Settings, v.Settings):
-					return invalid("model_config", "send key along; a stored credential is not sent to where it was not given for")
-				}
 			}
 			return c.api.Keyring.ReplaceVirtualKey(tx, &changed, secret)
 		})
@@ -225,10 +210,8 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	v := &credentials.VirtualKey{
 		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
 	}
-	if err := checkSecret(in.Key); err != nil {
-		return nil, err
-	}
-	if err := c.applyVirtualKey(v, &in.VirtualKeyFields); err != nil {
+	secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, &in.Key)
+	if err != nil {
 		return nil, err
 	}
 	if settled && v.CustomHost == "" {
@@ -249,7 +232,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)
 	}
 	err = c.update(v.Slug, func(tx *storage.Txn) error {
-		return c.api.Keyring.AddVirtualKey(tx, v, credentials.NewSecret(in.Key))
+		return c.api.Keyring.AddVirtualKey(tx, v, secret)
 	})
 	if errors.Is(err, storage.ErrExists) {
 		return nil, failure(http.StatusConflict, "slug: %q is taken", v.Slug)
@@ -265,24 +248,35 @@ func checkSecret(key string) error {
 	return nil
 }
 
-func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields) (err error) {
+// applyVirtualKey makes v, which is new or a copy of a stored one, what in says. It returns
+// the credential that is sent, if there is one. What is stored and stays is bound to its
+// destination.
+func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
 	switch {
 	case len(in.RateLimits.Value) > 0:
-		return invalid("rate_limits", "limits of a virtual key itself are not supported yet; make a rate-limit policy with the condition virtual_key")
+		return secret, invalid("rate_limits", "limits of a virtual key itself are not supported yet; make a rate-limit policy with the condition virtual_key")
 	case len(in.UsageLimits.Value) > 0:
-		return invalid("usage_limits", "not supported yet; leave it out")
+		return secret, invalid("usage_limits", "not supported yet; leave it out")
 	case len(in.SecretMappings.Value) > 0:
-		return invalid("secret_mappings", "not supported yet; leave it out")
+		return secret, invalid("secret_mappings", "not supported yet; leave it out")
 	case len(in.Note.Value) > 1024:
-		return invalid("note", "expected at most 1024 bytes")
+		return secret, invalid("note", "expected at most 1024 bytes")
 	}
 	if in.Note.Set {
 		v.Note = in.Note.Value
 	}
-	was := v.CustomHost
+	stored, old, err := c.secretsOf(v)
+	if err != nil {
+		return secret, err
+	}
+	was, settings := v.CustomHost, ""
 	if in.ModelConfig.Set || in.azure() {
-		if err := c.settings(v, in); err != nil {
-			return err
+		var host string
+		if settings, host, err = c.settings(in); err != nil {
+			return secret, err
+		}
+		if host != "" {
+			v.CustomHost = host
 		}
 	}
 	if in.CustomHost.Set {
@@ -290,11 +284,88 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields) 
 	}
 	if v.CustomHost != was {
 		if _, err := c.api.Guard.Check(v.CustomHost); v.CustomHost != "" && err != nil {
-			return invalid("custom_host", "%s", credentials.RefuseHost(err).Message)
+			return secret, invalid("custom_host", "%s", credentials.RefuseHost(err).Message)
 		}
 	}
-	v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now())
-	return err
+	if v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now()); err != nil {
+		return secret, err
+	}
+	secret, err = c.bind(v, stored, old, settings, key)
+	var bound *credentials.BindingError
+	if errors.As(err, &bound) {
+		return secret, invalid(bound.Field, "%s", bound.Why)
+	}
+	return secret, err
+}
+
+// destination is where the credentials of a virtual key go, but for what its settings say.
+func destination(v *credentials.VirtualKey) credentials.Destination {
+	return credentials.Destination{"provider": v.Provider, "custom_host": v.CustomHost}
+}
+
+// secretsOf are the secrets of a virtual key as it is stored, and its settings in JSON.
+func (c *call) secretsOf(v *credentials.VirtualKey) (*credentials.Binding, string, error) {
+	if v.Sealed == nil {
+		return new(credentials.Binding), "{}", nil
+	}
+	key, err := c.api.Keyring.OpenKey(v)
+	if err != nil {
+		return nil, "", err
+	}
+	settings, err := c.api.Keyring.OpenSettings(v)
+	if err != nil {
+		return nil, "", err
+	}
+	plain := make(map[string]string, len(settings))
+	for name, s := range settings {
+		plain[name] = s.Reveal()
+	}
+	text, err := json.Marshal(plain)
+	if err != nil {
+		return nil, "", err
+	}
+	stored := routing.Secrets(string(text), destination(v))
+	stored.Add(credentials.Bound{Field: "key", Name: "key", Secret: key, For: routing.Destination(string(text), destination(v))})
+	return &stored, string(text), nil
+}
+
+// bind gives v the settings that are sent, or leaves it those that it had, and returns the
+// credential that is sent. Each secret that is not sent anew has to go where it went.
+func (c *call) bind(v *credentials.VirtualKey, stored *credentials.Binding, old, sent string, key *string) (secret credentials.Secret, err error) {
+	settings := sent
+	if sent == "" {
+		settings = old
+	}
+	to := routing.Destination(settings, destination(v))
+	if key == nil || *key == "" || *key == v.Hint { // a masked value that is sent back changes nothing
+		err = stored.Keep("key", to)
+	} else if err = checkSecret(*key); err == nil {
+		secret, err = stored.Take("key", "key", *key, to)
+	}
+	if err != nil {
+		return secret, err
+	}
+	if sent == "" {
+		for _, name := range routing.SecretKeys {
+			if err := stored.Keep(name, to); err != nil {
+				return secret, err
+			}
+		}
+		return secret, nil
+	}
+	if settings, err = routing.Receive(sent, stored, destination(v)); err != nil {
+		return secret, err
+	}
+	list, faults := routing.Settings([]byte(settings), c.api.ParseOptions)
+	if len(faults) > 0 {
+		return secret, invalid("model_config", "%s", strings.Join(faults.Strings(), "; "))
+	}
+	sealed := make(map[string]credentials.Secret, len(list))
+	for _, s := range list {
+		sealed[s.Name] = s.Value
+	}
+	v.ModelConfig = json.RawMessage(routing.Mask(settings))
+	return secret, c.api.Keyring.SealSettings(v, sealed)
 }
 
 // azure reports whether a setting of Azure OpenAI is given by its older name.
@@ -302,9 +373,9 @@ func (in *VirtualKeyFields) azure() bool {
 	return in.APIVersion.Set || in.ResourceName.Set || in.DeploymentName.Set || in.DeploymentConfig.Set
 }
 
-// settings puts the provider's settings into a virtual key: sealed, and masked for show.
-// An address among them is its custom host. Masked values that are sent back stay.
-func (c *call) settings(v *credentials.VirtualKey, in *VirtualKeyFields) error {
+// settings are the provider's settings as they are sent, in JSON, and the address among
+// them, which is a custom host.
+func (c *call) settings(in *VirtualKeyFields) (text, host string, err error) {
 	given := make(map[string]any, len(in.ModelConfig.Value)+4)
 	maps.Copy(given, in.ModelConfig.Value)
 	for name, value := range map[string]Optional[string]{
@@ -317,36 +388,15 @@ func (c *call) settings(v *credentials.VirtualKey, in *VirtualKeyFields) error {
 	if len(in.DeploymentConfig.Value) > 0 {
 		given["azure_deployment_config"] = in.DeploymentConfig.Value
 	}
-	old, err := c.api.Keyring.OpenSettings(v)
+	b, err := json.Marshal(given)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	for name, value := range given {
-		if was, ok := old[name]; ok && value == was.Hint() {
-			given[name] = was.Reveal()
-		}
-	}
-	text, err := json.Marshal(given)
-	if err != nil {
-		return err
-	}
-	options := c.api.ParseOptions
-	list, faults := routing.Settings(text, options)
+	list, faults := routing.Settings(b, c.api.ParseOptions)
 	if len(faults) > 0 {
-		return invalid("model_config", "%s", strings.Join(faults.Strings(), "; "))
+		return "", "", invalid("model_config", "%s", strings.Join(faults.Strings(), "; "))
 	}
-	settings := make(map[string]credentials.Secret, len(list))
-	for _, s := range list {
-		settings[s.Name] = s.Value
-	}
-	if host := routing.Host(list); host != "" {
-		v.CustomHost = host
-	}
-	v.ModelConfig = json.RawMessage(routing.Mask(string(text)))
-	if maps.EqualFunc(old, settings, credentials.Secret.Equal) {
-		return nil // sealed anew, it would look changed
-	}
-	return c.api.Keyring.SealSettings(v, settings)
+	return string(b), routing.Host(list), nil
 }
 
 // complete refuses a virtual key that lacks what its provider's address is made of.

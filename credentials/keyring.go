@@ -208,5 +208,5 @@ func (k *Keyring) OpenSettings(v *VirtualKey) (map[string]Secret, error) {
 	return settings, nil
 }
 
-// secretOf opens the credential of a virtual key.
-func (k *Keyring) secretOf(v *VirtualKey) (Secret, error) { return k.box.Unseal(v.Sealed, v.ID) }
+// OpenKey opens the credential of a virtual key.
+func (k *Keyring) OpenKey(v *VirtualKey) (Secret, error) { return k.box.Unseal(v.Sealed, v.ID) }

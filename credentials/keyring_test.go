@@ -151,7 +151,7 @@ func TestKeyringIsTheSameAfterARestart(t *testing.T) {
 		t.Errorf("%d keys, %d virtual keys, owner %v", len(k.APIKeys()), len(k.VirtualKeys()), k.HasOwner())
 	}
 	v, _ := k.VirtualKey("own")
-	if secret, err := k.secretOf(v); err != nil || secret.Reveal() != canary {
+	if secret, err := k.OpenKey(v); err != nil || secret.Reveal() != canary {
 		t.Errorf("the provider's credential: %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func TestReplaceVirtualKeyKeepsTheSecretUnlessGivenAnother(t *testing.T) {
 		v.Name = "after"
 		update(t, db, func(tx *storage.Txn) error { return k.ReplaceVirtualKey(tx, &v, NewSecret(step.secret)) })
 		got, _ := k.VirtualKey("vk-1")
-		secret, err := k.secretOf(got)
+		secret, err := k.OpenKey(got)
 		if err != nil || secret.Reveal() != step.want || got.Hint != step.hint || got.Name != "after" {
 			t.Errorf("%q: got %q, hint %q, %v", step.secret, secret.Reveal(), got.Hint, err)
 		}
@@ -265,7 +265,7 @@ func TestSealedSecretDoesNotOpenUnderAnotherVirtualKey(t *testing.T) {
 	v, _ := k.VirtualKey("vk-1")
 	moved := *v
 	moved.ID = "vk-2"
-	if secret, err := k.secretOf(&moved); !errors.Is(err, ErrWrongKey) || !secret.Empty() {
+	if secret, err := k.OpenKey(&moved); !errors.Is(err, ErrWrongKey) || !secret.Empty() {
 		t.Errorf("got %v", err)
 	}
 }

@@ -203,7 +203,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	key, err := r.Keyring.secretOf(v)
+	key, err := r.Keyring.OpenKey(v)
 	if err != nil {
 		return nil, unopened(v, field, err)
 	}

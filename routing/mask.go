@@ -1,84 +1,201 @@
 package routing
 
 import (
-	"strconv"
+	"encoding/json"
+	"maps"
 	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 )
 
 // Mask returns the text of a config with every credential in it masked.
 func Mask(text string) string {
-	return rewriteSecrets(text, func(_, value string) string { return credentials.NewSecret(value).Hint() })
+	masked, _ := rewrite(text, nil, func(s *span) (string, error) { return s.hint(), nil })
+	return masked
 }
 
 // Unmask returns text with every credential that is masked as old has it replaced by
-// old's own: sending a config back as it was shown changes no credential.
-func Unmask(text, old string) string {
-	return rewriteSecrets(text, func(path, value string) string {
-		was := gjson.Get(old, path).Str
-		if was != "" && credentials.NewSecret(was).Hint() == value {
-			return was
-		}
-		return value
+// old's own: sending a config back as it was shown changes no credential. A credential of
+// which the destination changes has to be sent anew; the error, a
+// *credentials.BindingError, names what changed.
+func Unmask(text, old string) (string, error) {
+	stored := Secrets(old, nil)
+	return Receive(text, &stored, nil)
+}
+
+// Secrets are the credentials in the text of a config, or of the settings of something
+// whose credentials go to the destination at.
+func Secrets(text string, at credentials.Destination) (b credentials.Binding) {
+	_, _ = rewrite(text, at, func(s *span) (string, error) {
+		b.Add(credentials.Bound{Field: s.path, Name: s.name, Secret: credentials.NewSecret(s.value), For: s.to})
+		return s.value, nil
+	})
+	return b
+}
+
+// Receive returns a text that was sent, with its masked credentials replaced by those that
+// are stored; at is as for [Secrets].
+func Receive(text string, stored *credentials.Binding, at credentials.Destination) (string, error) {
+	return rewrite(text, at, func(s *span) (string, error) {
+		kept, err := stored.Take(s.path, s.name, s.value, s.to)
+		return kept.Reveal(), err
 	})
 }
 
-// rewriteSecrets replaces the credentials of a config, which are texts under names
-// that say so, and leaves every other byte.
-func rewriteSecrets(text string, rewrite func(path, value string) string) string {
-	type edit struct {
-		start, end int
-		value      string
+// A span is a credential in the text of a config.
+type span struct {
+	start, end int
+	path, name string
+	value      string // a text, or JSON
+	to         credentials.Destination
+}
+
+// hint is how the credential is shown.
+func (s *span) hint() string { return credentials.NewSecret(s.value).Hint() }
+
+// rewrite replaces the credentials of a config, and leaves every other byte. Of what is
+// not JSON nothing is left.
+func rewrite(text string, at credentials.Destination, value func(*span) (string, error)) (string, error) {
+	b := []byte(text)
+	if !json.Valid(b) {
+		return "", nil
 	}
-	var edits []edit
-	var walk func(v gjson.Result, path, name string)
-	walk = func(v gjson.Result, path, name string) {
+	var w walker
+	w.target("", b, space(b, 0), at)
+	var out strings.Builder
+	from := 0
+	for i := range w.found {
+		s := &w.found[i]
+		v, err := value(s)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(text[from:s.start])
+		if v == s.value {
+			out.WriteString(text[s.start:s.end])
+		} else {
+			out.Write(quote(v))
+		}
+		from = s.end
+	}
+	out.WriteString(text[from:])
+	return out.String(), nil
+}
+
+// A walker finds the credentials of a config, in the order of its text.
+type walker struct{ found []span }
+
+// target walks a config object, whose parents have its credentials go to above.
+func (w *walker) target(path string, b []byte, start int, above credentials.Destination) {
+	if at(b, start) != '{' {
+		return
+	}
+	to := destination(b[start:], above)
+	inherited := maps.Clone(above)
+	if host := to[customHost]; host != "" {
+		if inherited == nil {
+			inherited = make(credentials.Destination, 1)
+		}
+		inherited[customHost] = host
+	}
+	mustScan(second(eachMember(b[start:], func(m member) {
+		name := m.name()
+		from, end, at := start+m.start, start+m.end, in(path, name)
+		v := b[from:end]
 		switch {
-		case v.IsObject(), v.IsArray():
-			n := 0
-			v.ForEach(func(key, child gjson.Result) bool {
-				k := key.Str
-				if v.IsArray() {
-					k, n = strconv.Itoa(n), n+1
-				}
-				walk(child, join(path, k), k)
-				return true
-			})
-		case v.Type == gjson.String && secretName(name) && v.Index > 0:
-			edits = append(edits, edit{v.Index, v.Index + len(v.Raw), rewrite(path, v.Str)})
+		case name == "api_key", IsSecret(name):
+			if v[0] != 'n' {
+				w.found = append(w.found, span{from, end, at, name, valueText(v), to})
+			}
+		case vendorKeys[name].use != 0:
+		case name == "targets" && v[0] == '[':
+			mustScan(eachElement(v, func(n, start, _ int) { w.target(item(at, n), b, from+start, inherited) }))
+		default:
+			w.free(at, name, b, from, end, to)
+		}
+	})))
+}
+
+const customHost = "custom_host"
+
+// destination is where the credentials of a config object go, whose parents have them go to
+// above.
+func destination(object []byte, above credentials.Destination) credentials.Destination {
+	to := make(credentials.Destination, len(above)+4)
+	maps.Copy(to, above)
+	mustScan(second(eachMember(object, func(m member) {
+		switch name := m.name(); {
+		case object[m.start] == 'n': // null is absent
+		case name == "provider", name == "virtual_key", name == customHost, IsPlace(name):
+			to[name] = valueText(object[m.start:m.end])
+		}
+	})))
+	return to
+}
+
+// Destination is where the credentials of a config, or of something with such settings, go;
+// at is as for [Secrets].
+func Destination(text string, at credentials.Destination) credentials.Destination {
+	b := []byte(text)
+	if start := space(b, 0); json.Valid(b) && b[start] == '{' {
+		return destination(b[start:], at)
+	}
+	return at
+}
+
+// free walks what a config says in words of others, such as the parameters of a body.
+// No table tells what of it is a credential, so that names do. Such a credential is
+// bound to all that stands around it, too: it may hold an address.
+func (w *walker) free(path, name string, b []byte, start, end int, to credentials.Destination) {
+	first := len(w.found)
+	w.texts(path, name, b, start, end)
+	if len(w.found) == first {
+		return
+	}
+	var around strings.Builder
+	from := start
+	for _, s := range w.found[first:] {
+		around.Write(b[from:s.start])
+		from = s.end
+	}
+	around.Write(b[from:end])
+	bound := maps.Clone(to)
+	bound[name] = around.String()
+	for i := range w.found[first:] {
+		w.found[first+i].to = bound
+	}
+}
+
+func (w *walker) texts(path, name string, b []byte, start, end int) {
+	switch v := b[start:end]; v[0] {
+	case '{':
+		mustScan(second(eachMember(v, func(m member) { w.texts(in(path, m.name()), m.name(), b, start+m.start, start+m.end) })))
+	case '[':
+		mustScan(eachElement(v, func(n, from, to int) { w.texts(item(path, n), "", b, start+from, start+to) }))
+	case '"':
+		if soundsSecret(name) {
+			w.found = append(w.found, span{start: start, end: end, path: path, name: name, value: text(v)})
 		}
 	}
-	walk(gjson.Parse(text), "", "")
-	var out strings.Builder
-	at := 0
-	for _, e := range edits {
-		out.WriteString(text[at:e.start])
-		out.WriteString(quoteText(e.value))
-		at = e.end
-	}
-	out.WriteString(text[at:])
-	return out.String()
 }
 
-func join(path, key string) string {
-	key = gjson.Escape(key)
-	if path == "" {
-		return key
+func second(_ int, err error) error { return err }
+
+// valueText is a text, or the JSON of any other value.
+func valueText(v []byte) string {
+	if v[0] == '"' {
+		return text(v)
 	}
-	return path + "." + key
+	return string(v)
 }
 
-// secretName reports whether a config's member of this name holds a credential.
-func secretName(name string) bool {
-	for _, part := range []string{"api_key", "secret", "token", "password", "private_key", "service_account_json", "access_key"} {
+// soundsSecret reports whether a name in somebody else's words means a credential.
+func soundsSecret(name string) bool {
+	name = strings.ToLower(name)
+	for _, part := range []string{"api_key", "apikey", "api-key", "secret", "token", "password", "passphrase", "private_key", "credential", "authorization", "access_key"} {
 		if strings.Contains(name, part) {
 			return true
 		}
 	}
 	return false
 }
-
-func quoteText(s string) string { return string(gjson.AppendJSONString(nil, s)) }

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -17,68 +18,101 @@ const (
 	document             // text, or JSON
 )
 
+// A use is what a vendor's key is to a credential. Masks, redactions and what a stored
+// secret is bound to follow from it, so that every key has to say one.
+type use uint8
+
+const (
+	_      use = iota
+	secret     // a credential: masked wherever it is shown
+	place      // decides where credentials go: an address, an account, a bucket, a role
+	option     // neither
+)
+
+type vendorKey struct {
+	form form
+	use  use
+}
+
+// IsSecret reports whether a vendor's key is a credential.
+func IsSecret(name string) bool { return vendorKeys[name].use == secret }
+
+// IsPlace reports whether a vendor's key decides where credentials go.
+func IsPlace(name string) bool { return vendorKeys[name].use == place }
+
+// SecretKeys are the vendors' keys that are credentials, sorted.
+var SecretKeys = func() (names []string) {
+	for name, k := range vendorKeys {
+		if k.use == secret {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}()
+
 // vendorKeys are the keys of one vendor each, which its dialect reads.
-var vendorKeys = map[string]form{
-	"anthropic_beta":    plain,
-	"anthropic_version": plain,
+var vendorKeys = map[string]vendorKey{
+	"anthropic_beta":    {plain, option},
+	"anthropic_version": {plain, option},
 
-	"aws_access_key_id":     plain,
-	"aws_auth_type":         plain,
-	"aws_batch_role_arn":    plain,
-	"aws_bedrock_model":     plain,
-	"aws_external_id":       plain,
-	"aws_region":            label,
-	"aws_role_arn":          plain,
-	"aws_s3_bucket":         label,
-	"aws_s3_object_key":     plain,
-	"aws_secret_access_key": plain,
-	"aws_session_token":     plain,
+	"aws_access_key_id":     {plain, secret},
+	"aws_auth_type":         {plain, option},
+	"aws_batch_role_arn":    {plain, place},
+	"aws_bedrock_model":     {plain, option},
+	"aws_external_id":       {plain, place},
+	"aws_region":            {label, place},
+	"aws_role_arn":          {plain, place},
+	"aws_s3_bucket":         {label, place},
+	"aws_s3_object_key":     {plain, place},
+	"aws_secret_access_key": {plain, secret},
+	"aws_session_token":     {plain, secret},
 
-	"azure_ad_token":            plain,
-	"azure_api_version":         label,
-	"azure_auth_mode":           plain,
-	"azure_deployment_config":   document,
-	"azure_deployment_id":       label,
-	"azure_deployment_name":     label,
-	"azure_endpoint_name":       label,
-	"azure_entra_client_id":     plain,
-	"azure_entra_client_secret": plain,
-	"azure_entra_scope":         plain,
-	"azure_entra_tenant_id":     label,
-	"azure_extra_parameters":    plain,
-	"azure_foundry_url":         address,
-	"azure_managed_client_id":   plain,
-	"azure_model_name":          label,
-	"azure_resource_name":       label,
+	"azure_ad_token":            {plain, secret},
+	"azure_api_version":         {label, option},
+	"azure_auth_mode":           {plain, option},
+	"azure_deployment_config":   {document, place},
+	"azure_deployment_id":       {label, place},
+	"azure_deployment_name":     {label, place},
+	"azure_endpoint_name":       {label, place},
+	"azure_entra_client_id":     {plain, option},
+	"azure_entra_client_secret": {plain, secret},
+	"azure_entra_scope":         {plain, place},
+	"azure_entra_tenant_id":     {label, place},
+	"azure_extra_parameters":    {plain, option},
+	"azure_foundry_url":         {address, place},
+	"azure_managed_client_id":   {plain, option},
+	"azure_model_name":          {label, option},
+	"azure_resource_name":       {label, place},
 
-	"databricks_workspace":  label,
-	"fireworks_account_id":  label,
-	"huggingface_base_url":  address,
-	"openai_beta":           plain,
-	"openai_organization":   plain,
-	"openai_project":        plain,
-	"snowflake_account":     label,
-	"workers_ai_account_id": label,
+	"databricks_workspace":  {label, place},
+	"fireworks_account_id":  {label, place},
+	"huggingface_base_url":  {address, place},
+	"openai_beta":           {plain, option},
+	"openai_organization":   {plain, option},
+	"openai_project":        {plain, option},
+	"snowflake_account":     {label, place},
+	"workers_ai_account_id": {label, place},
 
-	"oracle_api_version":    label,
-	"oracle_compartment_id": plain,
-	"oracle_fingerprint":    plain,
-	"oracle_key_passphrase": plain,
-	"oracle_private_key":    document,
-	"oracle_region":         label,
-	"oracle_serving_mode":   plain,
-	"oracle_tenancy":        plain,
-	"oracle_user":           plain,
+	"oracle_api_version":    {label, option},
+	"oracle_compartment_id": {plain, option},
+	"oracle_fingerprint":    {plain, option},
+	"oracle_key_passphrase": {plain, secret},
+	"oracle_private_key":    {document, secret},
+	"oracle_region":         {label, place},
+	"oracle_serving_mode":   {plain, option},
+	"oracle_tenancy":        {plain, option},
+	"oracle_user":           {plain, option},
 
-	"stability_client_id":      plain,
-	"stability_client_user_id": plain,
-	"stability_client_version": plain,
+	"stability_client_id":      {plain, option},
+	"stability_client_user_id": {plain, option},
+	"stability_client_version": {plain, option},
 
-	"vertex_auth_type":            plain,
-	"vertex_project_id":           label,
-	"vertex_region":               label,
-	"vertex_service_account_json": document,
-	"vertex_storage_bucket_name":  label,
+	"vertex_auth_type":            {plain, option},
+	"vertex_project_id":           {label, place},
+	"vertex_region":               {label, place},
+	"vertex_service_account_json": {document, secret},
+	"vertex_storage_bucket_name":  {label, place},
 }
 
 // Settings reads the settings of a provider that are saved with a credential (the
@@ -100,7 +134,7 @@ func Settings(raw []byte, o Options) ([]Setting, Faults) {
 // which counts as a custom host.
 func Host(settings []Setting) string {
 	for _, s := range settings {
-		if vendorKeys[s.Name] == address {
+		if vendorKeys[s.Name].form == address {
 			return s.Value.Reveal()
 		}
 	}
@@ -109,10 +143,11 @@ func Host(settings []Setting) string {
 
 // vendor reads a vendor's key, and reports whether name is one.
 func (p *parser) vendor(t *Target, path, name string, v []byte) bool {
-	f, ok := vendorKeys[name]
+	k, ok := vendorKeys[name]
 	if !ok {
 		return false
 	}
+	f := k.form
 	var value string
 	switch {
 	case f == address:

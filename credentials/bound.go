@@ -1,0 +1,123 @@
+package credentials
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Destination is where a secret goes: by the field that says so, the provider, its
+// host, and every setting of which its address is made.
+type Destination map[string]string
+
+// differs is the first field in which two destinations differ, "" where none does.
+func (d Destination) differs(from Destination) string {
+	for _, field := range slices.Sorted(maps.Keys(d)) {
+		if d[field] != from[field] {
+			return field
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(from)) {
+		if d[field] != from[field] {
+			return field
+		}
+	}
+	return ""
+}
+
+// key is the same for destinations that are the same.
+func (d Destination) key() string {
+	var b strings.Builder
+	for _, field := range slices.Sorted(maps.Keys(d)) {
+		if v := d[field]; v != "" {
+			fmt.Fprintf(&b, "%q=%q,", field, v)
+		}
+	}
+	return b.String()
+}
+
+// A Bound is a secret of a stored resource, with the destination that it was saved for.
+type Bound struct {
+	Field  string // where it stands in the resource: targets.0.api_key
+	Name   string // the last part of it
+	Secret Secret
+	For    Destination
+}
+
+// A Binding is all secrets of a stored resource. Whatever changes a resource asks it for
+// each secret that stays: none goes where it was not saved for. The zero Binding is empty.
+type Binding struct {
+	fields map[string]Bound
+	shown  map[[2]string][]Bound // by name and hint
+	at     map[[3]string][]Bound // and by the destination
+}
+
+// Add adds a secret of the resource.
+func (b *Binding) Add(s Bound) {
+	if s.Secret.Empty() {
+		return
+	}
+	if b.fields == nil {
+		b.fields, b.shown, b.at = make(map[string]Bound), make(map[[2]string][]Bound), make(map[[3]string][]Bound)
+	}
+	hint := s.Secret.Hint()
+	shown, at := [2]string{s.Name, hint}, [3]string{s.Name, hint, s.For.key()}
+	b.fields[s.Field] = s
+	b.shown[shown] = append(b.shown[shown], s)
+	for _, other := range b.at[at] {
+		if other.Secret.Equal(s.Secret) {
+			return
+		}
+	}
+	b.at[at] = append(b.at[at], s)
+}
+
+// A BindingError is why a stored secret does not stay.
+type BindingError struct {
+	Field string // that says where the secret was to go, or the secret's own
+	Why   string
+}
+
+func (e *BindingError) Error() string { return e.Field + ": " + e.Why }
+
+// Take returns the secret that a change sends as the field called name, which goes to the
+// destination to from then on. A masked value stands for a stored secret of that name
+// and that destination, wherever it stood. An error is a *BindingError.
+func (b *Binding) Take(field, name, sent string, to Destination) (Secret, error) {
+	if !strings.Contains(sent, Masked) {
+		return NewSecret(sent), nil
+	}
+	was, stayed := b.fields[field]
+	stayed = stayed && was.Name == name && was.Secret.Hint() == sent
+	if stayed && to.differs(was.For) == "" {
+		return was.Secret, nil
+	}
+	shown := b.shown[[2]string{name, sent}]
+	switch found := b.at[[3]string{name, sent, to.key()}]; {
+	case len(found) == 1:
+		return found[0].Secret, nil
+	case len(found) > 1:
+		return Secret{}, &BindingError{field, "a masked value that stands for more than one stored credential; send the credential itself"}
+	case stayed:
+		return Secret{}, leaves(to.differs(was.For), field)
+	case len(shown) > 0:
+		return Secret{}, leaves(to.differs(shown[0].For), field)
+	}
+	return Secret{}, &BindingError{field, "a masked value that stands for no stored credential; send the credential itself"}
+}
+
+// Keep refuses a change that sends nothing for the secret at field, which stays, and has
+// it go to another destination than before. The error is a *BindingError.
+func (b *Binding) Keep(field string, to Destination) error {
+	if was, ok := b.fields[field]; ok {
+		if differs := to.differs(was.For); differs != "" {
+			return leaves(differs, field)
+		}
+	}
+	return nil
+}
+
+func leaves(differs, field string) error {
+	return &BindingError{differs, "send " + field + " along; a stored credential is not sent to where it was not saved for"}
+}
