@@ -5,4 +5,3 @@ RUN xcaddy build v2.11.9 --with github.com/caddy-gw/gateway=/src --output /usr/b
 
 FROM caddy:2.11
 COPY --from=builder /usr/bin/caddy /usr/bin/caddy
-ENV GOGC=400

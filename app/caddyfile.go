@@ -37,6 +37,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		block_inline_config  on|off
 //		metric_models        <models...>
 //		cache_size           <size>
+//		gc_headroom          <size>|off
 //		max_inflight_bytes   <size>
 //		semantic_cache {
 //			provider  <slug>
@@ -115,6 +116,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if err := byteSize(d, &a.MaxInflightBytes); err != nil {
 				return err
 			}
+		case "gc_headroom":
+			if err := a.unmarshalHeadroom(d); err != nil {
+				return err
+			}
 		case "semantic_cache":
 			if a.SemanticCache != nil {
 				return d.Errf("%s is given twice", name)
@@ -168,6 +173,23 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return d.Errf("unrecognized subdirective %q", name)
 		}
 	}
+	return nil
+}
+
+func (a *App) unmarshalHeadroom(d *caddyfile.Dispenser) error {
+	if a.GCHeadroom != nil {
+		return d.Errf("%s is given twice", d.Val())
+	}
+	a.GCHeadroom = new(int64)
+	name, value := d.Val(), ""
+	if err := one(d, &value); err != nil || value == "off" {
+		return err
+	}
+	n, ok := parseSize(value)
+	if !ok {
+		return d.Errf("%s: expected a size such as 40MiB, or off, got %q", name, value)
+	}
+	*a.GCHeadroom = n
 	return nil
 }
 

@@ -149,10 +149,16 @@ func byteSize(d *caddyfile.Dispenser, to *int64) error {
 	if err := one(d, &value); err != nil {
 		return err
 	}
-	n, err := humanize.ParseBytes(value)
-	if err != nil || n == 0 || n > math.MaxInt64 {
+	n, ok := parseSize(value)
+	if !ok {
 		return d.Errf("%s: expected a size such as 256MiB, got %q", name, value)
 	}
-	*to = int64(n)
+	*to = n
 	return nil
+}
+
+// parseSize reads a positive size in bytes.
+func parseSize(value string) (int64, bool) {
+	n, err := humanize.ParseBytes(value)
+	return int64(n), err == nil && n > 0 && n <= math.MaxInt64
 }

@@ -106,13 +106,14 @@ func (p *process) request(c benchCase) []byte {
 }
 
 // sample turns a load into figures. A negative CPU time is an unknown one.
-func (l load) sample(cpu time.Duration) Sample {
+func (l load) sample(used spent) Sample {
 	n := float64(len(l.latencies))
 	slices.Sort(l.latencies)
 	return Sample{
 		Requests:  len(l.latencies),
 		PerSecond: n / l.took.Seconds(),
-		CPUMicros: max(float64(cpu.Nanoseconds())/1e3/n, 0),
+		CPUMicros: max(float64(used.cpu.Nanoseconds())/1e3/n, 0),
 		P50Millis: float64(l.latencies[len(l.latencies)/2].Microseconds()) / 1e3,
+		Written:   float64(used.written) / n,
 	}
 }

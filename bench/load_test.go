@@ -27,8 +27,8 @@ func TestLoadEndsAfterItsRequests(t *testing.T) {
 	if err != nil || len(done.latencies) != 20 {
 		t.Fatalf("%d requests, %v", len(done.latencies), err)
 	}
-	s := done.sample(20 * time.Millisecond)
-	if s.Requests != 20 || s.CPUMicros != 1000 || s.PerSecond <= 0 || s.P50Millis < 0 {
+	s := done.sample(spent{20 * time.Millisecond, 6000})
+	if s.Requests != 20 || s.CPUMicros != 1000 || s.Written != 300 || s.PerSecond <= 0 || s.P50Millis < 0 {
 		t.Errorf("%+v", s)
 	}
 }

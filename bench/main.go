@@ -1,9 +1,10 @@
 // Command bench measures what the gateway costs over a plain reverse_proxy of the
 // same Caddy. It starts three processes on loopback (gw_echo as the upstream, plain
 // Caddy before it, the gateway before it), loads the two proxies in turns and prints
-// requests a second, CPU time a request and latency of each, and their ratios.
+// requests a second, CPU time, latency and bytes written a request, and the peak of
+// memory of each, and their ratios; and at the end what each holds when it is idle.
 //
-//	go run ./bench [-quick] [-json] [-cases 2KB,stream] [-profile DIR]
+//	go run ./bench [-quick] [-rest 2m] [-json] [-cases 2KB,stream] [-profile DIR]
 package main
 
 import (
@@ -27,6 +28,7 @@ type Options struct {
 	Connections int           `json:"connections"` // kept alive, each with one request at a time
 	Requests    int64         `json:"requests"`    // at most, in a round of one proxy
 	Cases       []string      `json:"cases"`
+	Rest        time.Duration `json:"rest_ns"` // without requests, before resting memory is read
 
 	binary  string // a Caddy with the gateway; empty: build one
 	profile string // the folder for profiles; empty: take none
@@ -50,16 +52,17 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.DurationVar(&o.Duration, "duration", 3*time.Second, "`time` of a round of one proxy")
 	flags.IntVar(&o.Connections, "connections", 16, "`connections` that are kept alive")
 	flags.Int64Var(&o.Requests, "requests", 1_000_000, "most `requests` in a round of one proxy")
+	flags.DurationVar(&o.Rest, "rest", 2*time.Minute, "`time` without requests, after which resting memory is read")
 	flags.StringVar(&o.binary, "caddy", "", "Caddy `binary` to measure (default: build ./cmd/caddy)")
 	flags.StringVar(&o.profile, "profile", "", "write CPU and allocation profiles of both proxies into `folder`, after the rounds of each case")
-	quick := flags.Bool("quick", false, "one round of 0.5 s, to see that it works")
+	quick := flags.Bool("quick", false, "one round of 0.5 s and no rest, to see that it works")
 	asJSON := flags.Bool("json", false, "print JSON")
 	only := flags.String("cases", strings.Join(caseNames(), ","), "`names` of the cases, comma-separated")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *quick {
-		o.Rounds, o.Duration = 1, time.Second/2
+		o.Rounds, o.Duration, o.Rest = 1, time.Second/2, 0
 	}
 	o.Cases = strings.Split(*only, ",")
 	chosen, err := casesOf(o.Cases)
@@ -68,6 +71,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case err != nil:
 		return err
+	case o.Rest < 0:
+		return fmt.Errorf("rest must not be negative")
 	case o.Rounds < 1 || o.Duration <= 0 || o.Connections < 1 || o.Requests < 1:
 		return fmt.Errorf("rounds, duration, connections and requests must be positive")
 	}
@@ -106,45 +111,77 @@ func run(ctx context.Context, o Options, chosen []benchCase, progress io.Writer)
 	report := &Report{Options: o, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU()}
 	for _, c := range chosen {
 		fmt.Fprintf(progress, "%s: %d rounds of %v for each proxy\n", c.name, o.Rounds, o.Duration)
-		rounds, err := lab.measure(ctx, o, c)
+		rounds, peaks, err := lab.measure(ctx, o, c)
 		if err == nil && o.profile != "" {
 			err = lab.profile(ctx, o, c)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
-		report.Results = append(report.Results, summarize(c.name, rounds))
+		result := summarize(c.name, rounds)
+		result.Plain.PeakBytes, result.Gateway.PeakBytes = peaks[0], peaks[1]
+		result.Ratio.Peak = ratio(float64(peaks[1]), float64(peaks[0]))
+		report.Results = append(report.Results, result)
 	}
-	return report, nil
+	fmt.Fprintf(progress, "resting for %v\n", o.Rest)
+	report.Resting, err = lab.rest(ctx, o.Rest)
+	return report, err
 }
 
-// measure runs the rounds of a case. The proxies take turns, so that noise of the
-// machine hits both.
-func (l *lab) measure(ctx context.Context, o Options, c benchCase) ([]Round, error) {
+// rest reads what the proxies hold in memory when they have been idle for a while.
+func (l *lab) rest(ctx context.Context, while time.Duration) (r Resting, err error) {
+	select {
+	case <-time.After(while):
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	for i, p := range l.proxies() {
+		m, err := p.memory()
+		if err != nil {
+			return r, err
+		}
+		*[...]*int64{&r.Plain, &r.Gateway}[i] = m.Resident
+	}
+	return r, nil
+}
+
+// measure runs the rounds of a case, and returns the peaks of memory in them. The proxies
+// take turns, so that noise of the machine hits both.
+func (l *lab) measure(ctx context.Context, o Options, c benchCase) (rounds []Round, peaks [2]int64, err error) {
 	warm := o
 	warm.Duration = min(o.Duration, time.Second)
 	for _, p := range l.proxies() {
+		if err := p.forgetPeak(); err != nil {
+			return nil, peaks, err
+		}
 		if _, err := p.load(ctx, warm, c); err != nil {
-			return nil, err
+			return nil, peaks, err
 		}
 	}
-	rounds := make([]Round, o.Rounds)
+	rounds = make([]Round, o.Rounds)
 	for i := range rounds {
 		if err := l.round(ctx, o, c, &rounds[i]); err != nil {
-			return nil, fmt.Errorf("round %d: %w", i+1, err)
+			return nil, peaks, fmt.Errorf("round %d: %w", i+1, err)
 		}
 	}
-	return rounds, nil
+	for i, p := range l.proxies() {
+		m, err := p.memory()
+		if err != nil {
+			return nil, peaks, err
+		}
+		peaks[i] = m.Peak
+	}
+	return rounds, peaks, nil
 }
 
-// round loads one proxy after the other. CPU time is taken over the whole of it, so
-// that what a proxy put off until it was idle counts too.
+// round loads one proxy after the other. CPU time and writes are taken over the whole of
+// it, so that what a proxy put off until it was idle counts too.
 func (l *lab) round(ctx context.Context, o Options, c benchCase, r *Round) error {
 	proxies := l.proxies()
-	var before [len(proxies)]time.Duration
+	var before [len(proxies)]spent
 	for i, p := range proxies {
 		var err error
-		if before[i], err = p.cpu(); err != nil {
+		if before[i], err = p.spent(); err != nil {
 			return err
 		}
 	}
@@ -156,11 +193,11 @@ func (l *lab) round(ctx context.Context, o Options, c benchCase, r *Round) error
 		}
 	}
 	for i, p := range proxies {
-		after, err := p.cpu()
+		after, err := p.spent()
 		if err != nil {
 			return err
 		}
-		*r.of(i) = done[i].sample(after - before[i])
+		*r.of(i) = done[i].sample(spent{after.cpu - before[i].cpu, after.written - before[i].written})
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,13 @@ func TestQuickRun(t *testing.T) {
 	if len(report.Results) != len(cases) {
 		t.Fatalf("%d results; want %d", len(report.Results), len(cases))
 	}
+	if runtime.GOOS == "linux" && (report.Resting.Plain == 0 || report.Resting.Gateway == 0) {
+		t.Errorf("%+v", report.Resting)
+	}
 	for _, r := range report.Results {
+		if runtime.GOOS == "linux" && (r.Plain.PeakBytes == 0 || r.Gateway.PeakBytes == 0) {
+			t.Errorf("no peak of memory: %+v", r)
+		}
 		if r.Plain.Requests == 0 || r.Gateway.Requests == 0 || r.Ratio.PerSecond == 0 || r.Ratio.P50 == 0 {
 			t.Errorf("%+v", r)
 		}
@@ -33,6 +40,7 @@ func TestQuickRun(t *testing.T) {
 func TestFaultsOfTheCommandLine(t *testing.T) {
 	for _, test := range []struct{ args, fault string }{
 		{"-cases 3KB", `unknown case "3KB"`},
+		{"-rest -1s", "must not be negative"},
 		{"-rounds 0", "must be positive"},
 		{"twice", `unexpected argument "twice"`},
 		{"-caddy " + filepath.Join(t.TempDir(), "none"), "starting echo"},

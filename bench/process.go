@@ -96,6 +96,27 @@ func (p *process) listens(ctx context.Context) error {
 // cpu returns the CPU time that the process has used.
 func (p *process) cpu() (time.Duration, error) { return cpuTime(p.cmd.Process.Pid) }
 
+// A memory is what a process has in memory, in bytes.
+type memory struct{ Resident, Peak int64 }
+
+func (p *process) memory() (memory, error) { return readMemory(p.cmd.Process.Pid) }
+
+func (p *process) forgetPeak() error { return forgetPeak(p.cmd.Process.Pid) }
+
+// A spent is what a process has used so far.
+type spent struct {
+	cpu     time.Duration
+	written int64 // bytes
+}
+
+func (p *process) spent() (s spent, err error) {
+	if s.cpu, err = p.cpu(); err != nil {
+		return s, err
+	}
+	s.written, err = written(p.cmd.Process.Pid)
+	return s, err
+}
+
 // said returns the last lines of the process's log, to be shown below an error.
 func (p *process) said() string {
 	const lines = 10

@@ -12,6 +12,8 @@ type Sample struct {
 	PerSecond float64 `json:"requests_per_second"`
 	CPUMicros float64 `json:"cpu_us_per_request,omitempty"` // of the proxy's process; 0: unknown
 	P50Millis float64 `json:"p50_ms"`
+	Written   float64 `json:"written_bytes_per_request"`   // to disks
+	PeakBytes int64   `json:"peak_memory_bytes,omitempty"` // resident, of all rounds; 0: unknown
 }
 
 // A Round is one turn of each proxy.
@@ -37,6 +39,13 @@ type Ratio struct {
 	PerSecond float64 `json:"requests_per_second"`
 	CPU       float64 `json:"cpu,omitempty"` // 0: unknown
 	P50       float64 `json:"p50"`
+	Peak      float64 `json:"peak_memory,omitempty"` // of the peaks; 0: unknown
+}
+
+// Resting is what is resident when the proxies are idle, in bytes; 0: unknown.
+type Resting struct {
+	Plain   int64 `json:"plain_bytes,omitempty"`
+	Gateway int64 `json:"gateway_bytes,omitempty"`
 }
 
 // A Report is what a run found.
@@ -46,6 +55,7 @@ type Report struct {
 	System  string   `json:"system"`
 	CPUs    int      `json:"cpus"`
 	Results []Result `json:"results"`
+	Resting Resting  `json:"resting_memory"`
 }
 
 func summarize(name string, rounds []Round) Result {
@@ -63,6 +73,7 @@ func summarize(name string, rounds []Round) Result {
 		s.PerSecond = middle(func(r Round) float64 { return of(r).PerSecond })
 		s.CPUMicros = middle(func(r Round) float64 { return of(r).CPUMicros })
 		s.P50Millis = middle(func(r Round) float64 { return of(r).P50Millis })
+		s.Written = middle(func(r Round) float64 { return of(r).Written })
 		return s
 	}
 	return Result{
@@ -102,20 +113,30 @@ func (r *Report) table() string {
 	fmt.Fprintf(&b, "%s, %s, %d CPUs; %d connections, %d rounds of %v for each proxy: medians\n\n",
 		r.Go, r.System, r.CPUs, r.Options.Connections, r.Options.Rounds, r.Options.Duration)
 	line := func(of, proxy, requests string, figures ...string) {
-		fmt.Fprintf(&b, "%-8s%-15s%9s%9s%13s%9s\n", of, proxy, requests, figures[0], figures[1], figures[2])
+		row := fmt.Sprintf("%-8s%-15s%9s%9s%13s%9s%10s%15s", of, proxy, requests, figures[0], figures[1], figures[2], figures[3], figures[4])
+		b.WriteString(strings.TrimRight(row, " ") + "\n")
 	}
-	line("case", "proxy", "requests", "req/s", "CPU µs/req", "p50 ms")
+	line("case", "proxy", "requests", "req/s", "CPU µs/req", "p50 ms", "peak MiB", "written B/req")
 	for _, result := range r.Results {
 		sample := func(proxy string, s Sample) {
-			line(result.Case, proxy, fmt.Sprint(s.Requests), known("%.0f", s.PerSecond), known("%.0f", s.CPUMicros), known("%.2f", s.P50Millis))
+			written := "n/a" // as memory is
+			if s.PeakBytes > 0 {
+				written = fmt.Sprintf("%.0f", s.Written)
+			}
+			line(result.Case, proxy, fmt.Sprint(s.Requests), known("%.0f", s.PerSecond), known("%.0f", s.CPUMicros), known("%.2f", s.P50Millis),
+				known("%.0f", mebibytes(s.PeakBytes)), written)
 		}
 		sample("plain", result.Plain)
 		sample("gateway", result.Gateway)
 		of := result.Ratio
-		line(result.Case, "gateway/plain", "", known("%.2f", of.PerSecond), known("%.2f", of.CPU), known("%.2f", of.P50))
+		line(result.Case, "gateway/plain", "", known("%.2f", of.PerSecond), known("%.2f", of.CPU), known("%.2f", of.P50), known("%.2f", of.Peak), "")
 	}
+	fmt.Fprintf(&b, "\nmemory after %v without requests: plain %s MiB, gateway %s MiB\n", r.Options.Rest,
+		known("%.0f", mebibytes(r.Resting.Plain)), known("%.0f", mebibytes(r.Resting.Gateway)))
 	return b.String()
 }
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
 func known(form string, figure float64) string {
 	if figure == 0 {

@@ -1,10 +1,10 @@
 package reqlog
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -63,7 +63,9 @@ func wait(t *testing.T, what string, condition func() bool) {
 
 func withBodies(i, size int) *Record {
 	r := record(i)
-	r.Request = &Body{Size: int64(size), Bytes: bytes.Repeat([]byte("q"), size)}
+	noise := make([]byte, size) // which does not compress
+	_, _ = mathrand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(noise)
+	r.Request = &Body{Size: int64(size), Bytes: noise}
 	r.Response = &Body{Size: int64(size) * 2, Bytes: fmt.Appendf(nil, "answer %d", i)}
 	return r
 }

@@ -296,7 +296,7 @@ func (s *search) visit(tx storage.Tx, rows *shelf, seg *segment) (done bool, err
 		s.list.More, s.list.Exact, s.list.Short, s.list.Next = true, false, s.Skip > 0, s.newer
 		return true, nil
 	}
-	row, err := rows.rows.Get(tx, seg.ID)
+	row, err := rows.row(tx, seg)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
@@ -353,7 +353,7 @@ func (l *Log) Find(ctx context.Context, id string, f *Filter) (found *Record, er
 			if id < seg.ID || id > seg.Last || !q.mayHave(seg) {
 				continue
 			}
-			row, err := l.blocks.rows.Get(tx, seg.ID)
+			row, err := l.blocks.row(tx, seg)
 			if err != nil {
 				return err
 			}
@@ -391,7 +391,7 @@ func (l *Log) Bodies(ctx context.Context, r *Record) error {
 			if r.ID < seg.ID || r.ID > seg.Last {
 				continue
 			}
-			row, err := l.bodies.rows.Get(tx, seg.ID)
+			row, err := l.bodies.row(tx, seg)
 			if err != nil {
 				return err
 			}

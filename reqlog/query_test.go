@@ -199,7 +199,7 @@ func TestASearchReadsABoundedPartAndGoesOn(t *testing.T) {
 	for i := 0; i < n; rows++ { // each too large to be merged
 		var block []*Record
 		for range 65 {
-			block = append(block, &Record{TraceID: strconv.Itoa(i), At: epoch, Model: "a", KeyID: "k", Metadata: json.RawMessage(`{"x":"` + string(bytes.Repeat([]byte("y"), 4<<10)) + `"}`)})
+			block = append(block, &Record{TraceID: strconv.Itoa(i), At: epoch, Model: "a", KeyID: "k", Metadata: json.RawMessage(`{"x":"` + string(bytes.Repeat([]byte("y"), 3<<10)) + `"}`)})
 			i++
 		}
 		block[0].Model, block[64].KeyID = "b", "l" // both are in every row, and never in one record

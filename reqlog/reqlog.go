@@ -56,7 +56,7 @@ const (
 	linger     = 100 * time.Millisecond
 	trimEvery  = 10 * time.Second
 	smallBlock = blockRecords / 4
-	smallRow   = 128 << 10
+	smallRow   = 64 << 10
 )
 
 // Options of a log.
@@ -205,10 +205,9 @@ func (l *Log) write(records []*Record) {
 
 func (l *Log) writeBlock(records []*Record) {
 	seg, row, err := newBlock(records, l.room[:0])
-	l.room = row
+	l.room = spare(row)
 	if err == nil {
-		l.trim(int64(len(row)), 0)
-		err = l.blocks.put(seg, row)
+		err = l.keep(l.blocks, seg, row)
 	}
 	if err != nil {
 		l.lost.Add(int64(len(records)))
@@ -220,6 +219,20 @@ func (l *Log) writeBlock(records []*Record) {
 	}
 }
 
+// keep adds a row to a shelf, on which it makes room before.
+func (l *Log) keep(s *shelf, seg *segment, row []byte) error {
+	stored, err := s.pack(seg, row)
+	if err != nil {
+		return err
+	}
+	if s == l.blocks {
+		l.trim(seg.Size, 0)
+	} else {
+		l.trim(0, seg.Size)
+	}
+	return s.put(seg, stored)
+}
+
 // writeBodies writes the bodies of records, and takes them off the records.
 func (l *Log) writeBodies(records []*Record) {
 	var some []*Record
@@ -229,10 +242,9 @@ func (l *Log) writeBodies(records []*Record) {
 			return
 		}
 		seg, row, err := newBodies(some, l.room[:0])
-		l.room = row
+		l.room = spare(row)
 		if err == nil {
-			l.trim(0, int64(len(row)))
-			err = l.bodies.put(seg, row)
+			err = l.keep(l.bodies, seg, row)
 		}
 		for _, r := range some {
 			if err != nil {
@@ -274,14 +286,8 @@ func (l *Log) trim(records, bodies int64) {
 		return
 	}
 	now := l.Now()
-	if records > 0 {
-		records += overhead + records // the terms of a row are less than the row
-	}
 	if err := l.blocks.trim(now.Add(-s.Retention), s.Size, records); err != nil {
 		l.Logger.Error("dropping old request records", zap.Error(err))
-	}
-	if bodies > 0 {
-		bodies += overhead
 	}
 	if err := l.bodies.trim(now.Add(-s.BodyRetention), s.BodySize, bodies); err != nil {
 		l.Logger.Error("dropping old bodies of requests", zap.Error(err))

@@ -17,8 +17,9 @@ type segment struct {
 	ID    string `json:"id"`   // of the first record
 	Last  string `json:"last"` // of the last one
 	Count int    `json:"count"`
-	Size  int64  `json:"size"` // of what is stored, in bytes
-	From  int64  `json:"from"` // the earliest and the latest time of a record, in ms
+	Size  int64  `json:"size"`            // of what is stored, in bytes
+	Bytes int64  `json:"bytes,omitempty"` // of the row before it is compressed; 0: it is not
+	From  int64  `json:"from"`            // the earliest and the latest time of a record, in ms
 	To    int64  `json:"to"`
 	// Of records, not of bodies: how many each workspace has, and which values occur.
 	Workspaces map[string]int `json:"workspaces,omitempty"`
@@ -29,9 +30,18 @@ type segment struct {
 // terms and the workspaces.
 const overhead = 512
 
-// weigh sets the size of a segment whose row has this many bytes.
-func (s *segment) weigh(row int) {
-	s.Size = int64(row) + overhead + int64(len(s.Terms))*4/3 + int64(len(s.Workspaces))*64
+// length is what there is to read of the row, in bytes.
+func (s *segment) length() int64 {
+	if s.Bytes == 0 {
+		return s.Size
+	}
+	return s.Bytes
+}
+
+// weigh sets the sizes of a segment: of its row, and of what is stored of it.
+func (s *segment) weigh(row, stored int) {
+	s.Bytes = int64(row)
+	s.Size = int64(stored) + overhead + int64(len(s.Terms))*4/3 + int64(len(s.Workspaces))*64
 }
 
 // join makes one segment of several, without their size.
@@ -63,6 +73,8 @@ type shelf struct {
 	smallCount int
 	smallSize  int64
 
+	room []byte // of the writer, for what is stored of a row
+
 	// mu is held for writing while memory changes; and while parts become one, for as
 	// long as the store takes, because rows change then that readers may know of.
 	mu   sync.RWMutex
@@ -73,6 +85,7 @@ type shelf struct {
 const (
 	mergeParts = 256 // that are merged however small they are
 	maxDropped = 64  // rows in one transaction
+	maxSpare   = 1 << 20
 )
 
 func newShelf(db *storage.DB, name string, smallCount int, smallSize int64) *shelf {
@@ -122,10 +135,29 @@ func (s *shelf) last() string {
 	return ""
 }
 
-// put adds a row behind all others.
-func (s *shelf) put(seg *segment, row []byte) error {
-	seg.weigh(len(row))
-	err := s.db.Write(context.Background(), func(tx storage.Tx) error { return s.write(tx, seg, row) })
+// pack compresses a row, and says in its segment what that takes. The result is good
+// until the next call.
+func (s *shelf) pack(seg *segment, row []byte) ([]byte, error) {
+	stored, err := pack(s.room[:0], row)
+	if err != nil {
+		return nil, err
+	}
+	s.room = spare(stored)
+	seg.weigh(len(row), len(stored))
+	return stored, nil
+}
+
+// spare is a buffer to be used again, unless it has become too large to keep.
+func spare(b []byte) []byte {
+	if cap(b) > maxSpare {
+		return nil
+	}
+	return b
+}
+
+// put adds a packed row behind all others.
+func (s *shelf) put(seg *segment, stored []byte) error {
+	err := s.db.Write(context.Background(), func(tx storage.Tx) error { return s.write(tx, seg, stored) })
 	if err != nil {
 		return err
 	}
@@ -134,6 +166,15 @@ func (s *shelf) put(seg *segment, row []byte) error {
 	s.list = append(s.list, seg)
 	s.used += seg.Size
 	return nil
+}
+
+// row reads the row of a segment.
+func (s *shelf) row(tx storage.Tx, seg *segment) ([]byte, error) {
+	stored, err := s.rows.Get(tx, seg.ID)
+	if err != nil {
+		return nil, err
+	}
+	return unpack(stored)
 }
 
 func (s *shelf) write(tx storage.Tx, seg *segment, row []byte) error {
@@ -145,14 +186,15 @@ func (s *shelf) write(tx storage.Tx, seg *segment, row []byte) error {
 
 // merge makes one row of the last ones, where they are small and enough.
 func (s *shelf) merge() error {
-	n, count, size := len(s.list), 0, int64(0)
-	for n > 0 && s.list[n-1].Count < s.smallCount && s.list[n-1].Size < s.smallSize {
+	n, count, length, size := len(s.list), 0, int64(0), int64(0)
+	for n > 0 && s.list[n-1].Count < s.smallCount && s.list[n-1].length() < s.smallSize {
 		n--
 		count += s.list[n].Count
+		length += s.list[n].length()
 		size += s.list[n].Size
 	}
 	parts := s.list[n:]
-	if len(parts) < 2 || len(parts) < mergeParts && count < 4*s.smallCount && size < 4*s.smallSize {
+	if len(parts) < 2 || len(parts) < mergeParts && count < 4*s.smallCount && length < 4*s.smallSize {
 		return nil
 	}
 	s.mu.Lock()
@@ -161,7 +203,7 @@ func (s *shelf) merge() error {
 	err := s.db.Write(context.Background(), func(tx storage.Tx) error {
 		var row []byte
 		for _, p := range parts {
-			part, err := s.rows.Get(tx, p.ID)
+			part, err := s.row(tx, p)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
@@ -170,8 +212,11 @@ func (s *shelf) merge() error {
 				return err
 			}
 		}
-		all.weigh(len(row))
-		return s.write(tx, all, row)
+		stored, err := s.pack(all, row)
+		if err != nil {
+			return err
+		}
+		return s.write(tx, all, stored)
 	})
 	if err != nil {
 		return fmt.Errorf("merging %d rows: %w", len(parts), err)

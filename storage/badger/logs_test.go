@@ -1,0 +1,66 @@
+package badger
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	badgerdb "github.com/dgraph-io/badger/v4"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A process with larger memtables was killed: what is in its log is all there.
+func TestLogsOfLargerMemtablesAreRead(t *testing.T) {
+	const rows, size = 150, 100 << 10 // more than a memtable of ours holds
+	value := func(n int) []byte { return bytes.Repeat(fmt.Append(nil, n, "."), size/8) }
+	live, dir := t.TempDir(), t.TempDir()
+	db, err := badgerdb.Open(badgerdb.DefaultOptions(live).WithLogger(nil).WithMemTableSize(earlierMemtable).WithValueThreshold(valueThreshold))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for n := range rows {
+		err := db.Update(func(txn *badgerdb.Txn) error { return txn.Set(keyOf([]byte(strconv.Itoa(n))), value(n)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files { // as they are when a process is killed
+		if f.Name() == "LOCK" {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(live, f.Name()))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, f.Name()), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal("the store has no log", err)
+	}
+	s := openTest(t, dir, Options{})
+	err = s.View(t.Context(), func(tx storage.Tx) error {
+		for n := range rows {
+			got, err := tx.Get([]byte(strconv.Itoa(n)))
+			if err != nil || !bytes.Equal(got, value(n)) {
+				return fmt.Errorf("row %d: %d bytes, %w", n, len(got), err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
