@@ -94,6 +94,10 @@ type App struct {
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
 
+	// Paths beside the gateway's endpoints that the credentials of virtual keys go to, as
+	// a provider's own. Default: none but the providers' own.
+	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
+
 	// Models that the metrics tell apart, as providers get them, beside those that
 	// saved configs name. All others are counted as "other", because callers choose
 	// their names. Default: none.
@@ -112,6 +116,7 @@ type App struct {
 	guard     *credentials.HostGuard
 	headers   *exchange.Headers
 	providers map[string]*credentials.Provider
+	paths     credentials.Paths // of virtual keys
 	transport *inference.Transport
 	logger    *zap.Logger
 	limits    exchange.Limits
@@ -169,6 +174,10 @@ type Provider struct {
 
 	// Ids or slugs of the workspaces that may use it. Default: all.
 	Workspaces []string `json:"workspaces,omitempty"`
+
+	// Paths beside the gateway's endpoints that its credential goes to: /v1/foo/* for
+	// every method, "POST /v1/bar" for one. Default: none but the provider's own.
+	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
 }
 
 // A Driver is a guest module of the namespace gw.storage.
@@ -256,6 +265,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	if a.headers, err = exchange.NewHeaders(a.HeaderPrefixes); err != nil {
 		return err
+	}
+	if a.paths, err = credentials.ParsePaths(a.PassthroughPaths); err != nil {
+		return fmt.Errorf("passthrough_paths: %w", err)
 	}
 	a.providers = make(map[string]*credentials.Provider, len(a.Providers))
 	for slug, p := range a.Providers {
@@ -385,7 +397,7 @@ func (a *App) build(c *core) *Runtime {
 	}
 	block = block || a.blockInline
 	router := &credentials.Router{
-		Keyring: c.keyring, Providers: a.providers, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
+		Keyring: c.keyring, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
 		BlockedIn: func(id string) bool {
 			w, ok := c.directory.Workspace(id)
 			return ok && w.BlockInline

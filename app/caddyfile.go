@@ -36,6 +36,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		header_prefix        <prefixes...>
 //		block_inline_config  on|off
 //		metric_models        <models...>
+//		passthrough_paths    [<method>] <path> ...
 //		cache_size           <size>
 //		gc_headroom          <size>|off
 //		max_inflight_bytes   <size>
@@ -68,6 +69,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			setting    <name> <value>
 //			header     <name> <value>
 //			workspaces <ids or slugs...>
+//			passthrough_paths [<method>] <path> ...
 //		}
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -138,6 +140,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 		case "header_prefix":
 			if err := several(d, &a.HeaderPrefixes); err != nil {
+				return err
+			}
+		case "passthrough_paths":
+			if err := several(d, &a.PassthroughPaths); err != nil {
 				return err
 			}
 		case "metric_models":
@@ -257,6 +263,8 @@ func (a *App) unmarshalProvider(d *caddyfile.Dispenser) error {
 			err = noBlock(d, "setting")
 		case "workspaces":
 			err = several(d, &p.Workspaces)
+		case "passthrough_paths":
+			err = several(d, &p.PassthroughPaths)
 		default:
 			return d.Errf("unrecognized subdirective %q", d.Val())
 		}

@@ -36,6 +36,10 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		return nil, fmt.Errorf("type: there is no provider %q", p.Type)
 	}
 	out := &credentials.Provider{Slug: slug, Dialect: p.Type, BaseURL: base, Workspaces: p.Workspaces}
+	var err error
+	if out.Passthrough, err = credentials.ParsePaths(p.PassthroughPaths); err != nil {
+		return nil, fmt.Errorf("passthrough_paths: %w", err)
+	}
 	repl := caddy.NewReplacer()
 	if p.BaseURL != "" {
 		resolved, err := repl.ReplaceOrErr(p.BaseURL, true, true)

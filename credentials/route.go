@@ -18,6 +18,8 @@ type Provider struct {
 	Settings   map[string]Secret
 	Header     http.Header // added to every request
 	Workspaces []string    // ids or slugs that may use it; empty: all
+	// Passthrough are the paths beside the gateway's endpoints that its credential goes to.
+	Passthrough Paths
 }
 
 // A Selection is what a request says about where it wants to go.
@@ -56,6 +58,10 @@ type Route struct {
 	Header     http.Header
 	Model      string // to send instead of the body's; empty: leave it
 
+	// Passthrough are the paths beside the gateway's endpoints that the stored credential
+	// goes to.
+	Passthrough Paths
+
 	// Inline: the credential is the caller's own, for this call only.
 	Inline bool
 	// CallerHost: the host was chosen by a caller or a tenant, not by the operator,
@@ -73,6 +79,7 @@ type Router struct {
 	// HostSetting is the setting of a provider that is its address, "" where it has
 	// none; nil: none has. A request's own is its custom host.
 	HostSetting func(provider string) string
+	Passthrough Paths                                  // of virtual keys
 	Guard       *HostGuard                             // of custom hosts
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
 	BlockInline bool                                   // block_inline_config, of the environment or the organisation
@@ -188,7 +195,7 @@ func (r *Router) Own(slug string) *Route {
 	if p == nil {
 		return nil
 	}
-	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header}
+	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough}
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
@@ -212,7 +219,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 		return nil, unopened(v, field, err)
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, Settings: settings, CallerHost: v.CustomHost != "",
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, Settings: settings, CallerHost: v.CustomHost != "", Passthrough: r.Passthrough,
 	}, nil
 }
 

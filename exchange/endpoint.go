@@ -31,6 +31,8 @@ type Endpoint struct {
 	// a config may not change, since an upload passes as it is.
 	NoModel bool
 	Fields  []string
+	// Passes: it goes to the provider as it is, and comes back so.
+	Passes bool
 	// NotJSON: its answer is something else, such as audio.
 	NotJSON bool
 }
@@ -109,8 +111,8 @@ var endpoints = []Endpoint{
 }
 
 // passThrough is what any other path below /v1 is: it goes to the provider's base
-// URL with the rest of the path.
-var passThrough = Endpoint{Name: "proxy", Body: Any}
+// URL with the rest of the path, where the credential may go there.
+var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true}
 
 // passed are the methods of the pass-through.
 var passed = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
@@ -120,8 +122,13 @@ var passed = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.Meth
 var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	byPath := make(map[string][]*Endpoint)
 	var order []string
-	for i := range endpoints {
-		e := &endpoints[i]
+	all := make([]*Endpoint, 0, len(endpoints)+len(familyRows))
+	for _, table := range [][]Endpoint{endpoints, familyRows} {
+		for i := range table {
+			all = append(all, &table[i])
+		}
+	}
+	for _, e := range all {
 		if byPath[e.Path] == nil {
 			order = append(order, e.Path)
 		}
@@ -145,6 +152,9 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 	for i := 0; rows == nil && i < len(patternRows); i++ {
 		if matches(patternRows[i][0].Path, path) {
 			rows = patternRows[i]
+			if plain := canonical(path); plain != path && exactRows[plain] != nil {
+				return nil, nil // no id, but another spelling of what is there
+			}
 		}
 	}
 	for _, e := range rows {
@@ -154,9 +164,9 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 		allow = append(allow, e.Method)
 	}
 	switch {
-	case rows != nil:
+	case rows != nil && !passes(rows):
 		return nil, allow
-	case !strings.HasPrefix(path, "/v1/") || !clean(path) || meant(path) != "":
+	case !strings.HasPrefix(path, "/v1/") || !clean(path) || rows == nil && meant(path) != "":
 		return nil, nil
 	case !slices.Contains(passed, method):
 		return nil, passed
@@ -168,7 +178,7 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 // none: servers differ in letter case, in parameters after a semicolon, and in what else
 // they ignore at the end of a segment.
 func meant(path string) string {
-	plain := canonical(path)
+	plain := strings.TrimRight(canonical(path), "/")
 	if plain == path {
 		return ""
 	}
@@ -197,7 +207,7 @@ func canonical(path string) string {
 		}
 		segments[i] = s
 	}
-	return strings.TrimRight(strings.Join(segments, "/"), "/")
+	return strings.Join(segments, "/")
 }
 
 // matches reports whether path has the segments of pattern.

@@ -129,6 +129,7 @@ type Exchange struct {
 	form      *form           // what was read of it, where it is one
 	opaque    bool            // the body that was read is not JSON
 	binary    bool            // the body that passes through is media, and cannot be text
+	upload    bool            // the body that passes through is a form without parameters of a model
 	located   located         // what the URL says of the model
 	unread    unread          // why the model may be one that was not read
 	model     validation.Span // where the body's model stands

@@ -114,7 +114,7 @@ func newWorld(t testing.TB) *world {
 		Authenticator: &credentials.Authenticator{Keyring: k, OrganisationID: "org", DefaultWorkspace: "ws-default", AdminKey: &admin},
 		Router: &credentials.Router{
 			Keyring:   k,
-			Providers: map[string]*credentials.Provider{"file": {Slug: "file", Dialect: "openai", BaseURL: base("http://127.0.0.1:1/v1"), Key: credentials.NewSecret("sk-file")}},
+			Providers: map[string]*credentials.Provider{"file": {Slug: "file", Dialect: "openai", BaseURL: base("http://127.0.0.1:1/v1"), Key: credentials.NewSecret("sk-file"), Passthrough: credentials.Paths{{Path: "/v1/what/*"}}}},
 			BuiltIn: func(name string) (*url.URL, bool, bool) {
 				if name == "openai" {
 					return base("https://api.openai.com/v1"), false, true

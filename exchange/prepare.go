@@ -106,6 +106,9 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		}
 		return Refused(refusal)
 	}
+	if err := x.admitPath(x.Route); err != nil {
+		return err
+	}
 	if x.Route.Model != "" {
 		x.Model = x.Route.Model
 	}
@@ -165,6 +168,9 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 	route, refusal := x.Gateway.Router.Route(x.Caller, s)
 	if refusal != nil {
 		return nil, Refused(refusal)
+	}
+	if err := x.admitPath(route); err != nil {
+		return nil, err
 	}
 	return route, nil
 }
@@ -260,7 +266,8 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 	}
 	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay, &x.lease)
 	switch {
-	case x.Endpoint.NoModel:
+	case x.Endpoint.NoModel && media == formData:
+		x.upload = true
 	case media == formData && !encoded && utf8Charset(params["charset"]):
 		return x.readForm(params["boundary"])
 	case x.Query != "" && !encoded && binaryMedia(media):

@@ -92,7 +92,7 @@ func (x *Exchange) locate() *Error {
 	if x.Query != "" {
 		x.locateInQuery()
 	}
-	if x.Endpoint == &passThrough {
+	if x.Endpoint.Passes {
 		model, ambiguous := modelInPath(x.Path, x.request.Method)
 		x.located.inPath = model != "" || ambiguous
 		if ambiguous || model != "" && x.located.model != "" && model != x.located.model {
@@ -124,13 +124,13 @@ func (x *Exchange) unreadBody() unread {
 	switch {
 	case x.Model != "" || x.Endpoint.NoModel:
 		return read
-	case x.form != nil && (!x.form.over || x.Endpoint == &passThrough):
+	case x.form != nil && (!x.form.over || x.Endpoint.Passes):
 		return unreadForm
 	case x.form == nil && x.spool != nil, x.opaque:
 		return unreadBody
 	case UpgradesToWebSocket(x.request.Header):
 		return unreadSocket
-	case x.Endpoint == &passThrough && !onlyReads(x.request.Method):
+	case x.Endpoint.Passes && !onlyReads(x.request.Method):
 		return unreadPath
 	}
 	return read
@@ -250,7 +250,7 @@ func (x *Exchange) unchangeable(edit *routing.Edit) *Error {
 	if x.located.inPath && model != x.Model || len(x.located.spans) > 0 && model == "" {
 		return cannot("model", "its URL names the model")
 	}
-	if x.Endpoint.NoModel && x.spool != nil {
+	if x.upload {
 		if key := edit.Touches(x.Endpoint.Fields); key != "" {
 			return cannot(key, "its body is an upload")
 		}
@@ -296,7 +296,7 @@ func (x *Exchange) closedBody() string {
 		return ""
 	case UpgradesToWebSocket(x.request.Header):
 		return "the messages of a WebSocket pass as they are"
-	case x.Endpoint == &passThrough && !onlyReads(x.request.Method):
+	case x.Endpoint.Passes && !onlyReads(x.request.Method):
 		return "it has no JSON body"
 	}
 	return ""

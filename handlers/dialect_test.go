@@ -109,7 +109,7 @@ func TestErrorsOfProvidersSayWhoseTheyAre(t *testing.T) {
 		}
 	}
 	// What is passed through is the provider's own, errors too.
-	a, _ := l.ask("GET", "/v1/something/else", "", cue+"a text", "x-gw-provider: bad")
+	a, _ := l.ask("GET", "/v1/assistants", "", cue+"a text", "x-gw-provider: bad")
 	if a.Status != 500 || a.Body != "boom\n  it broke" {
 		t.Errorf("passed through: %d %s", a.Status, a.Body)
 	}

@@ -205,7 +205,7 @@ func TestAnEmptyAnswerIsAFailureWhereThereShouldBeJSON(t *testing.T) {
 		{"POST", "/v1/embeddings", `{"model":"m","input":"x"}`, 204, false},
 		{"POST", "/v1/audio/speech", `{"model":"m","input":"x","voice":"v"}`, 200, false},
 		{"POST", "/v1/audio/transcriptions", form, 200, false}, // of silence
-		{"POST", "/v1/other", `{"model":"m"}`, 200, false},
+		{"POST", "/v1/vector_stores", `{"model":"m"}`, 200, false},
 		{"DELETE", "/v1/files/f", "", 200, false},
 		{"GET", "/v1/files/f/content", "", 200, false},
 		{"GET", "/v1/models", "", 200, false},

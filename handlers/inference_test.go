@@ -419,7 +419,7 @@ func TestOtherPathsBelowV1ArePassedThrough(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, "as it is")
 	})
-	g := gatewaytest.Start(t, up.Provider("file"))
+	g := gatewaytest.Start(t, strings.Replace(up.Provider("file"), "{\n", "{\npassthrough_paths /v1/a/* PATCH /v1/a\n", 1))
 	key, _ := g.Key("k")
 	form := "content-type: application/x-www-form-urlencoded"
 	for _, c := range []struct {

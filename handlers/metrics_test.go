@@ -178,7 +178,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 			quoted := strings.ReplaceAll(model, `"`, `\"`)
 			g.Do("POST", "/v1/chat/completions", `{"model":"`+quoted+`","messages":[{"role":"user","content":"canary"}]}`, append(to, "x-gw-api-key: "+key,
 				`x-gw-metadata: {"canary":"canary"}`, "x-gw-trace-id: canary", "x-gw-span-name: canary", "baggage: canary=canary")...)
-			g.Do("POST", "/v1/canary/path", gatewaytest.Chat, append(to, "x-gw-api-key: "+key)...)
+			g.Do("POST", "/v1/vector_stores/canary/search", gatewaytest.Chat, append(to, "x-gw-api-key: "+key)...)
 		}
 	}
 	label := regexp.MustCompile(`(\w+)="([^"]*)"`)

@@ -48,7 +48,7 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		free    = 200
 	)
 	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"id":"x"}`)) })
-	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file"))
+	g := gatewaytest.Start(t, "block_inline_config off\n"+strings.Replace(up.Provider("file"), "{\n", "{\npassthrough_paths /v1/passed/* /v1/models/* /v1/x/*\n", 1))
 	key, _ := g.Key("k")
 
 	for name, c := range map[string]struct {

@@ -30,7 +30,7 @@ const (
 // whose it is.
 func (a *attempt) translate(res *http.Response) error {
 	switch {
-	case res.StatusCode == http.StatusSwitchingProtocols || a.x.Endpoint.Name == providers.Proxy:
+	case res.StatusCode == http.StatusSwitchingProtocols || a.x.Endpoint.Passes:
 		return nil
 	case res.StatusCode >= http.StatusBadRequest:
 		return a.translateFailure(res)

@@ -65,6 +65,9 @@ type Provider struct {
 	// conversation. An endpoint of [Translated] that it neither serves nor translates is
 	// refused, or adapted through the conversation. Default: those of [OpenAIServes].
 	Serves []string
+	// Passes are paths below /v1 that it has beside the gateway's endpoints, and that pass
+	// as they are.
+	Passes credentials.Paths
 	// Words are what it calls differently, and refuses; nil: nothing. With them, a body is
 	// written anew.
 	Words *chat.Words

@@ -1,6 +1,11 @@
 package providers
 
-import "slices"
+import (
+	"net/http"
+	"slices"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
 
 func init() { Register(compatible...) }
 
@@ -14,6 +19,14 @@ var (
 	hasResponses = []string{Complete, Embed, CreateResponse}
 	all          = slices.Concat(OpenAIServes, []string{CreateResponse})
 )
+
+// posts are paths below /v1 that are posted to.
+func posts(paths ...string) (out credentials.Paths) {
+	for _, path := range paths {
+		out = append(out, credentials.PathPattern{Method: http.MethodPost, Path: "/v1" + path})
+	}
+	return out
+}
 
 // compatible are the providers that speak OpenAI's API under a base URL and a bearer
 // token; a row costs no code. A base URL stops where the path of an endpoint, such as
@@ -72,8 +85,8 @@ var compatible = []Provider{
 	{Name: "together-ai", BaseURL: "https://api.together.xyz/v1", Serves: slices.Concat(both, []string{Rerank})},
 	{Name: "upstage", BaseURL: "https://api.upstage.ai/v1/solar", Serves: embeds},
 	{Name: "vercel", BaseURL: "https://ai-gateway.vercel.sh/v1", Serves: embeds},
-	{Name: "vllm", Serves: slices.Concat(both, []string{Rerank, CreateResponse})},
-	{Name: "voyage", BaseURL: "https://api.voyageai.com/v1", Serves: reranks},
+	{Name: "vllm", Serves: slices.Concat(both, []string{Rerank, CreateResponse}), Passes: posts("/score", "/tokenize", "/detokenize", "/pooling", "/classify")},
+	{Name: "voyage", BaseURL: "https://api.voyageai.com/v1", Serves: reranks, Passes: posts("/contextualizedembeddings", "/multimodalembeddings")},
 	{Name: "workers-ai", BaseURL: "https://api.cloudflare.com/client/v4/accounts/{workers_ai_account_id}/ai/v1", Serves: embeds},
 	{Name: "x-ai", BaseURL: "https://api.x.ai/v1", Serves: hasResponses},
 	{Name: "z-ai", BaseURL: "https://api.z.ai/api/paas/v4", Serves: embeds},

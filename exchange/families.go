@@ -1,0 +1,118 @@
+package exchange
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A family is a kind of objects whose calls go to the provider as they are.
+type family struct {
+	name string // of its endpoints, as policies name it (condition endpoint_type)
+	// model: a call of it that names no model may have one answer it all the same.
+	model bool
+	rows  []string // methods and paths below /v1
+}
+
+// families are the objects of OpenAI's API and its like that pass as they are.
+var families = []family{
+	{"assistants", true, []string{"GET POST /assistants", "GET POST DELETE /assistants/{id}"}},
+	{"threads", false, []string{
+		"POST /threads", "GET POST DELETE /threads/{id}",
+		"GET POST /threads/{id}/messages", "GET POST DELETE /threads/{id}/messages/{message_id}",
+	}},
+	{"runs", true, []string{"POST /threads/runs", "GET POST /threads/{id}/runs"}},
+	{"runs", false, []string{
+		"GET POST /threads/{id}/runs/{run_id}", "POST /threads/{id}/runs/{run_id}/cancel", "POST /threads/{id}/runs/{run_id}/submit_tool_outputs",
+		"GET /threads/{id}/runs/{run_id}/steps", "GET /threads/{id}/runs/{run_id}/steps/{step_id}",
+	}},
+	{"vectorStores", false, []string{
+		"GET POST /vector_stores", "GET POST DELETE /vector_stores/{id}", "POST /vector_stores/{id}/search",
+		"GET POST /vector_stores/{id}/files", "GET POST DELETE /vector_stores/{id}/files/{file_id}", "GET /vector_stores/{id}/files/{file_id}/content",
+		"POST /vector_stores/{id}/file_batches", "GET /vector_stores/{id}/file_batches/{batch_id}",
+		"POST /vector_stores/{id}/file_batches/{batch_id}/cancel", "GET /vector_stores/{id}/file_batches/{batch_id}/files",
+	}},
+	{"containers", false, []string{
+		"GET POST /containers", "GET DELETE /containers/{id}",
+		"GET POST /containers/{id}/files", "GET DELETE /containers/{id}/files/{file_id}", "GET /containers/{id}/files/{file_id}/content",
+	}},
+	{"conversations", false, []string{
+		"POST /conversations", "GET POST DELETE /conversations/{id}",
+		"GET POST /conversations/{id}/items", "GET DELETE /conversations/{id}/items/{item_id}",
+	}},
+	{"evals", true, []string{
+		"GET POST /evals", "GET POST DELETE /evals/{id}", "GET POST /evals/{id}/runs", "GET POST DELETE /evals/{id}/runs/{run_id}",
+		"GET /evals/{id}/runs/{run_id}/output_items", "GET /evals/{id}/runs/{run_id}/output_items/{item_id}",
+	}},
+	{"uploads", false, []string{"POST /uploads", "POST /uploads/{id}/parts", "POST /uploads/{id}/complete", "POST /uploads/{id}/cancel"}},
+	{"videos", true, []string{
+		"GET POST /videos", "GET DELETE /videos/{id}", "GET /videos/{id}/content", "POST /videos/{id}/remix",
+		"POST /videos/edits", "POST /videos/extensions", "POST /videos/characters", "GET /videos/characters/{id}",
+	}},
+	{"skills", false, []string{
+		"GET POST /skills", "GET POST DELETE /skills/{id}", "GET /skills/{id}/content",
+		"GET POST /skills/{id}/versions", "GET DELETE /skills/{id}/versions/{version}", "GET /skills/{id}/versions/{version}/content",
+	}},
+	{"chatkit", true, []string{
+		"POST /chatkit/sessions", "POST /chatkit/sessions/{id}/cancel",
+		"GET /chatkit/threads", "GET DELETE /chatkit/threads/{id}", "GET /chatkit/threads/{id}/items",
+	}},
+	{"storedCompletions", false, []string{"GET POST DELETE /chat/completions/{id}", "GET /chat/completions/{id}/messages"}},
+	{"realtimeSessions", true, []string{
+		"POST /realtime/sessions", "POST /realtime/transcription_sessions", "POST /realtime/client_secrets", "POST /realtime/calls", "POST /realtime/calls/{id}/accept",
+	}},
+	{"realtimeCalls", false, []string{"POST /realtime/calls/{id}/hangup", "POST /realtime/calls/{id}/refer", "POST /realtime/calls/{id}/reject"}},
+	{"imageVariation", true, []string{"POST /images/variations"}},
+	{"graders", true, []string{"POST /fine_tuning/alpha/graders/run", "POST /fine_tuning/alpha/graders/validate"}},
+	{"checkpointPermissions", false, []string{
+		"GET POST /fine_tuning/checkpoints/{id}/permissions", "DELETE /fine_tuning/checkpoints/{id}/permissions/{permission_id}",
+	}},
+	{"finetuneControl", false, []string{"POST /fine_tuning/jobs/{id}/pause", "POST /fine_tuning/jobs/{id}/resume"}},
+	{"fim", true, []string{"POST /fim/completions"}},
+	{"model", false, []string{"GET /models/{model}", "GET /models/{owner}/{model}"}},
+}
+
+// familyRows are the endpoints of the families. A method that no row of a path has is that
+// of any other path.
+var familyRows = func() (rows []Endpoint) {
+	for _, f := range families {
+		for _, row := range f.rows {
+			words := strings.Fields(row)
+			for _, method := range words[:len(words)-1] {
+				rows = append(rows, Endpoint{
+					Name: f.name, Method: method, Path: "/v1" + words[len(words)-1], Body: Any, NotJSON: true, NoModel: !f.model, Passes: true,
+				})
+			}
+		}
+	}
+	return rows
+}()
+
+// admitPath refuses a path that is none of the gateway's endpoints where a stored
+// credential would go along: nobody said that callers may do that with it.
+func (x *Exchange) admitPath(route *credentials.Route) *Error {
+	method, path := x.request.Method, "/v1"+x.Path
+	if x.Endpoint != &passThrough || route.Inline || route.Passthrough.Match(method, path) {
+		return nil
+	}
+	if p, ok := providers.Lookup(route.Dialect); ok && p.Passes.Match(method, path) {
+		return nil
+	}
+	where := "provider " + route.Provider + " of the Caddyfile"
+	if route.VirtualKey != "" {
+		where = "the gw block, for virtual keys"
+	}
+	return &Error{
+		Status: http.StatusForbidden, Type: typePermission, Code: "path_not_allowed",
+		Message: method + " " + credentials.Clip(path) + " is none of the gateway's endpoints, and takes no stored credential along: the operator can add passthrough_paths " +
+			method + " " + credentials.Clip(path) + " to " + where + "; or send your own credential",
+	}
+}
+
+// passes reports whether rows are those of families, of which other methods pass, too.
+func passes(rows []*Endpoint) bool {
+	return slices.ContainsFunc(rows, func(e *Endpoint) bool { return e.Passes })
+}
