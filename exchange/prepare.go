@@ -153,6 +153,16 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 	s := t.Selection()
 	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
 		own := x.selection
+		if secret := x.Stored(t); secret != "" && secret != "api_key" {
+			field := "x-gw-provider"
+			if own.CustomHost != "" {
+				field = "x-gw-custom-host"
+			}
+			return nil, Refused(&credentials.Refusal{
+				Reason: credentials.StoredSecretElsewhere, Field: field,
+				Message: "The saved config's " + secret + " goes only where the config says, and not where " + field + " does: name the provider in the config, or send your own credential",
+			})
+		}
 		own.Config = ""
 		if s.CustomHost != "" {
 			own.CustomHost = s.CustomHost
@@ -173,6 +183,23 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 		return nil, err
 	}
 	return route, nil
+}
+
+// Stored is the name of a credential that a target of a saved config holds, "" where it
+// holds none, or where the config is the call's own.
+func (x *Exchange) Stored(t *routing.Target) string {
+	if x.Config == nil || x.InlineConfig {
+		return ""
+	}
+	for _, s := range t.Vendor {
+		if routing.IsSecret(s.Name) {
+			return s.Name
+		}
+	}
+	if !t.APIKey.Empty() {
+		return "api_key"
+	}
+	return ""
 }
 
 // read takes the credentials headers apart. The service key is x-gw-api-key, or

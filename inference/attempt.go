@@ -199,13 +199,10 @@ func (a *attempt) set(r *providers.Request) (err error) {
 	return nil
 }
 
-// secretSettings are the settings that are credentials.
-var secretSettings = []string{"aws_secret_access_key", "aws_session_token", "azure_ad_token", "azure_entra_client_secret"}
-
 // secretsOf are the credentials that a call takes along.
 func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Secret {
 	secrets := []credentials.Secret{call.Key, call.Token}
-	for _, name := range secretSettings {
+	for _, name := range routing.SecretKeys {
 		secrets = append(secrets, credentials.NewSecret(call.Setting(name)))
 	}
 	for _, values := range route.Header { // the operator's, of which some are credentials
@@ -242,19 +239,21 @@ func strict(x *exchange.Exchange, t *routing.Target) (bool, *exchange.Error) {
 
 // setting is the value of a provider's setting. What is saved with a credential counts
 // before what a config says, and a call's own headers count only beside the caller's own
-// credential: nobody else decides where a stored one goes.
+// credential: nobody else decides where a stored one goes. So does a config not beside the
+// credential of another resource, nor does its own secret go where that one does.
 func setting(x *exchange.Exchange, route *credentials.Route, t *routing.Target, name string) string {
 	if v, ok := route.Settings[name]; ok {
 		return v.Reveal()
 	}
-	if route.Inline || !slices.Contains(dialect(route).Settings(), name) {
+	place := routing.IsPlace(name)
+	if route.Inline || !place && !routing.IsSecret(name) {
 		for _, s := range t.Vendor {
 			if s.Name == name {
 				return s.Value.Reveal()
 			}
 		}
 	}
-	if !route.Inline {
+	if !route.Inline || place && x.Stored(t) != "" {
 		return ""
 	}
 	v, _ := x.Gateway.Headers.Named(x.Header(), textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
@@ -305,12 +304,6 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers
 	}
 	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
 		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
-	}
-	if route.CallerHost {
-		// Caddy's admin endpoint takes a request with this header, and without an
-		// origin that it knows, for one that was forged, and refuses it: a caller's
-		// host that the operator trusts must not lead there, on whatever port it is.
-		h["Sec-Fetch-Mode"] = []string{"no-cors"}
 	}
 	return h
 }

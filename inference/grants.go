@@ -69,7 +69,12 @@ func (f *Forwarder) grant(a *attempt, l *providers.Login) (*grant, error) {
 		address = config.TokenURL
 		if !slices.Contains(googleTokens, address) {
 			public = true
-			if _, err := a.x.Gateway.Router.Guard.Check(address); err != nil {
+			guard := a.x.Gateway.Router.Guard
+			server, err := guard.Check(address)
+			if err == nil && !guard.Trusts(server.Hostname()) {
+				err = &credentials.HostError{Why: "expected one of Google's, or a host that the operator trusts"}
+			}
+			if err != nil {
 				return nil, tokenHost(err)
 			}
 		}

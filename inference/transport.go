@@ -101,7 +101,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return err
 	}
 	// Through a proxy the address check would see the proxy's address alone.
-	t.public.Proxy = nil
+	t.public.Proxy, t.public.public = nil, true
 	return nil
 }
 
@@ -110,12 +110,23 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 type pool struct {
 	*http.Transport
 	retired atomic.Bool
+	public  bool // for hosts that the operator did not choose
 }
 
 // RoundTrip sends a request. Each one makes a transport keep connections again, so that
 // in a retired pool each has to undo that when it is over: the last one leaves no
 // connection behind.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.public {
+		// Caddy's admin endpoint takes a request with this header, and without an
+		// origin that it knows, for one that was forged, and refuses it: a host that
+		// the operator trusts must not lead there, on whatever port it is, by a call
+		// nor by a login.
+		marked := *r
+		marked.Header = r.Header.Clone()
+		marked.Header["Sec-Fetch-Mode"] = []string{"no-cors"}
+		r = &marked
+	}
 	res, err := p.Transport.RoundTrip(r)
 	switch {
 	case err != nil:

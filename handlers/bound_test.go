@@ -1,0 +1,37 @@
+package handlers_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// What a call says of an address counts beside the caller's own credential alone.
+func TestASecretOfASavedConfigGoesToNoAddressOfACall(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	l.on("ok", respond(200, gatewaytest.Completion))
+	save := func(config map[string]any) string {
+		return l.Admin("POST", "/v1/configs", map[string]any{"name": "c", "config": config}).Get("slug").Str
+	}
+	open := save(map[string]any{"azure_ad_token": "canary-of-the-config", "retry": map[string]any{"attempts": 1}})
+	for field, headers := range map[string][]string{
+		"x-gw-custom-host": {"x-gw-provider: azure-openai", "x-gw-custom-host: " + l.bad.URL},
+		"x-gw-provider":    {"x-gw-provider: azure-openai", "x-gw-azure-resource-name: evil"},
+	} {
+		a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, cue+"ok", "authorization: Bearer own", "x-gw-config: "+open)...)
+		if a.Status != 400 || a.Get("error.param").Str != field {
+			t.Errorf("%s: %d %s", field, a.Status, a.Body)
+		}
+	}
+	named := save(map[string]any{"provider": "azure-openai", "api_key": "canary-of-the-config"})
+	a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-config: "+named, "x-gw-azure-resource-name: evil")
+	if a.Status != 400 || !strings.Contains(a.Body, "azure_resource_name") {
+		t.Errorf("a resource of the call's: %d %s", a.Status, a.Body)
+	}
+	for _, c := range l.bad.Calls() {
+		if strings.Contains(strings.Join(c.Header.Values("Authorization"), " "), "canary") {
+			t.Error("the call's host got the config's credential")
+		}
+	}
+}
