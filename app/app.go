@@ -494,6 +494,7 @@ func (a *App) RaiseLimits(l exchange.Limits) {
 	a.limits.Body = max(a.limits.Body, l.Body)
 	a.limits.Upload = max(a.limits.Upload, l.Upload)
 	a.limits.Replay = max(a.limits.Replay, l.Replay)
+	a.limits.Patience = max(a.limits.Patience, l.Patience)
 }
 
 // Limits are the most that any handler of the configuration reads of a body.

@@ -3,7 +3,6 @@ package exchange
 import (
 	"errors"
 	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -157,15 +156,16 @@ func (r *bufferReader) Close() error {
 
 var errBodyTooLarge = errors.New("body over the limit")
 
-// readBody reads a whole body of at most limit bytes into a buffer. What a header promises
+// readBody reads a whole body of at most limit bytes into a buffer; length is what a header
+// promises, -1 where none does. What a header promises
 // takes no memory: that grows with what comes.
-func readBody(r *http.Request, limit int64, of *inflight.Lease) (*Buffer, error) {
-	if r.ContentLength > limit {
+func readBody(src io.Reader, length, limit int64, of *inflight.Lease) (*Buffer, error) {
+	if length > limit {
 		return nil, errBodyTooLarge
 	}
 	size, want := startSize, 0
-	if r.ContentLength > 0 {
-		want = int(r.ContentLength) + 1 // the extra byte lets the last Read see EOF
+	if length > 0 {
+		want = int(length) + 1 // the extra byte lets the last Read see EOF
 		size = min(want, startSize)
 	}
 	buffer, err := newBuffer(size, of)
@@ -178,7 +178,7 @@ func readBody(r *http.Request, limit int64, of *inflight.Lease) (*Buffer, error)
 				return nil, err
 			}
 		}
-		n, err := r.Body.Read(buffer.b[len(buffer.b):cap(buffer.b)])
+		n, err := src.Read(buffer.b[len(buffer.b):cap(buffer.b)])
 		buffer.b = buffer.b[:len(buffer.b)+n]
 		switch {
 		case int64(len(buffer.b)) > limit:

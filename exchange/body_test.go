@@ -27,6 +27,10 @@ func sized(body string) *http.Request {
 	return httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 }
 
+func readWhole(r *http.Request, limit int64) (*Buffer, error) {
+	return readBody(r.Body, r.ContentLength, limit, nil)
+}
+
 func TestReadBodyTakesUpToTheLimit(t *testing.T) {
 	for _, limit := range []int64{0, 1, 7, 100, startSize - 1, startSize, startSize + 1, maxPooled - 1, maxPooled, maxPooled + 1, 3 << 20} {
 		for _, size := range []int64{limit - 1, limit, limit + 1, 2 * limit} {
@@ -37,7 +41,7 @@ func TestReadBodyTakesUpToTheLimit(t *testing.T) {
 			for name, r := range map[string]*http.Request{
 				"with a length": sized(body), "chunked": chunked(strings.NewReader(body)), "chunked, with EOF on the last read": chunked(iotest.DataErrReader(strings.NewReader(body))),
 			} {
-				b, err := readBody(r, limit, nil)
+				b, err := readWhole(r, limit)
 				if size > limit {
 					if !errors.Is(err, errBodyTooLarge) || b != nil {
 						t.Errorf("%d of %d %s: got %v", size, limit, name, err)
@@ -57,14 +61,14 @@ func TestReadBodyTakesUpToTheLimit(t *testing.T) {
 func TestReadBodyRefusesALengthOverTheLimitUnread(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("was read")))
 	r.ContentLength = 101
-	if _, err := readBody(r, 100, nil); !errors.Is(err, errBodyTooLarge) {
+	if _, err := readWhole(r, 100); !errors.Is(err, errBodyTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestReadBodyStopsSoonAfterTheLimit(t *testing.T) {
 	endless := &countingReader{}
-	if _, err := readBody(chunked(endless), 100_000, nil); !errors.Is(err, errBodyTooLarge) {
+	if _, err := readWhole(chunked(endless), 100_000); !errors.Is(err, errBodyTooLarge) {
 		t.Errorf("got %v", err)
 	}
 	if endless.n > 400_000 {
@@ -82,7 +86,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 func TestReadBodyBelievesAPromisedLengthOnlySoFar(t *testing.T) {
 	r := sized("x")
 	r.ContentLength = 1 << 40
-	b, err := readBody(r, 1<<41, nil)
+	b, err := readWhole(r, 1<<41)
 	if err != nil || cap(b.b) > maxPooled {
 		t.Errorf("reserved %d bytes for a promise, %v", cap(b.b), err)
 	}
@@ -95,11 +99,11 @@ func TestReadBodyPassesTheErrorOfABrokenBodyOn(t *testing.T) {
 		"at once":    iotest.ErrReader(broken),
 		"in between": io.MultiReader(strings.NewReader(`{"model":`), iotest.ErrReader(broken)),
 	} {
-		if b, err := readBody(chunked(body), 1000, nil); !errors.Is(err, broken) || b != nil {
+		if b, err := readWhole(chunked(body), 1000); !errors.Is(err, broken) || b != nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := readBody(chunked(iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readWhole(chunked(iotest.ErrReader(io.ErrUnexpectedEOF)), 1000); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a body that is cut off: got %v", err)
 	}
 }
@@ -110,7 +114,7 @@ func TestReadBodyTakesBytesInAnyPortions(t *testing.T) {
 		"one by one": iotest.OneByteReader(strings.NewReader(body)),
 		"by halves":  iotest.HalfReader(strings.NewReader(body)),
 	} {
-		b, err := readBody(chunked(r), int64(len(body)), nil)
+		b, err := readWhole(chunked(r), int64(len(body)))
 		if err != nil || string(b.Bytes()) != body {
 			t.Errorf("%s: got %d bytes, %v", name, len(b.Bytes()), err)
 		}
@@ -118,7 +122,7 @@ func TestReadBodyTakesBytesInAnyPortions(t *testing.T) {
 }
 
 func TestReadersOfABufferAreIndependent(t *testing.T) {
-	b, err := readBody(sized("0123456789"), 100, nil)
+	b, err := readWhole(sized("0123456789"), 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +151,7 @@ func TestReadersOfABufferAreIndependent(t *testing.T) {
 }
 
 func TestABufferIsNotUsedAgainBeforeItsLastReaderIsClosed(t *testing.T) {
-	b, err := readBody(sized("mine"), 100, nil)
+	b, err := readWhole(sized("mine"), 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestBuffersAreNotMixedUpBetweenCalls(t *testing.T) {
 		calls.Go(func() {
 			for i := range 200 {
 				body := strings.Repeat(fmt.Sprintf("%d/%d ", c, i), 500)
-				b, err := readBody(sized(body), 1<<20, nil)
+				b, err := readWhole(sized(body), 1<<20)
 				if err != nil {
 					t.Error(err)
 					return

@@ -44,6 +44,7 @@ const (
 	typeInvalidRequest = "invalid_request_error"
 	typeAuthentication = "authentication_error"
 	typePermission     = "permission_error"
+	typeTimeout        = "timeout_error"
 )
 
 // refusals is the table of section 3 of the data plane reference: what each reason
@@ -118,9 +119,15 @@ func size(n int64) string {
 // TimedOut is the answer where an attempt did not begin to answer in time.
 func TimedOut(timeout time.Duration, cause error) *Error {
 	return &Error{
-		Status: http.StatusRequestTimeout, Type: "timeout_error", Err: cause,
+		Status: http.StatusRequestTimeout, Type: typeTimeout, Err: cause,
 		Message: "Request exceeded the timeout sent in the request: " + strconv.FormatInt(timeout.Milliseconds(), 10) + "ms",
 	}
+}
+
+// ProviderTimedOut is the answer where a provider was silent for longer than it may, though
+// the request sets no timeout. It may be followed by another attempt, as that of TimedOut.
+func ProviderTimedOut(message string, cause error) *Error {
+	return &Error{Status: http.StatusRequestTimeout, Type: typeTimeout, Message: message, Err: cause}
 }
 
 // Unroutable is the answer where a config's conditions lead nowhere.
@@ -141,9 +148,6 @@ func AsError(err error) *Error {
 	}
 	return &Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "Something went wrong", Err: err}
 }
-
-// TooLarge reports whether err says that a body went on past its limit.
-func TooLarge(err error) bool { return errors.Is(err, errBodyTooLarge) }
 
 // Unavailable is the answer while the gateway cannot do its part: it has not
 // started, or its store cannot be written.

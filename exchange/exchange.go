@@ -120,8 +120,11 @@ type Exchange struct {
 	AnswerHeader []HeaderField
 
 	request   *http.Request
-	metadata  string // x-gw-metadata
-	baggage   string // of which an object was made
+	writer    http.ResponseWriter // of the client's, which is not written to
+	patience  time.Duration       // with the body
+	arrival   arrival             // of the body
+	metadata  string              // x-gw-metadata
+	baggage   string              // of which an object was made
 	selection credentials.Selection
 	lease     inflight.Lease  // of what the call holds until it is closed
 	buffer    *Buffer         // of a body that was read whole
@@ -171,7 +174,7 @@ func Of(r *http.Request) *Exchange {
 // The caller of Begin calls Close when the request is done.
 func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoint) *Exchange {
 	x := &Exchange{
-		Gateway: g, Endpoint: endpoint, Start: g.Now(), request: r, release: g.Acquire(),
+		Gateway: g, Endpoint: endpoint, Start: g.Now(), request: r, writer: w, release: g.Acquire(),
 		Path: strings.TrimPrefix(r.URL.EscapedPath(), "/v1"), Query: r.URL.RawQuery,
 	}
 	x.readTrace(r.Header)

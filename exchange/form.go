@@ -154,8 +154,8 @@ func (f *form) part(model string) string {
 // readForm reads a multipart body up to its model, as far as the spool keeps it.
 func (x *Exchange) readForm(boundary string) *Error {
 	f := newForm(boundary)
-	if err := x.spool.Peek(f.scan); err != nil {
-		return Overloaded(err)
+	if refusal := x.peek(f.scan); refusal != nil {
+		return refusal
 	}
 	x.form = f
 	if len(f.model) > maxModel {
@@ -167,22 +167,26 @@ func (x *Exchange) readForm(boundary string) *Error {
 	}
 	rest := &restOfForm{src: x.spool.src, delimiter: f.delimiter}
 	if err := rest.look(x.spool.kept[f.end:]); err != nil {
-		return InvalidForm(err)
+		return x.BodyFault(err)
 	}
 	x.spool.src = rest
 	return nil
+}
+
+// peek looks at the beginning of a body that passes through, until enough says so.
+func (x *Exchange) peek(enough func(head []byte) bool) *Error {
+	if err := x.spool.Peek(enough); err != nil {
+		return Overloaded(err)
+	}
+	return x.BodyFault(x.spool.Replayable())
 }
 
 // errModel refuses a form whose provider might read another model than the one that was
 // routed and counted.
 var errModel = errors.New("the form must have its field model once, and headers of its parts that can be read, of at most 8 KiB")
 
-// InvalidForm returns the refusal of a form that turned out to be wrong while it passed;
-// nil if err is not about that.
-func InvalidForm(err error) *Error {
-	if !errors.Is(err, errModel) {
-		return nil
-	}
+// invalidForm refuses a form that turned out to be wrong while it passed.
+func invalidForm() *Error {
 	e := badRequest("model", "invalid_form", "Invalid form passed: "+errModel.Error())
 	e.Caller = true
 	return e

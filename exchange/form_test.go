@@ -163,7 +163,7 @@ func TestAFormHasOneModel(t *testing.T) {
 			if refusal == nil {
 				body, _ := x.Upload()
 				got, err := io.ReadAll(body)
-				if refusal = InvalidForm(err); refusal == nil && string(got) != c.body {
+				if refusal = x.BodyFault(err); refusal == nil && string(got) != c.body {
 					t.Errorf("%s, portions of %d: %d bytes of %d, %v", name, portion, len(got), len(c.body), err)
 				}
 			}

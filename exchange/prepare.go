@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/inflight"
@@ -21,6 +22,9 @@ type Limits struct {
 	Body   int64 // of one that is read whole
 	Upload int64 // of one that passes through
 	Replay int   // what is kept of one that passes through, for another attempt
+
+	// Patience is how long a body may take to go on; 0: for ever.
+	Patience time.Duration
 }
 
 // Prepare authenticates the caller, reads and scans the body, or makes ready to pass
@@ -265,6 +269,7 @@ func (h *Headers) ServiceKey(header http.Header) string {
 
 // takeBody takes the body as the endpoint has it.
 func (x *Exchange) takeBody(limits Limits) *Error {
+	x.patience = limits.Patience
 	contentType, encoded := x.request.Header.Get("Content-Type"), encoded(x.request.Header)
 	isJSON := jsonContent(contentType, x.Endpoint.Body == JSON) && !encoded
 	switch {
@@ -291,14 +296,14 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 	if x.request.ContentLength > limits.Upload {
 		return tooLarge(limits.Upload)
 	}
-	x.spool = NewSpool(&limited{x.request.Body, limits.Upload}, limits.Replay, &x.lease)
+	x.spool = NewSpool(&limited{x.arriving(), limits.Upload}, limits.Replay, &x.lease)
 	switch {
 	case x.Endpoint.NoModel && media == formData:
 		x.upload = true
 	case media == formData && !encoded && utf8Charset(params["charset"]):
 		return x.readForm(params["boundary"])
 	case x.Query != "" && !encoded && binaryMedia(media):
-		x.spool.Peek(func(head []byte) bool {
+		return x.peek(func(head []byte) bool {
 			var begun bool
 			x.binary, begun = binary(head)
 			return begun
@@ -307,11 +312,19 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 	return nil
 }
 
+// arriving is the request's body, which has to come in time.
+func (x *Exchange) arriving() *arrival {
+	x.arrival.src, x.arrival.to, x.arrival.patience = x.request.Body, x.writer, x.patience
+	return &x.arrival
+}
+
 const formData = "multipart/form-data"
 
 func (x *Exchange) readBody(limit int64) *Error {
-	buffer, err := readBody(x.request, limit, &x.lease)
+	buffer, err := readBody(x.arriving(), x.request.ContentLength, limit, &x.lease)
 	switch {
+	case errors.Is(err, errBodySlow):
+		return bodyTooSlow(x.patience)
 	case errors.Is(err, errBodyTooLarge):
 		return tooLarge(limit)
 	case inflight.Refused(err):

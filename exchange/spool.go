@@ -37,12 +37,12 @@ func NewSpool(src io.Reader, limit int, lease *inflight.Lease) *Spool {
 }
 
 // Replayable returns nil if the body can be read from its beginning, and otherwise why
-// it cannot: ErrNotReplayable, or that it went on past its limit.
+// it cannot: ErrNotReplayable, or what [Exchange.BodyFault] is about.
 func (s *Spool) Replayable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case errors.Is(s.err, errBodyTooLarge):
+	case ofTheClient(s.err):
 		return s.err
 	case s.full != nil:
 		return fmt.Errorf("%w: %w", ErrNotReplayable, s.full)
@@ -133,7 +133,7 @@ func (s *Spool) readKept(p []byte, off int64) (n int, err error, ok bool) {
 	switch {
 	case !s.lost && off < int64(len(s.kept)):
 		return copy(p, s.kept[off:]), nil, true
-	case errors.Is(s.err, errBodyTooLarge):
+	case ofTheClient(s.err):
 		return 0, s.err, true
 	case off != s.read:
 		return 0, ErrNotReplayable, true

@@ -254,7 +254,7 @@ func TestALimitedBodyFailsPastItsLimit(t *testing.T) {
 			"whole": func(r io.Reader) io.Reader { return r }, "one by one": iotest.OneByteReader, "EOF with the last bytes": iotest.DataErrReader,
 		} {
 			got, err := io.ReadAll(&limited{wrap(strings.NewReader(strings.Repeat("x", c.size))), int64(c.limit)})
-			if TooLarge(err) != (c.size > c.limit) || err != nil && !TooLarge(err) {
+			if errors.Is(err, errBodyTooLarge) != (c.size > c.limit) || err != nil && !errors.Is(err, errBodyTooLarge) {
 				t.Errorf("%d of %d, %s: %v", c.size, c.limit, name, err)
 			}
 			if len(got) > c.limit {

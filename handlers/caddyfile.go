@@ -73,6 +73,8 @@ func bare(d *caddyfile.Dispenser) error {
 //		max_replay          <size>
 //		stream_close_delay  <duration>
 //		stream_idle_timeout <duration>
+//		body_timeout        <duration>
+//		provider_header_timeout <duration>
 //		transport {
 //			# the options of Caddy's HTTP transport
 //		}
@@ -99,8 +101,11 @@ func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("%s: expected a size such as 32MiB, got %q", name, value)
 			}
 			*to = int64(n)
-		case "stream_close_delay", "stream_idle_timeout":
-			to := map[string]*caddy.Duration{"stream_close_delay": &h.StreamCloseDelay, "stream_idle_timeout": &h.StreamIdleTimeout}[name]
+		case "stream_close_delay", "stream_idle_timeout", "body_timeout", "provider_header_timeout":
+			to := map[string]*caddy.Duration{
+				"stream_close_delay": &h.StreamCloseDelay, "stream_idle_timeout": &h.StreamIdleTimeout,
+				"body_timeout": &h.BodyTimeout, "provider_header_timeout": &h.ProviderHeaderTimeout,
+			}[name]
 			if *to != 0 {
 				return d.Errf("%s is given twice", name)
 			}

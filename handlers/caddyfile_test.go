@@ -108,6 +108,8 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		":80 {\n gw_inference {\n  max_body lots\n }\n}":                                             `expected a size such as 32MiB, got "lots"`,
 		":80 {\n gw_inference {\n  max_body 1MB\n  max_body 2MB\n }\n}":                              "max_body is given twice",
 		":80 {\n gw_inference {\n  stream_close_delay x\n }\n}":                                      "expected a duration",
+		":80 {\n gw_inference {\n  body_timeout x\n }\n}":                                            "body_timeout: expected a duration",
+		":80 {\n gw_inference {\n  provider_header_timeout 0s\n }\n}":                                "provider_header_timeout: expected a duration",
 		":80 {\n gw_inference {\n  transport {\n   nope\n  }\n }\n}":                                 "nope",
 		":80 {\n gw_echo {\n  delay\n }\n}":                                                          "wrong argument count",
 		"{\n gw {\n  cache_size lots\n }\n}\n:80 {\n gw_admin\n}":                                    `expected a size such as 256MiB, got "lots"`,

@@ -265,7 +265,7 @@ func TestAnIdleLimitGuardsTheRestOfAStream(t *testing.T) {
 			t.Errorf("%s: fallback ran %d times, got %q", config, good, a.Body)
 		}
 	}
-	if a := l.chat(gatewaytest.Chat, `{"provider":"@bad","cache":"simple"}`, cue+"before"); a.Status != 504 || !failed("provider_timeout")(a.Body) {
+	if a := l.chat(gatewaytest.Chat, `{"provider":"@bad","cache":"simple"}`, cue+"before"); a.Status != 408 || a.Get("error.type").Str != "timeout_error" || a.Get("error.code").Raw != "null" {
 		t.Errorf("no header: %d %s", a.Status, a.Body)
 	}
 	if a := l.chat(gatewaytest.Chat, fallback, cue+"before"); a.Status != 200 {

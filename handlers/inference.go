@@ -49,6 +49,14 @@ type Inference struct {
 	// error. Default: 5 minutes.
 	StreamIdleTimeout caddy.Duration `json:"stream_idle_timeout,omitempty"`
 
+	// How long a request body may take to go on; it also has to come with at least 1,024
+	// bytes a second in the long run. Default: 1 minute.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
+
+	// How long a provider may take to send the headers of its answer where neither the
+	// call nor its config nor REQUEST_TIMEOUT sets a timeout. Default: 10 minutes.
+	ProviderHeaderTimeout caddy.Duration `json:"provider_header_timeout,omitempty"`
+
 	app       *app.App
 	access    *accessLog
 	forwarder *inference.Forwarder
@@ -61,6 +69,8 @@ const (
 	defaultMaxReplay         = 1 << 20
 	defaultStreamCloseDelay  = 5 * time.Minute
 	defaultStreamIdleTimeout = 5 * time.Minute
+	defaultBodyTimeout       = time.Minute
+	defaultHeaderTimeout     = 10 * time.Minute
 )
 
 // CaddyModule returns the Caddy module information.
@@ -90,10 +100,24 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 			*size.value = size.other
 		}
 	}
-	h.app.RaiseLimits(h.limits())
-	if h.StreamCloseDelay == 0 {
-		h.StreamCloseDelay = caddy.Duration(defaultStreamCloseDelay)
+	for _, limit := range []struct {
+		name  string
+		value *caddy.Duration
+		other time.Duration
+	}{
+		{"stream_close_delay", &h.StreamCloseDelay, defaultStreamCloseDelay},
+		{"stream_idle_timeout", &h.StreamIdleTimeout, defaultStreamIdleTimeout},
+		{"body_timeout", &h.BodyTimeout, defaultBodyTimeout},
+		{"provider_header_timeout", &h.ProviderHeaderTimeout, defaultHeaderTimeout},
+	} {
+		switch {
+		case *limit.value < 0:
+			return fmt.Errorf("%s: expected a positive duration, got %v", limit.name, time.Duration(*limit.value))
+		case *limit.value == 0:
+			*limit.value = caddy.Duration(limit.other)
+		}
 	}
+	h.app.RaiseLimits(h.limits())
 	transport := h.app.Transport()
 	if h.Transport != nil {
 		h.Transport.Guarded(h.app.Guard())
@@ -102,11 +126,8 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 		}
 		transport = h.Transport
 	}
-	if h.StreamIdleTimeout == 0 {
-		h.StreamIdleTimeout = caddy.Duration(defaultStreamIdleTimeout)
-	}
 	settings := h.app.Forwarding()
-	settings.Idle = time.Duration(h.StreamIdleTimeout)
+	settings.Idle, settings.Headers = time.Duration(h.StreamIdleTimeout), time.Duration(h.ProviderHeaderTimeout)
 	h.forwarder, err = inference.NewForwarder(ctx, transport, time.Duration(h.StreamCloseDelay), settings)
 	return err
 }
@@ -164,7 +185,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 }
 
 func (h *Inference) limits() exchange.Limits {
-	return exchange.Limits{Body: h.MaxBody, Upload: h.MaxUpload, Replay: int(h.MaxReplay)}
+	return exchange.Limits{Body: h.MaxBody, Upload: h.MaxUpload, Replay: int(h.MaxReplay), Patience: time.Duration(h.BodyTimeout)}
 }
 
 // endpointOf returns the endpoint of a request: nil where the path is not the

@@ -31,6 +31,8 @@ type attempt struct {
 	header  http.Header // credential included
 	body    *exchange.Buffer
 	timeout time.Duration     // until the answer begins; 0: none
+	headers time.Duration     // until its headers come, where there is no timeout; 0: none
+	late    *deadline         // of the request under way
 	idle    time.Duration     // that a stream may be silent after that; 0: for ever
 	answer  *providers.Answer // translates what the provider answers; nil: it passes
 	common  http.Header       // of the requests that follow the first; nil: none does
@@ -326,6 +328,7 @@ func (a *attempt) request(proxied *http.Request) *http.Request {
 		r.GetBody = func() (io.ReadCloser, error) { return a.body.Reader(), nil }
 	case a.x.PassesThrough():
 		r.Body, r.ContentLength = a.x.Upload()
+		r.Body = &uploading{r.Body, a}
 	}
 	return &r
 }

@@ -196,7 +196,7 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 			}
 		}
 		a.tape = keep.record()
-		a.idle = e.f.Idle
+		a.idle, a.headers = e.f.Idle, e.f.Headers
 		a.timeout, a.tentative = timeout, more || t.Retry != nil || a.shortens()
 		x.Attempts++
 		x.SetHeader(e.w.Header())

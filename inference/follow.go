@@ -50,6 +50,7 @@ func (a *attempt) followed(pool http.RoundTripper, out *http.Request, res *http.
 		if err := a.set(next); err != nil {
 			return nil, err
 		}
+		a.again()
 		if res, err = pool.RoundTrip(a.request(out)); err != nil {
 			return nil, err
 		}

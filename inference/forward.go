@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -36,6 +37,7 @@ type Settings struct {
 	Random   routing.Rand
 	Timeout  time.Duration // of an attempt for which nobody sets one; 0: none
 	Idle     time.Duration // that a stream may be silent once it has begun; 0: for ever
+	Headers  time.Duration // that an answer's headers may take where nobody sets a timeout; 0: for ever
 }
 
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive
@@ -76,7 +78,7 @@ const statusClientGone = 499
 
 // left reports whether the client of a call left before it had its whole answer, and notes it.
 func left(r *http.Request, x *exchange.Exchange) bool {
-	if r.Context().Err() == nil || x.Whole {
+	if r.Context().Err() == nil || x.Whole || x.BodyLate() != nil {
 		return false
 	}
 	x.Status, x.Failure = statusClientGone, clientLeft
@@ -118,7 +120,7 @@ func failed(a *attempt, err error) *exchange.Error {
 	if errors.Is(err, errAttemptTimeout) {
 		return exchange.TimedOut(a.timeout, err)
 	}
-	if refusal := exchange.InvalidForm(err); refusal != nil {
+	if refusal := a.x.BodyFault(err); refusal != nil {
 		return refusal
 	}
 	if refusal := new(providers.Refusal); errors.As(err, &refusal) { // of a request that followed another
@@ -145,17 +147,15 @@ func failed(a *attempt, err error) *exchange.Error {
 	case errors.Is(err, exchange.ErrNotReplayable):
 		e.Code = codeNotReplayable
 		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()
-	case exchange.TooLarge(err):
-		e.Status, e.Type, e.Code, e.Caller = http.StatusRequestEntityTooLarge, "invalid_request_error", "payload_too_large", true
-		e.Message = "Payload size exceeds the limit for uploads"
 	case errors.As(err, &upload):
 		return unread(err)
 	case errors.As(err, &dial):
 		e.Status = http.StatusServiceUnavailable
 		e.Message = "Provider " + provider + " could not be reached"
+	case errors.Is(err, errHeadersLate):
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(a.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		e.Status, e.Code = http.StatusGatewayTimeout, "provider_timeout"
-		e.Message = "Provider " + provider + " did not answer in time"
+		return exchange.ProviderTimedOut("Provider "+provider+" did not answer in time", err)
 	default:
 		e.Message = "Provider " + provider + " closed the connection without an answer"
 	}

@@ -67,7 +67,7 @@ func (a *attempt) errorType(ctx context.Context, why error) string {
 		return "stream_interrupted"
 	case why != nil && a.held != nil, why == nil && (a.x.Failure == failureIn200 || a.x.Failure == failureInStream):
 		return "error_in_answer"
-	case errors.Is(why, errAttemptTimeout):
+	case errors.Is(why, errAttemptTimeout), errors.Is(why, errHeadersLate), timedOut(why):
 		return "provider_timeout"
 	case why != nil:
 		if code := failed(a, why).Code; code != "" {
@@ -78,6 +78,12 @@ func (a *attempt) errorType(ctx context.Context, why error) string {
 		return "stream_interrupted"
 	}
 	return ""
+}
+
+// timedOut reports whether an attempt failed because the provider was silent for too long.
+func timedOut(why error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(why, &timeout) && timeout.Timeout()
 }
 
 // describe notes what an answer, or an event of it, says of itself, where somebody

@@ -209,21 +209,23 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	pool := t.poolOf(a.route)
-	ctx, stop := a.deadline(req.Context())
-	late := func() bool { return a.timeout > 0 && errors.Is(context.Cause(ctx), errAttemptTimeout) }
+	ctx := a.limit(req.Context())
 	out := a.request(req).WithContext(untraced{ctx})
 	res, err := pool.RoundTrip(out)
 	if err == nil {
 		res, err = a.followed(pool, out, res)
 	}
 	if err == nil {
+		if a.timeout == 0 { // the headers are there, and the rest may take its time
+			a.late.lift()
+		}
 		res = withoutTrailers(res)
 		a.status = res.StatusCode
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
 			err = unusableError(why)
 		} else if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
-			res.Body = &bodyWithContext{res.Body, stop}
+			res.Body = &bodyWithDeadline{res.Body, a.late}
 		}
 		if err == nil {
 			err = a.translate(res)
@@ -231,31 +233,32 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			err = a.take(res)
 		}
-		if err == nil && late() {
+		if err == nil && a.late.passed() != nil {
 			res.Body.Close()
-			err = errAttemptTimeout
+			err = a.late.passed()
 		}
 	}
 	if err != nil {
-		timedOut := late()
-		if timedOut && a.held != nil { // what broke off is no answer to hold
+		late := a.late.passed()
+		if late != nil && a.held != nil { // what broke off is no answer to hold
 			a.held.Body.Close()
 			a.held = nil
 		}
+		a.late.lift()
 		if a.held == nil {
-			stop(nil)
-		} else {
-			stop(errBegun)
+			a.late.end()
 		}
 		switch {
-		case timedOut:
-			err = errAttemptTimeout
+		case a.x.BodyLate() != nil:
+			err = a.x.BodyLate()
+		case late != nil:
+			err = late
 		case req.Context().Err() != nil:
 			return nil, req.Context().Err()
 		}
 		return nil, &attemptError{err}
 	}
-	stop(errBegun)
+	a.late.lift()
 	a.answered(res)
 	return res, nil
 }
@@ -301,43 +304,10 @@ func unusable(res *http.Response, req *http.Request) string {
 	return ""
 }
 
-var (
-	errAttemptTimeout = errors.New("the answer did not begin in time")
-	errBegun          = errors.New("the answer has begun")
-)
-
 // An unusableError says why an answer can go to nobody.
 type unusableError string
 
 func (e unusableError) Error() string { return string(e) }
-
-// deadline bounds the time until an answer begins. stop(errBegun) lifts it, and
-// stop(nil) ends the context.
-func (a *attempt) deadline(parent context.Context) (context.Context, func(error)) {
-	if a.timeout == 0 {
-		return parent, func(error) {}
-	}
-	ctx, cancel := context.WithCancelCause(parent)
-	timer := time.AfterFunc(a.timeout, func() { cancel(errAttemptTimeout) })
-	return ctx, func(why error) {
-		timer.Stop()
-		if !errors.Is(why, errBegun) {
-			cancel(context.Canceled)
-		}
-	}
-}
-
-// A bodyWithContext ends the context of its attempt when it is closed.
-type bodyWithContext struct {
-	io.ReadCloser
-	stop func(error)
-}
-
-func (b *bodyWithContext) Close() error {
-	err := b.ReadCloser.Close()
-	b.stop(nil)
-	return err
-}
 
 // take decides whether an answer goes to the client. The answer of a tentative
 // attempt that failed is held instead.

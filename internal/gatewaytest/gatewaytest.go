@@ -85,6 +85,7 @@ func (g *Gateway) Caddyfile() string {
 	}
 	servers {
 		max_header_size 64KiB
+		protocols h1 h2 h2c
 	}
 	gw {
 		storage badger %s

@@ -1,0 +1,110 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	errAttemptTimeout = errors.New("the answer did not begin in time")
+	errHeadersLate    = errors.New("the headers of the answer did not come in time")
+)
+
+// A deadline bounds the time until an answer begins, or until its headers come: it ends the
+// context of the request. All methods of a nil one do nothing.
+type deadline struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	after  time.Duration
+	lifted atomic.Bool
+}
+
+// limit gives the attempt a deadline, and returns the context that it ends.
+func (a *attempt) limit(parent context.Context) context.Context {
+	d, why := &deadline{after: a.timeout}, errAttemptTimeout
+	if d.after == 0 {
+		d.after, why = a.headers, errHeadersLate
+	}
+	if d.after == 0 {
+		a.late = nil
+		return parent
+	}
+	d.ctx, d.cancel = context.WithCancelCause(parent)
+	d.timer = time.AfterFunc(d.after, func() {
+		if !d.lifted.Load() {
+			d.cancel(why)
+		}
+	})
+	a.late = d
+	return d.ctx
+}
+
+// passed is why the deadline ended the context; nil where it did not.
+func (d *deadline) passed() error {
+	if d == nil {
+		return nil
+	}
+	if why := context.Cause(d.ctx); errors.Is(why, errAttemptTimeout) || errors.Is(why, errHeadersLate) {
+		return why
+	}
+	return nil
+}
+
+// lift has the context go on for as long as the answer takes.
+func (d *deadline) lift() {
+	if d != nil {
+		d.lifted.Store(true)
+		d.timer.Stop()
+	}
+}
+
+// end ends the context, as nobody reads on.
+func (d *deadline) end() {
+	if d != nil {
+		d.cancel(context.Canceled)
+	}
+}
+
+// again has the time until the headers come begin anew. That of a timeout, which a request
+// or a config sets, does not.
+func (a *attempt) again() {
+	if a.timeout == 0 {
+		a.late.restart()
+	}
+}
+
+func (d *deadline) restart() {
+	if d != nil && !d.lifted.Load() {
+		d.timer.Reset(d.after)
+	}
+}
+
+// A bodyWithDeadline ends the context of its attempt when it is closed.
+type bodyWithDeadline struct {
+	io.ReadCloser
+	deadline *deadline
+}
+
+func (b *bodyWithDeadline) Close() error {
+	err := b.ReadCloser.Close()
+	b.deadline.end()
+	return err
+}
+
+// An uploading body passes through. A provider has its time for the headers of an answer
+// from the last bytes on that it took.
+type uploading struct {
+	io.ReadCloser
+	a *attempt
+}
+
+func (u *uploading) Read(p []byte) (int, error) {
+	u.a.again()
+	n, err := u.ReadCloser.Read(p)
+	u.a.again()
+	return n, err
+}
