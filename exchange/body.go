@@ -16,6 +16,8 @@ type Buffer struct {
 	b     []byte
 	refs  atomic.Int32
 	lease inflight.Lease
+
+	forgotten atomic.Bool // it is not pooled
 }
 
 // Buffers are pooled by capacity, so that a small body holds no large buffer.
@@ -111,9 +113,16 @@ func (b *Buffer) Release() {
 		return
 	}
 	b.lease.Close()
-	if i, ok := class(cap(b.b)); ok && cap(b.b) == classes[i] {
+	if i, ok := class(cap(b.b)); ok && cap(b.b) == classes[i] && !b.forgotten.Load() {
 		pools[i].Put(b)
 	}
+}
+
+// Forget gives a reference back to a buffer that is not used again, because somebody else
+// may still look at its bytes.
+func (b *Buffer) Forget() {
+	b.forgotten.Store(true)
+	b.Release()
 }
 
 // Reader returns a new reader of the buffer that holds a reference until it is

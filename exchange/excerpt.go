@@ -20,9 +20,13 @@ type Try struct {
 type excerpt struct {
 	limit int // of it, and of what is kept of the request's body; 0: nobody asks for them
 	deaf  bool
-	full  bool // there is no memory for more
-	b     []byte
-	size  int64
+
+	request     []byte // the same of the request, of which the body is gone
+	requestSize int64
+
+	full bool // there is no memory for more
+	b    []byte
+	size int64
 }
 
 // URLPath is the path that was called, escaped.
@@ -70,8 +74,12 @@ func (x *Exchange) HearText(media, encoding string) {
 // Excerpts are what is kept of the bodies of the request, where that is JSON, and of the
 // answer; and how long they were. One that is not kept is nil.
 func (x *Exchange) Excerpts() (request []byte, requestSize int64, answer []byte, answerSize int64) {
+	request, requestSize = x.said.request, x.said.requestSize
 	if body := x.JSON(); body != nil && x.Listens() {
-		request, requestSize = bytes.Clone(body[:min(len(body), x.said.limit)]), int64(len(body))
+		request, requestSize = x.said.head(body), int64(len(body))
 	}
 	return request, requestSize, x.said.b, x.said.size
 }
+
+// head is a copy of what is kept of a request's body.
+func (s *excerpt) head(body []byte) []byte { return bytes.Clone(body[:min(len(body), s.limit)]) }

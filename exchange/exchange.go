@@ -95,6 +95,7 @@ type Exchange struct {
 	FirstByte   time.Time
 	Usage       Usage
 	Malformed   int    // events of a stream that were taken out
+	Cut         string // why the gateway itself ended a stream, in one word; empty: it did not
 	Failure     string // why a stream or an attempt failed; empty: it did not
 	CacheStatus string // as x-gw-cache-status has it; empty: the endpoint's answers are not kept
 
@@ -147,7 +148,8 @@ type Exchange struct {
 	answered string // the model that the answer names
 
 	closed    bool
-	sent      string // of a closed exchange: what SentModel was
+	committed bool
+	sent      string // of an exchange that is committed or closed: what SentModel was
 	cost      prices.Amount
 	costKnown bool
 }
@@ -187,7 +189,8 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 // Close ends the exchange: it counts it, and gives back what it holds.
 func (x *Exchange) Close() {
 	x.cost, x.costKnown = x.Cost()
-	x.sent, x.closed = x.SentModel(), true
+	x.sent, x.committed = x.SentModel(), true
+	x.closed = true
 	x.count()
 	x.endSpan()
 	if x.buffer != nil {
@@ -196,6 +199,28 @@ func (x *Exchange) Close() {
 	}
 	x.lease.Close()
 	x.release()
+}
+
+// Commit lets go of the request's body: an answer goes to the client, and no other attempt
+// follows. What a transport still reads of it stays until it was read. With aliased, parts
+// of the body may be in use elsewhere, so that its buffer is not used again.
+func (x *Exchange) Commit(aliased bool) {
+	if x.spool != nil {
+		x.spool.commit()
+	}
+	if x.buffer == nil {
+		return
+	}
+	x.sent, x.committed = x.SentModel(), true
+	if x.Listens() {
+		x.said.request, x.said.requestSize = x.said.head(x.buffer.b), int64(len(x.buffer.b))
+	}
+	if aliased {
+		x.buffer.Forget()
+	} else {
+		x.buffer.Release()
+	}
+	x.buffer = nil
 }
 
 // Hold takes n bytes of memory for the call, until [Exchange.Drop] gives them back, or at
@@ -364,7 +389,7 @@ func (x *Exchange) missing(edit *routing.Edit) *validation.Fault {
 
 // member is the body's value of a field that its table lists; nil: it has none.
 func (x *Exchange) member(name string) json.RawMessage {
-	if !x.report.Has(name) {
+	if x.buffer == nil || !x.report.Has(name) {
 		return nil
 	}
 	span := x.report.Span(name)
@@ -412,7 +437,11 @@ func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	if x.Listens() {
 		x.Hear(e.JSON())
 	}
+	linger := x.lingers(w)
 	e.Write(w, x.Gateway.Headers)
+	if linger {
+		x.linger(w)
+	}
 }
 
 // SetHeader sets what the gateway says of the call on an answer.

@@ -44,7 +44,7 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 // SentModel is the model that the target in Route gets.
 func (x *Exchange) SentModel() string {
 	switch {
-	case x.closed:
+	case x.committed:
 		return x.sent
 	case x.Route != nil && x.Route.Model != "":
 		return x.Route.Model

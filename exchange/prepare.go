@@ -321,6 +321,9 @@ func (x *Exchange) arriving() *arrival {
 const formData = "multipart/form-data"
 
 func (x *Exchange) readBody(limit int64) *Error {
+	if x.request.ContentLength > limit {
+		return tooLarge(limit)
+	}
 	buffer, err := readBody(x.arriving(), x.request.ContentLength, limit, &x.lease)
 	switch {
 	case errors.Is(err, errBodySlow):

@@ -27,6 +27,7 @@ type Spool struct {
 	read  int64           // bytes taken from src
 	lost  bool            // more was read than is kept
 	full  error           // that there was no memory to keep it
+	final bool            // nothing more need be kept
 	err   error           // that src ended with
 }
 
@@ -90,10 +91,18 @@ func (s *Spool) readAt(p []byte, off int64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read, s.err = s.read+int64(n), err
-	if !s.lost && n > 0 && !s.keep(p[:n]) {
+	if !s.lost && n > 0 && (s.final || !s.keep(p[:n])) {
 		s.drop()
 	}
 	return n, err
+}
+
+// commit says that no other attempt follows. What is kept goes when the one under way has
+// read it.
+func (s *Spool) commit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.final = true
 }
 
 // keep notes what was read, and reports whether there is room for it. Without memory for
@@ -133,6 +142,12 @@ func (s *Spool) readKept(p []byte, off int64) (n int, err error, ok bool) {
 	switch {
 	case !s.lost && off < int64(len(s.kept)):
 		return copy(p, s.kept[off:]), nil, true
+	case s.final && !s.lost && off == s.read:
+		s.drop()
+		if s.err != nil {
+			return 0, s.err, true
+		}
+		return 0, nil, false
 	case ofTheClient(s.err):
 		return 0, s.err, true
 	case off != s.read:

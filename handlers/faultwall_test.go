@@ -62,7 +62,9 @@ func TestTheFaultWall(t *testing.T) {
 		{name: "oversized header", serve: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Big", strings.Repeat("x", 1<<20))
 			respond(200, gatewaytest.Completion)(w, r)
-		}, status: 502, body: failed("provider_unreachable"), follows: true},
+		}, status: 502, body: func(body string) bool {
+			return failed("provider_misbehaved")(body) && gjson.Get(body, "message").Str == "Provider bad sent response headers larger than 256 KiB"
+		}, follows: true},
 
 		{name: "429 with Retry-After", serve: respond(429, overloaded, "Retry-After", "7"), status: 429, body: saying(overloaded), header: [2]string{"Retry-After", "7"}, follows: true},
 		{name: "429 without Retry-After", serve: respond(429, overloaded), status: 429, body: saying(overloaded), header: [2]string{"Retry-After", ""}, follows: true},

@@ -21,6 +21,7 @@ var notAnswered = []string{
 // that what passes is watched.
 func (a *attempt) answered(res *http.Response) {
 	x := a.x
+	a.commit()
 	x.Status, x.Whole = res.StatusCode, res.Body == nil || res.Body == http.NoBody
 	x.Gateway.Headers.Strip(res.Header)
 	for _, name := range notAnswered {
@@ -54,6 +55,7 @@ const (
 	failureIn200    = "the provider answered with an error and status 200"
 	failureInStream = "the provider's stream ended with an error"
 	clientLeft      = "the client left"
+	gatewayStopped  = "the gateway was shut down"
 )
 
 // maxDescribed bounds what is kept of an answer that a span is to tell of.
@@ -103,7 +105,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.json, b.kept = false, nil
 		}
 	case errors.Is(err, context.Canceled): // the client left; nobody reads on
-		b.x.Failure = clientLeft
+		b.x.Failure = gone()
 	case err != nil:
 		b.x.Failure = "the provider's answer broke off: " + plain(err)
 	}

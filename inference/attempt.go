@@ -24,19 +24,21 @@ import (
 // An attempt is one try to get a call answered: an upstream request, and what came
 // of it. It travels in the context of the request that reverse_proxy forwards.
 type attempt struct {
-	x       *exchange.Exchange
-	route   *credentials.Route
-	method  string
-	url     *url.URL
-	header  http.Header // credential included
-	body    *exchange.Buffer
-	timeout time.Duration     // until the answer begins; 0: none
-	headers time.Duration     // until its headers come, where there is no timeout; 0: none
-	late    *deadline         // of the request under way
-	idle    time.Duration     // that a stream may be silent after that; 0: for ever
-	answer  *providers.Answer // translates what the provider answers; nil: it passes
-	common  http.Header       // of the requests that follow the first; nil: none does
-	upload  io.Closer         // what the provider reads of the body itself; nil: nothing
+	x         *exchange.Exchange
+	route     *credentials.Route
+	method    string
+	url       *url.URL
+	header    http.Header // credential included
+	body      *exchange.Buffer
+	timeout   time.Duration     // until the answer begins; 0: none
+	headers   time.Duration     // until its headers come, where there is no timeout; 0: none
+	late      *deadline         // of the request under way
+	maxHeader int64             // bytes of an answer's headers that are read
+	written   bool              // its body is not the client's, but in the provider's words
+	idle      time.Duration     // that a stream may be silent after that; 0: for ever
+	answer    *providers.Answer // translates what the provider answers; nil: it passes
+	common    http.Header       // of the requests that follow the first; nil: none does
+	upload    io.Closer         // what the provider reads of the body itself; nil: nothing
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
 	secrets func() []credentials.Secret // that went to the provider
@@ -152,6 +154,7 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 		a.upload, call.Upload = upload, upload
 	}
 	r, err := p.Prepare(call)
+	call.Body = nil // whoever else holds on to the call need not hold its body
 	if unread := new(providers.UploadError); errors.As(err, &unread) {
 		return failed(a, err)
 	}
@@ -189,6 +192,7 @@ func (a *attempt) set(r *providers.Request) (err error) {
 	if a.body != nil {
 		a.body.Release()
 	}
+	a.written = true
 	if a.body, err = a.x.NewBuffer(r.Body); err != nil {
 		return err
 	}
@@ -279,6 +283,19 @@ func (a *attempt) close() {
 	}
 }
 
+// errCommitted is that a body is gone, since an answer to it has come.
+var errCommitted = errors.New("the request has its answer already")
+
+// commit lets go of what only another attempt would need.
+func (a *attempt) commit() {
+	// Of a body in a provider's words, a translation may still hold parts.
+	a.x.Commit(a.written || a.answer != nil)
+	if a.body != nil {
+		a.body.Release()
+		a.body = nil
+	}
+}
+
 const maxDrained = 64 << 10
 
 // upstreamHeader builds the headers of an upstream request from an allow-list; it
@@ -325,7 +342,12 @@ func (a *attempt) request(proxied *http.Request) *http.Request {
 		r.Body, r.ContentLength = a.body.Reader(), int64(len(a.body.Bytes()))
 		// With it, net/http sends the request again where a kept connection turns
 		// out to be dead before anything was written to it.
-		r.GetBody = func() (io.ReadCloser, error) { return a.body.Reader(), nil }
+		r.GetBody = func() (io.ReadCloser, error) {
+			if a.body == nil {
+				return nil, errCommitted
+			}
+			return a.body.Reader(), nil
+		}
 	case a.x.PassesThrough():
 		r.Body, r.ContentLength = a.x.Upload()
 		r.Body = &uploading{r.Body, a}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/cache"
@@ -81,7 +83,7 @@ func left(r *http.Request, x *exchange.Exchange) bool {
 	if r.Context().Err() == nil || x.Whole || x.BodyLate() != nil {
 		return false
 	}
-	x.Status, x.Failure = statusClientGone, clientLeft
+	x.Status, x.Failure = statusClientGone, gone()
 	return true
 }
 
@@ -98,6 +100,21 @@ func shell(r *http.Request, a *attempt) *http.Request {
 	}
 	out.Body, out.ContentLength, out.TransferEncoding = http.NoBody, 0, nil
 	return out
+}
+
+// gone says why nobody reads on.
+func gone() string {
+	if caddy.Exiting() {
+		return gatewayStopped
+	}
+	return clientLeft
+}
+
+// headersTooLarge reports whether a provider's headers are larger than the transport reads.
+// net/http has no types for these errors.
+func headersTooLarge(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "server response headers exceeded") || strings.Contains(said, "response header list larger than")
 }
 
 // codeNotReplayable is the code of a call that was not tried again, though it should
@@ -135,6 +152,9 @@ func failed(a *attempt, err error) *exchange.Error {
 	var timeout interface{ Timeout() bool }
 	upload := new(providers.UploadError)
 	switch {
+	case headersTooLarge(err):
+		e.Code, e.Pointless = "provider_misbehaved", true
+		e.Message = "Provider " + provider + " sent response headers larger than " + humanize.IBytes(uint64(a.maxHeader))
 	case errors.As(err, &unusable):
 		e.Code, e.Pointless = "provider_misbehaved", true
 		e.Message = "Provider " + provider + " could not be used: " + string(unusable)

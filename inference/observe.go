@@ -74,6 +74,8 @@ func (a *attempt) errorType(ctx context.Context, why error) string {
 			return code
 		}
 		return "_OTHER"
+	case a.x.Cut != "":
+		return a.x.Cut
 	case a.x.Failure != "":
 		return "stream_interrupted"
 	}

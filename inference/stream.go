@@ -26,6 +26,7 @@ type stream struct {
 	silence *time.Timer // runs while the provider is silent; nil: it may be so for ever
 	silent  atomic.Bool // it was for too long
 
+	full        bool   // the last Read filled buf
 	buf         []byte // what came and is not passed on yet, from passed on
 	passed, end int    // buf[passed:end] is whole lines
 	err         error  // what to return once they are passed on
@@ -49,14 +50,15 @@ type stream struct {
 }
 
 const (
-	startSize = 8 << 10
-	leastRead = 1 << 10
+	smallSize = 1 << 10 // of a buffer, at first: most events are shorter, and most streams slow
+	startSize = 8 << 10 // and once more comes at a time
+	leastRead = 512
 	maxLine   = 16 << 20 // an image may come in one line
 )
 
 // newStream watches src, which may be silent for idle (0: for ever).
 func newStream(src io.ReadCloser, x *exchange.Exchange, idle time.Duration) *stream {
-	s := &stream{src: src, x: x, idle: idle, buf: make([]byte, 0, startSize)}
+	s := &stream{src: src, x: x, idle: idle, buf: make([]byte, 0, smallSize)}
 	s.visit = s.member
 	if idle > 0 {
 		s.silence = time.AfterFunc(idle, func() {
@@ -91,21 +93,22 @@ func (s *stream) Close() error {
 func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
-	if cap(s.buf)-len(s.buf) < leastRead {
-		if err := s.x.Hold(cap(s.buf)); err != nil {
-			s.finish(err)
+	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
+		if err := s.x.Hold(size - cap(s.buf)); err != nil {
+			s.finish(&cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()})
 			return
 		}
-		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
+		s.buf = append(make([]byte, 0, size), s.buf...)
 	}
 	from := len(s.buf)
 	n, err := s.src.Read(s.buf[from:cap(s.buf)])
 	switch {
 	case s.silent.Load():
-		err = fmt.Errorf("it was silent for %v", s.idle)
+		err = &cut{"stream_idle_timeout", fmt.Sprintf("was silent for %v, longer than stream_idle_timeout allows", s.idle)}
 	case s.silence != nil:
 		s.silence.Reset(s.idle)
 	}
+	s.full = from+n == cap(s.buf)
 	s.buf = s.buf[:from+n]
 	if n > 0 && s.x.FirstByte.IsZero() {
 		s.x.FirstByte = s.x.Gateway.Now()
@@ -113,11 +116,23 @@ func (s *stream) fill() {
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
 		s.end = s.watch(from + last + 1)
 	} else if len(s.buf) > maxLine {
-		err = fmt.Errorf("a line of more than %d bytes", maxLine)
+		err = &cut{"stream_malformed", fmt.Sprintf("has a line of more than %d bytes", maxLine)}
 	}
 	if err != nil {
 		s.finish(err)
 	}
+}
+
+// larger is how much room a buffer should have: of one with length bytes in it, which the
+// last Read filled or not.
+func larger(length, size int, full bool) int {
+	switch {
+	case size-length < leastRead:
+		return max(2*size, 2*leastRead)
+	case full && size < startSize:
+		return startSize
+	}
+	return size
 }
 
 // watch looks at the whole lines in buf[:end] on their way, and takes out the malformed
@@ -275,7 +290,7 @@ func (s *stream) finish(err error) {
 	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
 		s.err = err
 		if s.x.Whole = s.done; !s.done {
-			s.x.Failure = clientLeft
+			s.x.Failure = gone()
 		}
 		return
 	}
@@ -295,10 +310,23 @@ func (s *stream) finish(err error) {
 		if ended {
 			err = io.ErrUnexpectedEOF
 		}
+		what := "broke off before its end"
 		s.x.Failure = "the provider's stream broke off: " + plain(err)
-		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Route.Provider+" broke off before its end"))
+		if own := new(cut); errors.As(err, &own) {
+			what = "was ended by the gateway, because it " + own.why
+			s.x.Failure, s.x.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
+		}
+		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Route.Provider+" "+what))
 	}
 }
+
+// A cut is why the gateway itself ends a stream.
+type cut struct {
+	kind string // in one word
+	why  string // what the stream did
+}
+
+func (c *cut) Error() string { return "it " + c.why }
 
 // tail puts a last event in the place of what is left of a line.
 func (s *stream) tail(event []byte) {

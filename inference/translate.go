@@ -211,6 +211,7 @@ type translated struct {
 	stream providers.Stream
 	x      *exchange.Exchange
 	in     []byte
+	full   bool // the last Read filled in
 	out    []byte
 	held   int // of the call's memory, for out
 	read   int // of out
@@ -231,19 +232,23 @@ func (t *translated) Read(p []byte) (int, error) {
 
 // fill reads once from the provider and translates what came.
 func (t *translated) fill() {
-	if t.in == nil {
+	switch {
+	case t.in == nil:
+		t.in = make([]byte, smallSize)
+	case t.full && len(t.in) < startSize:
 		t.in = make([]byte, startSize)
 	}
 	t.out, t.read = t.out[:0], 0
 	n, err := t.src.Read(t.in)
+	t.full = n == len(t.in)
 	if n > 0 {
 		var wrong error
 		if t.out, wrong = t.stream.Translate(t.out, t.in[:n]); wrong != nil {
-			err = wrong
+			err = malformed(wrong)
 		}
 		if more := cap(t.out) - t.held; more > 0 {
 			if wrong = t.x.Hold(more); wrong != nil {
-				err = wrong
+				err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + wrong.Error()}
 			} else {
 				t.held += more
 			}
@@ -256,6 +261,15 @@ func (t *translated) fill() {
 		}
 	}
 	t.err = err
+}
+
+// malformed is why a stream that cannot be translated ends. What the gateway failed at
+// says so itself.
+func malformed(err error) error {
+	if own := new(exchange.Error); errors.As(err, &own) {
+		return err
+	}
+	return &cut{"stream_malformed", "cannot be read: " + err.Error()}
 }
 
 func (t *translated) Close() error {

@@ -209,6 +209,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	pool := t.poolOf(a.route)
+	a.maxHeader = pool.MaxResponseHeaderBytes
 	ctx := a.limit(req.Context())
 	out := a.request(req).WithContext(untraced{ctx})
 	res, err := pool.RoundTrip(out)
