@@ -77,7 +77,10 @@ func newAPI(t *testing.T) *api {
 	}))
 	keyring, err := credentials.OpenKeyring(ctx, db, credentials.NewSecret(strings.Repeat("m", 32)), now, rand.Reader)
 	must(err)
-	l := ledger.New(db, ledger.Options{Now: now})
+	l, err := ledger.Open(ctx, db, ledger.Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	limits, err := policies.OpenRateLimits(ctx, db, l, now)
 	must(err)
 	configs, err := routing.OpenShelf(ctx, db, keyring, now, rand.Reader)

@@ -70,7 +70,9 @@ func openCore(ctx context.Context, store storage.Store, master credentials.Secre
 		return nil, err
 	}
 	c.breakers = routing.NewBreakers(now, 0)
-	c.ledger = ledger.New(db, ledger.Options{Now: now})
+	if c.ledger, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime}); err != nil {
+		return nil, err
+	}
 	if c.rateLimits, err = policies.OpenRateLimits(ctx, db, c.ledger, now); err != nil {
 		return nil, err
 	}

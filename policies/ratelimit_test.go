@@ -44,7 +44,10 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	l := ledger.New(w.db, ledger.Options{Now: w.clock})
+	l, err := ledger.Open(w.t.Context(), w.db, ledger.Options{Now: w.clock})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	limits, err := OpenRateLimits(w.t.Context(), w.db, l, w.clock)
 	if err != nil {
 		w.t.Fatal(err)

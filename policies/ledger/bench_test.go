@@ -17,7 +17,7 @@ func BenchmarkReserve(b *testing.B) {
 	}
 	for _, n := range []int{1, 4} {
 		b.Run(fmt.Sprintf("claims=%d", n), func(b *testing.B) {
-			l := New(newStore(newClock()), Options{})
+			l := open(newStore(newClock()), Options{})
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, d, err := l.Reserve(b.Context(), claims[:n]); err != nil || !d.Admitted {
@@ -26,7 +26,7 @@ func BenchmarkReserve(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("claims=%d/same-key-parallel", n), func(b *testing.B) {
-			l := New(newStore(newClock()), Options{})
+			l := open(newStore(newClock()), Options{})
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
@@ -39,7 +39,7 @@ func BenchmarkReserve(b *testing.B) {
 	}
 	b.Run("claims=1/100k-keys-parallel", func(b *testing.B) {
 		c := newClock() // stands still: each key has a live lease
-		l := New(newStore(c), Options{Now: c.Now})
+		l := open(newStore(c), Options{Now: c.Now})
 		keys := make([]string, 100_000)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("policy\x00workspace\x00api-key-%d", i)
@@ -63,7 +63,7 @@ func BenchmarkReserve(b *testing.B) {
 	})
 	b.Run("refused", func(b *testing.B) {
 		c := newClock()
-		l := New(newStore(c), Options{Now: c.Now})
+		l := open(newStore(c), Options{Now: c.Now})
 		claim := []Claim{{Key: "k", Limit: 61, Window: time.Minute, Units: 1}}
 		for range 61 {
 			if _, _, err := l.Reserve(b.Context(), claim); err != nil {
@@ -79,7 +79,7 @@ func BenchmarkReserve(b *testing.B) {
 		}
 	})
 	b.Run("reserve-and-release", func(b *testing.B) {
-		l := New(newStore(newClock()), Options{})
+		l := open(newStore(newClock()), Options{})
 		b.ReportAllocs()
 		for b.Loop() {
 			r, _, err := l.Reserve(b.Context(), claims[:1])

@@ -59,7 +59,11 @@ func (l *Ledger) writeExact(ctx context.Context, batch []*account) error {
 	if len(batch) == 0 {
 		return nil
 	}
+	m := l.moment()
 	err := l.store.Write(ctx, func(tx storage.Tx) error {
+		if err := tx.Set([]byte(momentKey), m.encode()); err != nil {
+			return err
+		}
 		for _, a := range batch {
 			var err error
 			if a.total == 0 {

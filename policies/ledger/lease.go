@@ -85,8 +85,17 @@ func (l *Ledger) lease(a *account, units, limit int64) *flight {
 	bucket, epoch, behind := c.bucket, c.epoch, a.behind
 	c.leased = bucket
 	a.dirty, a.behind = true, false
+	moment := l.dueMoment()
 	return l.fly(a, func(ctx context.Context) error {
-		err := l.store.Write(ctx, func(tx storage.Tx) error { return tx.SetTTL(key, record, ttl) })
+		err := l.store.Write(ctx, func(tx storage.Tx) error {
+			if moment != nil {
+				if err := tx.Set([]byte(momentKey), moment); err != nil {
+					return err
+				}
+			}
+			return tx.SetTTL(key, record, ttl)
+		})
+		l.wroteMoment(moment, err)
 		if err != nil {
 			return fmt.Errorf("writing the rate-limit record of %q: %w", a.key, err)
 		}

@@ -34,8 +34,19 @@
 //
 // # Time
 //
-// What passes is the time that the clock moves forward. When it steps back, what
-// was booked in buckets that are now in the future moves into the current
+// Within a process, what passes is told by the monotonic clock: steps of the wall
+// clock are not seen. Between two processes of one boot of the machine, it is told
+// by the time since the boot. After another boot, the time that passed by the wall
+// clock counts as far as the machine has been up since; where nothing is known of
+// the boot, none of it counts. What does not count makes callers wait for longer.
+// Time while the machine sleeps does not count either.
+//
+// Stores drop records by the wall clock. A step forward of more than a day drops
+// those that still count; that is seen only if the ledger is opened again, or has
+// to read them, before their window is over.
+//
+// When the clock that the ledger is given steps back, as the ledger's time may
+// when it is opened again, what was booked in buckets that are now in the future moves into the current
 // bucket: the limit holds, nothing is admitted because of the step, and one
 // window later nothing is left of it. Reservations from before the step can no
 // longer be given back.
@@ -138,8 +149,18 @@ type State struct {
 
 // Options are the settings of a ledger. Their zero values are the defaults.
 type Options struct {
-	// Now is the clock; default: time.Now. It is called with locks held.
+	// Now is the wall clock; default: time.Now.
 	Now func() time.Time
+
+	// Elapsed is the monotonic clock, from any beginning; default: the time between
+	// two calls of Now, by their monotonic readings where they have any. It is
+	// called with locks held.
+	Elapsed func() time.Duration
+
+	// Uptime returns which boot of the machine this is and the time since then, by a
+	// clock that runs like Elapsed. A nil one or an empty boot says that this is not
+	// known.
+	Uptime func() (boot string, up time.Duration)
 
 	// MaxCounters is the most counters that are held in memory; default:
 	// DefaultMaxCounters. Beyond it, new counters are refused with ErrFull.
@@ -155,12 +176,14 @@ type Store interface {
 // A Ledger counts units. It is safe for concurrent use. A store has one ledger
 // at a time.
 type Ledger struct {
+	timeline
 	store  Store
-	clock  func() time.Time
 	max    int64
 	seed   maphash.Seed
 	shards [shardCount]shard
 	live   atomic.Int64 // accounts in all shards
+	saved  atomic.Int64 // when the time was last written, or began to be
+	timed  atomic.Bool  // it was
 
 	closing sync.Mutex // held by Close
 	flights sync.WaitGroup
@@ -168,12 +191,14 @@ type Ledger struct {
 	cancel  context.CancelFunc
 }
 
-// New returns a ledger over what store holds. It reads nothing yet.
-func New(store Store, opts Options) *Ledger {
-	l := &Ledger{store: store, clock: opts.Now, max: int64(opts.MaxCounters), seed: maphash.MakeSeed()}
-	if l.clock == nil {
-		l.clock = time.Now
+// Open returns a ledger over what store holds. It reads no counter yet.
+func Open(ctx context.Context, store Store, opts Options) (*Ledger, error) {
+	l := &Ledger{timeline: newTimeline(&opts), store: store, max: int64(opts.MaxCounters), seed: maphash.MakeSeed()}
+	last, err := lastMoment(ctx, store)
+	if err != nil {
+		return nil, err
 	}
+	l.begin(last)
 	if l.max <= 0 {
 		l.max = DefaultMaxCounters
 	}
@@ -181,8 +206,11 @@ func New(store Store, opts Options) *Ledger {
 		l.shards[i].accounts = make(map[string]*account)
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l
+	return l, nil
 }
+
+// Counters returns the number of counters in memory.
+func (l *Ledger) Counters() int { return int(l.live.Load()) }
 
 // Reserve admits all claims or none; a refusal consumes nothing. Claims on the
 // same key add up and must have the same window. The reservation is nil unless
@@ -243,7 +271,7 @@ func (l *Ledger) try(claims []Claim) (r *Reservation, d Decision, flights []*fli
 	}
 	l.lock(locked)
 	defer l.unlock(locked)
-	now := l.clock().UnixNano()
+	now := l.now()
 
 	// A new account must be loaded first, so that nothing below ever uses one
 	// that was evicted in its favour.

@@ -23,15 +23,15 @@ type desk struct {
 
 func newDesk(t *testing.T, opts Options) *desk {
 	c := newClock()
-	opts.Now = c.Now
+	opts.Now, opts.Uptime = c.Now, c.uptime
 	store := newStore(c)
-	return &desk{t, New(store, opts), c, store}
+	return &desk{t, open(store, opts), c, store}
 }
 
 // crash drops the ledger and opens another on what the store holds.
 func (d *desk) crash() {
 	d.store = d.store.copy()
-	d.Ledger = New(d.store, Options{Now: d.clock.Now})
+	d.Ledger = open(d.store, Options{Now: d.clock.Now, Uptime: d.clock.uptime})
 }
 
 func (d *desk) restart() {

@@ -68,7 +68,7 @@ var windows = rapid.OneOf(
 func newWorld(t *rapid.T, w world) *world {
 	w.clock = newClock()
 	w.store = newStore(w.clock)
-	w.ledger = New(w.store, Options{Now: w.clock.Now})
+	w.ledger = open(w.store, Options{Now: w.clock.Now, Uptime: w.clock.uptime})
 	for range rapid.IntRange(1, 3).Draw(t, "keys") {
 		w.keys = append(w.keys, &history{
 			limit:  rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(0, 1000)).Draw(t, "limit"),
@@ -178,12 +178,12 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			if err := w.ledger.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			w.ledger, w.held = New(w.store, Options{Now: w.clock.Now}), nil
+			w.ledger, w.held = open(w.store, Options{Now: w.clock.Now, Uptime: w.clock.uptime}), nil
 		},
 	}
 	if w.crashes {
 		actions["crash"] = func(*rapid.T) {
-			w.ledger, w.held = New(w.store, Options{Now: w.clock.Now}), nil
+			w.ledger, w.held = open(w.store, Options{Now: w.clock.Now, Uptime: w.clock.uptime}), nil
 		}
 	}
 	if w.stepsBack {
@@ -242,7 +242,7 @@ func TestModel(t *testing.T) {
 func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
-		l := New(newStore(c), Options{Now: c.Now})
+		l := open(newStore(c), Options{Now: c.Now})
 		claim := Claim{"k", rapid.Int64Range(1, 50).Draw(t, "limit"), windows.Draw(t, "window"), 0}
 		try := func(units int64) Decision {
 			claim.Units = units

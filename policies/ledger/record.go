@@ -23,9 +23,9 @@ const (
 	recordVersion = 1
 	maxPlainKey   = 900
 
-	// expirySlack is how long a record outlives its window: stores keep time in
-	// whole seconds, by clocks that are corrected now and then.
-	expirySlack = time.Minute
+	// expirySlack is how long a record outlives its window: stores keep time by the
+	// wall clock, which may step forward by as much.
+	expirySlack = 24 * time.Hour
 
 	maxSpans = bucketsPerWindow + 1
 )

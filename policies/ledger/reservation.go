@@ -119,7 +119,7 @@ func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (*
 	s := old.shard
 	for {
 		s.mu.Lock()
-		now := l.clock().UnixNano()
+		now := l.now()
 		a, err := l.account(s, old.key, old.window, now, 1<<l.shardOf(old.key))
 		if err == nil && a.loaded {
 			a.advance(now)

@@ -122,7 +122,7 @@ func (l *Ledger) evict(locked uint64) bool {
 		if !mine && !s.mu.TryLock() {
 			continue
 		}
-		dropped := s.sweep(l.clock().UnixNano(), sweepsWhenFull) // never a time from before the lock
+		dropped := s.sweep(l.now(), sweepsWhenFull) // never a time from before the lock
 		if !mine {
 			s.mu.Unlock()
 		}

@@ -23,7 +23,13 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) Now() time.Time      { return time.Unix(0, c.ns.Load()) }
+func (c *clock) Now() time.Time { return time.Unix(0, c.ns.Load()) }
+
+// uptime is that of a machine which boots once.
+func (c *clock) uptime() (string, time.Duration) {
+	return "boot", time.Duration(c.ns.Load() - time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+}
+
 func (c *clock) add(d time.Duration) { c.ns.Add(int64(d)) }
 
 // A fakeStore is a store in memory whose records expire by the clock, as early
@@ -42,6 +48,15 @@ type fakeStore struct {
 type fakeItem struct {
 	value   []byte
 	expires int64 // in seconds since 1970; 0 is never
+}
+
+// open opens a ledger on a store that can be read.
+func open(store Store, opts Options) *Ledger {
+	l, err := Open(context.Background(), store, opts)
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 func newStore(c *clock) *fakeStore {
