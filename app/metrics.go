@@ -34,6 +34,14 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Help: "Targets of saved configs whose circuit breaker is open or half open.",
 		}, func() float64 { return float64(len(a.notClosed())) })),
 		telemetry.Register(registry, breakerStates{a}),
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "rate_limit_groups",
+			Help: "Groups of rate limits by values that callers make up that have a counter of their own.",
+		}, a.groups)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "rate_limit_overflow_total",
+			Help: "Calls that were counted in a counter that groups share, because there were too many of them.",
+		}, a.overflows)),
 		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "records_lost_total",
 			Help: "Records of calls that were lost, because the queue was full or the store could not be written.",
@@ -66,6 +74,22 @@ func (a *App) inFlight() float64 {
 		return 0
 	}
 	return float64(a.runtime.Gateway.InFlight.Held())
+}
+
+func (a *App) groups() float64 {
+	if !a.started() {
+		return 0
+	}
+	own, _ := a.runtime.RateLimits.Groups()
+	return float64(own)
+}
+
+func (a *App) overflows() float64 {
+	if !a.started() {
+		return 0
+	}
+	_, n := a.runtime.RateLimits.Groups()
+	return float64(n)
 }
 
 func (a *App) lostBodies() float64 {

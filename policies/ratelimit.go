@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -72,6 +73,7 @@ func (p *RateLimit) Validate() error {
 type RateLimits struct {
 	rows   *storage.Cached[RateLimit]
 	ledger *ledger.Ledger
+	groups *groups
 	now    func() time.Time
 	active atomic.Pointer[active]
 }
@@ -87,10 +89,19 @@ func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now f
 	r := &RateLimits{
 		rows:   storage.NewCached(db, storage.NewCollection("rate-limit", func(p *RateLimit) string { return p.ID })),
 		ledger: l,
+		groups: newGroups(now),
 		now:    now,
 	}
 	if err := r.rows.Load(ctx); err != nil {
 		return nil, err
+	}
+	for _, p := range r.rows.All() {
+		if p.Archived || !p.bounded() {
+			continue
+		}
+		if err := r.groups.restore(ctx, l, p); err != nil {
+			return nil, err
+		}
 	}
 	r.refresh()
 	return r, nil
@@ -134,8 +145,14 @@ func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
 
 // Forget drops the counts of a policy that was archived. Call it after the commit.
 func (r *RateLimits) Forget(ctx context.Context, id string) error {
-	return r.ledger.Forget(ctx, prefix(id))
+	err := r.ledger.Forget(ctx, prefix(id))
+	r.groups.forget(id)
+	return err
 }
+
+// Groups returns how many groups by values that callers made up have counters of their
+// own, and how many calls were counted in the counters that others share.
+func (r *RateLimits) Groups() (own int, overflows int64) { return r.groups.counts() }
 
 // A Verdict is what the policies say of a call.
 type Verdict struct {
@@ -179,13 +196,33 @@ func (p *RateLimit) dependsOnTarget() bool {
 
 func ofTarget(key string) bool { return key == KeyProvider || key == KeyVirtualKey || key == KeyModel }
 
+// maxMoves bounds how often a call is counted anew because a value got a counter of its
+// own, or lost it, while the call was being counted.
+const maxMoves = 10
+
+// errMoved means that values moved all the time.
+var errMoved = errors.New("the groups of rate limits are too busy")
+
 // Admit counts a call against every policy of its workspace that matches, all
 // together or none.
 func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask Ask) (*Verdict, error) {
+	for range maxMoves {
+		v, moved, err := r.admit(ctx, workspace, f, ask)
+		if err != nil || !moved {
+			return v, err
+		}
+		r.Release(v)
+	}
+	return nil, fmt.Errorf("counting against rate limits: %w", errMoved)
+}
+
+// admit counts a call once. Where a value moved meanwhile, the count must be given back.
+func (r *RateLimits) admit(ctx context.Context, workspace string, f Facts, ask Ask) (v *Verdict, moved bool, err error) {
 	a := r.active.Load()
 	var few [4]ledger.Claim
 	var fewMatched [4]*RateLimit
-	claims, matched := few[:0], fewMatched[:0]
+	var fewRefs [2]groupRef
+	claims, matched, refs := few[:0], fewMatched[:0], fewRefs[:0]
 	alias, unseen := f.Unseen()
 	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
 		for _, p := range list {
@@ -193,42 +230,64 @@ func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask A
 			case !ask.about(p):
 				continue
 			case unseen && p.undecided(f, alias):
-				return &Verdict{Undecided: p}, nil
+				return &Verdict{Undecided: p}, false, nil
 			case !matches(p.Conditions, f):
 				continue
 			}
-			if key, ok := group(p.ID, p.GroupBy, f); ok {
-				claims = append(claims, ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1})
-				matched = append(matched, p)
+			key, ok := group(p.ID, p.GroupBy, f)
+			if !ok {
+				continue
 			}
+			if p.bounded() {
+				ref := r.groups.find(p, short(p.ID, key), f)
+				if key = ref.name; ref.own == nil {
+					key = overflow(p.ID, p.GroupBy, f)
+				}
+				refs = append(refs, ref)
+			}
+			claims = append(claims, ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1})
+			matched = append(matched, p)
 		}
 	}
 	if len(claims) == 0 {
-		return &Verdict{}, nil
+		return &Verdict{}, false, nil
 	}
 	reservation, decision, err := r.ledger.Reserve(ctx, claims)
 	if err != nil {
-		return nil, fmt.Errorf("counting against rate limits: %w", err)
+		return nil, false, fmt.Errorf("counting against rate limits: %w", err)
 	}
-	v := &Verdict{Tightest: &decision.States[0], reservation: reservation}
+	v = verdict(decision, matched)
+	v.reservation = reservation
+	if decision.Admitted {
+		for i := range refs {
+			moved = !r.groups.confirm(&refs[i]) || moved
+		}
+	}
+	return v, moved, nil
+}
+
+// verdict says what a decision of the ledger means for the caller.
+func verdict(decision ledger.Decision, matched []*RateLimit) *Verdict {
+	v := &Verdict{Tightest: &decision.States[0]}
 	for i := range decision.States {
 		if s := &decision.States[i]; s.Remaining < v.Tightest.Remaining ||
 			s.Remaining == v.Tightest.Remaining && s.Reset > v.Tightest.Reset {
 			v.Tightest = s
 		}
 	}
-	if !decision.Admitted {
-		v.Denied, v.Tightest = matched[decision.Denied], &decision.States[decision.Denied]
-		for i := range decision.States { // wait for the slowest, or the retry is refused again
-			if s := &decision.States[i]; s.RetryAfter > v.Tightest.RetryAfter {
-				v.Denied, v.Tightest = matched[i], s
-			}
-		}
-		if v.Tightest.RetryAfter == ledger.Never {
-			v.Tightest.RetryAfter = windows[v.Denied.Unit]
+	if decision.Admitted {
+		return v
+	}
+	v.Denied, v.Tightest = matched[decision.Denied], &decision.States[decision.Denied]
+	for i := range decision.States { // wait for the slowest, or the retry is refused again
+		if s := &decision.States[i]; s.RetryAfter > v.Tightest.RetryAfter {
+			v.Denied, v.Tightest = matched[i], s
 		}
 	}
-	return v, nil
+	if v.Tightest.RetryAfter == ledger.Never {
+		v.Tightest.RetryAfter = windows[v.Denied.Unit]
+	}
+	return v
 }
 
 // Release gives back what a call was admitted for, because it was never forwarded.

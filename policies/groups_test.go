@@ -1,0 +1,183 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const metadataUser = MetadataPrefix + "user"
+
+func userOf(key, user string) call { return call{KeyAPIKey: {key}, metadataUser: {user}} }
+
+// bound sets the bounds of groups.
+func (w *world) bound(ofCaller, ofPolicy, all int) {
+	w.groups.ofCaller, w.groups.ofPolicy, w.groups.max = ofCaller, ofPolicy, all
+}
+
+// One tenant makes up values without end: memory stays bounded, and neither another
+// caller's groups nor those by saved objects are touched.
+func TestValuesWithoutEndKeepMemoryBounded(t *testing.T) {
+	const values, ofCaller = 20_000, 100
+	w := newWorld(t)
+	w.bound(ofCaller, 10*ofCaller, 20*ofCaller)
+	w.put(RateLimit{ID: "users", WorkspaceID: "ws", Value: 2, GroupBy: []string{metadataUser}})
+	w.put(RateLimit{ID: "models", WorkspaceID: "ws", Value: 2, GroupBy: []string{KeyModel}})
+	w.put(RateLimit{ID: "keys", WorkspaceID: "ws", Value: 1 << 40, GroupBy: []string{KeyAPIKey}})
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var before uint64
+	admitted := 0
+	long := strings.Repeat("x", 1<<10)
+	for i := range values {
+		if i == 2*ofCaller {
+			before = heap()
+		}
+		c := userOf("attacker", fmt.Sprint(long, i))
+		c[KeyModel] = [2]string{fmt.Sprint(long, i)}
+		if v := w.admit("ws", c); v.Denied == nil {
+			admitted++
+		}
+	}
+	if after := heap(); after > before+8<<20 {
+		t.Errorf("%d bytes more", after-before)
+	}
+	if own, overflows := w.Groups(); own != 2*ofCaller || overflows != 4 {
+		t.Errorf("%d groups, %d calls in the overflow", own, overflows)
+	}
+	if n := w.ledger.Counters(); n > 2*ofCaller+3 {
+		t.Errorf("%d counters", n)
+	}
+	if admitted != ofCaller+2 {
+		t.Errorf("%d admitted, want one of each group and two of the overflow", admitted)
+	}
+	for i := range 20 {
+		c := userOf(fmt.Sprint("key-", i), fmt.Sprint("user-", i))
+		c[KeyModel] = [2]string{fmt.Sprint("model-", i)}
+		w.must(2, "ws", c)
+		if v := w.admit("ws", c); v.Denied == nil {
+			t.Errorf("a third call of %v", c)
+		}
+	}
+	w.pass(2 * time.Minute)
+	c := userOf("attacker", "new")
+	c[KeyModel] = [2]string{"new"}
+	w.must(2, "ws", c)
+	if own, _ := w.Groups(); own != 2 {
+		t.Errorf("%d groups after a window", own)
+	}
+}
+
+// Bounds by policy and of all are kept too; what has a counter keeps it.
+func TestBoundsOfGroups(t *testing.T) {
+	for name, bounds := range map[string][3]int{"of a caller": {3, 9, 9}, "of a policy": {9, 3, 9}, "of all": {9, 9, 3}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.bound(bounds[0], bounds[1], bounds[2])
+			w.put(RateLimit{ID: "p", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser}})
+			for i := range 3 {
+				w.must(1, "ws", userOf("a", fmt.Sprint(i)))
+			}
+			w.must(1, "ws", userOf("a", "over"))
+			w.refused("ws", userOf("a", "also over"), "p")
+			w.restart() // the bounds are the default ones now
+			w.refused("ws", userOf("a", "over"), "p")
+			w.refused("ws", userOf("b", "over"), "p")
+			for i := range 3 {
+				w.refused("ws", userOf("b", fmt.Sprint(i)), "p")
+			}
+			w.pass(2 * time.Minute)
+			w.must(1, "ws", userOf("a", "over"))
+			w.must(1, "ws", userOf("a", "also over"))
+		})
+	}
+}
+
+// What is saved is part of the overflow's name: keys that are grouped apart stay apart.
+func TestTheOverflowKeepsSavedValuesApart(t *testing.T) {
+	w := newWorld(t)
+	w.bound(1, 10, 10)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser, KeyAPIKey}})
+	for _, key := range []string{"a", "b"} {
+		w.must(1, "ws", userOf(key, "own"))
+		w.must(1, "ws", userOf(key, "over"))
+		w.refused("ws", userOf(key, "over too"), "p")
+	}
+}
+
+func TestForgottenPoliciesHoldNoGroups(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser}})
+	w.must(1, "ws", userOf("a", "u"))
+	if err := w.Forget(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	if own, _ := w.Groups(); own != 0 {
+		t.Errorf("%d groups", own)
+	}
+}
+
+// TestGroupsNeverAdmitMoreThanTheLimit: with more values than bounds, by several callers,
+// through restarts and crashes, no value is admitted more often than its limit in any
+// window.
+func TestGroupsNeverAdmitMoreThanTheLimit(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		p := RateLimit{ID: fmt.Sprint("p", n), WorkspaceID: fmt.Sprint("ws", n), Value: rapid.Int64Range(1, 4).Draw(t, "limit")}
+		byKey := rapid.Bool().Draw(t, "by key")
+		if p.GroupBy = []string{metadataUser}; byKey {
+			p.GroupBy = append(p.GroupBy, KeyAPIKey)
+		}
+		w.put(p)
+		ofCaller, ofPolicy := rapid.IntRange(1, 3).Draw(t, "of a caller"), rapid.IntRange(1, 5).Draw(t, "of a policy")
+		w.bound(ofCaller, ofPolicy, 1<<20)
+		admitted := map[string][]time.Time{}
+		one := func(t *rapid.T) {
+			key, user := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), fmt.Sprint(rapid.IntRange(0, 7).Draw(t, "user"))
+			v, err := w.Admit(context.Background(), p.WorkspaceID, userOf(key, user), Everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Denied != nil {
+				return
+			}
+			value := user
+			if byKey {
+				value += " of " + key
+			}
+			now := w.clock()
+			admitted[value] = append(admitted[value], now)
+			var within int64
+			for _, at := range admitted[value] {
+				if at.After(now.Add(-time.Minute)) {
+					within++
+				}
+			}
+			if within > p.Value {
+				t.Fatalf("%d calls of %q in a window, of %d", within, value, p.Value)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"call": one, "another": one, "one more": one, "and one": one,
+			"pass":    func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(0, 70).Draw(t, "seconds")) * time.Second) },
+			"restart": func(*rapid.T) { w.restart(); w.bound(ofCaller, ofPolicy, 1<<20) },
+			"crash":   func(*rapid.T) { w.open(); w.bound(ofCaller, ofPolicy, 1<<20) },
+		})
+		p.Archived = true
+		w.put(p)
+		if err := w.Forget(context.Background(), p.ID); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
