@@ -72,6 +72,9 @@ type App struct {
 
 	// What the kept answers of all calls together may take, in bytes. Default: 256 MiB.
 	CacheSize int64 `json:"cache_size,omitempty"`
+	// Who shares the answers that the cache keeps: "workspace", each its own, or
+	// "organisation", all workspaces. Default: workspace.
+	CacheScope string `json:"cache_scope,omitempty"`
 
 	// What the calls under way may hold in memory together, in bytes: bodies, copies of
 	// them for another attempt, answers that are translated or kept. Default: a quarter of
@@ -139,6 +142,12 @@ type App struct {
 	held   string // key in cores; empty: nothing is held
 	ungrow func() // lets go of the collector; nil: it is not held
 }
+
+// What CacheScope may be.
+const (
+	scopeWorkspace    = "workspace"
+	scopeOrganisation = "organisation"
+)
 
 // SemanticCache is a model of embeddings.
 type SemanticCache struct {
@@ -221,6 +230,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	switch {
 	case a.CacheSize < 0:
 		return errors.New("cache_size: expected a size, such as 256MiB")
+	case a.CacheScope != "" && a.CacheScope != scopeWorkspace && a.CacheScope != scopeOrganisation:
+		return fmt.Errorf("cache_scope: expected workspace or organisation, got %q", a.CacheScope)
 	case a.CacheSize == 0:
 		a.CacheSize = cache.DefaultSize
 	}
@@ -502,7 +513,7 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding is what the forwarders of the configuration share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Cache: func() *cache.Cache { return a.answers }, Semantic: a.SemanticCache.model(), Random: random{}, Timeout: a.timeout}
+	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Cache: func() *cache.Cache { return a.answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Random: random{}, Timeout: a.timeout}
 }
 
 // random draws from the source that the standard library seeds.

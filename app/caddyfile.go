@@ -39,6 +39,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		passthrough_paths    [<method>] <path> ...
 //		cache_size           <size>
 //		gc_headroom          <size>|off
+//		cache_scope          workspace|organisation
 //		max_inflight_bytes   <size>
 //		semantic_cache {
 //			provider  <slug>
@@ -109,6 +110,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("%s is given twice", name)
 			}
 			if err := byteSize(d, &a.CacheSize); err != nil {
+				return err
+			}
+		case "cache_scope":
+			if err := one(d, &a.CacheScope); err != nil {
 				return err
 			}
 		case "max_inflight_bytes":

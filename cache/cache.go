@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,9 +72,14 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time) (*Cache, er
 			if err != nil {
 				return err
 			}
-			c.add(p)
+			c.queue = append(c.queue, p)
 		}
-		return c.vectors.load(ctx, tx, now())
+		slices.SortStableFunc(c.queue, func(a, b *place) int { return a.At.Compare(b.At) })
+		for _, p := range c.queue {
+			c.byID[p.ID] = p
+			c.used += p.Size
+		}
+		return c.vectors.load(tx, c.byID)
 	})
 	return c, err
 }
@@ -92,7 +98,7 @@ func (c *Cache) Used() int64 {
 	return c.used
 }
 
-// add notes a stored entry; the caller holds the lock, or is Open.
+// add notes a stored entry; the caller holds the lock.
 func (c *Cache) add(p *place) {
 	c.forget(c.byID[p.ID])
 	c.byID[p.ID] = p
@@ -145,51 +151,70 @@ func encode(e *Entry) ([]byte, error) {
 	return append(append(head, '\n'), e.Body...), nil
 }
 
-// Put keeps an entry for maxAge. What is larger than MaxEntry is not kept.
-func (c *Cache) Put(ctx context.Context, key Key, e *Entry, maxAge time.Duration) error {
+// Put keeps an entry for maxAge, with the meaning of its question, if there is one. What is
+// larger than MaxEntry is not kept.
+func (c *Cache) Put(ctx context.Context, key Key, e *Entry, m *Meaning, maxAge time.Duration) error {
 	data, err := encode(e)
 	if err != nil {
 		return err
 	}
-	if len(e.Body) > MaxEntry {
+	id := hex.EncodeToString(key[:])
+	row, floats := m.row(id)
+	p := &place{ID: id, Size: int64(len(data) + len(id)), At: e.At, Expires: e.At.Add(maxAge)}
+	outgrown, sum := "", signature{}
+	if row != nil {
+		sum = signatureOf(floats)
+		p.Size += row.size()
+		outgrown = c.vectors.outgrown(row.Scope)
+	}
+	c.mu.Lock()
+	if len(e.Body) > MaxEntry || p.Size > c.size {
+		c.mu.Unlock()
 		return nil
 	}
-	id := hex.EncodeToString(key[:])
-	p := &place{ID: id, Size: int64(len(data) + len(id)), At: e.At, Expires: e.At.Add(maxAge)}
-	c.mu.Lock()
 	c.forget(c.byID[id]) // the new one takes its room
-	gone := c.makeRoom(p.Size)
+	var gone []string
+	if full := c.byID[outgrown]; full != nil && outgrown != id {
+		c.forget(full)
+		gone = append(gone, outgrown)
+	}
+	gone = c.makeRoom(gone, p.Size)
 	c.mu.Unlock()
 	err = c.db.Write(ctx, func(tx storage.Tx) error {
 		for _, old := range gone {
-			if old == id {
-				continue
-			}
-			if err := c.blobs.Delete(tx, old); err != nil {
-				return err
-			}
-			if err := c.places.Delete(tx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
-				return err
-			}
-			if err := c.vectors.rows.Delete(tx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			if err := errors.Join(c.blobs.Delete(tx, old), absent(c.places.Delete(tx, old)), absent(c.vectors.rows.Delete(tx, old))); err != nil {
 				return err
 			}
 		}
-		if err := c.blobs.PutTTL(tx, id, data, maxAge); err != nil {
+		if err := errors.Join(c.blobs.PutTTL(tx, id, data, maxAge), c.places.PutTTL(tx, p, maxAge)); err != nil {
 			return err
 		}
-		return c.places.PutTTL(tx, p, maxAge)
+		if row == nil {
+			return absent(c.vectors.rows.Delete(tx, id))
+		}
+		return c.vectors.rows.PutTTL(tx, row, maxAge)
 	})
+	for _, old := range append(gone, id) {
+		c.vectors.forget(old)
+	}
 	if err != nil {
 		return err
-	}
-	for _, old := range gone {
-		c.vectors.forget(ctx, old)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add(p)
+	if row != nil {
+		c.vectors.add(id, row.Scope, p.At, floats, sum)
+	}
 	return nil
+}
+
+// absent takes what is not there for gone.
+func absent(err error) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // forget takes an entry out of memory; the caller holds the lock.
@@ -202,9 +227,9 @@ func (c *Cache) forget(p *place) {
 
 const maxEvicted = 256 // in one transaction
 
-// makeRoom forgets the oldest entries until size fits, and returns their ids; the caller
-// holds the lock.
-func (c *Cache) makeRoom(size int64) (gone []string) {
+// makeRoom forgets the oldest entries until size fits, and adds their ids to gone; the
+// caller holds the lock.
+func (c *Cache) makeRoom(gone []string, size int64) []string {
 	i := 0
 	for ; i < len(c.queue) && len(gone) < maxEvicted; i++ {
 		p := c.queue[i]

@@ -40,7 +40,7 @@ func key(i int) (k Key) {
 
 func put(t *testing.T, c *Cache, i int, body string, maxAge time.Duration) {
 	t.Helper()
-	if err := c.Put(t.Context(), key(i), &Entry{At: c.now(), Type: "application/json", Body: []byte(body)}, maxAge); err != nil {
+	if err := c.Put(t.Context(), key(i), &Entry{At: c.now(), Type: "application/json", Body: []byte(body)}, nil, maxAge); err != nil {
 		t.Fatal(err)
 	}
 }

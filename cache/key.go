@@ -19,12 +19,14 @@ type Key [sha256.Size]byte
 // A Call is what makes a call the same as another.
 type Call struct {
 	Organisation string
+	Workspace    string // "": the whole organisation shares answers
 	Endpoint     string
 	URL          string // upstream, with its query
 	Strict       bool
 	Namespace    string   // of the caller's; where it is empty, Metadata tells calls apart
 	Metadata     []byte   // a JSON object, or nil
 	Headers      []string // that change what is answered
+	Credential   []string // the caller's own; nil: a stored one
 	Body         []byte   // one JSON object
 }
 
@@ -39,8 +41,11 @@ func (c *Call) Key() (Key, error) {
 	if c.Strict {
 		strict = "strict"
 	}
-	for _, part := range append([]string{"1", c.Organisation, c.Endpoint, c.URL, strict, c.Namespace}, c.Headers...) {
+	for _, part := range append([]string{"2", c.Organisation, c.Workspace, c.Endpoint, c.URL, strict, c.Namespace}, c.Headers...) {
 		write(h, 's', []byte(part))
+	}
+	for _, part := range c.Credential {
+		write(h, 'c', []byte(part))
 	}
 	if c.Namespace == "" && c.Metadata != nil {
 		sum, err := digest(c.Metadata, nil)

@@ -121,6 +121,9 @@ func TestWhatElseTellsCallsApart(t *testing.T) {
 	seen := map[Key]string{keyOf(t, base): "base"}
 	for name, change := range map[string]func(*Call){
 		"organisation": func(c *Call) { c.Organisation = "p" }, "endpoint": func(c *Call) { c.Endpoint = "complete" }, "url": func(c *Call) { c.URL = "https://b/x" },
+		"workspace": func(c *Call) { c.Workspace = "w" }, "credential": func(c *Call) { c.Credential = []string{"sk"} },
+		"another credential": func(c *Call) { c.Credential = []string{"ks"} }, "two parts": func(c *Call) { c.Credential = []string{"s", "k"} },
+		"no credential": func(c *Call) { c.Credential = []string{""} }, "a header like one": func(c *Call) { c.Headers = []string{"sk"} },
 		"strict": func(c *Call) { c.Strict = true }, "namespace": func(c *Call) { c.Namespace = "n" }, "metadata": func(c *Call) { c.Metadata = []byte(`{"a":1}`) },
 		"other metadata": func(c *Call) { c.Metadata = []byte(`{"a":2}`) }, "header": func(c *Call) { c.Headers = []string{"Openai-Beta: x"} },
 		"order of an array": func(c *Call) { c.Body = []byte(`{"a":1,"b":[2,1]}`) }, "a number as text": func(c *Call) { c.Body = []byte(`{"a":"1","b":[1,2]}`) },

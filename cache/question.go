@@ -4,21 +4,21 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/caddy-gw/gateway/jsonscan"
 )
 
-// Of is the scope of a meaning: only such of the same length can be compared.
-func (q *Question) Of(meaning []float32) Key {
-	return sha256.Sum256(binary.BigEndian.AppendUint32(q.Scope[:len(q.Scope):len(q.Scope)], uint32(len(meaning))))
-}
-
-// A Question is what of a call is compared by its meaning: the text. All else of the
-// call has to be the same, which Scope stands for.
+// A Question is what of a call is compared by its meaning: the text of its last message,
+// or its prompt. All else of the call has to be the same, which Scope stands for: what
+// the system says, the tools, and every turn before.
 type Question struct {
 	Text  string
 	Scope Key
+}
+
+// Of is the scope of a meaning: only such of the same length can be compared.
+func (q *Question) Of(meaning []float32) Key {
+	return sha256.Sum256(binary.BigEndian.AppendUint32(q.Scope[:len(q.Scope):len(q.Scope)], uint32(len(meaning))))
 }
 
 const (
@@ -31,9 +31,10 @@ const (
 var asked = map[string]string{"chatComplete": "messages", "complete": "prompt"}
 
 // Question returns the question of a call for a model of embeddings, in whose words alone
-// meanings can be compared, and whether it has one: a chat of at most
-// four messages, of which a first one of the system's does not count, or the prompt of a
-// text completion; of text only, and not too long for a model of embeddings.
+// meanings can be compared, and whether it has one: the last of at most four messages of a
+// chat, of which a first one of the system's does not count, where it is a user's; or the
+// prompt of a text completion. It is of text only, and not too long for a model of
+// embeddings.
 func (c *Call) Question(embeddings string) (q Question, ok bool) {
 	member, ok := asked[c.Endpoint]
 	if !ok {
@@ -49,73 +50,111 @@ func (c *Call) Question(embeddings string) (q Question, ok bool) {
 	if err != nil {
 		return q, false
 	}
-	q.Scope = sha256.Sum256(slices.Concat(base[:], sum[:], []byte(embeddings)))
-	q.Text, ok = c.text(member)
+	var before Key
+	q.Text, before, ok = c.text(member)
+	q.Scope = sha256.Sum256(slices.Concat(base[:], sum[:], before[:], []byte(embeddings)))
 	return q, ok && q.Text != "" && len(q.Text) <= maxTokens*perToken
 }
 
-// text is what the member of the body says; ok tells that it is all text.
-func (c *Call) text(member string) (text string, ok bool) {
-	var b strings.Builder
-	turns, first := 0, true
-	ok = true
+// text is the question, and a hash of what is said before it; ok tells that there is one.
+func (c *Call) text(member string) (text string, before Key, ok bool) {
+	said := 0
 	r := jsonscan.NewReader(c.Body)
 	r.Object(func(key jsonscan.Key) {
+		if !key.Is(member) {
+			return
+		}
+		said++
 		switch {
-		case !key.Is(member):
+		case member == "messages":
+			text, before, ok = last(r)
 		case r.Kind() == jsonscan.String:
-			b.WriteString(jsonscan.Unquote(r.Raw()))
-		case member != "messages":
-			ok = false
+			text, ok = jsonscan.Unquote(r.Raw()), true
 		default:
-			ok = r.Array(func() {
-				role, said, plain := turn(r)
-				system := role == "system" || role == "developer"
-				if !first || !system {
-					turns++
-					b.WriteString(role + ": " + said + "\n")
-					ok = ok && plain
-				}
-				first = false
-			}) && ok
+			ok = false
 		}
 	})
-	return b.String(), ok && r.Err() == nil && turns <= maxTurns
+	return text, before, ok && said == 1 && r.Err() == nil
 }
 
-// turn reads a message; plain tells that there is nothing but text in it.
+// last reads messages. The question is the last one, if it is a user's and nothing but text.
+func last(r *jsonscan.Reader) (text string, before Key, ok bool) {
+	h := sha256.New()
+	turns, first := 0, true
+	var end []byte
+	if !r.Array(func() {
+		if !first {
+			sum, _ := digest(end, nil) // it is part of a body that r checks
+			h.Write(sum[:])
+		}
+		end = r.Raw()
+		if role := roleOf(end); !first || role != "system" && role != "developer" {
+			turns++
+		}
+		first = false
+	}) || turns > maxTurns || first {
+		return "", before, false
+	}
+	role, said, plain := turn(jsonscan.NewReader(end))
+	return said, Key(h.Sum(nil)), plain && role == "user"
+}
+
+func roleOf(message []byte) string {
+	role, _, _ := turn(jsonscan.NewReader(message))
+	return role
+}
+
+// turn reads a message; plain tells that there is nothing but text in it, and that all who
+// read it read the same.
 func turn(r *jsonscan.Reader) (role, said string, plain bool) {
 	plain = true
-	r.Object(func(key jsonscan.Key) {
-		switch string(key.Bytes()) {
-		case "role":
+	roles, contents := 0, 0
+	if !r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("role"):
+			roles++
 			if s := r.String(); s != nil {
 				role = jsonscan.Unquote(s)
 			}
-		case "content":
+		case key.Is("content"):
+			contents++
 			if r.Kind() == jsonscan.String {
 				said = jsonscan.Unquote(r.Raw())
 				return
 			}
 			plain = r.Array(func() {
-				text := ""
-				r.Object(func(key jsonscan.Key) {
-					switch {
-					case key.Is("text"):
-						if s := r.String(); s != nil {
-							text = jsonscan.Unquote(s)
-						}
-					case !key.Is("type"):
-						plain = false
-					}
-				})
+				text, ok := part(r)
 				said += text
+				plain = plain && ok
 			}) && plain
 		default: // names, calls of tools and their results
 			if raw := r.Raw(); string(raw) != "null" {
 				plain = false
 			}
 		}
+	}) {
+		return "", "", false
+	}
+	return role, said, plain && roles == 1 && contents == 1
+}
+
+// part reads a part of a content, and reports whether it is a text.
+func part(r *jsonscan.Reader) (text string, ok bool) {
+	texts := 0
+	ok = true
+	object := r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("text"):
+			texts++
+			if s := r.String(); s != nil {
+				text = jsonscan.Unquote(s)
+			}
+		case key.Is("type"):
+			s := r.String()
+			ok = ok && s != nil && jsonscan.Unquote(s) == "text"
+		default:
+			ok = false
+		}
 	})
-	return role, said, plain
+	return text, ok && object && texts == 1
 }

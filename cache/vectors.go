@@ -1,16 +1,16 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/philippgille/chromem-go"
 
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -18,116 +18,207 @@ import (
 // DefaultThreshold is the cosine from which on two questions are the same.
 const DefaultThreshold = 0.95
 
-// vectors are the meanings of the kept answers' questions: an index in memory, and a row
-// each in the store, from which the index is made at the start. Each scope is an index of
-// its own.
-type vectors struct {
-	rows  *storage.Collection[vector]
-	index *chromem.DB
+const (
+	// maxInScope is how many questions a scope has at most: the oldest makes room. It
+	// bounds what a look-up costs.
+	maxInScope = 10_000
+	// maxCompared is how many of them are compared in full, the likeliest first.
+	maxCompared = 128
+	nearest     = 5 // answers that are looked at, the nearest first
+)
 
-	mu     sync.Mutex
-	scopes map[string]string // by the id of an answer: its scope
+// A Meaning is what the model of embeddings makes of a question.
+type Meaning struct {
+	Scope  Key // in which it is compared: [Question.Of]
+	Vector []float32
+}
+
+// vectors are the meanings of the kept answers' questions: an index in memory, and a row
+// each in the store, from which the index is made at the start.
+type vectors struct {
+	rows *storage.Collection[vector]
+
+	mu     sync.RWMutex
+	scopes map[string]*scope
+	of     map[string]*scope // by the id of an answer
+}
+
+// A scope has the meanings that are compared with each other. The slices are parallel.
+type scope struct {
+	name       string
+	ids        []string
+	at         []int64 // when the answer was kept, in Unix nanoseconds
+	signatures []signature
+	units      [][]float32
+	places     map[string]int // of an id in the slices
 }
 
 // A vector is the meaning of one question.
 type vector struct {
-	ID      string    `json:"id"` // of the answer
-	Scope   string    `json:"scope"`
-	Vector  string    `json:"vector"` // floats of 32 bits, little-endian, in base64
-	Expires time.Time `json:"expires"`
+	ID     string `json:"id"` // of the answer
+	Scope  string `json:"scope"`
+	Vector string `json:"vector"` // of length 1: floats of 32 bits, little-endian, in base64
 }
+
+// size is what the row takes, in bytes.
+func (v *vector) size() int64 { return int64(len(v.ID) + len(v.Scope) + len(v.Vector)) }
 
 func newVectors() *vectors {
 	return &vectors{
-		rows:  storage.NewCollection("cache_vectors", func(v *vector) string { return v.ID }),
-		index: chromem.NewDB(), scopes: make(map[string]string),
+		rows:   storage.NewCollection("cache_vectors", func(v *vector) string { return v.ID }),
+		scopes: make(map[string]*scope), of: make(map[string]*scope),
 	}
 }
 
-// load makes the index of what is stored.
-func (v *vectors) load(ctx context.Context, tx storage.Tx, now time.Time) error {
+// load makes the index of what is stored of the answers that are kept.
+func (v *vectors) load(tx storage.Tx, kept map[string]*place) error {
 	for row, err := range v.rows.All(tx) {
 		if err != nil {
 			return err
 		}
-		floats, err := unpack(row.Vector)
-		if err != nil || !now.Before(row.Expires) {
-			continue
-		}
-		if err := v.add(ctx, row.ID, row.Scope, floats); err != nil {
-			return err
+		if p := kept[row.ID]; p != nil {
+			if floats, err := unpack(row.Vector); err == nil {
+				v.add(row.ID, row.Scope, p.At, floats, signatureOf(floats))
+			}
 		}
 	}
 	return nil
 }
 
-// add puts a meaning into its scope's index.
-func (v *vectors) add(ctx context.Context, id, scope string, floats []float32) error {
-	v.forget(ctx, id)
-	c, err := v.index.GetOrCreateCollection(scope, nil, noEmbedding)
-	if err != nil {
-		return err
-	}
-	if err := c.AddDocument(ctx, chromem.Document{ID: id, Embedding: floats}); err != nil {
-		return err
-	}
+// add puts a meaning of length 1 into its scope.
+func (v *vectors) add(id, name string, at time.Time, floats []float32, sum signature) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.scopes[id] = scope
-	return nil
-}
-
-// noEmbedding is never called: every meaning is told.
-func noEmbedding(context.Context, string) ([]float32, error) {
-	return nil, errors.New("no model of embeddings")
+	v.drop(id)
+	s := v.scopes[name]
+	if s == nil {
+		s = &scope{name: name, places: make(map[string]int)}
+		v.scopes[name] = s
+	}
+	v.of[id], s.places[id] = s, len(s.ids)
+	s.ids, s.at = append(s.ids, id), append(s.at, at.UnixNano())
+	s.signatures, s.units = append(s.signatures, sum), append(s.units, floats)
 }
 
 // forget takes the meaning of an answer out of the index.
-func (v *vectors) forget(ctx context.Context, id string) {
+func (v *vectors) forget(id string) {
 	v.mu.Lock()
-	scope, ok := v.scopes[id]
-	delete(v.scopes, id)
-	v.mu.Unlock()
-	if !ok {
-		return
-	}
-	if c := v.index.GetCollection(scope, noEmbedding); c != nil {
-		_ = c.Delete(ctx, nil, nil, id) // it is only in memory, which does not fail
-		if c.Count() == 0 {
-			_ = v.index.DeleteCollection(scope)
-		}
-	}
+	defer v.mu.Unlock()
+	v.drop(id)
 }
 
-const nearest = 5 // answers that are looked at, the nearest first
+// drop is forget; the caller holds the lock.
+func (v *vectors) drop(id string) {
+	s := v.of[id]
+	if s == nil {
+		return
+	}
+	i, end := s.places[id], len(s.ids)-1
+	delete(v.of, id)
+	delete(s.places, id)
+	if end == 0 {
+		delete(v.scopes, s.name)
+		return
+	}
+	if i != end {
+		s.ids[i], s.at[i], s.signatures[i], s.units[i] = s.ids[end], s.at[end], s.signatures[end], s.units[end]
+		s.places[s.ids[i]] = i
+	}
+	s.units[end] = nil
+	s.ids, s.at, s.signatures, s.units = s.ids[:end], s.at[:end], s.signatures[:end], s.units[:end]
+}
 
-// find returns the ids of the answers to the nearest questions in a scope.
-func (v *vectors) find(ctx context.Context, scope string, floats []float32, threshold float64) ([]string, error) {
-	c := v.index.GetCollection(scope, noEmbedding)
-	if c == nil || c.Count() == 0 {
-		return nil, nil
+// outgrown returns the id of the oldest answer of a scope that is full, "" where it is not.
+func (v *vectors) outgrown(name string) string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.scopes[name]
+	if s == nil || len(s.ids) < maxInScope {
+		return ""
 	}
-	results, err := c.QueryEmbedding(ctx, floats, min(nearest, c.Count()), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, r := range results {
-		if float64(r.Similarity) >= threshold {
-			ids = append(ids, r.ID)
+	oldest := 0
+	for i, at := range s.at {
+		if at < s.at[oldest] {
+			oldest = i
 		}
 	}
-	return ids, nil
+	return s.ids[oldest]
+}
+
+// find returns the ids of the answers to the nearest questions in a scope, whose cosine is
+// at least threshold; floats has length 1.
+func (v *vectors) find(name string, floats []float32, threshold float64) []string {
+	type near struct {
+		id     string
+		cosine float64
+	}
+	sum := signatureOf(floats)
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.scopes[name]
+	if s == nil {
+		return nil
+	}
+	var found []near
+	for _, i := range s.likely(&sum, farthest(threshold)) {
+		if c := cosine(floats, s.units[i]); c >= threshold {
+			found = append(found, near{s.ids[i], c})
+		}
+	}
+	slices.SortFunc(found, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
+	var ids []string
+	for _, n := range found[:min(nearest, len(found))] {
+		ids = append(ids, n.id)
+	}
+	return ids
+}
+
+// distances are where the distances of a scope's signatures are noted.
+var distances = sync.Pool{New: func() any { return new([]uint16) }}
+
+// likely returns the places of the meanings whose signatures differ from sum in no more
+// than most places: of many, the nearest.
+func (s *scope) likely(sum *signature, most int) []int {
+	noted := distances.Get().(*[]uint16)
+	defer distances.Put(noted)
+	all := slices.Grow((*noted)[:0], len(s.signatures))
+	var counts [signatureBits + 1]int
+	for i := range s.signatures {
+		d := s.signatures[i].distance(sum)
+		all = append(all, uint16(d))
+		counts[d]++
+	}
+	*noted = all
+	total, room := 0, maxCompared // room for those at the last distance
+	for d, n := range counts[:most+1] {
+		if total+n >= maxCompared {
+			most, room = d, maxCompared-total
+			break
+		}
+		total += n
+	}
+	var places []int
+	for i, d := range all {
+		switch {
+		case int(d) > most:
+		case int(d) < most:
+			places = append(places, i)
+		case room > 0:
+			room--
+			places = append(places, i)
+		}
+	}
+	return places
 }
 
 // Similar returns the entry of a question in the same scope whose meaning is near enough,
 // no older than maxAge, or nil.
-func (c *Cache) Similar(ctx context.Context, scope Key, meaning []float32, threshold float64, maxAge time.Duration) (*Entry, error) {
-	ids, err := c.vectors.find(ctx, hex.EncodeToString(scope[:]), meaning, threshold)
-	if err != nil {
-		return nil, err
+func (c *Cache) Similar(ctx context.Context, m *Meaning, threshold float64, maxAge time.Duration) (*Entry, error) {
+	floats, ok := unit(m.Vector)
+	if !ok {
+		return nil, errNoDirection
 	}
-	for _, id := range ids {
+	for _, id := range c.vectors.find(hex.EncodeToString(m.Scope[:]), floats, threshold) {
 		var key Key
 		if _, err := hex.Decode(key[:], []byte(id)); err != nil {
 			return nil, err
@@ -140,16 +231,18 @@ func (c *Cache) Similar(ctx context.Context, scope Key, meaning []float32, thres
 	return nil, nil
 }
 
-// Learn notes the meaning of the question whose answer is kept under key for maxAge.
-func (c *Cache) Learn(ctx context.Context, key, scope Key, meaning []float32, maxAge time.Duration) error {
-	row := &vector{
-		ID: hex.EncodeToString(key[:]), Scope: hex.EncodeToString(scope[:]), Vector: pack(meaning), Expires: c.now().Add(maxAge),
+var errNoDirection = errors.New("a meaning that cannot be compared: expected finite numbers, at most 8192, that are not all 0")
+
+// row is what is stored of a meaning, with its vector of length 1; nil where there is none.
+func (m *Meaning) row(id string) (*vector, []float32) {
+	if m == nil {
+		return nil, nil
 	}
-	err := c.db.Write(ctx, func(tx storage.Tx) error { return c.vectors.rows.PutTTL(tx, row, maxAge) })
-	if err != nil {
-		return err
+	floats, ok := unit(m.Vector)
+	if !ok {
+		return nil, nil
 	}
-	return c.vectors.add(ctx, row.ID, row.Scope, meaning)
+	return &vector{ID: id, Scope: hex.EncodeToString(m.Scope[:]), Vector: pack(floats)}, floats
 }
 
 func pack(floats []float32) string {
@@ -162,7 +255,7 @@ func pack(floats []float32) string {
 
 func unpack(s string) ([]float32, error) {
 	b, err := base64.StdEncoding.DecodeString(s)
-	if err != nil || len(b)%4 != 0 || len(b) == 0 {
+	if err != nil || len(b)%4 != 0 || len(b) == 0 || len(b) > 4*maxDimensions {
 		return nil, errors.New("not a vector")
 	}
 	floats := make([]float32, len(b)/4)

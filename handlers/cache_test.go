@@ -412,7 +412,6 @@ func TestQuestionsOfTheSameMeaningShareAnAnswer(t *testing.T) {
 		{"near enough", user("nearly the same"), "", []string{semantic}, "answer 1", "SEMANTIC HIT"},
 		{"not near enough", user("hardly the same"), "", []string{semantic}, "answer 2", "SEMANTIC MISS"},
 		{"another meaning", user("the weather"), "", []string{semantic}, "answer 3", "SEMANTIC MISS"},
-		{"a first message of the system's", `{"role":"system","content":"be brief"},` + user("yet another"), "", []string{semantic}, "answer 1", "SEMANTIC HIT"},
 		{"other parameters", user("which city is that"), `,"temperature":0.5`, []string{semantic}, "answer 4", "SEMANTIC MISS"},
 		{"a namespace", user("which city is that"), "", []string{semantic, "x-gw-cache-namespace: a"}, "answer 5", "SEMANTIC MISS"},
 		{"too many messages", five, "", []string{semantic}, "answer 6", "MISS"},
@@ -420,6 +419,11 @@ func TestQuestionsOfTheSameMeaningShareAnAnswer(t *testing.T) {
 		{"texts in parts", `{"role":"user","content":[{"type":"text","text":"which"},{"type":"text","text":" city"}]}`, "", []string{semantic}, "answer 1", "SEMANTIC HIT"},
 		{"a model that fails", user("broken"), "", []string{semantic}, "answer 8", "SEMANTIC MISS"},
 		{"by letters only", user("which town"), "", []string{simple}, "answer 9", "MISS"},
+		{"a message of the system's", `{"role":"system","content":"be brief"},` + user("yet another"), "", []string{semantic}, "answer 10", "SEMANTIC MISS"},
+		{"the same one", `{"role":"system","content":"be brief"},` + user("and another"), "", []string{semantic}, "answer 10", "SEMANTIC HIT"},
+		{"another one", `{"role":"system","content":"be cruel"},` + user("and another"), "", []string{semantic}, "answer 11", "SEMANTIC MISS"},
+		{"turns before", user("a") + `,{"role":"assistant","content":"b"},` + user("and another"), "", []string{semantic}, "answer 12", "SEMANTIC MISS"},
+		{"tools", user("and another"), `,"tools":[{"type":"function","function":{"name":"f"}}]`, []string{semantic}, "answer 13", "SEMANTIC MISS"},
 	} {
 		if answer, status := ask(c.messages, c.more, c.headers...); answer != c.answer || status != c.status {
 			t.Errorf("%s: got %q, %s; want %q, %s", c.name, answer, status, c.answer, c.status)
@@ -456,6 +460,66 @@ func TestQuestionsOfTheSameMeaningShareAnAnswer(t *testing.T) {
 	l.Load()
 	if _, status := ask(user("which of them"), "", semantic); status != "SEMANTIC MISS" {
 		t.Errorf("with another model: %s", status)
+	}
+}
+
+// Each workspace has answers of its own, unless the operator shares them.
+func TestWorkspacesShareAnswersWhereTheOperatorSaysSo(t *testing.T) {
+	m := meanings(t)
+	l := newLab(t, m.Provider("meanings")+"semantic_cache {\n\t\t\tprovider meanings\n\t\t}\n", "")
+	var n atomic.Int64
+	l.on("n", replies(&n))
+	l.Admin("POST", "/v1/admin/workspaces", map[string]any{"name": "Other", "slug": "other"})
+	other := l.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": "k", "workspace_id": "other", "scopes": []string{"completions.write"}}).Get("key").Str
+	own := l.key
+	steps := func(expected ...string) {
+		t.Helper()
+		defer func() { l.key = own }()
+		for i, c := range []struct{ key, text, mode string }{
+			{own, "which city", "semantic"}, {own, "which city", "simple"}, {other, "which city", "simple"}, {other, "which town", "semantic"}, {other, "which village", "semantic"}, {own, "which hamlet", "semantic"},
+		} {
+			l.key = c.key
+			a, err := l.ask("POST", "/v1/chat/completions", strings.Replace(gatewaytest.Chat, "hi", c.text, 1), cue+"n", "x-gw-provider: bad", "x-gw-cache: "+c.mode)
+			if got := a.Header.Get("x-gw-cache-status"); err != nil || a.Status != 200 || got != expected[i] {
+				t.Errorf("%d, %s: %d %s, want %s", i, c.text, a.Status, got, expected[i])
+			}
+		}
+	}
+	steps("SEMANTIC MISS", "HIT", "MISS", "SEMANTIC MISS", "SEMANTIC HIT", "SEMANTIC HIT")
+	l.Options += "\t\tcache_scope organisation\n"
+	l.Load()
+	steps("SEMANTIC MISS", "HIT", "HIT", "SEMANTIC HIT", "SEMANTIC HIT", "SEMANTIC HIT")
+}
+
+// What one credential was answered is not for another, which the provider might refuse.
+func TestACallersOwnCredentialTellsItsCallsApart(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	var n atomic.Int64
+	l.on("n", replies(&n))
+	for i, c := range []struct{ bearer, header, status string }{
+		{"one", "", "MISS"},
+		{"two", "", "MISS"},
+		{"one", "", "HIT"},
+		{"one", "x-gw-openai-organization: a", "MISS"},
+		{"one", "x-gw-aws-session-token: a", "MISS"},
+		{"one", "x-gw-aws-session-token: b", "MISS"},
+		{"one", "x-gw-aws-session-token: a", "HIT"},
+	} {
+		headers := []string{cue + "n", simple, "x-gw-provider: openai", "authorization: Bearer " + c.bearer, "x-gw-custom-host: " + l.bad.URL}
+		if c.header != "" {
+			headers = append(headers, c.header)
+		}
+		a, err := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...)
+		if err != nil || a.Status != 200 || a.Header.Get("x-gw-cache-status") != c.status {
+			t.Errorf("%d: %d %s, want %s: %s", i, a.Status, a.Header.Get("x-gw-cache-status"), c.status, a.Body)
+		}
+	}
+	// So does one of a config of the caller's.
+	for i, c := range []struct{ key, status string }{{"three", "MISS"}, {"four", "MISS"}, {"three", "HIT"}} {
+		a := l.chat(gatewaytest.Chat, `{"provider":"openai","api_key":"`+c.key+`","custom_host":"`+l.bad.URL+`","cache":{"mode":"simple"}}`, cue+"n")
+		if a.Status != 200 || a.Header.Get("x-gw-cache-status") != c.status {
+			t.Errorf("config %d: %d %s, want %s: %s", i, a.Status, a.Header.Get("x-gw-cache-status"), c.status, a.Body)
+		}
 	}
 }
 

@@ -148,6 +148,7 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 		"{\n gw {\n  provider a {\n   type nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                     `provider a: type: there is no provider "nope"`,
 		"{\n gw {\n  provider a {\n   type openai\n   base_url nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                 "provider a: base_url",
 		"{\n gw {\n  provider a {\n   type openai\n   api_key {env.GW_NOT_SET}\n  }\n }\n}\n:0 {\n gw_admin\n}":                      "provider a: api_key",
+		"{\n gw {\n  cache_scope planet\n }\n}\n:0 {\n gw_admin\n}":                                                                  `cache_scope: expected workspace or organisation, got "planet"`,
 		"{\n gw {\n  semantic_cache {\n   model m\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                   "semantic_cache: provider: required",
 		"{\n gw {\n  semantic_cache {\n   provider nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                             `there is no provider "nope"`,
 		"{\n gw {\n  provider a {\n   type bedrock-of-nobody\n  }\n }\n}\n:0 {\n gw_admin\n}":                                        "there is no provider",

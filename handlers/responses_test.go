@@ -1,21 +1,15 @@
 package handlers_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
-	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 const responsesPath = "/v1/responses"
@@ -172,26 +166,10 @@ func TestAResponseOfAProviderThatHasNoneIsKeptAndFoundWithTheServiceKeyAlone(t *
 	}
 }
 
-// otherWorkspace makes a workspace, for which the control plane has no call yet, and
-// returns a key of it.
+// otherWorkspace makes a workspace, and returns a key of it.
 func (k *talk) otherWorkspace() string {
 	k.T.Helper()
-	k.Stop()
-	store, err := badger.Open(k.Dir, badger.Options{})
-	if err != nil {
-		k.T.Fatal(err)
-	}
-	db := storage.NewDB(store)
-	d, err := directory.Open(k.T.Context(), db, time.Now, rand.Reader)
-	if err == nil {
-		err = db.Update(k.T.Context(), func(tx *storage.Txn) error {
-			return d.ReplaceWorkspace(tx, &directory.Workspace{ID: directory.NewID(rand.Reader), Slug: "other", Name: "Other", CreatedAt: time.Now().UTC()})
-		})
-	}
-	if err := errors.Join(err, db.Close()); err != nil {
-		k.T.Fatal(err)
-	}
-	k.Load()
+	k.Admin("POST", "/v1/admin/workspaces", map[string]any{"name": "Other", "slug": "other"})
 	return k.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": "other", "workspace_id": "other", "scopes": []string{"completions.write"}}).Get("key").Str
 }
 

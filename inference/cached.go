@@ -51,7 +51,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	call, err := a.call(t)
+	call, err := e.f.call(a, t)
 	var key cache.Key
 	if err == nil {
 		key, err = call.Key()
@@ -179,7 +179,7 @@ func (k *keeping) record() *tape {
 
 // call is what makes the call of an attempt the same as another. Its body is the cache's
 // to keep.
-func (a *attempt) call(t *routing.Target) (*cache.Call, error) {
+func (f *Forwarder) call(a *attempt, t *routing.Target) (*cache.Call, error) {
 	x := a.x
 	strict, _ := strict(x, t) // it was checked when the attempt was shaped
 	body, _, err := x.Body(t.Edit(), a.route.Model, false)
@@ -191,11 +191,29 @@ func (a *attempt) call(t *routing.Target) (*cache.Call, error) {
 		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: a.plainURL(), Strict: strict,
 		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: bytes.Clone(body.Bytes()),
 	}
+	if !f.SharedCache {
+		call.Workspace = x.Caller.WorkspaceID
+	}
+	if a.route.Inline {
+		call.Credential = a.credential(t)
+	}
 	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
 		slices.Sorted(maps.Keys(a.route.Header))) {
 		call.Headers = append(call.Headers, name+": "+strings.Join(a.header.Values(name), "\n"))
 	}
 	return call, nil
+}
+
+// credential is what the caller brings along to be known by, of whatever provider: who
+// has another gets answers of its own.
+func (a *attempt) credential(t *routing.Target) []string {
+	parts := []string{a.route.Key.Reveal()}
+	for _, name := range routing.VendorNames {
+		if v := setting(a.x, a.route, t, name); v != "" {
+			parts = append(parts, name, v)
+		}
+	}
+	return parts
 }
 
 // plainURL is the attempt's URL as it would be for an answer in one piece: some providers
@@ -296,10 +314,8 @@ func (e *engine) land(k *keeping, a *attempt) {
 	}
 	entry.At, entry.Provider = x.Gateway.Now(), a.route.Provider
 	// The client has its answer: that it leaves now changes nothing.
-	if err := e.f.Cache().Put(context.WithoutCancel(e.r.Context()), k.key, entry, k.maxAge); err != nil {
+	if err := e.f.Cache().Put(context.WithoutCancel(e.r.Context()), k.key, entry, k.question.learned(), k.maxAge); err != nil {
 		e.f.logger.Error("keeping an answer", zap.String("trace_id", x.TraceID), zap.Error(err))
-	} else {
-		e.learn(context.WithoutCancel(e.r.Context()), k)
 	}
 	if k.flight != nil {
 		k.flight.Land(entry)

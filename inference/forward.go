@@ -35,11 +35,13 @@ type Forwarder struct {
 type Settings struct {
 	Breakers func() *routing.Breakers
 	Cache    func() *cache.Cache // of answers
-	Semantic *Semantic           // nil: questions are compared letter by letter
-	Random   routing.Rand
-	Timeout  time.Duration // of an attempt for which nobody sets one; 0: none
-	Idle     time.Duration // that a stream may be silent once it has begun; 0: for ever
-	Headers  time.Duration // that an answer's headers may take where nobody sets a timeout; 0: for ever
+	// SharedCache: the workspaces of the organisation share answers.
+	SharedCache bool
+	Semantic    *Semantic // nil: questions are compared letter by letter
+	Random      routing.Rand
+	Timeout     time.Duration // of an attempt for which nobody sets one; 0: none
+	Idle        time.Duration // that a stream may be silent once it has begun; 0: for ever
+	Headers     time.Duration // that an answer\'s headers may take where nobody sets a timeout; 0: for ever
 }
 
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive

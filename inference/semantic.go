@@ -46,7 +46,7 @@ func (e *engine) similar(k *keeping) *cache.Entry {
 	var entry *cache.Entry
 	var err error
 	if q.meaning, err = e.f.embed(ctx, x, q.Text); err == nil && !x.Caching.Refresh {
-		entry, err = e.f.Cache().Similar(ctx, q.Of(q.meaning), q.meaning, e.f.Semantic.Threshold, k.maxAge)
+		entry, err = e.f.Cache().Similar(ctx, q.learned(), e.f.Semantic.Threshold, k.maxAge)
 	}
 	if err != nil && e.r.Context().Err() == nil {
 		e.f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.TraceID), zap.Error(err))
@@ -83,13 +83,10 @@ func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string
 	return meaning, nil
 }
 
-// learn notes the meaning of the question that has its answer now.
-func (e *engine) learn(ctx context.Context, k *keeping) {
-	q := k.question
+// learned is what the cache keeps of a question, nil where its meaning is not known.
+func (q *question) learned() *cache.Meaning {
 	if q == nil || q.meaning == nil {
-		return
+		return nil
 	}
-	if err := e.f.Cache().Learn(ctx, k.key, q.Of(q.meaning), q.meaning, k.maxAge); err != nil {
-		e.f.logger.Error("keeping the meaning of a question", zap.String("trace_id", e.x.TraceID), zap.Error(err))
-	}
+	return &cache.Meaning{Scope: q.Of(q.meaning), Vector: q.meaning}
 }

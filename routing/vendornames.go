@@ -1,0 +1,9 @@
+package routing
+
+import (
+	"maps"
+	"slices"
+)
+
+// VendorNames are the names of all vendors' keys, sorted.
+var VendorNames = slices.Sorted(maps.Keys(vendorKeys))
