@@ -62,8 +62,11 @@ type Route struct {
 	// goes to.
 	Passthrough Paths
 
-	// Inline: the credential is the caller's own, for this call only.
+	// Inline: the route is to a built-in provider by its name, and not to a saved one.
 	Inline bool
+	// Stored: the credential is that of a saved resource, a config's own included, and not
+	// the caller's. It goes only where that resource says, whatever the call brings.
+	Stored bool
 	// CallerHost: the host was chosen by a caller or a tenant, not by the operator,
 	// and its address must pass the host guard when it is dialed.
 	CallerHost bool
@@ -195,7 +198,7 @@ func (r *Router) Own(slug string) *Route {
 	if p == nil {
 		return nil
 	}
-	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough}
+	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true}
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
@@ -219,7 +222,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 		return nil, unopened(v, field, err)
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, Settings: settings, CallerHost: v.CustomHost != "", Passthrough: r.Passthrough,
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, Settings: settings, CallerHost: v.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
 	}, nil
 }
 

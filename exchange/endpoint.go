@@ -198,16 +198,23 @@ func meant(path string) string {
 func canonical(path string) string {
 	segments := strings.Split(strings.TrimRight(path, "/"), "/")
 	for i, s := range segments {
-		if decoded, err := url.PathUnescape(s); err == nil {
-			s = decoded
-		}
-		s = strings.TrimLeft(strings.ToLower(s), " \t\r\n")
-		if end := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' }); end >= 0 {
-			s = s[:end]
-		}
-		segments[i] = s
+		segments[i] = plainest(s)
 	}
 	return strings.Join(segments, "/")
+}
+
+// plainest is a segment as the most forgiving server might read it; one of which nothing
+// is left is no id.
+func plainest(segment string) string {
+	s := segment
+	if decoded, err := url.PathUnescape(s); err == nil {
+		s = decoded
+	}
+	s = strings.TrimLeft(strings.ToLower(s), " \t\r\n")
+	if end := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' }); end >= 0 {
+		s = s[:end]
+	}
+	return s
 }
 
 // matches reports whether path has the segments of pattern.
@@ -218,7 +225,7 @@ func matches(pattern, path string) bool {
 	for {
 		want, restOfPattern, more := strings.Cut(pattern[1:], "/")
 		got, rest, also := strings.Cut(path[1:], "/")
-		if want != got && (want == "" || want[0] != '{' || !segment(got)) {
+		if want != got && (want == "" || want[0] != '{' || !segment(got) || plainest(got) == "") {
 			return false
 		}
 		if !more || !also {

@@ -95,15 +95,18 @@ var familyRows = func() (rows []Endpoint) {
 // credential would go along: nobody said that callers may do that with it.
 func (x *Exchange) admitPath(route *credentials.Route) *Error {
 	method, path := x.request.Method, "/v1"+x.Path
-	if x.Endpoint != &passThrough || route.Inline || route.Passthrough.Match(method, path) {
+	if x.Endpoint != &passThrough || !route.Stored || route.Passthrough.Match(method, path) {
 		return nil
 	}
 	if p, ok := providers.Lookup(route.Dialect); ok && p.Passes.Match(method, path) {
 		return nil
 	}
 	where := "provider " + route.Provider + " of the Caddyfile"
-	if route.VirtualKey != "" {
+	switch {
+	case route.VirtualKey != "":
 		where = "the gw block, for virtual keys"
+	case route.Inline: // the credential is the config's
+		where = "the gw block, for a virtual key that the config then names"
 	}
 	return &Error{
 		Status: http.StatusForbidden, Type: typePermission, Code: "path_not_allowed",

@@ -21,6 +21,8 @@ const (
 func (x *Exchange) lingers(w http.ResponseWriter) bool {
 	r := x.request
 	switch {
+	case x.Caller == nil: // nobody is listened to whom the gateway does not know
+		return false
 	case r.ProtoMajor != 1: // a stream of HTTP/2 is ended without the connection
 		return false
 	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || x.buffer != nil || x.committed:
@@ -39,6 +41,10 @@ func (x *Exchange) linger(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
+	}
+	if x.spool != nil { // an attempt that was given up may still be reading it
+		x.spool.reading.Lock()
+		defer x.spool.reading.Unlock()
 	}
 	_, _ = io.CopyN(io.Discard, x.request.Body, lingerBytes) // what ends it matters to nobody
 }

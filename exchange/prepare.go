@@ -183,6 +183,7 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 	if refusal != nil {
 		return nil, Refused(refusal)
 	}
+	route.Stored = route.Stored || x.Stored(t) != ""
 	if err := x.admitPath(route); err != nil {
 		return nil, err
 	}

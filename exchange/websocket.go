@@ -16,7 +16,7 @@ const keyProtocol = "openai-insecure-api-key."
 
 // protocolKey returns the key among the protocols that a WebSocket offers, or "".
 func protocolKey(h http.Header) string {
-	for _, p := range protocols(h["Sec-Websocket-Protocol"]) {
+	for _, p := range Protocols(h["Sec-Websocket-Protocol"]) {
 		if key, ok := strings.CutPrefix(p, keyProtocol); ok {
 			return key
 		}
@@ -28,7 +28,7 @@ func protocolKey(h http.Header) string {
 // a key.
 func WithoutKeys(offered []string) []string {
 	var kept []string
-	for _, p := range protocols(offered) {
+	for _, p := range Protocols(offered) {
 		if !strings.HasPrefix(p, keyProtocol) {
 			kept = append(kept, p)
 		}
@@ -36,7 +36,8 @@ func WithoutKeys(offered []string) []string {
 	return kept
 }
 
-func protocols(offered []string) []string {
+// Protocols are the protocols that a WebSocket offers, one by one.
+func Protocols(offered []string) []string {
 	all := strings.Split(strings.Join(offered, ","), ",")
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])

@@ -58,6 +58,10 @@ func (l *accessLog) redact(header http.Header) http.Header {
 			hide(name)
 		}
 	}
+	const protocols = "Sec-Websocket-Protocol" // where browsers put the key
+	if offered, ok := header[protocols]; ok && len(exchange.WithoutKeys(offered)) < len(exchange.Protocols(offered)) {
+		hide(protocols)
+	}
 	return out
 }
 

@@ -29,9 +29,37 @@ func TestASecretOfASavedConfigGoesToNoAddressOfACall(t *testing.T) {
 	if a.Status != 400 || !strings.Contains(a.Body, "azure_resource_name") {
 		t.Errorf("a resource of the call's: %d %s", a.Status, a.Body)
 	}
+	a, _ = l.ask("GET", "/v1/batches/b1/output", "", "x-gw-config: "+named, "x-gw-azure-resource-name: evil")
+	if a.Status != 400 || !strings.Contains(a.Body, "azure_resource_name") {
+		t.Errorf("a resource of the call's, for a batch's output: %d %s", a.Status, a.Body)
+	}
 	for _, c := range l.bad.Calls() {
 		if strings.Contains(strings.Join(c.Header.Values("Authorization"), " "), "canary") {
 			t.Error("the call's host got the config's credential")
 		}
+	}
+}
+
+// The credential of a saved config is a stored one as any other: it does not go to every
+// path, nor to an account that the call names.
+func TestASavedConfigsCredentialIsAStoredOne(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	slug := l.Admin("POST", "/v1/configs", map[string]any{"name": "c", "config": map[string]any{
+		"provider": "openai", "api_key": "canary-of-the-config", "custom_host": l.bad.URL + "/v1",
+	}}).Get("slug").Str
+	for _, path := range []string{"DELETE /v1/models/m", "POST /v1/organization/admin_api_keys"} {
+		method, path, _ := strings.Cut(path, " ")
+		a, _ := l.ask(method, path, "{}", "content-type: application/json", "x-gw-config: "+slug)
+		if a.Status != 403 || a.Get("error.code").Str != "path_not_allowed" {
+			t.Errorf("%s %s: %d %s", method, path, a.Status, a.Body)
+		}
+	}
+	l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-config: "+slug, "openai-organization: theirs", cue+"ok")
+	calls := l.bad.Calls()
+	if len(calls) != 1 || calls[0].Header.Get("Authorization") != "Bearer canary-of-the-config" {
+		t.Fatalf("the config's host got %d calls", len(calls))
+	}
+	if v := calls[0].Header.Get("Openai-Organization"); v != "" {
+		t.Errorf("beside the config's credential went the call's Openai-Organization: %s", v)
 	}
 }

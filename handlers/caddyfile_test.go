@@ -113,8 +113,8 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		":80 {\n gw_inference {\n  transport {\n   nope\n  }\n }\n}":                                 "nope",
 		":80 {\n gw_echo {\n  delay\n }\n}":                                                          "wrong argument count",
 		"{\n gw {\n  cache_size lots\n }\n}\n:80 {\n gw_admin\n}":                                    `expected a size such as 256MiB, got "lots"`,
-		"{\n gw {\n  gc_headroom lots\n }\n}\n:80 {\n gw_admin\n}":                   `gc_headroom: expected a size such as 40MiB, or off, got "lots"`,
-		"{\n gw {\n  gc_headroom off\n  gc_headroom off\n }\n}\n:80 {\n gw_admin\n}": "gc_headroom is given twice",
+		"{\n gw {\n  gc_headroom lots\n }\n}\n:80 {\n gw_admin\n}":                                   `gc_headroom: expected a size such as 40MiB, or off, got "lots"`,
+		"{\n gw {\n  gc_headroom off\n  gc_headroom off\n }\n}\n:80 {\n gw_admin\n}":                 "gc_headroom is given twice",
 		"{\n gw {\n  max_inflight_bytes lots\n }\n}\n:80 {\n gw_admin\n}":                            `expected a size such as 256MiB, got "lots"`,
 		"{\n gw {\n  max_inflight_bytes 1GiB\n  max_inflight_bytes 1GiB\n }\n}\n:80 {\n gw_admin\n}": "max_inflight_bytes is given twice",
 		":80 {\n gw_echo {\n  nope\n }\n}":                                                           `unrecognized subdirective "nope"`,
@@ -130,8 +130,8 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 	key := strings.Repeat("k", 32)
 	t.Setenv("GW_SHORT", "short")
 	for source, want := range map[string]string{
-		":0 {\n gw_ratelimit\n}": "its server has no gw_inference",
-		"{\n gw {\n  gc_headroom 1KiB\n }\n}\n:0 {\n gw_admin\n}": "gc_headroom: expected at least 4 MiB, or 0 for Go's own setting, got 1024 bytes",
+		":0 {\n gw_ratelimit\n}":                                                                                                     "its server has no gw_inference",
+		"{\n gw {\n  gc_headroom 1KiB\n }\n}\n:0 {\n gw_admin\n}":                                                                    "gc_headroom: expected at least 4 MiB, or 0 for Go's own setting, got 1024 bytes",
 		"{\n gw {\n  max_inflight_bytes 1KiB\n }\n}\n:0 {\n gw_admin\n}":                                                             "max_inflight_bytes: expected at least 1 MiB, got 1024 bytes",
 		"{\n gw {\n  price nobody m {\n   input_mtok 1\n  }\n }\n}\n:0 {\n gw_admin\n}":                                              `price nobody m: there is no provider "nobody"`,
 		"{\n gw {\n  prices_file /nowhere\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: open /nowhere",

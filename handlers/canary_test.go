@@ -39,6 +39,7 @@ func TestSecretsShowNowhere(t *testing.T) {
 		do("POST", path, gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: openai", "x-gw-aws-secret-access-key: canary-of-aws")
 		do("POST", path, "[", "x-gw-api-key: "+key+"x", "x-gw-virtual-key: vk")
 	}
+	do("GET", "/v1/realtime?model=m", "", "sec-websocket-protocol: realtime, openai-insecure-api-key."+key, "x-gw-provider: nobody")
 	for _, path := range []string{"/v1/virtual-keys", "/v1/virtual-keys/vk", "/v1/api-keys", "/v2/policies/rate-limits", "/v1/nope"} {
 		do("GET", path, "", "x-gw-api-key: "+gatewaytest.OwnerKey)
 		do("POST", path, `{"name":1,"key":"canary-in-a-refused-body","provider":{}}`, "authorization: Bearer "+gatewaytest.OwnerKey)

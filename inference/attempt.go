@@ -259,7 +259,7 @@ func setting(x *exchange.Exchange, route *credentials.Route, t *routing.Target, 
 			}
 		}
 	}
-	if !route.Inline || place && x.Stored(t) != "" {
+	if !route.Inline || place && route.Stored {
 		return ""
 	}
 	v, _ := x.Gateway.Headers.Named(x.Header(), textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
@@ -305,7 +305,7 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers
 	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+2)
 	h["User-Agent"] = []string{""} // none, rather than Go's
 	lists := [...][]string{providers.Forwarded, forward, nil, nil, p.Forward}
-	if route.Inline {
+	if !route.Stored {
 		lists[2] = providers.ForwardedInline
 	}
 	if exchange.UpgradesToWebSocket(client) {

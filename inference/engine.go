@@ -154,7 +154,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 	}
 	if x.Endpoint.Name == exchange.BatchOutput {
-		if err := e.f.batchOutput(e.r.Context(), x); err != nil {
+		if err := e.f.batchOutput(e.r.Context(), x, t); err != nil {
 			e.fail(nil, err)
 			return false
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/routing"
 )
 
 // maxFetched bounds the answers that the gateway reads for itself.
@@ -25,7 +26,7 @@ const maxFetched = 4 << 20
 // fetch gets a JSON answer of a provider for the gateway itself, through the same
 // pools and the same guard as every attempt. ask, which may be nil, is the body of the
 // request.
-func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, to aim, ask []byte) (status int, body []byte, err error) {
+func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target, to aim, ask []byte) (status int, body []byte, err error) {
 	a := &attempt{x: x, route: route}
 	defer a.close()
 	if ask != nil {
@@ -33,7 +34,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 			return 0, nil, err
 		}
 	}
-	if refusal := f.shape(ctx, a, &direct, to); refusal != nil {
+	if refusal := f.shape(ctx, a, t, to); refusal != nil {
 		return 0, nil, refusal
 	}
 	var content io.Reader
@@ -62,9 +63,9 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 }
 
 // batchOutput turns a call for a batch's output into one for the file that holds it.
-func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange) *exchange.Error {
+func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *routing.Target) *exchange.Error {
 	batch := strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, x.Route, aim{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
+	status, body, err := f.fetch(ctx, x, x.Route, t, aim{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
 	switch {
 	case err != nil:
 		return failed(&attempt{x: x, route: x.Route}, err)
@@ -144,7 +145,7 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
-	status, body, err := f.fetch(ctx, x, route, aim{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
+	status, body, err := f.fetch(ctx, x, route, &direct, aim{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
 	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}

@@ -143,6 +143,9 @@ func (l *Lease) Grow(n int) error {
 		return ErrShare
 	}
 	l.n.Add(int64(n))
+	if l.closed.Load() { // meanwhile: what Close did not see is given back here
+		l.give(l.n.Swap(0))
+	}
 	return nil
 }
 

@@ -221,3 +221,23 @@ func BenchmarkSmallCall(b *testing.B) {
 		}
 	})
 }
+
+// What is taken while the lease is closed is given back all the same.
+func TestALeaseThatGrowsWhileItClosesLosesNothing(t *testing.T) {
+	b := New(1 << 30)
+	for range 2000 {
+		l := new(Lease)
+		l.Open(b, "k")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 10 {
+				_ = l.Grow(1)
+			}
+		})
+		wg.Go(l.Close)
+		wg.Wait()
+	}
+	if held := b.Held(); held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
+}
