@@ -623,7 +623,7 @@ func TestAKeyMakesNoKeyOfMoreThanItself(t *testing.T) {
 		{ends.get("key").Str, `,"expires_at":null`, 403},
 		{ends.get("key").Str, `,"expires_at":"2026-12-01T00:00:01Z"`, 403},
 		{ends.get("key").Str, `,"expires_at":"2026-12-01T00:00:00Z"`, 200},
-		{bound.get("key").Str, ``, 403},
+		{bound.get("key").Str, ``, 200}, // it has the same
 		{bound.get("key").Str, `,"defaults":{"config_id":"` + config + `"}`, 403},
 		{bound.get("key").Str, `,"defaults":{"allow_config_override":false}`, 403},
 		{bound.get("key").Str, locked, 200},

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -79,6 +81,8 @@ type APIKeyFields struct {
 	RotationPolicy Optional[map[string]any] `json:"rotation_policy,omitempty"`
 	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
 	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
+
+	may bool // what the key may do changes
 }
 
 type defaultsInput struct {
@@ -214,6 +218,7 @@ func (a *API) apiKeys() {
 				changed.Name = *in.Body.Name
 			}
 			if in.Body.Scopes != nil {
+				in.Body.may = true
 				if changed.Scopes, err = c.grant(k.Kind, in.Body.Scopes); err != nil {
 					return err
 				}
@@ -355,16 +360,66 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 }
 
 // bounded refuses to make of k, which in has changed, more than the caller's own key is:
-// one that lives longer, or that may leave the config to which the caller's is bound.
-func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) error {
+// one that lives longer, that may leave the config to which the caller's is bound, that
+// lacks the metadata by which its calls are known, or that its limits do not count. What a
+// new key leaves out of these, it has from the caller's.
+func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	own, created := c.caller, k.ID == ""
 	if ends := own.ExpiresAt; ends != nil && (created || in.ExpiresAt.Set) && (k.ExpiresAt == nil || k.ExpiresAt.After(*ends)) {
 		return forbidden("expires_at: the API key itself expires at %s, and gives no other key more time", ends.Format(time.RFC3339))
 	}
-	if own.ForbidsOverride && (created || in.Defaults.Set) && (k.ConfigID != own.ConfigID || k.AllowOverride == nil || *k.AllowOverride) {
-		return forbidden("defaults: the API key itself is bound to its config, and so must be a key that it makes or changes: config_id the same, allow_config_override false")
+	if !created && !in.may && !in.Defaults.Set && !in.ExpiresAt.Set {
+		return nil
+	}
+	if own.ForbidsOverride {
+		if created && in.Defaults.Value.ConfigID == nil && in.Defaults.Value.AllowConfigOverride == nil {
+			k.ConfigID, k.AllowOverride = own.ConfigID, new(bool)
+		}
+		if k.ConfigID != own.ConfigID || k.AllowOverride == nil || *k.AllowOverride {
+			return forbidden("defaults: the API key itself is bound to its config, and so must be a key that it makes or changes: config_id the same, allow_config_override false")
+		}
+	}
+	if k.Metadata, err = within(own.Metadata, k.Metadata, created); err != nil {
+		return err
+	}
+	for _, p := range c.api.RateLimits.All() {
+		for _, condition := range p.Conditions {
+			if condition.Key == policies.KeyAPIKey && slices.Contains(condition.Values, own.KeyID) && (created || !slices.Contains(condition.Values, k.ID)) {
+				return forbidden("A rate-limit policy counts the calls of the API key itself, and would not count those of a key that it makes or changes; use another key")
+			}
+		}
 	}
 	return nil
+}
+
+// within returns the metadata of a key that a caller with the metadata own makes or
+// changes: all of own has to be in it, and is added to a new key's.
+func within(own, given json.RawMessage, add bool) (json.RawMessage, error) {
+	if own == nil {
+		return given, nil
+	}
+	var fixed, all map[string]any
+	if err := json.Unmarshal(own, &fixed); err != nil {
+		return nil, err
+	}
+	if given != nil {
+		if err := json.Unmarshal(given, &all); err != nil {
+			return nil, err
+		}
+	}
+	for name, value := range fixed {
+		has, ok := all[name]
+		switch {
+		case !ok && add:
+			if all == nil {
+				all = make(map[string]any, len(fixed))
+			}
+			all[name] = value
+		case !ok || !reflect.DeepEqual(has, value):
+			return nil, forbidden("defaults.metadata: the API key itself has %q, and so must a key that it makes or changes, with the same value", credentials.Clip(name))
+		}
+	}
+	return encodeMetadata(all)
 }
 
 const maxMetadata = 16 << 10

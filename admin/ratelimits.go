@@ -281,7 +281,8 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 }
 
 // conditions reads conditions. One that names something that does not exist would
-// never hold, and the limit would never count: it is refused.
+// never hold, and the limit would never count: it is refused, and so is one that names
+// something of another workspace, in the same words.
 func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 	out := make([]policies.Condition, len(in))
 	for i, given := range in {
@@ -293,12 +294,14 @@ func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 			exists := true
 			switch given.Key {
 			case policies.KeyWorkspace:
-				_, exists = c.api.Directory.Workspace(values[k])
+				w, ok := c.api.Directory.Workspace(values[k])
+				exists = ok && c.sees(w.ID)
 			case policies.KeyAPIKey:
-				_, exists = c.api.Keyring.APIKey(values[k])
-				exists = exists || values[k] == credentials.OwnerKeyID
+				of, ok := c.api.Keyring.APIKey(values[k])
+				exists = ok && c.sees(of.WorkspaceID) || values[k] == credentials.OwnerKeyID
 			case policies.KeyVirtualKey:
-				_, exists = c.api.Keyring.VirtualKey(values[k])
+				of, ok := c.api.Keyring.VirtualKey(values[k])
+				exists = ok && c.sees(of.WorkspaceID)
 			case policies.KeyProvider:
 				exists = c.provider(strings.TrimPrefix(v, "@"))
 			}
@@ -321,7 +324,7 @@ func (c *call) provider(name string) bool {
 		return true
 	}
 	k, ok := c.api.Keyring.VirtualKey(name)
-	return ok && k.Slug == name
+	return ok && k.Slug == name && c.sees(k.WorkspaceID)
 }
 
 // whole turns a JSON number into the integer that it must be.

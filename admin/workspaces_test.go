@@ -155,3 +155,79 @@ func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 		t.Errorf("%s", out.body)
 	}
 }
+
+// What a policy's condition names is told no more of another workspace than of nowhere.
+func TestConditionsConfirmNothingOfAnotherWorkspace(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	blue := a.workspace("blue")
+	own := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["policies.create","policies.update"],"workspace_id":"red"}`).get("key").Str
+	theirs := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["logs.view"],"workspace_id":"blue"}`).get("id").Str
+	organisations := a.ok("POST", "/v1/api-keys/organisation/service", `{"name":"k","scopes":["logs.view"]}`).get("id").Str
+	a.ok("POST", "/v1/virtual-keys", `{"name":"k","slug":"theirs","provider":"openai","key":"sk","workspace_id":"blue"}`)
+	of := func(key, value string) string {
+		return `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"` + key + `","value":"` + value + `"}]}`
+	}
+	for key, values := range map[string][]string{"api_key": {theirs, organisations}, "virtual_key": {"theirs"}, "provider": {"theirs", "@theirs"}, "workspace_id": {blue, "blue"}} {
+		for _, value := range values {
+			out, nowhere := a.as(own, "POST", "/v1/policies/rate-limits", of(key, value)), a.as(own, "POST", "/v1/policies/rate-limits", of(key, "nope"))
+			if out.status != 404 || strings.Replace(out.body, value, "nope", 1) != nowhere.body {
+				t.Errorf("%s %s: %d %s; of what is nowhere: %s", key, value, out.status, out.body, nowhere.body)
+			}
+			a.ok("POST", "/v1/policies/rate-limits", of(key, value))
+		}
+	}
+}
+
+// A key that is held to something makes and changes none that is not.
+func TestAKeyMakesNoTwinWithoutWhatHoldsIt(t *testing.T) {
+	a := newAPI(t)
+	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
+	const scopes = `"scopes":["workspace_service_api_keys.create","workspace_service_api_keys.update"]`
+	made := func(body string) (key, id string) {
+		t.Helper()
+		out := a.ok("POST", "/v1/api-keys/workspace/service", body)
+		return out.get("key").Str, out.get("id").Str
+	}
+	held, _ := made(`{"name":"held",` + scopes + `,"defaults":{"metadata":{"team":"red","n":1},"config_id":"` + config + `","allow_config_override":false}}`)
+	_, free := made(`{"name":"free",` + scopes + `}`)
+	counted, countedID := made(`{"name":"counted",` + scopes + `}`)
+	a.ok("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"api_key","value":"`+countedID+`"}]}`)
+
+	out := a.as(held, "POST", "/v1/api-keys/workspace/service", `{"name":"twin",`+scopes+`}`)
+	if out.status != 200 {
+		t.Fatal(out.body)
+	}
+	twin := out.get("id").Str
+	shown := a.ok("GET", "/v1/api-keys/"+twin, "")
+	if shown.get("defaults.metadata").Raw != `{"n":1,"team":"red"}` || shown.get("defaults.config_id").Str == "" || shown.get("allow_config_override").Raw != "false" {
+		t.Errorf("a twin has %s", shown.body)
+	}
+	bound := `"config_id":"` + config + `","allow_config_override":false`
+	for _, c := range []struct {
+		key, method, id, body string
+		status                int
+		why                   string
+	}{
+		{held, "POST", "", `{"name":"n",` + scopes + `,"defaults":{"metadata":{"more":1}}}`, 200, ""},
+		{held, "POST", "", `{"name":"n",` + scopes + `,"defaults":{"metadata":{"team":"blue"}}}`, 403, "defaults.metadata"},
+		{held, "POST", "", `{"name":"n",` + scopes + `,"defaults":{"metadata":{"n":"1"}}}`, 403, "defaults.metadata"},
+		{held, "POST", "", `{"name":"n",` + scopes + `,"defaults":{"allow_config_override":true}}`, 403, "defaults"},
+		{held, "PUT", twin, `{"defaults":null}`, 403, "defaults"},
+		{held, "PUT", twin, `{"defaults":{` + bound + `}}`, 403, "defaults.metadata"},
+		{held, "PUT", twin, `{"defaults":{` + bound + `,"metadata":{"team":"red","n":1,"more":1}}}`, 200, ""},
+		{held, "PUT", free, `{` + scopes + `}`, 403, "defaults"},
+		{held, "PUT", free, `{"expires_at":null}`, 403, "defaults"},
+		{held, "PUT", free, `{"name":"renamed"}`, 200, ""},
+		{counted, "POST", "", `{"name":"n",` + scopes + `}`, 403, "rate-limit policy"},
+		{counted, "PUT", free, `{` + scopes + `}`, 403, "rate-limit policy"},
+	} {
+		path := "/v1/api-keys/workspace/service"
+		if c.id != "" {
+			path = "/v1/api-keys/" + c.id
+		}
+		if out := a.as(c.key, c.method, path, c.body); out.status != c.status || !strings.Contains(out.get("data.message").Str, c.why) {
+			t.Errorf("%s %s: %d %s, want %d %q", c.method, c.body, out.status, out.body, c.status, c.why)
+		}
+	}
+}
