@@ -203,18 +203,29 @@ func canonical(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// plainest is a segment as the most forgiving server might read it; one of which nothing
-// is left is no id.
+// plainest is a segment as the most forgiving server might read it.
 func plainest(segment string) string {
-	s := segment
-	if decoded, err := url.PathUnescape(s); err == nil {
-		s = decoded
-	}
-	s = strings.TrimLeft(strings.ToLower(s), " \t\r\n")
+	s := unescaped(segment)
 	if end := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' }); end >= 0 {
 		s = s[:end]
 	}
 	return s
+}
+
+// hollow reports whether a forgiving server might read nothing in a segment, and so take
+// the path for that of the collection: it is blank, or all of it are parameters.
+func hollow(segment string) bool {
+	s := unescaped(segment)
+	return s == "" || s[0] == ';'
+}
+
+// unescaped is a segment in lower case, without what blanks it begins with.
+func unescaped(segment string) string {
+	s := segment
+	if decoded, err := url.PathUnescape(s); err == nil {
+		s = decoded
+	}
+	return strings.TrimLeft(strings.ToLower(s), " \t\r\n")
 }
 
 // matches reports whether path has the segments of pattern.
@@ -225,7 +236,7 @@ func matches(pattern, path string) bool {
 	for {
 		want, restOfPattern, more := strings.Cut(pattern[1:], "/")
 		got, rest, also := strings.Cut(path[1:], "/")
-		if want != got && (want == "" || want[0] != '{' || !segment(got) || plainest(got) == "") {
+		if want != got && (want == "" || want[0] != '{' || !segment(got) || hollow(got)) {
 			return false
 		}
 		if !more || !also {

@@ -10,8 +10,9 @@ import (
 // answer: many send all of it first, and a connection that is closed before that takes the
 // answer with it.
 const (
-	lingerBytes = 256 << 20
-	lingerTime  = 10 * time.Second
+	lingerBytes  = 256 << 20
+	unknownBytes = 64 << 20 // of a caller whose key is not known
+	lingerTime   = 10 * time.Second
 	// ownDiscard is what net/http itself reads of such a body.
 	ownDiscard = 256 << 10
 )
@@ -21,8 +22,6 @@ const (
 func (x *Exchange) lingers(w http.ResponseWriter) bool {
 	r := x.request
 	switch {
-	case x.Caller == nil: // nobody is listened to whom the gateway does not know
-		return false
 	case r.ProtoMajor != 1: // a stream of HTTP/2 is ended without the connection
 		return false
 	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || x.buffer != nil || x.committed:
@@ -46,5 +45,9 @@ func (x *Exchange) linger(w http.ResponseWriter) {
 		x.spool.reading.Lock()
 		defer x.spool.reading.Unlock()
 	}
-	_, _ = io.CopyN(io.Discard, x.request.Body, lingerBytes) // what ends it matters to nobody
+	most := int64(lingerBytes)
+	if x.Caller == nil {
+		most = unknownBytes
+	}
+	_, _ = io.CopyN(io.Discard, x.request.Body, most) // what ends it matters to nobody
 }
