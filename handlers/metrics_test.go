@@ -15,7 +15,13 @@ import (
 // scrape reads the gateway's metrics from Caddy's own endpoint: name and labels to value.
 func scrape(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 	t.Helper()
-	res, err := http.Get("http://" + g.AdminAt + "/metrics")
+	res, err := g.Send(func() *http.Request { // also shortly after a reload
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.AdminAt+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
