@@ -136,7 +136,6 @@ func TestTheHeadroomFollowsTheLiveHeap(t *testing.T) {
 	small := percent()
 	held := make([]byte, 64<<20)
 	await("more is live", func(p int) bool { return p < small && p < 100 })
-	runtime.KeepAlive(held)
-	held = nil
+	runtime.KeepAlive(held) // and no longer
 	await("less is live", func(p int) bool { return p > 100 })
 }

@@ -64,15 +64,13 @@ func (s *Spool) reader(off int64) *spoolReader { return &spoolReader{spool: s, o
 // says so, or no more of it is kept. The error says that there was no memory to keep it.
 func (s *Spool) Peek(enough func(head []byte) bool) error {
 	var scratch [4 << 10]byte
-	for off := 0; off < s.limit; {
+	for off, over := 0, false; off < s.limit && !over; {
 		n, err := s.readAt(scratch[:min(len(scratch), s.limit-off)], int64(off))
 		off += n
 		if s.full != nil {
 			return s.full
 		}
-		if enough(s.kept[:off]) || err != nil {
-			return nil
-		}
+		over = enough(s.kept[:off]) || err != nil // which whoever reads on sees again
 	}
 	return nil
 }

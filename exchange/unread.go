@@ -224,7 +224,8 @@ func (x *Exchange) Unseen() (alias string, unseen bool) {
 
 // UnseenModel refuses a call for which its model has to be known, and was not read.
 func (x *Exchange) UnseenModel(why string) *Error {
-	code, message := "model_unread", ""
+	var message string
+	code := "model_unread"
 	switch x.unread {
 	case unreadForm:
 		code = "model_after_file"
