@@ -211,6 +211,10 @@ func (a *API) errorResponse() *huma.Response {
 func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
+		if len(r.Header["Authorization"]) > 1 {
+			writeError(w, failure(http.StatusBadRequest, "authorization: given twice, expected once"))
+			return
+		}
 		caller, refusal := a.Authenticator.Authenticate(a.Headers.ServiceKey(r.Header))
 		if refusal != nil {
 			message := "Unauthorised Request"

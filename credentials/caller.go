@@ -63,6 +63,13 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	}, nil
 }
 
+// Knows reports whether a token is a service key, be it expired: it is nobody's provider
+// credential then.
+func (a *Authenticator) Knows(token string) bool {
+	_, refusal := a.Authenticate(token)
+	return refusal == nil || refusal.Reason == ExpiredKey
+}
+
 // AuthenticateCall is Authenticate for an inference call, which also needs a scope
 // and a workspace; the owner's calls run in the default workspace.
 func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Refusal) {

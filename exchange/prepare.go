@@ -52,6 +52,12 @@ func (x *Exchange) prepare(limits Limits) *Error {
 	if x.Caller, refusal = x.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
 		return Refused(refusal)
 	}
+	if bearer := selection.Bearer; !bearer.Empty() && x.Gateway.Authenticator.Knows(bearer.Reveal()) {
+		return Refused(&credentials.Refusal{
+			Reason: credentials.AmbiguousHeader, Field: "authorization",
+			Message: "authorization has a second service key, which goes to no provider: send one service key, and as the bearer the provider's credential",
+		})
+	}
 	x.lease.Open(x.Gateway.InFlight, x.Caller.KeyID)
 	if err := x.readMetadata(r.Header); err != nil {
 		return err

@@ -63,3 +63,27 @@ func TestASavedConfigsCredentialIsAStoredOne(t *testing.T) {
 		t.Errorf("beside the config's credential went the call's Openai-Organization: %s", v)
 	}
 }
+
+func TestAServiceKeyIsNoProvidersCredential(t *testing.T) {
+	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
+	other, _ := l.Key("other")
+	for name, bearer := range map[string]string{"another key": other, "the owner's": gatewaytest.OwnerKey} {
+		a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "authorization: Bearer "+bearer, "x-gw-provider: openai", "x-gw-custom-host: "+l.bad.URL)
+		if a.Status != 400 || a.Get("error.param").Str != "authorization" {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	if n := len(l.bad.Calls()); n != 0 {
+		t.Errorf("the provider got %d calls", n)
+	}
+}
+
+func TestTwoAuthorizationHeadersAreRefusedEverywhere(t *testing.T) {
+	l := newLab(t, "", "")
+	for _, path := range []string{"/v1/models", "/v1/files", "/v1/api-keys", "/v2/configs", "/v1/logs"} {
+		a := l.Do("GET", path, "", "x-gw-api-key: "+gatewaytest.OwnerKey, "authorization: Bearer a", "authorization: Bearer b")
+		if a.Status != 400 {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+}
