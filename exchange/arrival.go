@@ -16,16 +16,16 @@ const leastRate = 1 << 10
 // errBodySlow is that a body did not come in time.
 var errBodySlow = errors.New("the request body did not come in time")
 
-// An arrival is a request body that has to come in time: each part of it within patience,
-// and all of it within patience and a second for each leastRate bytes. Only the time in
-// which the gateway waits for the client counts.
+// An arrival is a request body that has to come in time: its client may make the gateway
+// wait for patience, and has a second of that back for each leastRate bytes, but never more
+// than patience: what came fast buys no time to hold it. Only the time in which the gateway
+// waits for the client counts.
 type arrival struct {
 	src      io.Reader
 	to       http.ResponseWriter
 	patience time.Duration // 0: for ever
 	watch    *watch        // nil before the first Read, and after the last
-	waited   time.Duration
-	read     int64
+	waited   time.Duration // of patience, that was not made up for
 	late     atomic.Bool
 }
 
@@ -62,13 +62,11 @@ func (a *arrival) Read(p []byte) (int, error) {
 		a.watch = watches.Get().(*watch)
 		a.watch.to = a.to
 	}
-	left := min(a.patience, a.patience+time.Duration(a.read/leastRate)*time.Second-a.waited)
 	begun := time.Now()
-	a.watch.timer.Reset(left)
+	a.watch.timer.Reset(a.patience - a.waited)
 	n, err := a.src.Read(p)
 	late := !a.watch.timer.Stop() || a.watch.rang.Load()
-	a.waited += time.Since(begun)
-	a.read += int64(n)
+	a.waited = max(0, a.waited+time.Since(begun)-time.Duration(n)*time.Second/leastRate)
 	switch {
 	case late:
 		a.late.Store(true)

@@ -16,12 +16,17 @@ import (
 type drip struct {
 	pause time.Duration
 	n     int
+	burst int // comes at once, before all else
 	left  int
 	stop  chan struct{} // closed by a read deadline
 	once  bool
 }
 
 func (d *drip) Read(p []byte) (int, error) {
+	if n := min(len(p), d.burst); n > 0 {
+		d.burst -= n
+		return n, nil
+	}
 	select {
 	case <-d.stop:
 		return 0, errors.New("i/o timeout")
@@ -55,17 +60,19 @@ func TestABodyHasToComeInTime(t *testing.T) {
 		n, size int
 		slow    bool
 		after   time.Duration // at most
+		burst   int
 	}{
-		"at once":                          {0, 1 << 20, 10 << 20, false, 0},
-		"steadily":                         {time.Second, 2 << 10, 1 << 20, false, time.Hour},
-		"with long pauses, but much":       {50 * time.Second, 1 << 20, 8 << 20, false, time.Hour},
-		"never":                            {time.Hour, 1, 100, true, patience},
-		"byte by byte, without a pause":    {59 * time.Second, 1, 1 << 20, true, patience + time.Second},
-		"always a little less than enough": {time.Second, leastRate - 24, 100 << 20, true, 50 * patience},
+		"at once":                            {0, 1 << 20, 10 << 20, false, 0, 0},
+		"steadily":                           {time.Second, 2 << 10, 1 << 20, false, time.Hour, 0},
+		"with long pauses, but much":         {50 * time.Second, 1 << 20, 8 << 20, false, time.Hour, 0},
+		"never":                              {time.Hour, 1, 100, true, patience, 0},
+		"byte by byte, without a pause":      {59 * time.Second, 1, 1 << 20, true, patience + time.Second, 0},
+		"always a little less than enough":   {time.Second, leastRate - 24, 100 << 20, true, 50 * patience, 0},
+		"much at once, and then hardly more": {59 * time.Second, 1, 1 << 20, true, 2 * patience, 30 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &drip{pause: c.pause, n: c.n, left: c.size, stop: make(chan struct{})}
+				d := &drip{pause: c.pause, n: c.n, burst: c.burst, left: c.size, stop: make(chan struct{})}
 				// A timer of another bubble would not do.
 				own := new(watch)
 				own.timer = time.AfterFunc(time.Hour, own.ring)
@@ -75,7 +82,7 @@ func TestABodyHasToComeInTime(t *testing.T) {
 				begun := time.Now()
 				n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{a}, make([]byte, 1<<20))
 				switch {
-				case errors.Is(err, errBodySlow) != c.slow, !c.slow && (err != nil || n != int64(c.size)):
+				case errors.Is(err, errBodySlow) != c.slow, !c.slow && (err != nil || n != int64(c.size+c.burst)):
 					t.Errorf("got %d bytes, %v", n, err)
 				case c.slow && time.Since(begun) > c.after:
 					t.Errorf("noticed after %v", time.Since(begun))
