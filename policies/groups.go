@@ -38,7 +38,8 @@ type groups struct {
 
 	mu        sync.Mutex
 	policies  map[string]*policyGroups
-	count     int   // of all policies
+	count     int // of all policies
+	over      stamps
 	overflows int64 // calls that were counted in an overflow
 	swept     time.Duration
 }
@@ -49,7 +50,8 @@ type policyGroups struct {
 	own      map[string]*list.Element // of *ownGroup, by the name of the counter
 	idle     list.List                // of *ownGroup; the longest idle comes first
 	byCaller map[string]int
-	over     *stamps
+	// overflow: when a call was last counted in it, and a nanosecond; 0: none was.
+	overflow time.Duration
 	// restored: until then, a value without a counter may have been in the overflow
 	// before this process began.
 	restored time.Duration
@@ -137,8 +139,8 @@ func (g *groups) sweep(pg *policyGroups, now time.Duration) {
 		}
 		g.count--
 	}
-	if pg.over != nil && now-pg.over.last > lasting(pg.window) {
-		pg.over = nil
+	if now-pg.overflow > lasting(pg.window) {
+		pg.overflow = 0
 	}
 }
 
@@ -167,7 +169,7 @@ func (g *groups) find(p *RateLimit, name string, f Facts) groupRef {
 	caller, _, _ := f.Fact(KeyAPIKey)
 	switch {
 	case now < pg.restored:
-	case pg.over != nil && pg.over.may(maphash.String(g.seed, name), now-lasting(pg.window)):
+	case pg.overflow > 0 && g.over.may(maphash.String(g.seed, name), now-lasting(pg.window)):
 	case g.full(pg, caller, now):
 	default:
 		ref.own = g.add(pg, name, caller, now)
@@ -193,10 +195,8 @@ func (g *groups) confirm(ref *groupRef) bool {
 		pg.idle.MoveToBack(e)
 		return true
 	}
-	if pg.over == nil {
-		pg.over = new(stamps)
-	}
-	pg.over.stamp(maphash.String(g.seed, ref.name), now)
+	pg.overflow = now + 1
+	g.over.stamp(maphash.String(g.seed, ref.name), now)
 	g.overflows++
 	return true
 }
@@ -219,21 +219,24 @@ func (g *groups) forget(policy string) {
 	}
 }
 
-// stamps remembers, in bounded memory, when values were counted in the overflow: a Bloom
-// filter of times. It may take a value for one that was, and never the reverse.
+// stamps remembers, in bounded memory for all policies, when values were counted in an
+// overflow: a Bloom filter of times, of the names of counters, which begin with the
+// policy's id. It may take a value for one that was, and never the reverse.
 type stamps struct {
-	last  time.Duration
-	times [1 << 15]time.Duration // 0: never, which is the start of the process
+	times []time.Duration // stampSlots, made at the first stamp; 0: never
 }
+
+const stampSlots = 1 << 16
 
 // slots are the places of a value.
 func (s *stamps) slots(hash uint64) [4]uint16 {
-	const mask = uint16(len(s.times) - 1)
-	return [...]uint16{uint16(hash) & mask, uint16(hash>>16) & mask, uint16(hash>>32) & mask, uint16(hash>>48) & mask}
+	return [...]uint16{uint16(hash), uint16(hash >> 16), uint16(hash >> 32), uint16(hash >> 48)}
 }
 
 func (s *stamps) stamp(hash uint64, now time.Duration) {
-	s.last = max(s.last, now)
+	if s.times == nil {
+		s.times = make([]time.Duration, stampSlots)
+	}
 	for _, i := range s.slots(hash) {
 		s.times[i] = max(s.times[i], now+1)
 	}

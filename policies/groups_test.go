@@ -181,3 +181,27 @@ func TestGroupsNeverAdmitMoreThanTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// What is remembered of the overflows is bounded for all policies together.
+func TestOverflowsOfManyPoliciesTakeLittle(t *testing.T) {
+	const policies, most = 64, 6 << 20
+	w := newWorld(t)
+	w.bound(1, 10, 10*policies)
+	for i := range policies {
+		w.put(RateLimit{ID: fmt.Sprint("p", i), WorkspaceID: "ws", Value: 10, GroupBy: []string{metadataUser}})
+	}
+	w.must(1, "ws", userOf("a", "own"))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	w.must(1, "ws", userOf("a", "over"))
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if _, overflows := w.Groups(); overflows != policies {
+		t.Errorf("%d calls in overflows", overflows)
+	}
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > most {
+		t.Errorf("%d bytes more, of %d policies", grown, policies)
+	}
+	runtime.KeepAlive(w)
+}
