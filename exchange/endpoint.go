@@ -56,6 +56,7 @@ const (
 
 // Names of endpoints that are more than forwarded.
 const (
+	CreateBatch    = "createBatch"
 	BatchOutput    = "getBatchOutput"
 	CreateResponse = "createModelResponse"
 	Models         = "models"
@@ -71,7 +72,7 @@ var endpoints = []Endpoint{
 	{Name: "moderate", Method: "POST", Path: "/v1/moderations", Cacheable: true, Table: validation.Moderation},
 	{Name: "embed", Method: "POST", Path: "/v1/embeddings", Cacheable: true, Table: validation.Embedding},
 
-	{Name: "createBatch", Method: "POST", Path: "/v1/batches", Single: true, Table: validation.Batch},
+	{Name: CreateBatch, Method: "POST", Path: "/v1/batches", Single: true, Table: validation.Batch},
 	{Name: "listBatches", Method: "GET", Path: "/v1/batches", Body: None, Single: true, Query: validation.BatchList},
 	{Name: "retrieveBatch", Method: "GET", Path: "/v1/batches/{batch_id}", Body: None, Single: true},
 	{Name: BatchOutput, Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},

@@ -25,7 +25,8 @@ const (
 	unreadForm                  // the form has no model in what was read of it
 	unreadBody                  // the body is not JSON, or is not said to be
 	unreadSocket                // messages of a WebSocket
-	unreadPath                  // a path that is not of the table, and no model was found
+	unnamed                     // the call is for a model, and names none: the provider chooses
+	unreadFile                  // the models of a batch stand in its file
 	contradictory               // two places have different models
 )
 
@@ -108,7 +109,7 @@ func (x *Exchange) locate() *Error {
 	body := x.unreadBody()
 	switch model := x.located.model; {
 	case x.unread == contradictory:
-	case model == "":
+	case model == "", body == unreadFile:
 		x.unread = body
 	case x.Model != "" && x.Model != model, x.Model == "" && (body == unreadForm || body == unreadBody && !x.binary):
 		x.unread = contradictory // a provider might read the other
@@ -122,6 +123,8 @@ func (x *Exchange) locate() *Error {
 // unreadBody is why a model may be in what the body has, or the path means.
 func (x *Exchange) unreadBody() unread {
 	switch {
+	case x.Endpoint.Name == CreateBatch:
+		return unreadFile
 	case x.Model != "" || x.Endpoint.NoModel:
 		return read
 	case x.form != nil && (!x.form.over || x.Endpoint.Passes):
@@ -130,8 +133,8 @@ func (x *Exchange) unreadBody() unread {
 		return unreadBody
 	case UpgradesToWebSocket(x.request.Header):
 		return unreadSocket
-	case x.Endpoint.Passes && !onlyReads(x.request.Method):
-		return unreadPath
+	case (x.Endpoint.Passes || x.buffer != nil && x.Endpoint.Body != None) && !onlyReads(x.request.Method):
+		return unnamed
 	}
 	return read
 }
@@ -213,7 +216,7 @@ func (x *Exchange) UpstreamQuery() string {
 // Unseen reports that the call may have a model that nobody has seen, and nothing else
 // sets one. alias is how the model's other name would begin.
 func (x *Exchange) Unseen() (alias string, unseen bool) {
-	if x.unread == read || x.unread != contradictory && x.SentModel() != "" {
+	if x.unread == read || x.unread != contradictory && x.unread != unreadFile && x.SentModel() != "" {
 		return "", false
 	}
 	if x.Route != nil {
@@ -232,8 +235,10 @@ func (x *Exchange) UnseenModel(why string) *Error {
 		message = "The form has no field model in its first " + strconv.Itoa(x.spool.limit) + " bytes, and " + why + ": send the field model before the file"
 	case unreadSocket:
 		message = "The WebSocket was opened without ?model=, and " + why
-	case unreadPath:
+	case unnamed:
 		message = "The call names no model, and " + why + ": send it in the field model of a JSON body"
+	case unreadFile:
+		message = "The models of a batch stand in its input file, which is not read, and " + why + ": send the calls one by one"
 	case contradictory:
 		message = "The call names its model in more than one place, or in one that cannot be read, and " + why + ": send it once"
 	default:
@@ -248,6 +253,9 @@ func (x *Exchange) UnseenModel(why string) *Error {
 // cannot.
 func (x *Exchange) unchangeable(edit *routing.Edit) *Error {
 	model := x.SentModel()
+	if x.unread == unreadFile && edit.Touches([]string{"model"}) != "" {
+		return cannot("model", "the models of a batch stand in its input file")
+	}
 	if x.located.inPath && model != x.Model || len(x.located.spans) > 0 && model == "" {
 		return cannot("model", "its URL names the model")
 	}
