@@ -158,11 +158,17 @@ func TestSettingsOfACallDoNotLeadAStoredCredentialElsewhere(t *testing.T) {
 func TestAnErrorDoesNotShowTheCredential(t *testing.T) {
 	l := newLab(t, "", "")
 	l.on("echo", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Seen", r.Header.Get("Authorization"))
 		respond(401, `{"error":{"message":"Incorrect API key provided: `+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")+`","type":"invalid_request_error","code":"invalid_api_key"}}`)(w, r)
 	})
-	a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"echo", "x-gw-provider: bad")
-	if a.Status != 401 || strings.Contains(a.Body, "sk-of-the-file-bad") || !strings.Contains(a.Get("error.message").Str, "Incorrect API key provided: sk") {
-		t.Errorf("%d %s", a.Status, a.Body)
+	for _, path := range []string{"/v1/chat/completions", "/v1/assistants"} {
+		a, _ := l.ask("POST", path, gatewaytest.Chat, cue+"echo", "x-gw-provider: bad")
+		if a.Status != 401 || strings.Contains(a.Body, "sk-of-the-file-bad") || !strings.Contains(a.Get("error.message").Str, "Incorrect API key provided: sk") {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+		if seen := a.Header.Get("X-Seen"); seen == "" || strings.Contains(seen, "sk-of-the-file-bad") {
+			t.Errorf("%s: a header says %q", path, seen)
+		}
 	}
 }
 

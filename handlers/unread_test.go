@@ -117,14 +117,14 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		"a stored prompt":                 {"POST", "/v1/responses", `{"prompt":{"id":"pmpt_1"}}`, jsonType, 200, unread, 200},
 		"a batch":                         {"POST", "/v1/batches", `{"input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}`, jsonType, 200, unread, 400},
 		"a parameter of the path":         {"POST", "/v1/chat/completions;a", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"a parameter of the path, behind a slash": {"POST", "/v1/chat/completions/;", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"capitals in the path":                    {"POST", "/v1/Chat/completions", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"a slash at the end":                      {"POST", "/v1/chat/completions/", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"an escaped letter":                       {"POST", "/v1/%63hat/completions", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"an escaped line end":                     {"POST", "/v1/chat/completions%0a", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"an escaped semicolon":                    {"POST", "/v1/chat/completions%3Ba", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"a suffix":                                {"POST", "/v1/chat/completions.json", gatewaytest.Chat, jsonType, 404, 404, 404},
-		"capitals behind an id":                   {"GET", "/v1/files/f/Content", "", "", 404, 404, 404},
+		"a parameter behind a slash":      {"POST", "/v1/chat/completions/;", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"capitals in the path":            {"POST", "/v1/Chat/completions", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"a slash at the end":              {"POST", "/v1/chat/completions/", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"an escaped letter":               {"POST", "/v1/%63hat/completions", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"an escaped line end":             {"POST", "/v1/chat/completions%0a", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"an escaped semicolon":            {"POST", "/v1/chat/completions%3Ba", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"a suffix":                        {"POST", "/v1/chat/completions.json", gatewaytest.Chat, jsonType, 404, 404, 404},
+		"capitals behind an id":           {"GET", "/v1/files/f/Content", "", "", 404, 404, 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g.T = t

@@ -8,10 +8,12 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/providers"
@@ -29,11 +31,14 @@ const (
 // body is another. What needs no translation stays as it is, save that an error says
 // whose it is.
 func (a *attempt) translate(res *http.Response) error {
+	a.redactHeader(res)
 	switch {
-	case res.StatusCode == http.StatusSwitchingProtocols || a.x.Endpoint.Passes:
+	case res.StatusCode == http.StatusSwitchingProtocols:
 		return nil
 	case res.StatusCode >= http.StatusBadRequest:
 		return a.translateFailure(res)
+	case a.x.Endpoint.Passes:
+		return nil
 	case a.answer == nil || a.answer.Whole == nil && a.answer.Stream == nil:
 		if a.answer != nil && a.answer.Begin != nil {
 			a.answer.Begin(res.Header)
@@ -110,6 +115,12 @@ func (a *attempt) translateFailure(res *http.Response) error {
 			body = nil // the status says enough
 		}
 		stop.Stop()
+		if err == nil && a.x.Endpoint.Passes {
+			media := res.Header["Content-Type"]
+			err = replaceBody(a.x, res, a.redact(body))
+			res.Header["Content-Type"] = media
+			return err
+		}
 	}
 	body = a.redact(body)
 	if a.answer == nil {
@@ -140,6 +151,28 @@ func (a *attempt) redact(body []byte) []byte {
 		}
 	}
 	return body
+}
+
+// redactHeader masks the credentials of the call in the headers of an answer. Of an answer
+// of a model, which is not about the credential, that is the key alone.
+func (a *attempt) redactHeader(res *http.Response) {
+	secrets := []credentials.Secret{a.route.Key}
+	if a.secrets != nil && (a.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
+		secrets = a.secrets()
+	}
+	for _, s := range secrets {
+		secret := s.Reveal()
+		if len(secret) < minSecret {
+			continue
+		}
+		for _, values := range res.Header {
+			for i, v := range values {
+				if strings.Contains(v, secret) {
+					values[i] = strings.ReplaceAll(v, secret, s.Hint())
+				}
+			}
+		}
+	}
 }
 
 // minSecret is how long a credential is at least; what is shorter could be a word.
