@@ -24,10 +24,14 @@ func (s *signature) distance(other *signature) (n int) {
 	return n
 }
 
+// rounding is how much too large the cosine of two vectors may be computed. It matters close
+// to 1, where that little is an angle whose vectors have different signatures.
+const rounding = 1e-6
+
 // farthest is in how many places the signatures of two vectors may differ whose cosine is
 // threshold. What is farther has such a cosine with a chance of one in a billion.
 func farthest(threshold float64) int {
-	p := math.Acos(max(-1, min(1, threshold))) / math.Pi
+	p := math.Acos(max(-1, min(1, threshold-rounding))) / math.Pi
 	return int(math.Ceil(signatureBits*p + 6*math.Sqrt(signatureBits*p*(1-p))))
 }
 

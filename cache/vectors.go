@@ -24,6 +24,9 @@ const (
 	maxInScope = 10_000
 	// maxCompared is how many of them are compared in full, the likeliest first.
 	maxCompared = 128
+	// minDimensions is from where on signatures say how near vectors are: with fewer, all
+	// are compared.
+	minDimensions = 64
 	nearest     = 5 // answers that are looked at, the nearest first
 )
 
@@ -160,9 +163,21 @@ func (v *vectors) find(name string, floats []float32, threshold float64) []strin
 		return nil
 	}
 	var found []near
-	for _, i := range s.likely(&sum, farthest(threshold)) {
+	look := func(i int) {
+		if len(s.units[i]) != len(floats) {
+			return
+		}
 		if c := cosine(floats, s.units[i]); c >= threshold {
 			found = append(found, near{s.ids[i], c})
+		}
+	}
+	if len(s.ids) <= maxCompared || len(floats) < minDimensions {
+		for i := range s.ids {
+			look(i)
+		}
+	} else {
+		for _, i := range s.likely(&sum, farthest(threshold)) {
+			look(i)
 		}
 	}
 	slices.SortFunc(found, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })

@@ -102,6 +102,36 @@ func TestFindIsALookAtAll(t *testing.T) {
 	})
 }
 
+// Vectors on two sides of a plane may have a cosine that is computed as 1.
+func TestTwoVectorsOneRoundingApartAreTheSame(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{2, minDimensions, 256} {
+		v, differ := newVectors(), 0
+		for i := range 2 * maxCompared {
+			u := randomUnit(r, n)
+			v.add(fmt.Sprint("other", i), "s", time.Unix(1, 0), u, signatureOf(u))
+		}
+		for range 500 {
+			u := randomUnit(r, n)
+			q := at(r, u, 1-1e-8)
+			if cosine(u, q) < 1 {
+				continue
+			}
+			a, b := signatureOf(u), signatureOf(q)
+			if a.distance(&b) > 0 {
+				differ++
+			}
+			v.add("it", "s", time.Unix(1, 0), u, a)
+			if ids := v.find("s", q, 1); !slices.Contains(ids, "it") {
+				t.Errorf("%d dimensions: %d bits apart: not found", n, a.distance(&b))
+			}
+		}
+		if differ == 0 {
+			t.Errorf("%d dimensions: no signatures differ", n)
+		}
+	}
+}
+
 func TestVectorsWithoutADirectionAreNone(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for name, v := range map[string][]float32{
