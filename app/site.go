@@ -32,8 +32,8 @@ func (a *App) check() error {
 	if rateLimit && !inference {
 		return errors.New("gw_ratelimit: there is no gw_inference in this configuration, so it could limit nothing")
 	}
-	if most := (a.MaxInflightBytes / (inflight.ShareOfFree + 1)) * inflight.ShareOfFree; inference && a.limits.Body > most {
-		a.logger.Warn("bodies that max_body allows find no room: one key may hold three quarters of max_inflight_bytes",
+	if inference && a.limits.Body > inflight.Most(a.MaxInflightBytes) {
+		a.logger.Warn("bodies that max_body allows find no room: one key may hold nine thirteenths of max_inflight_bytes",
 			zap.Int64("max_body", a.limits.Body), zap.Int64("max_inflight_bytes", a.MaxInflightBytes))
 	}
 	if inference && !rateLimit {

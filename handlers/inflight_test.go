@@ -59,8 +59,8 @@ func TestAFullBudgetSpendsNothing(t *testing.T) {
 	}
 }
 
-// One key that holds what it may leaves room for the calls of another.
-func TestOneKeyDoesNotTakeAllMemory(t *testing.T) {
+// A workspace whose keys hold what they may leaves room for the calls of another.
+func TestOneWorkspaceDoesNotTakeAllMemory(t *testing.T) {
 	l := newLab(t, "max_inflight_bytes 4MiB\n", "")
 	release, held := make(chan struct{}), make(chan struct{}, 8)
 	l.on("hold", func(w http.ResponseWriter, r *http.Request) {
@@ -70,8 +70,12 @@ func TestOneKeyDoesNotTakeAllMemory(t *testing.T) {
 	})
 	l.on("ok", respond(200, gatewaytest.Completion))
 	const config = `{"provider":"@bad"}`
+	one := l.key
+	second, _ := l.Key("second")
+	l.Admin("POST", "/v1/admin/workspaces", map[string]any{"name": "Other", "slug": "other"})
+	other := l.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": "other", "workspace_id": "other", "scopes": []string{"completions.write"}}).Get("key").Str
 	var calls sync.WaitGroup
-	for range 2 {
+	for _, l.key = range []string{one, second} {
 		calls.Go(func() {
 			if a := l.chat(prompt(1_000_000), config, cue+"hold"); a.Status != 200 {
 				t.Errorf("got %d %s", a.Status, a.Body)
@@ -79,14 +83,14 @@ func TestOneKeyDoesNotTakeAllMemory(t *testing.T) {
 		})
 		<-held
 	}
-	mustBeOverloaded(t, l.chat(prompt(1_000_000), config, cue+"ok"), "this key")
-	other, _ := l.Key("other")
-	mine := l.key
-	l.key = other
-	if a := l.chat(prompt(400_000), config, cue+"ok"); a.Status != 200 {
-		t.Errorf("another key: %d %s", a.Status, a.Body)
+	for _, l.key = range []string{one, second} {
+		mustBeOverloaded(t, l.chat(prompt(1_000_000), config, cue+"ok"), "this workspace")
 	}
-	l.key = mine
+	l.key = other
+	if a := l.chat(prompt(700_000), config, cue+"ok"); a.Status != 200 {
+		t.Errorf("another workspace: %d %s", a.Status, a.Body)
+	}
+	l.key = one
 	close(release)
 	calls.Wait()
 	if a := l.chat(prompt(1_000_000), config, cue+"ok"); a.Status != 200 {

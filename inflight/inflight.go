@@ -1,11 +1,10 @@
 // Package inflight bounds the bytes that calls hold in memory while they are under way:
 // bodies, copies of them for another attempt, answers that are translated or kept.
 //
-// A [Budget] is shared by all calls. A [Lease] is what one holder has of it, for one key.
-// A lease grows before memory is taken, and shrinks or is closed when it is given back. No
-// key can take all: it may hold as long as that is at most [ShareOfFree] times what is
-// free. Alone it gets three quarters of the budget, two that take what they can get three
-// sevenths each, and however many they are, something is free for the next one.
+// A [Budget] is shared by all calls. A [Lease] is what one holder has of it, for one key of a
+// workspace. A lease grows before memory is taken, and shrinks or is closed when it is given
+// back. Neither a workspace nor a key can take all: package fairshare says what a workspace
+// may hold of what is free, and what a key may hold of what its workspace has left.
 package inflight
 
 import (
@@ -13,38 +12,45 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-)
 
-// ShareOfFree is how many times what is free a key may hold.
-const ShareOfFree = 3
+	"github.com/caddy-gw/gateway/internal/fairshare"
+)
 
 // Why a lease does not grow.
 var (
-	ErrFull  = errors.New("the calls under way hold as much memory as they may together (max_inflight_bytes)")
-	ErrShare = errors.New("the calls of this key that are under way hold as much memory as one key may while others need some (max_inflight_bytes)")
+	ErrFull      = errors.New("the calls under way hold as much memory as they may together (max_inflight_bytes)")
+	ErrWorkspace = errors.New("the calls of this workspace that are under way hold as much memory as one workspace may while others need some (max_inflight_bytes)")
+	ErrKey       = errors.New("the calls of this key that are under way hold as much memory as one key may while others need some (max_inflight_bytes)")
 )
 
 // Refused reports whether err says that a lease could not grow.
-func Refused(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrShare) }
+func Refused(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrWorkspace) || errors.Is(err, ErrKey)
+}
 
 // A Budget bounds what all leases hold together. It is safe for concurrent use, and no
 // operation waits.
 type Budget struct {
 	limit, used atomic.Int64
+	growing     sync.Mutex // held to decide whether a lease may grow, and to count it
 	seed        maphash.Seed
 	shards      [64]shard
 }
 
 type shard struct {
 	mu     sync.Mutex
-	shares map[string]*share
+	shares map[holder]*share
 }
 
-// A share is what one key holds.
+// A holder is a key of a workspace; without a key, it is the workspace.
+type holder struct{ workspace, key string }
+
+// A share is what one holder has.
 type share struct {
-	budget *Budget
-	held   atomic.Int64
-	leases atomic.Int64 // that are open
+	budget    *Budget
+	workspace *share // of a key's
+	held      atomic.Int64
+	users     atomic.Int64 // leases that are open, and shares of keys
 }
 
 // maxIdle is how many shares a shard keeps before it drops those that nobody uses.
@@ -66,31 +72,73 @@ func (b *Budget) Limit() int64 { return b.limit.Load() }
 // Held returns what all leases hold, in bytes.
 func (b *Budget) Held() int64 { return b.used.Load() }
 
-// Most returns what one lease can get at the most, in bytes: of an empty budget.
-func (b *Budget) Most() int64 { return b.limit.Load() / (ShareOfFree + 1) * ShareOfFree }
+// Most is what one key gets of an empty budget at the most: its share of what its workspace,
+// alone too, would have left.
+func Most(limit int64) int64 {
+	const f = fairshare.Factor
+	return limit / (f*f + f + 1) * (f * f)
+}
 
-// share returns the share of a key with one more lease.
-func (b *Budget) share(key string) *share {
-	s := &b.shards[maphash.String(b.seed, key)%uint64(len(b.shards))]
+func (b *Budget) shard(h holder) *shard {
+	name := h.key
+	if name == "" {
+		name = h.workspace
+	}
+	return &b.shards[maphash.String(b.seed, name)%uint64(len(b.shards))]
+}
+
+// find returns the share of a holder with one more user, if it has one.
+func (b *Budget) find(h holder) *share {
+	s := b.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.shares[key]
+	own := s.shares[h]
+	if own != nil {
+		own.users.Add(1)
+	}
+	return own
+}
+
+// share returns the share of a holder with one more user.
+func (b *Budget) share(h holder) *share {
+	if own := b.find(h); own != nil {
+		return own
+	}
+	fresh := &share{budget: b}
+	if h.key != "" {
+		fresh.workspace = b.share(holder{workspace: h.workspace}) // before the lock: it may be in the same shard
+	}
+	s := b.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.shares[h]
 	if own == nil {
-		if s.shares == nil {
-			s.shares = make(map[string]*share)
-		}
-		if len(s.shares) >= maxIdle {
-			for key, other := range s.shares {
-				if other.leases.Load() == 0 { // it gets one only under this lock
-					delete(s.shares, key)
-				}
+		own = fresh
+		s.add(h, own)
+	} else if fresh.workspace != nil { // somebody else was faster
+		fresh.workspace.users.Add(-1)
+	}
+	own.users.Add(1)
+	return own
+}
+
+// add keeps a share, and drops those that nobody uses where there are many.
+func (s *shard) add(h holder, own *share) {
+	if s.shares == nil {
+		s.shares = make(map[holder]*share)
+	}
+	if len(s.shares) >= maxIdle {
+		for h, other := range s.shares {
+			if other.users.Load() > 0 { // it gets one only under this lock
+				continue
+			}
+			delete(s.shares, h)
+			if other.workspace != nil {
+				other.workspace.users.Add(-1)
 			}
 		}
-		own = &share{budget: b}
-		s.shares[key] = own
 	}
-	own.leases.Add(1)
-	return own
+	s.shares[h] = own
 }
 
 // A Lease is what one holder has of a budget. The zero value, and nil, belong to none, and
@@ -101,11 +149,12 @@ type Lease struct {
 	closed atomic.Bool
 }
 
-// Open makes the lease one of a budget's, for a key; of a nil budget, one of none.
-func (l *Lease) Open(b *Budget, key string) {
+// Open makes the lease one of a budget's, for a key of a workspace; of a nil budget, one of
+// none.
+func (l *Lease) Open(b *Budget, workspace, key string) {
 	var s *share
 	if b != nil {
-		s = b.share(key)
+		s = b.share(holder{workspace, key})
 	}
 	l.open(s)
 }
@@ -115,7 +164,7 @@ func (l *Lease) Join(other *Lease) {
 	var s *share
 	if other != nil && other.share != nil {
 		s = other.share
-		s.leases.Add(1)
+		s.users.Add(1)
 	}
 	l.open(s)
 }
@@ -126,27 +175,51 @@ func (l *Lease) open(s *share) {
 	l.closed.Store(false)
 }
 
-// Grow takes n bytes. The error, [ErrFull] or [ErrShare], says that it took none.
+// Grow takes n bytes. The error, [ErrFull], [ErrWorkspace] or [ErrKey], says that it took
+// none.
 func (l *Lease) Grow(n int) error {
 	if l == nil || l.share == nil || n <= 0 || l.closed.Load() {
 		return nil
 	}
-	s := l.share
-	b := s.budget
-	free := b.limit.Load() - b.used.Add(int64(n))
-	if held := s.held.Add(int64(n)); held > ShareOfFree*free {
-		s.held.Add(int64(-n))
-		b.used.Add(int64(-n))
-		if free < 0 {
-			return ErrFull
-		}
-		return ErrShare
+	if err := l.share.grow(int64(n)); err != nil {
+		return err
 	}
 	l.n.Add(int64(n))
 	if l.closed.Load() { // meanwhile: what Close did not see is given back here
 		l.give(l.n.Swap(0))
 	}
 	return nil
+}
+
+// grow decides before it counts: what is refused is in nobody's way, not even for a moment.
+func (s *share) grow(n int64) error {
+	b := s.budget
+	b.growing.Lock()
+	defer b.growing.Unlock()
+	free := b.limit.Load() - b.used.Load() - n
+	if free < 0 {
+		return ErrFull
+	}
+	if w := s.workspace; w != nil {
+		if free = fairshare.Left(w.held.Load()+n, free); free < 0 {
+			return ErrWorkspace
+		}
+		if fairshare.Left(s.held.Load()+n, free) < 0 {
+			return ErrKey
+		}
+	} else if fairshare.Left(s.held.Load()+n, free) < 0 {
+		return ErrWorkspace
+	}
+	b.used.Add(n)
+	s.add(n)
+	return nil
+}
+
+func (s *share) add(n int64) {
+	s.held.Add(n)
+	if s.workspace != nil {
+		s.workspace.held.Add(n)
+	}
 }
 
 // Shrink gives n bytes back, or all where the lease has less.
@@ -173,10 +246,10 @@ func (l *Lease) Close() {
 		return
 	}
 	l.give(l.n.Swap(0))
-	l.share.leases.Add(-1)
+	l.share.users.Add(-1)
 }
 
 func (l *Lease) give(n int64) {
-	l.share.held.Add(-n)
+	l.share.add(-n)
 	l.share.budget.used.Add(-n)
 }

@@ -10,45 +10,122 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestOneKeyLeavesSomethingForOthers(t *testing.T) {
+// Alone, a key gets nine thirteenths. Another key of its workspace finds something, and so
+// does another workspace, however many there are.
+func TestOneLeavesSomethingForOthers(t *testing.T) {
+	for name, workspace := range map[string]func(int) string{
+		"other workspaces":           func(i int) string { return fmt.Sprint(i) },
+		"other keys of the same one": func(int) string { return "w" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := New(13_000)
+			leases := make([]Lease, 4)
+			take := func(i int) (got int) {
+				leases[i].Open(b, workspace(i), fmt.Sprint("key", i))
+				for leases[i].Grow(1) == nil {
+					got++
+				}
+				return got
+			}
+			if got := take(0); got != 9_000 || int64(got) != Most(13_000) {
+				t.Errorf("one alone got %d", got)
+			}
+			for i := 1; i < len(leases); i++ {
+				if got := take(i); got == 0 {
+					t.Errorf("key %d got nothing", i)
+				}
+			}
+			if err := leases[0].Grow(1); !errors.Is(err, ErrKey) && !errors.Is(err, ErrWorkspace) {
+				t.Errorf("one that holds most of it: %v", err)
+			}
+			if err := leases[3].Grow(13_000); !errors.Is(err, ErrFull) {
+				t.Errorf("more than there is: %v", err)
+			}
+			for i := range leases {
+				leases[i].Close()
+				leases[i].Close()
+				leases[i].Shrink(1)
+			}
+			if b.Held() != 0 {
+				t.Errorf("%d bytes are still held", b.Held())
+			}
+		})
+	}
+}
+
+// However many keys a tenant has and whatever they take, a sixth of the budget stays for a
+// key of another, in any order of what both take and give back.
+func TestATenantCannotTakeTheShareOfAnother(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const limit = 1 << 20
+		const sure = limit * 9 / 52
+		b := New(limit)
+		var greedy []*Lease
+		var other Lease
+		other.Open(b, "other", "key")
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				l := new(Lease)
+				l.Open(b, "greedy", fmt.Sprint(rapid.IntRange(0, 50).Draw(t, "key")))
+				for n := rapid.IntRange(1, limit).Draw(t, "bytes"); n > 0; n /= 2 {
+					for l.Grow(n) == nil {
+					}
+				}
+				greedy = append(greedy, l)
+			},
+			"give back": func(t *rapid.T) {
+				if len(greedy) == 0 {
+					t.Skip("nothing is held")
+				}
+				rapid.SampledFrom(greedy).Draw(t, "lease").Close()
+			},
+			"the other": func(t *rapid.T) {
+				n := rapid.IntRange(0, int(sure-other.Held())).Draw(t, "bytes")
+				if err := other.Grow(n); err != nil {
+					t.Fatalf("%d after %d: %v", n, other.Held(), err)
+				}
+				other.Shrink(rapid.IntRange(0, n).Draw(t, "given back"))
+			},
+		})
+	})
+}
+
+// What does not fit takes nothing from others while it is decided.
+func TestARefusalIsInNobodysWay(t *testing.T) {
 	b := New(1000)
-	leases := make([]Lease, 5)
-	take := func(i int) (got int) {
-		leases[i].Open(b, fmt.Sprint("key", i))
-		for leases[i].Grow(1) == nil {
-			got++
+	var huge, small Lease
+	huge.Open(b, "a", "huge")
+	small.Open(b, "b", "small")
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = huge.Grow(1000)
+				}
+			}
+		})
+	}
+	for range 20_000 {
+		if err := small.Grow(100); err != nil {
+			t.Error(err)
+			break
 		}
-		return got
+		small.Shrink(100)
 	}
-	if got := take(0); got != 750 || int64(got) != b.Most() {
-		t.Errorf("one alone got %d, and may have %d", got, b.Most())
-	}
-	for i := 1; i < len(leases); i++ {
-		if got := take(i); got == 0 {
-			t.Errorf("key %d got nothing", i)
-		}
-	}
-	if err := leases[0].Grow(1); !errors.Is(err, ErrShare) {
-		t.Errorf("one that holds most of it: %v", err)
-	}
-	if err := leases[4].Grow(1000); !errors.Is(err, ErrFull) {
-		t.Errorf("more than there is: %v", err)
-	}
-	for i := range leases {
-		leases[i].Close()
-		leases[i].Close()
-		leases[i].Shrink(1)
-	}
-	if b.Held() != 0 {
-		t.Errorf("%d bytes are still held", b.Held())
-	}
+	close(stop)
+	all.Wait()
 }
 
 // A smaller limit takes nothing away.
 func TestResize(t *testing.T) {
 	b := New(1000)
 	var l Lease
-	l.Open(b, "k")
+	l.Open(b, "w", "k")
 	if err := l.Grow(500); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +142,7 @@ func TestResize(t *testing.T) {
 func TestALeaseOfNoBudgetGrows(t *testing.T) {
 	var none *Lease
 	var zero, of Lease
-	of.Open(nil, "k")
+	of.Open(nil, "w", "k")
 	for _, l := range []*Lease{none, &zero, &of} {
 		if err := l.Grow(math.MaxInt); err != nil {
 			t.Error(err)
@@ -82,15 +159,16 @@ func TestBudgetKeepsItsAccount(t *testing.T) {
 		limit := rapid.Int64Range(0, 500).Draw(t, "limit")
 		b := New(limit)
 		var leases []*Lease
-		held, keys := map[*Lease]int64{}, map[*Lease]string{}
-		sum := func(key string) (n int64) {
-			for l, k := range keys {
-				if key == "" || k == key {
+		held, holders := map[*Lease]int64{}, map[*Lease]holder{}
+		sum := func(of func(holder) bool) (n int64) {
+			for l, h := range holders {
+				if of(h) {
 					n += held[l]
 				}
 			}
 			return n
 		}
+		all := func(holder) bool { return true }
 		some := func(t *rapid.T) *Lease {
 			if len(leases) == 0 {
 				t.Skip("there are none")
@@ -100,9 +178,9 @@ func TestBudgetKeepsItsAccount(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"open": func(t *rapid.T) {
 				l := new(Lease)
-				key := rapid.StringMatching("[a-d]").Draw(t, "key")
-				l.Open(b, key)
-				leases, keys[l] = append(leases, l), key
+				h := holder{rapid.StringMatching("[vw]").Draw(t, "workspace"), rapid.StringMatching("[ab]?").Draw(t, "key")}
+				l.Open(b, h.workspace, h.key)
+				leases, holders[l] = append(leases, l), h
 			},
 			"join": func(t *rapid.T) {
 				other, l := some(t), new(Lease)
@@ -110,14 +188,18 @@ func TestBudgetKeepsItsAccount(t *testing.T) {
 					t.Skip("it is closed")
 				}
 				l.Join(other)
-				leases, keys[l] = append(leases, l), keys[other]
+				leases, holders[l] = append(leases, l), holders[other]
 			},
 			"grow": func(t *rapid.T) {
 				l, n := some(t), rapid.IntRange(0, 300).Draw(t, "n")
 				if l.closed.Load() {
 					t.Skip("it is closed")
 				}
-				fits := n == 0 || sum(keys[l])+int64(n) <= ShareOfFree*(limit-sum("")-int64(n))
+				own, more := holders[l], int64(n)
+				free := limit - sum(all) - more
+				left := 3*free - sum(func(h holder) bool { return h.workspace == own.workspace }) - more
+				fits := n == 0 || free >= 0 && left >= 0 &&
+					(own.key == "" || sum(func(h holder) bool { return h == own })+more <= 3*left)
 				err := l.Grow(n)
 				if (err == nil) != fits {
 					t.Fatalf("%d more of %d: %v, and it fits: %v", n, limit, err, fits)
@@ -137,8 +219,8 @@ func TestBudgetKeepsItsAccount(t *testing.T) {
 				held[l] = 0
 			},
 			"": func(t *rapid.T) {
-				if b.Held() != sum("") {
-					t.Fatalf("holds %d, should hold %d", b.Held(), sum(""))
+				if b.Held() != sum(all) {
+					t.Fatalf("holds %d, should hold %d", b.Held(), sum(all))
 				}
 			},
 		})
@@ -158,7 +240,7 @@ func TestConcurrentLeases(t *testing.T) {
 		all.Go(func() {
 			for n := range 1000 {
 				var l Lease
-				l.Open(b, fmt.Sprint((i+n)%100*100))
+				l.Open(b, fmt.Sprint(n%10), fmt.Sprint((i+n)%100*100))
 				_ = l.Grow(n % 400)
 				if b.Held() < 0 {
 					t.Error("less than nothing is held")
@@ -178,7 +260,7 @@ func TestSharesOfKeysThatAreGone(t *testing.T) {
 	b := New(1 << 20)
 	for i := range 100_000 {
 		var l Lease
-		l.Open(b, fmt.Sprint("key", i))
+		l.Open(b, fmt.Sprint("workspace", i/3), fmt.Sprint("key", i))
 		l.Close()
 	}
 	n := 0
@@ -215,7 +297,7 @@ func BenchmarkSmallCall(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		var l Lease
 		for pb.Next() {
-			l.Open(budget, "key")
+			l.Open(budget, "workspace", "key")
 			_ = l.Grow(4096)
 			l.Close()
 		}
@@ -227,7 +309,7 @@ func TestALeaseThatGrowsWhileItClosesLosesNothing(t *testing.T) {
 	b := New(1 << 30)
 	for range 2000 {
 		l := new(Lease)
-		l.Open(b, "k")
+		l.Open(b, "w", "k")
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for range 10 {
