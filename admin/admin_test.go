@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -802,4 +803,29 @@ func TestAWorkspaceCanBlockInlineConfigs(t *testing.T) {
 	if out := a.do("PUT", "/v1/admin/workspaces/nope", `{"name":"x"}`); out.status != 404 {
 		t.Errorf("%d", out.status)
 	}
+}
+
+func TestPoliciesOfAWorkspaceAreBounded(t *testing.T) {
+	a := newAPI(t)
+	w := a.ok("GET", "/v1/admin/workspaces", "").get("data.0.id").Str
+	err := a.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
+		for i := range policies.MaxOfWorkspace {
+			p := &policies.RateLimit{ID: strconv.Itoa(i), Type: policies.Requests, Unit: "rpm", WorkspaceID: w}
+			if err := a.s.RateLimits.Put(tx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path, limit = "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":3`
+	out := a.do("POST", path, limit+`,"workspace_id":"`+w+`"}`)
+	if out.status != 409 || !strings.Contains(out.body, "A workspace has at most 200 rate-limit policies; archive one first") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.ok("POST", path, limit+`}`)
+	a.ok("DELETE", path+"/0", "")
+	a.ok("POST", path, limit+`,"workspace_id":"`+w+`"}`)
 }

@@ -88,11 +88,14 @@ func forbidden(format string, args ...any) *Error {
 func asError(err error) *Error {
 	var known *Error
 	var field *policies.FieldError
+	var tooMany *policies.TooManyError
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &field):
 		return invalid(field.Field, "%s", field.Message)
+	case errors.As(err, &tooMany):
+		return failure(http.StatusConflict, "%s", tooMany.Error())
 	}
 	e := failure(http.StatusInternalServerError, "Something went wrong")
 	switch {

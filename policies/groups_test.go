@@ -17,7 +17,7 @@ func userOf(key, user string) call { return call{KeyAPIKey: {key}, metadataUser:
 
 // bound sets the bounds of groups.
 func (w *world) bound(ofCaller, ofPolicy, all int) {
-	w.groups.ofCaller, w.groups.ofPolicy, w.groups.max = ofCaller, ofPolicy, all
+	w.groups.ofCaller, w.groups.ofPolicy, w.groups.maxOwn = ofCaller, ofPolicy, all
 }
 
 // One tenant makes up values without end: memory stays bounded, and neither another
@@ -79,7 +79,7 @@ func TestValuesWithoutEndKeepMemoryBounded(t *testing.T) {
 
 // Bounds by policy and of all are kept too; what has a counter keeps it.
 func TestBoundsOfGroups(t *testing.T) {
-	for name, bounds := range map[string][3]int{"of a caller": {3, 9, 9}, "of a policy": {9, 3, 9}, "of all": {9, 9, 3}} {
+	for name, bounds := range map[string][3]int{"of a caller": {3, 9, 9}, "of a policy": {9, 4, 9}, "of all": {9, 9, 4}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound(bounds[0], bounds[1], bounds[2])
@@ -204,4 +204,153 @@ func TestOverflowsOfManyPoliciesTakeLittle(t *testing.T) {
 		t.Errorf("%d bytes more, of %d policies", grown, policies)
 	}
 	runtime.KeepAlive(w)
+}
+
+// What is refused, given back or not decided takes no room.
+func TestCallsThatAreNotForwardedMakeNoGroups(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "users", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser}})
+	w.put(RateLimit{ID: "closed", WorkspaceID: "ws", Value: 0, Conditions: []Condition{{KeyAPIKey, []string{"refused"}}}})
+	w.put(RateLimit{ID: "model", WorkspaceID: "ws", Value: 1, Conditions: []Condition{{KeyModel, []string{"m"}}}})
+	empty := func() {
+		t.Helper()
+		if own, _ := w.Groups(); own != 0 || len(w.groups.policies["users"].callers) != 0 || w.groups.policies["users"].idle.Len() != 0 {
+			t.Errorf("%d groups", own)
+		}
+	}
+	w.refused("ws", userOf("refused", "a"), "closed")
+	empty()
+	unseen := userOf("k", "b")
+	unseen["unseen"] = [2]string{}
+	if v := w.admit("ws", unseen); v.Undecided == nil {
+		t.Error("it was decided")
+	}
+	empty()
+	v := w.admit("ws", userOf("k", "c"))
+	w.Release(v)
+	w.Release(v)
+	empty()
+	w.must(1, "ws", userOf("k", "c"))
+	w.refused("ws", userOf("k", "c"), "users")
+	if own, _ := w.Groups(); own != 1 {
+		t.Errorf("%d groups", own)
+	}
+}
+
+// After a restart, what a caller had is still its own: it gets no more.
+func TestARestartGivesNoGroupsAnew(t *testing.T) {
+	for name, bounds := range map[string][3]int{"of a caller": {3, 99, 99}, "of a workspace in a policy": {9, 4, 99}, "of a workspace in all": {9, 99, 4}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.bound(bounds[0], bounds[1], bounds[2])
+			w.put(RateLimit{ID: "p", Everywhere: true, Value: 1, GroupBy: []string{metadataUser}})
+			for i := range 3 {
+				w.must(1, "ws", userOf("a", fmt.Sprint(i)))
+			}
+			w.restart()
+			w.bound(bounds[0], bounds[1], bounds[2])
+			w.must(1, "ws", userOf("a", "over"))
+			w.refused("ws", userOf("a", "over too"), "p")
+			if own, overflows := w.Groups(); own != 3 || overflows != 1 {
+				t.Errorf("%d groups, %d overflows", own, overflows)
+			}
+		})
+	}
+}
+
+// Values that share a counter are remembered up to a bound, past which they are refused: of
+// one that nobody remembers, nobody knows where it counts.
+func TestValuesThatShareAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.bound(0, 10, 10)
+	w.groups.maxShared = 8
+	w.put(RateLimit{ID: "p", Everywhere: true, Value: 100, GroupBy: []string{metadataUser}})
+	for i := range 6 {
+		w.must(2, "a", userOf("a", fmt.Sprint(i)))
+	}
+	v := w.refused("a", userOf("a", "one more"), "p")
+	if s := v.Tightest; s.Limit != 100 || s.Remaining != 0 || s.RetryAfter != time.Minute {
+		t.Errorf("%+v", s)
+	}
+	w.must(2, "b", userOf("b", "of another workspace"))
+	w.must(2, "b", userOf("b", "1"))
+	w.pass(2 * time.Minute)
+	w.must(2, "a", userOf("a", "one more"))
+}
+
+// TestATenantCannotTakeTheGroupsOfAnother: whatever one tenant does, with any number of keys
+// and policies, another's first values have counters of their own: each is admitted as soon
+// as its own window allows.
+func TestATenantCannotTakeTheGroupsOfAnother(t *testing.T) {
+	const bound = 64
+	const sure = bound * 3 / 16
+	w := newWorld(t)
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		restarts := rapid.Bool().Draw(t, "restarts")
+		p := RateLimit{ID: fmt.Sprint("all", n), Everywhere: true, Value: 1, GroupBy: []string{metadataUser}}
+		if restarts { // else nobody knows afterwards which values shared, and new ones share for a window
+			p.GroupBy = append(p.GroupBy, KeyWorkspace)
+		}
+		greedy := RateLimit{ID: fmt.Sprint("own", n), WorkspaceID: "greedy", Value: 1 << 30, GroupBy: []string{metadataUser, KeyModel}}
+		bind := func() {
+			w.bound(bound, bound, bound)
+			w.groups.maxShared = bound
+		}
+		w.put(p)
+		w.put(greedy)
+		defer func() {
+			for _, p := range []RateLimit{p, greedy} {
+				p.Archived = true
+				w.put(p)
+				if err := w.Forget(context.Background(), p.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		bind()
+		values := 0
+		last := map[string]time.Time{}
+		call := func(workspace, key, user string) bool {
+			c := userOf(key, user)
+			c[KeyWorkspace], c[KeyModel] = [2]string{workspace}, [2]string{user}
+			v, err := w.Admit(context.Background(), workspace, c, Everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v.Denied == nil
+		}
+		flood := func(t *rapid.T) {
+			key := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))
+			for range rapid.IntRange(1, 2*bound).Draw(t, "values") {
+				values++
+				call("greedy", key, fmt.Sprint(values))
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"flood": flood,
+			"the other": func(t *rapid.T) {
+				user := fmt.Sprint("user", rapid.IntRange(1, sure).Draw(t, "user"))
+				at, counted := last[user]
+				admitted := call("other", "key", user)
+				switch since := w.clock().Sub(at); {
+				case admitted && counted && since < time.Minute:
+					t.Fatalf("%s was admitted twice within %v", user, since)
+				case !admitted && (!counted || since >= time.Minute+2*time.Second):
+					t.Fatalf("%s was refused; admitted before: %v, %v ago", user, counted, since)
+				case admitted:
+					last[user] = w.clock()
+				}
+			},
+			"pass": func(t *rapid.T) { w.pass(time.Duration(rapid.IntRange(0, 70).Draw(t, "seconds")) * time.Second) },
+			"restart": func(t *rapid.T) {
+				if !restarts {
+					t.Skip("not this time")
+				}
+				w.restart()
+				bind()
+			},
+		})
+	})
 }

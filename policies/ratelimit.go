@@ -80,6 +80,7 @@ type RateLimits struct {
 
 // active is the policies in force, by the workspace whose calls they count.
 type active struct {
+	count       int // of all
 	everywhere  []*RateLimit
 	byWorkspace map[string][]*RateLimit
 }
@@ -110,8 +111,11 @@ func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now f
 func (r *RateLimits) refresh() {
 	a := &active{byWorkspace: make(map[string][]*RateLimit)}
 	for _, p := range r.rows.All() {
+		if p.Archived {
+			continue
+		}
+		a.count++
 		switch {
-		case p.Archived:
 		case p.Everywhere:
 			a.everywhere = append(a.everywhere, p)
 		default:
@@ -127,10 +131,22 @@ func (r *RateLimits) Get(id string) (*RateLimit, bool) { return r.rows.Get(id) }
 // All returns all policies in the order of their creation.
 func (r *RateLimits) All() []*RateLimit { return r.rows.All() }
 
-// Put stores a policy, whose ID is set, and sets its times.
+// Put stores a policy, whose ID is set, and sets its times. The error is a *FieldError, a
+// *TooManyError, or what the store said.
 func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
 	if err := p.Validate(); err != nil {
 		return err
+	}
+	old, known := r.rows.Get(p.ID)
+	switch {
+	case p.Archived:
+		if err := r.dropArchived(tx, p); err != nil {
+			return err
+		}
+	case !known, old.Archived:
+		if err := r.admits(p); err != nil {
+			return err
+		}
 	}
 	p.UpdatedAt = r.now().UTC()
 	if p.CreatedAt.IsZero() {
@@ -166,6 +182,8 @@ type Verdict struct {
 	Undecided *RateLimit
 
 	reservation *ledger.Reservation
+	refs        []groupRef
+	few         [2]groupRef // of refs
 }
 
 // Ask says which policies a call is held against. A call whose target is chosen
@@ -207,22 +225,30 @@ var errMoved = errors.New("the groups of rate limits are too busy")
 // together or none.
 func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask Ask) (*Verdict, error) {
 	for range maxMoves {
-		v, moved, err := r.admit(ctx, workspace, f, ask)
-		if err != nil || !moved {
-			return v, err
+		v := new(Verdict)
+		moved, err := r.admit(ctx, v, workspace, f, ask)
+		if err == nil && !moved && v.Denied == nil && v.Undecided == nil {
+			return v, nil
 		}
 		r.Release(v)
+		if err != nil {
+			return nil, err
+		}
+		if !moved {
+			return v, nil
+		}
 	}
 	return nil, fmt.Errorf("counting against rate limits: %w", errMoved)
 }
 
-// admit counts a call once. Where a value moved meanwhile, the count must be given back.
-func (r *RateLimits) admit(ctx context.Context, workspace string, f Facts, ask Ask) (v *Verdict, moved bool, err error) {
+// admit counts a call once. Where it was not admitted, or a value moved meanwhile, what the
+// verdict holds must be given back.
+func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f Facts, ask Ask) (moved bool, err error) {
 	a := r.active.Load()
 	var few [4]ledger.Claim
 	var fewMatched [4]*RateLimit
-	var fewRefs [2]groupRef
-	claims, matched, refs := few[:0], fewMatched[:0], fewRefs[:0]
+	claims, matched := few[:0], fewMatched[:0]
+	v.refs = v.few[:0]
 	alias, unseen := f.Unseen()
 	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
 		for _, p := range list {
@@ -230,7 +256,8 @@ func (r *RateLimits) admit(ctx context.Context, workspace string, f Facts, ask A
 			case !ask.about(p):
 				continue
 			case unseen && p.undecided(f, alias):
-				return &Verdict{Undecided: p}, false, nil
+				v.Undecided = p
+				return false, nil
 			case !matches(p.Conditions, f):
 				continue
 			}
@@ -238,45 +265,40 @@ func (r *RateLimits) admit(ctx context.Context, workspace string, f Facts, ask A
 			if !ok {
 				continue
 			}
+			claim := ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1}
 			if p.bounded() {
-				ref := r.groups.find(p, short(p.ID, key), f)
-				if key = ref.name; ref.own == nil {
-					key = overflow(p.ID, p.GroupBy, f)
-				}
-				refs = append(refs, ref)
+				caller := caller{workspace: workspace}
+				caller.key, _, _ = f.Fact(KeyAPIKey)
+				v.refs = append(v.refs, r.groups.find(p, short(p.ID, key), caller, f))
+				v.refs[len(v.refs)-1].claim(&claim, p, f)
 			}
-			claims = append(claims, ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1})
+			claims = append(claims, claim)
 			matched = append(matched, p)
 		}
 	}
 	if len(claims) == 0 {
-		return &Verdict{}, false, nil
+		return false, nil
 	}
-	reservation, decision, err := r.ledger.Reserve(ctx, claims)
-	if err != nil {
-		return nil, false, fmt.Errorf("counting against rate limits: %w", err)
+	var decision ledger.Decision
+	if v.reservation, decision, err = r.ledger.Reserve(ctx, claims); err != nil {
+		return false, fmt.Errorf("counting against rate limits: %w", err)
 	}
-	v = verdict(decision, matched)
-	v.reservation = reservation
-	if decision.Admitted {
-		for i := range refs {
-			moved = !r.groups.confirm(&refs[i]) || moved
-		}
-	}
-	return v, moved, nil
+	v.decide(decision, matched)
+	return decision.Admitted && !r.groups.confirm(v.refs), nil
 }
 
-// verdict says what a decision of the ledger means for the caller.
-func verdict(decision ledger.Decision, matched []*RateLimit) *Verdict {
-	v := &Verdict{Tightest: &decision.States[0]}
+// decide says what a decision of the ledger means for the caller.
+func (v *Verdict) decide(decision ledger.Decision, matched []*RateLimit) {
+	v.Tightest = &decision.States[0]
 	for i := range decision.States {
+		decision.States[i].Limit = matched[i].Value // also of a value for which there was no room
 		if s := &decision.States[i]; s.Remaining < v.Tightest.Remaining ||
 			s.Remaining == v.Tightest.Remaining && s.Reset > v.Tightest.Reset {
 			v.Tightest = s
 		}
 	}
 	if decision.Admitted {
-		return v
+		return
 	}
 	v.Denied, v.Tightest = matched[decision.Denied], &decision.States[decision.Denied]
 	for i := range decision.States { // wait for the slowest, or the retry is refused again
@@ -287,8 +309,11 @@ func verdict(decision ledger.Decision, matched []*RateLimit) *Verdict {
 	if v.Tightest.RetryAfter == ledger.Never {
 		v.Tightest.RetryAfter = windows[v.Denied.Unit]
 	}
-	return v
 }
 
 // Release gives back what a call was admitted for, because it was never forwarded.
-func (r *RateLimits) Release(v *Verdict) { r.ledger.Release(v.reservation) }
+func (r *RateLimits) Release(v *Verdict) {
+	r.ledger.Release(v.reservation)
+	r.groups.release(v.refs)
+	v.refs = nil
+}

@@ -20,9 +20,17 @@ type world struct {
 	t   *testing.T
 	db  *storage.DB
 	now atomic.Int64
+
+	booted int64
 }
 
-func (w *world) clock() time.Time     { return time.Unix(0, w.now.Load()) }
+func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()) }
+
+// uptime is that of a machine which boots once.
+func (w *world) uptime() (boot string, up time.Duration) {
+	return "boot", time.Duration(w.now.Load() - w.booted)
+}
+
 func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
 
 func newWorld(t *testing.T) *world {
@@ -32,7 +40,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, db: storage.NewDB(store)}
-	w.now.Store(time.Now().Truncate(24 * time.Hour).UnixNano())
+	w.booted = time.Now().Truncate(24 * time.Hour).UnixNano()
+	w.now.Store(w.booted)
 	t.Cleanup(func() {
 		if err := w.db.Close(); err != nil {
 			t.Error(err)
@@ -44,7 +53,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	l, err := ledger.Open(w.t.Context(), w.db, ledger.Options{Now: w.clock})
+	l, err := ledger.Open(w.t.Context(), w.db, ledger.Options{Now: w.clock, Uptime: w.uptime})
 	if err != nil {
 		w.t.Fatal(err)
 	}

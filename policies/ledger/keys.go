@@ -8,10 +8,10 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Keys calls fn with the key of each counter that starts with prefix and of which the
-// store's record counts something. It does not see keys beyond 900 bytes, of which the
+// Keys calls fn with the key and the owner of each counter whose key starts with prefix and of
+// which the store's record counts something. It does not see keys beyond 900 bytes, of which the
 // store does not hold the whole. It may call fn twice with one.
-func (l *Ledger) Keys(ctx context.Context, prefix string, fn func(key string)) error {
+func (l *Ledger) Keys(ctx context.Context, prefix string, fn func(key, owner string)) error {
 	var start []byte
 	for more := true; more; {
 		n := 0
@@ -29,12 +29,12 @@ func (l *Ledger) Keys(ctx context.Context, prefix string, fn func(key string)) e
 				if len(key) > maxPlainKey {
 					continue
 				}
-				c, err := decode(item.Value)
+				c, owner, err := decode(item.Value)
 				if err == nil {
 					c.advance(l.now())
 				}
 				if err != nil || c.total > 0 { // whoever uses a corrupt one is told
-					fn(key)
+					fn(key, owner)
 				}
 			}
 			return nil

@@ -46,6 +46,7 @@ func (l *Ledger) load(a *account) *flight {
 		return a.flight
 	}
 	var stored counter
+	var owner string
 	var found bool
 	key := recordKey(a.key)
 	return l.fly(a, func(ctx context.Context) error {
@@ -57,7 +58,7 @@ func (l *Ledger) load(a *account) *flight {
 			if err != nil {
 				return fmt.Errorf("reading the rate-limit record of %q: %w", a.key, err)
 			}
-			if stored, err = decode(record); err != nil {
+			if stored, owner, err = decode(record); err != nil {
 				return fmt.Errorf("%w of %q: %w", ErrCorrupt, a.key, err)
 			}
 			found = true
@@ -68,6 +69,9 @@ func (l *Ledger) load(a *account) *flight {
 		a.loaded = err == nil
 		if found {
 			a.counter = stored
+			if a.owner == "" {
+				a.owner = owner
+			}
 		}
 	})
 }
@@ -81,7 +85,7 @@ func (l *Ledger) lease(a *account, units, limit int64) *flight {
 	}
 	c := &a.counter
 	grant := c.grant(limit, units)
-	key, record, ttl := recordKey(a.key), c.encode(c.spare+grant), ttl(c.window)
+	key, record, ttl := recordKey(a.key), a.encode(c.spare+grant), ttl(c.window)
 	bucket, epoch, behind := c.bucket, c.epoch, a.behind
 	c.leased = bucket
 	a.dirty, a.behind = true, false

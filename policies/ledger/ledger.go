@@ -124,6 +124,7 @@ type Claim struct {
 	Limit  int64         // units that any window may hold; 0 admits nothing
 	Window time.Duration // at most MaxWindow
 	Units  int64         // 0 only asks whether the counter is within its limit
+	Owner  string        // what the counter's record is to say of whose it is; empty: nothing new
 }
 
 // A Decision says whether the claims of a reservation were admitted.
@@ -299,6 +300,9 @@ func (l *Ledger) try(claims []Claim) (r *Reservation, d Decision, flights []*fli
 	for i := range claims {
 		a := places[i].account
 		a.follow(claims[i].Window, now)
+		if claims[i].Owner != "" {
+			a.owner = claims[i].Owner
+		}
 		a.asked += min(claims[i].Units, math.MaxInt64-a.asked)
 		if a.behind {
 			flights = append(flights, l.lease(a, 0, claims[i].Limit))

@@ -12,7 +12,8 @@ import (
 // The record of a counter in the store:
 //
 //	key    "ledger" 00 01 'c', the counter's key
-//	value  version 1, uvarint window in ns, uvarint number of spans,
+//	value  version 1, or version 2, uvarint length of the owner, owner;
+//	       uvarint window in ns, uvarint number of spans,
 //	       of the first span: varint bucket, uvarint units,
 //	       of each other one: uvarint bucket since the one before, uvarint units
 //
@@ -21,6 +22,7 @@ import (
 const (
 	recordPrefix  = "ledger\x00\x01c"
 	recordVersion = 1
+	ownedVersion  = 2
 	maxPlainKey   = 900
 
 	// expirySlack is how long a record outlives its window: stores keep time by the
@@ -43,6 +45,17 @@ func recordKey(key string) []byte {
 // ttl is how long the store keeps the record of a counter.
 func ttl(window time.Duration) time.Duration {
 	return time.Duration(maxSpans*width(window)) + expirySlack
+}
+
+// encode returns the record of the account with this many units more in its current bucket.
+func (a *account) encode(lease int64) []byte {
+	record := a.counter.encode(lease)
+	if a.owner == "" {
+		return record
+	}
+	b := make([]byte, 0, binary.MaxVarintLen64+len(a.owner)+len(record))
+	b = binary.AppendUvarint(append(b, ownedVersion), uint64(len(a.owner)))
+	return append(append(b, a.owner...), record[1:]...)
 }
 
 // encode returns the record of the counter with this many units more in its
@@ -85,12 +98,24 @@ var (
 	errTrailing  = errors.New("trailing bytes")
 )
 
-// decode returns the counter that a record holds, in its last bucket.
-func decode(record []byte) (counter, error) {
-	if len(record) == 0 || record[0] != recordVersion {
-		return counter{}, errVersion
+// decode returns the counter that a record holds, in its last bucket, and its owner.
+func decode(record []byte) (c counter, owner string, err error) {
+	if len(record) == 0 {
+		return counter{}, "", errVersion
 	}
 	d := decoder{rest: record[1:]}
+	switch record[0] {
+	case recordVersion:
+	case ownedVersion:
+		owner = d.text()
+	default:
+		return counter{}, "", errVersion
+	}
+	c, err = d.counter()
+	return c, owner, err
+}
+
+func (d *decoder) counter() (counter, error) {
 	window, count := d.uvarint(), d.uvarint()
 	switch {
 	case d.err != nil:
@@ -147,6 +172,17 @@ func (d *decoder) varint() int64 {
 	v, n := binary.Varint(d.rest)
 	d.skip(n)
 	return v
+}
+
+func (d *decoder) text() string {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.skip(0)
+		return ""
+	}
+	s := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return s
 }
 
 func (d *decoder) skip(n int) {

@@ -18,7 +18,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		c.spend(i*i*i + 1)
 	}
 	c.leased = c.bucket
-	got, err := decode(c.encode(0))
+	got, _, err := decode(c.encode(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,20 +33,27 @@ func TestRecordRoundTrip(t *testing.T) {
 
 func TestRecordIncludesTheLease(t *testing.T) {
 	c := counter{window: time.Minute, bucket: 100}
-	got, err := decode(c.encode(7))
+	got, _, err := decode(c.encode(7))
 	if err != nil || got.total != 7 || got.bucket != 100 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	c.spend(3)
 	c.bucket = 105
-	got, err = decode(c.encode(7))
+	got, _, err = decode(c.encode(7))
 	if want := []span{{100, 3}, {105, 7}}; err != nil || !reflect.DeepEqual(got.spans, want) {
 		t.Errorf("%+v, %v; want %v", got, err, want)
 	}
 }
 
-// TestRecordFormat pins version 1, which stores hold.
+// TestRecordFormat pins the versions that stores hold.
 func TestRecordFormat(t *testing.T) {
+	a := account{owner: "w", counter: counter{window: time.Minute, bucket: 1000, spans: []span{{990, 5}, {1000, 200}}, total: 205}}
+	if got, want := hex.EncodeToString(a.encode(3)), "02017780b09dc2df0102bc0f050acb01"; got != want {
+		t.Errorf("record %s, want %s", got, want)
+	}
+	if c, owner, err := decode(a.encode(0)); err != nil || owner != "w" || c.total != 205 {
+		t.Errorf("%+v of %q, %v", c, owner, err)
+	}
 	c := counter{window: time.Minute, bucket: 1000, spans: []span{{990, 5}, {1000, 200}}, total: 205}
 	if got, want := hex.EncodeToString(c.encode(3)), "0180b09dc2df0102bc0f050acb01"; got != want {
 		t.Errorf("record %s, want %s", got, want)
@@ -56,7 +63,9 @@ func TestRecordFormat(t *testing.T) {
 func TestCorruptRecords(t *testing.T) {
 	for name, record := range map[string]string{
 		"empty":                   "",
-		"unknown version":         "02" + "80b09dc2df0102bc0f050acb01"[2:],
+		"unknown version":         "0380b09dc2df0102bc0f050acb01",
+		"an owner cut off":        "020477",
+		"an owner of no length":   "02",
 		"truncated":               "0180b09dc2df0102bc0f050a",
 		"trailing bytes":          "0180b09dc2df0102bc0f050acb0100",
 		"no window":               "010000",
@@ -75,7 +84,7 @@ func TestCorruptRecords(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := newDesk(t, Options{})
-			claim := Claim{"the key", 5, time.Minute, 1}
+			claim := Claim{"the key", 5, time.Minute, 1, ""}
 			write := func(tx storage.Tx) error { return tx.Set(recordKey(claim.Key), data) }
 			if err := d.store.Write(t.Context(), write); err != nil {
 				t.Fatal(err)
@@ -99,11 +108,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add((&counter{window: time.Minute, bucket: 1000, spans: []span{{990, 5}, {1000, 200}}, total: 205}).encode(3))
 	f.Add((&counter{window: MaxWindow, bucket: -5, spans: []span{{-65, 1}}, total: 1}).encode(math.MaxInt64 - 1))
 	f.Fuzz(func(t *testing.T, record []byte) {
-		c, err := decode(record)
+		c, _, err := decode(record)
 		if err != nil {
 			return
 		}
-		again, err := decode(c.encode(0))
+		again, _, err := decode(c.encode(0))
 		if err != nil || !reflect.DeepEqual(again, c) {
 			t.Fatalf("%+v became %+v, %v", c, again, err)
 		}

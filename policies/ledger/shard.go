@@ -28,6 +28,7 @@ const (
 type account struct {
 	counter
 	key    string
+	owner  string // of the last claim that had one, or as the record says
 	shard  *shard
 	flight *flight // the store I/O that is under way, of which there is one at most
 	asked  int64   // the units that the claims being decided on ask for
