@@ -26,8 +26,8 @@ func (d Destination) differs(from Destination) string {
 	return ""
 }
 
-// key is the same for destinations that are the same.
-func (d Destination) key() string {
+// Key is the same for destinations that are the same.
+func (d Destination) Key() string {
 	var b strings.Builder
 	for _, field := range slices.Sorted(maps.Keys(d)) {
 		if v := d[field]; v != "" {
@@ -62,7 +62,7 @@ func (b *Binding) Add(s Bound) {
 		b.fields, b.shown, b.at = make(map[string]Bound), make(map[[2]string][]Bound), make(map[[3]string][]Bound)
 	}
 	hint := s.Secret.Hint()
-	shown, at := [2]string{s.Name, hint}, [3]string{s.Name, hint, s.For.key()}
+	shown, at := [2]string{s.Name, hint}, [3]string{s.Name, hint, s.For.Key()}
 	b.fields[s.Field] = s
 	b.shown[shown] = append(b.shown[shown], s)
 	for _, other := range b.at[at] {
@@ -94,7 +94,7 @@ func (b *Binding) Take(field, name, sent string, to Destination) (Secret, error)
 		return was.Secret, nil
 	}
 	shown := b.shown[[2]string{name, sent}]
-	switch found := b.at[[3]string{name, sent, to.key()}]; {
+	switch found := b.at[[3]string{name, sent, to.Key()}]; {
 	case len(found) == 1:
 		return found[0].Secret, nil
 	case len(found) > 1:

@@ -207,7 +207,10 @@ func (x *Exchange) Stored(t *routing.Target) string {
 			return s.Name
 		}
 	}
-	if !t.APIKey.Empty() {
+	switch {
+	case len(t.Edit().Secrets()) > 0:
+		return "override_params"
+	case !t.APIKey.Empty():
 		return "api_key"
 	}
 	return ""

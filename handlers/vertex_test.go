@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-// A service account buys a token once, which goes to the models in its place.
-func TestAServiceAccountBecomesATokenAndIsNeverSent(t *testing.T) {
+// testAccount is a service account without an address and a token server.
+func testAccount(t *testing.T) map[string]string {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +26,14 @@ func TestAServiceAccountBecomesATokenAndIsNeverSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return map[string]string{
+		"type": "service_account", "project_id": "own-project",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	}
+}
+
+// A service account buys a token once, which goes to the models in its place.
+func TestAServiceAccountBecomesATokenAndIsNeverSent(t *testing.T) {
 	bank := gatewaytest.NewUpstream(t, respond(http.StatusOK, `{"access_token":"ya29.bought","token_type":"Bearer","expires_in":3600}`))
 	models := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ":streamGenerateContent") {
@@ -35,10 +43,9 @@ func TestAServiceAccountBecomesATokenAndIsNeverSent(t *testing.T) {
 		}
 		respond(http.StatusOK, `{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}`)(w, r)
 	})
-	account, err := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": "own-project", "client_email": "a@example.com", "token_uri": bank.URL + "/token",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-	})
+	account := testAccount(t)
+	account["client_email"], account["token_uri"] = "a@example.com", bank.URL+"/token"
+	text, err := json.Marshal(account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,11 +57,11 @@ func TestAServiceAccountBecomesATokenAndIsNeverSent(t *testing.T) {
 			"x-gw-api-key: "+service, "x-gw-provider: vertex-ai", "x-gw-custom-host: "+models.URL, "x-gw-vertex-region: europe-west4")...)
 	}
 	const body = `{"model":"gemini-2.5-flash","messages":[{"role":"user","content":"Hi"}]}`
-	byHeader := "x-gw-vertex-service-account-json: " + string(account)
+	byHeader := "x-gw-vertex-service-account-json: " + string(text)
 	for i, a := range []*gatewaytest.Answer{
 		ask(body, byHeader),
 		ask(strings.Replace(body, `"messages"`, `"stream":true,"messages"`, 1), byHeader),
-		ask(body, "authorization: Bearer "+string(account)),
+		ask(body, "authorization: Bearer "+string(text)),
 	} {
 		if a.Status != http.StatusOK || !strings.Contains(a.Body, "Hi") {
 			t.Fatalf("call %d: got %d %s", i, a.Status, a.Body)
@@ -75,7 +82,7 @@ func TestAServiceAccountBecomesATokenAndIsNeverSent(t *testing.T) {
 		t.Errorf("%d tokens were bought, want 1", n)
 	}
 
-	elsewhere := strings.Replace(string(account), bank.URL, "http://10.0.0.1", 1)
+	elsewhere := strings.Replace(string(text), bank.URL, "http://10.0.0.1", 1)
 	a := ask(body, "x-gw-vertex-service-account-json: "+elsewhere)
 	if a.Status != http.StatusBadRequest || gjson.Get(a.Body, "error.code").Str != "invalid_token_uri" || strings.Contains(a.Body, "PRIVATE") {
 		t.Errorf("a private token server: got %d %s", a.Status, a.Body)

@@ -161,7 +161,7 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if err != nil {
 		return refused(err)
 	}
-	a.keep, a.secrets = call.Keep, func() []credentials.Secret { return secretsOf(call, a.route) }
+	a.keep, a.secrets = call.Keep, func() []credentials.Secret { return slices.Concat(secretsOf(call, a.route), t.Edit().Secrets()) }
 	if r.Answer != nil && r.Answer.Then != nil {
 		a.common = maps.Clone(a.header)
 		delete(a.common, "Content-Type")

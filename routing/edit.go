@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/caddy-gw/gateway/credentials"
 )
 
 // An Edit says what becomes of a body on its way to a target: defaults first, then
@@ -12,6 +14,29 @@ type Edit struct {
 	Default  []Param // set where the body has nothing or null
 	Override []Param // set whatever the body has
 	Drop     []Path  // removed
+
+	secrets []credentials.Secret
+}
+
+// Secrets are the credentials among the parameters.
+func (e *Edit) Secrets() []credentials.Secret {
+	if e == nil {
+		return nil
+	}
+	return e.secrets
+}
+
+// findSecrets notes which parameters are credentials. Nothing but their names tells.
+func (e *Edit) findSecrets() {
+	var w walker
+	for _, list := range [][]Param{e.Default, e.Override} {
+		for _, p := range list {
+			w.texts("", p.Key, p.Value, 0, len(p.Value))
+		}
+	}
+	for i := range w.found {
+		e.secrets = append(e.secrets, credentials.NewSecret(w.found[i].value))
+	}
 }
 
 // A Param is a value and where it goes. Of a path, names that are missing are

@@ -50,6 +50,7 @@ func (t *Target) Edit() *Edit {
 				Override: merged(above.Override, e.Override),
 				Drop:     union(above.Drop, e.Drop),
 			}
+			e.findSecrets()
 		}
 	}
 	t.edit.Store(e)

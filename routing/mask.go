@@ -3,6 +3,7 @@ package routing
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -91,13 +92,7 @@ func (w *walker) target(path string, b []byte, start int, above credentials.Dest
 		return
 	}
 	to := destination(b[start:], above)
-	inherited := maps.Clone(above)
-	if host := to[customHost]; host != "" {
-		if inherited == nil {
-			inherited = make(credentials.Destination, 1)
-		}
-		inherited[customHost] = host
-	}
+	inherited := inherited(to, above)
 	mustScan(second(eachMember(b[start:], func(m member) {
 		name := m.name()
 		from, end, at := start+m.start, start+m.end, in(path, name)
@@ -111,12 +106,54 @@ func (w *walker) target(path string, b []byte, start int, above credentials.Dest
 		case name == "targets" && v[0] == '[':
 			mustScan(eachElement(v, func(n, start, _ int) { w.target(item(at, n), b, from+start, inherited) }))
 		default:
-			w.free(at, name, b, from, end, to)
+			w.free(at, name, b, from, end, func() credentials.Destination { return spread(b[start:], to, above) })
 		}
 	})))
 }
 
 const customHost = "custom_host"
+
+// inherited is where the targets of a config object have their credentials go to, whose own
+// go to to.
+func inherited(to, above credentials.Destination) credentials.Destination {
+	host := to[customHost]
+	if host == "" {
+		return above
+	}
+	out := make(credentials.Destination, len(above)+1)
+	maps.Copy(out, above)
+	out[customHost] = host
+	return out
+}
+
+// spread is where the parameters of a config object go, whose credentials go to to: there,
+// or where it has targets to all of them.
+func spread(object []byte, to, above credentials.Destination) credentials.Destination {
+	var all []string
+	var walk func(object []byte, to, above credentials.Destination)
+	walk = func(object []byte, to, above credentials.Destination) {
+		leaf := true
+		mustScan(second(eachMember(object, func(m member) {
+			if v := object[m.start:m.end]; m.name() == "targets" && v[0] == '[' {
+				leaf = false
+				below := inherited(to, above)
+				mustScan(eachElement(v, func(_, start, end int) {
+					if v[start] == '{' {
+						walk(v[start:end], destination(v[start:], below), below)
+					}
+				}))
+			}
+		})))
+		if leaf {
+			all = append(all, to.Key())
+		}
+	}
+	walk(object, to, above)
+	slices.Sort(all)
+	out := maps.Clone(to)
+	out["targets"] = strings.Join(slices.Compact(all), ";")
+	return out
+}
 
 // destination is where the credentials of a config object go, whose parents have them go to
 // above.
@@ -127,7 +164,9 @@ func destination(object []byte, above credentials.Destination) credentials.Desti
 		switch name := m.name(); {
 		case object[m.start] == 'n': // null is absent
 		case name == "provider", name == "virtual_key", name == customHost, IsPlace(name):
-			to[name] = valueText(object[m.start:m.end])
+			if v := valueText(object[m.start:m.end]); v != "" { // so is an empty text
+				to[name] = v
+			}
 		}
 	})))
 	return to
@@ -143,10 +182,10 @@ func Destination(text string, at credentials.Destination) credentials.Destinatio
 	return at
 }
 
-// free walks what a config says in words of others, such as the parameters of a body.
-// No table tells what of it is a credential, so that names do. Such a credential is
+// free walks what a config says in words of others, such as the parameters of a body, which
+// go to where to says. No table tells what of it is a credential, so that names do. Such a credential is
 // bound to all that stands around it, too: it may hold an address.
-func (w *walker) free(path, name string, b []byte, start, end int, to credentials.Destination) {
+func (w *walker) free(path, name string, b []byte, start, end int, to func() credentials.Destination) {
 	first := len(w.found)
 	w.texts(path, name, b, start, end)
 	if len(w.found) == first {
@@ -159,7 +198,7 @@ func (w *walker) free(path, name string, b []byte, start, end int, to credential
 		from = s.end
 	}
 	around.Write(b[from:end])
-	bound := maps.Clone(to)
+	bound := to()
 	bound[name] = around.String()
 	for i := range w.found[first:] {
 		w.found[first+i].to = bound

@@ -89,6 +89,7 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 	}) {
 		return t
 	}
+	t.own.findSecrets()
 	p.strategies(t, path, strategy, targets)
 	p.complete(t, path, given)
 	if parent == nil && p.config.Passthrough {

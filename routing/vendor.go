@@ -40,16 +40,23 @@ func IsSecret(name string) bool { return vendorKeys[name].use == secret }
 // IsPlace reports whether a vendor's key decides where credentials go.
 func IsPlace(name string) bool { return vendorKeys[name].use == place }
 
-// SecretKeys are the vendors' keys that are credentials, sorted.
-var SecretKeys = func() (names []string) {
+// The vendors' keys, all of them, those that are credentials and those that decide where
+// credentials go; sorted.
+var (
+	VendorKeys = keys(secret, place, option)
+	SecretKeys = keys(secret)
+	PlaceKeys  = keys(place)
+)
+
+func keys(uses ...use) (names []string) {
 	for name, k := range vendorKeys {
-		if k.use == secret {
+		if slices.Contains(uses, k.use) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
-}()
+}
 
 // vendorKeys are the keys of one vendor each, which its dialect reads.
 var vendorKeys = map[string]vendorKey{

@@ -1,0 +1,547 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+	"github.com/caddy-gw/gateway/routing"
+)
+
+func TestTheCanariesKnowEverySetting(t *testing.T) {
+	if !slices.Equal(rowNames, routing.VendorKeys) {
+		t.Errorf("the settings are %q, and the test knows %q", routing.VendorKeys, rowNames)
+	}
+}
+
+// Whatever is saved, edited and called: a secret comes to no other address than the one
+// that it was saved for, and shows nowhere.
+func TestSecretsGoWhereTheyWereSavedForAndShowNowhere(t *testing.T) {
+	s := &scene{world: newWorld(t, 3), account: testAccount(t)}
+	s.token = s.tokenFor
+	s.Gateway = gatewaytest.Start(t, trustLoopback+"passthrough_paths POST /v1/elsewhere\n"+
+		"provider file {\ntype openai\nbase_url http://"+s.hosts[0]+"/v1\napi_key cnry000000ayy\nheader X-Extra cnry000000byy\n}\n")
+	s.Site = "gw_admin\ngw_ratelimit\ngw_inference {\ntransport {\nresolvers " + loopbackResolver(t) +
+		"\ntls_trust_pool file " + s.caFile + "\nnetwork_proxy url http://" + s.proxy + "\n}\n}"
+	s.Load()
+	s.key, _ = s.Key("k")
+	rapid.Check(t, s.play)
+	t.Logf("%d edits were made, %d refused; %d secrets came to a host, in %d calls", s.edited, s.refused, s.came, s.called)
+	if s.edited == 0 || s.refused == 0 || s.came == 0 {
+		t.Error("too little happened")
+	}
+}
+
+// A scene is a gateway in a world, with the resources of one check.
+type scene struct {
+	*gatewaytest.Gateway
+	*world
+	*model
+	key     string // of the service
+	account map[string]string
+	made    int   // canaries
+	logged  int64 // bytes of the log that were read
+
+	virtual, configs []string // slugs
+
+	edited, refused, came, called int
+}
+
+func (s *scene) play(t *rapid.T) {
+	s.model = &model{homes: make(map[string][]home), free: make(map[string]bool), keys: make(map[string]*home)}
+	s.savedKey("file", home{provider: "openai", host: s.hosts[0]}, "cnry000000ayy cnry000000byy")
+	s.virtual, s.configs = nil, nil
+	s.take() // of a check that failed
+	for range rapid.IntRange(1, 2).Draw(t, "virtual keys") {
+		s.addKey(t)
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "configs") {
+		s.addConfig(t)
+	}
+	for range rapid.IntRange(3, 12).Draw(t, "steps") {
+		switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
+		case step < 3 && len(s.virtual) > 0:
+			s.editKey(t, rapid.SampledFrom(s.virtual).Draw(t, "slug"))
+		case step < 7 && len(s.configs) > 0:
+			s.editConfig(t, rapid.SampledFrom(s.configs).Draw(t, "slug"))
+		default:
+			s.call(t)
+		}
+		s.look(t)
+	}
+	for _, path := range []string{"/v1/virtual-keys", "/v1/configs", "/v1/logs"} {
+		s.admin(t, "GET", path, nil)
+	}
+	for _, id := range s.admin(t, "GET", "/v1/logs", nil).Get("data.#.id").Array() {
+		s.admin(t, "GET", "/v1/logs/"+id.Str, nil)
+	}
+	for _, slug := range s.configs {
+		s.admin(t, "GET", "/v1/configs/"+slug+"/versions", nil)
+		s.admin(t, "DELETE", "/v1/configs/"+slug, nil)
+	}
+	for _, slug := range s.virtual {
+		s.admin(t, "DELETE", "/v1/virtual-keys/"+slug, nil)
+	}
+	s.readLog(t)
+}
+
+// look holds what hosts were sent against the model.
+func (s *scene) look(t *rapid.T) {
+	for _, r := range s.take() {
+		for _, canary := range canaries.FindAllString(r.text, -1) {
+			s.came++
+			if !s.holds(canary, r) {
+				t.Fatalf("%s came to %s, and was saved for %v:\n%s", canary, r.at, s.homes[canary], r.text)
+			}
+		}
+	}
+}
+
+// hidden fails where a text shows a canary of a resource, or of callers too.
+func (s *scene) hidden(t *rapid.T, what, text string, callers bool) {
+	for _, canary := range canaries.FindAllString(text, -1) {
+		if callers || !s.free[canary] {
+			t.Fatalf("%s is in %s: %s", canary, what, text)
+		}
+	}
+}
+
+func (s *scene) readLog(t *rapid.T) {
+	f, err := os.Open(s.LogFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, info.Size()-s.logged)
+	if _, err := f.ReadAt(b, s.logged); err != nil {
+		t.Fatal(err)
+	}
+	s.logged = info.Size()
+	for line := range strings.Lines(string(b)) {
+		s.hidden(t, "the log", line, true)
+	}
+}
+
+// tokenFor is a token that goes where the secret goes that bought it.
+func (s *scene) tokenFor(login receipt) string {
+	token := s.next('a')
+	if canary := canaries.FindString(login.text); canary != "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.homes[token], s.free[token] = s.homes[canary], s.free[canary]
+	}
+	return token
+}
+
+func (s *scene) next(end byte) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return fmt.Sprintf("cnry%06d%cyy", s.made, end)
+}
+
+// canary is a new one. Many have the same mask.
+func (s *scene) canary(t *rapid.T) string { return s.next(byte(rapid.IntRange('a', 'c').Draw(t, "end"))) }
+
+func (s *scene) host(t *rapid.T) string {
+	return "http://" + rapid.SampledFrom(s.hosts).Draw(t, "host") + "/v1"
+}
+
+func chance(t *rapid.T, percent int) bool { return rapid.IntRange(0, 99).Draw(t, "chance") < percent }
+
+// admin makes a call to the control plane, whose answer shows no canary.
+func (s *scene) admin(t *rapid.T, method, path string, body map[string]any) *gatewaytest.Answer {
+	text := ""
+	if body != nil {
+		text = textOf(body)
+	}
+	a := s.Do(method, path, text, "x-gw-api-key: "+gatewaytest.OwnerKey)
+	s.hidden(t, "the answer to "+method+" "+path+" "+text, a.Body, true)
+	if a.Status >= 500 || method == "GET" && a.Status != http.StatusOK {
+		t.Fatalf("%s %s %s: %d %s", method, path, text, a.Status, a.Body)
+	}
+	return a
+}
+
+// value is what a setting may be.
+func (s *scene) value(t *rapid.T, name string) any {
+	switch worldRows[name] {
+	case rowSecret:
+		return s.canary(t)
+	case rowAccount:
+		account := maps.Clone(s.account)
+		account["client_email"] = s.canary(t)
+		if chance(t, 70) {
+			account["token_uri"] = "http://" + rapid.SampledFrom(s.hosts).Draw(t, "token server") + "/token"
+		}
+		return textOf(account)
+	case rowPlace:
+		return fmt.Sprintf("plc%d%cz", slices.Index(rowNames, name), rapid.IntRange('a', 'c').Draw(t, "place"))
+	case rowHost:
+		return s.host(t)
+	}
+	if name == "azure_auth_mode" {
+		return rapid.SampledFrom([]string{"", "entra"}).Draw(t, "mode")
+	}
+	return "opt"
+}
+
+// settings are some settings of a provider, and those that it needs.
+func (s *scene) settings(t *rapid.T, name string, to map[string]any) {
+	for _, needed := range worldProviders[name].settings {
+		to[needed] = s.value(t, needed)
+	}
+	vendor := map[string]string{"azure-openai": "azure_", "azure-ai": "azure_", "bedrock": "aws_", "vertex-ai": "vertex_", "huggingface": "huggingface_"}[name]
+	own := slices.DeleteFunc(slices.Clone(rowNames), func(row string) bool { return vendor == "" || !strings.HasPrefix(row, vendor) })
+	switch {
+	case vendor == "azure_" && chance(t, 30):
+		to["azure_auth_mode"] = "entra"
+		for _, row := range []string{"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret"} {
+			to[row] = s.value(t, row)
+		}
+	case vendor == "aws_":
+		own = slices.DeleteFunc(own, func(row string) bool { return row == "aws_role_arn" }) // is refused
+		for _, row := range []string{"aws_access_key_id", "aws_secret_access_key"} {
+			to[row] = s.value(t, row)
+		}
+	case vendor == "vertex_":
+		to["vertex_project_id"] = s.value(t, "vertex_project_id")
+		if chance(t, 50) {
+			to["vertex_service_account_json"] = s.value(t, "vertex_service_account_json")
+		}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "settings") {
+		from := rowNames
+		if len(own) > 0 && chance(t, 80) {
+			from = own
+		}
+		row := rapid.SampledFrom(from).Draw(t, "setting")
+		to[row] = s.value(t, row)
+	}
+}
+
+var worldNames = slices.Sorted(maps.Keys(worldProviders))
+
+func (s *scene) addKey(t *rapid.T) {
+	name := rapid.SampledFrom(worldNames).Draw(t, "provider")
+	settings := make(map[string]any)
+	s.settings(t, name, settings)
+	body := map[string]any{"name": "n", "provider": name, "key": s.canary(t), "model_config": settings}
+	if worldProviders[name].alone || chance(t, 50) {
+		body["custom_host"] = s.host(t)
+	}
+	a := s.admin(t, "POST", "/v1/virtual-keys", body)
+	if a.Status != http.StatusOK {
+		return
+	}
+	slug := a.Get("data.slug").Str
+	s.virtual = append(s.virtual, slug)
+	s.noteKey(slug, home{provider: name}, body)
+}
+
+// noteKey tells the model what was sent of a virtual key that is now saved.
+func (s *scene) noteKey(slug string, h home, body map[string]any) {
+	settings, given := body["model_config"].(map[string]any)
+	if resource, ok := body["resourceName"]; ok {
+		settings, given = maps.Clone(settings), true
+		if settings == nil {
+			settings = make(map[string]any)
+		}
+		settings["azure_resource_name"] = resource
+	}
+	if given {
+		of := homeOf(settings, "")
+		h.words, h.logins = of.words, of.logins
+		if of.host != "" {
+			h.host = of.host
+		}
+	}
+	if host, ok := body["custom_host"]; ok {
+		h.host = bare(says(body, "custom_host"))
+		_ = host
+	}
+	s.savedKey(slug, h, body)
+}
+
+// edit changes a member of an object as somebody who does not know what is masked could,
+// or with new secrets.
+func (s *scene) edit(t *rapid.T, object map[string]any) {
+	members := slices.Sorted(maps.Keys(object))
+	row := rapid.SampledFrom(rowNames).Draw(t, "setting")
+	if len(members) > 0 && chance(t, 50) {
+		if own := rapid.SampledFrom(members).Draw(t, "member"); worldRows[own] != "" {
+			row = own
+		}
+	}
+	switch rapid.IntRange(0, 4).Draw(t, "change") {
+	case 0:
+		delete(object, row)
+	case 1: // the mask of another
+		if len(members) > 0 {
+			if v := says(object, rapid.SampledFrom(members).Draw(t, "mask")); strings.Contains(v, "*****") {
+				object[row] = v
+			}
+		}
+	default:
+		object[row] = s.value(t, row)
+	}
+}
+
+func (s *scene) editKey(t *rapid.T, slug string) {
+	shown := s.admin(t, "GET", "/v1/virtual-keys/"+slug, nil)
+	var settings map[string]any
+	if err := json.Unmarshal([]byte(shown.Get("model_config").Raw), &settings); err != nil {
+		t.Fatal(err)
+	}
+	body := make(map[string]any)
+	if chance(t, 60) {
+		body["custom_host"] = rapid.SampledFrom([]any{s.host(t), s.host(t), "", nil, shown.Get("custom_host").Value()}).Draw(t, "custom host")
+	}
+	if chance(t, 60) {
+		body["key"] = rapid.SampledFrom([]string{shown.Get("masked_api_key").Str, "", s.canary(t), s.canary(t), "cn*****byy"}).Draw(t, "key")
+	}
+	if chance(t, 70) {
+		for range rapid.IntRange(0, 2).Draw(t, "changes") {
+			s.edit(t, settings)
+		}
+		body["model_config"] = settings
+	}
+	if chance(t, 10) {
+		body["resourceName"] = s.value(t, "azure_resource_name")
+	}
+	if a := s.admin(t, "PUT", "/v1/virtual-keys/"+slug, body); a.Status != http.StatusOK {
+		s.refused++
+		return
+	}
+	s.edited++
+	s.noteKey(slug, *s.keys[slug], body)
+	s.ask(t, "POST", "/v1/chat/completions", chatOf("m"), "x-gw-virtual-key: "+slug)
+}
+
+// node is a config, or a target of one.
+func (s *scene) node(t *rapid.T, depth int) map[string]any {
+	n := map[string]any{"request_timeout": 30000}
+	if chance(t, 35) {
+		n["custom_host"] = rapid.SampledFrom([]string{s.host(t), s.host(t), ""}).Draw(t, "custom host")
+	}
+	if chance(t, 20) {
+		n["override_params"] = map[string]any{"upstream_token": s.canary(t)}
+	}
+	if depth < 3 && chance(t, 60-20*depth) {
+		n["strategy"] = map[string]any{"mode": rapid.SampledFrom([]string{"single", "fallback", "loadbalance"}).Draw(t, "mode")}
+		targets := make([]any, rapid.IntRange(1, 2).Draw(t, "targets"))
+		for i := range targets {
+			targets[i] = s.node(t, depth+1)
+		}
+		n["targets"] = targets
+		return n
+	}
+	switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
+	case kind == 0 && len(s.virtual) > 0:
+		n["virtual_key"] = rapid.SampledFrom(s.virtual).Draw(t, "slug")
+		delete(n, "custom_host")
+	case kind == 1:
+		s.settings(t, rapid.SampledFrom(worldNames).Draw(t, "vendor"), n) // and no provider
+	default:
+		name := rapid.SampledFrom(worldNames).Draw(t, "provider")
+		n["provider"] = name
+		s.settings(t, name, n)
+	}
+	if chance(t, 70) {
+		n["api_key"] = s.canary(t)
+	}
+	return n
+}
+
+func (s *scene) addConfig(t *rapid.T) {
+	config := s.node(t, 0)
+	a := s.admin(t, "POST", "/v1/configs", map[string]any{"name": "c", "config": config})
+	if a.Status != http.StatusOK {
+		return
+	}
+	s.configs = append(s.configs, a.Get("slug").Str)
+	s.savedConfig(config, "")
+}
+
+func (s *scene) editConfig(t *rapid.T, slug string) {
+	shown := s.admin(t, "GET", "/v1/configs/"+slug, nil)
+	text := shown.Get("config").Raw
+	if shown.Get("config").Str != "" {
+		text = shown.Get("config").Str
+	}
+	var config map[string]any
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "changes") {
+		var nodes []map[string]any
+		var walk func(map[string]any)
+		walk = func(n map[string]any) {
+			nodes = append(nodes, n)
+			targets, _ := n["targets"].([]any)
+			for _, child := range targets {
+				walk(child.(map[string]any))
+			}
+		}
+		walk(config)
+		n := rapid.SampledFrom(nodes).Draw(t, "node")
+		targets, _ := n["targets"].([]any)
+		switch change := rapid.IntRange(0, 9).Draw(t, "change"); {
+		case change < 4:
+			n["custom_host"] = rapid.SampledFrom([]any{s.host(t), s.host(t), s.host(t), "", nil}).Draw(t, "custom host")
+		case change == 8:
+			delete(n, "custom_host")
+		case change == 4 && targets == nil:
+			n["provider"] = rapid.SampledFrom(worldNames).Draw(t, "provider")
+		case change == 5 && targets != nil:
+			n["targets"] = append(targets, clone(rapid.SampledFrom(nodes[1:]).Draw(t, "copied")))
+		case change == 5:
+			outer := map[string]any{"strategy": map[string]any{"mode": "single"}, "targets": []any{config}, "custom_host": s.host(t)}
+			config = outer
+		case change == 6 && targets != nil:
+			n["targets"] = append(targets, s.node(t, 3))
+		case change == 6:
+			n["api_key"] = rapid.SampledFrom([]any{s.canary(t), "cn*****ayy", "cn*****byy", nil}).Draw(t, "key")
+		case change == 7:
+			n["override_params"] = map[string]any{"upstream_token": rapid.SampledFrom([]any{s.canary(t), "cn*****ayy"}).Draw(t, "token")}
+		default:
+			s.edit(t, n)
+		}
+	}
+	if a := s.admin(t, "PUT", "/v1/configs/"+slug, map[string]any{"config": config}); a.Status != http.StatusOK {
+		s.refused++
+		return
+	}
+	s.edited++
+	s.savedConfig(config, "")
+	s.ask(t, "POST", "/v1/chat/completions", chatOf("m"), "x-gw-config: "+slug, cue+"fail")
+}
+
+func clone(object map[string]any) (out map[string]any) {
+	if err := json.Unmarshal([]byte(textOf(object)), &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// slug is one of a saved provider.
+func (s *scene) slug(t *rapid.T) string {
+	return rapid.SampledFrom(append([]string{"file"}, s.virtual...)).Draw(t, "slug")
+}
+
+// call makes a call, with whatever its headers may say.
+func (s *scene) call(t *rapid.T) {
+	headers := []string{cue + rapid.SampledFrom([]string{"ok", "fail"}).Draw(t, "cue")}
+	add := func(name, value string) { headers = append(headers, name+": "+value) }
+	if len(s.configs) > 0 && chance(t, 60) {
+		add("x-gw-config", rapid.SampledFrom(s.configs).Draw(t, "config")+rapid.SampledFrom([]string{"", "", "@1", "@2"}).Draw(t, "version"))
+	} else if chance(t, 40) {
+		add("x-gw-config", textOf(s.inline(t)))
+	}
+	if chance(t, 25) {
+		add("x-gw-virtual-key", s.slug(t))
+	}
+	if chance(t, 40) {
+		if chance(t, 50) {
+			add("x-gw-provider", "@"+s.slug(t))
+		} else {
+			add("x-gw-provider", rapid.SampledFrom(worldNames).Draw(t, "provider"))
+		}
+	}
+	if chance(t, 30) {
+		add("x-gw-custom-host", s.host(t))
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "own settings") {
+		if row := rapid.SampledFrom(rowNames).Draw(t, "setting"); worldRows[row] == rowPlace || worldRows[row] == rowHost || chance(t, 20) {
+			value := s.value(t, row)
+			s.release(value)
+			add("x-gw-"+strings.ReplaceAll(row, "_", "-"), value.(string))
+		}
+	}
+	if chance(t, 40) {
+		own := s.canary(t)
+		s.free[own] = true
+		add("authorization", "Bearer "+own)
+	}
+	if chance(t, 20) {
+		add("x-gw-forward-headers", "x-gw-custom-host, authorization, x-api-key")
+	}
+	model := rapid.SampledFrom([]string{"m", "m", "anthropic.claude-3-haiku-20240307-v1:0", "gemini-2.5-flash", "@" + s.slug(t) + "/m"}).Draw(t, "model")
+	path := rapid.SampledFrom([]string{
+		"POST /v1/chat/completions", "POST /v1/chat/completions", "POST /v1/chat/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages",
+		"GET /v1/models", "GET /v1/files", "GET /v1/files/f1/content", "GET /v1/batches/b1/output", "DELETE /v1/models/m",
+		"GET /v1/assistants", "POST /v1/elsewhere", "POST /v1/nowhere",
+	}).Draw(t, "path")
+	method, path, _ := strings.Cut(path, " ")
+	body := ""
+	if method == "POST" {
+		body = chatOf(model)
+	}
+	s.ask(t, method, path, body, headers...)
+}
+
+func chatOf(model string) string {
+	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"input":"hi","max_tokens":5}`, model)
+}
+
+// ask makes a call, whose answer shows no canary of a resource.
+func (s *scene) ask(t *rapid.T, method, path, body string, headers ...string) {
+	s.called++
+	a := s.Do(method, path, body, append(headers, "x-gw-api-key: "+s.key)...)
+	s.hidden(t, fmt.Sprintf("the answer %d to %s %s %q", a.Status, method, path, headers), a.Body, false)
+	for name, values := range a.Header {
+		s.hidden(t, "the header "+name, strings.Join(values, " "), false)
+	}
+}
+
+// release makes the canaries in a caller's value the caller's own.
+func (s *scene) release(value any) {
+	for _, canary := range canaries.FindAllString(textOf(value), -1) {
+		s.free[canary] = true
+	}
+}
+
+// inline is a config of a call itself.
+func (s *scene) inline(t *rapid.T) map[string]any {
+	var leaf map[string]any
+	if chance(t, 70) {
+		leaf = map[string]any{"virtual_key": s.slug(t)}
+		if chance(t, 50) {
+			leaf = map[string]any{"provider": "@" + s.slug(t)}
+		}
+	} else {
+		leaf = s.node(t, 3)
+		s.release(leaf)
+	}
+	for range rapid.IntRange(0, 1).Draw(t, "own settings") {
+		row := rapid.SampledFrom(rowNames).Draw(t, "setting")
+		leaf[row] = s.value(t, row)
+		s.release(leaf[row])
+	}
+	if chance(t, 30) {
+		leaf["custom_host"] = s.host(t)
+	}
+	if chance(t, 20) {
+		leaf["override_params"] = map[string]any{"model": "@" + s.slug(t) + "/m"}
+	}
+	if chance(t, 50) {
+		outer := map[string]any{"strategy": map[string]any{"mode": "fallback"}, "targets": []any{leaf}}
+		if chance(t, 50) {
+			outer["custom_host"] = s.host(t)
+		}
+		return outer
+	}
+	return leaf
+}
