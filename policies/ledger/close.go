@@ -69,7 +69,7 @@ func (l *Ledger) writeExact(ctx context.Context, batch []*account) error {
 			if a.total == 0 {
 				err = tx.Delete(recordKey(a.key))
 			} else {
-				err = tx.SetTTL(recordKey(a.key), a.encode(0), ttl(a.window))
+				err = tx.Set(recordKey(a.key), a.encode(0))
 			}
 			if err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 // Forget removes the counters whose keys start with prefix, from the store and
 // from memory: a policy was archived or deleted, and whoever uses the keys again
 // starts from zero (but a record that was being read or written meanwhile may
-// count until it expires). A prefix that is meant for one policy includes what
+// count until its window is over). A prefix that is meant for one policy includes what
 // ends its id in a key. It is at most 900 bytes long, or else ErrClaim.
 func (l *Ledger) Forget(ctx context.Context, prefix string) error {
 	if len(prefix) > maxPlainKey {

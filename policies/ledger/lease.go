@@ -85,7 +85,7 @@ func (l *Ledger) lease(a *account, units, limit int64) *flight {
 	}
 	c := &a.counter
 	grant := c.grant(limit, units)
-	key, record, ttl := recordKey(a.key), a.encode(c.spare+grant), ttl(c.window)
+	key, record := recordKey(a.key), a.encode(c.spare+grant)
 	bucket, epoch, behind := c.bucket, c.epoch, a.behind
 	c.leased = bucket
 	a.dirty, a.behind = true, false
@@ -97,12 +97,13 @@ func (l *Ledger) lease(a *account, units, limit int64) *flight {
 					return err
 				}
 			}
-			return tx.SetTTL(key, record, ttl)
+			return tx.Set(key, record)
 		})
 		l.wroteMoment(moment, err)
 		if err != nil {
 			return fmt.Errorf("writing the rate-limit record of %q: %w", a.key, err)
 		}
+		l.pruneWith()
 		return nil
 	}, func(err error) {
 		switch {

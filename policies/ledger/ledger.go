@@ -26,8 +26,8 @@
 //
 // Records are read when a key is first used, not at the start: a start takes no
 // time however many counters the store holds, memory holds what is in use, and
-// a key costs one read until it has been idle for a window. They expire in the
-// store soon after they count for nothing.
+// a key costs one read until it has been idle for a window. Those that count
+// nothing any more are deleted, some at a time, with the leases that are written.
 //
 // A store that takes longer to write than a bucket lasts (a second, of a window
 // of a minute) cannot lease, so that nothing is admitted until it recovers.
@@ -41,9 +41,8 @@
 // the boot, none of it counts. What does not count makes callers wait for longer.
 // Time while the machine sleeps does not count either.
 //
-// Stores drop records by the wall clock. A step forward of more than a day drops
-// those that still count; that is seen only if the ledger is opened again, or has
-// to read them, before their window is over.
+// Records do not expire in the store, which would be by the wall clock: the ledger
+// deletes them, by its own time.
 //
 // When the clock that the ledger is given steps back, as the ledger's time may
 // when it is opened again, what was booked in buckets that are now in the future moves into the current
@@ -92,7 +91,7 @@ var (
 	ErrFull = errors.New("too many rate-limit counters are in use")
 
 	// ErrCorrupt means that the record of a counter cannot be read. Its key stays
-	// refused until [Ledger.Forget] or the end of its window removes the record.
+	// refused until [Ledger.Forget] removes the record.
 	ErrCorrupt = errors.New("corrupt rate-limit record")
 
 	// ErrBusy means that others took every lease that a reservation waited for.
@@ -185,6 +184,7 @@ type Ledger struct {
 	live   atomic.Int64 // accounts in all shards
 	saved  atomic.Int64 // when the time was last written, or began to be
 	timed  atomic.Bool  // it was
+	pruner pruner
 
 	closing sync.Mutex // held by Close
 	flights sync.WaitGroup
@@ -200,6 +200,7 @@ func Open(ctx context.Context, store Store, opts Options) (*Ledger, error) {
 		return nil, err
 	}
 	l.begin(last)
+	l.pruner.began.Store(l.now())
 	if l.max <= 0 {
 		l.max = DefaultMaxCounters
 	}

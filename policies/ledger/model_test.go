@@ -172,6 +172,7 @@ func (w *world) pass(t *rapid.T) {
 func (w *world) actions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){
 		"reserve": w.reserve, "reserve again": w.reserve, "and again": w.reserve,
+		"prune":  func(t *rapid.T) { prune(t, w.ledger) },
 		"settle": w.settle,
 		"pass":   w.pass, "pass more": w.pass,
 		"restart": func(t *rapid.T) {

@@ -25,10 +25,6 @@ const (
 	ownedVersion  = 2
 	maxPlainKey   = 900
 
-	// expirySlack is how long a record outlives its window: stores keep time by the
-	// wall clock, which may step forward by as much.
-	expirySlack = 24 * time.Hour
-
 	maxSpans = bucketsPerWindow + 1
 )
 
@@ -40,11 +36,6 @@ func recordKey(key string) []byte {
 	}
 	sum := sha256.Sum256([]byte(key))
 	return append(append(b, key[:maxPlainKey]...), sum[:]...)
-}
-
-// ttl is how long the store keeps the record of a counter.
-func ttl(window time.Duration) time.Duration {
-	return time.Duration(maxSpans*width(window)) + expirySlack
 }
 
 // encode returns the record of the account with this many units more in its current bucket.

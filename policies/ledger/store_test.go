@@ -32,10 +32,10 @@ func (c *clock) uptime() (string, time.Duration) {
 
 func (c *clock) add(d time.Duration) { c.ns.Add(int64(d)) }
 
-// A fakeStore is a store in memory whose records expire by the clock, as early
+// A fakeStore is a store in memory whose records expire by a wall clock, as early
 // as whole seconds allow it.
 type fakeStore struct {
-	clock *clock
+	now func() time.Time
 
 	mu            sync.Mutex
 	items         map[string]fakeItem
@@ -60,7 +60,7 @@ func open(store Store, opts Options) *Ledger {
 }
 
 func newStore(c *clock) *fakeStore {
-	return &fakeStore{clock: c, items: map[string]fakeItem{}}
+	return &fakeStore{now: c.Now, items: map[string]fakeItem{}}
 }
 
 func (s *fakeStore) View(ctx context.Context, fn func(storage.Tx) error) error {
@@ -125,7 +125,7 @@ func (s *fakeStore) calls() (reads, writes int) {
 func (s *fakeStore) copy() *fakeStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := newStore(s.clock)
+	c := &fakeStore{now: s.now, items: map[string]fakeItem{}}
 	for k, v := range s.items {
 		c.items[k] = v
 	}
@@ -139,7 +139,7 @@ type fakeTx struct {
 
 func (t *fakeTx) Get(key []byte) ([]byte, error) {
 	item, ok := t.store.items[string(key)]
-	if !ok || item.expires > 0 && item.expires <= t.store.clock.Now().Unix() {
+	if !ok || item.expires > 0 && item.expires <= t.store.now().Unix() {
 		return nil, storage.ErrNotFound
 	}
 	return bytes.Clone(item.value), nil
@@ -156,7 +156,7 @@ func (t *fakeTx) put(key []byte, item fakeItem) error {
 func (t *fakeTx) Set(key, value []byte) error { return t.put(key, fakeItem{value: value}) }
 
 func (t *fakeTx) SetTTL(key, value []byte, ttl time.Duration) error {
-	return t.put(key, fakeItem{value, t.store.clock.Now().Add(ttl).Unix()})
+	return t.put(key, fakeItem{value, t.store.now().Add(ttl).Unix()})
 }
 
 func (t *fakeTx) Delete(key []byte) error {

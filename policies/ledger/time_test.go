@@ -43,6 +43,7 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 		m.boot = -1
 	}
 	store := newStore(m.passed)
+	store.now = m.wall
 	l := open(store, m.options())
 	h := &history{limit: rapid.Int64Range(1, 200).Draw(t, "limit"), window: windows.Draw(t, "window")}
 	begun := m.passed.ns.Load()
@@ -64,6 +65,7 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 		}
 	}
 	stop := func(t *rapid.T) {
+		l.flights.Wait()
 		if rapid.Bool().Draw(t, "cleanly") {
 			if err := l.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -78,6 +80,7 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"reserve": reserve, "reserve more": reserve, "pass": pass, "step": step,
+		"prune": func(t *rapid.T) { prune(t, l) },
 		"restart": func(t *rapid.T) {
 			stop(t)
 			pass(t)

@@ -1,0 +1,99 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A pruner deletes records that count nothing any more by the ledger's own time, a step at a
+// time: the store must not drop them by the wall clock, which may leap. Steps come with
+// leases, so that there are more of them the more records are made, and go round the
+// records for as long as there are leases.
+type pruner struct {
+	leases atomic.Int64 // since the last step
+	began  atomic.Int64 // the last step, by the ledger's time
+	busy   atomic.Bool
+	next   []byte // key of the record that the next step begins with; nil: the first
+}
+
+const (
+	prunedRecords = 512 // that a step looks at
+	prunedLeases  = 64  // between two steps; fewer are enough after prunedApart
+	prunedApart   = int64(time.Minute)
+)
+
+// pruneWith starts a step where one is due with a lease, of which it is part: the ledger is
+// not closed before both are over. What a step fails at is left to the next one.
+func (l *Ledger) pruneWith() {
+	p, now := &l.pruner, l.now()
+	if leases := p.leases.Add(1); leases < prunedLeases && now-p.began.Load() < prunedApart || p.busy.Swap(true) {
+		return
+	}
+	p.leases.Store(0)
+	p.began.Store(now)
+	l.flights.Go(func() {
+		_ = l.prune(l.ctx)
+		p.busy.Store(false)
+	})
+}
+
+// prune makes one step.
+func (l *Ledger) prune(ctx context.Context) error {
+	p := &l.pruner
+	var spent [][]byte
+	var next []byte
+	err := l.store.View(ctx, func(tx storage.Tx) error {
+		spent, next = nil, nil
+		n := 0
+		for item, err := range tx.Scan([]byte(recordPrefix), p.next, false) {
+			if err != nil {
+				return err
+			}
+			if n++; n > prunedRecords {
+				next = item.Key
+				break
+			}
+			if l.spent(item.Value) {
+				spent = append(spent, item.Key)
+			}
+		}
+		return nil
+	})
+	if err == nil && len(spent) > 0 {
+		err = l.store.Write(ctx, func(tx storage.Tx) error { return l.deleteSpent(tx, spent) })
+	}
+	if err != nil {
+		return fmt.Errorf("pruning rate-limit records: %w", err)
+	}
+	p.next = next
+	return nil
+}
+
+// deleteSpent deletes records that are spent still: they may have been written meanwhile.
+func (l *Ledger) deleteSpent(tx storage.Tx, keys [][]byte) error {
+	for _, key := range keys {
+		record, err := tx.Get(key)
+		if err == nil && l.spent(record) {
+			err = tx.Delete(key)
+		}
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// spent reports whether a record counts nothing any more. One that cannot be read may.
+func (l *Ledger) spent(record []byte) bool {
+	c, _, err := decode(record)
+	if err != nil {
+		return false
+	}
+	c.advance(l.now())
+	return c.total == 0
+}

@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// prune makes a step, after those that are under way.
+func prune(t rapid.TB, l *Ledger) {
+	t.Helper()
+	l.flights.Wait()
+	if err := l.prune(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// records returns how many counters have one.
+func (s *fakeStore) records() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.items {
+		if len(key) >= len(recordPrefix) && key[:len(recordPrefix)] == recordPrefix {
+			n++
+		}
+	}
+	return n
+}
+
+// However many keys come and go, the records that count nothing stay few beside those of the
+// last window, and leaps of the store's clock remove none of these.
+func TestSpentRecordsAreDeletedWithLeases(t *testing.T) {
+	const each, windows = 2_000, 12
+	c := newClock()
+	store := newStore(c)
+	leap := time.Duration(0)
+	store.now = func() time.Time { return c.Now().Add(leap) }
+	l := open(store, Options{Now: c.Now})
+	for w := range windows {
+		for i := range each {
+			if _, d, err := l.Reserve(t.Context(), []Claim{{fmt.Sprint(w, " ", i), 1, time.Minute, 1, ""}}); err != nil || !d.Admitted {
+				t.Fatal(d, err)
+			}
+		}
+		l.flights.Wait()
+		if n := store.records(); n < each || n > 3*each {
+			t.Fatalf("%d records after %d windows", n, w+1)
+		}
+		leap += 100 * 24 * time.Hour
+		c.add(62 * time.Second)
+	}
+}
+
+// A step looks at so many records and no more, and the next one goes on from there.
+func TestPruningGoesRound(t *testing.T) {
+	d := newDesk(t, Options{})
+	for i := range 2*prunedRecords + 10 {
+		d.reserve(Claim{fmt.Sprintf("%05d", i), 1, time.Minute, 1, ""})
+	}
+	d.clock.add(30 * time.Second)
+	d.reserve(Claim{"young", 1, time.Minute, 1, ""})
+	d.flights.Wait()
+	d.clock.add(32 * time.Second)
+	d.pruner.next = nil
+	for _, left := range []int{prunedRecords + 11, 11, 1, 1} {
+		prune(t, d.Ledger)
+		if n := d.store.records(); n != left {
+			t.Fatalf("%d records are left, want %d", n, left)
+		}
+	}
+	d.wantLeft(0, Claim{"young", 1, time.Minute, 1, ""})
+}
+
+// A record that is written while others are pruned stays.
+func TestPruningSparesWhatIsWrittenMeanwhile(t *testing.T) {
+	d := newDesk(t, Options{})
+	claim := Claim{"k", 1, time.Minute, 1, ""}
+	d.reserve(claim)
+	d.clock.add(62 * time.Second)
+	once := true
+	d.store.mu.Lock()
+	d.store.beforeWrite = func(context.Context) error {
+		if once {
+			once = false
+			d.reserve(claim)
+		}
+		return nil
+	}
+	d.store.mu.Unlock()
+	prune(t, d.Ledger)
+	if d.store.records() != 1 {
+		t.Error("the new record is gone")
+	}
+	l := open(d.store.copy(), Options{Now: d.clock.Now, Uptime: d.clock.uptime})
+	if _, got, err := l.Reserve(t.Context(), []Claim{claim}); err != nil || got.Admitted {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
