@@ -101,6 +101,46 @@ func TestAnUploadThatGoesOnIsNotCut(t *testing.T) {
 	}
 }
 
+// An answer in one piece that stands still after its headers is as late as the headers would be.
+func TestAnAnswerThatStandsStill(t *testing.T) {
+	begun := func(media, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", media)
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, body)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	}
+	claude := gatewaytest.NewUpstream(t, begun("application/json", `{"id":"m"`))
+	l := newLab(t, strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "gw_admin\ngw_ratelimit\ngw_inference {\n\tprovider_header_timeout 200ms\n\tstream_idle_timeout 200ms\n}")
+	l.on("half", begun("application/json", `{"id":"c","choices":[`))
+	l.on("events", begun("text/event-stream", ": ping\n\n"))
+	l.on("drips", func(w http.ResponseWriter, r *http.Request) { // longer than the timeout in all
+		w.Header().Set("Content-Type", "application/json")
+		for _, part := range strings.SplitAfter(gatewaytest.Completion, ",") {
+			_, _ = io.WriteString(w, part)
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(40 * time.Millisecond)
+		}
+	})
+	const late = " sent no more of its answer within 200ms (provider_header_timeout)"
+	const next = `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
+	a := l.chat(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, `{"provider":"@claude"}`)
+	mustBeTimeout(t, a.Status, a.Body, "Provider claude"+late)
+	for _, cue1 := range []string{"half", "events"} {
+		if a := l.chat(gatewaytest.Chat, next, cue+cue1); a.Status != 200 || a.Header.Get("x-gw-provider") != "good" {
+			t.Errorf("%s: falls back: %d %s", cue1, a.Status, a.Body)
+		}
+	}
+	if a, err := l.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, "x-gw-provider: bad", cue+"half"); err == nil {
+		t.Errorf("what began is not cut off: %d %s", a.Status, a.Body)
+	}
+	if a := l.chat(gatewaytest.Chat, `{"provider":"@bad"}`, cue+"drips"); a.Status != 200 || a.Body != gatewaytest.Completion {
+		t.Errorf("what goes on: %d %s", a.Status, a.Body)
+	}
+}
+
 // Headers have a time of their own, which a timeout of the call's or config's replaces.
 func TestProviderHeaderTimeout(t *testing.T) {
 	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tprovider_header_timeout 200ms\n}")

@@ -54,7 +54,8 @@ type Inference struct {
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	// How long a provider may take to send the headers of its answer where neither the
-	// call nor its config nor REQUEST_TIMEOUT sets a timeout. Default: 10 minutes.
+	// call nor its config nor REQUEST_TIMEOUT sets a timeout; and how long an answer in one
+	// piece may stand still. Default: 10 minutes.
 	ProviderHeaderTimeout caddy.Duration `json:"provider_header_timeout,omitempty"`
 
 	app       *app.App

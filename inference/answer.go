@@ -40,6 +40,7 @@ func (a *attempt) answered(res *http.Response) {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
+		a.steady.lift()
 		s := newStream(res.Body, x, a.idle)
 		s.unasked = a.unasked
 		res.Body = s
@@ -106,6 +107,8 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 	case errors.Is(err, context.Canceled): // the client left; nobody reads on
 		b.x.Failure = gone()
+	case errors.Is(err, errBodyStalled):
+		b.x.Failure, b.x.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"
 	case err != nil:
 		b.x.Failure = "the provider's answer broke off: " + plain(err)
 	}

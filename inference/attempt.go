@@ -33,6 +33,7 @@ type attempt struct {
 	timeout   time.Duration     // until the answer begins; 0: none
 	headers   time.Duration     // until its headers come, where there is no timeout; 0: none
 	late      *deadline         // of the request under way
+	steady    *steady           // the answer's body; nil: there is none, or it may be silent
 	maxHeader int64             // bytes of an answer's headers that are read
 	written   bool              // its body is not the client's, but in the provider's words
 	idle      time.Duration     // that a stream may be silent after that; 0: for ever

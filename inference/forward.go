@@ -176,6 +176,8 @@ func failed(a *attempt, err error) *exchange.Error {
 		e.Message = "Provider " + provider + " could not be reached"
 	case errors.Is(err, errHeadersLate):
 		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(a.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
+	case errors.Is(err, errBodyStalled):
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no more of its answer within "+strconv.FormatInt(a.steady.after.Milliseconds(), 10)+"ms ("+a.steady.option+")", err)
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return exchange.ProviderTimedOut("Provider "+provider+" did not answer in time", err)
 	default:

@@ -67,7 +67,7 @@ func (a *attempt) errorType(ctx context.Context, why error) string {
 		return "stream_interrupted"
 	case why != nil && a.held != nil, why == nil && (a.x.Failure == failureIn200 || a.x.Failure == failureInStream):
 		return "error_in_answer"
-	case errors.Is(why, errAttemptTimeout), errors.Is(why, errHeadersLate), timedOut(why):
+	case errors.Is(why, errAttemptTimeout), errors.Is(why, errHeadersLate), errors.Is(why, errBodyStalled), timedOut(why):
 		return "provider_timeout"
 	case why != nil:
 		if code := failed(a, why).Code; code != "" {

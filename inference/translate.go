@@ -67,7 +67,7 @@ func (a *attempt) translate(res *http.Response) error {
 	body, err := readAtMost(a.x, res.Body, maxWhole)
 	defer a.x.Drop(cap(body))
 	switch {
-	case inflight.Refused(err):
+	case inflight.Refused(err), errors.Is(err, errBodyStalled):
 		res.Body.Close()
 		return err
 	case err != nil:

@@ -222,6 +222,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		res = withoutTrailers(res)
 		a.status = res.StatusCode
+		a.steadied(res)
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
 			err = unusableError(why)
@@ -234,13 +235,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			err = a.take(res)
 		}
-		if err == nil && a.late.passed() != nil {
+		if err == nil && a.passed() != nil {
 			res.Body.Close()
-			err = a.late.passed()
+			err = a.passed()
 		}
 	}
 	if err != nil {
-		late := a.late.passed()
+		late := a.passed()
 		if late != nil && a.held != nil { // what broke off is no answer to hold
 			a.held.Body.Close()
 			a.held = nil

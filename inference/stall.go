@@ -1,0 +1,80 @@
+package inference
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+var errBodyStalled = errors.New("no more of the answer came in time")
+
+// A steady body ends with errBodyStalled where the provider sends nothing for too long. Only
+// time in which somebody waits for the provider counts.
+type steady struct {
+	io.ReadCloser
+	after   time.Duration
+	option  string // that says so
+	timer   *time.Timer
+	stalled atomic.Bool
+	lifted  atomic.Bool
+}
+
+// steadied bounds how long the provider may be silent within an answer.
+func (a *attempt) steadied(res *http.Response) {
+	a.steady = nil
+	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
+		return
+	}
+	s, body := &steady{ReadCloser: res.Body, after: a.headers, option: "provider_header_timeout"}, res.Body
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
+		s.after, s.option = a.idle, "stream_idle_timeout"
+	}
+	if s.after == 0 {
+		return
+	}
+	s.timer = time.AfterFunc(s.after, func() {
+		s.stalled.Store(true)
+		body.Close() // ends the Read that waits
+	})
+	s.timer.Stop()
+	a.steady, res.Body = s, s
+}
+
+func (s *steady) Read(p []byte) (int, error) {
+	if s.lifted.Load() {
+		return s.ReadCloser.Read(p)
+	}
+	s.timer.Reset(s.after)
+	n, err := s.ReadCloser.Read(p)
+	s.timer.Stop()
+	if s.stalled.Load() {
+		return n, errBodyStalled
+	}
+	return n, err
+}
+
+// lift has the body be silent for as long as it likes: somebody else watches it.
+func (s *steady) lift() {
+	if s != nil {
+		s.lifted.Store(true)
+	}
+}
+
+// passed is the error that the body ended with; nil where it did not.
+func (s *steady) passed() error {
+	if s != nil && s.stalled.Load() {
+		return errBodyStalled
+	}
+	return nil
+}
+
+// passed is why the provider was too slow; nil where it was not.
+func (a *attempt) passed() error {
+	if late := a.late.passed(); late != nil {
+		return late
+	}
+	return a.steady.passed()
+}
