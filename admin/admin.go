@@ -224,7 +224,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusUnauthorized, "%s", message))
 			return
 		}
-		if a.refusals.spent(caller.KeyID) {
+		if a.refusals.spent(caller.WorkspaceID, caller.KeyID) {
 			w.Header().Set("Retry-After", "1")
 			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
 			return
@@ -275,7 +275,7 @@ func (c *call) audit(status int) {
 	}
 	c.recorded = true
 	c.record.Status = status
-	record, last := c.api.refusals.refused(c.caller.KeyID, status == http.StatusForbidden)
+	record, last := c.api.refusals.refused(c.caller.WorkspaceID, c.caller.KeyID, status == http.StatusForbidden)
 	if !record {
 		return
 	}
