@@ -56,6 +56,7 @@ type API struct {
 	mux      *http.ServeMux
 	huma     huma.API
 	refusals *throttle
+	written  *quota // own records
 }
 
 // New returns the API over s.
@@ -85,7 +86,7 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now)}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), written: newQuota(s.Now)}
 	a.organisation()
 	a.workspaces()
 	a.apiKeys()
@@ -134,9 +135,7 @@ func (a *API) unserved(r *http.Request) *Error {
 
 func writeError(w http.ResponseWriter, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
-	if e.allow != "" {
-		w.Header().Set("Allow", e.allow)
-	}
+	maps.Copy(w.Header(), e.GetHeaders())
 	w.WriteHeader(e.status)
 	_ = json.MarshalWrite(w, e) // the client left; there is nobody to tell
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-gw/gateway/exchange"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/reqlog"
 	"github.com/caddy-gw/gateway/routing"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
@@ -99,6 +100,9 @@ func newAPI(t *testing.T) *api {
 		},
 		KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
+	a.s.Records, err = reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
+	must(err)
+	t.Cleanup(a.s.Records.Close)
 	a.handler = admin.New(a.s)
 	return a
 }

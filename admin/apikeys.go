@@ -292,6 +292,9 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (key creden
 			return key, "", invalid("user_id", "expected a UUID")
 		}
 	}
+	if c.caller.Kind.Workspace() {
+		k.CountedAs = c.caller.CountedAs // or who is limited by key would make more keys
+	}
 	if k.Scopes, err = c.grant(kind, in.Scopes); err != nil {
 		return key, "", err
 	}

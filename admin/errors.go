@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -21,9 +24,10 @@ type Error struct {
 	Success bool      `json:"success"`
 	Data    ErrorData `json:"data"`
 
-	status int
-	allow  string
-	cause  error // for the log
+	status     int
+	allow      string
+	retryAfter time.Duration
+	cause      error // for the log
 }
 
 // ErrorData is what an [Error] says.
@@ -35,6 +39,18 @@ type ErrorData struct {
 func (e *Error) Error() string { return e.Data.Message }
 
 func (e *Error) Unwrap() error { return e.cause }
+
+// GetHeaders returns the headers of the answer that say what to do about it.
+func (e *Error) GetHeaders() http.Header {
+	h := make(http.Header)
+	if e.allow != "" {
+		h.Set("Allow", e.allow)
+	}
+	if e.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.retryAfter.Seconds()))))
+	}
+	return h
+}
 
 // GetStatus returns the HTTP status.
 func (e *Error) GetStatus() int { return e.status }
@@ -157,4 +173,7 @@ func fromHuma(status int, msg string, errs []error) *Error {
 }
 
 // Interface guards
-var _ huma.StatusError = (*Error)(nil)
+var (
+	_ huma.StatusError  = (*Error)(nil)
+	_ huma.HeadersError = (*Error)(nil)
+)

@@ -239,6 +239,9 @@ func (a *API) logs() {
 		if err != nil {
 			return nil, err
 		}
+		if err := c.mayWrite(len(records), len(in.Body)); err != nil {
+			return nil, err
+		}
 		for i, r := range records {
 			if !c.api.Records.Add(r) {
 				return nil, failure(http.StatusServiceUnavailable, "The log cannot take more for now; it took %d of %d", i, len(records))

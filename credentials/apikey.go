@@ -22,7 +22,8 @@ type APIKey struct {
 	AlertEmails    []string        `json:"alert_emails,omitempty"`
 	Digest         Digest          `json:"digest"`
 	Hint           string          `json:"hint"`
-	CreationMode   string          `json:"creation_mode"` // api, auto
+	CreationMode   string          `json:"creation_mode"`        // api, auto
+	CountedAs      string          `json:"counted_as,omitempty"` // id of the key with whose calls its own are counted; empty: they are counted alone
 	CreatedAt      time.Time       `json:"created_at"`
 	UpdatedAt      time.Time       `json:"updated_at"`
 	ExpiresAt      *time.Time      `json:"expires_at,omitempty"`

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -14,9 +15,12 @@ type Caller struct {
 	OrganisationID string
 	WorkspaceID    string // of an inference call, or of a workspace key; else empty
 	UserID         string
-	Owner          bool // the organisation owner's key: every scope
-	Metadata       json.RawMessage
-	ConfigID       string // of the config of its calls that name none
+	// CountedAs is the id of the key with whose calls those of this one are counted: the
+	// workspace key that made it, or the one that made that; or else its own.
+	CountedAs string
+	Owner     bool // the organisation owner's key: every scope
+	Metadata  json.RawMessage
+	ConfigID  string // of the config of its calls that name none
 	// ForbidsOverride: its calls may name no other config.
 	ForbidsOverride bool
 	ExpiresAt       *time.Time // of its key; nil: never
@@ -46,7 +50,7 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	}
 	digest := DigestOf(token)
 	if a.AdminKey != nil && digest == *a.AdminKey {
-		return &Caller{KeyID: OwnerKeyID, KeyName: OwnerKeyID, Kind: OrganisationService, OrganisationID: a.OrganisationID, Owner: true}, nil
+		return &Caller{KeyID: OwnerKeyID, KeyName: OwnerKeyID, CountedAs: OwnerKeyID, Kind: OrganisationService, OrganisationID: a.OrganisationID, Owner: true}, nil
 	}
 	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
 	if !ok {
@@ -56,7 +60,7 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 		return nil, refuse(ExpiredKey, "x-gw-api-key", "API Key %s has expired. Error Code: 01", key.Hint)
 	}
 	return &Caller{
-		KeyID: key.ID, KeyName: key.Name, Kind: key.Kind, OrganisationID: key.OrganisationID,
+		KeyID: key.ID, KeyName: key.Name, CountedAs: cmp.Or(key.CountedAs, key.ID), Kind: key.Kind, OrganisationID: key.OrganisationID,
 		WorkspaceID: key.WorkspaceID, UserID: key.UserID, Owner: key.Owner, Metadata: key.Metadata, scopes: key.Scopes,
 		ConfigID: key.ConfigID, ForbidsOverride: key.AllowOverride != nil && !*key.AllowOverride,
 		ExpiresAt: key.ExpiresAt,

@@ -13,7 +13,9 @@ import (
 func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	switch key {
 	case "api_key":
-		value = x.Caller.KeyID
+		if value = x.Caller.KeyID; x.Caller.CountedAs != value {
+			alias = x.Caller.CountedAs
+		}
 	case "workspace_id":
 		value, alias = x.Caller.WorkspaceID, x.Gateway.Router.SlugOf(x.Caller.WorkspaceID)
 	case "organisation_id":

@@ -58,7 +58,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 			Message: "authorization has a second service key, which goes to no provider: send one service key, and as the bearer the provider's credential",
 		})
 	}
-	x.lease.Open(x.Gateway.InFlight, x.Caller.WorkspaceID, x.Caller.KeyID)
+	x.lease.Open(x.Gateway.InFlight, x.Caller.WorkspaceID, x.Caller.CountedAs)
 	if err := x.readMetadata(r.Header); err != nil {
 		return err
 	}

@@ -81,6 +81,28 @@ func TestALimitAdmitsItsValueAndSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
+// A key that is limited gains nothing by making more keys: they are counted with it, and so
+// are those that they make. What the organisation makes is counted alone.
+func TestKeysThatAKeyMadeAreCountedWithIt(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	made := func(by string) string {
+		return g.Do("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write","workspace_service_api_keys.create"]}`, "x-gw-api-key: "+by).Get("key").Str
+	}
+	one, other := made(gatewaytest.OwnerKey), made(gatewaytest.OwnerKey)
+	twin := made(one)
+	third := made(twin)
+	policy(g, map[string]any{"value": 2, "group_by": []any{map[string]any{"key": "api_key"}}})
+	for i, c := range []struct {
+		key    string
+		status int
+	}{{twin, 200}, {third, 200}, {one, 429}, {twin, 429}, {third, 429}, {other, 200}, {other, 200}, {other, 429}} {
+		if a := call(g, c.key); a.Status != c.status {
+			t.Errorf("call %d: %d %s, want %d", i, a.Status, a.Body, c.status)
+		}
+	}
+}
+
 func TestConditionsAndGroupsChooseTheCalls(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
 	g := gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file")+up.Provider("other"))

@@ -21,7 +21,8 @@ type Condition struct {
 // Facts is what policies may ask of a call.
 type Facts interface {
 	// Fact returns the call's value of a key and another name of the same thing
-	// (a workspace's slug beside its id), and whether it has one.
+	// (a workspace's slug beside its id; beside an API key, the one that it is counted
+	// as), and whether it has one.
 	Fact(key string) (value, alias string, ok bool)
 	// Unseen reports that the call may have a model that nobody has seen, and how
 	// its other name would begin.
@@ -163,6 +164,16 @@ func (c *Condition) holds(f Facts) bool {
 	return false
 }
 
+// grouped returns the value of a key by which a call is grouped. Keys that a key has made
+// are grouped with it.
+func grouped(f Facts, key string) (string, bool) {
+	value, alias, ok := f.Fact(key)
+	if key == KeyAPIKey && alias != "" {
+		value = alias
+	}
+	return value, ok
+}
+
 // group returns the name of the counter that a call falls into, and false where it
 // lacks one of the values. Values are length-prefixed, so that no two groups share
 // a name.
@@ -171,7 +182,7 @@ func group(policy string, groupBy []string, f Facts) (string, bool) {
 	name := append(few[:0], policy...)
 	name = append(name, groupMark)
 	for _, key := range groupBy {
-		value, _, ok := f.Fact(key)
+		value, ok := grouped(f, key)
 		if !ok {
 			return "", false
 		}

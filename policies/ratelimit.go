@@ -268,7 +268,7 @@ func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f 
 			claim := ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1}
 			if p.bounded() {
 				caller := caller{workspace: workspace}
-				caller.key, _, _ = f.Fact(KeyAPIKey)
+				caller.key, _ = grouped(f, KeyAPIKey)
 				v.refs = append(v.refs, r.groups.find(p, short(p.ID, key), caller, f))
 				v.refs[len(v.refs)-1].claim(&claim, p, f)
 			}

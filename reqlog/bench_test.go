@@ -65,7 +65,7 @@ func benchLog(b testing.TB) *Log {
 func waitFor(l *Log, bytes int64) {
 	for {
 		l.queue.mu.Lock()
-		held := l.queue.bytes
+		held := l.queue.calls.bytes
 		l.queue.mu.Unlock()
 		if held < bytes {
 			return

@@ -12,10 +12,7 @@ import (
 // and it is no larger, because the store's tables take memory by their largest value.
 const (
 	blockRecords = 256
-	blockBytes   = 256 << 10
-
-	// A row of bodies is one after the other, each behind a line that says whose they are.
-	bodiesBytes = 256 << 10
+	blockBytes   = 256 << 10 // also of a row of bodies: one after the other, each behind a line that says whose they are
 )
 
 // newBlock is the row of records, which have their ids. It begins in row, for its room.
@@ -51,6 +48,16 @@ func lastLine(row []byte) (rest, line []byte) {
 	row = bytes.TrimSuffix(row, []byte("\n"))
 	at := bytes.LastIndexByte(row, '\n') + 1
 	return row[:at], row[at:]
+}
+
+// lineID is the id of the record of a line, nil where it does not begin with one.
+func lineID(line []byte) []byte {
+	const length = len("00000000-0000-0000-0000-000000000000")
+	id, ok := bytes.CutPrefix(line, []byte(beginLine))
+	if !ok || len(id) < length {
+		return nil
+	}
+	return id[:length]
 }
 
 // lineOf is the line of a record in a row, nil where it has none.

@@ -127,8 +127,8 @@ func TestRecordsAreStoredCompressed(t *testing.T) {
 			block[i] = record(i)
 		}
 		l.write(block)
-		_ = l.blocks.view(context.Background(), func(tx storage.Tx, list []*segment) error {
-			row, err := l.blocks.row(tx, list[len(list)-1])
+		_ = view(context.Background(), []*shelf{l.blocks}, func(tx storage.Tx, lists [][]*segment) error {
+			row, err := l.blocks.row(tx, lists[0][len(lists[0])-1])
 			raw += len(row)
 			return err
 		})

@@ -2,8 +2,6 @@ package reqlog
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/prices"
-	"github.com/caddy-gw/gateway/storage"
 )
 
 // A Filter says which records are meant: those that fit every field that is set. Of
@@ -34,33 +31,6 @@ type Filter struct {
 	CostTo        *prices.Amount    // included
 	Metadata      map[string]string // every entry
 }
-
-// A Page is a part of a list, which is newest first.
-type Page struct {
-	Before string // only records before the one with this id
-	Skip   int    // matches
-	Limit  int
-}
-
-// A List is a page of the records that match.
-type List struct {
-	Records []*Record
-	// Total is how many match, from Before on; where Exact is not set, at least.
-	Total int
-	Exact bool
-	More  bool
-	// Next is the Before with which the list goes on; "": it has ended. Where a search
-	// took too long, that comes before the page is full.
-	Next string
-	// Short: the search ended before it had skipped as many as the page asks.
-	Short bool
-}
-
-// Bounds of what one list reads, in bytes; a row counts as readCost at least.
-const (
-	maxRead  = 8 << 20
-	readCost = 16 << 10
-)
 
 // A condition is one field of a filter.
 type condition struct {
@@ -239,189 +209,4 @@ func (q *query) matches(r *Record) bool {
 	at := r.At.UnixMilli()
 	return at >= q.from && at < q.to &&
 		!slices.ContainsFunc(q.conditions, func(c condition) bool { return !c.matches(r) })
-}
-
-// A search reads one page.
-type search struct {
-	*query
-	Page
-	list  List
-	read  int
-	newer string // id of the row that was looked at before: all records from it on are known
-}
-
-// List returns a page of the records that match. It reads a bounded number of rows: where
-// that does not do, the list goes on with Next.
-func (l *Log) List(ctx context.Context, f *Filter, p Page) (*List, error) {
-	s := &search{query: f.query(), Page: p}
-	s.list.Exact = s.simple
-	err := l.blocks.view(ctx, func(tx storage.Tx, list []*segment) error {
-		for _, seg := range slices.Backward(list) {
-			if s.Before != "" && seg.ID >= s.Before {
-				continue
-			}
-			if s.mayHave(seg) {
-				if done, err := s.visit(tx, l.blocks, seg); done || err != nil {
-					return err
-				}
-			}
-			s.newer = seg.ID
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.list.Exact = s.list.Exact || !s.list.More
-	if s.list.More && s.list.Next == "" && len(s.list.Records) > 0 {
-		s.list.Next = s.list.Records[len(s.list.Records)-1].ID
-	}
-	return &s.list, nil
-}
-
-// visit looks into one row, and reports whether the search is over.
-func (s *search) visit(tx storage.Tx, rows *shelf, seg *segment) (done bool, err error) {
-	whole := s.counted(seg) && (s.Before == "" || seg.Last < s.Before)
-	full := len(s.list.Records) == s.Limit
-	if n := s.count(seg); whole && (full || s.Skip >= n) {
-		s.list.Total += n
-		if full {
-			s.list.More = true
-		} else {
-			s.Skip -= n
-		}
-		return false, nil
-	}
-	if s.read >= maxRead {
-		s.list.More, s.list.Exact, s.list.Short, s.list.Next = true, false, s.Skip > 0, s.newer
-		return true, nil
-	}
-	row, err := rows.row(tx, seg)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	s.read += max(len(row), readCost)
-	return s.look(row)
-}
-
-// look looks at the records of a row, the latest first.
-func (s *search) look(row []byte) (done bool, err error) {
-	for len(row) > 0 {
-		var line []byte
-		row, line = lastLine(row)
-		if s.passes(line) {
-			continue
-		}
-		r, err := s.match(line)
-		if err != nil {
-			return false, err
-		}
-		if r == nil || s.Before != "" && r.ID >= s.Before {
-			continue
-		}
-		s.list.Total++
-		switch {
-		case s.Skip > 0:
-			s.Skip--
-		case len(s.list.Records) < s.Limit:
-			s.list.Records = append(s.list.Records, r)
-		default:
-			s.list.More = true
-			if !s.list.Exact {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-// passes reports whether a line is after the records that are asked for, by its id alone.
-func (s *search) passes(line []byte) bool {
-	id, ok := bytes.CutPrefix(line, []byte(beginLine))
-	return ok && s.Before != "" && len(id) >= len(s.Before) && string(id[:len(s.Before)]) >= s.Before
-}
-
-// Find returns the record with this id, or the latest one with this trace id, of those
-// that the filter lets pass; nil: there is none.
-func (l *Log) Find(ctx context.Context, id string, f *Filter) (found *Record, err error) {
-	q := f.query()
-	err = l.blocks.view(ctx, func(tx storage.Tx, list []*segment) error {
-		for _, seg := range list {
-			if id < seg.ID || id > seg.Last || !q.mayHave(seg) {
-				continue
-			}
-			row, err := l.blocks.row(tx, seg)
-			if err != nil {
-				return err
-			}
-			if line := lineOf(row, id); line != nil {
-				found, err = q.match(line)
-			}
-			if found != nil || err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if found != nil || err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return found, err
-	}
-	traced := *f
-	traced.TraceIDs = []string{id}
-	list, err := l.List(ctx, &traced, Page{Limit: 1})
-	if err != nil || len(list.Records) == 0 {
-		return nil, err
-	}
-	return list.Records[0], nil
-}
-
-// Bodies reads what is kept of a record's bodies. A body that is kept no more is nil from
-// then on.
-func (l *Log) Bodies(ctx context.Context, r *Record) error {
-	if r.Request == nil && r.Response == nil {
-		return nil
-	}
-	var request, response []byte
-	found := false
-	err := l.bodies.view(ctx, func(tx storage.Tx, list []*segment) error {
-		for _, seg := range list {
-			if r.ID < seg.ID || r.ID > seg.Last {
-				continue
-			}
-			row, err := l.bodies.row(tx, seg)
-			if err != nil {
-				return err
-			}
-			if request, response, found, err = bodiesOf(row, r.ID); found || err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return err
-	}
-	if !found {
-		r.Request, r.Response = nil, nil
-		return nil
-	}
-	if r.Request != nil {
-		r.Request.Bytes = request
-	}
-	if r.Response != nil {
-		r.Response.Bytes = response
-	}
-	return nil
-}
-
-// Records returns the newest records first, at most limit of them.
-func (l *Log) Records(ctx context.Context, limit int) ([]*Record, error) {
-	list, err := l.List(ctx, &Filter{}, Page{Limit: limit})
-	if err != nil {
-		return nil, err
-	}
-	return list.Records, nil
 }

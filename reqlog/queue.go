@@ -3,20 +3,35 @@ package reqlog
 import "sync"
 
 // A queue holds the records that wait for the writer, up to a number of bytes. The last
-// quarter of them is for records alone: bodies are the first to find no room.
+// quarter of them is for records alone: bodies are the first to find no room. Callers'
+// own records wait apart, in a share of the bytes that they have for themselves.
 type queue struct {
-	mu      sync.Mutex
-	records []*Record
-	bytes   int64 // of those, and of what the writer has taken and not written yet
-	limit   int64
-	closed  bool
+	mu     sync.Mutex
+	calls  waiting
+	own    waiting
+	limit  int64
+	closed bool
 
 	some chan struct{} // has a token once there are records
 	full chan struct{} // once they fill a block, or the queue is closed
 }
 
+// waiting are records of one kind.
+type waiting struct {
+	records []*Record
+	bytes   int64 // of those, and of what the writer has taken and not written yet
+}
+
 func newQueue(limit int64) *queue {
 	return &queue{limit: limit, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+}
+
+// of returns where a record waits, and how many bytes may.
+func (q *queue) of(own bool) (*waiting, int64) {
+	if own {
+		return &q.own, ownShare(q.limit)
+	}
+	return &q.calls, q.limit - ownShare(q.limit)
 }
 
 // put adds a record, and reports whether there was no room for it, or for its bodies.
@@ -24,40 +39,51 @@ func (q *queue) put(r *Record) (lost, bodiesLost bool) {
 	size, bodies := r.size()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.bytes+size > q.limit {
+	w, limit := q.of(r.Own)
+	if q.closed || w.bytes+size > limit {
 		return true, bodies > 0
 	}
-	if bodies > 0 && q.bytes+size+bodies > q.limit-q.limit/4 {
+	if bodies > 0 && w.bytes+size+bodies > limit-limit/4 {
 		r.Request, r.Response = nil, nil
 		bodies, bodiesLost = 0, true
 	}
-	q.bytes += size + bodies
-	q.records = append(q.records, r)
+	w.bytes += size + bodies
+	w.records = append(w.records, r)
 	signal(q.some)
-	if len(q.records) >= blockRecords || q.bytes >= blockBytes {
+	if len(w.records) >= blockRecords || w.bytes >= blockBytes {
 		signal(q.full)
 	}
 	return false, bodiesLost
 }
 
-// take returns all that waits. Its bytes are free again once they are given back.
-func (q *queue) take() (records []*Record, closed bool) {
+// take returns the records of calls that wait, and one block's number of own ones, so that
+// calls need not wait for those. Their bytes are free again once they are given back.
+func (q *queue) take() (calls, own []*Record, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	records, q.records = q.records, nil
+	calls, q.calls.records = q.calls.records, nil
+	n := min(len(q.own.records), blockRecords)
+	own, q.own.records = q.own.records[:n:n], q.own.records[n:]
+	if len(q.own.records) > 0 {
+		signal(q.some)
+		signal(q.full)
+		return calls, own, false
+	}
+	q.own.records = nil
 	if !q.closed {
 		select {
 		case <-q.full: // it was about these records
 		default:
 		}
 	}
-	return records, q.closed
+	return calls, own, q.closed
 }
 
-func (q *queue) free(bytes int64) {
+func (q *queue) free(own bool, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.bytes -= bytes
+	w, _ := q.of(own)
+	w.bytes -= bytes
 }
 
 func (q *queue) resize(limit int64) {

@@ -8,6 +8,9 @@
 // the rows in which nothing matches. Bodies are in rows of their own, with a time and a
 // size of their own: metadata may outlive them.
 //
+// Callers may write records of their own. Those are kept apart, in a share of the sizes
+// that is theirs, so that however many they are, they cost no call its record.
+//
 // A record can be read once it is written, a tenth of a second after its call.
 package reqlog
 
@@ -26,14 +29,17 @@ import (
 // Settings say what is kept, and for how long.
 type Settings struct {
 	Retention time.Duration // of records
-	Size      int64         // of all records, in bytes
-	Queue     int64         // of what waits to be written, in bytes
+	Size      int64         // of all records, in bytes; an eighth is for callers' own
+	Queue     int64         // of what waits to be written, in bytes; likewise
 
 	Bodies        bool
 	MaxBody       int64 // what is kept of a body, in bytes
 	BodyRetention time.Duration
-	BodySize      int64 // of all bodies, in bytes
+	BodySize      int64 // of all bodies, in bytes; likewise
 }
+
+// ownShare is what of a size is for callers' own records.
+func ownShare(size int64) int64 { return size / 8 }
 
 // Defaults of the settings.
 const (
@@ -72,14 +78,37 @@ type Log struct {
 	settings atomic.Pointer[Settings] // nil: not known yet, so nothing is dropped
 	queue    *queue
 	ids      ids
-	blocks   *shelf
-	bodies   *shelf
+	shelves  // of calls
+	own      shelves
 	room     []byte // of the writer, for a row
 
 	lost, lostBodies atomic.Int64
 
 	changed chan struct{} // has a token when the settings are others
 	done    chan struct{}
+}
+
+// shelves hold records of one kind, and their bodies.
+type shelves struct{ blocks, bodies *shelf }
+
+// newShelves opens shelves by their names, of which share says how large they may be.
+func newShelves(db *storage.DB, blocks, bodies string, share func(int64) int64) shelves {
+	return shelves{
+		blocks: newShelf(db, blocks, smallBlock, smallRow, func(s *Settings) (time.Duration, int64) { return s.Retention, share(s.Size) }),
+		bodies: newShelf(db, bodies, math.MaxInt32, smallRow, func(s *Settings) (time.Duration, int64) { return s.BodyRetention, share(s.BodySize) }),
+	}
+}
+
+// of returns the shelves of a kind of records.
+func (l *Log) of(own bool) shelves {
+	if own {
+		return l.own
+	}
+	return l.shelves
+}
+
+func (l *Log) all() []*shelf {
+	return []*shelf{l.blocks, l.bodies, l.own.blocks, l.own.bodies}
 }
 
 // Open opens the records of a store and starts their writer. It outlives the
@@ -89,12 +118,12 @@ func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 		Options: o,
 		queue:   newQueue(DefaultQueue),
 		ids:     ids{now: o.Now, random: o.Random},
-		blocks:  newShelf(db, "logs", smallBlock, smallRow),
-		bodies:  newShelf(db, "log_bodies", math.MaxInt32, smallRow),
+		shelves: newShelves(db, "logs", "log_bodies", func(size int64) int64 { return size - ownShare(size) }),
+		own:     newShelves(db, "logs_own", "log_bodies_own", ownShare),
 		changed: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
-	for _, s := range []*shelf{l.blocks, l.bodies} {
+	for _, s := range l.all() {
 		if err := s.load(ctx); err != nil {
 			return nil, err
 		}
@@ -121,10 +150,14 @@ func (l *Log) MaxBody() int {
 }
 
 // Add queues a record, which is the log's from now on, and reports whether it did. It
-// never waits: what finds no room is lost and counted, bodies before records.
+// never waits: what finds no room is lost and counted, bodies before records. An own
+// record that finds none is not counted, because its caller is told.
 func (l *Log) Add(r *Record) bool {
 	r.bound()
 	lost, bodies := l.queue.put(r)
+	if lost && r.Own {
+		return false
+	}
 	if lost {
 		l.lost.Add(1)
 	}
@@ -141,7 +174,9 @@ func (l *Log) Lost() int64 { return l.lost.Load() }
 func (l *Log) LostBodies() int64 { return l.lostBodies.Load() }
 
 // Size returns what the records take in the store, and what their bodies do, in bytes.
-func (l *Log) Size() (records, bodies int64) { return l.blocks.size(), l.bodies.size() }
+func (l *Log) Size() (records, bodies int64) {
+	return l.blocks.size() + l.own.blocks.size(), l.bodies.size() + l.own.bodies.size()
+}
 
 // Close writes what is queued and stops the writer.
 func (l *Log) Close() {
@@ -156,13 +191,14 @@ func (l *Log) run() {
 	for {
 		select {
 		case <-tick.C:
-			l.trim(0, 0)
+			l.trim()
 		case <-l.changed:
-			l.trim(0, 0)
+			l.trim()
 		case <-l.queue.some:
 			l.linger()
-			records, closed := l.queue.take()
-			l.write(records)
+			calls, own, closed := l.queue.take()
+			l.write(calls)
+			l.write(own)
 			if closed {
 				return
 			}
@@ -180,13 +216,15 @@ func (l *Log) linger() {
 	}
 }
 
-// write writes records in blocks.
+// write writes records of one kind in blocks.
 func (l *Log) write(records []*Record) {
 	for len(records) > 0 {
+		own := records[0].Own
+		to := l.of(own)
 		n, size, all := 0, int64(0), int64(0)
 		for n < min(len(records), blockRecords) {
 			record, bodies := records[n].size()
-			if n > 0 && size+record-baseSize/2 > blockBytes {
+			if n > 0 && size+record-baseSize/2 > l.rowSize(own, to.blocks) {
 				break
 			}
 			size += record - baseSize/2 // a line is shorter
@@ -196,25 +234,35 @@ func (l *Log) write(records []*Record) {
 		for i, id := range l.ids.next(n) {
 			records[i].ID = id
 		}
-		l.writeBodies(records[:n])
-		l.writeBlock(records[:n])
-		l.queue.free(all)
+		l.writeBodies(to.bodies, records[:n])
+		l.writeBlock(to.blocks, records[:n])
+		l.queue.free(own, all)
 		records = records[n:]
 	}
 }
 
-func (l *Log) writeBlock(records []*Record) {
+// rowSize is how large a row may become, in bytes. Several rows of own records, or of
+// their bodies, fit into their share.
+func (l *Log) rowSize(own bool, to *shelf) int64 {
+	if s := l.settings.Load(); s != nil && own {
+		_, size := to.keeps(s)
+		return min(blockBytes, size/4)
+	}
+	return blockBytes
+}
+
+func (l *Log) writeBlock(to *shelf, records []*Record) {
 	seg, row, err := newBlock(records, l.room[:0])
 	l.room = spare(row)
 	if err == nil {
-		err = l.keep(l.blocks, seg, row)
+		err = l.keep(to, seg, row)
 	}
 	if err != nil {
 		l.lost.Add(int64(len(records)))
 		l.Logger.Error("writing request records", zap.Int("lost", len(records)), zap.Error(err))
 		return
 	}
-	if err := l.blocks.merge(); err != nil {
+	if err := to.merge(); err != nil {
 		l.Logger.Error("keeping request records", zap.Error(err))
 	}
 }
@@ -225,18 +273,14 @@ func (l *Log) keep(s *shelf, seg *segment, row []byte) error {
 	if err != nil {
 		return err
 	}
-	if s == l.blocks {
-		l.trim(seg.Size, 0)
-	} else {
-		l.trim(0, seg.Size)
-	}
+	l.makeRoom(s, seg.Size)
 	return s.put(seg, stored)
 }
 
 // writeBodies writes the bodies of records, and takes them off the records.
-func (l *Log) writeBodies(records []*Record) {
+func (l *Log) writeBodies(to *shelf, records []*Record) {
 	var some []*Record
-	size := 0
+	size, limit := 0, int(l.rowSize(records[0].Own, to))
 	flush := func() {
 		if len(some) == 0 {
 			return
@@ -244,7 +288,7 @@ func (l *Log) writeBodies(records []*Record) {
 		seg, row, err := newBodies(some, l.room[:0])
 		l.room = spare(row)
 		if err == nil {
-			err = l.keep(l.bodies, seg, row)
+			err = l.keep(to, seg, row)
 		}
 		for _, r := range some {
 			if err != nil {
@@ -260,7 +304,7 @@ func (l *Log) writeBodies(records []*Record) {
 		if err != nil {
 			l.lostBodies.Add(int64(len(some)))
 			l.Logger.Error("writing bodies of requests", zap.Int("lost", len(some)), zap.Error(err))
-		} else if err := l.bodies.merge(); err != nil {
+		} else if err := to.merge(); err != nil {
 			l.Logger.Error("keeping bodies of requests", zap.Error(err))
 		}
 		some, size = nil, 0
@@ -270,7 +314,7 @@ func (l *Log) writeBodies(records []*Record) {
 		if n == 0 {
 			continue
 		}
-		if size+n > bodiesBytes {
+		if size+n > limit {
 			flush()
 		}
 		some = append(some, r)
@@ -279,17 +323,21 @@ func (l *Log) writeBodies(records []*Record) {
 	flush()
 }
 
-// trim drops what is too old, and what is in the way of so many bytes more.
-func (l *Log) trim(records, bodies int64) {
-	s := l.settings.Load()
-	if s == nil {
+// trim drops what is too old, or too much.
+func (l *Log) trim() {
+	for _, s := range l.all() {
+		l.makeRoom(s, 0)
+	}
+}
+
+// makeRoom drops what of a shelf is too old, and what is in the way of so many bytes more.
+func (l *Log) makeRoom(s *shelf, need int64) {
+	settings := l.settings.Load()
+	if settings == nil {
 		return
 	}
-	now := l.Now()
-	if err := l.blocks.trim(now.Add(-s.Retention), s.Size, records); err != nil {
-		l.Logger.Error("dropping old request records", zap.Error(err))
-	}
-	if err := l.bodies.trim(now.Add(-s.BodyRetention), s.BodySize, bodies); err != nil {
-		l.Logger.Error("dropping old bodies of requests", zap.Error(err))
+	retention, size := s.keeps(settings)
+	if err := s.trim(l.Now().Add(-retention), size, need); err != nil {
+		l.Logger.Error("dropping old request records", zap.String("of", s.name), zap.Error(err))
 	}
 }

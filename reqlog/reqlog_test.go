@@ -40,6 +40,14 @@ func (s *hookedStore) hook(before func() error) { s.before.Store(&before) }
 
 func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 	t.Helper()
+	l, store, closed := openClosed(t, logger)
+	t.Cleanup(closed)
+	return l, store
+}
+
+// openClosed is openLog for who closes the log before the test ends.
+func openClosed(t *testing.T, logger *zap.Logger) (*Log, *hookedStore, func()) {
+	t.Helper()
 	b, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -49,13 +57,12 @@ func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	return l, store, func() {
 		l.Close()
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	return l, store
+	}
 }
 
 func record(i int) *Record { return &Record{TraceID: fmt.Sprint(i), At: time.Now()} }

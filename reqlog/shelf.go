@@ -65,6 +65,8 @@ func join(parts []*segment) *segment {
 // are small are merged, so that there are never many of them however few calls come; the
 // oldest leave when they are too old, or make room. One goroutine writes, any may read.
 type shelf struct {
+	name  string
+	keeps func(*Settings) (retention time.Duration, size int64)
 	db    *storage.DB
 	rows  *storage.Blobs
 	index *storage.Collection[segment]
@@ -88,9 +90,9 @@ const (
 	maxSpare   = 1 << 20
 )
 
-func newShelf(db *storage.DB, name string, smallCount int, smallSize int64) *shelf {
+func newShelf(db *storage.DB, name string, smallCount int, smallSize int64, keeps func(*Settings) (time.Duration, int64)) *shelf {
 	return &shelf{
-		db: db, rows: storage.NewBlobs(name), index: storage.NewCollection(name+"_segments", func(s *segment) string { return s.ID }),
+		name: name, keeps: keeps, db: db, rows: storage.NewBlobs(name), index: storage.NewCollection(name+"_segments", func(s *segment) string { return s.ID }),
 		smallCount: smallCount, smallSize: smallSize,
 	}
 }
@@ -108,15 +110,25 @@ func (s *shelf) load(ctx context.Context) error {
 	})
 }
 
-// view runs fn with the segments of the moment, and a transaction in which their rows are.
-func (s *shelf) view(ctx context.Context, fn func(tx storage.Tx, list []*segment) error) error {
-	s.mu.RLock()
-	unlock := sync.OnceFunc(s.mu.RUnlock)
+// view runs fn with the segments of shelves at the moment, and a transaction in which
+// their rows are.
+func view(ctx context.Context, shelves []*shelf, fn func(tx storage.Tx, lists [][]*segment) error) error {
+	for _, s := range shelves {
+		s.mu.RLock()
+	}
+	unlock := sync.OnceFunc(func() {
+		for _, s := range shelves {
+			s.mu.RUnlock()
+		}
+	})
 	defer unlock()
-	return s.db.View(ctx, func(tx storage.Tx) error {
-		list := s.list
+	return shelves[0].db.View(ctx, func(tx storage.Tx) error {
+		lists := make([][]*segment, len(shelves))
+		for i, s := range shelves {
+			lists[i] = s.list
+		}
 		unlock()
-		return fn(tx, list)
+		return fn(tx, lists)
 	})
 }
 
@@ -186,17 +198,22 @@ func (s *shelf) write(tx storage.Tx, seg *segment, row []byte) error {
 
 // merge makes one row of the last ones, where they are small and enough.
 func (s *shelf) merge() error {
-	n, count, length, size := len(s.list), 0, int64(0), int64(0)
+	n, count, length := len(s.list), 0, int64(0)
 	for n > 0 && s.list[n-1].Count < s.smallCount && s.list[n-1].length() < s.smallSize {
 		n--
 		count += s.list[n].Count
 		length += s.list[n].length()
-		size += s.list[n].Size
 	}
-	parts := s.list[n:]
-	if len(parts) < 2 || len(parts) < mergeParts && count < 4*s.smallCount && length < 4*s.smallSize {
+	parts := len(s.list) - n
+	if parts < 2 || parts < mergeParts && count < 4*s.smallCount && length < 4*s.smallSize {
 		return nil
 	}
+	return s.mergeLast(parts)
+}
+
+// mergeLast makes one row of the last n.
+func (s *shelf) mergeLast(n int) error {
+	before, parts := s.list[:len(s.list)-n], s.list[len(s.list)-n:]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := join(parts)
@@ -221,8 +238,11 @@ func (s *shelf) merge() error {
 	if err != nil {
 		return fmt.Errorf("merging %d rows: %w", len(parts), err)
 	}
-	s.list = append(slices.Clone(s.list[:n]), all)
-	s.used += all.Size - size
+	for _, p := range parts {
+		s.used -= p.Size
+	}
+	s.list = append(slices.Clone(before), all)
+	s.used += all.Size
 	return nil
 }
 

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"maps"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// What a key may write of own records in a minute, and at once. Keys that it has made
+// share it.
+const (
+	ownRecordsPerMinute = 6000
+	ownBytesPerMinute   = 32 << 20 // of request bodies
+)
+
+// A quota bounds what each key writes.
+type quota struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	keys map[string]*written
+}
+
+// written is what is left to a key.
+type written struct{ records, bytes *rate.Limiter }
+
+func newQuota(now func() time.Time) *quota {
+	return &quota{now: now, keys: make(map[string]*written)}
+}
+
+// take takes records of so many bytes from what is left to a key, all or none; where they
+// are too many, it says after how long they are not.
+func (q *quota) take(key string, records, bytes int) (wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	w := q.keys[key]
+	if w == nil {
+		if len(q.keys) >= maxThrottled {
+			maps.DeleteFunc(q.keys, func(_ string, w *written) bool { return w.idle(now) })
+		}
+		w = &written{
+			records: rate.NewLimiter(ownRecordsPerMinute/60., ownRecordsPerMinute),
+			bytes:   rate.NewLimiter(ownBytesPerMinute/60., ownBytesPerMinute),
+		}
+		q.keys[key] = w
+	}
+	for _, l := range []struct {
+		*rate.Limiter
+		n int
+	}{{w.records, records}, {w.bytes, bytes}} {
+		if missing := float64(l.n) - l.TokensAt(now); missing > 0 {
+			wait = max(wait, time.Duration(math.Ceil(missing/float64(l.Limit())))*time.Second)
+		}
+	}
+	if wait == 0 {
+		w.records.AllowN(now, records)
+		w.bytes.AllowN(now, bytes)
+	}
+	return wait
+}
+
+// idle reports whether all is left, so that nothing is lost by forgetting it.
+func (w *written) idle(now time.Time) bool {
+	return w.records.TokensAt(now) >= ownRecordsPerMinute && w.bytes.TokensAt(now) >= ownBytesPerMinute
+}
+
+// mayWrite refuses own records that are more than the key may write now.
+func (c *call) mayWrite(records, bytes int) error {
+	wait := c.api.written.take(c.caller.CountedAs, records, bytes)
+	if wait == 0 {
+		return nil
+	}
+	e := failure(http.StatusTooManyRequests, "The API key writes too many records of its own: expected at most %d, in at most %d MiB, a minute", ownRecordsPerMinute, ownBytesPerMinute>>20)
+	e.retryAfter = wait
+	return e
+}

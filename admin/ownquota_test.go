@@ -1,0 +1,51 @@
+package admin_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Own records are bounded by key, in their number and their bytes; keys that a key has
+// made share what it may write, and others have their own.
+func TestOwnRecordsHaveAQuotaByKey(t *testing.T) {
+	const one = `{"request":{"url":"https://x","body":{}},"response":{"body":{}}}`
+	many := "[" + strings.Repeat(one+",", 999) + one + "]"
+	large := `{"request":{"url":"https://x","body":{"x":"` + strings.Repeat("x", 1000<<10) + `"}},"response":{"body":{}}}`
+	for name, c := range map[string]struct {
+		body   string
+		posts  int // that the quota lets through at once
+		period time.Duration
+	}{
+		"records": {many, 6, time.Minute / 6},
+		"bytes":   {large, 32, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t)
+			out := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["logs.write","workspace_service_api_keys.create"]}`)
+			key := out.get("key").Str
+			twin := a.as(key, "POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["logs.write"]}`).get("key").Str
+			other, _ := a.key("workspace/service", `"logs.write"`)
+			for range c.posts {
+				if out := a.as(key, "POST", "/v1/logs", c.body); out.status != 200 {
+					t.Fatalf("%d %s", out.status, out.body)
+				}
+			}
+			for _, k := range []string{key, twin} {
+				out := a.as(k, "POST", "/v1/logs", c.body)
+				if wait, err := strconv.Atoi(out.header.Get("Retry-After")); out.status != 429 || out.get("data.errorCode").Str != "AB06" ||
+					err != nil || wait < 1 || time.Duration(wait)*time.Second > c.period {
+					t.Errorf("%d %s, Retry-After %q", out.status, out.body, out.header.Get("Retry-After"))
+				}
+			}
+			if out := a.as(other, "POST", "/v1/logs", c.body); out.status != 200 {
+				t.Errorf("another key: %d %s", out.status, out.body)
+			}
+			a.now.Add(int64(c.period))
+			if out := a.as(key, "POST", "/v1/logs", c.body); out.status != 200 {
+				t.Errorf("later: %d %s", out.status, out.body)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package reqlog
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+)
+
+// noisy is a record of about 16 KB that does not compress, and bodies of as much.
+func noisy(i int, own bool) *Record {
+	r := withBodies(i, 16<<10)
+	r.Own, r.Metadata = own, json.RawMessage(fmt.Sprintf(`{"x":"%x"}`, r.Request.Bytes[:15<<9]))
+	return r
+}
+
+// However own records come in between, what is kept of the calls is what would be kept
+// without them; and the store stays within its size.
+func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
+	const size = MinSize / 2
+	rapid.Check(t, func(rt *rapid.T) {
+		opened := func(size int64) *Log {
+			l, _, closed := openClosed(t, zap.NewNop())
+			rt.Cleanup(closed)
+			l.Configure(with(func(s *Settings) { s.Size, s.BodySize = size, size }))
+			return l
+		}
+		// Ids are random, and so is to a byte what a row takes.
+		both, alone := opened(size), opened(size-size/64)
+		n := 0
+		for range rapid.IntRange(1, 10).Draw(rt, "batches") {
+			own := rapid.Bool().Draw(rt, "own")
+			var records, again []*Record
+			for range rapid.IntRange(1, 12).Draw(rt, "records") {
+				records, again = append(records, noisy(n, own)), append(again, noisy(n, own))
+				n++
+			}
+			both.write(records)
+			if !own {
+				alone.write(again)
+			}
+			if blocks, bodies := both.Size(); blocks > size || bodies > size {
+				rt.Fatalf("%d and %d bytes are kept", blocks, bodies)
+			}
+		}
+		kept := map[string]bool{} // whether the bodies are, too
+		all, err := both.Records(t.Context(), n)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, r := range all {
+			if err := both.Bodies(t.Context(), r); err != nil {
+				rt.Fatal(err)
+			}
+			if !r.Own {
+				kept[r.TraceID] = r.Request != nil
+			}
+		}
+		want, err := alone.Records(t.Context(), n)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, r := range want {
+			if err := alone.Bodies(t.Context(), r); err != nil {
+				rt.Fatal(err)
+			}
+			if bodies, ok := kept[r.TraceID]; !ok || r.Request != nil && !bodies {
+				rt.Fatalf("the record %s of a call is lost (found: %v) with own ones in between", r.TraceID, ok)
+			}
+		}
+	})
+}
+
+// While the writer hangs, a flood of own records finds no more room, and calls do. Their
+// records are written before most of the own ones.
+func TestAFloodOfOwnRecordsLeavesTheQueueToCalls(t *testing.T) {
+	l, store := openLog(t, zap.NewNop())
+	l.Configure(with(func(s *Settings) { s.Queue = 4 * MinQueue }))
+	writing, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	store.hook(func() error {
+		once.Do(func() { close(writing) })
+		<-proceed
+		return nil
+	})
+	fillBlock(l)
+	<-writing
+	flood := 0
+	for l.Add(&Record{TraceID: "own", At: time.Now(), Own: true, Request: &Body{Bytes: make([]byte, 100)}}) {
+		flood++
+	}
+	if flood < 100 || flood > 4*MinQueue/8/baseSize {
+		t.Errorf("%d own records found room", flood)
+	}
+	for i := range blockRecords {
+		if !l.Add(withBodies(i, 1<<10)) {
+			t.Fatal("a call's record finds no room behind own ones")
+		}
+	}
+	close(proceed)
+	l.Close()
+	if l.Lost() != 0 {
+		t.Errorf("%d records are said to be lost: callers were told", l.Lost())
+	}
+	list, err := l.List(t.Context(), &Filter{}, Page{Limit: flood + 3*blockRecords})
+	if err != nil || len(list.Records) != flood+2*blockRecords {
+		t.Fatalf("%d records, want %d; %v", len(list.Records), flood+2*blockRecords, err)
+	}
+	later := 0 // own records that were written after those of calls
+	for _, r := range list.Records {
+		if !r.Own {
+			break
+		}
+		later++
+	}
+	if later < flood-blockRecords {
+		t.Errorf("%d of %d own records were written after those of calls", later, flood)
+	}
+}

@@ -1,0 +1,327 @@
+package reqlog
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Page is a part of a list, which is newest first.
+type Page struct {
+	Before string // only records before the one with this id
+	Skip   int    // matches
+	Limit  int
+}
+
+// A List is a page of the records that match.
+type List struct {
+	Records []*Record
+	// Total is how many match, from Before on; where Exact is not set, at least.
+	Total int
+	Exact bool
+	More  bool
+	// Next is the Before with which the list goes on; "": it has ended. Where a search
+	// took too long, that comes before the page is full.
+	Next string
+	// Short: the search ended before it had skipped as many as the page asks.
+	Short bool
+}
+
+// Bounds of what one list reads, in bytes; a row counts as readCost at least.
+const (
+	maxRead  = 8 << 20
+	readCost = 16 << 10
+)
+
+// A search reads one page, of one or several shelves.
+type search struct {
+	*query
+	Page
+	sources []*source
+	list    List
+	read    int
+	newer   string // id of the record or row that was looked at before: all records from it on are known
+}
+
+// A source is what is still to be looked at of a shelf.
+type source struct {
+	*shelf
+	list []*segment // the next is the last one
+	row  []byte     // what is left of that one's row; nil: it is not read
+}
+
+// next is the id of the next record, or one that is greater; "": there is none.
+func (s *source) next() string {
+	switch {
+	case len(s.list) == 0:
+		return ""
+	case len(s.row) > 0:
+		_, line := lastLine(s.row)
+		if id := lineID(line); len(id) > 0 {
+			return string(id)
+		}
+	}
+	return s.list[len(s.list)-1].Last
+}
+
+func (s *source) pass() { s.list, s.row = s.list[:len(s.list)-1], nil }
+
+// List returns a page of the records that match. It reads a bounded number of rows: where
+// that does not do, the list goes on with Next.
+func (l *Log) List(ctx context.Context, f *Filter, p Page) (*List, error) {
+	return list(ctx, f, p, l.blocks, l.own.blocks)
+}
+
+func list(ctx context.Context, f *Filter, p Page, shelves ...*shelf) (*List, error) {
+	s := &search{query: f.query(), Page: p}
+	s.list.Exact = s.simple
+	err := view(ctx, shelves, func(tx storage.Tx, lists [][]*segment) error {
+		for i, list := range lists {
+			s.sources = append(s.sources, &source{shelf: shelves[i], list: list})
+		}
+		return s.run(tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.list.Exact = s.list.Exact || !s.list.More
+	if s.list.More && s.list.Next == "" && len(s.list.Records) > 0 {
+		s.list.Next = s.list.Records[len(s.list.Records)-1].ID
+	}
+	return &s.list, nil
+}
+
+func (s *search) run(tx storage.Tx) error {
+	for {
+		src, others := s.newest()
+		if src == nil {
+			return nil
+		}
+		done, err := s.visit(tx, src, others)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// newest returns the source of the newest record that is left, and the id of the newest
+// of the other sources. Rows in which nothing matches are passed.
+func (s *search) newest() (src *source, others string) {
+	for _, c := range s.sources {
+		for len(c.list) > 0 && c.row == nil {
+			seg := c.list[len(c.list)-1]
+			if (s.Before == "" || seg.ID < s.Before) && s.mayHave(seg) {
+				break
+			}
+			c.pass()
+		}
+		switch id := c.next(); {
+		case id == "":
+		case src == nil:
+			src = c
+		case id > src.next():
+			src, others = c, max(others, src.next())
+		default:
+			others = max(others, id)
+		}
+	}
+	return src, others
+}
+
+// visit looks into the next row of a source as far as its records are newer than those of
+// the others, and reports whether the search is over.
+func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, err error) {
+	seg := src.list[len(src.list)-1]
+	if src.row == nil {
+		whole := s.counted(seg) && (s.Before == "" || seg.Last < s.Before)
+		full := len(s.list.Records) == s.Limit
+		if n := s.count(seg); whole && (full || s.Skip >= n+s.among(src, seg.ID)) {
+			s.list.Total += n
+			if full {
+				s.list.More = true
+			} else {
+				s.Skip -= n
+			}
+			src.pass()
+			return false, nil
+		}
+		if s.read >= maxRead {
+			s.list.More, s.list.Exact, s.list.Short, s.list.Next = true, false, s.Skip > 0, s.newer
+			return true, nil
+		}
+		src.row, err = src.shelf.row(tx, seg)
+		if errors.Is(err, storage.ErrNotFound) {
+			src.pass()
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		s.read += max(len(src.row), readCost)
+	}
+	if done, err = s.look(src, others); len(src.row) == 0 {
+		s.newer = seg.ID
+		src.pass()
+	}
+	return done, err
+}
+
+// among is how many records of the other sources may be newer than one.
+func (s *search) among(src *source, id string) (n int) {
+	for _, c := range s.sources {
+		if c == src {
+			continue
+		}
+		for _, seg := range slices.Backward(c.list) {
+			if seg.Last < id {
+				break
+			}
+			n += s.count(seg)
+		}
+	}
+	return n
+}
+
+// look looks at the records of a row that are newer than others, the latest first.
+func (s *search) look(src *source, others string) (done bool, err error) {
+	for len(src.row) > 0 {
+		rest, line := lastLine(src.row)
+		if id := lineID(line); others != "" && len(id) > 0 {
+			if string(id) < others {
+				return false, nil
+			}
+			s.newer = string(id)
+		}
+		src.row = rest
+		if s.passes(line) {
+			continue
+		}
+		r, err := s.match(line)
+		if err != nil {
+			return false, err
+		}
+		if r == nil || s.Before != "" && r.ID >= s.Before {
+			continue
+		}
+		s.list.Total++
+		switch {
+		case s.Skip > 0:
+			s.Skip--
+		case len(s.list.Records) < s.Limit:
+			s.list.Records = append(s.list.Records, r)
+		default:
+			s.list.More = true
+			if !s.list.Exact {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// passes reports whether a line is after the records that are asked for, by its id alone.
+func (s *search) passes(line []byte) bool {
+	return s.Before != "" && string(lineID(line)) >= s.Before
+}
+
+// Find returns the record with this id, or the latest one with this trace id, of those
+// that the filter lets pass; nil: there is none. An own record is found by its trace id
+// only where no call has it.
+func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
+	for _, s := range []*shelf{l.blocks, l.own.blocks} {
+		if found, err := s.find(ctx, id, f.query()); found != nil || err != nil {
+			return found, err
+		}
+	}
+	traced := *f
+	traced.TraceIDs = []string{id}
+	for _, s := range []*shelf{l.blocks, l.own.blocks} {
+		found, err := list(ctx, &traced, Page{Limit: 1}, s)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(found.Records) > 0:
+			return found.Records[0], nil
+		case found.More: // what was not searched may have it
+			return nil, nil //nolint:nilnil // there is none that is known
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// find returns the record with this id.
+func (s *shelf) find(ctx context.Context, id string, q *query) (found *Record, err error) {
+	err = view(ctx, []*shelf{s}, func(tx storage.Tx, lists [][]*segment) error {
+		for _, seg := range lists[0] {
+			if id < seg.ID || id > seg.Last || !q.mayHave(seg) {
+				continue
+			}
+			row, err := s.row(tx, seg)
+			if err != nil {
+				return err
+			}
+			if line := lineOf(row, id); line != nil {
+				found, err = q.match(line)
+			}
+			if found != nil || err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		err = nil
+	}
+	return found, err
+}
+
+// Bodies reads what is kept of a record's bodies. A body that is kept no more is nil from
+// then on.
+func (l *Log) Bodies(ctx context.Context, r *Record) error {
+	if r.Request == nil && r.Response == nil {
+		return nil
+	}
+	var request, response []byte
+	found := false
+	bodies := l.of(r.Own).bodies
+	err := view(ctx, []*shelf{bodies}, func(tx storage.Tx, lists [][]*segment) error {
+		for _, seg := range lists[0] {
+			if r.ID < seg.ID || r.ID > seg.Last {
+				continue
+			}
+			row, err := bodies.row(tx, seg)
+			if err != nil {
+				return err
+			}
+			if request, response, found, err = bodiesOf(row, r.ID); found || err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	if !found {
+		r.Request, r.Response = nil, nil
+		return nil
+	}
+	if r.Request != nil {
+		r.Request.Bytes = request
+	}
+	if r.Response != nil {
+		r.Response.Bytes = response
+	}
+	return nil
+}
+
+// Records returns the newest records first, at most limit of them.
+func (l *Log) Records(ctx context.Context, limit int) ([]*Record, error) {
+	list, err := l.List(ctx, &Filter{}, Page{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return list.Records, nil
+}
