@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/inflight"
+	"github.com/caddy-gw/gateway/routing"
 )
 
 // An Error is an answer of the data plane that refuses a call. Its envelope suits
@@ -132,7 +133,11 @@ func ProviderTimedOut(message string, cause error) *Error {
 
 // Unroutable is the answer where a config's conditions lead nowhere.
 func Unroutable(err error) *Error {
-	e := badRequest("x-gw-config", "no_target", "Router error: "+err.Error())
+	code, message := "no_target", "Router error: "+err.Error()
+	if errors.As(err, new(*routing.UnreadError)) {
+		code, message = "params_unread", message+": send JSON in UTF-8 with content-type: application/json"
+	}
+	e := badRequest("x-gw-config", code, message)
 	e.Err = err
 	return e
 }

@@ -311,6 +311,28 @@ func (x *Exchange) closedBody() string {
 	return ""
 }
 
+// Params is the body of a call that was read as JSON, or nil.
+func (x *Exchange) Params() []byte {
+	if x.opaque {
+		return nil
+	}
+	return x.JSON()
+}
+
+// ParamsUnread reports whether the call has parameters that were not read.
+func (x *Exchange) ParamsUnread() bool {
+	return x.spool != nil || x.opaque || UpgradesToWebSocket(x.request.Header)
+}
+
+// NamedModel is the JSON of the model that the call names, in its body or elsewhere; nil:
+// it names none, or that is not known.
+func (x *Exchange) NamedModel() []byte {
+	if x.unread != read {
+		return nil
+	}
+	return x.ownModel()
+}
+
 // onlyReads reports whether a call of this method without a body has no model: what it is
 // about was made before.
 func onlyReads(method string) bool { return method == http.MethodGet || method == http.MethodDelete }

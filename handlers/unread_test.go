@@ -158,3 +158,48 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		})
 	}
 }
+
+// A condition on a parameter is not answered by what nobody read: the call is refused, and
+// does not go to the default target. The model is known where the form or the URL has it.
+func TestConditionsReadNoParametersOfAnUnreadBody(t *testing.T) {
+	const (
+		formType = "content-type: multipart/form-data; boundary=b"
+		form     = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\ndear\r\n--b--\r\n"
+		socket   = "connection: Upgrade\nupgrade: websocket\nsec-websocket-key: a\nsec-websocket-version: 13"
+		model    = `{"params.model":"dear"}`
+		user     = `{"params.user":"u"}`
+	)
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"id":"x"}`)) })
+	g := gatewaytest.Start(t, "block_inline_config off\n"+strings.Replace(up.Provider("file")+up.Provider("other"), "{\n", "{\npassthrough_paths /v1/passed/*\n", 2))
+	key, _ := g.Key("k")
+	for name, c := range map[string]struct {
+		method, path, body, headers, query string
+		want                               string // index of the target; "": refused
+	}{
+		"JSON":                              {"POST", "/v1/passed/on", `{"user":"u"}`, "content-type: application/json", user, "1"},
+		"JSON without it":                   {"POST", "/v1/passed/on", `{"a":1}`, "content-type: application/json", user, "0"},
+		"another content type":              {"POST", "/v1/passed/on", `{"user":"u"}`, "content-type: text/plain", user, ""},
+		"what is not JSON":                  {"POST", "/v1/passed/on", `{"user":`, "content-type: application/json", user, ""},
+		"a form":                            {"POST", "/v1/audio/transcriptions", form, formType, user, ""},
+		"the model of a form":               {"POST", "/v1/audio/transcriptions", form, formType, model, "1"},
+		"the model of a form that has none": {"POST", "/v1/audio/transcriptions", strings.Replace(form, "model", "other", 1), formType, model, ""},
+		"the model of a query":              {"POST", "/v1/passed/on?model=dear", `{"a":1}`, "content-type: application/json", model, "1"},
+		"a socket":                          {"GET", "/v1/realtime?model=dear", "", socket, user, ""},
+		"the model of a socket":             {"GET", "/v1/realtime?model=dear", "", socket, model, "1"},
+		"no body":                           {"GET", "/v1/passed/on", "", "content-type:", user, "0"},
+		"what was decided before":           {"POST", "/v1/passed/on", `x`, "content-type: text/plain", `{"$or":[{"headers.x-a":"b"},` + user + `]}`, "1"},
+		"what nothing decides":              {"POST", "/v1/passed/on", `x`, "content-type: text/plain", `{"$and":[{"headers.x-a":"c"},` + user + `]}`, "0"},
+		"metadata":                          {"POST", "/v1/passed/on", `x`, "content-type: text/plain", `{"metadata.a":"b"}`, "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g.T = t
+			before := len(up.Calls())
+			config := `x-gw-config: {"strategy":{"mode":"conditional","conditions":[{"query":` + c.query + `,"then":"b"}],"default":"a"},"targets":[{"name":"a","provider":"@file"},{"name":"b","provider":"@other"}]}`
+			a := g.Do(c.method, c.path, c.body, append([]string{"content-type:", "x-gw-api-key: " + key, config, "x-a: b"}, strings.Split(c.headers, "\n")...)...)
+			if sent := len(up.Calls()) - before; c.want == "" && (a.Status != 400 || sent != 0 || a.Get("error.code").Str != "params_unread" ||
+				!strings.Contains(a.Get("error.message").Str, "params.")) || c.want != "" && (sent != 1 || a.Header.Get("x-gw-last-used-option-index") != "config.targets["+c.want+"]") {
+				t.Errorf("%d %s, target %q, %d calls", a.Status, a.Body, a.Header.Get("x-gw-last-used-option-index"), sent)
+			}
+		})
+	}
+}

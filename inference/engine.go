@@ -52,7 +52,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		return
 	}
 	facts := routing.Facts{
-		KeyID: x.Caller.KeyID, Version: x.ConfigVersion, Now: x.Start, Body: x.JSON(), Metadata: x.MetadataJSON, Header: x.Header(), Path: r.URL.Path,
+		KeyID: x.Caller.KeyID, Version: x.ConfigVersion, Now: x.Start, Body: x.Params(), Unread: x.ParamsUnread(), Model: x.NamedModel(), Metadata: x.MetadataJSON, Header: x.Header(), Path: r.URL.Path,
 	}
 	var circuit routing.ConfigBreakers
 	if x.ConfigID != "" {

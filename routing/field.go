@@ -13,7 +13,7 @@ import (
 // params.x, headers.x or url.pathname. One of a config is known by its index.
 type field struct {
 	kind fieldKind
-	name string // of a header, canonical, or of a metadata entry
+	name string // of a header, canonical, or of a metadata entry; params.x as it was written
 	path Path   // of a parameter in the body
 }
 
@@ -48,7 +48,7 @@ func (p *parser) field(path, name string, pathname bool) (int, bool) {
 	case kind == "metadata" && rest != "" && len(rest) <= maxPath:
 		f = field{kind: fromMetadata, name: rest}
 	case kind == "params":
-		f = field{kind: fromParams}
+		f = field{kind: fromParams, name: name}
 		if f.path, wrong = ParsePath(rest); wrong == "" && f.path.every() {
 			wrong = "expected a path to one value"
 		}
@@ -82,6 +82,12 @@ type Facts struct {
 	Now     time.Time
 	// Body is JSON that was checked, as the client sent it; nil where it is not JSON.
 	Body []byte
+	// Unread: it has a body, or messages, that was not read, so that nobody knows what
+	// parameters it has but the model.
+	Unread bool
+	// Model is the JSON of the model that the call names, be it outside of the body; nil:
+	// none.
+	Model []byte
 	// Metadata returns the JSON value of an entry of the call's metadata, nil where
 	// there is none. nil: no metadata.
 	Metadata func(name string) json.RawMessage
@@ -133,6 +139,7 @@ type facts struct {
 	Facts
 	fields []field
 	read   []value
+	needed string // the parameter that was asked for, of a body that was not read
 }
 
 func (f *facts) value(i int) *value {
@@ -142,6 +149,9 @@ func (f *facts) value(i int) *value {
 	v := &f.read[i]
 	if v.kind == unread {
 		*v = f.fields[i].of(&f.Facts)
+	}
+	if f.Unread && v.kind == missing && f.fields[i].kind == fromParams {
+		f.needed = f.fields[i].name
 	}
 	return v
 }
@@ -158,6 +168,9 @@ func (f *field) of(call *Facts) value {
 	case fromParams:
 		if raw, ok := lookup(call.Body, f.path); ok {
 			return valueOf(raw)
+		}
+		if len(f.path) == 1 && f.path[0] == (Step{Name: "model", Index: Name}) {
+			return valueOf(call.Model)
 		}
 	case fromHeaders:
 		if values := call.Header[f.name]; len(values) > 0 {

@@ -25,6 +25,14 @@ func (e *RouteError) Error() string {
 	return "no condition of the conditional strategy at " + e.Path + " matches this call, and it has no default"
 }
 
+// An UnreadError is a call whose way depends on a parameter of a body that was not read;
+// the answer is a 400.
+type UnreadError struct{ Path, Field string } // of the strategy's node; what a condition reads
+
+func (e *UnreadError) Error() string {
+	return "a condition of the conditional strategy at " + e.Path + " reads " + e.Field + ", and the body of this call is not read"
+}
+
 // A Plan hands out the leaves of a config for one call, one at a time. It is not
 // safe for concurrent use.
 type Plan struct {
@@ -44,7 +52,7 @@ type frame struct {
 }
 
 // Plan starts the plan of a call: Target is its first leaf. The error is a
-// *RouteError.
+// *RouteError or an *UnreadError.
 func (c *Config) Plan(f Facts, r Rand) (*Plan, error) {
 	p := &Plan{facts: facts{Facts: f, fields: c.fields}, rand: r}
 	p.frames = p.storage[:0]
@@ -98,8 +106,15 @@ func (p *Plan) descend(t *Target) {
 		case LoadBalance:
 			i = p.balance(t)
 		case Conditional:
-			if i = t.Strategy.route(&p.facts); i < 0 {
+			p.facts.needed = ""
+			i = t.Strategy.route(&p.facts)
+			switch {
+			case p.facts.needed != "":
+				p.err = &UnreadError{t.Path, p.facts.needed}
+			case i < 0:
 				p.err = &RouteError{t.Path}
+			}
+			if p.err != nil {
 				p.frames = nil
 				return
 			}
