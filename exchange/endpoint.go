@@ -31,6 +31,8 @@ type Endpoint struct {
 	// a config may not change, since an upload passes as it is.
 	NoModel bool
 	Fields  []string
+	// Models are members of its body, and fields of its form, in which models stand.
+	Models []string
 	// Passes: it goes to the provider as it is, and comes back so.
 	Passes bool
 	// NotJSON: its answer is something else, such as audio.
@@ -113,7 +115,7 @@ var endpoints = []Endpoint{
 
 // passThrough is what any other path below /v1 is: it goes to the provider's base
 // URL with the rest of the path, where the credential may go there.
-var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true}
+var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader"}}
 
 // passed are the methods of the pass-through.
 var passed = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

@@ -15,64 +15,67 @@ type family struct {
 	// model: a call of it that names no model may have one answer it all the same.
 	model bool
 	rows  []string // methods and paths below /v1
+	// models are members of its bodies, and fields of its forms, in which models stand or
+	// which stand for one.
+	models []string
 }
 
 // families are the objects of OpenAI's API and its like that pass as they are.
 var families = []family{
-	{"assistants", true, []string{"GET POST /assistants", "GET POST DELETE /assistants/{id}"}},
+	{"assistants", true, []string{"GET POST /assistants", "GET POST DELETE /assistants/{id}"}, nil},
 	{"threads", false, []string{
 		"POST /threads", "GET POST DELETE /threads/{id}",
 		"GET POST /threads/{id}/messages", "GET POST DELETE /threads/{id}/messages/{message_id}",
-	}},
-	{"runs", true, []string{"POST /threads/runs", "GET POST /threads/{id}/runs"}},
+	}, nil},
+	{"runs", true, []string{"POST /threads/runs", "GET POST /threads/{id}/runs"}, nil},
 	{"runs", false, []string{
 		"GET POST /threads/{id}/runs/{run_id}", "POST /threads/{id}/runs/{run_id}/cancel", "POST /threads/{id}/runs/{run_id}/submit_tool_outputs",
 		"GET /threads/{id}/runs/{run_id}/steps", "GET /threads/{id}/runs/{run_id}/steps/{step_id}",
-	}},
+	}, nil},
 	{"vectorStores", false, []string{
 		"GET POST /vector_stores", "GET POST DELETE /vector_stores/{id}", "POST /vector_stores/{id}/search",
 		"GET POST /vector_stores/{id}/files", "GET POST DELETE /vector_stores/{id}/files/{file_id}", "GET /vector_stores/{id}/files/{file_id}/content",
 		"POST /vector_stores/{id}/file_batches", "GET /vector_stores/{id}/file_batches/{batch_id}",
 		"POST /vector_stores/{id}/file_batches/{batch_id}/cancel", "GET /vector_stores/{id}/file_batches/{batch_id}/files",
-	}},
+	}, nil},
 	{"containers", false, []string{
 		"GET POST /containers", "GET DELETE /containers/{id}",
 		"GET POST /containers/{id}/files", "GET DELETE /containers/{id}/files/{file_id}", "GET /containers/{id}/files/{file_id}/content",
-	}},
+	}, nil},
 	{"conversations", false, []string{
 		"POST /conversations", "GET POST DELETE /conversations/{id}",
 		"GET POST /conversations/{id}/items", "GET DELETE /conversations/{id}/items/{item_id}",
-	}},
+	}, nil},
 	{"evals", true, []string{
 		"GET POST /evals", "GET POST DELETE /evals/{id}", "GET POST /evals/{id}/runs", "GET POST DELETE /evals/{id}/runs/{run_id}",
 		"GET /evals/{id}/runs/{run_id}/output_items", "GET /evals/{id}/runs/{run_id}/output_items/{item_id}",
-	}},
-	{"uploads", false, []string{"POST /uploads", "POST /uploads/{id}/parts", "POST /uploads/{id}/complete", "POST /uploads/{id}/cancel"}},
+	}, []string{"data_source", "testing_criteria"}},
+	{"uploads", false, []string{"POST /uploads", "POST /uploads/{id}/parts", "POST /uploads/{id}/complete", "POST /uploads/{id}/cancel"}, nil},
 	{"videos", true, []string{
 		"GET POST /videos", "GET DELETE /videos/{id}", "GET /videos/{id}/content", "POST /videos/{id}/remix",
 		"POST /videos/edits", "POST /videos/extensions", "POST /videos/characters", "GET /videos/characters/{id}",
-	}},
+	}, nil},
 	{"skills", false, []string{
 		"GET POST /skills", "GET POST DELETE /skills/{id}", "GET /skills/{id}/content",
 		"GET POST /skills/{id}/versions", "GET DELETE /skills/{id}/versions/{version}", "GET /skills/{id}/versions/{version}/content",
-	}},
+	}, nil},
 	{"chatkit", true, []string{
 		"POST /chatkit/sessions", "POST /chatkit/sessions/{id}/cancel",
 		"GET /chatkit/threads", "GET DELETE /chatkit/threads/{id}", "GET /chatkit/threads/{id}/items",
-	}},
-	{"storedCompletions", false, []string{"GET POST DELETE /chat/completions/{id}", "GET /chat/completions/{id}/messages"}},
+	}, []string{"workflow"}},
+	{"storedCompletions", false, []string{"GET POST DELETE /chat/completions/{id}", "GET /chat/completions/{id}/messages"}, nil},
 	{"realtimeSessions", true, []string{
 		"POST /realtime/sessions", "POST /realtime/transcription_sessions", "POST /realtime/client_secrets", "POST /realtime/calls", "POST /realtime/calls/{id}/accept",
-	}},
-	{"realtimeCalls", false, []string{"POST /realtime/calls/{id}/hangup", "POST /realtime/calls/{id}/refer", "POST /realtime/calls/{id}/reject"}},
-	{"imageVariation", true, []string{"POST /images/variations"}},
-	{"graders", true, []string{"POST /fine_tuning/alpha/graders/run", "POST /fine_tuning/alpha/graders/validate"}},
+	}, []string{"session", "input_audio_transcription", "audio"}},
+	{"realtimeCalls", false, []string{"POST /realtime/calls/{id}/hangup", "POST /realtime/calls/{id}/refer", "POST /realtime/calls/{id}/reject"}, nil},
+	{"imageVariation", true, []string{"POST /images/variations"}, nil},
+	{"graders", true, []string{"POST /fine_tuning/alpha/graders/run", "POST /fine_tuning/alpha/graders/validate"}, []string{"grader"}},
 	{"checkpointPermissions", false, []string{
 		"GET POST /fine_tuning/checkpoints/{id}/permissions", "DELETE /fine_tuning/checkpoints/{id}/permissions/{permission_id}",
-	}},
-	{"finetuneControl", false, []string{"POST /fine_tuning/jobs/{id}/pause", "POST /fine_tuning/jobs/{id}/resume"}},
-	{"fim", true, []string{"POST /fim/completions"}},
-	{"model", false, []string{"GET /models/{model}", "GET /models/{owner}/{model}"}},
+	}, nil},
+	{"finetuneControl", false, []string{"POST /fine_tuning/jobs/{id}/pause", "POST /fine_tuning/jobs/{id}/resume"}, nil},
+	{"fim", true, []string{"POST /fim/completions"}, nil},
+	{"model", false, []string{"GET /models/{model}", "GET /models/{owner}/{model}"}, nil},
 }
 
 // familyRows are the endpoints of the families. A method that no row of a path has is that
@@ -83,7 +86,7 @@ var familyRows = func() (rows []Endpoint) {
 			words := strings.Fields(row)
 			for _, method := range words[:len(words)-1] {
 				rows = append(rows, Endpoint{
-					Name: f.name, Method: method, Path: "/v1" + words[len(words)-1], Body: Any, NotJSON: true, NoModel: !f.model, Passes: true,
+					Name: f.name, Method: method, Path: "/v1" + words[len(words)-1], Body: Any, NotJSON: true, NoModel: !f.model, Passes: true, Models: f.models,
 				})
 			}
 		}

@@ -6,8 +6,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/jsonscan"
 	"github.com/caddy-gw/gateway/routing"
@@ -27,6 +30,7 @@ const (
 	unreadSocket                // messages of a WebSocket
 	unnamed                     // the call is for a model, and names none: the provider chooses
 	unreadFile                  // the models of a batch stand in its file
+	nested                      // models stand deeper in the body
 	contradictory               // two places have different models
 )
 
@@ -36,6 +40,9 @@ type located struct {
 	inPath bool
 	spans  []validation.Span // of the query: where its fields stand
 }
+
+// fixed reports whether what would set the model leaves the ones that were not read.
+func (u unread) fixed() bool { return u == contradictory || u == unreadFile || u == nested }
 
 // jsonContent reports whether a body of this content type is JSON in UTF-8. none is what
 // no content type means.
@@ -109,7 +116,7 @@ func (x *Exchange) locate() *Error {
 	body := x.unreadBody()
 	switch model := x.located.model; {
 	case x.unread == contradictory:
-	case model == "", body == unreadFile:
+	case model == "", body.fixed():
 		x.unread = body
 	case x.Model != "" && x.Model != model, x.Model == "" && (body == unreadForm || body == unreadBody && !x.binary):
 		x.unread = contradictory // a provider might read the other
@@ -125,6 +132,8 @@ func (x *Exchange) unreadBody() unread {
 	switch {
 	case x.Endpoint.Name == CreateBatch:
 		return unreadFile
+	case x.hasModels():
+		return nested
 	case x.Model != "" || x.Endpoint.NoModel:
 		return read
 	case x.form != nil && (!x.form.over || x.Endpoint.Passes):
@@ -137,6 +146,22 @@ func (x *Exchange) unreadBody() unread {
 		return unnamed
 	}
 	return read
+}
+
+// hasModels reports whether the body has a member in which models stand. Names are
+// compared as servers do that ignore their case. A form is not searched for them.
+func (x *Exchange) hasModels() (has bool) {
+	if len(x.Endpoint.Models) == 0 {
+		return false
+	}
+	if x.form != nil {
+		return x.Endpoint != &passThrough && !x.Endpoint.NoModel
+	}
+	gjson.ParseBytes(x.Params()).ForEach(func(name, _ gjson.Result) bool {
+		has = slices.ContainsFunc(x.Endpoint.Models, func(one string) bool { return strings.EqualFold(one, name.Str) })
+		return !has
+	})
+	return has
 }
 
 // locateInQuery finds the model in the query. Names are compared as servers do that
@@ -216,7 +241,7 @@ func (x *Exchange) UpstreamQuery() string {
 // Unseen reports that the call may have a model that nobody has seen, and nothing else
 // sets one. alias is how the model's other name would begin.
 func (x *Exchange) Unseen() (alias string, unseen bool) {
-	if x.unread == read || x.unread != contradictory && x.unread != unreadFile && x.SentModel() != "" {
+	if x.unread == read || !x.unread.fixed() && x.SentModel() != "" {
 		return "", false
 	}
 	if x.Route != nil {
@@ -239,6 +264,8 @@ func (x *Exchange) UnseenModel(why string) *Error {
 		message = "The call names no model, and " + why + ": send it in the field model of a JSON body"
 	case unreadFile:
 		message = "The models of a batch stand in its input file, which is not read, and " + why + ": send the calls one by one"
+	case nested:
+		message = "Models stand inside of " + strings.Join(x.Endpoint.Models, ", ") + ", where they are not read, and " + why
 	case contradictory:
 		message = "The call names its model in more than one place, or in one that cannot be read, and " + why + ": send it once"
 	default:
@@ -255,6 +282,9 @@ func (x *Exchange) unchangeable(edit *routing.Edit) *Error {
 	model := x.SentModel()
 	if x.unread == unreadFile && edit.Touches([]string{"model"}) != "" {
 		return cannot("model", "the models of a batch stand in its input file")
+	}
+	if x.unread == nested && (model != x.Model || edit.Touches([]string{"model"}) != "") {
+		return cannot("model", "models stand inside of "+strings.Join(x.Endpoint.Models, ", "))
 	}
 	if x.located.inPath && model != x.Model || len(x.located.spans) > 0 && model == "" {
 		return cannot("model", "its URL names the model")
