@@ -1,0 +1,104 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/reqlog"
+)
+
+// No route tells a key of one workspace anything of another, or changes anything there,
+// whatever scopes the key has. The routes are those of the OpenAPI document: a new one is
+// tried, too, and has to be in the table of objects if its path has an id.
+func TestNoRouteCrossesAWorkspace(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	blue := a.workspace("blue")
+	scopes, err := json.Marshal(credentials.WorkspaceService.Scopes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	red := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"red","scopes":`+string(scopes)+`}`).get("key").Str
+
+	// What the other workspace has: a body that makes one, where it takes a workspace, and a
+	// change. Each has the mark, which no answer to the key may have.
+	const mark = "bluemark"
+	create := map[string]string{
+		"/v1/api-keys/workspace/service": `{"name":"` + mark + `","scopes":["virtual_keys.list"],"workspace_id":"blue"}`,
+		"/v1/api-keys/workspace/user":    `{"name":"` + mark + `","scopes":["virtual_keys.list"],"workspace_id":"blue"}`,
+		"/v1/virtual-keys":               `{"name":"` + mark + `","provider":"openai","key":"sk-1","workspace_id":"blue"}`,
+		"/v1/configs":                    `{"name":"` + mark + `","config":{"retry":{"attempts":1}},"workspace_id":"blue"}`,
+		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
+	}
+	made := func(path, id string) string { return a.ok("POST", path, create[path]).get(id).Str }
+	config := made("/v1/configs", "slug")
+	a.s.Records.Add(&reqlog.Record{TraceID: mark, At: a.s.Now(), WorkspaceID: blue, KeyID: mark, Status: 200})
+	for deadline := time.Now().Add(20 * time.Second); a.ok("GET", "/v1/logs", "").get("total").Int() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no record is written")
+		}
+	}
+	objects := map[string]string{
+		"/v1/api-keys/{id}":                   made("/v1/api-keys/workspace/service", "id"),
+		"/v1/virtual-keys/{slug}":             made("/v1/virtual-keys", "data.slug"),
+		"/v1/configs/{slug}":                  config,
+		"/v1/configs/{slug}/versions":         config,
+		"/v1/policies/rate-limits/{id}":       made("/v1/policies/rate-limits", "id"),
+		"/v1/admin/workspaces/{workspace_id}": blue,
+		"/v1/logs/{log_id}":                   mark,
+	}
+	change := map[string]string{"PUT": `{"name":"n"}`}
+
+	// state is all that the organisation sees.
+	state := func() string {
+		var all strings.Builder
+		for _, path := range []string{"/v1/api-keys", "/v1/virtual-keys", "/v1/configs", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs"} {
+			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
+		}
+		return all.String()
+	}
+	before := state()
+	routes := 0
+	for path, methods := range a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map() {
+		for method := range methods.Map() {
+			method = strings.ToUpper(method)
+			routes++
+			id, known := objects[path]
+			target, body := path, change[method]
+			switch at := strings.IndexByte(path, '{'); {
+			case at >= 0 && !known:
+				t.Errorf("%s: the table has no object of the other workspace for it", path)
+				continue
+			case at >= 0:
+				target = path[:at] + id + path[at+strings.IndexByte(path[at:], '}')+1:]
+			case method == "POST":
+				if body = create[path]; body == "" {
+					body = `{"name":"` + mark + `","workspace_id":"blue"}`
+				}
+			}
+			out := a.as(red, method, target, body)
+			listed := method == "GET" && target == path
+			told := out.body
+			if known { // what the caller named may be repeated
+				told = strings.ReplaceAll(told, id, "")
+			}
+			if strings.Contains(told, mark) || strings.Contains(told, blue) {
+				t.Errorf("%s %s: %d %s tells of the other workspace", method, target, out.status, out.body)
+			}
+			if !listed && out.status < 400 {
+				t.Errorf("%s %s: %d %s", method, target, out.status, out.body)
+			}
+			if listed && out.status == 200 {
+				if named := a.as(red, method, target+"?workspace_id=blue", ""); named.status == 200 && strings.Contains(named.body, mark) {
+					t.Errorf("%s %s of blue: %s", method, target, named.body)
+				}
+			}
+		}
+	}
+	if after := state(); after != before || routes < 25 {
+		t.Errorf("after %d routes there is\n%s\nbefore there was\n%s", routes, after, before)
+	}
+}
