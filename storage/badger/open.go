@@ -22,8 +22,10 @@ import (
 
 // Sizes in bytes.
 const (
-	memtableSize   = 8 << 20 // also bounds a transaction: see maxSmall
-	memtables      = 1       // that may wait for their flush
+	memtableSize   = 8 << 20  // also bounds a transaction: see maxSmall
+	memtables      = 1        // that may wait for their flush
+	tableSize      = 1 << 20  // several are made at once, with twice the memory each
+	blockSize      = 64 << 10 // of a table: a row that does not fit takes three times its size while it is written
 	blockCacheSize = 16 << 20
 	valueLogSize   = 64 << 20 // of a file
 	valueThreshold = 1 << 20  // larger values go to the value log, the library's maximum
@@ -99,11 +101,15 @@ func open(dir string, opts Options) (*Store, error) {
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(4).
 		WithNumCompactors(2).
+		WithBaseTableSize(tableSize).
+		WithBlockSize(blockSize).
+		WithCompression(badgeroptions.None).
 		WithBlockCacheSize(blockCacheSize).
 		WithValueLogFileSize(valueLogSize).
 		WithValueThreshold(valueThreshold).
 		WithChecksumVerificationMode(badgeroptions.OnBlockRead).
 		WithVerifyValueChecksum(true)
+	options.TableSizeMultiplier = 1
 	// Opening writes. On a full disk that could end the process.
 	s.readOnly = opts.check(dir, Reserve)
 	if s.readOnly == nil {
@@ -141,6 +147,7 @@ func open(dir string, opts Options) (*Store, error) {
 	} else {
 		go s.collect(ctx)
 	}
+	s.trimmer.Go(func() { s.trim(ctx) })
 	return s, nil
 }
 

@@ -59,7 +59,7 @@ func TestSalvageWritesWhatCanBeRead(t *testing.T) {
 		}, 0, "MANIFEST"},
 		"a damaged block": {false, func(t *testing.T, dir string) error {
 			return flip(oneTable(t, dir), 100, 3)
-		}, 60, ".sst"},
+		}, 64, ".sst"},
 		"a damaged last block": {false, func(t *testing.T, dir string) error {
 			index, table := 0, oneTable(t, dir)
 			err := withFile(table, -1, func(data []byte) error {
@@ -71,7 +71,7 @@ func TestSalvageWritesWhatCanBeRead(t *testing.T) {
 				return err
 			}
 			return flip(table, int64(index)-20, 3)
-		}, 60, ".sst"},
+		}, 64, ".sst"},
 		"a damaged value": {false, func(t *testing.T, dir string) error {
 			return flip(filepath.Join(dir, "000001.vlog"), 1000, 3)
 		}, 1, "000001.vlog"},

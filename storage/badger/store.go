@@ -58,6 +58,7 @@ type Store struct {
 	err     error // of close
 	gc      context.CancelFunc
 	gcDone  chan struct{}
+	trimmer sync.WaitGroup
 }
 
 // View implements [storage.Store].
@@ -97,6 +98,7 @@ func (s *Store) Close() error {
 		s.running.Wait()
 		s.gc()
 		<-s.gcDone
+		s.trimmer.Wait()
 		if s.readOnly == nil {
 			if err := s.writable(closeReserve); err != nil {
 				s.err = fmt.Errorf("closing store %s without a flush: %w", s.dir, err)

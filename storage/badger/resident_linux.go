@@ -1,0 +1,58 @@
+package badger
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trimInterval is how long the pages of tables that were written or read stay in memory.
+const trimInterval = 5 * time.Second
+
+// trim takes the pages of tables out of the process until ctx ends. The library maps
+// tables into memory, also to write them, and each page that was touched would count as
+// the process's for as long as the table is there.
+func (s *Store) trim(ctx context.Context) {
+	tick := time.NewTicker(trimInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+				pageOut(maps, s.dir)
+			}
+		}
+	}
+}
+
+// pageOut advises the system that the mapped tables of a directory are not needed for
+// now. The advice changes no memory, so that it does no harm where a mapping has ended in
+// the meantime, and another has its place.
+func pageOut(maps []byte, dir string) (tables int) {
+	prefix := []byte(filepath.Clean(dir) + string(filepath.Separator))
+	for line := range bytes.Lines(maps) {
+		// proc_pid_maps(5): the addresses, four words, and the path to the end of the line.
+		i := bytes.Index(line, prefix)
+		if i < 0 || !bytes.HasSuffix(line, []byte(".sst\n")) || bytes.IndexByte(line[i+len(prefix):], filepath.Separator) >= 0 {
+			continue
+		}
+		addresses, _, _ := bytes.Cut(line, []byte(" "))
+		low, high, _ := bytes.Cut(addresses, []byte("-"))
+		from, err := strconv.ParseUint(string(low), 16, 64)
+		to, err2 := strconv.ParseUint(string(high), 16, 64)
+		if err != nil || err2 != nil || to <= from {
+			continue
+		}
+		// A kernel without this advice says so, and nothing else happens.
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_PAGEOUT)
+		tables++
+	}
+	return tables
+}

@@ -1,0 +1,99 @@
+package badger
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// resident is how much of a directory's mapped tables is in memory, in KiB.
+func resident(t *testing.T, dir string) (kib int) {
+	t.Helper()
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := false
+	for line := range strings.Lines(string(smaps)) {
+		switch fields := strings.Fields(line); {
+		case len(fields) > 4 && !strings.HasSuffix(fields[0], ":"):
+			table = strings.Contains(line, dir+"/") && strings.HasSuffix(line, ".sst\n")
+		case table && fields[0] == "Rss:":
+			n, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			kib += n
+		}
+	}
+	return kib
+}
+
+func TestTablesLeaveMemory(t *testing.T) {
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC {
+		t.Skip("the files are in memory anyway")
+	}
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := make([]byte, 200<<10)
+	_, _ = rand.Read(row)
+	for i := range 120 { // three memtables
+		if err := s.Write(context.Background(), func(tx storage.Tx) error { return tx.Set(fmt.Appendf(nil, "r/%04d", i), row) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	read := func() {
+		t.Helper()
+		if err := s.View(context.Background(), func(tx storage.Tx) error {
+			for i := range 120 {
+				if got, err := tx.Get(fmt.Appendf(nil, "r/%04d", i)); err != nil || !bytes.Equal(got, row) {
+					return fmt.Errorf("row %d is not what was written: %w", i, err)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	before := resident(t, dir)
+	if before < 10<<10 {
+		t.Fatalf("%d KiB of tables are in memory after reading 24 MB of them", before)
+	}
+	unix.Sync() // pages that are not written yet stay
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := pageOut(maps, dir); n == 0 {
+		t.Fatal("no tables are found")
+	}
+	if after := resident(t, dir); after > before/4 {
+		t.Errorf("%d of %d KiB stay in memory", after, before)
+	}
+	read()
+	if n := pageOut(maps, filepath.Dir(dir)); n != 0 {
+		t.Errorf("%d tables of another directory", n)
+	}
+}
