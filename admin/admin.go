@@ -214,6 +214,10 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusBadRequest, "authorization: given twice, expected once"))
 			return
 		}
+		if name := a.Headers.KeyInQuery(r.URL.RawQuery, a.Authenticator.Knows); name != "" {
+			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
+			return
+		}
 		caller, refusal := a.Authenticator.Authenticate(a.Headers.ServiceKey(r.Header))
 		if refusal != nil {
 			message := "Unauthorised Request"

@@ -274,6 +274,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.guard, err = credentials.NewHostGuard(trusted); err != nil {
 		return fmt.Errorf("trusted_custom_hosts: %w", err)
 	}
+	if err = a.GuardAdmin(caddy.DefaultAdminListen); err != nil {
+		return fmt.Errorf("CADDY_ADMIN: %w", err)
+	}
 	if a.headers, err = exchange.NewHeaders(a.HeaderPrefixes); err != nil {
 		return err
 	}
@@ -494,6 +497,31 @@ func (a *App) Runtime(ctx context.Context) (*Runtime, error) {
 func (a *App) Transport() *inference.Transport { return a.transport }
 
 // Guard returns the guard of custom hosts.
+// GuardAdmin keeps hosts that callers choose from leading to Caddy's admin endpoint, which
+// listens at the given address; "" is none.
+func (a *App) GuardAdmin(listen string) error {
+	listen = caddy.NewReplacer().ReplaceAll(listen, "")
+	if listen == "" {
+		return nil
+	}
+	at, err := caddy.ParseNetworkAddress(listen)
+	if err != nil {
+		return err
+	}
+	if at.IsUnixNetwork() || at.IsFdNetwork() {
+		return nil // no host leads to a file
+	}
+	for port := at.StartPort; port <= at.EndPort; port++ {
+		a.guard.AdminPorts(uint16(port))
+	}
+	return nil
+}
+
+// IsOwnerKey reports whether a text is the operator's own service key.
+func (a *App) IsOwnerKey(text string) bool {
+	return !a.adminKey.Empty() && a.adminKey.Equal(credentials.NewSecret(text))
+}
+
 func (a *App) Guard() *credentials.HostGuard { return a.guard }
 
 // Headers returns the gateway's headers.

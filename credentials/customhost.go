@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -21,6 +22,7 @@ func (e *HostError) Error() string { return "custom host refused: " + e.Why }
 type HostGuard struct {
 	exact    map[string]bool
 	suffixes []string // ".example.com", of *.example.com
+	admin    []uint16 // ports of Caddy's admin endpoint
 }
 
 const (
@@ -182,6 +184,31 @@ func (g *HostGuard) CheckAddr(host string, addr netip.Addr) error {
 		return &HostError{"it is a private or reserved address"}
 	}
 	return nil
+}
+
+// AdminPorts adds ports of Caddy's admin endpoint, to which no host leads that a caller
+// chose, trusted or not. Call it before the guard is used.
+func (g *HostGuard) AdminPorts(ports ...uint16) { g.admin = append(g.admin, ports...) }
+
+// CheckDial is [HostGuard.CheckAddr] for a connection that is about to be made.
+func (g *HostGuard) CheckDial(host string, to netip.AddrPort) error {
+	if g != nil && slices.Contains(g.admin, to.Port()) && isOwn(to.Addr().Unmap()) {
+		return &HostError{"it is Caddy's admin endpoint"}
+	}
+	return g.CheckAddr(host, to.Addr())
+}
+
+// isOwn reports whether an address is this machine's, or one that it may be reached by for
+// all that is known.
+func isOwn(addr netip.Addr) bool {
+	if addr.IsLoopback() || addr.IsUnspecified() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr().Unmap().WithZone("") == addr.WithZone("")
+	})
 }
 
 func listable(host string) bool {

@@ -41,6 +41,16 @@ func base62(n *big.Int, width int) string {
 	return string(text)
 }
 
+// IsToken reports whether a text has the form of a service key, whose checksum tells.
+func IsToken(text string) bool {
+	body := len(text) - checksumSize
+	if body < tokenDigits {
+		return false
+	}
+	sum := crc32.ChecksumIEEE([]byte(text[:body]))
+	return text[body:] == base62(big.NewInt(int64(sum)), checksumSize)
+}
+
 // A Digest is the SHA-256 of a service key, all that is stored of it. Looking a
 // key up by its digest takes no time that depends on any other key.
 type Digest [sha256.Size]byte

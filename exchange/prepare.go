@@ -45,6 +45,9 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 
 func (x *Exchange) prepare(limits Limits) *Error {
 	r := x.request
+	if name := x.Gateway.Headers.KeyInQuery(r.URL.RawQuery, x.Gateway.Authenticator.Knows); name != "" {
+		return badRequest(name, "key_in_query", name+": the query holds a service key, which URLs give away; send it as the header x-gw-api-key, and replace the key")
+	}
 	token, selection, refusal := x.Gateway.read(r.Header)
 	if refusal != nil {
 		return Refused(refusal)
@@ -116,7 +119,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		}
 		return Refused(refusal)
 	}
-	if err := x.admitPath(x.Route); err != nil {
+	if err := x.admitStored(x.Route); err != nil {
 		return err
 	}
 	if x.Route.Model != "" {
@@ -190,7 +193,7 @@ func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
 		return nil, Refused(refusal)
 	}
 	route.Stored = route.Stored || x.Stored(t) != ""
-	if err := x.admitPath(route); err != nil {
+	if err := x.admitStored(route); err != nil {
 		return nil, err
 	}
 	return route, nil

@@ -16,18 +16,19 @@ import (
 )
 
 // An accessLog keeps credentials out of Caddy's access logs. Caddy redacts
-// Authorization and cookies and logs every other header as it came, in an entry
-// that it makes before any handler runs. So a request that carries a credential in
-// another header has Caddy's entry skipped, and gets the same entry, to the same
+// Authorization and cookies and logs every other header, and the query, as they came, in
+// an entry that it makes before any handler runs. So a request that carries a credential
+// there has Caddy's entry skipped, and gets the same entry, to the same
 // loggers, with the credential redacted.
 type accessLog struct {
 	server  *caddyhttp.Server
 	logger  *zap.Logger
 	headers *exchange.Headers
+	owner   func(key string) bool // it is the organisation owner's
 }
 
-func newAccessLog(ctx caddy.Context, headers *exchange.Headers) *accessLog {
-	return &accessLog{serverOf(ctx), ctx.Logger(new(caddyhttp.App)).Named("log.access"), headers}
+func newAccessLog(ctx caddy.Context, headers *exchange.Headers, owner func(string) bool) *accessLog {
+	return &accessLog{serverOf(ctx), ctx.Logger(new(caddyhttp.App)).Named("log.access"), headers, owner}
 }
 
 // shown are the gateway's headers whose values may be logged; the others may hold
@@ -38,10 +39,6 @@ var shown = map[string]bool{
 	"Request-Timeout": true, "Retry-Count": true, "Runtime": true, "Runtime-Version": true, "Span-Id": true,
 	"Span-Name": true, "Strict-Open-Ai-Compliance": true, "Trace-Id": true,
 }
-
-// isKey reports whether a header is one where providers' own clients, and those of
-// other gateways, put their keys: Api-Key, X-Api-Key, X-Goog-Api-Key.
-func isKey(name string) bool { return name == "Api-Key" || strings.HasSuffix(name, "-Api-Key") }
 
 // redact returns a copy of header without credentials, or nil where there are none
 // but those that Caddy redacts itself.
@@ -54,7 +51,7 @@ func (l *accessLog) redact(header http.Header) http.Header {
 		out[name] = []string{"REDACTED"}
 	}
 	for name := range header {
-		if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || isKey(name) {
+		if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || exchange.CredentialHeaders[name] {
 			hide(name)
 		}
 	}
@@ -80,19 +77,25 @@ func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) 
 		return nothing // Caddy does not log this request either
 	}
 	caddyhttp.SetVar(ctx, accessLogVar, true)
+	uri, original := r.RequestURI, r
+	if of, ok := ctx.Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		uri, original = of.RequestURI, &of
+	}
 	var header http.Header
+	inQuery := false
 	if !l.server.Logs.ShouldLogCredentials {
 		header = l.redact(r.Header)
+		uri, inQuery = l.headers.RedactQuery(uri, l.owner)
 	}
-	if header == nil { // Caddy's own entry will do
+	if header == nil && !inQuery { // Caddy's own entry will do
 		return func() { note(r) }
 	}
 	caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
 	logged := r.Clone(ctx)
-	logged.Header = header
-	if original, ok := ctx.Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		logged.Method, logged.RequestURI, logged.RemoteAddr = original.Method, original.RequestURI, original.RemoteAddr
+	if header != nil {
+		logged.Header = header
 	}
+	logged.Method, logged.RequestURI, logged.RemoteAddr = original.Method, uri, original.RemoteAddr
 	body := &countedBody{ReadCloser: r.Body}
 	if r.Body != nil {
 		r.Body = body

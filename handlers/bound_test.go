@@ -26,11 +26,11 @@ func TestASecretOfASavedConfigGoesToNoAddressOfACall(t *testing.T) {
 	}
 	named := save(map[string]any{"provider": "azure-openai", "api_key": "canary-of-the-config"})
 	a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-config: "+named, "x-gw-azure-resource-name: evil")
-	if a.Status != 400 || !strings.Contains(a.Body, "azure_resource_name") {
+	if a.Status != 400 || !strings.Contains(a.Body, "x-gw-azure-resource-name") {
 		t.Errorf("a resource of the call's: %d %s", a.Status, a.Body)
 	}
 	a, _ = l.ask("GET", "/v1/batches/b1/output", "", "x-gw-config: "+named, "x-gw-azure-resource-name: evil")
-	if a.Status != 400 || !strings.Contains(a.Body, "azure_resource_name") {
+	if a.Status != 400 || !strings.Contains(a.Body, "x-gw-azure-resource-name") {
 		t.Errorf("a resource of the call's, for a batch's output: %d %s", a.Status, a.Body)
 	}
 	for _, c := range l.bad.Calls() {

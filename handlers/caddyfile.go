@@ -40,6 +40,12 @@ type handler interface {
 func unmarshal(newHandler func() handler) httpcaddyfile.UnmarshalHandlerFunc {
 	return func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		m := newHandler()
+		if of, ok := m.(interface{ adminAt(address string) }); ok {
+			// Caddy tells no module where its admin endpoint is, but a Caddyfile does.
+			if admin, _ := h.Option("admin").(*caddy.AdminConfig); admin != nil {
+				of.adminAt(admin.Listen)
+			}
+		}
 		return m, m.UnmarshalCaddyfile(h.Dispenser)
 	}
 }
@@ -133,6 +139,8 @@ func (h *Inference) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	return nil
 }
+
+func (h *Inference) adminAt(address string) { h.AdminListen = address }
 
 // Interface guards
 var (

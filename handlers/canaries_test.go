@@ -153,7 +153,9 @@ func (s *scene) next(end byte) string {
 }
 
 // canary is a new one. Many have the same mask.
-func (s *scene) canary(t *rapid.T) string { return s.next(byte(rapid.IntRange('a', 'c').Draw(t, "end"))) }
+func (s *scene) canary(t *rapid.T) string {
+	return s.next(byte(rapid.IntRange('a', 'c').Draw(t, "end")))
+}
 
 func (s *scene) host(t *rapid.T) string {
 	return "http://" + rapid.SampledFrom(s.hosts).Draw(t, "host") + "/v1"

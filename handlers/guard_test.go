@@ -11,7 +11,7 @@ import (
 // A host that the operator trusts is trusted on any port, and Caddy's admin endpoint
 // may be on one: it must not take what a caller sends there.
 func TestATrustedHostDoesNotOpenCaddysAdminEndpoint(t *testing.T) {
-	g := gatewaytest.Start(t, trustLoopback)
+	g := gatewaytest.Start(t, trustLoopback+"trusted_custom_hosts 127.0.0.2\n")
 	g.AdminAt = gatewaytest.FreeAddress(t)
 	g.Load()
 	key, _ := g.Key("k")
@@ -28,6 +28,13 @@ func TestATrustedHostDoesNotOpenCaddysAdminEndpoint(t *testing.T) {
 			if a := g.Do("GET", "/v1/metrics", "", headers...); a.Status == http.StatusOK {
 				t.Errorf("%s: read %s", name, a.Body)
 			}
+		}
+	}
+	// It is refused before a connection is made, by the address.
+	for _, host := range []string{g.AdminAt, strings.Replace(g.AdminAt, "127.0.0.1", "127.0.0.2", 1)} {
+		a := g.Do("POST", "/v1/embeddings", `{"model":"m","input":"x"}`, "x-gw-api-key: "+key, "authorization: Bearer x", "x-gw-provider: openai", "x-gw-custom-host: http://"+host)
+		if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "Caddy's admin endpoint") {
+			t.Errorf("%s: %d %s", host, a.Status, a.Body)
 		}
 	}
 	res, err := http.Get("http://" + g.AdminAt + "/config/apps/http/servers/embeddings")

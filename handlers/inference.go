@@ -58,6 +58,10 @@ type Inference struct {
 	// piece may stand still. Default: 10 minutes.
 	ProviderHeaderTimeout caddy.Duration `json:"provider_header_timeout,omitempty"`
 
+	// Where Caddy's admin endpoint listens, which no host of a caller's leads to, beside
+	// localhost:2019 or what CADDY_ADMIN says. A Caddyfile's option admin sets it.
+	AdminListen string `json:"admin_listen,omitempty"`
+
 	app       *app.App
 	access    *accessLog
 	forwarder *inference.Forwarder
@@ -117,6 +121,9 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 		case *limit.value == 0:
 			*limit.value = caddy.Duration(limit.other)
 		}
+	}
+	if err := h.app.GuardAdmin(h.AdminListen); err != nil {
+		return fmt.Errorf("admin_listen: %w", err)
 	}
 	h.app.RaiseLimits(h.limits())
 	transport := h.app.Transport()

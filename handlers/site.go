@@ -27,7 +27,7 @@ func gateway(ctx caddy.Context, name string) (*app.App, *accessLog, error) {
 		site.Host = firstHost(server.Routes)
 	}
 	a.Register(site)
-	return a, newAccessLog(ctx, a.Headers()), nil
+	return a, newAccessLog(ctx, a.Headers(), a.IsOwnerKey), nil
 }
 
 // serverOf returns the HTTP server whose handlers are being provisioned.

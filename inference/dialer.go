@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// An addressCheck decides whether addr may be dialed for host.
+// An addressCheck decides whether an address may be dialed for host.
 type addressCheck interface {
-	CheckAddr(host string, addr netip.Addr) error
+	CheckDial(host string, to netip.AddrPort) error
 }
 
 // operatorGuard lets the operator's own hosts be anywhere but on a cloud metadata
@@ -27,12 +27,12 @@ var operatorGuard addressCheck = anywhere{}
 
 type anywhere struct{}
 
-func (anywhere) CheckAddr(host string, addr netip.Addr) error {
+func (anywhere) CheckDial(host string, to netip.AddrPort) error {
 	guard, err := credentials.NewHostGuard([]string{host})
 	if err != nil {
 		return &credentials.HostError{Why: err.Error()}
 	}
-	return guard.CheckAddr(host, addr)
+	return guard.CheckDial(host, to)
 }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -84,7 +84,7 @@ func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, err
 			if err != nil {
 				return &credentials.HostError{Why: err.Error()}
 			}
-			return guard.CheckAddr(host, to.Addr())
+			return guard.CheckDial(host, to)
 		}
 		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {

@@ -97,6 +97,7 @@ func noNext(http.ResponseWriter, *http.Request) error { return nil }
 func shell(r *http.Request, a *attempt) *http.Request {
 	out := r.WithContext(withAttempt(r.Context(), a))
 	out.Header = make(http.Header)
+	out.RequestURI, _ = a.x.Gateway.Headers.RedactQuery(r.RequestURI, nil)
 	if exchange.UpgradesToWebSocket(r.Header) {
 		out.Header["Connection"], out.Header["Upgrade"] = r.Header["Connection"], r.Header["Upgrade"]
 	}
