@@ -53,6 +53,9 @@ type attempt struct {
 	// tentative: another attempt may follow, so a failure comes back instead of
 	// going to the client.
 	tentative bool
+	// unsent: it is made for what the cache knows a call by. Where it would need a token, it
+	// is unsigned, and another one is made to be sent.
+	unsent, unsigned bool
 
 	status int                // that the provider answered with; 0: it did not
 	told   bool               // it is over, and counted
@@ -83,9 +86,10 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 type aim struct{ endpoint, method, path, query, model string }
 
 // newAttempt shapes the upstream request of a call for one target, with the older half of
-// its conversation dropped as often as shortened says. The caller calls close when the
+// its conversation dropped as often as shortened says; unsent, it may lack the token of a
+// login. The caller calls close when the
 // attempt is over.
-func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target, shortened int) (*attempt, *exchange.Error) {
+func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target, shortened int, unsent bool) (*attempt, *exchange.Error) {
 	p := dialect(route)
 	body, unasked, err := x.Body(t.Edit(), route.Model, p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
 	if err != nil {
@@ -93,7 +97,7 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route 
 		refusal.Caller = true
 		return nil, refusal
 	}
-	a := &attempt{x: x, route: route, body: body, unasked: unasked, shortened: shortened}
+	a := &attempt{x: x, route: route, body: body, unasked: unasked, shortened: shortened, unsent: unsent}
 	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.UpstreamQuery(), ""}); refusal != nil {
 		a.close()
 		return nil, refusal

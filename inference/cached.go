@@ -47,7 +47,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 		}
 		return nil, nil, nil
 	}
-	a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t, 0)
+	a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t, 0, true)
 	if refusal != nil {
 		return nil, nil, refusal
 	}

@@ -159,6 +159,10 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return false
 		}
 	}
+	if a != nil && a.unsigned {
+		a.close()
+		a = nil
+	}
 	x.LastUsed = t.Path
 	before := x.Attempts
 	answered := e.attempts(t, a, keep, more)
@@ -190,7 +194,7 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 		x.Retries = n
 		if a == nil {
 			var refusal *exchange.Error
-			if a, refusal = e.f.newAttempt(e.r.Context(), x, x.Route, t, shortened); refusal != nil {
+			if a, refusal = e.f.newAttempt(e.r.Context(), x, x.Route, t, shortened, false); refusal != nil {
 				e.fail(nil, refusal)
 				return false
 			}

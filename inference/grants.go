@@ -26,7 +26,9 @@ type grant struct {
 	key    [sha256.Size]byte
 	pool   http.RoundTripper
 	server string // host of the token server, for messages
-	fetch  func(ctx context.Context) (*oauth2.Token, error)
+	// workspace is the caller's, among whose logins it counts.
+	workspace string
+	fetch     func(ctx context.Context) (*oauth2.Token, error)
 }
 
 // maxAccount bounds a service account, in bytes: one with a key of 4096 bits takes four
@@ -129,6 +131,8 @@ func loginFailed(a *attempt, g *grant, err error) *exchange.Error {
 	var dial *dialError
 	var timeout interface{ Timeout() bool }
 	switch {
+	case errors.Is(err, errLogins):
+		return exchange.Unavailable("The gateway is logging in to as many accounts as it may at once; try again", err)
 	case errors.As(err, &refusal):
 		return refused(err)
 	case errors.As(err, &host):

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -13,27 +14,36 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/internal/fairshare"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/routing"
 )
 
-// logins holds the tokens that logins gave, and fetches them: one at a time for a login.
-// Its zero value is ready.
+// logins holds the tokens that logins gave, and fetches them: one at a time for a login, and
+// maxFetches in all, of which a workspace has its share, as it has of the tokens that are
+// kept. Its zero value is ready.
 type logins struct {
-	mu     sync.Mutex
-	tokens map[[sha256.Size]byte]*token // by the hash of the whole login
+	mu       sync.Mutex
+	tokens   map[[sha256.Size]byte]*token // by the hash of the whole login
+	fetching int
+	fetches  map[string]int // under way, by workspace
 }
+
+// errLogins means that too many tokens are being fetched.
+var errLogins = errors.New("too many logins at once")
 
 // A token is one that was fetched, or is being fetched until ready is closed.
 type token struct {
-	ready  chan struct{}
-	secret credentials.Secret
-	until  time.Time // when it is fetched anew
-	err    error
+	workspace string // that it was fetched for first
+	ready     chan struct{}
+	secret    credentials.Secret
+	until     time.Time // when it is fetched anew
+	err       error
 }
 
 const (
 	maxTokens    = 1024
+	maxFetches   = 64
 	tokenMargin  = 2 * time.Minute  // before a token ends, it is not used any more
 	tokenDefault = 5 * time.Minute  // that a token is kept whose end nobody says
 	tokenTimeout = 15 * time.Second // of a fetch
@@ -61,9 +71,17 @@ func (f *Forwarder) login(ctx context.Context, a *attempt, t *routing.Target, ca
 	if err != nil {
 		return refused(err)
 	}
+	if a.unsent { // it may be answered from the cache, for which no token is needed
+		call.Token, a.unsigned = noToken, true
+		return nil
+	}
+	g.workspace = a.x.Caller.WorkspaceID
 	call.Token, err = f.logins.get(ctx, g, a.x.Gateway.Now)
 	return loginFailed(a, g, err)
 }
+
+// noToken stands for a token in a request that is not sent.
+var noToken = credentials.NewSecret("none")
 
 // get returns the token of a grant, waiting no longer than ctx. A fetch goes on when the
 // call that began it is gone: others wait for it.
@@ -71,7 +89,12 @@ func (s *logins) get(ctx context.Context, g *grant, now func() time.Time) (crede
 	s.mu.Lock()
 	t := s.tokens[g.key]
 	if t == nil || t.over(now()) {
-		t = &token{ready: make(chan struct{})}
+		if fairshare.Left(int64(s.fetches[g.workspace]+1), int64(maxFetches-s.fetching-1)) < 0 {
+			s.mu.Unlock()
+			return credentials.Secret{}, errLogins
+		}
+		s.count(g.workspace, 1)
+		t = &token{workspace: g.workspace, ready: make(chan struct{})}
 		s.add(g.key, t, now())
 		go s.fetch(context.WithoutCancel(ctx), g, t, now)
 	}
@@ -84,36 +107,65 @@ func (s *logins) get(ctx context.Context, g *grant, now func() time.Time) (crede
 	}
 }
 
-// over reports whether a token was fetched and is used no more.
-func (t *token) over(now time.Time) bool {
+// count counts the fetches under way.
+func (s *logins) count(workspace string, n int) {
+	if s.fetches == nil {
+		s.fetches = make(map[string]int)
+	}
+	s.fetching += n
+	if s.fetches[workspace] += n; s.fetches[workspace] == 0 {
+		delete(s.fetches, workspace)
+	}
+}
+
+func (t *token) fetched() bool {
 	select {
 	case <-t.ready:
-		return !now.Before(t.until)
+		return true
 	default:
 		return false
 	}
 }
 
-// add keeps a token, and drops those that are over, or another where there are too many.
+// over reports whether a token was fetched and is used no more.
+func (t *token) over(now time.Time) bool { return t.fetched() && !now.Before(t.until) }
+
+// add keeps a token. Where there are too many, or too many of its workspace, it drops those
+// that are over, or another; never one that is being fetched.
 func (s *logins) add(key [sha256.Size]byte, t *token, now time.Time) {
 	if s.tokens == nil {
 		s.tokens = make(map[[sha256.Size]byte]*token)
 	}
 	delete(s.tokens, key)
-	if len(s.tokens) >= maxTokens {
-		for k, old := range s.tokens {
-			if old.over(now) {
-				delete(s.tokens, k)
-			}
-		}
+	if !s.fits(t.workspace) {
+		maps.DeleteFunc(s.tokens, func(_ [sha256.Size]byte, old *token) bool { return old.over(now) })
 	}
-	for k := range s.tokens {
-		if len(s.tokens) < maxTokens {
-			break
-		}
-		delete(s.tokens, k)
+	if !s.fits(t.workspace) && !s.drop(func(old *token) bool { return old.workspace == t.workspace }) && len(s.tokens) >= maxTokens {
+		s.drop(func(*token) bool { return true })
 	}
 	s.tokens[key] = t
+}
+
+// fits reports whether one more token is within the share of a workspace.
+func (s *logins) fits(workspace string) bool {
+	own := int64(1)
+	for _, t := range s.tokens {
+		if t.workspace == workspace {
+			own++
+		}
+	}
+	return fairshare.Left(own, int64(maxTokens-len(s.tokens)-1)) >= 0
+}
+
+// drop drops one of the tokens that were fetched, and reports whether there was one.
+func (s *logins) drop(which func(*token) bool) bool {
+	for k, t := range s.tokens {
+		if t.fetched() && which(t) {
+			delete(s.tokens, k)
+			return true
+		}
+	}
+	return false
 }
 
 func (s *logins) fetch(ctx context.Context, g *grant, t *token, now func() time.Time) {
@@ -128,6 +180,7 @@ func (s *logins) fetch(ctx context.Context, g *grant, t *token, now func() time.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(t.ready)
+	s.count(g.workspace, -1)
 	switch {
 	case err != nil && carrier.err != nil:
 		t.err = carrier.err // of which oauth2 keeps no more than the text

@@ -98,7 +98,7 @@ func newDesk(t *testing.T, trusted ...string) *desk {
 	f := &Forwarder{transport: &Transport{operator: connections(operatorGuard), public: connections(guard)}}
 	d := &desk{Forwarder: f}
 	d.a = &attempt{
-		x:     &exchange.Exchange{Gateway: &exchange.Gateway{Now: func() time.Time { return time.Unix(d.now.Load(), 0) }, Router: &credentials.Router{Guard: guard}}},
+		x:     &exchange.Exchange{Caller: &credentials.Caller{WorkspaceID: "w"}, Gateway: &exchange.Gateway{Now: func() time.Time { return time.Unix(d.now.Load(), 0) }, Router: &credentials.Router{Guard: guard}}},
 		route: &credentials.Route{Provider: "vertex-ai"},
 	}
 	t.Cleanup(func() { f.transport.operator.CloseIdleConnections(); f.transport.public.CloseIdleConnections() })
@@ -341,5 +341,80 @@ func TestATokenIsNoTextOfTheCache(t *testing.T) {
 		if all := fmt.Sprintf("%v %+v %#v", *tok, *tok, *tok); strings.Contains(all, "token-1") {
 			t.Error(all)
 		}
+	}
+}
+
+// So many tokens are fetched at once, of which a workspace has its share; what is being
+// fetched for it does not keep another from logging in.
+func TestLoginsAtOnceAreBounded(t *testing.T) {
+	b, d := newBank(t), newDesk(t, "127.0.0.1")
+	release, arrived := make(chan struct{}), make(chan struct{}, maxFetches)
+	b.answer = func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"t","expires_in":3600}`)
+	}
+	login := func(id string) *providers.Login {
+		return &providers.Login{TokenURL: b.URL, ClientID: id, ClientSecret: credentials.NewSecret("s")}
+	}
+	var all sync.WaitGroup
+	fetch := func(d *desk, id string) {
+		all.Go(func() {
+			if got, err := d.ask(t.Context(), login(id)); err != nil || got != "t" {
+				t.Errorf("%s: %q, %v", id, got, err)
+			}
+		})
+		<-arrived
+	}
+	const share = maxFetches / 4 * 3
+	for i := range share {
+		fetch(d, fmt.Sprint("greedy ", i))
+	}
+	if _, err := d.ask(t.Context(), login("one more")); err == nil || err.Status != 503 || err.RetryAfter == 0 {
+		t.Errorf("got %+v", err)
+	}
+	waiting := make(chan *exchange.Error, 1)
+	go func() { // somebody else who waits for one of them needs no fetch
+		_, err := d.ask(t.Context(), login("greedy 0"))
+		waiting <- err
+	}()
+	other := &desk{Forwarder: d.Forwarder, a: &attempt{
+		x: &exchange.Exchange{Caller: &credentials.Caller{WorkspaceID: "other"}, Gateway: d.a.x.Gateway}, route: d.a.route,
+	}}
+	fetch(other, "other")
+	close(release)
+	all.Wait()
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+	if got, err := d.ask(t.Context(), login("one more")); err != nil || got != "t" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if d.logins.fetching != 0 || len(d.logins.fetches) != 0 {
+		t.Errorf("%d fetches are still counted", d.logins.fetching)
+	}
+}
+
+// The tokens of one workspace do not push out those of another.
+func TestAWorkspaceKeepsItsTokens(t *testing.T) {
+	var s logins
+	now := time.Unix(0, 0)
+	done := make(chan struct{})
+	close(done)
+	key := func(n int) (key [32]byte) {
+		key[0], key[1] = byte(n), byte(n>>8)
+		return key
+	}
+	s.add(key(0), &token{workspace: "other", ready: done, until: now.Add(time.Hour)}, now)
+	s.add(key(1), &token{workspace: "greedy", ready: make(chan struct{})}, now)
+	for i := range 3 * maxTokens {
+		s.add(key(i+2), &token{workspace: "greedy", ready: done, until: now.Add(time.Hour)}, now)
+	}
+	if s.tokens[key(0)] == nil {
+		t.Error("the token of another workspace is gone")
+	}
+	if s.tokens[key(1)] == nil {
+		t.Error("the token that is being fetched is gone")
 	}
 }
