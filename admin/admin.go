@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/directory"
 	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/inflight"
 	"github.com/caddy-gw/gateway/policies"
 	"github.com/caddy-gw/gateway/reqlog"
 	"github.com/caddy-gw/gateway/routing"
@@ -44,7 +45,8 @@ type Services struct {
 	Authenticator *credentials.Authenticator
 	Guard         *credentials.HostGuard
 	Headers       *exchange.Headers
-	KeyPrefix     string // of new service keys
+	InFlight      *inflight.Budget // of which bodies are held; nil: of none
+	KeyPrefix     string           // of new service keys
 	Now           func() time.Time
 	Random        io.Reader
 	Logger        *zap.Logger
@@ -243,12 +245,30 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, e)
 			return
 		}
+		var lease inflight.Lease
+		lease.Open(a.InFlight, caller.WorkspaceID, caller.KeyID)
+		defer lease.Close()
+		if err := lease.Grow(bodySize(r)); err != nil {
+			w.Header().Set("Retry-After", "1")
+			e := failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
+			c.audit(e.status)
+			writeError(w, e)
+			return
+		}
 		inner := huma.WithValue(ctx, callKey{}, c)
 		next(inner)
 		if status := inner.Status(); status >= http.StatusBadRequest {
 			c.audit(status)
 		}
 	}
+}
+
+// bodySize is how much of a request's body is read at the most.
+func bodySize(r *http.Request) int {
+	if r.ContentLength < 0 {
+		return maxBody
+	}
+	return int(min(r.ContentLength, maxBody))
 }
 
 func (c *call) mayAny(scopes []string) bool {

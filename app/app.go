@@ -449,7 +449,7 @@ func (a *App) build(c *core) *Runtime {
 		},
 		Admin: admin.New(admin.Services{
 			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail, Records: c.records,
-			Configs: c.configs, ParseOptions: a.parse, Breakers: a.breakers, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, KeyPrefix: a.keyPrefix,
+			Configs: c.configs, ParseOptions: a.parse, Breakers: a.breakers, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, InFlight: c.inFlight, KeyPrefix: a.keyPrefix,
 			Now: time.Now, Random: rand.Reader, Logger: a.logger,
 		}),
 	}

@@ -107,6 +107,16 @@ func TestAnswersAreHeldInTheBudget(t *testing.T) {
 	mustBeOverloaded(t, l.chat(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, `{"provider":"@claude"}`), "")
 }
 
+// So does what a stream that is translated has of an event that is not whole yet.
+func TestEventsThatAreNotWholeAreHeldInTheBudget(t *testing.T) {
+	claude := gatewaytest.NewUpstream(t, stream(`data: {"type":"message_start","message":{"id":"m","content":[]}}`+"\n\n", `data: {"type":"`+strings.Repeat("x", 900_000)))
+	l := newLab(t, "max_inflight_bytes 1MiB\n"+strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "")
+	a := l.chat(`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, `{"provider":"@claude"}`)
+	if a.Status != 200 || !strings.Contains(a.Body, "max_inflight_bytes") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
 // Whatever becomes of calls, in the end they hold nothing.
 func TestTheBudgetIsEmptyWhenCallsAreOver(t *testing.T) {
 	claude := gatewaytest.NewUpstream(t, respond(200, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn"}`))

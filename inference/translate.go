@@ -246,7 +246,7 @@ type translated struct {
 	in     []byte
 	full   bool // the last Read filled in
 	out    []byte
-	held   int // of the call's memory, for out
+	held   int // of the call's memory, for out and what the stream holds
 	read   int // of out
 	err    error
 }
@@ -279,7 +279,11 @@ func (t *translated) fill() {
 		if t.out, wrong = t.stream.Translate(t.out, t.in[:n]); wrong != nil {
 			err = malformed(wrong)
 		}
-		if more := cap(t.out) - t.held; more > 0 {
+		more := cap(t.out) - t.held
+		if s, ok := t.stream.(interface{ Held() int }); ok {
+			more += s.Held()
+		}
+		if more > 0 {
 			if wrong = t.x.Hold(more); wrong != nil {
 				err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + wrong.Error()}
 			} else {

@@ -47,6 +47,9 @@ func (f *Framer) Push(src []byte, yield func(name string, data []byte) error) er
 	return err
 }
 
+// Held is how many bytes of memory wait for the rest of a message.
+func (f *Framer) Held() int { return cap(f.buf) }
+
 // messages yields the whole messages that b begins with, and returns what follows.
 func (f *Framer) messages(b []byte, yield func(name string, data []byte) error) (rest []byte, err error) {
 	for {

@@ -119,6 +119,9 @@ func (s *events) Translate(dst, src []byte) ([]byte, error) {
 	return s.out, err
 }
 
+// Held is how many bytes of memory wait for the rest of a message.
+func (s *events) Held() int { return s.framer.Held() + cap(s.chunk) }
+
 // End reports whether the stream came to its end.
 func (s *events) End(dst []byte) ([]byte, error) {
 	if err := s.framer.Rest(nil); err != nil {

@@ -24,6 +24,8 @@ type Framer interface {
 	Push(src []byte, yield func(name string, data []byte) error) error
 	// Rest calls yield for a message that only the end of the stream completes.
 	Rest(yield func(name string, data []byte) error) error
+	// Held is how many bytes of memory wait for the rest of a message.
+	Held() int
 }
 
 // A Stream translates one stream of a provider's for a caller. It is a function on
@@ -45,6 +47,9 @@ func (s *Stream) Translate(dst, src []byte) ([]byte, error) {
 	err := s.Framer.Push(src, s.message)
 	return s.Writer.Take(), err
 }
+
+// Held is how many bytes of memory wait for the rest of a message.
+func (s *Stream) Held() int { return s.Framer.Held() }
 
 // ErrCut is that a stream stopped before its end.
 var ErrCut = errors.New("the stream stopped before its end")
@@ -136,6 +141,9 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 	}
 	return nil
 }
+
+// Held is how many bytes of memory wait for the rest of an event.
+func (f *SSE) Held() int { return cap(f.buf) + cap(f.data) }
 
 var byteOrderMark = []byte("\ufeff")
 
