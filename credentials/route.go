@@ -67,6 +67,8 @@ type Route struct {
 	// Stored: the credential is that of a saved resource, a config's own included, and not
 	// the caller's. It goes only where that resource says, whatever the call brings.
 	Stored bool
+	// Shared: the credential is the operator's, and not of one workspace alone.
+	Shared bool
 	// CallerHost: the host was chosen by a caller or a tenant, not by the operator,
 	// and its address must pass the host guard when it is dialed.
 	CallerHost bool
@@ -198,7 +200,7 @@ func (r *Router) Own(slug string) *Route {
 	if p == nil {
 		return nil
 	}
-	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true}
+	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true, Shared: len(p.Workspaces) != 1}
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {

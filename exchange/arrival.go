@@ -114,6 +114,10 @@ func (x *Exchange) BodyFault(err error) *Error {
 		}
 	case errors.Is(err, errModel):
 		return invalidForm()
+	case errors.Is(err, errNaming):
+		e := badRequest("", "invalid_form", "Invalid form passed: "+errNaming.Error())
+		e.Caller = true
+		return e
 	}
 	return nil
 }

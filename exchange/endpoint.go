@@ -37,6 +37,8 @@ type Endpoint struct {
 	Passes bool
 	// NotJSON: its answer is something else, such as audio.
 	NotJSON bool
+	// Objects is what it has to do with objects that a provider keeps: its row of objectRows.
+	Objects Objects
 }
 
 // AnswersJSON reports whether an answer to the call is JSON, or a stream of it, and so
@@ -128,6 +130,7 @@ var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	all := make([]*Endpoint, 0, len(endpoints)+len(familyRows))
 	for _, table := range [][]Endpoint{endpoints, familyRows} {
 		for i := range table {
+			table[i].Objects = objectRows[table[i].Method+" "+strings.TrimPrefix(table[i].Path, "/v1")]
 			all = append(all, &table[i])
 		}
 	}

@@ -41,6 +41,11 @@ type Gateway struct {
 	WorkspaceMetadata func(workspaceID string) json.RawMessage
 	// Memory remembers which provider holds a stored response; nil: nothing does.
 	Memory *Memory
+	// Owners knows which workspace made an object with a credential that several share; nil:
+	// nobody does.
+	Owners *Owners
+	// Several reports whether the organisation has more than one workspace; nil: it has not.
+	Several func() bool
 	// Metrics counts what becomes of the calls; nil: nobody does.
 	Metrics *telemetry.Metrics
 	// InFlight bounds the memory of the calls that are under way; nil: nothing does.
@@ -131,6 +136,7 @@ type Exchange struct {
 	buffer    *Buffer         // of a body that was read whole
 	spool     *Spool          // of a body that passes through
 	form      *form           // what was read of it, where it is one
+	formNames *formNames      // the objects that it names; nil: that is not read
 	opaque    bool            // the body that was read is not JSON
 	binary    bool            // the body that passes through is media, and cannot be text
 	upload    bool            // the body that passes through is a form without parameters of a model

@@ -85,24 +85,29 @@ func (f *form) scan(b []byte) bool {
 // readable, a provider might make anything.
 func partName(header []byte) (name string, readable bool) {
 	line, header, _ := bytes.Cut(header, []byte("\r\n"))
-	h, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(header))).ReadMIMEHeader()
-	if err != nil || len(bytes.Trim(line, " \t")) > 0 || len(h["Content-Disposition"]) != 1 {
-		return "", false
-	}
-	disposition := h["Content-Disposition"][0]
-	_, params, err := mime.ParseMediaType(disposition)
-	if err != nil {
+	h, params, ok := partHeader(line, header)
+	if !ok {
 		return "", false
 	}
 	name = params["name"]
 	_, file := params["filename"]
 	switch {
-	case likeModel(name) && (file || name != "model" || !plainText(h)), oddlyNamed(disposition, name):
+	case likeModel(name) && (file || name != "model" || !plainText(h)), oddlyNamed(h["Content-Disposition"][0], name):
 		return "", false
 	case file:
 		return "", true
 	}
 	return name, true
+}
+
+// partHeader reads the header of a part, which begins after the line of the delimiter.
+func partHeader(line, header []byte) (h textproto.MIMEHeader, params map[string]string, ok bool) {
+	h, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(header))).ReadMIMEHeader()
+	if err != nil || len(bytes.Trim(line, " \t")) > 0 || len(h["Content-Disposition"]) != 1 {
+		return nil, nil, false
+	}
+	_, params, err = mime.ParseMediaType(h["Content-Disposition"][0])
+	return h, params, err == nil
 }
 
 // likeModel reports whether some provider might take a field of this name for the model.

@@ -24,6 +24,9 @@ type remembered struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspace_id"`
 	Slug        string `json:"slug,omitempty"` // of a virtual key or a provider of the file
+	// Shared: it was made with a credential that workspaces share, as that the provider said
+	// so; a virtual key may have the slug of a provider of the file.
+	Shared bool `json:"shared,omitempty"`
 	Turn
 }
 
@@ -43,6 +46,45 @@ func (m *Memory) Remember(ctx context.Context, workspace, id, slug string) error
 			return err
 		}
 		return m.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug}, retention)
+	})
+}
+
+// Claim notes that objects which a provider keeps for as long are the workspace's, made with
+// a credential that others share.
+func (m *Memory) Claim(ctx context.Context, workspace, slug string, ids []string) error {
+	return m.db.Write(ctx, func(tx storage.Tx) error {
+		for _, id := range ids {
+			if len(id) > maxID {
+				return errLongID
+			}
+			switch _, err := m.rows.Get(tx, workspace+"/"+id); {
+			case err == nil:
+				continue
+			case !errors.Is(err, storage.ErrNotFound):
+				return err
+			}
+			if err := m.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug, Shared: true}, retention); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Owns reports which of the objects that are left are the workspace's by Claim.
+func (m *Memory) Owns(ctx context.Context, workspace, slug string, ids []string, owns []bool) error {
+	return m.db.View(ctx, func(tx storage.Tx) error {
+		for i, id := range ids {
+			if owns[i] || id == "" || len(id) > maxID {
+				continue
+			}
+			row, err := m.rows.Get(tx, workspace+"/"+id)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			owns[i] = err == nil && row.Shared && row.Slug == slug
+		}
+		return nil
 	})
 }
 
@@ -70,7 +112,7 @@ func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string,
 // forwards: the response can still be had by naming its provider.
 func (x *Exchange) Remember(id string) {
 	slug := x.saved()
-	if id == "" || x.Adapted || x.Route.Inline || x.Gateway.Memory == nil {
+	if id == "" || x.Adapted || x.Route.Inline || x.Noted() || x.Gateway.Memory == nil {
 		return
 	}
 	if err := x.Gateway.Memory.Remember(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, slug); err != nil {

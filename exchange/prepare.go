@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"net/textproto"
@@ -309,7 +310,12 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 	if x.request.ContentLength > limits.Upload {
 		return tooLarge(limits.Upload)
 	}
-	x.spool = NewSpool(&limited{x.arriving(), limits.Upload}, limits.Replay, &x.lease)
+	var src io.Reader = &limited{x.arriving(), limits.Upload}
+	if media == formData && !encoded && x.Endpoint.Body == Any && x.Gateway.Several != nil && x.Gateway.Several() {
+		x.formNames = newFormNames(src, params["boundary"])
+		src = x.formNames
+	}
+	x.spool = NewSpool(src, limits.Replay, &x.lease)
 	switch {
 	case x.Endpoint.NoModel && media == formData:
 		x.upload = true

@@ -42,7 +42,7 @@ func (a *attempt) answered(res *http.Response) {
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
 		a.steady.lift()
 		s := newStream(res.Body, x, a.idle)
-		s.unasked = a.unasked
+		s.unasked, s.claims = a.unasked, a.claims
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")

@@ -4,6 +4,8 @@ package inference
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"maps"
@@ -44,7 +46,10 @@ type attempt struct {
 	unasked bool
 	secrets func() []credentials.Secret // that went to the provider
 	// keep stores the response that the gateway makes; nil: nothing is to be stored.
-	keep func(response []byte) error
+	keep   func(response []byte) error
+	claims *claims // of what the call makes; nil: it makes nothing that is noted
+	// page gets another page of the list that the call asks for; nil: all of it may be seen.
+	page func(query string) (status int, body []byte, err error)
 	tape *tape // holds the answer, for the cache; nil: it is not kept
 	// Of a response that is made of a conversation: how many turns that has, how often the
 	// older half of them was dropped, whether more may be, and whether it was too long.
@@ -98,6 +103,10 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, route 
 		return nil, refusal
 	}
 	a := &attempt{x: x, route: route, body: body, unasked: unasked, shortened: shortened, unsent: unsent}
+	if refusal := f.guard(ctx, a, t, p); refusal != nil {
+		a.close()
+		return nil, refusal
+	}
 	if refusal := f.shape(ctx, a, t, aim{x.Endpoint.Name, x.Method(), x.Path, x.UpstreamQuery(), ""}); refusal != nil {
 		a.close()
 		return nil, refusal
@@ -325,6 +334,10 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers
 	}
 	if h["Content-Type"] == nil && x.HasJSON() {
 		h["Content-Type"] = []string{"application/json"}
+	}
+	if key := h["Idempotency-Key"]; key != nil && x.Guarded() { // the same of another workspace is another
+		sum := sha256.Sum256([]byte(x.Caller.WorkspaceID + "/" + key[0]))
+		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
 	}
 	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
 		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}

@@ -107,6 +107,10 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 		x.Route = route
 	}
+	if err := x.CheckObject(); err != nil {
+		e.fail(nil, err)
+		return false
+	}
 	if why := x.Replayable(); x.Attempts > 0 && why != nil {
 		e.untried(why)
 		return false

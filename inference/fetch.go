@@ -50,7 +50,11 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 		a.header["Content-Type"] = []string{"application/json"}
 	}
 	r.Header = a.header
-	res, err := f.transport.poolOf(route).RoundTrip(r)
+	pool := f.transport.poolOf(route)
+	res, err := pool.RoundTrip(r)
+	if err == nil {
+		res, err = a.followed(pool, r, res)
+	}
 	if err != nil {
 		return 0, nil, err
 	}

@@ -31,14 +31,16 @@ type stream struct {
 	passed, end int    // buf[passed:end] is whole lines
 	err         error  // what to return once they are passed on
 
-	open     bool // the last line passed on did not end an event
-	data     bool // that event has data already
-	done     bool // [DONE] came
-	finished bool // a choice finished
-	noted    bool // the response's id was remembered
-	errored  bool // the provider sent an error event of its own; no [DONE] follows it
-	closed   bool // the last event of an answer came, in the APIs that name theirs
-	unasked  bool // the client does not ask for usage: a chunk of nothing else is taken out
+	open      bool // the last line passed on did not end an event
+	data      bool // that event has data already
+	done      bool // [DONE] came
+	finished  bool // a choice finished
+	noted     bool // the response's id was remembered
+	errored   bool // the provider sent an error event of its own; no [DONE] follows it
+	closed    bool // the last event of an answer came, in the APIs that name theirs
+	claims    *claims
+	unclaimed error // why what the stream made is nobody's
+	unasked   bool  // the client does not ask for usage: a chunk of nothing else is taken out
 
 	// Of the event that is looked at.
 	scan            jsonscan.Scanner
@@ -114,7 +116,9 @@ func (s *stream) fill() {
 		s.x.FirstByte = s.x.Gateway.Now()
 	}
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
-		s.end = s.watch(from + last + 1)
+		if s.end = s.watch(from + last + 1); s.unclaimed != nil {
+			err = &cut{"object_not_stored", "made something whose owner could not be stored: " + s.unclaimed.Error()}
+		}
 	} else if len(s.buf) > maxLine {
 		err = &cut{"stream_malformed", fmt.Sprintf("has a line of more than %d bytes", maxLine)}
 	}
@@ -166,6 +170,10 @@ func (s *stream) watch(end int) int {
 				continue
 			}
 		}
+		if s.unclaimed != nil { // nothing of what has an id goes on
+			s.buf = s.buf[:kept]
+			return kept
+		}
 		s.open, s.data = len(line) > 0, isData || s.data && len(line) > 0
 		if kept != at {
 			copy(s.buf[kept:], s.buf[at:next])
@@ -195,6 +203,9 @@ func (s *stream) event(data []byte) bool {
 		return false
 	}
 	s.finished = s.ends
+	if s.claims != nil {
+		s.unclaimed = s.claims.event(data)
+	}
 	describe(s.x, data)
 	if s.response != nil {
 		response := membersOf(s.response)

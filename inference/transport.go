@@ -233,6 +233,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			err = a.translate(res)
 		}
 		if err == nil {
+			err = a.own(res)
+		}
+		if err == nil {
 			err = a.take(res)
 		}
 		if err == nil && a.passed() != nil {

@@ -1,0 +1,129 @@
+package exchange
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// A row without an id in its path is a way to objects of everybody, unless it is said what
+// it has to do with them.
+func TestEveryEndpointSaysWhatItHasToDoWithObjects(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, table := range [][]Endpoint{endpoints, familyRows} {
+		for i := range table {
+			e := &table[i]
+			row := e.Method + " " + strings.TrimPrefix(e.Path, "/v1")
+			o, said := objectRows[row]
+			seen[row] = true
+			id, _ := objectIn(strings.TrimPrefix(e.Path, "/v1"), strings.NewReplacer("{", "", "}", "").Replace(strings.TrimPrefix(e.Path, "/v1")))
+			switch {
+			case !said && id == "":
+				t.Errorf("%s: not in objectRows, and names no object", row)
+			case id == "" && !o.Apart && !o.Lists && !o.Creates():
+				t.Errorf("%s: neither makes nor lists objects, and is not apart from them", row)
+			case o.Lists && e.Method != "GET", o.Creates() && e.Method != "POST":
+				t.Errorf("%s: not by that method", row)
+			case o.Stored != "" && e.Body != JSON:
+				t.Errorf("%s: a parameter of a body that is not read", row)
+			}
+		}
+	}
+	for row := range objectRows {
+		if !seen[row] {
+			t.Errorf("%s: no endpoint", row)
+		}
+	}
+}
+
+func TestMembersOfAnswersAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ row, answer, want string }{
+		{"POST /threads/runs", `{"object":"thread.run","thread_id":"thread_1"}`, "thread_1"},
+		{"POST /threads/runs", `{"object":"thread","id":"thread_1"}`, "thread_1"},
+		{"POST /threads/runs", `{"object":"thread.message.delta","delta":{"content":[{"image_file":{"file_id":"f"}}]}}`, "f"},
+		{"GET /threads/{id}/messages", `{"data":[{"content":[{"image_file":{"file_id":"f"}},{"text":{"annotations":[{"file_path":{"file_id":"g"}}]}}]}]}`, "f g"},
+		{"GET /threads/{id}/runs/{run_id}/steps", `{"data":[{"step_details":{"tool_calls":[{"code_interpreter":{"outputs":[{"image":{"file_id":"f"}}]}}]}}]}`, "f"},
+		{"GET /batches", `{"data":[{"output_file_id":"f"},{"error_file_id":"g"}]}`, "f g"},
+		{"GET /fine_tuning/jobs/{fine_tuning_job_id}", `{"result_files":["f","g"],"fine_tuned_model":"ft:m"}`, "f g ft:m"},
+		{"POST /responses", `{"type":"response.created","response":{"id":"resp_1"}}`, "resp_1"},
+		{"POST /responses", `{"type":"response.output_item.added","item":{"id":"ci_1","container_id":"cntr_1"}}`, "ci_1 cntr_1"},
+		{"POST /uploads/{id}/complete", `{"id":"upload_1","file":{"id":"f"}}`, "f"},
+	} {
+		o := objectRows[c.row]
+		var got []string
+		var add func(v gjson.Result)
+		add = func(v gjson.Result) {
+			if v.IsArray() {
+				for _, v := range v.Array() {
+					add(v)
+				}
+			} else if v.Str != "" {
+				got = append(got, v.Str)
+			}
+		}
+		for _, list := range [][]string{o.Makes, o.Events, o.Names} {
+			for _, member := range list {
+				add(gjson.Get(c.answer, member))
+			}
+		}
+		found := make(map[string]bool)
+		for _, id := range got {
+			found[id] = true
+		}
+		for id := range strings.FieldsSeq(c.want) {
+			if !found[id] {
+				t.Errorf("%s: %s: got %v, without %s", c.row, c.answer, got, id)
+			}
+			delete(found, id)
+		}
+	}
+}
+
+func TestBodiesThatNameObjects(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ endpoint, body, want string }{
+		{"", `{"input_file_id":"a","completion_window":"24h"}`, "a"},
+		{"", `{"File_ID":"a","file\u005fids":["b",["c"]]}`, "a b c"},
+		{"", `{"file_id":"a","file_id":"b","id":"x"}`, "a b"},
+		{"", `{"conversation":"a"}`, "a"},
+		{"", `{"conversation":{"id":"a"}}`, "a"},
+		{"", `{"conversation":{"id":"a","ID":"b"}}`, "a b"},
+		{"", `{"conversation":{"id":"a","id":"b"}}`, "a b"},
+		{"", `{"tools":[{"type":"code_interpreter","container":{"type":"auto","file_ids":["a"]}},{"type":"file_search","vector_store_ids":["b"]}]}`, "a b"},
+		{"", `{"tools":[{"type":"code_interpreter","container":"a"}]}`, "a"},
+		{"", `{"input":[{"type":"item_reference","id":"a"},{"type":"message","id":"m","content":[{"type":"input_file","file_id":"b"}]}]}`, "a b"},
+		{"", `{"input":[{"id":"a","type":"item_reference"}]}`, "a"},
+		{"", `{"previous_response_id":"a"}`, "a"},
+		{"", `{"previous_response_id":null,"file_id":"","file_ids":[]}`, ""},
+		{"", `{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"a"}}]}]}`, "a"},
+		{"", `{"metadata":{"file_id":"a"},"parameters":{"properties":{"file_id":{"type":"string","default":"a"}}}}`, ""},
+		{"", `{"video":{"id":"a"},"characters":[{"id":"b"}]}`, "a b"},
+		{"", `{"content":[{"type":"video","video":["https://a/b"]}],"video":"https://a"}`, ""},
+		{"", `{"skills":[{"skill_id":"skill_1"},{"skill_id":"pptx"}]}`, "skill_1"},
+		{"messages", `{"messages":[{"content":[{"type":"tool_use","input":{"file_id":"a"}},{"source":{"file_id":"b"}}]}]}`, "b"},
+		{"evals", `{"data_source":{"type":"jsonl","source":{"type":"file_id","id":"a"}}}`, "a"},
+		{"evals", `{"data_source":{"type":"jsonl","source":{"type":"stored_completions"}}}`, "query"},
+		{"evals", `{"data_source_config":{"type":"logs"}}`, "query"},
+		{"evals", `{"data_source":{"type":"responses","source":{"type":"responses"}}}`, "query"},
+		{"evals", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"file_id":"x"}}]}}}`, ""},
+		{"", `{"prompt":"hello"}`, ""},
+	} {
+		n := namedIn([]byte(c.body), c.endpoint, false)
+		got := strings.Join(n.ids, " ")
+		if n.queries != "" {
+			got = "query"
+		}
+		if got != c.want || len(n.params) != len(n.ids) {
+			t.Errorf("%s %s: got %q, want %q", c.endpoint, c.body, got, c.want)
+		}
+	}
+	if n := namedIn([]byte(`{"previous_response_id":"a","input":[{"type":"item_reference","id":"b"},{"file_id":"c"}]}`), CreateResponse, true); strings.Join(n.ids, " ") != "c" {
+		t.Errorf("of a response that the gateway makes: %v", n.ids)
+	}
+	if n := namedIn([]byte(`{"file_ids":[`+strings.Repeat(`"a",`, maxNamed)+`"b"]}`), "", false); !n.over {
+		t.Error("too many are not said to be")
+	}
+}

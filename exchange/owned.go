@@ -1,0 +1,200 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Noted reports whether what the call makes is noted as its workspace's: its credential is
+// one that workspaces share, be it that there is only one for now.
+func (x *Exchange) Noted() bool {
+	return x.Route != nil && x.Route.Shared && x.Gateway.Owners != nil && x.Gateway.Memory != nil
+}
+
+// Guarded reports whether the call's workspace has to have made what the call is about,
+// since others share the credential.
+func (x *Exchange) Guarded() bool {
+	return x.Noted() && x.Gateway.Several != nil && x.Gateway.Several()
+}
+
+// CheckObject refuses a call to the target in Route about an object that another workspace
+// made, or nobody knows who. To the caller it is one that is not there.
+func (x *Exchange) CheckObject() *Error {
+	if !x.Guarded() {
+		return nil
+	}
+	var ids, params []string
+	if id, _ := x.object(); id != "" {
+		ids, params = append(ids, id), append(params, "id")
+	}
+	for pair := range strings.FieldsFuncSeq(x.Query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, _ := strings.Cut(pair, "=")
+		name, _ = url.QueryUnescape(name)
+		value, err := url.QueryUnescape(value)
+		name = strings.ToLower(name)
+		cursor := x.Endpoint.Objects.Lists && (name == "after" || name == "before")
+		field, _, _ := strings.Cut(name, "[")
+		switch {
+		case !cursor && field != "call_id" && namings[field] == 0 || err == nil && value == "":
+		case err != nil || len(ids) == maxNamed:
+			return badRequest(field, "invalid_value", "Invalid value for '"+field+"' in the query.")
+		default:
+			ids, params = append(ids, value), append(params, field)
+		}
+	}
+	return x.mustOwn(ids, params)
+}
+
+// mustOwn refuses a call that names objects of others; params say where it does.
+func (x *Exchange) mustOwn(ids, params []string) *Error {
+	if len(ids) == 0 {
+		return nil
+	}
+	owns, err := x.Owns(ids)
+	if err != nil {
+		return err
+	}
+	i := slices.Index(owns, false)
+	if i < 0 {
+		return nil
+	}
+	if params[i] == "id" && ids[i] == x.responseID() {
+		return unknownResponse(ids[i])
+	}
+	return x.unknownObject(ids[i], params[i])
+}
+
+// Owns returns which objects of the call's provider its workspace made.
+func (x *Exchange) Owns(ids []string) ([]bool, *Error) {
+	ctx, workspace, slug := x.request.Context(), x.Caller.WorkspaceID, x.saved()
+	owns, err := x.Gateway.Owners.Owns(ctx, workspace, slug, ids)
+	if err == nil && slices.Contains(owns, false) {
+		err = x.Gateway.Memory.Owns(ctx, workspace, slug, ids, owns)
+	}
+	if err != nil {
+		return nil, Unavailable("Whose the object is cannot be looked up for now", err)
+	}
+	return owns, nil
+}
+
+func (x *Exchange) unknownObject(id, param string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: param, Code: "object_not_found", Caller: true,
+		Message: "No object with id '" + credentials.Clip(id) + "' was made by this workspace with provider " + x.Route.Provider + ", whose credential it shares",
+	}
+}
+
+// CheckNamed refuses a call to the target in Route whose body names objects that its
+// workspace did not make, or may name some where nobody reads it. body is what is
+// forwarded; nil: it passes through, or there is none. With adapted, the responses that it
+// names are the gateway's own.
+func (x *Exchange) CheckNamed(body []byte, adapted bool) *Error {
+	if !x.Guarded() {
+		if x.formNames != nil {
+			return x.formNames.must(nil)
+		}
+		return nil
+	}
+	if x.Endpoint.Objects.Creates() && !x.Endpoint.Objects.Brief {
+		full, err := x.Gateway.Owners.Full(x.request.Context(), x.Caller.WorkspaceID)
+		switch {
+		case err != nil:
+			return Unavailable("How many objects the workspace has cannot be looked up for now", err)
+		case full:
+			return x.tooManyObjects()
+		}
+	}
+	switch {
+	case x.formNames != nil:
+		return x.formNames.must(x.mustOwn)
+	case x.opaque, x.spool != nil && x.Endpoint.Body != Stream && !x.offers():
+		return x.unreadObjects()
+	case body == nil:
+		return nil
+	}
+	n := namedIn(body, x.Endpoint.Name, adapted)
+	switch {
+	case n.over:
+		return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
+	case n.queries != "":
+		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+x.Route.Provider+", whose credential they share: use a virtual key of the workspace")
+		e.Caller = true
+		return e
+	}
+	return x.mustOwn(n.ids, n.params)
+}
+
+// offers reports whether the body is the description of a session of WebRTC, which names
+// no objects.
+func (x *Exchange) offers() bool {
+	return x.Endpoint.Objects.Location && x.request.Header.Get("Content-Type") == "application/sdp"
+}
+
+// unreadObjects refuses a call whose body may name any object, as nobody reads it.
+func (x *Exchange) unreadObjects() *Error {
+	e := badRequest("content-type", "body_unread", "The body is not read, and could name objects of other workspaces, which share the credential of provider "+x.Route.Provider+
+		": send JSON as application/json or a form as multipart/form-data, uncompressed, or use a virtual key of the workspace")
+	e.Caller = true
+	return e
+}
+
+func (x *Exchange) tooManyObjects() *Error {
+	e := badRequest("", "too_many_objects", "The workspace has "+strconv.Itoa(x.Gateway.Owners.limit)+
+		" objects made with credentials that workspaces share, and can make no more: delete some, or use a virtual key of the workspace")
+	e.Caller = true
+	return e
+}
+
+// Claim notes that the call's workspace made objects. They must be known to be its own
+// before the caller has their ids. With lenient, what is another's stays so. The error is
+// for the caller.
+func (x *Exchange) Claim(ids []string, lenient bool) *Error {
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, workspace, slug := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, x.saved()
+	var err error
+	if x.Endpoint.Objects.Brief {
+		err = x.Gateway.Memory.Claim(ctx, workspace, slug, ids)
+	} else {
+		err = x.Gateway.Owners.Claim(ctx, workspace, slug, ids, x.Gateway.Now(), lenient)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errTooManyObjects) && !x.Guarded():
+		return nil // nobody to tell apart, until there are others: then it is nobody's
+	case errors.Is(err, errTooManyObjects):
+		return x.tooManyObjects()
+	}
+	x.Failure = "whose object it is could not be stored: " + err.Error()
+	return &Error{
+		Status: http.StatusInternalServerError, Type: "server_error", Code: "object_not_stored", Gateway: true, Err: err,
+		Message: "Provider " + x.Route.Provider + " did as it was asked, but whose object that is could not be stored, so that nobody could have it",
+	}
+}
+
+// Deleted notes that the object that the call was about is gone. Where that fails, a row is
+// left of nothing.
+func (x *Exchange) Deleted() {
+	id, whole := x.object()
+	if !whole || id == "" {
+		return
+	}
+	ctx, workspace := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID
+	err := x.Gateway.Owners.Release(ctx, workspace, x.saved(), id)
+	if err == nil {
+		err = x.Gateway.Memory.Forget(ctx, workspace, id)
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		x.Failure = "that the object is gone could not be stored: " + err.Error()
+	}
+}

@@ -1,0 +1,150 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Owners is the table of who made which object with a credential that workspaces share, so
+// that each sees, changes and deletes its own alone. A provider chooses the ids, but not
+// whose they are: the first workspace that was given one has it.
+type Owners struct {
+	db     *storage.DB
+	rows   *storage.Collection[owned]
+	counts *storage.Collection[ownedCount]
+	limit  int
+}
+
+// owned is an object of a workspace.
+type owned struct {
+	Slug        string    `json:"slug"` // of the provider
+	ID          string    `json:"id"`
+	WorkspaceID string    `json:"workspace_id"`
+	At          time.Time `json:"at"`
+}
+
+// ownedCount is how many objects a workspace has.
+type ownedCount struct {
+	WorkspaceID string `json:"workspace_id"`
+	Count       int    `json:"count"`
+}
+
+// MaxObjects is how many objects of a workspace the table has at most.
+const MaxObjects = 100_000
+
+// Why an object is not noted as a workspace's.
+var (
+	errOthersObject   = errors.New("the provider gave an id that is another workspace's")
+	errTooManyObjects = errors.New("the workspace has too many objects")
+	errLongID         = fmt.Errorf("an id of more than %d bytes", maxID)
+)
+
+// NewOwners returns the table of a store.
+func NewOwners(db *storage.DB) *Owners {
+	return &Owners{
+		db:     db,
+		rows:   storage.NewCollection("object", func(o *owned) string { return o.Slug + "/" + o.ID }),
+		counts: storage.NewCollection("object_count", func(c *ownedCount) string { return c.WorkspaceID }),
+		limit:  MaxObjects,
+	}
+}
+
+// Claim notes that objects of a provider are a workspace's, all or none. With lenient, what
+// is another's stays so, and is no error.
+func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
+	return o.db.Write(ctx, func(tx storage.Tx) error {
+		added := 0
+		for _, id := range ids {
+			if len(id) > maxID {
+				return errLongID
+			}
+			row, err := o.rows.Get(tx, slug+"/"+id)
+			switch {
+			case err == nil && row.WorkspaceID != workspace && !lenient:
+				return errOthersObject
+			case err == nil:
+				continue
+			case !errors.Is(err, storage.ErrNotFound):
+				return err
+			}
+			if err := o.rows.Put(tx, &owned{Slug: slug, ID: id, WorkspaceID: workspace, At: at.UTC()}); err != nil {
+				return err
+			}
+			added++
+		}
+		return o.count(tx, workspace, added)
+	})
+}
+
+// count adds n to the objects of a workspace.
+func (o *Owners) count(tx storage.Tx, workspace string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	row, err := o.counts.Get(tx, workspace)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		row = &ownedCount{WorkspaceID: workspace}
+	case err != nil:
+		return err
+	}
+	if row.Count += n; n > 0 && row.Count > o.limit {
+		return errTooManyObjects
+	}
+	return o.counts.Put(tx, row)
+}
+
+// Full reports whether a workspace can have no more objects.
+func (o *Owners) Full(ctx context.Context, workspace string) (full bool, err error) {
+	err = o.db.View(ctx, func(tx storage.Tx) error {
+		row, err := o.counts.Get(tx, workspace)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		full = err == nil && row.Count >= o.limit
+		return err
+	})
+	return full, err
+}
+
+// Owns returns which objects of a provider are a workspace's.
+func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string) (owns []bool, err error) {
+	owns = make([]bool, len(ids))
+	err = o.db.View(ctx, func(tx storage.Tx) error {
+		for i, id := range ids {
+			if id == "" || len(id) > maxID {
+				continue
+			}
+			row, err := o.rows.Get(tx, slug+"/"+id)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			owns[i] = err == nil && row.WorkspaceID == workspace
+		}
+		return nil
+	})
+	return owns, err
+}
+
+// Release forgets an object of a workspace that is gone.
+func (o *Owners) Release(ctx context.Context, workspace, slug, id string) error {
+	return o.db.Write(ctx, func(tx storage.Tx) error {
+		row, err := o.rows.Get(tx, slug+"/"+id)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		case row.WorkspaceID != workspace:
+			return nil
+		}
+		if err := o.rows.Delete(tx, slug+"/"+id); err != nil {
+			return err
+		}
+		return o.count(tx, workspace, -1)
+	})
+}
