@@ -25,8 +25,12 @@ func TestAFloodOfRefusedKeysFreesNone(t *testing.T) {
 		workspace, key string
 		want           bool
 	}{
-		{"victim", "locked", true}, {"victim", "innocent", false}, {"other", "innocent", false},
-		{"flood", "0", false}, {"flood", "9", false}, {"flood", "one too many", true},
+		{"victim", "locked", true},
+		{"victim", "innocent", false},
+		{"other", "innocent", false},
+		{"flood", "0", false},
+		{"flood", "9", false},
+		{"flood", "one too many", true},
 	} {
 		if got := s.spent(c.workspace, c.key); got != c.want {
 			t.Errorf("%s of %s: held back: %v", c.key, c.workspace, got)

@@ -27,7 +27,7 @@ const (
 	// minDimensions is from where on signatures say how near vectors are: with fewer, all
 	// are compared.
 	minDimensions = 64
-	nearest     = 5 // answers that are looked at, the nearest first
+	nearest       = 5 // answers that are looked at, the nearest first
 )
 
 // A Meaning is what the model of embeddings makes of a question.

@@ -103,15 +103,6 @@ func (x *Exchange) CheckNamed(body []byte, adapted bool) *Error {
 		}
 		return nil
 	}
-	if x.Endpoint.Objects.Creates() && !x.Endpoint.Objects.Brief {
-		full, err := x.Gateway.Owners.Full(x.request.Context(), x.Caller.WorkspaceID)
-		switch {
-		case err != nil:
-			return Unavailable("How many objects the workspace has cannot be looked up for now", err)
-		case full:
-			return x.tooManyObjects()
-		}
-	}
 	switch {
 	case x.formNames != nil:
 		return x.formNames.must(x.mustOwn)
@@ -146,13 +137,6 @@ func (x *Exchange) unreadObjects() *Error {
 	return e
 }
 
-func (x *Exchange) tooManyObjects() *Error {
-	e := badRequest("", "too_many_objects", "The workspace has "+strconv.Itoa(x.Gateway.Owners.limit)+
-		" objects made with credentials that workspaces share, and can make no more: delete some, or use a virtual key of the workspace")
-	e.Caller = true
-	return e
-}
-
 // Claim notes that the call's workspace made objects. They must be known to be its own
 // before the caller has their ids. With lenient, what is another's stays so. The error is
 // for the caller.
@@ -167,13 +151,8 @@ func (x *Exchange) Claim(ids []string, lenient bool) *Error {
 	} else {
 		err = x.Gateway.Owners.Claim(ctx, workspace, slug, ids, x.Gateway.Now(), lenient)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, errTooManyObjects) && !x.Guarded():
-		return nil // nobody to tell apart, until there are others: then it is nobody's
-	case errors.Is(err, errTooManyObjects):
-		return x.tooManyObjects()
 	}
 	x.Failure = "whose object it is could not be stored: " + err.Error()
 	return &Error{

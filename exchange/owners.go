@@ -1,9 +1,11 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddy-gw/gateway/storage"
@@ -33,7 +35,8 @@ type ownedCount struct {
 	Count       int    `json:"count"`
 }
 
-// MaxObjects is how many objects of a workspace the table has at most.
+// MaxObjects is how many objects of a workspace the table has at most. The oldest make
+// room: not all can be deleted, as batches cannot.
 const MaxObjects = 100_000
 
 // Why an object is not noted as a workspace's.
@@ -46,8 +49,9 @@ var (
 // NewOwners returns the table of a store.
 func NewOwners(db *storage.DB) *Owners {
 	return &Owners{
-		db:     db,
-		rows:   storage.NewCollection("object", func(o *owned) string { return o.Slug + "/" + o.ID }),
+		db: db,
+		rows: storage.NewCollection("object", func(o *owned) string { return o.Slug + "/" + o.ID },
+			storage.Index[owned]{Name: "workspace", Keys: func(o *owned) []string { return []string{o.WorkspaceID} }}),
 		counts: storage.NewCollection("object_count", func(c *ownedCount) string { return c.WorkspaceID }),
 		limit:  MaxObjects,
 	}
@@ -56,6 +60,16 @@ func NewOwners(db *storage.DB) *Owners {
 // Claim notes that objects of a provider are a workspace's, all or none. With lenient, what
 // is another's stays so, and is no error.
 func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
+	err := o.claim(ctx, workspace, slug, ids, at, lenient)
+	if errors.Is(err, errTooManyObjects) {
+		if err = o.makeRoom(ctx, workspace, o.limit/100+len(ids)); err == nil {
+			err = o.claim(ctx, workspace, slug, ids, at, lenient)
+		}
+	}
+	return err
+}
+
+func (o *Owners) claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
 	return o.db.Write(ctx, func(tx storage.Tx) error {
 		added := 0
 		for _, id := range ids {
@@ -98,17 +112,38 @@ func (o *Owners) count(tx storage.Tx, workspace string, n int) error {
 	return o.counts.Put(tx, row)
 }
 
-// Full reports whether a workspace can have no more objects.
-func (o *Owners) Full(ctx context.Context, workspace string) (full bool, err error) {
-	err = o.db.View(ctx, func(tx storage.Tx) error {
-		row, err := o.counts.Get(tx, workspace)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
+// makeRoom forgets the n oldest objects of a workspace: nobody has them from then on.
+func (o *Owners) makeRoom(ctx context.Context, workspace string, n int) error {
+	type aged struct {
+		key string
+		at  time.Time
+	}
+	var all []aged
+	err := o.db.View(ctx, func(tx storage.Tx) error {
+		for row, err := range o.rows.Where(tx, "workspace", workspace) {
+			if err != nil {
+				return err
+			}
+			all = append(all, aged{row.Slug + "/" + row.ID, row.At})
 		}
-		full = err == nil && row.Count >= o.limit
-		return err
+		return nil
 	})
-	return full, err
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
+	return o.db.Write(ctx, func(tx storage.Tx) error {
+		gone := 0
+		for _, old := range all[:min(n, len(all))] {
+			switch err := o.rows.Delete(tx, old.key); {
+			case err == nil:
+				gone++
+			case !errors.Is(err, storage.ErrNotFound):
+				return err
+			}
+		}
+		return o.count(tx, workspace, -gone)
+	})
 }
 
 // Owns returns which objects of a provider are a workspace's.

@@ -34,11 +34,15 @@ func TestPoliciesAreBounded(t *testing.T) {
 		want        string
 	}{
 		"of a workspace": {
-			MaxOfWorkspace, RateLimit{WorkspaceID: "a"}, RateLimit{WorkspaceID: "b"},
+			MaxOfWorkspace,
+			RateLimit{WorkspaceID: "a"},
+			RateLimit{WorkspaceID: "b"},
 			"A workspace has at most 200 rate-limit policies; archive one first",
 		},
 		"of the organisation": {
-			MaxOfOrganisation, RateLimit{WorkspaceID: "a", Everywhere: true}, RateLimit{WorkspaceID: "a"},
+			MaxOfOrganisation,
+			RateLimit{WorkspaceID: "a", Everywhere: true},
+			RateLimit{WorkspaceID: "a"},
 			"An organisation has at most 200 rate-limit policies; archive one first",
 		},
 	} {

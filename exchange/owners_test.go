@@ -1,0 +1,107 @@
+package exchange
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
+)
+
+type noted struct {
+	workspace string
+	at        int
+}
+
+// Whatever workspaces make, delete and are shown, an object is that of the first who was
+// given it, until it is deleted or the oldest that a full table has.
+func TestAnObjectHasOneWorkspace(t *testing.T) {
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	db := storage.NewDB(store)
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		o := NewOwners(db)
+		o.limit = 5
+		model := make(map[string]noted) // by provider and id
+		slug := func() string { return fmt.Sprint(rapid.SampledFrom([]string{"p", "q"}).Draw(rt, "provider"), run) }
+		workspace := func() string {
+			return fmt.Sprint(rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "workspace"), run)
+		}
+		some := rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 1, 3, rapid.ID[int])
+		for step := range 25 {
+			w, p := workspace(), slug()
+			var ids []string
+			for _, n := range some.Draw(rt, "ids") {
+				ids = append(ids, fmt.Sprint("o", n))
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "what") {
+			case 0, 1:
+				lenient := rapid.Bool().Draw(rt, "lenient")
+				err := o.Claim(t.Context(), w, p, ids, time.Unix(int64(step), 0), lenient)
+				fresh, others := 0, false
+				for _, id := range ids {
+					switch have, ok := model[p+"/"+id]; {
+					case !ok:
+						fresh++
+					case have.workspace != w:
+						others = true
+					}
+				}
+				if others && !lenient {
+					// Room may have been made before another's was found.
+					if !errors.Is(err, errOthersObject) {
+						rt.Fatalf("got %v for another's object", err)
+					}
+					break
+				}
+				if err != nil {
+					rt.Fatal(err)
+				}
+				var mine []string
+				for key, have := range model {
+					if have.workspace == w {
+						mine = append(mine, key)
+					}
+				}
+				if len(mine)+fresh > o.limit {
+					slices.SortFunc(mine, func(a, b string) int { return cmp.Or(model[a].at-model[b].at, cmp.Compare(a, b)) })
+					for _, key := range mine[:min(len(ids), len(mine))] {
+						delete(model, key)
+					}
+				}
+				for _, id := range ids {
+					if _, ok := model[p+"/"+id]; !ok {
+						model[p+"/"+id] = noted{w, step}
+					}
+				}
+			case 2:
+				if err := o.Release(t.Context(), w, p, ids[0]); err != nil {
+					rt.Fatal(err)
+				}
+				if model[p+"/"+ids[0]].workspace == w {
+					delete(model, p+"/"+ids[0])
+				}
+			}
+			owns, err := o.Owns(t.Context(), w, p, ids)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for i, id := range ids {
+				if want := model[p+"/"+id].workspace == w; owns[i] != want {
+					rt.Fatalf("%s has %s of %s: %v, want %v", w, id, p, owns[i], want)
+				}
+			}
+		}
+	})
+}
