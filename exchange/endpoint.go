@@ -82,14 +82,14 @@ var endpoints = []Endpoint{
 	{Name: BatchOutput, Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},
 	{Name: "cancelBatch", Method: "POST", Path: "/v1/batches/{batch_id}/cancel", Body: None, Single: true},
 
-	{Name: "createFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob},
+	{Name: "createFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob, Models: []string{"method"}},
 	{Name: "listFinetunes", Method: "GET", Path: "/v1/fine_tuning/jobs", Body: None, Single: true, Query: validation.FineTuningJobList},
 	{Name: "retrieveFinetune", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}", Body: None, Single: true},
 	{Name: "cancelFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel", Body: None, Single: true},
 	{Name: "listFinetuneEvents", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/events", Body: None, Single: true},
 	{Name: "listFinetuneCheckpoints", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints", Body: None, Single: true},
 
-	{Name: CreateResponse, Method: "POST", Path: "/v1/responses", Cacheable: true, Table: validation.Response},
+	{Name: CreateResponse, Method: "POST", Path: "/v1/responses", Cacheable: true, Table: validation.Response, Models: []string{"tools"}},
 	{Name: "countResponseInputTokens", Method: "POST", Path: "/v1/responses/input_tokens"},
 	{Name: "compactResponse", Method: "POST", Path: "/v1/responses/compact"},
 	{Name: "getModelResponse", Method: "GET", Path: "/v1/responses/{response_id}", Body: None, Query: validation.ResponseGet},
@@ -117,7 +117,7 @@ var endpoints = []Endpoint{
 
 // passThrough is what any other path below /v1 is: it goes to the provider's base
 // URL with the rest of the path, where the credential may go there.
-var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader"}}
+var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader", "method"}}
 
 // passed are the methods of the pass-through.
 var passed = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

@@ -25,7 +25,7 @@ var namings = map[string]naming{
 	"assistant_id": byID, "thread_id": byID, "vector_store_id": byID, "vector_store_ids": byID,
 	"previous_response_id": byID, "response_id": byID, "conversation": byID, "conversation_id": byID,
 	"container": byID, "container_id": byID, "upload_id": byID, "batch_id": byID, "eval_id": byID,
-	"video": byObject, "video_id": byID, "characters": byObject, "character_id": byID, "skill_id": bySkill,
+	"audio": byObject, "video": byObject, "video_id": byID, "characters": byObject, "character_id": byID, "skill_id": bySkill,
 }
 
 // referring are the types of objects whose id is that of another object.
@@ -40,13 +40,14 @@ const (
 )
 
 // hints are in every body that names an object; an escape may hide one.
-var hints = [][]byte{[]byte("_id"), []byte("_file"), []byte("container"), []byte("conversation"), []byte("item_reference"), []byte("video"), []byte("characters"), []byte("stored_completions"), []byte(`\u`)}
+var hints = [][]byte{[]byte("_id"), []byte("_file"), []byte("container"), []byte("conversation"), []byte("item_reference"), []byte("video"), []byte(`"audio"`), []byte("characters"), []byte("stored_completions"), []byte(`\u`)}
 
 // names are the objects that a JSON body names, at any depth.
 type names struct {
 	r        *jsonscan.Reader
 	messages bool // a call of Anthropic's API: what its tools were given is inert
 	evals    bool
+	items    bool // the input has items, of which an id alone is a reference
 	adapted  bool // responses, and what is of them, are the gateway's own
 	ids      []string
 	params   []string // where each is named
@@ -56,9 +57,9 @@ type names struct {
 
 // namedIn reads the objects that a body names. What is not JSON names none.
 func namedIn(body []byte, endpoint string, adapted bool) *names {
-	n := &names{messages: endpoint == providers.Messages, evals: endpoint == "evals", adapted: adapted}
+	n := &names{messages: endpoint == providers.Messages, evals: endpoint == "evals", items: strings.Contains(strings.ToLower(endpoint), "response") || endpoint == "conversations", adapted: adapted}
 	for _, hint := range hints {
-		if bytes.Contains(body, hint) || n.evals {
+		if bytes.Contains(body, hint) || n.evals || n.items && bytes.Contains(body, []byte(`"id"`)) {
 			n.r = jsonscan.NewReader(body)
 			n.value("", 0)
 			break
@@ -94,11 +95,12 @@ func (n *names) value(param string, how naming) {
 }
 
 func (n *names) object(param string, how naming) {
-	var ids []string // a provider might read any of several
-	refers := how != 0
+	var ids []string                // a provider might read any of several
+	refers, more := how != 0, false // whether it has more than an id
 	n.r.Object(func(key jsonscan.Key) {
 		raw := key.Bytes()
 		if len(raw) > maxNaming {
+			more = true
 			n.value("", 0)
 			return
 		}
@@ -107,15 +109,20 @@ func (n *names) object(param string, how naming) {
 		case name == "id" && n.r.Kind() == jsonscan.String:
 			ids = append(ids, jsonscan.Unquote(n.r.String()))
 		case name == "type" && n.r.Kind() == jsonscan.String:
+			more = true
 			kind := jsonscan.Unquote(n.r.String())
 			refers = refers || referring[kind]
 			if n.evals && (kind == "stored_completions" || kind == "logs" || kind == "responses" && param == "source") {
 				n.queries = kind
 			}
+		case name == "type" && n.r.Kind() == jsonscan.Null:
+			n.r.Raw()
 		default:
+			more = true
 			n.value(name, namings[name])
 		}
 	})
+	refers = refers || n.items && !more && (param == "input" || param == "items")
 	for _, id := range ids {
 		if refers {
 			n.add(id, param)

@@ -6,7 +6,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -102,7 +101,7 @@ func (x *Exchange) locate() *Error {
 	}
 	if x.Endpoint.Passes {
 		model, ambiguous := modelInPath(x.Path, x.request.Method)
-		x.located.inPath = model != "" || ambiguous
+		x.located.inPath = x.located.inPath || model != "" || ambiguous
 		if ambiguous || model != "" && x.located.model != "" && model != x.located.model {
 			x.unread = contradictory
 		}
@@ -132,7 +131,7 @@ func (x *Exchange) unreadBody() unread {
 	switch {
 	case x.Endpoint.Name == CreateBatch:
 		return unreadFile
-	case x.hasModels():
+	case x.modelsIn() != "":
 		return nested
 	case x.Model != "" || x.Endpoint.NoModel:
 		return read
@@ -148,17 +147,57 @@ func (x *Exchange) unreadBody() unread {
 	return read
 }
 
-// hasModels reports whether the body has a member in which models stand. Names are
-// compared as servers do that ignore their case. A form is not searched for them.
-func (x *Exchange) hasModels() (has bool) {
-	if len(x.Endpoint.Models) == 0 {
-		return false
+// modelsIn is where models stand in the body that are not read; "" if there are none.
+// Names are compared as servers do that ignore their case. A form is not searched for them.
+func (x *Exchange) modelsIn() (member string) {
+	body := x.Params()
+	switch {
+	case body != nil && x.report.Has("models"):
+		return "models"
+	case len(x.Endpoint.Models) == 0:
+		return ""
+	case x.form != nil:
+		if x.Endpoint != &passThrough && !x.Endpoint.NoModel {
+			return strings.Join(x.Endpoint.Models, ", ")
+		}
+		return ""
+	case body == nil:
+		return ""
+	case x.Endpoint.Table != nil:
+		for _, one := range x.Endpoint.Models {
+			if x.report.Has(one) && hasModel(one, gjson.ParseBytes(x.member(one))) {
+				return one
+			}
+		}
+		return ""
 	}
-	if x.form != nil {
-		return x.Endpoint != &passThrough && !x.Endpoint.NoModel
+	gjson.ParseBytes(body).ForEach(func(name, value gjson.Result) bool {
+		for _, one := range x.Endpoint.Models {
+			if strings.EqualFold(one, name.Str) && hasModel(one, value) {
+				member = one
+			}
+		}
+		return member == ""
+	})
+	return member
+}
+
+// hasModel reports whether a model may stand in the value of a member. A tool has its own
+// at its top: its parameters may have one of any meaning. Of the methods of fine-tuning,
+// one has graders.
+func hasModel(member string, value gjson.Result) (has bool) {
+	switch member {
+	case "method":
+		return strings.Contains(value.Raw, `\u`) || strings.Contains(strings.ToLower(value.Raw), "model")
+	case "tools":
+	default:
+		return true
 	}
-	gjson.ParseBytes(x.Params()).ForEach(func(name, _ gjson.Result) bool {
-		has = slices.ContainsFunc(x.Endpoint.Models, func(one string) bool { return strings.EqualFold(one, name.Str) })
+	value.ForEach(func(_, tool gjson.Result) bool {
+		tool.ForEach(func(name, _ gjson.Result) bool {
+			has = strings.EqualFold(name.Str, "model")
+			return !has
+		})
 		return !has
 	})
 	return has
@@ -174,13 +213,20 @@ func (x *Exchange) locateInQuery() {
 			end = len(q)
 		}
 		name, value, _ := strings.Cut(q[start:end], "=")
-		if decoded, err := url.QueryUnescape(name); err == nil && strings.EqualFold(decoded, "model") {
+		decoded, err := url.QueryUnescape(name)
+		// Azure's name of a model is its deployment's.
+		deployment := strings.EqualFold(decoded, "deployment")
+		if err == nil && (deployment || strings.EqualFold(decoded, "model")) {
 			model, err := url.QueryUnescape(value)
-			if err != nil || len(x.located.spans) > 0 && model != x.located.model {
+			if err != nil || x.located.model != "" && model != x.located.model {
 				x.unread = contradictory
 			}
 			x.located.model = model
-			x.located.spans = append(x.located.spans, validation.Span{Start: start, End: end})
+			if deployment {
+				x.located.inPath = true
+			} else {
+				x.located.spans = append(x.located.spans, validation.Span{Start: start, End: end})
+			}
 		}
 		start = end + 1
 	}
@@ -265,7 +311,7 @@ func (x *Exchange) UnseenModel(why string) *Error {
 	case unreadFile:
 		message = "The models of a batch stand in its input file, which is not read, and " + why + ": send the calls one by one"
 	case nested:
-		message = "Models stand inside of " + strings.Join(x.Endpoint.Models, ", ") + ", where they are not read, and " + why
+		message = "Models stand inside of " + x.modelsIn() + ", where they are not read, and " + why
 	case contradictory:
 		message = "The call names its model in more than one place, or in one that cannot be read, and " + why + ": send it once"
 	default:
@@ -284,7 +330,7 @@ func (x *Exchange) unchangeable(edit *routing.Edit) *Error {
 		return cannot("model", "the models of a batch stand in its input file")
 	}
 	if x.unread == nested && (model != x.Model || edit.Touches([]string{"model"}) != "") {
-		return cannot("model", "models stand inside of "+strings.Join(x.Endpoint.Models, ", "))
+		return cannot("model", "models stand inside of "+x.modelsIn())
 	}
 	if x.located.inPath && model != x.Model || len(x.located.spans) > 0 && model == "" {
 		return cannot("model", "its URL names the model")

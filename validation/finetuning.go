@@ -14,6 +14,7 @@ var FineTuningJob = newTable(
 	Field{Name: "integrations", Value: arrayOf(integration, 0, 5)},
 	Field{Name: "metadata", Value: metadata},
 	Field{Name: "user", Value: anything}, // not of the table, but the gateway reads it
+	Field{Name: "method", Value: anything},
 )
 
 var integration = objectWith(Field{Name: "tracker", Value: objectWith(
