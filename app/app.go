@@ -423,7 +423,7 @@ func (a *App) build(c *core) *Runtime {
 		},
 	}
 	gateway := &exchange.Gateway{
-		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, Acquire: c.acquire,
+		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
 		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db), Owners: exchange.NewOwners(c.db),
 		Several: func() bool { return len(c.directory.Workspaces()) > 1 },
 		Metrics: a.metrics, Prices: a.prices, InFlight: c.inFlight,

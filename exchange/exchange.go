@@ -32,6 +32,9 @@ type Gateway struct {
 	Headers       *Headers
 	Now           func() time.Time
 	Random        io.Reader
+	// ID is what a call carries to a host that a caller or a tenant chose, by which it is
+	// refused when that host leads back; "": none does.
+	ID string
 	// Acquire holds the gateway's state open until the release function is
 	// called, so that a stream that outlives its configuration ends well.
 	Acquire func() (release func())

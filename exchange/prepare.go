@@ -46,6 +46,9 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 
 func (x *Exchange) prepare(limits Limits) *Error {
 	r := x.request
+	if err := x.refuseLoop(); err != nil {
+		return err
+	}
 	if name := x.Gateway.Headers.KeyInQuery(r.URL.RawQuery, x.Gateway.Authenticator.Knows); name != "" {
 		return badRequest(name, "key_in_query", name+": the query holds a service key, which URLs give away; send it as the header x-gw-api-key, and replace the key")
 	}

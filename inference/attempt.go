@@ -339,6 +339,11 @@ func upstreamHeader(x *exchange.Exchange, route *credentials.Route, p *providers
 		sum := sha256.Sum256([]byte(x.Caller.WorkspaceID + "/" + key[0]))
 		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
 	}
+	if route.CallerHost {
+		if name, values := x.Through(); values != nil {
+			h[name] = values
+		}
+	}
 	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
 		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
 	}

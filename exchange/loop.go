@@ -1,0 +1,42 @@
+package exchange
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// loopHeader names the gateways that a call came through (RFC 8586).
+const loopHeader = "Cdn-Loop"
+
+// maxThrough is how many gateways a call may come through.
+const maxThrough = 10
+
+// refuseLoop refuses a call that this gateway sent itself: each would become another one,
+// without end.
+func (x *Exchange) refuseLoop() *Error {
+	values := x.request.Header[loopHeader]
+	if len(values) == 0 || x.Gateway.ID == "" {
+		return nil
+	}
+	through := strings.Split(strings.Join(values, ","), ",")
+	if len(through) <= maxThrough && !slices.ContainsFunc(through, func(one string) bool {
+		id, _, _ := strings.Cut(one, ";")
+		return strings.TrimSpace(id) == x.Gateway.ID
+	}) {
+		return nil
+	}
+	return &Error{
+		Status: http.StatusLoopDetected, Type: typeInvalidRequest, Code: "loop_detected", Caller: true,
+		Message: "The call came from this gateway: the custom host of its provider leads back to it. Set a host of a model provider",
+	}
+}
+
+// Through is the header by which the call is known when the host that it goes to leads
+// back here; nil: it needs none.
+func (x *Exchange) Through() (name string, values []string) {
+	if x.Gateway.ID == "" {
+		return loopHeader, nil
+	}
+	return loopHeader, append(slices.Clone(x.request.Header[loopHeader]), x.Gateway.ID)
+}
