@@ -445,7 +445,7 @@ func (s *scene) slug(t *rapid.T) string {
 
 // call makes a call, with whatever its headers may say.
 func (s *scene) call(t *rapid.T) {
-	headers := []string{cue + rapid.SampledFrom([]string{"ok", "fail"}).Draw(t, "cue")}
+	headers := []string{cue + rapid.SampledFrom([]string{"ok", "fail", "echo"}).Draw(t, "cue")}
 	add := func(name, value string) { headers = append(headers, name+": "+value) }
 	if len(s.configs) > 0 && chance(t, 60) {
 		add("x-gw-config", rapid.SampledFrom(s.configs).Draw(t, "config")+rapid.SampledFrom([]string{"", "", "@1", "@2"}).Draw(t, "version"))

@@ -154,6 +154,32 @@ func TestSettingsOfACallDoNotLeadAStoredCredentialElsewhere(t *testing.T) {
 	}
 }
 
+// What passes as it is shows no stored credential, in whatever portions it comes.
+func TestAnAnswerThatPassesDoesNotShowTheCredential(t *testing.T) {
+	l := newLab(t, "", "")
+	l.on("echo", func(w http.ResponseWriter, r *http.Request) {
+		credential := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, part := range []string{"data: {\"seen\":\"", credential[:5], credential[5:], "\"}\n\n"} {
+			_, _ = w.Write([]byte(part))
+			w.(http.Flusher).Flush()
+		}
+	})
+	l.on("encoded", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "br")
+		_, _ = w.Write([]byte(r.Header.Get("Authorization")))
+	})
+	for _, path := range []string{"/v1/assistants", "/v1/files/f/content"} {
+		a, _ := l.ask("GET", path, "", cue+"echo", "x-gw-provider: bad")
+		if a.Status != 200 || !strings.Contains(a.Body, `{"seen":"sk*************bad"}`) {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+		if a, _ = l.ask("GET", path, "", cue+"encoded", "x-gw-provider: bad"); a.Status != 502 || strings.Contains(a.Body, "of-the-file") {
+			t.Errorf("%s, encoded: %d %s", path, a.Status, a.Body)
+		}
+	}
+}
+
 // What a provider repeats of the credential is masked.
 func TestAnErrorDoesNotShowTheCredential(t *testing.T) {
 	l := newLab(t, "", "")

@@ -255,6 +255,8 @@ func TestTheTokenServerOfAServiceAccountMustPassTheGuard(t *testing.T) {
 		"https://a:b@example.com/":                 "credentials",
 		"https://metadata.google.internal/x":       "metadata",
 		"https://oauth2.googleapis.com.nip.io/tok": "resolves to whatever",
+		"https://tokens.example.com/token":         "one of Google's",
+		"https://oauth2.googleapis.com/other":      "one of Google's",
 	} {
 		_, err := newDesk(t).ask(t.Context(), &providers.Login{ServiceAccount: serviceAccount(uri, "a@example.com")})
 		if err == nil || err.Status != 400 || err.Code != "invalid_token_uri" || !strings.Contains(err.Message, says) {
@@ -265,7 +267,7 @@ func TestTheTokenServerOfAServiceAccountMustPassTheGuard(t *testing.T) {
 		t.Errorf("%d requests reached a private server", n)
 	}
 	// A name that passes by its spelling is checked again when it is dialed.
-	d := newDesk(t)
+	d := newDesk(t, "tokens.example.com")
 	d.transport.public.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		return nil, &dialError{&credentials.HostError{Why: "it is a private or reserved address"}}
 	}
@@ -273,6 +275,40 @@ func TestTheTokenServerOfAServiceAccountMustPassTheGuard(t *testing.T) {
 	if err == nil || err.Code != "invalid_token_uri" {
 		t.Errorf("rebound: got %+v", err)
 	}
+}
+
+func TestLoginsToHostsThatCallersChoseAreMarked(t *testing.T) {
+	b, d := newBank(t), newDesk(t, "127.0.0.1")
+	marks := make(chan string, 1)
+	b.answer = func(w http.ResponseWriter, r *http.Request) {
+		marks <- r.Header.Get("Sec-Fetch-Mode")
+		respondToken(w)
+	}
+	d.transport.public.public = true
+	entra := &providers.Login{TokenURL: b.URL, ClientID: "c", ClientSecret: credentials.NewSecret("very-secret-value")}
+	for name, c := range map[string]struct {
+		login *providers.Login
+		route credentials.Route
+		want  string
+	}{
+		"a service account":       {&providers.Login{ServiceAccount: serviceAccount(b.URL, "a@example.com")}, credentials.Route{}, "no-cors"},
+		"Entra of a call":         {entra, credentials.Route{Inline: true}, "no-cors"},
+		"Entra of a tenant":       {entra, credentials.Route{CallerHost: true}, "no-cors"},
+		"Entra of the operator's": {entra, credentials.Route{}, ""},
+	} {
+		d.a.route, d.logins.tokens = &c.route, nil
+		if _, err := d.ask(t.Context(), c.login); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := <-marks; got != c.want {
+			t.Errorf("%s: Sec-Fetch-Mode is %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func respondToken(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"access_token":"t","token_type":"Bearer","expires_in":3600}`)
 }
 
 func TestWhatIsNoServiceAccountIsTheCallersFault(t *testing.T) {

@@ -38,12 +38,12 @@ func (a *attempt) translate(res *http.Response) error {
 	case res.StatusCode >= http.StatusBadRequest:
 		return a.translateFailure(res)
 	case a.x.Endpoint.Passes:
-		return nil
+		return a.maskBody(res)
 	case a.answer == nil || a.answer.Whole == nil && a.answer.Stream == nil:
 		if a.answer != nil && a.answer.Begin != nil {
 			a.answer.Begin(res.Header)
 		}
-		return nil
+		return a.maskBody(res)
 	case res.Header.Get("Content-Encoding") != "":
 		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
 	}
