@@ -109,7 +109,7 @@ var endpoints = []Endpoint{
 	{Name: "createTranscription", Method: "POST", Path: "/v1/audio/transcriptions", Body: Stream},
 	{Name: "createTranslation", Method: "POST", Path: "/v1/audio/translations", Body: Stream},
 	{Name: "rerank", Method: "POST", Path: "/v1/rerank", Cacheable: true},
-	{Name: "messages", Method: "POST", Path: "/v1/messages", Cacheable: true},
+	{Name: "messages", Method: "POST", Path: "/v1/messages", Cacheable: true, Models: []string{"tools"}},
 	{Name: "messagesCountTokens", Method: "POST", Path: "/v1/messages/count_tokens"},
 	{Name: Models, Method: "GET", Path: "/v1/models", Body: None},
 	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},
@@ -117,7 +117,7 @@ var endpoints = []Endpoint{
 
 // passThrough is what any other path below /v1 is: it goes to the provider's base
 // URL with the rest of the path, where the credential may go there.
-var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader", "method"}}
+var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader", "method", "tools"}}
 
 // passed are the methods of the pass-through.
 var passed = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

@@ -66,7 +66,7 @@ var families = []family{
 	{"storedCompletions", false, []string{"GET POST DELETE /chat/completions/{id}", "GET /chat/completions/{id}/messages"}, nil},
 	{"realtimeSessions", true, []string{
 		"POST /realtime/sessions", "POST /realtime/transcription_sessions", "POST /realtime/client_secrets", "POST /realtime/calls", "POST /realtime/calls/{id}/accept",
-	}, []string{"session", "input_audio_transcription", "audio"}},
+	}, []string{"session", "input_audio_transcription", "transcription", "audio"}},
 	{"realtimeCalls", false, []string{"POST /realtime/calls/{id}/hangup", "POST /realtime/calls/{id}/refer", "POST /realtime/calls/{id}/reject"}, nil},
 	{"imageVariation", true, []string{"POST /images/variations"}, nil},
 	{"graders", true, []string{"POST /fine_tuning/alpha/graders/run", "POST /fine_tuning/alpha/graders/validate"}, []string{"grader"}},

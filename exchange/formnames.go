@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -122,11 +124,38 @@ func fieldName(header []byte) (name string, readable bool) {
 		return "", false
 	}
 	name = strings.ToLower(params["name"])
-	base, _, _ := strings.Cut(name, "[")
 	if _, file := params["filename"]; file {
-		return "", namings[base] != byID // some servers take it for a text
+		_, how := namingOf(name)
+		return "", how != byID // some servers take it for a text
 	}
 	return name, plainText(h) || jsonPart(h)
+}
+
+// namingOf is the part of a field's name that names an object, and how: fields of objects
+// are written as image[file_id], images[0][file_id] or image.file_id. Where none does, it
+// is the first part.
+func namingOf(field string) (part string, how naming) {
+	if plain, err := url.PathUnescape(field); err == nil {
+		field = strings.ToLower(plain)
+	}
+	parts := strings.FieldsFunc(field, func(r rune) bool { return r == '[' || r == ']' || r == '.' })
+	for _, part := range parts {
+		if how := namings[part]; how == byID {
+			return part, how
+		}
+	}
+	for i, part := range parts {
+		switch how := namings[part]; {
+		case how == byObject && part != "audio" && i == len(parts)-1, how == byObject && slices.Contains(parts[i:], "id"):
+			return part, byID
+		case how == bySkill:
+			return part, how
+		}
+	}
+	if len(parts) == 0 {
+		return field, 0
+	}
+	return parts[0], 0
 }
 
 // jsonPart reports whether a part is JSON, as it stands there.
@@ -136,12 +165,12 @@ func jsonPart(h map[string][]string) bool {
 
 // named notes what the value of a field names.
 func (f *formNames) named(field string, value []byte) error {
-	base, sub, _ := strings.Cut(field, "[")
+	base, how := namingOf(field)
 	n := &names{}
 	switch trimmed := bytes.TrimSpace(value); {
 	case len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '['):
 		n = namedIn([]byte(`{`+string(jsonscan.AppendQuoted(nil, base))+`:`+string(trimmed)+`}`), "", false)
-	case namings[base] == byID, namings[base] != 0 && strings.Contains(sub, "id"), namings[base] == bySkill && bytes.HasPrefix(trimmed, []byte("skill_")):
+	case how == byID, how == bySkill && bytes.HasPrefix(trimmed, []byte("skill_")):
 		n.add(string(value), base)
 	}
 	if n.over {

@@ -111,7 +111,7 @@ func (n *names) object(param string, how naming) {
 		case name == "type" && n.r.Kind() == jsonscan.String:
 			more = true
 			kind := jsonscan.Unquote(n.r.String())
-			refers = refers || referring[kind]
+			refers = refers || referring[strings.ToLower(kind)]
 			if n.evals && (kind == "stored_completions" || kind == "logs" || kind == "responses" && param == "source") {
 				n.queries = kind
 			}

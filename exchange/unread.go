@@ -163,17 +163,24 @@ func (x *Exchange) modelsIn() (member string) {
 		return ""
 	case body == nil:
 		return ""
-	case x.Endpoint.Table != nil:
-		for _, one := range x.Endpoint.Models {
+	}
+	deeper := false
+	for _, one := range x.Endpoint.Models {
+		switch one {
+		case "tools", "method": // which tables list
 			if x.report.Has(one) && hasModel(one, gjson.ParseBytes(x.member(one))) {
 				return one
 			}
+		default:
+			deeper = true
 		}
+	}
+	if !deeper {
 		return ""
 	}
 	gjson.ParseBytes(body).ForEach(func(name, value gjson.Result) bool {
 		for _, one := range x.Endpoint.Models {
-			if strings.EqualFold(one, name.Str) && hasModel(one, value) {
+			if strings.EqualFold(one, name.Str) && one != "tools" && one != "method" {
 				member = one
 			}
 		}
@@ -182,16 +189,12 @@ func (x *Exchange) modelsIn() (member string) {
 	return member
 }
 
-// hasModel reports whether a model may stand in the value of a member. A tool has its own
-// at its top: its parameters may have one of any meaning. Of the methods of fine-tuning,
-// one has graders.
+// hasModel reports whether a model may stand in tools, or in a method of fine-tuning, of
+// which one has graders. A tool has its own at its top: its parameters may have one of any
+// meaning.
 func hasModel(member string, value gjson.Result) (has bool) {
-	switch member {
-	case "method":
+	if member == "method" {
 		return strings.Contains(value.Raw, `\u`) || strings.Contains(strings.ToLower(value.Raw), "model")
-	case "tools":
-	default:
-		return true
 	}
 	value.ForEach(func(_, tool gjson.Result) bool {
 		tool.ForEach(func(name, _ gjson.Result) bool {

@@ -24,6 +24,8 @@ var Unlisted = newTable(
 	Field{Name: "stream", Value: boolean},
 	Field{Name: "max_tokens", Value: anything},
 	Field{Name: "max_completion_tokens", Value: anything},
+	Field{Name: "tools", Value: anything},
+	Field{Name: "method", Value: anything},
 	Field{Name: "user", Value: anything},
 	Field{Name: "metadata", Value: anything},
 )
