@@ -47,6 +47,33 @@ func TestATrustedHostDoesNotOpenCaddysAdminEndpoint(t *testing.T) {
 	}
 }
 
+// The mark by which Caddy's admin endpoint refuses a request is on a WebSocket's, too.
+func TestWebSocketsToHostsThatCallersChoseAreMarked(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := gatewaytest.Start(t, trustLoopback+up.Provider("file"))
+	key, _ := g.Key("k")
+	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "vk", "slug": "vk", "provider": "openai", "key": "sk-of-a-tenant", "custom_host": up.URL + "/v1"})
+	for name, c := range map[string]struct {
+		headers []string
+		want    string
+	}{
+		"a call's host":       {[]string{"authorization: Bearer x", "x-gw-provider: openai", "x-gw-custom-host: " + up.URL + "/v1"}, "no-cors"},
+		"a tenant's host":     {[]string{"x-gw-virtual-key: vk"}, "no-cors"},
+		"the operator's host": {[]string{"x-gw-provider: file"}, ""},
+	} {
+		before := len(up.Calls())
+		g.Do("GET", "/v1/realtime?model=m", "", append(c.headers, "x-gw-api-key: "+key,
+			"connection: Upgrade", "upgrade: websocket", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==", "sec-websocket-version: 13")...)
+		if len(up.Calls()) != before+1 {
+			t.Fatalf("%s: %d calls came", name, len(up.Calls())-before)
+		}
+		sent := up.Last(t).Header
+		if sent.Get("Upgrade") != "websocket" || sent.Get("Sec-Fetch-Mode") != c.want {
+			t.Errorf("%s: %v", name, sent)
+		}
+	}
+}
+
 // A client would follow a redirect with its service key.
 func TestRedirectsOfProvidersReachNobody(t *testing.T) {
 	elsewhere := gatewaytest.NewUpstream(t, nil)

@@ -32,20 +32,21 @@ type attempt struct {
 	url       *url.URL
 	header    http.Header // credential included
 	body      *exchange.Buffer
-	timeout   time.Duration               // until the answer begins; 0: none
-	headers   time.Duration               // until its headers come, where there is no timeout; 0: none
-	late      *deadline                   // of the request under way
-	steady    *steady                     // the answer's body; nil: there is none, or it may be silent
-	maxHeader int64                       // bytes of an answer's headers that are read
-	stored    func() []credentials.Secret // those of secrets that are not the caller's own
-	written   bool                        // its body is not the client's, but in the provider's words
-	idle      time.Duration               // that a stream may be silent after that; 0: for ever
-	answer    *providers.Answer           // translates what the provider answers; nil: it passes
-	common    http.Header                 // of the requests that follow the first; nil: none does
-	upload    io.Closer                   // what the provider reads of the body itself; nil: nothing
+	timeout   time.Duration     // until the answer begins; 0: none
+	headers   time.Duration     // until its headers come, where there is no timeout; 0: none
+	late      *deadline         // of the request under way
+	steady    *steady           // the answer's body; nil: there is none, or it may be silent
+	maxHeader int64             // bytes of an answer's headers that are read
+	written   bool              // its body is not the client's, but in the provider's words
+	idle      time.Duration     // that a stream may be silent after that; 0: for ever
+	answer    *providers.Answer // translates what the provider answers; nil: it passes
+	common    http.Header       // of the requests that follow the first; nil: none does
+	upload    io.Closer         // what the provider reads of the body itself; nil: nothing
 	// unasked: of a stream, the client does not ask for the usage; the gateway does.
 	unasked bool
-	secrets func() []credentials.Secret // that went to the provider
+	// secrets are the credentials that went to the provider; where own is false, without the
+	// caller's own.
+	secrets func(own bool) []credentials.Secret
 	// keep stores the response that the gateway makes; nil: nothing is to be stored.
 	keep   func(response []byte) error
 	claims *claims // of what the call makes; nil: it makes nothing that is noted
@@ -176,13 +177,12 @@ func (f *Forwarder) shape(ctx context.Context, a *attempt, t *routing.Target, to
 	if err != nil {
 		return refused(err)
 	}
-	a.stored = func() []credentials.Secret {
-		if !a.route.Stored {
+	a.keep, a.secrets = call.Keep, func(own bool) []credentials.Secret {
+		if !own && !a.route.Stored {
 			return t.Edit().Secrets()
 		}
-		return a.secrets()
+		return slices.Concat(secretsOf(call, a.route), t.Edit().Secrets())
 	}
-	a.keep, a.secrets = call.Keep, func() []credentials.Secret { return slices.Concat(secretsOf(call, a.route), t.Edit().Secrets()) }
 	if r.Answer != nil && r.Answer.Then != nil {
 		a.common = maps.Clone(a.header)
 		delete(a.common, "Content-Type")

@@ -11,13 +11,13 @@ import (
 )
 
 // maskBody masks the stored credentials of a call in an answer that passes as it is. A
-// caller's own credential is no secret to the caller. Answers of models to which a
-// translation belongs, or that may be cached, are not about the credential.
+// caller's own credential is no secret to the caller. An answer that the cache may keep is a
+// model's, and not about the credential.
 func (a *attempt) maskBody(res *http.Response) error {
-	if a.stored == nil || a.x.Endpoint.Cacheable || res.Body == nil || res.Body == http.NoBody {
+	if a.secrets == nil || a.x.Endpoint.Cacheable || res.Body == nil || res.Body == http.NoBody {
 		return nil
 	}
-	words := maskable(a.stored())
+	words := maskable(a.secrets(false))
 	if len(words) == 0 {
 		return nil
 	}

@@ -145,7 +145,7 @@ func (a *attempt) redact(body []byte) []byte {
 	if a.secrets == nil {
 		return body
 	}
-	for _, s := range a.secrets() {
+	for _, s := range a.secrets(true) {
 		if secret := s.Reveal(); len(secret) >= minSecret {
 			body = bytes.ReplaceAll(body, []byte(secret), []byte(s.Hint()))
 		}
@@ -158,7 +158,7 @@ func (a *attempt) redact(body []byte) []byte {
 func (a *attempt) redactHeader(res *http.Response) {
 	secrets := []credentials.Secret{a.route.Key}
 	if a.secrets != nil && (a.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
-		secrets = a.secrets()
+		secrets = a.secrets(true)
 	}
 	for _, s := range secrets {
 		secret := s.Reveal()
