@@ -56,6 +56,19 @@ func TestAStoreIsBackedUpAndSaved(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
+	// Of a sound store, all is saved.
+	if out, err := shell(salvage); err != nil || strings.Contains(out, "Lost: ") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p.start()
+	if status, list := p.do("GET", "/v1/api-keys", key, ""); status != 200 || !strings.Contains(list, `"kept"`) {
+		t.Errorf("after salvage: %d %s", status, list)
+	}
+	p.stop()
+	if err := os.RemoveAll(filepath.Join(data, "gw.damaged")); err != nil {
+		t.Fatal(err)
+	}
+
 	tables, err := filepath.Glob(filepath.Join(data, "gw", "*.sst"))
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("%v %v", tables, err)

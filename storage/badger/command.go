@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -70,7 +71,7 @@ func cmdSalvage(fl caddycmd.Flags) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	result, err := Salvage(caddy.ActiveContext(), from, to, caddy.Log())
+	result, err := Salvage(context.Background(), from, to, caddy.Log())
 	for _, lost := range result.Lost {
 		fmt.Printf("Lost: %v\n", lost)
 	}

@@ -94,7 +94,16 @@ func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result S
 		return result, err
 	}
 	s := salvager{store: store, from: from, lost: lost}
-	v.salvage(func(string, error) {}, func(r row) {
+	known := make(map[string]bool, len(result.Lost))
+	for _, err := range result.Lost {
+		known[err.Error()] = true
+	}
+	again := func(file string, err error) { // what the first reading has not said
+		if !known[file+": "+err.Error()] {
+			lost(file, err)
+		}
+	}
+	v.salvage(again, func(r row) {
 		if newest[string(r.key)] != r.version || s.err != nil {
 			return
 		}
@@ -103,7 +112,11 @@ func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result S
 			result.Rows++
 		}
 	})
-	return result, errors.Join(s.err, store.Close())
+	err = errors.Join(s.err, store.Close())
+	if err == nil && result.Rows == 0 && len(newest) > 0 {
+		err = errors.New("rows were read, and none could be written")
+	}
+	return result, err
 }
 
 // salvage visits all rows that can be read.
