@@ -47,7 +47,9 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		unread  = 400
 		free    = 200
 	)
-	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"c"},"finish_reason":"stop"}]}`)) })
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"c"},"finish_reason":"stop"}]}`))
+	})
 	g := gatewaytest.Start(t, "block_inline_config off\n"+strings.Replace(up.Provider("file"), "{\n", "{\npassthrough_paths /v1/passed/* /v1/models/* /v1/x/*\n", 1))
 	key, _ := g.Key("k")
 
