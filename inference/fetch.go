@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -41,6 +42,9 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 	if a.body != nil {
 		content = bytes.NewReader(a.body.Bytes())
 	}
+	// Caddy notes the proxy that it chose among the variables of the client's request,
+	// which several fetches of one call would write to at once.
+	ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
 	r, err := http.NewRequestWithContext(ctx, a.method, a.url.String(), content)
 	if err != nil {
 		return 0, nil, err
