@@ -246,7 +246,7 @@ describe('a reload', () => {
     const answers = new Map(); // how many each generation of the configuration gave
     const faults = [];
     const openai = new OpenAI({
-      baseURL: gateway.url, apiKey: key, defaultHeaders: { 'x-gw-provider': 'scripted' },
+      baseURL: gateway.url, apiKey: key, defaultHeaders: { 'x-gw-provider': 'scripted' }, maxRetries: 6,
       fetch: async (url, init) => {
         const answer = await fetch(url, init);
         const generation = Number(answer.headers.get('x-generation') ?? 0);

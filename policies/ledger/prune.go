@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,9 @@ type pruner struct {
 	leases atomic.Int64 // since the last step
 	began  atomic.Int64 // the last step, by the ledger's time
 	busy   atomic.Bool
-	next   []byte // key of the record that the next step begins with; nil: the first
+
+	mu   sync.Mutex // a step at a time
+	next []byte     // key of the record that the next step begins with; nil: the first
 }
 
 const (
@@ -45,6 +48,8 @@ func (l *Ledger) pruneWith() {
 // prune makes one step.
 func (l *Ledger) prune(ctx context.Context) error {
 	p := &l.pruner
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var spent [][]byte
 	var next []byte
 	err := l.store.View(ctx, func(tx storage.Tx) error {
