@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"math/big"
+	"strings"
 )
 
 // DefaultKeyPrefix starts every service key unless API_KEY_PREFIX says otherwise.
@@ -15,6 +17,7 @@ const (
 	tokenBytes   = 32 // of randomness
 	tokenDigits  = 43 // base 62 digits that 32 bytes need
 	checksumSize = 6  // base 62 digits that a CRC-32 needs
+	maxPrefix    = 32 // characters of a prefix
 
 	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
@@ -41,15 +44,43 @@ func base62(n *big.Int, width int) string {
 	return string(text)
 }
 
-// IsToken reports whether a text has the form of a service key, whose checksum tells.
-func IsToken(text string) bool {
-	body := len(text) - checksumSize
-	if body < tokenDigits {
-		return false
+// HoldsToken reports whether there is a service key in a text, whatever is around it. The
+// checksum tells.
+func HoldsToken(text string) bool {
+	b := []byte(text)
+	run := 0 // digits up to here
+	for end := 1; end <= len(b); end++ {
+		if values[b[end-1]] < 0 {
+			run = 0
+			continue
+		}
+		if run++; run < tokenDigits+checksumSize {
+			continue
+		}
+		body := end - checksumSize
+		sum := int64(0)
+		for _, c := range b[body:end] {
+			sum = sum*int64(len(digits)) + int64(values[c])
+		}
+		if sum > math.MaxUint32 { // as that of most texts
+			continue
+		}
+		for start := body - tokenDigits; start >= max(0, body-tokenDigits-maxPrefix); start-- {
+			if crc32.ChecksumIEEE(b[start:body]) == uint32(sum) {
+				return true
+			}
+		}
 	}
-	sum := crc32.ChecksumIEEE([]byte(text[:body]))
-	return text[body:] == base62(big.NewInt(int64(sum)), checksumSize)
+	return false
 }
+
+// values are the digits' values, -1 of what is none.
+var values = func() (v [256]int8) {
+	for i := range v {
+		v[i] = int8(strings.IndexByte(digits, byte(i)))
+	}
+	return v
+}()
 
 // A Digest is the SHA-256 of a service key, all that is stored of it. Looking a
 // key up by its digest takes no time that depends on any other key.

@@ -102,3 +102,45 @@ func TestNewTokenFailsWithoutEnoughRandomness(t *testing.T) {
 		}
 	}
 }
+
+func TestATokenIsFoundWhateverIsAroundIt(t *testing.T) {
+	for _, prefix := range []string{DefaultKeyPrefix, "", "acme_live_", strings.Repeat("p", maxPrefix)} {
+		token, err := NewToken(rand.Reader, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := token.Reveal()
+		for _, around := range [][2]string{{"", ""}, {"xx", ""}, {"", "xx"}, {"a=", ","}, {strings.Repeat("A", 200), strings.Repeat("z", 200)}, {"Bearer ", "\n"}} {
+			if !HoldsToken(around[0] + text + around[1]) {
+				t.Errorf("prefix %q: not found between %q and %q", prefix, around[0], around[1])
+			}
+		}
+		for i := len(prefix); i < len(text); i++ {
+			b := []byte(text)
+			b[i] = '-'
+			if HoldsToken(string(b)) {
+				t.Errorf("prefix %q: found without its character %d", prefix, i)
+			}
+		}
+	}
+	for _, text := range []string{"", "gw-", strings.Repeat("a", 1000), strings.Repeat("0", 48)} {
+		if HoldsToken(text) {
+			t.Errorf("found in %q", text)
+		}
+	}
+}
+
+// BenchmarkHoldsToken looks through a query that is one long word.
+func BenchmarkHoldsToken(b *testing.B) {
+	token, err := NewToken(rand.Reader, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := strings.Repeat(token.Reveal()[:48]+"x", 170) // 8 KiB
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if HoldsToken(text) {
+			b.Fatal("found")
+		}
+	}
+}

@@ -10,12 +10,17 @@ import (
 	"github.com/caddy-gw/gateway/routing"
 )
 
-// minOwnerKey is how long the operator's own key is at least.
-const minOwnerKey = 32
+const (
+	// minOwnerKey is how long the operator's own key is at least.
+	minOwnerKey = 32
+	// maxEscapes is how many layers of escapes are taken off a query to find a key.
+	maxEscapes = 3
+)
 
 // KeyInQuery returns the parameter of a query that holds a service key, "query" where that
-// has no name, and "" where none does: one of the name of the header for it, or with a value that is one. known tells of the
-// operator's own, which has no form.
+// has no name, and "" where none does: one of the name of the header for it, or with a
+// value in which one stands. known tells of the operator's own, which has no form and is a
+// value of its own.
 func (h *Headers) KeyInQuery(query string, known func(string) bool) string {
 	for query != "" {
 		var part string
@@ -60,7 +65,11 @@ func parameter(part string) (name, value string) {
 		name, value = "", name
 	}
 	for _, s := range []*string{&name, &value} {
-		if plain, err := url.QueryUnescape(*s); err == nil {
+		for range maxEscapes { // what is behind this may take off escapes, too
+			plain, err := url.QueryUnescape(*s)
+			if err != nil || plain == *s {
+				break
+			}
 			*s = plain
 		}
 	}
@@ -76,7 +85,7 @@ func isServiceKey(value string, known func(string) bool) bool {
 	if scheme, token, ok := strings.Cut(value, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		value = strings.TrimSpace(token)
 	}
-	return len(value) >= minOwnerKey && (credentials.IsToken(value) || known != nil && known(value))
+	return len(value) >= minOwnerKey && (credentials.HoldsToken(value) || known != nil && known(value))
 }
 
 // secretParameters are the parameters by which providers take credentials.

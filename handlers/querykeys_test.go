@@ -30,7 +30,10 @@ func TestAServiceKeyInAQueryIsRefusedAndNotLogged(t *testing.T) {
 			}
 		}
 	}
-	for _, query := range []string{other, other + "=", other + "=1"} {
+	for _, query := range []string{
+		other, other + "=", other + "=1", "a=xx" + other, "a=" + other + "xx", "a=b," + other + ",c",
+		"a=" + strings.ReplaceAll(other, "-", "%252d"), "a=" + strings.ReplaceAll(other, "-", "%25252D"),
+	} {
 		a := l.Do("POST", "/v1/chat/completions?api-version=1&"+query, gatewaytest.Chat, "x-gw-api-key: "+other, "x-gw-provider: bad")
 		if a.Status != 400 || strings.Contains(a.Body, other) {
 			t.Errorf("a key that is no value: %d %s", a.Status, a.Body)
