@@ -131,22 +131,18 @@ func fieldName(header []byte) (name string, readable bool) {
 	return name, plainText(h) || jsonPart(h)
 }
 
-// namingOf is the part of a field's name that names an object, and how: fields of objects
-// are written as image[file_id], images[0][file_id] or image.file_id. Where none does, it
-// is the first part.
+// namingOf is the part of the name of a form's field, or a query's, that names an object,
+// and how: byID, bySkill, or 0 where none does. Fields of objects are written as
+// image[file_id], images[0][file_id] or image.file_id.
 func namingOf(field string) (part string, how naming) {
 	if plain, err := url.PathUnescape(field); err == nil {
-		field = strings.ToLower(plain)
+		field = plain
 	}
-	parts := strings.FieldsFunc(field, func(r rune) bool { return r == '[' || r == ']' || r == '.' })
-	for _, part := range parts {
-		if how := namings[part]; how == byID {
-			return part, how
-		}
-	}
+	parts := strings.FieldsFunc(strings.ToLower(field), func(r rune) bool { return r == '[' || r == ']' || r == '.' })
 	for i, part := range parts {
+		id := slices.Contains(parts[i:], "id")
 		switch how := namings[part]; {
-		case how == byObject && part != "audio" && i == len(parts)-1, how == byObject && slices.Contains(parts[i:], "id"):
+		case how == byID, how == byObject && (id || i == len(parts)-1), how == byMember && id:
 			return part, byID
 		case how == bySkill:
 			return part, how
@@ -169,7 +165,7 @@ func (f *formNames) named(field string, value []byte) error {
 	n := &names{}
 	switch trimmed := bytes.TrimSpace(value); {
 	case len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '['):
-		n = namedIn([]byte(`{`+string(jsonscan.AppendQuoted(nil, base))+`:`+string(trimmed)+`}`), "", false)
+		n = namedIn([]byte(`{`+string(jsonscan.AppendQuoted(nil, base))+`:`+string(trimmed)+`}`), &passThrough, false)
 	case how == byID, how == bySkill && bytes.HasPrefix(trimmed, []byte("skill_")):
 		n.add(string(value), base)
 	}

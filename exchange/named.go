@@ -13,7 +13,8 @@ type naming uint8
 
 const (
 	byID     naming = iota + 1 // a string, an array of them, or an object with an id
-	byObject                   // an object with an id alone: a string is something else
+	byObject                   // an object with an id: in JSON, a string is something else
+	byMember                   // an object with an id: a string is something else
 	bySkill                    // a string, which may be one of the provider's own skills
 )
 
@@ -25,7 +26,7 @@ var namings = map[string]naming{
 	"assistant_id": byID, "thread_id": byID, "vector_store_id": byID, "vector_store_ids": byID,
 	"previous_response_id": byID, "response_id": byID, "conversation": byID, "conversation_id": byID,
 	"container": byID, "container_id": byID, "upload_id": byID, "batch_id": byID, "eval_id": byID,
-	"audio": byObject, "video": byObject, "video_id": byID, "characters": byObject, "character_id": byID, "skill_id": bySkill,
+	"audio": byMember, "video": byObject, "video_id": byID, "characters": byObject, "character_id": byID, "skill_id": bySkill,
 }
 
 // referring are the types of objects whose id is that of another object.
@@ -56,8 +57,8 @@ type names struct {
 }
 
 // namedIn reads the objects that a body names. What is not JSON names none.
-func namedIn(body []byte, endpoint string, adapted bool) *names {
-	n := &names{messages: endpoint == providers.Messages, evals: endpoint == "evals", items: strings.Contains(strings.ToLower(endpoint), "response") || endpoint == "conversations", adapted: adapted}
+func namedIn(body []byte, endpoint *Endpoint, adapted bool) *names {
+	n := &names{messages: endpoint.Name == providers.Messages, evals: endpoint.Name == "evals", items: endpoint.Objects.Items, adapted: adapted}
 	for _, hint := range hints {
 		if bytes.Contains(body, hint) || n.evals || n.items && bytes.Contains(body, []byte(`"id"`)) {
 			n.r = jsonscan.NewReader(body)

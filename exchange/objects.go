@@ -27,6 +27,9 @@ type Objects struct {
 	Location bool
 	// Apart: the call has to do with none, whatever its path has.
 	Apart bool
+	// Items: the members input and items of its body have items, of which one that has an id
+	// alone is a reference.
+	Items bool
 }
 
 // Creates reports whether a call may make an object.
@@ -37,6 +40,7 @@ var (
 	makes = Objects{Makes: []string{"id"}, Events: []string{"id"}}
 	brief = Objects{Makes: []string{"id"}, Brief: true}
 	apart = Objects{Apart: true}
+	items = Objects{Items: true}
 
 	batchFiles = []string{"output_file_id", "error_file_id"}
 	jobFiles   = []string{"result_files", "fine_tuned_model"}
@@ -71,7 +75,7 @@ var objectRows = map[string]Objects{
 	"GET /chat/completions":  lists,
 	"POST /chat/completions": {Makes: []string{"id"}, Events: []string{"id"}, Brief: true, Stored: "store"},
 	"POST /responses": {
-		Makes: []string{"id"}, Events: []string{"response.id"}, Brief: true, Stored: "store", Kept: true,
+		Makes: []string{"id"}, Events: []string{"response.id"}, Brief: true, Stored: "store", Kept: true, Items: true,
 		Names: []string{"output.#.id", "output.#.container_id", "response.output.#.id", "response.output.#.container_id", "item.id", "item.container_id"},
 	},
 	"GET /responses/{response_id}": {
@@ -93,7 +97,8 @@ var objectRows = map[string]Objects{
 	"POST /vector_stores":                                  makes,
 	"GET /containers":                                      lists,
 	"POST /containers":                                     makes,
-	"POST /conversations":                                  makes,
+	"POST /conversations":                                  {Makes: []string{"id"}, Items: true},
+	"POST /conversations/{id}/items":                       items,
 	"GET /evals":                                           lists,
 	"POST /evals":                                          makes,
 	"POST /uploads":                                        makes,
@@ -111,7 +116,7 @@ var objectRows = map[string]Objects{
 	"POST /realtime/calls":                                 {Location: true, Brief: true},
 
 	"POST /ocr": apart, "POST /completions": apart, "POST /moderations": apart, "POST /embeddings": apart,
-	"POST /responses/input_tokens": apart, "POST /responses/compact": apart,
+	"POST /responses/input_tokens": {Apart: true, Items: true}, "POST /responses/compact": {Apart: true, Items: true},
 	"POST /images/generations": apart, "POST /images/edits": apart, "POST /images/variations": apart,
 	"POST /audio/speech": apart, "POST /audio/transcriptions": apart, "POST /audio/translations": apart,
 	"POST /rerank": apart, "POST /messages": apart, "POST /messages/count_tokens": apart, "POST /fim/completions": apart,

@@ -84,6 +84,10 @@ func TestMembersOfAnswersAreFound(t *testing.T) {
 
 func TestBodiesThatNameObjects(t *testing.T) {
 	t.Parallel()
+	endpoints := map[string]*Endpoint{
+		"": &passThrough, "messages": {Name: "messages"}, "evals": {Name: "evals"},
+		"conversations": {Name: "conversations", Objects: objectRows["POST /conversations"]}, CreateResponse: {Name: CreateResponse, Objects: objectRows["POST /responses"]},
+	}
 	for _, c := range []struct{ endpoint, body, want string }{
 		{"", `{"input_file_id":"a","completion_window":"24h"}`, "a"},
 		{"", `{"File_ID":"a","file\u005fids":["b",["c"]]}`, "a b c"},
@@ -114,7 +118,7 @@ func TestBodiesThatNameObjects(t *testing.T) {
 		{"evals", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"file_id":"x"}}]}}}`, ""},
 		{"", `{"prompt":"hello"}`, ""},
 	} {
-		n := namedIn([]byte(c.body), c.endpoint, false)
+		n := namedIn([]byte(c.body), endpoints[c.endpoint], false)
 		got := strings.Join(n.ids, " ")
 		if n.queries != "" {
 			got = "query"
@@ -123,10 +127,10 @@ func TestBodiesThatNameObjects(t *testing.T) {
 			t.Errorf("%s %s: got %q, want %q", c.endpoint, c.body, got, c.want)
 		}
 	}
-	if n := namedIn([]byte(`{"previous_response_id":"a","input":[{"type":"item_reference","id":"b"},{"file_id":"c"}]}`), CreateResponse, true); strings.Join(n.ids, " ") != "c" {
+	if n := namedIn([]byte(`{"previous_response_id":"a","input":[{"type":"item_reference","id":"b"},{"file_id":"c"}]}`), endpoints[CreateResponse], true); strings.Join(n.ids, " ") != "c" {
 		t.Errorf("of a response that the gateway makes: %v", n.ids)
 	}
-	if n := namedIn([]byte(`{"file_ids":[`+strings.Repeat(`"a",`, maxNamed)+`"b"]}`), "", false); !n.over {
+	if n := namedIn([]byte(`{"file_ids":[`+strings.Repeat(`"a",`, maxNamed)+`"b"]}`), &passThrough, false); !n.over {
 		t.Error("too many are not said to be")
 	}
 }

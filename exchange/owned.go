@@ -41,9 +41,9 @@ func (x *Exchange) CheckObject() *Error {
 		value, err := url.QueryUnescape(value)
 		name = strings.ToLower(name)
 		cursor := x.Endpoint.Objects.Lists && (name == "after" || name == "before")
-		field, _, _ := strings.Cut(name, "[")
+		field, how := namingOf(name)
 		switch {
-		case !cursor && field != "call_id" && namings[field] == 0 || err == nil && value == "":
+		case !cursor && field != "call_id" && how == 0 || err == nil && value == "":
 		case err != nil || len(ids) == maxNamed:
 			return badRequest(field, "invalid_value", "Invalid value for '"+field+"' in the query.")
 		default:
@@ -111,7 +111,7 @@ func (x *Exchange) CheckNamed(body []byte, adapted bool) *Error {
 	case body == nil:
 		return nil
 	}
-	n := namedIn(body, x.Endpoint.Name, adapted)
+	n := namedIn(body, x.Endpoint, adapted)
 	switch {
 	case n.over:
 		return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")

@@ -193,8 +193,8 @@ func (x *Exchange) modelsIn() (member string) {
 // which one has graders. A tool has its own at its top: its parameters may have one of any
 // meaning.
 func hasModel(member string, value gjson.Result) (has bool) {
-	if member == "method" {
-		return strings.Contains(value.Raw, `\u`) || strings.Contains(strings.ToLower(value.Raw), "model")
+	if may := mayName(value.Raw, "model"); !may || member == "method" {
+		return may
 	}
 	value.ForEach(func(_, tool gjson.Result) bool {
 		tool.ForEach(func(name, _ gjson.Result) bool {
@@ -204,6 +204,25 @@ func hasModel(member string, value gjson.Result) (has bool) {
 		return !has
 	})
 	return has
+}
+
+// mayName reports whether there may be a member of a name in JSON, in whatever letter
+// case, or escaped. It looks for the ends of names, which are few.
+func mayName(text, name string) bool {
+	last := name[len(name)-1:]
+	for _, end := range [...]string{last + `"`, strings.ToUpper(last) + `"`} {
+		for at := 0; ; {
+			i := strings.Index(text[at:], end)
+			if i < 0 {
+				break
+			}
+			at += i + 1
+			if at > len(name) && text[at-len(name)-1] == '"' && strings.EqualFold(text[at-len(name):at], name) {
+				return true
+			}
+		}
+	}
+	return strings.Contains(text, `\u`)
 }
 
 // locateInQuery finds the model in the query. Names are compared as servers do that
