@@ -24,6 +24,13 @@ import (
 // maxFetched bounds the answers that the gateway reads for itself.
 const maxFetched = 4 << 20
 
+// withVars is the context of a request that the gateway makes for itself, with variables of
+// its own: Caddy notes the proxy that it chose among them, and those of the client's request
+// belong to the goroutine that serves it.
+func withVars(ctx context.Context) context.Context {
+	return context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
+}
+
 // fetch gets a JSON answer of a provider for the gateway itself, through the same
 // pools and the same guard as every attempt. ask, which may be nil, is the body of the
 // request.
@@ -42,10 +49,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 	if a.body != nil {
 		content = bytes.NewReader(a.body.Bytes())
 	}
-	// Caddy notes the proxy that it chose among the variables of the client's request,
-	// which several fetches of one call would write to at once.
-	ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
-	r, err := http.NewRequestWithContext(ctx, a.method, a.url.String(), content)
+	r, err := http.NewRequestWithContext(withVars(ctx), a.method, a.url.String(), content)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -96,7 +96,7 @@ func (s *logins) get(ctx context.Context, g *grant, now func() time.Time) (crede
 		s.count(g.workspace, 1)
 		t = &token{workspace: g.workspace, ready: make(chan struct{})}
 		s.add(g.key, t, now())
-		go s.fetch(context.WithoutCancel(ctx), g, t, now)
+		go s.fetch(withVars(context.WithoutCancel(ctx)), g, t, now)
 	}
 	s.mu.Unlock()
 	select {

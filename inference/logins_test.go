@@ -12,12 +12,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -452,5 +454,25 @@ func TestAWorkspaceKeepsItsTokens(t *testing.T) {
 	}
 	if s.tokens[key(1)] == nil {
 		t.Error("the token that is being fetched is gone")
+	}
+}
+
+// Caddy's transport notes the proxy that it chose, from whatever goroutine sends a request.
+func TestALoginWritesNoVariablesOfTheCall(t *testing.T) {
+	b, d := newBank(t), newDesk(t, "127.0.0.1")
+	var noted atomic.Int64
+	proxy := func(r *http.Request) (*url.URL, error) {
+		caddyhttp.SetVar(r.Context(), "proxy", "none")
+		noted.Add(1)
+		return nil, nil
+	}
+	d.transport.operator.Proxy, d.transport.public.Proxy = proxy, proxy
+	vars := make(map[string]any)
+	ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, vars)
+	if _, err := d.ask(ctx, &providers.Login{ServiceAccount: serviceAccount(b.URL, "a@example.com")}); err != nil {
+		t.Fatal(err)
+	}
+	if noted.Load() == 0 || len(vars) != 0 {
+		t.Errorf("%d requests, which left %v with the call", noted.Load(), vars)
 	}
 }
