@@ -398,7 +398,7 @@ func TestVirtualKeysKeepTheSettingsOfTheirProvider(t *testing.T) {
 		}
 	}
 	settings := func(slug string) string {
-		v, ok := a.s.Keyring.VirtualKey(slug)
+		v, ok := a.s.Keyring.VirtualKey(a.s.Directory.DefaultWorkspace().ID, slug)
 		if !ok {
 			t.Fatalf("no %s", slug)
 		}

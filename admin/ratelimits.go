@@ -190,7 +190,7 @@ func (a *API) rateLimits() {
 					p.Unit = b.Unit
 				}
 				if b.Conditions != nil {
-					if p.Conditions, err = c.conditions(*b.Conditions); err != nil {
+					if p.Conditions, err = c.conditions(*b.Conditions, counts(p)); err != nil {
 						return err
 					}
 				}
@@ -265,7 +265,7 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 		p.Name = *in.Name
 	}
 	if in.Conditions != nil {
-		if p.Conditions, err = c.conditions(*in.Conditions); err != nil {
+		if p.Conditions, err = c.conditions(*in.Conditions, counts(p)); err != nil {
 			return nil, err
 		}
 	}
@@ -282,8 +282,9 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 
 // conditions reads conditions. One that names something that does not exist would
 // never hold, and the limit would never count: it is refused, and so is one that names
-// something of another workspace, in the same words.
-func (c *call) conditions(in []condition) ([]policies.Condition, error) {
+// something of another workspace, in the same words. workspace is the one whose calls the
+// policy counts; "": all.
+func (c *call) conditions(in []condition, workspace string) ([]policies.Condition, error) {
 	out := make([]policies.Condition, len(in))
 	for i, given := range in {
 		values := slices.Clone(given.Value)
@@ -300,10 +301,9 @@ func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 				of, ok := c.api.Keyring.APIKey(values[k])
 				exists = ok && c.sees(of.WorkspaceID) || values[k] == credentials.OwnerKeyID
 			case policies.KeyVirtualKey:
-				of, ok := c.api.Keyring.VirtualKey(values[k])
-				exists = ok && c.sees(of.WorkspaceID)
+				exists = len(c.virtualKeysOf(workspace, values[k])) > 0
 			case policies.KeyProvider:
-				exists = c.provider(strings.TrimPrefix(v, "@"))
+				exists = c.provider(workspace, strings.TrimPrefix(v, "@"))
 			}
 			if !exists && v != "*" {
 				return nil, absent(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))
@@ -315,16 +315,23 @@ func (c *call) conditions(in []condition) ([]policies.Condition, error) {
 }
 
 // provider reports whether calls can go to a provider of that name: a built-in one, one
-// of the operator's file, or a virtual key.
-func (c *call) provider(name string) bool {
+// of the operator's file, or a virtual key of the workspace, or for "" of any.
+func (c *call) provider(workspace, name string) bool {
 	if _, ok := providers.Lookup(name); ok {
 		return true
 	}
 	if saved := c.api.ParseOptions.SavedProvider; saved != nil && saved(name) {
 		return true
 	}
-	k, ok := c.api.Keyring.VirtualKey(name)
-	return ok && k.Slug == name && c.sees(k.WorkspaceID)
+	return slices.ContainsFunc(c.virtualKeysOf(workspace, name), func(v *credentials.VirtualKey) bool { return v.Slug == name })
+}
+
+// counts is the workspace whose calls a policy counts; "": all.
+func counts(p *policies.RateLimit) string {
+	if p.Everywhere {
+		return ""
+	}
+	return p.WorkspaceID
 }
 
 // whole turns a JSON number into the integer that it must be.

@@ -89,9 +89,10 @@ type updateVirtualKey struct {
 	Key  *string `json:"key,omitempty" maxLength:"16384"`
 }
 
-// VirtualKeySlug is the path of one virtual key.
+// VirtualKeySlug names one virtual key.
 type VirtualKeySlug struct {
-	Slug string `path:"slug"`
+	Slug        string `path:"slug"`
+	WorkspaceID string `query:"workspace_id" maxLength:"255" doc:"Id or slug. Workspaces may have virtual keys of the same slug: an organisation key says whose it means, or sends the id in place of the slug."`
 }
 
 func (a *API) virtualKeys() {
@@ -132,7 +133,7 @@ func (a *API) virtualKeys() {
 	register(a, route{
 		method: http.MethodGet, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.read"}, summary: "Get a virtual key by its slug or id",
 	}, func(c *call, in *VirtualKeySlug) (*struct{ Body VirtualKey }, error) {
-		v, err := c.virtualKey(in.Slug)
+		v, err := c.virtualKey(in)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (a *API) virtualKeys() {
 	) (*emptyOutput, error) {
 		c.fields(in.RawBody)
 		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
-			v, err := c.virtualKey(in.Slug)
+			v, err := c.virtualKey(&in.VirtualKeySlug)
 			if err != nil {
 				return err
 			}
@@ -169,7 +170,7 @@ func (a *API) virtualKeys() {
 		method: http.MethodDelete, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.delete"}, summary: "Delete a virtual key",
 	}, func(c *call, in *VirtualKeySlug) (*emptyOutput, error) {
 		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
-			v, err := c.virtualKey(in.Slug)
+			v, err := c.virtualKey(in)
 			if err != nil {
 				return err
 			}
@@ -188,14 +189,37 @@ type createdVirtualKey struct {
 	}
 }
 
-// virtualKey finds a virtual key that the caller may know of.
-func (c *call) virtualKey(slug string) (*credentials.VirtualKey, error) {
-	c.record.Resource = credentials.Clip(slug)
-	v, ok := c.api.Keyring.VirtualKey(slug)
-	if !ok || !c.sees(v.WorkspaceID) {
-		return nil, notFound("Virtual key", slug)
+// virtualKey finds a virtual key that the caller may know of. One of several is none: what
+// is made in one workspace must not take what is meant for another's.
+func (c *call) virtualKey(in *VirtualKeySlug) (*credentials.VirtualKey, error) {
+	c.record.Resource = credentials.Clip(in.Slug)
+	only, err := c.inWorkspace(in.WorkspaceID)
+	if err != nil {
+		return nil, err
 	}
-	return v, nil
+	switch found := c.virtualKeysOf(only, in.Slug); len(found) {
+	case 0:
+		return nil, notFound("Virtual key", in.Slug)
+	case 1:
+		return found[0], nil
+	}
+	return nil, failure(http.StatusConflict, "slug: several workspaces have a virtual key %q; send its id, or add workspace_id", credentials.Clip(in.Slug))
+}
+
+// virtualKeysOf are the virtual keys of a slug or id in a workspace, or for "" in all.
+func (c *call) virtualKeysOf(workspace, slugOrID string) (found []*credentials.VirtualKey) {
+	if workspace != "" {
+		if v, ok := c.api.Keyring.VirtualKey(workspace, slugOrID); ok {
+			found = append(found, v)
+		}
+		return found
+	}
+	for _, v := range c.api.Keyring.VirtualKeys() {
+		if v.Slug == slugOrID || v.ID == slugOrID {
+			found = append(found, v)
+		}
+	}
+	return found
 }
 
 func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, error) {

@@ -231,3 +231,86 @@ func TestAKeyMakesNoTwinWithoutWhatHoldsIt(t *testing.T) {
 		}
 	}
 }
+
+// That a slug is taken in one workspace is no matter to another, which gets it as if it were
+// free, and reaches nothing but its own by it.
+func TestWorkspacesMayHaveVirtualKeysOfTheSameSlug(t *testing.T) {
+	a := newAPI(t)
+	keys, ids, made := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, w := range []string{"red", "blue"} {
+		a.workspace(w)
+		keys[w] = a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"`+w+`","scopes":["virtual_keys.create","virtual_keys.read","virtual_keys.update","virtual_keys.delete","virtual_keys.list","policies.create"]}`).get("key").Str
+		for _, slug := range []string{"same", "free-" + w} {
+			out := a.as(keys[w], "POST", "/v1/virtual-keys", `{"name":"of `+w+`","slug":"`+slug+`","provider":"openai","key":"sk-of-`+w+`"}`)
+			id := out.get("data.id").Str
+			if out.status != 200 || id == "" {
+				t.Fatalf("%s in %s: %d %s", slug, w, out.status, out.body)
+			}
+			made[slug] = strings.NewReplacer(id, "id", slug, "slug").Replace(out.body)
+			if slug == "same" {
+				ids[w] = id
+			}
+		}
+		if made["same"] != made["free-"+w] {
+			t.Errorf("%s: a slug that others have is answered %s, a free one %s", w, made["same"], made["free-"+w])
+		}
+		again := a.as(keys[w], "POST", "/v1/virtual-keys", `{"name":"n","slug":"same","provider":"openai","key":"sk"}`)
+		if again.status != 409 || !strings.Contains(again.body, `slug: \"same\" is taken`) {
+			t.Errorf("twice in %s: %d %s", w, again.status, again.body)
+		}
+	}
+	const path = "/v1/virtual-keys/"
+	for w, key := range keys {
+		if out := a.as(key, "GET", path+"same", ""); out.get("id").Str != ids[w] || out.get("name").Str != "of "+w {
+			t.Errorf("%s gets %s", w, out.body)
+		}
+	}
+	for _, name := range []string{ids["red"], "free-red"} {
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			if out := a.as(keys["blue"], method, path+name, `{"name":"taken"}`); out.status != 404 {
+				t.Errorf("%s %s: %d %s", method, name, out.status, out.body)
+			}
+		}
+	}
+
+	// A key of the organisation says whose it means.
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		if out := a.do(method, path+"same", `{"key":"sk-for-one-of-them"}`); out.status != 409 || !strings.Contains(out.body, "workspace_id") {
+			t.Errorf("%s of one of two: %d %s", method, out.status, out.body)
+		}
+	}
+	for _, name := range []string{"same?workspace_id=red", ids["red"], ids["red"] + "?workspace_id=red"} {
+		if out := a.ok("GET", path+name, ""); out.get("id").Str != ids["red"] {
+			t.Errorf("%s: %s", name, out.body)
+		}
+	}
+	for _, name := range []string{ids["red"] + "?workspace_id=blue", "same?workspace_id=" + a.s.Directory.DefaultWorkspace().ID} {
+		if out := a.do("GET", path+name, ""); out.status != 404 {
+			t.Errorf("%s: %d %s", name, out.status, out.body)
+		}
+	}
+	if out := a.as(keys["blue"], "GET", path+"same?workspace_id=red", ""); out.status != 403 {
+		t.Errorf("another workspace's by name: %d %s", out.status, out.body)
+	}
+
+	// Nor does a policy of a workspace name those of another, whoever makes it.
+	for value, want := range map[string]int{"same": 200, ids["blue"]: 200, ids["red"]: 404, "free-red": 404} {
+		if out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"workspace_id":"blue","conditions":[{"key":"virtual_key","value":"`+value+`"}]}`); out.status != want {
+			t.Errorf("a policy of blue on %s: %d %s", value, out.status, out.body)
+		}
+	}
+
+	// What one does with its own changes nothing of the other's.
+	before := a.as(keys["red"], "GET", path+"same", "").body
+	a.as(keys["blue"], "PUT", path+"same", `{"name":"changed","key":"sk-other"}`)
+	a.as(keys["blue"], "DELETE", path+"same", "")
+	if out := a.as(keys["blue"], "GET", path+"same", ""); out.status != 404 {
+		t.Errorf("deleted: %d %s", out.status, out.body)
+	}
+	if out := a.as(keys["red"], "GET", path+"same", ""); out.body != before {
+		t.Errorf("red has %s, had %s", out.body, before)
+	}
+	if out := a.ok("GET", path+"same", ""); out.get("id").Str != ids["red"] {
+		t.Errorf("the only one: %s", out.body)
+	}
+}

@@ -46,7 +46,7 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 		apiKeys: storage.NewCached(db, storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
 			storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: func(k *APIKey) []string { return []string{string(k.Digest[:])} }})),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
-			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: func(v *VirtualKey) []string { return []string{v.Slug} }})),
+			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs})),
 		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
 		now:      now,
 		random:   random,
@@ -57,7 +57,34 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 	if err := k.apiKeys.Load(ctx); err != nil {
 		return nil, err
 	}
-	return k, k.virtualKeys.Load(ctx)
+	if err := k.virtualKeys.Load(ctx); err != nil {
+		return nil, err
+	}
+	return k, k.ownSlugs(ctx, db)
+}
+
+// ownSlugs moves the slugs that earlier versions stored into their workspaces.
+func (k *Keyring) ownSlugs(ctx context.Context, db *storage.DB) error {
+	const batch = 100 // bounds a transaction
+	for rows := range slices.Chunk(k.virtualKeys.All(), batch) {
+		if !slices.ContainsFunc(rows, func(v *VirtualKey) bool { return !v.OwnSlug }) {
+			continue
+		}
+		err := db.Update(ctx, func(tx *storage.Txn) error {
+			for _, v := range rows {
+				moved := *v
+				moved.OwnSlug = true
+				if err := k.virtualKeys.Put(tx, &moved); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("moving the slugs of virtual keys into their workspaces: %w", err)
+		}
+	}
+	return nil
 }
 
 func (k *Keyring) openBox(ctx context.Context, db *storage.DB, master Secret) error {
@@ -122,19 +149,20 @@ func (k *Keyring) ReplaceAPIKey(tx *storage.Txn, a *APIKey) error {
 // Revoke removes an API key. The next request that carries it is refused.
 func (k *Keyring) Revoke(tx *storage.Txn, id string) error { return k.apiKeys.Delete(tx, id) }
 
-// VirtualKey returns a virtual key by its slug or id.
-func (k *Keyring) VirtualKey(slugOrID string) (*VirtualKey, bool) {
-	if v, ok := k.virtualKeys.Get(slugOrID); ok {
+// VirtualKey returns a workspace's virtual key by its slug or id. What other workspaces
+// have makes no difference to it.
+func (k *Keyring) VirtualKey(workspace, slugOrID string) (*VirtualKey, bool) {
+	if v, ok := k.virtualKeys.Get(slugOrID); ok && v.WorkspaceID == workspace {
 		return v, true
 	}
-	return k.virtualKeys.Find(bySlug, slugOrID)
+	return k.virtualKeys.Find(bySlug, slugIn(workspace, slugOrID))
 }
 
 // VirtualKeys returns all virtual keys in the order of their creation.
 func (k *Keyring) VirtualKeys() []*VirtualKey { return k.virtualKeys.All() }
 
 // AddVirtualKey stores v, whose ID is set, with secret sealed in it. An error that
-// wraps storage.ErrExists means that the slug is taken.
+// wraps storage.ErrExists means that its workspace has one of this slug.
 func (k *Keyring) AddVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {
 	v.CreatedAt = k.now().UTC()
 	return k.ReplaceVirtualKey(tx, v, secret)
@@ -150,7 +178,7 @@ func (k *Keyring) ReplaceVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secre
 		}
 		v.Sealed, v.Hint = sealed, secret.Hint()
 	}
-	v.UpdatedAt = k.now().UTC()
+	v.UpdatedAt, v.OwnSlug = k.now().UTC(), true
 	return k.virtualKeys.Put(tx, v)
 }
 

@@ -204,8 +204,8 @@ func (r *Router) Own(slug string) *Route {
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
-	v, ok := r.Keyring.VirtualKey(slug)
-	if !ok || v.WorkspaceID != c.WorkspaceID {
+	v, ok := r.Keyring.VirtualKey(c.WorkspaceID, slug)
+	if !ok {
 		return nil, unknownKey(slug, field)
 	}
 	if v.Expired(r.Keyring.now()) {

@@ -318,7 +318,7 @@ func TestRouteFollowsTheVirtualKeysAsTheyChange(t *testing.T) {
 	router, db, _ := newRouter(t)
 	caller := &Caller{WorkspaceID: "ws-1"}
 	k := router.Keyring
-	old, _ := k.VirtualKey("mine")
+	old, _ := k.VirtualKey("ws-1", "mine")
 	changed := *old
 	changed.CustomHost = "https://new.example.com"
 	update(t, db, func(tx *storage.Txn) error { return k.ReplaceVirtualKey(tx, &changed, NewSecret("the new secret")) })
@@ -335,7 +335,7 @@ func TestRouteFollowsTheVirtualKeysAsTheyChange(t *testing.T) {
 func TestRouteRefusesACredentialThatCannotBeOpened(t *testing.T) {
 	router, db, _ := newRouter(t)
 	k := router.Keyring
-	old, _ := k.VirtualKey("mine")
+	old, _ := k.VirtualKey("ws-1", "mine")
 	broken := *old
 	broken.Sealed = append([]byte{1}, old.Sealed...)
 	update(t, db, func(tx *storage.Txn) error { return k.ReplaceVirtualKey(tx, &broken, Secret{}) })

@@ -8,12 +8,15 @@ import (
 // A VirtualKey stands for a provider credential. The credential is sealed; its
 // owner said where it may go (Provider, CustomHost), and callers cannot change that.
 type VirtualKey struct {
-	ID          string          `json:"id"`
-	Slug        string          `json:"slug"`
-	Name        string          `json:"name"`
-	Note        string          `json:"note,omitempty"`
-	Provider    string          `json:"provider"` // a name of the providers' registry
-	WorkspaceID string          `json:"workspace_id"`
+	ID          string `json:"id"`
+	Slug        string `json:"slug"`
+	Name        string `json:"name"`
+	Note        string `json:"note,omitempty"`
+	Provider    string `json:"provider"` // a name of the providers' registry
+	WorkspaceID string `json:"workspace_id"`
+	// OwnSlug: the slug is one among those of its workspace. Rows of earlier versions have
+	// slugs that no other workspace could have; opening the keyring gives them this.
+	OwnSlug     bool            `json:"own_slug,omitempty"`
 	CustomHost  string          `json:"custom_host,omitempty"`
 	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object, secrets masked
 	Settings    []byte          `json:"settings,omitempty"`     // the same, sealed whole; see [Keyring.SealSettings]
@@ -23,6 +26,16 @@ type VirtualKey struct {
 	UpdatedAt   time.Time       `json:"updated_at"`
 	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
 }
+
+// slugs are the values of the index by slug. No slug holds a slash.
+func (v *VirtualKey) slugs() []string {
+	if v.OwnSlug {
+		return []string{slugIn(v.WorkspaceID, v.Slug)}
+	}
+	return []string{v.Slug}
+}
+
+func slugIn(workspace, slug string) string { return workspace + "/" + slug }
 
 // Expired reports whether the virtual key's time is over.
 func (v *VirtualKey) Expired(now time.Time) bool {

@@ -279,16 +279,16 @@ func (g *groups) fits(pg *policyGroups, c caller) bool {
 // mayHaveShared reports whether a value that is not known may count in an overflow of which
 // nothing else is known than that it was used before the process began.
 func (pg *policyGroups) mayHaveShared(p *RateLimit, f Facts) bool {
-	return len(pg.restored) > 0 && pg.restored[overflow(p.ID, p.GroupBy, f)] > 0
+	return len(pg.restored) > 0 && pg.restored[overflow(p.ID, p.grouping(f), f)] > 0
 }
 
 // claim has a claim be on the counter of the value.
 func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Facts) {
 	switch {
 	case r.value == nil: // refused, together with what else the call is held against
-		c.Key, c.Limit = overflow(p.ID, p.GroupBy, f), 0
+		c.Key, c.Limit = overflow(p.ID, p.grouping(f), f), 0
 	case r.value.name == "":
-		c.Key = overflow(p.ID, p.GroupBy, f)
+		c.Key = overflow(p.ID, p.grouping(f), f)
 	default:
 		c.Key, c.Owner = r.name, r.value.caller.owner
 	}

@@ -22,7 +22,7 @@ type Condition struct {
 type Facts interface {
 	// Fact returns the call's value of a key and another name of the same thing
 	// (a workspace's slug beside its id; beside an API key, the one that it is counted
-	// as), and whether it has one.
+	// as; the id of a virtual key beside its slug), and whether it has one.
 	Fact(key string) (value, alias string, ok bool)
 	// Unseen reports that the call may have a model that nobody has seen, and how
 	// its other name would begin.
@@ -165,13 +165,46 @@ func (c *Condition) holds(f Facts) bool {
 }
 
 // grouped returns the value of a key by which a call is grouped. Keys that a key has made
-// are grouped with it.
+// are grouped with it, and virtual keys are told apart by their ids: workspaces may have some
+// of the same slug.
 func grouped(f Facts, key string) (string, bool) {
 	value, alias, ok := f.Fact(key)
-	if key == KeyAPIKey && alias != "" {
+	if (key == KeyAPIKey || key == KeyVirtualKey) && alias != "" {
 		value = alias
 	}
 	return value, ok
+}
+
+// grouping is what a call is grouped by. A policy of the organisation that names a virtual
+// key by its slug holds for the one of each workspace, and counts those of each by
+// themselves: nobody uses up a limit with a virtual key of the same slug.
+func (p *RateLimit) grouping(f Facts) []string {
+	if !p.Everywhere || slices.Contains(p.GroupBy, KeyWorkspace) {
+		return p.GroupBy
+	}
+	slug, _, ok := f.Fact(KeyVirtualKey)
+	if !ok || !slices.ContainsFunc(p.Conditions, func(c Condition) bool { return c.names(slug, f) }) {
+		return p.GroupBy
+	}
+	return append(slices.Clip(p.GroupBy), KeyWorkspace)
+}
+
+// names reports whether a condition holds for a call by the slug of its virtual key.
+func (c *Condition) names(slug string, f Facts) bool {
+	value, _, _ := f.Fact(c.Key)
+	return slices.ContainsFunc(c.Values, func(want string) bool {
+		switch c.Key {
+		case KeyVirtualKey:
+			return want == slug
+		case KeyProvider:
+			name := strings.TrimPrefix(want, "@")
+			return name == slug && name != value
+		case KeyModel:
+			of, _, found := strings.Cut(want, "/")
+			return found && of != "" && of[0] == '@' && of[1:] == slug
+		}
+		return false
+	})
 }
 
 // group returns the name of the counter that a call falls into, and false where it

@@ -229,3 +229,50 @@ func TestACallThatLacksAValueOfTheGroupIsNotCounted(t *testing.T) {
 		t.Errorf("counted as %q", name)
 	}
 }
+
+// Virtual keys of two workspaces may have one slug, by which neither uses up what the other has.
+func TestVirtualKeysOfTheSameSlugShareNoCounter(t *testing.T) {
+	of := func(workspace, id string) call {
+		return call{
+			KeyWorkspace: {workspace, "slug-of-" + workspace}, KeyVirtualKey: {"same", id}, KeyProvider: {"openai", "same"},
+			KeyModel: {"m", "@same/m"}, KeyEndpoint: {"chatComplete"},
+		}
+	}
+	when := func(key string, values ...string) []Condition { return []Condition{{key, values}} }
+	for name, c := range map[string]struct {
+		conditions []Condition
+		groupBy    []string
+		shared     bool
+	}{
+		"no condition":                 {nil, nil, true},
+		"grouped by virtual key":       {nil, []string{KeyVirtualKey}, false},
+		"grouped by workspace":         {when(KeyVirtualKey, "same"), []string{KeyWorkspace}, false},
+		"its slug":                     {when(KeyVirtualKey, "same"), nil, false},
+		"its slug among others":        {when(KeyVirtualKey, "id-1", "other", "same"), nil, false},
+		"any virtual key":              {when(KeyVirtualKey, "*"), nil, true},
+		"their ids":                    {when(KeyVirtualKey, "id-1", "id-2"), nil, true},
+		"a provider by its slug":       {when(KeyProvider, "@same"), nil, false},
+		"a provider by the plain slug": {when(KeyProvider, "same"), nil, false},
+		"the provider itself":          {when(KeyProvider, "openai"), nil, true},
+		"a model of the slug":          {when(KeyModel, "@same/m"), nil, false},
+		"the models of the slug":       {when(KeyModel, "@same/*"), []string{KeyEndpoint}, false},
+		"a model":                      {when(KeyModel, "m"), nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &RateLimit{ID: "p", Everywhere: true, Conditions: c.conditions, GroupBy: c.groupBy}
+			a, b := of("ws-1", "id-1"), of("ws-2", "id-2")
+			if !matches(p.Conditions, a) || !matches(p.Conditions, b) {
+				t.Fatal("the policy does not count both")
+			}
+			one, _ := group(p.ID, p.grouping(a), a)
+			two, _ := group(p.ID, p.grouping(b), b)
+			if (one == two) != c.shared {
+				t.Errorf("%q and %q", one, two)
+			}
+			three, _ := group(p.ID, p.grouping(of("ws-1", "id-1")), of("ws-1", "id-1"))
+			if one != three {
+				t.Errorf("two calls of the same: %q and %q", one, three)
+			}
+		})
+	}
+}

@@ -261,7 +261,7 @@ func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f 
 			case !matches(p.Conditions, f):
 				continue
 			}
-			key, ok := group(p.ID, p.GroupBy, f)
+			key, ok := group(p.ID, p.grouping(f), f)
 			if !ok {
 				continue
 			}
