@@ -193,7 +193,7 @@ func (x *Exchange) modelsIn() (member string) {
 // which one has graders. A tool has its own at its top: its parameters may have one of any
 // meaning.
 func hasModel(member string, value gjson.Result) (has bool) {
-	if may := mayName(value.Raw, "model"); !may || member == "method" {
+	if may := mayNameModel(value.Raw); !may || member == "method" {
 		return may
 	}
 	value.ForEach(func(_, tool gjson.Result) bool {
@@ -206,11 +206,11 @@ func hasModel(member string, value gjson.Result) (has bool) {
 	return has
 }
 
-// mayName reports whether there may be a member of a name in JSON, in whatever letter
-// case, or escaped. It looks for the ends of names, which are few.
-func mayName(text, name string) bool {
-	last := name[len(name)-1:]
-	for _, end := range [...]string{last + `"`, strings.ToUpper(last) + `"`} {
+// mayNameModel reports whether there may be a member model in JSON, in whatever letter case,
+// or escaped. It looks for the ends of such names, which are few.
+func mayNameModel(text string) bool {
+	const name = "model"
+	for _, end := range [...]string{`l"`, `L"`} {
 		for at := 0; ; {
 			i := strings.Index(text[at:], end)
 			if i < 0 {
