@@ -240,7 +240,9 @@ describe('a reload', () => {
     // A server that is closed by Go's net/http hangs up on a request that it has not
     // taken yet, because it came over an idle connection or one that was just
     // accepted. Clients send it again, as OpenAI's does by default. What the gateway
-    // has taken, it answers, and well, and only once.
+    // has taken, it answers, and well, and only once. On a busy machine a client has
+    // several connections of which it does not know yet that they are closed, and tries
+    // one after the other.
     upstream.otherwise = (res, request) => (JSON.parse(request.body).stream ? streams(chunk('po'), chunk('ng', 'stop')) : json(200, COMPLETION))(res);
     const before = upstream.requests.length;
     const answers = new Map(); // how many each generation of the configuration gave
