@@ -82,7 +82,7 @@ type App struct {
 
 	// What the heap grows by between two garbage collections, in bytes: more saves CPU time,
 	// and takes memory. At least 4 MiB; 0 keeps Go's own setting, and so does a GOGC in the
-	// environment. Where much more is live, it is half of that. Default: 24 MiB.
+	// environment. Where much more is live, it is half of that. Default: 20 MiB.
 	GCHeadroom *int64 `json:"gc_headroom,omitempty"`
 
 	// The model of embeddings by which the cache finds answers to questions of the same
@@ -403,6 +403,14 @@ func (a *App) build(c *core) *Runtime {
 	if !a.adminKey.Empty() {
 		digest := credentials.DigestOf(a.adminKey.Reveal())
 		authenticator.AdminKey = &digest
+	}
+	for slug, p := range a.providers {
+		for _, name := range p.Workspaces {
+			if _, ok := c.directory.Workspace(name); !ok {
+				a.logger.Warn("a provider names a workspace that does not exist; until it does, nobody of it can use the provider",
+					zap.String("provider", slug), zap.String("workspace", name))
+			}
+		}
 	}
 	block := organisation.BlockInlineConfig()
 	if a.BlockInlineConfig != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // DefaultGCHeadroom is what the heap grows by between two collections, in bytes.
-const DefaultGCHeadroom = 24 << 20
+const DefaultGCHeadroom = 20 << 20
 
 const (
 	// minGCHeadroom is the least that can be configured: with less, the collector would

@@ -33,7 +33,7 @@ func (a *App) check() error {
 		return errors.New("gw_ratelimit: there is no gw_inference in this configuration, so it could limit nothing")
 	}
 	if inference && a.limits.Body > inflight.Most(a.MaxInflightBytes) {
-		a.logger.Warn("bodies that max_body allows find no room: one key may hold nine thirteenths of max_inflight_bytes",
+		a.logger.Warn("max_body is not reached: a body may take nine thirteenths of max_inflight_bytes, as all that one key holds",
 			zap.Int64("max_body", a.limits.Body), zap.Int64("max_inflight_bytes", a.MaxInflightBytes))
 	}
 	if inference && !rateLimit {

@@ -343,6 +343,10 @@ func (x *Exchange) arriving() *arrival {
 const formData = "multipart/form-data"
 
 func (x *Exchange) readBody(limit int64) *Error {
+	if budget := x.Gateway.InFlight; budget != nil {
+		// To wait for room that there never is would be of no use.
+		limit = min(limit, inflight.Most(budget.Limit()))
+	}
 	if x.request.ContentLength > limit {
 		return tooLarge(limit)
 	}

@@ -30,12 +30,11 @@ func TestAFullBudgetSpendsNothing(t *testing.T) {
 	l := newLab(t, "max_inflight_bytes 1MiB\n", "")
 	ok := respond(200, gatewaytest.Completion)
 	l.on("ok", ok)
-	const direct, overridden = `{"provider":"@bad"}`, `{"provider":"@bad","override_params":{"temperature":0}}`
+	const overridden = `{"provider":"@bad","override_params":{"temperature":0}}`
 	for name, c := range map[string]struct {
 		config string
 		size   int
 	}{
-		"its body":                              {direct, 900_000},
 		"a copy of its body":                    {overridden, 460_000},
 		"a copy of its body, counted by target": {`{"strategy":{"mode":"fallback"},"targets":[` + overridden + `]}`, 460_000},
 	} {
@@ -56,6 +55,18 @@ func TestAFullBudgetSpendsNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A body for which there is never room is too large, and not to be sent again.
+func TestABodyLargerThanTheMemoryOfCallsIsTooLarge(t *testing.T) {
+	l := newLab(t, "max_inflight_bytes 1MiB\n", "")
+	l.on("ok", respond(200, gatewaytest.Completion))
+	for size, status := range map[int]int{100_000: 200, 900_000: 413} {
+		a := l.chat(prompt(size), `{"provider":"@bad"}`, cue+"ok")
+		if a.Status != status || status == 413 && (!failed("payload_too_large")(a.Body) || a.Header.Get("Retry-After") != "") {
+			t.Errorf("%d bytes: %d %s", size, a.Status, a.Body)
+		}
 	}
 }
 

@@ -217,8 +217,8 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 					t.Fatal(err)
 				}
 				// Files without rows are made anew, or say nothing.
-				right := file == "LOCK" || file == "DISCARD"
-				try("missing", file, os.Remove, right || file == "KEYREGISTRY" || file == stateFile)
+				right := file == "LOCK" || file == "DISCARD" || file == syncedFile
+				try("missing", file, os.Remove, right || file == "KEYREGISTRY")
 				lengths := []int64{0, used / 2, used - 1, size - 1}
 				slices.Sort(lengths)
 				for _, length := range slices.Compact(lengths) {
@@ -226,6 +226,16 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 						continue
 					}
 					try(fmt.Sprint("truncated to ", length), file, func(path string) error { return os.Truncate(path, length) }, right)
+				}
+				for range flips / 2 {
+					if used == 0 {
+						break
+					}
+					// As a disk leaves what it confirmed and has lost.
+					at := random.Int64N(used)
+					page := at / pageSize * pageSize
+					try(fmt.Sprint("zeros from ", at), file, func(path string) error { return zero(path, at, used) }, right)
+					try(fmt.Sprint("a page of zeros at ", page), file, func(path string) error { return zero(path, page, min(page+pageSize, used)) }, right)
 				}
 				for range flips {
 					if used == 0 {
@@ -235,7 +245,14 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 					try(fmt.Sprint("flipped at ", at, ".", bit), file, func(path string) error { return flip(path, at, bit) }, right)
 				}
 			}
-			want := []string{"MANIFEST", "KEYREGISTRY", "DISCARD", "LOCK", stateFile, ".sst", ".vlog"}
+			try("missing with all logs", stateFile, func(path string) error {
+				logs, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.mem"))
+				for _, log := range logs {
+					err = errors.Join(err, os.Remove(log))
+				}
+				return errors.Join(err, os.Remove(path))
+			}, false)
+			want := []string{"MANIFEST", "KEYREGISTRY", "DISCARD", "LOCK", stateFile, syncedFile, ".sst", ".vlog"}
 			if crashed {
 				want = append(want, ".mem")
 			}
@@ -246,6 +263,16 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// zero makes a part of a file zeros.
+func zero(path string, from, to int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, to-from), from)
+	return errors.Join(err, f.Close())
 }
 
 // flip inverts a bit of a file.

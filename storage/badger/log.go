@@ -70,8 +70,12 @@ func (e logEntry) row() row {
 // as the library does. end is behind the last of them, and rest is behind the
 // last whole entry, which may be one of a transaction that has no end.
 func scanLog(data []byte, visit func(row)) (end, rest int) {
+	return scanLogFrom(data, min(logHeader, len(data)), visit)
+}
+
+// scanLogFrom does so from where a transaction begins.
+func scanLogFrom(data []byte, at int, visit func(row)) (end, rest int) {
 	var (
-		at      = min(logHeader, len(data))
 		version uint64 // of the transaction that was begun, or 0
 		begun   []row
 	)

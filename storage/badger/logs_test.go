@@ -46,6 +46,9 @@ func TestLogsOfLargerMemtablesAreRead(t *testing.T) {
 		}
 	}
 
+	if err := (&state{Next: 1, LogSize: 2 * earlierMemtable}).write(dir); err != nil {
+		t.Fatal(err)
+	}
 	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
 	if err != nil || len(logs) == 0 {
 		t.Fatal("the store has no log", err)

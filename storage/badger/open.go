@@ -22,13 +22,13 @@ import (
 
 // Sizes in bytes.
 const (
-	memtableSize   = 8 << 20  // also bounds a transaction: see maxSmall
-	memtables      = 1        // that may wait for their flush
-	tableSize      = 1 << 20  // several are made at once, with twice the memory each
-	blockSize      = 64 << 10 // of a table: a row that does not fit takes three times its size while it is written
+	memtableSize   = 4 << 20   // also bounds a transaction: see maxSmall
+	memtables      = 1         // that may wait for their flush
+	tableSize      = 512 << 10 // some ten are made at once, with twice the memory each
+	blockSize      = 64 << 10  // of a table: a row that does not fit takes three times its size while it is written
 	blockCacheSize = 16 << 20
-	valueLogSize   = 64 << 20 // of a file
-	valueThreshold = 1 << 20  // larger values go to the value log, the library's maximum
+	valueLogSize   = 64 << 20  // of a file
+	valueThreshold = 512 << 10 // larger values go to the value log; a row and its entry in an index fit maxSmall
 
 	maxSmall = memtableSize * 15 / 100    // all values below the threshold in a transaction, the library's rule
 	maxKeys  = maxSmall / skl.MaxNodeSize // in a transaction, the library's rule
@@ -67,8 +67,8 @@ type Options struct {
 // If another process has the directory open, Open waits for two seconds before
 // it returns an error that wraps [storage.ErrLocked].
 //
-// A transaction may write 1.2 MiB in values of less than 1 MiB, 32 MiB in all,
-// and 13,000 keys; beyond that it returns [ErrTooBig].
+// A transaction may write 600 KiB in values of less than 512 KiB, 32 MiB in all, and
+// 6,500 keys; beyond that it returns [ErrTooBig].
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
@@ -131,7 +131,9 @@ func open(dir string, opts Options) (*Store, error) {
 	if s.readOnly == nil {
 		// The log that was begun must be there after a crash.
 		s.sync.begun = s.state.begun
-		err = s.state.opened(dir)
+		if err = s.state.opened(dir); err == nil {
+			s.sync.synced, err = openSynced(dir)
+		}
 		if err == nil {
 			err = s.sync.run(dir, s.db)
 		}
@@ -216,10 +218,14 @@ func (v *verification) prepare() (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.exists(badgerdb.ManifestFilename) {
-		if err := state.write(v.dir); err != nil {
+	if len(state.Logs) == 0 {
+		// The library counts its logs from 1 again.
+		if err := os.Remove(v.path(syncedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
+	}
+	if err := state.write(v.dir); err != nil {
+		return nil, err
 	}
 	for _, name := range v.empty {
 		if err := os.Remove(v.path(name)); err != nil {

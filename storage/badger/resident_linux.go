@@ -12,7 +12,7 @@ import (
 )
 
 // trimInterval is how long the pages of tables that were written or read stay in memory.
-const trimInterval = 5 * time.Second
+const trimInterval = 2 * time.Second
 
 // trim takes the pages of tables out of the process until ctx ends. The library maps
 // tables into memory, also to write them, and each page that was touched would count as

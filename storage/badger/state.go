@@ -13,14 +13,15 @@ import (
 )
 
 // stateFile says which logs of memtables there must be. Without it, a log that
-// is missing looks like one whose rows were flushed into a table.
+// is missing would look like one whose rows were flushed into a table, so that a
+// store has it from before the library makes its first file.
 const stateFile = "STATE"
 
 // A state is what the state file says. It is written before the library opens
 // the store, whenever a new log has become durable, and after the store was closed.
 type state struct {
 	// The MANIFEST when the store was opened or closed: see manifestHead, and
-	// its length.
+	// its length, which is 0 where the library was about to make the store.
 	ManifestHead uint32 `json:"manifest_head"`
 	ManifestEnd  int64  `json:"manifest_end"`
 
@@ -57,23 +58,34 @@ func readState(dir string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	var content stateContent
-	if err := json.Unmarshal(data, &content); err != nil {
+	s := new(state)
+	return s, unchecked(data, s)
+}
+
+// checked encodes a value with its checksum.
+func checked(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(content.State, castagnoli) != content.Checksum {
-		return nil, errors.New("it does not fit its checksum")
+	return json.Marshal(stateContent{data, crc32.Checksum(data, castagnoli)})
+}
+
+// unchecked decodes what checked has encoded.
+func unchecked(data []byte, v any) error {
+	var content stateContent
+	if err := json.Unmarshal(data, &content); err != nil {
+		return err
 	}
-	s := new(state)
-	return s, json.Unmarshal(content.State, s)
+	if crc32.Checksum(content.State, castagnoli) != content.Checksum {
+		return errors.New("it does not fit its checksum")
+	}
+	return json.Unmarshal(content.State, v)
 }
 
 // write puts the state in the place of the last one, on the disk.
 func (s *state) write(dir string) error {
-	data, err := json.Marshal(s)
-	if err == nil {
-		data, err = json.Marshal(stateContent{data, crc32.Checksum(data, castagnoli)})
-	}
+	data, err := checked(s)
 	if err != nil {
 		return err
 	}
@@ -95,10 +107,15 @@ func (v *verification) state() {
 	logs := v.sorted(".mem")
 	known, err := readState(v.dir)
 	if err != nil {
-		v.faults.add(stateFile, "it is damaged (%v); it holds no rows: without this file the store opens, and a log that is missing goes unnoticed", err)
+		v.faults.add(stateFile, "it is damaged: %v", err)
 		return
 	}
-	if known != nil {
+	if known == nil {
+		v.faults.add(stateFile, "the file is missing, without which a log that is lost would go unnoticed")
+		return
+	}
+	v.synced(known)
+	if known.ManifestEnd > 0 {
 		head, _, err := manifestHead(v.path(badgerdb.ManifestFilename))
 		if err != nil || head != known.ManifestHead {
 			known = nil // it was written anew
@@ -133,7 +150,7 @@ func (v *verification) state() {
 		}
 	}
 	for _, l := range required {
-		name := fmt.Sprintf("%05d.mem", l.Number)
+		name := logName(l.Number)
 		size := v.names[name]
 		switch {
 		case !v.exists(name):
@@ -145,6 +162,27 @@ func (v *verification) state() {
 		}
 	}
 }
+
+// synced compares the logs with how far they were on the disk. Those that a store had
+// before it was closed were other ones.
+func (v *verification) synced(known *state) {
+	if known.Closed {
+		return
+	}
+	ends, err := readSynced(v.dir)
+	if err != nil {
+		v.faults.add(syncedFile, "%v", err)
+		return
+	}
+	for n, end := range ends {
+		name := logName(n)
+		if at, ok := v.logEnds[name]; ok && at < end {
+			v.faults.add(name, "it can be read up to %d and was on the disk up to %d: it has a hole, or has lost its end", at, end)
+		}
+	}
+}
+
+func logName(number uint64) string { return fmt.Sprintf("%05d.mem", number) }
 
 // required returns the logs up to the newest durable one that were not flushed
 // according to the manifest. They are flushed in order, with a table each.
@@ -179,6 +217,7 @@ func (v *verification) opening() (*state, error) {
 		}
 	}
 	s.Newest = s.Next - 1
+	// Without a MANIFEST, it is a new store, of which no log was flushed.
 	if !v.exists(badgerdb.ManifestFilename) {
 		return s, nil
 	}

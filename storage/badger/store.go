@@ -110,7 +110,7 @@ func (s *Store) Close() error {
 			return
 		}
 		if s.readOnly == nil && s.failed.Load() == nil {
-			if err := s.state.closed(s.dir); err != nil {
+			if err := errors.Join(s.sync.synced.close(), s.state.closed(s.dir)); err != nil {
 				s.err = fmt.Errorf("closing store %s: %w", s.dir, err)
 			}
 		}

@@ -22,6 +22,8 @@ type syncer struct {
 	// durable, unless nil.
 	begun func(dir, memtable string) error
 
+	synced *syncedLogs
+
 	tickets struct {
 		sync.Mutex
 		last uint64
@@ -59,15 +61,18 @@ func (s *syncer) run(dir string, db *badgerdb.DB) error {
 // log is gone, a table was written, synced, and entered in the manifest), and
 // the files of the value log since the last time.
 func (s *syncer) syncAll(dir string, db *badgerdb.DB) error {
-	if err := db.Sync(); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
+	names, err := namesIn(dir)
 	if err != nil {
 		return err
 	}
-	names, err := d.Readdirnames(-1)
-	if err := errors.Join(err, d.Close()); err != nil {
+	ends, err := s.synced.ends(names)
+	if err != nil {
+		return err
+	}
+	if err := db.Sync(); err != nil {
+		return err
+	}
+	if names, err = namesIn(dir); err != nil {
 		return err
 	}
 	files, newNames := s.behind(names)
@@ -89,7 +94,16 @@ func (s *syncer) syncAll(dir string, db *badgerdb.DB) error {
 		}
 	}
 	s.memtable, s.valueLog = newest(names, ".mem"), newest(names, ".vlog")
-	return nil
+	return s.synced.note(ends)
+}
+
+func namesIn(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Readdirnames(-1)
+	return names, errors.Join(err, d.Close())
 }
 
 // behind returns the files, of those in the directory, that the library's Sync

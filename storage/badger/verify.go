@@ -83,7 +83,7 @@ func (v *verification) run() error {
 		}
 	}
 	if !v.exists(badgerdb.ManifestFilename) {
-		if content != "" || v.exists(stateFile) {
+		if known, err := readState(v.dir); content != "" || err != nil || known != nil && known.ManifestEnd > 0 {
 			v.faults.add(badgerdb.ManifestFilename, "the file is missing, and %s is there", cmp.Or(content, stateFile))
 		}
 		return nil
@@ -221,7 +221,7 @@ func (v *verification) log(name string, visit func(row)) (end int64, ok bool) {
 		case tailDamaged:
 			return fmt.Errorf("the entry at %d is damaged, and %d whole ones follow it", rest, follow)
 		case tailHole:
-			v.logger.Error("a log of the store has a hole, as a crash of the machine leaves one; what follows is dropped, and may hold changes that were confirmed: restore a backup if the disk lost them",
+			v.logger.Warn("a log of the store has a hole, as a crash of the machine leaves one; what follows was not on the disk yet and is dropped",
 				zap.String("file", v.path(name)), zap.Int("at", rest), zap.Int("entries", follow))
 		case tailTorn:
 			v.logger.Warn("the last entry in a log of the store was being written in a crash", zap.String("file", v.path(name)), zap.Int("at", rest))
