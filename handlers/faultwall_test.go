@@ -274,3 +274,19 @@ func TestAnIdleLimitGuardsTheRestOfAStream(t *testing.T) {
 		t.Errorf("no header, with a fallback: %d %s", a.Status, a.Body)
 	}
 }
+
+// A stream that the gateway ends is told from one that the provider broke off.
+func TestAStreamSaysWhoEndedIt(t *testing.T) {
+	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tstream_idle_timeout 200ms\n}")
+	l.on("idle", then(stream(role, hello), silence))
+	l.on("broken", then(stream(role, hello), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	for ending, words := range map[string]string{
+		"idle":   "was ended by the gateway, because it was silent for 200ms, longer than stream_idle_timeout allows",
+		"broken": "broke off before its end",
+	} {
+		a := l.chat(streamedChat, `{"provider":"@bad"}`, cue+ending)
+		if !brokenOff(role+hello)(a.Body) || !strings.Contains(a.Body, "The stream of provider bad "+words) {
+			t.Errorf("%s: %q", ending, a.Body)
+		}
+	}
+}
