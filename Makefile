@@ -57,7 +57,7 @@ fuzz: ## Run every fuzz target for a minute
 
 .PHONY: prices
 prices: ## Renew the list prices of models (Node.js)
-	cd tools/prices && npm install --no-audit --no-fund @pydantic/genai-prices@latest && node update.mjs && cp node_modules/@pydantic/genai-prices/LICENSE ../../prices/data.LICENSE
+	cd tools/prices && npm install --no-audit --no-fund @pydantic/genai-prices@latest && node update.mjs && cp node_modules/@pydantic/genai-prices/LICENSE ../../internal/prices/data.LICENSE
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities (asks the Go vulnerability database)

@@ -20,14 +20,14 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/audit"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
-	"github.com/caddy-gw/gateway/exchange"
-	"github.com/caddy-gw/gateway/inflight"
-	"github.com/caddy-gw/gateway/policies"
-	"github.com/caddy-gw/gateway/reqlog"
-	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 

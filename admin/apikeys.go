@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
-	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
 

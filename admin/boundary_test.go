@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 // No route tells a key of one workspace anything of another, or changes anything there,

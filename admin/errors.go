@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
 

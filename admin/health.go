@@ -3,7 +3,7 @@ package admin
 import (
 	"net/http"
 
-	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 // Health is the state of what the gateway forwards to.

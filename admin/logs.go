@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
-	"github.com/caddy-gw/gateway/prices"
-	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 // A base is where the request came to, which the paths of calls are shown below.

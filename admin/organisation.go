@@ -3,7 +3,7 @@ package admin
 import (
 	"net/http"
 
-	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 

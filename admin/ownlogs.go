@@ -15,8 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
-	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 // ownLogs is the body of POST /logs: a record of a call that did not go through the

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
 // Paging is the query of every list: pages are counted from 0.

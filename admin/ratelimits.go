@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
-	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 // LogObject is the record of a call as the control plane shows it (the reference, 5.15).

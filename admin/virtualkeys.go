@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/providers"
-	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/directory"
+	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 

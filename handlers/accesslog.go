@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/caddy-gw/gateway/exchange"
+	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
 // An accessLog keeps credentials out of Caddy's access logs. Caddy redacts

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-gw/gateway/admin"
-	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/internal/app"
 )
 
 func init() {

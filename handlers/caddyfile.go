@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dustin/go-humanize"
 
-	"github.com/caddy-gw/gateway/echo"
-	"github.com/caddy-gw/gateway/inference"
+	"github.com/caddy-gw/gateway/internal/echo"
+	"github.com/caddy-gw/gateway/internal/inference"
 )
 
 // The order of all directives is set here, in one init, because the order of

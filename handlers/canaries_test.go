@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
-	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 func TestTheCanariesKnowEverySetting(t *testing.T) {

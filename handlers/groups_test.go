@@ -6,9 +6,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/internal/app"
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
-	"github.com/caddy-gw/gateway/policies"
+	"github.com/caddy-gw/gateway/internal/policies"
 )
 
 // madeUp is a call of one key with a value that it makes up.

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/admin"
-	"github.com/caddy-gw/gateway/app"
-	"github.com/caddy-gw/gateway/exchange"
-	"github.com/caddy-gw/gateway/inference"
+	"github.com/caddy-gw/gateway/internal/app"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inference"
 )
 
 func init() {

@@ -18,9 +18,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/internal/app"
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
-	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 func requestLog(t *testing.T) *reqlog.Log {

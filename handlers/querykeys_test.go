@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
-	"github.com/caddy-gw/gateway/routing"
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 // A key in a URL is in logs, histories and referrers: it is refused, goes to no provider,

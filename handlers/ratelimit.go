@@ -11,10 +11,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/app"
-	"github.com/caddy-gw/gateway/exchange"
-	"github.com/caddy-gw/gateway/policies"
-	"github.com/caddy-gw/gateway/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/app"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/storage"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/internal/app"
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
-	"github.com/caddy-gw/gateway/reqlog"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 // eventually waits for a condition.

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-gw/gateway/app"
+	"github.com/caddy-gw/gateway/internal/app"
 )
 
 // gateway returns the gw app, after telling it where the handler called name

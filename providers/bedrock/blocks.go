@@ -3,7 +3,7 @@ package bedrock
 import (
 	"strconv"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 

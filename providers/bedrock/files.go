@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 )
 

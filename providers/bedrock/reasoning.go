@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 

@@ -1,7 +1,7 @@
 package chat
 
 import (
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // A Style is what the writer of an answer adds to what the model said.

@@ -3,7 +3,7 @@ package chat
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // Words are what a provider that speaks like OpenAI calls differently, and does not

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // sendable are the parts that the provider knows. Thoughts with a seal are another

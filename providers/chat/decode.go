@@ -3,7 +3,7 @@ package chat
 import (
 	"strconv"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // OpenAI decodes the answers of Chat Completions, as OpenAI and those who speak like it

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // Parse reads the body of a call of Chat Completions (the interface, "Chat completion

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/jsonscan"
-	"github.com/caddy-gw/gateway/prices"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prices"
 )
 
 // A Literal is a JSON string as it stands in a body, quotes included; nil is none.

@@ -3,7 +3,7 @@ package chat
 import (
 	"bytes"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // A seal is what a provider wants back of an answer, as it stands in a caller's dialect

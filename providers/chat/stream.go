@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // A StreamWriter writes events in the shape of a caller's dialect. Between Begin and

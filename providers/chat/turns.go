@@ -1,6 +1,6 @@
 package chat
 
-import "github.com/caddy-gw/gateway/jsonscan"
+import "github.com/caddy-gw/gateway/internal/jsonscan"
 
 // Turns writes messages for who wants the turns to alternate: neighbours of one role are
 // one message. A message without content is never begun, as such APIs refuse it.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 )

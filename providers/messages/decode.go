@@ -3,8 +3,8 @@ package messages
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/jsonscan"
-	"github.com/caddy-gw/gateway/prices"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 

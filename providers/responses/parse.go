@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/jsonscan"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 

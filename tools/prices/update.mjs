@@ -1,4 +1,4 @@
-// Writes prices/data.json from the list prices that Pydantic publishes in the package
+// Writes internal/prices/data.json from the list prices that Pydantic publishes in the package
 // @pydantic/genai-prices (MIT): what each model costs, without comments. See `make prices`.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -14,5 +14,5 @@ if (providers.length < 20) {
 const line = ({ id, match, prices }) => JSON.stringify({ id, match, prices })
 const text = providers.map(({ id, fallback_model_providers, models }) =>
   `{"id":${JSON.stringify(id)},"fallback_model_providers":${JSON.stringify(fallback_model_providers ?? [])},"models":[\n${models.map(line).join(',\n')}\n]}`)
-writeFileSync(new URL('../../prices/data.json', import.meta.url), `[\n${text.join(',\n')}\n]\n`)
+writeFileSync(new URL('../../internal/prices/data.json', import.meta.url), `[\n${text.join(',\n')}\n]\n`)
 console.log(`${providers.length} providers, ${providers.reduce((n, p) => n + p.models.length, 0)} models`)

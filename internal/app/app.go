@@ -1,0 +1,502 @@
+// Package app is the gw app: what the gateway's handlers share. It opens the
+// storage when a configuration starts and builds each service once.
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/admin"
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inference"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/internal/telemetry"
+)
+
+func init() {
+	caddy.RegisterModule(App{})
+}
+
+// App is the gw app, which holds the gateway's state and what its handlers share.
+type App struct {
+	// Where state is kept. Default: the driver badger, in the folder gw of Caddy's
+	// data directory.
+	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gw.storage inline_key=driver"`
+
+	// The organisation owner's service key, at least 32 characters long. Default:
+	// one is made at the first start and shown once. Placeholders are replaced.
+	AdminKey string `json:"admin_key,omitempty"`
+
+	// The key that seals provider secrets in the store, at least 32 characters
+	// long. Placeholders are replaced. Default: what encryption_key_file holds.
+	EncryptionKey string `json:"encryption_key,omitempty"`
+
+	// A file that holds the encryption key. Default: a file with mode 0600 that is
+	// made beside the store.
+	EncryptionKeyFile string `json:"encryption_key_file,omitempty"`
+
+	// Hosts that callers may name as custom hosts though they are private, on any
+	// port: names, addresses, or *.domain. The environment's TRUSTED_CUSTOM_HOSTS
+	// (separated by commas) is added. Default: none.
+	TrustedCustomHosts []string `json:"trusted_custom_hosts,omitempty"`
+
+	// More prefixes of the gateway's headers, such as x-acme-, which are read and
+	// answered like x-gw-.
+	HeaderPrefixes []string `json:"header_prefixes,omitempty"`
+
+	// Whether only saved resources may be used, and no provider, host or config
+	// that a caller names inline. The environment's BLOCK_INLINE_CONFIG=true turns
+	// it on too. Default: on for organisations made since 2026-06-19.
+	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
+
+	// What the kept answers of all calls together may take, in bytes. Default: 256 MiB.
+	CacheSize int64 `json:"cache_size,omitempty"`
+	// Who shares the answers that the cache keeps: "workspace", each its own, or
+	// "organisation", all workspaces. Default: workspace.
+	CacheScope string `json:"cache_scope,omitempty"`
+
+	// What the calls under way may hold in memory together, in bytes: bodies, copies of
+	// them for another attempt, answers that are translated or kept. Default: a quarter of
+	// GOMEMLIMIT where that is set, else of the control group's memory, else of the machine's.
+	MaxInflightBytes int64 `json:"max_inflight_bytes,omitempty"`
+
+	// What the heap grows by between two garbage collections, in bytes: more saves CPU time,
+	// and takes memory. At least 4 MiB; 0 keeps Go's own setting, and so does a GOGC in the
+	// environment. Where much more is live, it is half of that. Default: 20 MiB.
+	GCHeadroom *int64 `json:"gc_headroom,omitempty"`
+
+	// The model of embeddings by which the cache finds answers to questions of the same
+	// meaning. Default: none, and x-gw-cache: semantic is refused.
+	SemanticCache *SemanticCache `json:"semantic_cache,omitempty"`
+
+	// The request log. Default: records for 30 days in 1 GiB, without bodies.
+	Logs *Logs `json:"logs,omitempty"`
+
+	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
+	// @<slug>/<model>.
+	Providers map[string]*Provider `json:"providers,omitempty"`
+
+	// Paths beside the gateway's endpoints that the credentials of virtual keys go to, as
+	// a provider's own. Default: none but the providers' own.
+	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
+
+	// Models that the metrics tell apart, as providers get them, beside those that
+	// saved configs name. All others are counted as "other", because callers choose
+	// their names. Default: none.
+	MetricModels []string `json:"metric_models,omitempty"`
+
+	// What models cost, in the place of list prices; of several that fit, the first counts.
+	Prices []Price `json:"prices,omitempty"`
+
+	// A file of list prices, in the form of data.json of github.com/pydantic/genai-prices.
+	// Placeholders are replaced. Default: those of this build.
+	PricesFile string `json:"prices_file,omitempty"`
+
+	driver    Driver
+	adminKey  credentials.Secret
+	master    credentials.Secret
+	guard     *credentials.HostGuard
+	headers   *exchange.Headers
+	providers map[string]*credentials.Provider
+	paths     credentials.Paths // of virtual keys
+	transport *inference.Transport
+	logger    *zap.Logger
+	limits    exchange.Limits
+	breakers  *routing.Breakers // of the store, from Start on
+	answers   *cache.Cache      // likewise
+	timeout   time.Duration     // REQUEST_TIMEOUT
+	keyPrefix string            // API_KEY_PREFIX
+	metrics   *telemetry.Metrics
+	prices    *prices.Table
+
+	blockInline bool // BLOCK_INLINE_CONFIG
+	logged      reqlog.Settings
+	parse       routing.Options
+	sites       []Site
+	headroom    int64
+
+	ready   chan struct{} // closed when runtime is set
+	runtime *Runtime
+
+	held   string // key in cores; empty: nothing is held
+	ungrow func() // lets go of the collector; nil: it is not held
+}
+
+// What CacheScope may be.
+const (
+	scopeWorkspace    = "workspace"
+	scopeOrganisation = "organisation"
+)
+
+// SemanticCache is a model of embeddings.
+type SemanticCache struct {
+	// The slug of the provider that has it. Required.
+	Provider string `json:"provider"`
+
+	// Its name. Default: text-embedding-3-small.
+	Model string `json:"model,omitempty"`
+
+	// The cosine from which on two questions are the same, above 0 and at most 1.
+	// Default: 0.95.
+	Threshold float64 `json:"threshold,omitempty"`
+}
+
+// Provider is a provider of the configuration: a saved resource, whose own key is
+// used and whose address is the operator's choice.
+type Provider struct {
+	// The dialect it speaks: the name of a built-in provider. Required.
+	Type string `json:"type"`
+
+	// Where it is, up to where an endpoint's path such as /chat/completions begins.
+	// It may be private. Default: the built-in provider's.
+	BaseURL string `json:"base_url,omitempty"`
+
+	// Its credential. Placeholders are replaced. Default: none is sent.
+	APIKey string `json:"api_key,omitempty"`
+
+	// Settings of the provider, such as aws_region. Placeholders are replaced.
+	Settings map[string]string `json:"settings,omitempty"`
+
+	// Headers that every request gets. Placeholders are replaced.
+	Headers http.Header `json:"headers,omitempty"`
+
+	// Ids or slugs of the workspaces that may use it. Default: all.
+	Workspaces []string `json:"workspaces,omitempty"`
+
+	// Paths beside the gateway's endpoints that its credential goes to: /v1/foo/* for
+	// every method, "POST /v1/bar" for one. Default: none but the provider's own.
+	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
+}
+
+// A Driver is a guest module of the namespace gw.storage.
+type Driver interface {
+	// CanonicalDir names what the driver opens; two drivers with the same name
+	// open the same store.
+	CanonicalDir() string
+	Open(logger *zap.Logger) (storage.Store, error)
+}
+
+// Runtime is what requests use, once the configuration has started.
+type Runtime struct {
+	Gateway    *exchange.Gateway
+	Admin      http.Handler
+	RateLimits *policies.RateLimits
+	Records    *reqlog.Log
+	// MaxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
+	MaxLoggedBody func(workspaceID string) int
+}
+
+// CaddyModule returns the Caddy module information.
+func (App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "gw", New: func() caddy.Module { return new(App) }}
+}
+
+// minKey is the least length of a configured key: a 256-bit key in hexadecimal is
+// twice as long.
+const minKey = 32
+
+// minInflight is the least that calls may hold: some must pass.
+const minInflight = 1 << 20
+
+// Provision resolves placeholders and checks the configuration. It opens nothing:
+// a configuration can be validated beside the process that runs with it.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	a.ready = make(chan struct{})
+	if err := a.SemanticCache.provision(a.Providers); err != nil {
+		return err
+	}
+	switch {
+	case a.CacheSize < 0:
+		return errors.New("cache_size: expected a size, such as 256MiB")
+	case a.CacheScope != "" && a.CacheScope != scopeWorkspace && a.CacheScope != scopeOrganisation:
+		return fmt.Errorf("cache_scope: expected workspace or organisation, got %q", a.CacheScope)
+	case a.CacheSize == 0:
+		a.CacheSize = cache.DefaultSize
+	}
+	switch {
+	case a.MaxInflightBytes < 0 || a.MaxInflightBytes > 0 && a.MaxInflightBytes < minInflight:
+		return fmt.Errorf("max_inflight_bytes: expected at least 1 MiB, got %d bytes", a.MaxInflightBytes)
+	case a.MaxInflightBytes == 0:
+		a.MaxInflightBytes = inflight.Default()
+	}
+	headroom := int64(DefaultGCHeadroom)
+	if a.GCHeadroom != nil {
+		headroom = *a.GCHeadroom
+	}
+	if headroom != 0 && headroom < minGCHeadroom {
+		return fmt.Errorf("gc_headroom: expected at least 4 MiB, or 0 for Go's own setting, got %d bytes", headroom)
+	}
+	a.headroom = headroom
+	var err error
+	if a.logged, err = a.Logs.settings(); err != nil {
+		return err
+	}
+	if a.StorageRaw == nil {
+		a.StorageRaw = json.RawMessage(`{"driver":"badger"}`)
+	}
+	driver, err := ctx.LoadModule(a, "StorageRaw")
+	if err != nil {
+		return fmt.Errorf("loading the storage driver: %w", err)
+	}
+	a.driver = driver.(Driver)
+	if a.adminKey, err = secret("admin_key", a.AdminKey, minKey); err != nil {
+		return err
+	}
+	if a.master, err = secret("encryption_key", a.EncryptionKey, minKey); err != nil {
+		return err
+	}
+	if a.EncryptionKey != "" && a.EncryptionKeyFile != "" {
+		return errors.New("encryption_key: give a key or a file, not both")
+	}
+	trusted := append(strings.Split(os.Getenv("TRUSTED_CUSTOM_HOSTS"), ","), a.TrustedCustomHosts...)
+	if a.guard, err = credentials.NewHostGuard(trusted); err != nil {
+		return fmt.Errorf("trusted_custom_hosts: %w", err)
+	}
+	if err = a.GuardAdmin(caddy.DefaultAdminListen); err != nil {
+		return fmt.Errorf("CADDY_ADMIN: %w", err)
+	}
+	if a.headers, err = exchange.NewHeaders(a.HeaderPrefixes); err != nil {
+		return err
+	}
+	if a.paths, err = credentials.ParsePaths(a.PassthroughPaths); err != nil {
+		return fmt.Errorf("passthrough_paths: %w", err)
+	}
+	a.providers = make(map[string]*credentials.Provider, len(a.Providers))
+	for slug, p := range a.Providers {
+		if a.providers[slug], err = p.resolve(slug); err != nil {
+			return fmt.Errorf("provider %s: %w", slug, err)
+		}
+	}
+	if a.parse.Limits, err = routing.LimitsFrom(os.Getenv); err != nil {
+		return err
+	}
+	a.parse.Saved, a.parse.HeaderPrefixes, a.parse.Semantic = true, a.HeaderPrefixes, a.SemanticCache != nil
+	a.parse.SavedProvider = func(name string) bool { return a.providers[name] != nil }
+	a.parse.CheckHost = func(host string) error {
+		_, err := a.guard.Check(host)
+		return err
+	}
+	if raw := os.Getenv("BLOCK_INLINE_CONFIG"); raw != "" {
+		if a.blockInline, err = strconv.ParseBool(raw); err != nil {
+			return fmt.Errorf("BLOCK_INLINE_CONFIG: expected true or false, got %q", raw)
+		}
+	}
+	a.keyPrefix = credentials.DefaultKeyPrefix
+	if p := os.Getenv("API_KEY_PREFIX"); p != "" {
+		if a.keyPrefix = p; !validPrefix.MatchString(p) {
+			return fmt.Errorf("API_KEY_PREFIX: expected up to 32 letters, digits, _ and -, got %q", p)
+		}
+	}
+	if raw := os.Getenv("REQUEST_TIMEOUT"); raw != "" {
+		ms, err := strconv.ParseInt(raw, 10, 64)
+		if err != nil || ms < 1 {
+			return errors.New("REQUEST_TIMEOUT: expected a number of milliseconds")
+		}
+		a.timeout = time.Duration(ms) * time.Millisecond
+	}
+	if err := a.registerMetrics(ctx); err != nil {
+		return err
+	}
+	if err := a.loadPrices(); err != nil {
+		return err
+	}
+	a.transport = new(inference.Transport)
+	a.transport.Guarded(a.guard)
+	return a.transport.Provision(ctx)
+}
+
+// secret resolves a credential of the configuration.
+func secret(name, value string, least int) (credentials.Secret, error) {
+	if value == "" {
+		return credentials.Secret{}, nil
+	}
+	resolved, err := caddy.NewReplacer().ReplaceOrErr(value, true, true)
+	switch {
+	case err != nil:
+		return credentials.Secret{}, fmt.Errorf("%s: %w", name, err)
+	case strings.ContainsFunc(resolved, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return credentials.Secret{}, fmt.Errorf("%s: expected printable ASCII without spaces", name)
+	case len(resolved) < least:
+		return credentials.Secret{}, fmt.Errorf("%s: expected at least %d characters, got %d", name, least, len(resolved))
+	}
+	return credentials.NewSecret(resolved), nil
+}
+
+// Start opens the store, or shares it with the configuration before, and builds
+// the services. It may run after requests have begun to arrive; they wait.
+func (a *App) Start() error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	dir := a.driver.CanonicalDir()
+	master, err := a.masterKey(dir)
+	if err != nil {
+		return err
+	}
+	value, shared, err := cores.LoadOrNew(dir, func() (caddy.Destructor, error) {
+		logger := new(currentLogger)
+		logger.use(a.logger.Core())
+		store, err := a.driver.Open(zap.New(logger).Named("gw.storage"))
+		if err != nil {
+			return nil, err
+		}
+		c, err := openCore(context.Background(), store, master, logger)
+		if err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		return c, nil
+	})
+	if err != nil {
+		return fmt.Errorf("opening the store: %w", err)
+	}
+	a.held = dir
+	c := value.(*core)
+	if shared && c.master != credentials.DigestOf(master.Reveal()) {
+		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
+	}
+	c.logger.use(a.logger.Core())
+	a.breakers = c.breakers
+	a.answers = c.answers
+	a.answers.Resize(a.CacheSize)
+	c.inFlight.Resize(a.MaxInflightBytes)
+	c.records.Configure(a.logged)
+	issued, err := a.bootstrap(context.Background(), c)
+	if err != nil {
+		return fmt.Errorf("setting up the store: %w", err)
+	}
+	if err := a.announce(dir, issued); err != nil {
+		return err
+	}
+	a.ungrow = gc.hold(a.headroom)
+	a.runtime = a.build(c)
+	close(a.ready)
+	return nil
+}
+
+// build makes the services of this configuration over the store's.
+func (a *App) build(c *core) *Runtime {
+	organisation := c.directory.Organisation()
+	authenticator := &credentials.Authenticator{
+		Keyring: c.keyring, OrganisationID: organisation.ID, DefaultWorkspace: c.directory.DefaultWorkspace().ID,
+	}
+	if !a.adminKey.Empty() {
+		digest := credentials.DigestOf(a.adminKey.Reveal())
+		authenticator.AdminKey = &digest
+	}
+	for slug, p := range a.providers {
+		for _, name := range p.Workspaces {
+			if _, ok := c.directory.Workspace(name); !ok {
+				a.logger.Warn("a provider names a workspace that does not exist; until it does, nobody of it can use the provider",
+					zap.String("provider", slug), zap.String("workspace", name))
+			}
+		}
+	}
+	block := organisation.BlockInlineConfig()
+	if a.BlockInlineConfig != nil {
+		block = *a.BlockInlineConfig
+	}
+	block = block || a.blockInline
+	router := &credentials.Router{
+		Keyring: c.keyring, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
+		BlockedIn: func(id string) bool {
+			w, ok := c.directory.Workspace(id)
+			return ok && w.BlockInline
+		},
+		SlugOf: func(id string) string {
+			if w, ok := c.directory.Workspace(id); ok {
+				return w.Slug
+			}
+			return ""
+		},
+	}
+	gateway := &exchange.Gateway{
+		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
+		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db), Owners: exchange.NewOwners(c.db),
+		Several: func() bool { return len(c.directory.Workspaces()) > 1 },
+		Metrics: a.metrics, Prices: a.prices, InFlight: c.inFlight,
+		WorkspaceMetadata: func(id string) json.RawMessage {
+			w, ok := c.directory.Workspace(id)
+			if !ok {
+				return nil
+			}
+			return w.Metadata
+		},
+	}
+	return &Runtime{
+		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,
+		MaxLoggedBody: func(workspaceID string) int {
+			limit := c.records.MaxBody()
+			if limit == 0 {
+				return 0
+			}
+			if w, ok := c.directory.Workspace(workspaceID); !ok || w.NoBodies {
+				return 0
+			}
+			return limit
+		},
+		Admin: admin.New(admin.Services{
+			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail, Records: c.records,
+			Configs: c.configs, ParseOptions: a.parse, Breakers: a.breakers, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, InFlight: c.inFlight, KeyPrefix: a.keyPrefix,
+			Now: time.Now, Random: rand.Reader, Logger: a.logger,
+		}),
+	}
+}
+
+var validPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
+
+// Stop does nothing: requests may still be draining. See Cleanup.
+func (a *App) Stop() error { return nil }
+
+// Cleanup lets go of the store. It closes when nothing uses it any more.
+func (a *App) Cleanup() error {
+	if a.ungrow != nil {
+		a.ungrow()
+	}
+	var err error
+	if a.transport != nil {
+		err = a.transport.Cleanup()
+	}
+	if a.held != "" {
+		dir := a.held
+		a.held = ""
+		_, deleted := cores.Delete(dir)
+		err = errors.Join(err, deleted)
+	}
+	return err
+}
+
+// Runtime returns what requests use. It waits until the configuration has started.
+func (a *App) Runtime(ctx context.Context) (*Runtime, error) {
+	select {
+	case <-a.ready:
+		return a.runtime, nil
+	default:
+	}
+	select {
+	case <-a.ready:
+		return a.runtime, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/telemetry"
+)
+
+// maxMetricModels bounds the models that an operator may have told apart.
+const maxMetricModels = 1000
+
+// registerMetrics adds the gateway's metrics to Caddy's registry, which each
+// configuration has a new one of. What is read when it is asked for is read of this
+// configuration; what is counted is counted through reloads.
+func (a *App) registerMetrics(ctx caddy.Context) (err error) {
+	if len(a.MetricModels) > maxMetricModels {
+		return fmt.Errorf("metric_models: more than %d", maxMetricModels)
+	}
+	registry := ctx.GetMetricsRegistry()
+	a.metrics, err = telemetry.NewMetrics(registry, a.MetricModels)
+	return errors.Join(
+		err,
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "inflight_bytes",
+			Help: "What the calls under way hold in memory, in bytes, of max_inflight_bytes.",
+		}, a.inFlight)),
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "open_breakers",
+			Help: "Targets of saved configs whose circuit breaker is open or half open.",
+		}, func() float64 { return float64(len(a.notClosed())) })),
+		telemetry.Register(registry, breakerStates{a}),
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "rate_limit_groups",
+			Help: "Groups of rate limits by values that callers make up that have a counter of their own.",
+		}, a.groups)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "rate_limit_overflow_total",
+			Help: "Calls that were counted in a counter that groups share, because there were too many of them.",
+		}, a.overflows)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "records_lost_total",
+			Help: "Records of calls that were lost, because the queue was full or the store could not be written.",
+		}, a.lostRecords)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "record_bodies_lost_total",
+			Help: "Records of calls that lost their bodies, for the same reasons.",
+		}, a.lostBodies)),
+	)
+}
+
+func (a *App) started() bool {
+	select {
+	case <-a.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *App) notClosed() []routing.OpenBreaker {
+	if !a.started() {
+		return nil
+	}
+	return a.breakers.Snapshot()
+}
+
+func (a *App) inFlight() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.runtime.Gateway.InFlight.Held())
+}
+
+func (a *App) groups() float64 {
+	if !a.started() {
+		return 0
+	}
+	own, _ := a.runtime.RateLimits.Groups()
+	return float64(own)
+}
+
+func (a *App) overflows() float64 {
+	if !a.started() {
+		return 0
+	}
+	_, n := a.runtime.RateLimits.Groups()
+	return float64(n)
+}
+
+func (a *App) lostBodies() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.runtime.Records.LostBodies())
+}
+
+func (a *App) lostRecords() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.runtime.Records.Lost())
+}
+
+var breakerState = prometheus.NewDesc("caddy_gw_breaker_state",
+	"1 for each circuit breaker of a saved config's target that is not closed: its state is open or half_open.", []string{"config", "target", "state"}, nil)
+
+// breakerStates tells which breakers are not closed.
+type breakerStates struct{ app *App }
+
+func (breakerStates) Describe(descs chan<- *prometheus.Desc) { descs <- breakerState }
+
+// maxBreakerStates bounds the series: more open breakers than that are one fault, and
+// open_breakers says how many they are.
+const maxBreakerStates = 500
+
+func (s breakerStates) Collect(metrics chan<- prometheus.Metric) {
+	type key struct{ config, target string }
+	told := make(map[key]bool)
+	for _, b := range s.app.notClosed() {
+		k := key{b.Config, b.Path}
+		if told[k] || len(told) == maxBreakerStates { // the same target may have led elsewhere before
+			continue
+		}
+		told[k] = true
+		state := "open"
+		if b.HalfOpen {
+			state = "half_open"
+		}
+		metrics <- prometheus.MustNewConstMetric(breakerState, prometheus.GaugeValue, 1, b.Config, b.Path, state)
+	}
+}
+
+// Interface guards
+var _ prometheus.Collector = breakerStates{}

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// notConfigurable are headers that frame a request or belong to a connection.
+var notConfigurable = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "keep-alive"}
+
+var validSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+
+// resolve checks a provider of the configuration and replaces its placeholders.
+func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
+	if !validSlug.MatchString(slug) {
+		return nil, errors.New("a slug is letters, digits, _ and - only")
+	}
+	if p == nil || p.Type == "" {
+		return nil, errors.New("type: required, such as openai")
+	}
+	base, settled, ok := providers.BaseURL(p.Type)
+	if !ok {
+		return nil, fmt.Errorf("type: there is no provider %q", p.Type)
+	}
+	out := &credentials.Provider{Slug: slug, Dialect: p.Type, BaseURL: base, Workspaces: p.Workspaces}
+	var err error
+	if out.Passthrough, err = credentials.ParsePaths(p.PassthroughPaths); err != nil {
+		return nil, fmt.Errorf("passthrough_paths: %w", err)
+	}
+	repl := caddy.NewReplacer()
+	if p.BaseURL != "" {
+		resolved, err := repl.ReplaceOrErr(p.BaseURL, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("base_url: %w", err)
+		}
+		u, err := url.Parse(resolved)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, errors.New("base_url: expected a URL such as http://127.0.0.1:11434/v1")
+		}
+		if _, err := credentials.NewHostGuard([]string{u.Hostname()}); err != nil {
+			return nil, errors.New("base_url: a cloud metadata service is no model provider")
+		}
+		out.BaseURL = u
+	}
+	settings, err := p.settings(repl)
+	if err != nil {
+		return nil, err
+	}
+	out.Settings = settings
+	if out.BaseURL == nil && !settled {
+		return nil, fmt.Errorf("base_url: required, %s has no address of its own", p.Type)
+	}
+	if out.Key, err = secret("api_key", p.APIKey, 1); err != nil {
+		return nil, err
+	}
+	out.Header = make(http.Header, len(p.Headers))
+	for name, values := range p.Headers {
+		for _, v := range values {
+			if v, err = repl.ReplaceOrErr(v, true, true); err != nil {
+				return nil, fmt.Errorf("header %s: %w", name, err)
+			}
+			if slices.Contains(notConfigurable, strings.ToLower(name)) {
+				return nil, fmt.Errorf("header %s: it cannot be set", name)
+			}
+			key := textproto.CanonicalMIMEHeaderKey(name)
+			out.Header[key] = append(out.Header[key], v)
+		}
+	}
+	return out, nil
+}
+
+// settings are the provider's own, by the rules of a config's.
+func (p *Provider) settings(repl *caddy.Replacer) (map[string]credentials.Secret, error) {
+	if len(p.Settings) == 0 {
+		return nil, nil
+	}
+	resolved := make(map[string]string, len(p.Settings))
+	for name, v := range p.Settings {
+		v, err := repl.ReplaceOrErr(v, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("setting %s: %w", name, err)
+		}
+		resolved[name] = v
+	}
+	text, err := json.Marshal(resolved)
+	if err != nil {
+		return nil, err
+	}
+	list, faults := routing.Settings(text, routing.Options{})
+	switch {
+	case len(faults) > 0:
+		return nil, fmt.Errorf("setting %s", strings.Join(faults.Strings(), "; "))
+	case routing.Host(list) != "":
+		return nil, errors.New("setting: write the provider's address as base_url")
+	}
+	out := make(map[string]credentials.Secret, len(list))
+	for _, s := range list {
+		out[s.Name] = s.Value
+	}
+	return out, nil
+}

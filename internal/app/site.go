@@ -1,0 +1,75 @@
+package app
+
+import (
+	"errors"
+	"net"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/internal/inflight"
+)
+
+// A Site is where a handler of the gateway stands.
+type Site struct {
+	Handler string // gw_inference, gw_ratelimit, gw_admin
+	Listen  string // first address of its server
+	Host    string // that it answers to; may be empty
+	TLS     bool
+}
+
+// Register notes where a handler stands. Handlers call it while they are provisioned.
+func (a *App) Register(s Site) { a.sites = append(a.sites, s) }
+
+// check warns of what works differently than it looks.
+func (a *App) check() error {
+	var inference, rateLimit bool
+	for _, s := range a.sites {
+		inference = inference || s.Handler == "gw_inference"
+		rateLimit = rateLimit || s.Handler == "gw_ratelimit"
+	}
+	if rateLimit && !inference {
+		return errors.New("gw_ratelimit: there is no gw_inference in this configuration, so it could limit nothing")
+	}
+	if inference && a.limits.Body > inflight.Most(a.MaxInflightBytes) {
+		a.logger.Warn("max_body is not reached: a body may take nine thirteenths of max_inflight_bytes, as all that one key holds",
+			zap.Int64("max_body", a.limits.Body), zap.Int64("max_inflight_bytes", a.MaxInflightBytes))
+	}
+	if inference && !rateLimit {
+		a.logger.Warn("no gw_ratelimit in this configuration: rate-limit policies are not enforced")
+	}
+	return nil
+}
+
+// baseURL is where the gateway can be tried out.
+func (a *App) baseURL() string {
+	for _, want := range []string{"gw_inference", "gw_admin"} {
+		for _, s := range a.sites {
+			if s.Handler == want {
+				return s.url()
+			}
+		}
+	}
+	return "http://localhost"
+}
+
+func (s Site) url() string {
+	scheme, host, port := "http", s.Host, ""
+	if addr, err := caddy.ParseNetworkAddress(s.Listen); err == nil {
+		if host == "" && addr.Host != "" && !net.ParseIP(addr.Host).IsUnspecified() {
+			host = addr.Host
+		}
+		port = strconv.FormatUint(uint64(addr.StartPort), 10)
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	if s.TLS || port == "443" {
+		scheme = "https"
+	}
+	if port == "" || scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		return scheme + "://" + host
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}

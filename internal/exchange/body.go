@@ -1,0 +1,203 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-gw/gateway/internal/inflight"
+)
+
+// A Buffer holds a body. Buffers are pooled: everyone who may still read one holds
+// a reference, because an HTTP transport may go on reading a request's body after
+// its answer has arrived. What it takes is leased until the last reference is gone.
+type Buffer struct {
+	b     []byte
+	refs  atomic.Int32
+	lease inflight.Lease
+
+	forgotten atomic.Bool // it is not pooled
+}
+
+// Buffers are pooled by capacity, so that a small body holds no large buffer.
+var (
+	classes = [...]int{4 << 10, startSize, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, maxPooled}
+	pools   [len(classes)]sync.Pool
+)
+
+const (
+	startSize = 16 << 10
+	maxPooled = 1 << 20 // larger buffers are left to the garbage collector
+)
+
+// class returns the smallest class of buffers with room for size bytes.
+func class(size int) (i int, ok bool) {
+	for i, c := range classes {
+		if size <= c {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// newBuffer returns an empty buffer with room for size bytes and one reference. Its memory
+// is that of the key of a lease, which may be nil. The error is of package inflight.
+func newBuffer(size int, of *inflight.Lease) (*Buffer, error) {
+	i, pooled := class(size)
+	if pooled {
+		size = classes[i]
+	}
+	var b *Buffer
+	if pooled {
+		b, _ = pools[i].Get().(*Buffer)
+	}
+	if b == nil {
+		b = new(Buffer)
+	}
+	b.lease.Join(of)
+	if err := b.lease.Grow(size); err != nil {
+		b.lease.Close()
+		return nil, err
+	}
+	if b.b == nil {
+		b.b = make([]byte, 0, size)
+	}
+	b.b = b.b[:0]
+	b.refs.Store(1)
+	return b, nil
+}
+
+// grown returns a larger buffer with what b holds, which it releases. It is for up to want
+// bytes in all, where that is known.
+func (b *Buffer) grown(want int) (*Buffer, error) {
+	defer b.Release()
+	size := min(4*cap(b.b), maxPooled)
+	if cap(b.b) >= maxPooled {
+		size = 2 * cap(b.b)
+	}
+	if want > cap(b.b) {
+		size = min(size, want)
+	}
+	larger, err := newBuffer(size, &b.lease)
+	if err != nil {
+		return nil, err
+	}
+	larger.b = append(larger.b, b.b...)
+	return larger, nil
+}
+
+// charged has a buffer that grew otherwise pay for it. Where that is refused, it is released.
+func (b *Buffer) charged() (*Buffer, error) {
+	if err := b.lease.Grow(cap(b.b) - int(b.lease.Held())); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// NewBuffer returns a buffer that holds b, with one reference.
+func (x *Exchange) NewBuffer(b []byte) (*Buffer, error) {
+	buffer := &Buffer{b: b}
+	buffer.refs.Store(1)
+	buffer.lease.Join(&x.lease)
+	return buffer.charged()
+}
+
+// Bytes returns what the buffer holds; it is valid while a reference is held.
+func (b *Buffer) Bytes() []byte { return b.b }
+
+// Release gives a reference back.
+func (b *Buffer) Release() {
+	if b.refs.Add(-1) > 0 {
+		return
+	}
+	b.lease.Close()
+	if i, ok := class(cap(b.b)); ok && cap(b.b) == classes[i] && !b.forgotten.Load() {
+		pools[i].Put(b)
+	}
+}
+
+// Forget gives a reference back to a buffer that is not used again, because somebody else
+// may still look at its bytes.
+func (b *Buffer) Forget() {
+	b.forgotten.Store(true)
+	b.Release()
+}
+
+// Reader returns a new reader of the buffer that holds a reference until it is
+// closed.
+func (b *Buffer) Reader() io.ReadCloser {
+	b.refs.Add(1)
+	return &bufferReader{buffer: b}
+}
+
+// A bufferReader may be closed while another goroutine reads it, as an HTTP
+// transport does with a body that it gave up on.
+type bufferReader struct {
+	mu     sync.Mutex
+	buffer *Buffer // nil once closed
+	off    int
+}
+
+func (r *bufferReader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buffer == nil {
+		return 0, errors.New("read of a closed body")
+	}
+	n := copy(p, r.buffer.b[r.off:])
+	if r.off += n; n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (r *bufferReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buffer != nil {
+		r.buffer.Release()
+		r.buffer = nil
+	}
+	return nil
+}
+
+var errBodyTooLarge = errors.New("body over the limit")
+
+// readBody reads a whole body of at most limit bytes into a buffer; length is what a header
+// promises, -1 where none does. What a header promises
+// takes no memory: that grows with what comes.
+func readBody(src io.Reader, length, limit int64, of *inflight.Lease) (*Buffer, error) {
+	if length > limit {
+		return nil, errBodyTooLarge
+	}
+	size, want := startSize, 0
+	if length > 0 {
+		want = int(length) + 1 // the extra byte lets the last Read see EOF
+		size = min(want, startSize)
+	}
+	buffer, err := newBuffer(size, of)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if len(buffer.b) == cap(buffer.b) {
+			if buffer, err = buffer.grown(want); err != nil {
+				return nil, err
+			}
+		}
+		n, err := src.Read(buffer.b[len(buffer.b):cap(buffer.b)])
+		buffer.b = buffer.b[:len(buffer.b)+n]
+		switch {
+		case int64(len(buffer.b)) > limit:
+			buffer.Release()
+			return nil, errBodyTooLarge
+		case err == io.EOF:
+			return buffer, nil
+		case err != nil:
+			buffer.Release()
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package exchange
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// How long an answer is kept is said by x-gw-cache-ttl, or else by Cache-Control, or else by the
+// config; what is out of range counts as not said.
+func TestHowLongAnAnswerIsKept(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		ttl, control string
+		config       time.Duration
+		want         time.Duration
+	}{
+		{"", "", 0, 7 * day},
+		{"60", "", 0, time.Minute},
+		{"59", "", 0, 7 * day},
+		{"7776000", "", 0, 90 * day},
+		{"7776001", "", 0, 7 * day},
+		{"-60", "", 0, 7 * day},
+		{"1e3", "", 0, 7 * day},
+		{"99999999999999999999", "", 0, 7 * day},
+		{"9223372036854775807", "", 0, 7 * day},
+		{"", "max-age=120", 0, 2 * time.Minute},
+		{"", "no-transform, MAX-AGE=120", 0, 2 * time.Minute},
+		{"", "max-age=0", time.Hour, time.Hour},
+		{"180", "max-age=120", time.Hour, 3 * time.Minute},
+		{"1", "max-age=120", time.Hour, 2 * time.Minute},
+		{"", "", time.Hour, time.Hour},
+	} {
+		x := &Exchange{Gateway: &Gateway{Headers: headersOf(t)}, Endpoint: &Endpoint{Cacheable: true}, buffer: &Buffer{b: []byte("{}")}}
+		h := http.Header{"X-Gw-Cache": {"simple"}}
+		if c.ttl != "" {
+			h.Set("X-Gw-Cache-Ttl", c.ttl)
+		}
+		if c.control != "" {
+			h.Set("Cache-Control", c.control)
+		}
+		if err := x.readCaching(h); err != nil {
+			t.Fatal(err)
+		}
+		target := new(routing.Target)
+		if c.config > 0 {
+			target.Cache = &routing.Cache{Mode: "simple", MaxAge: c.config}
+		}
+		if got, ok := x.Cached(target); got != c.want || !ok {
+			t.Errorf("%+v: %v %v", c, got, ok)
+		}
+	}
+	if cache.DefaultMaxAge != 7*day {
+		t.Error(cache.DefaultMaxAge)
+	}
+}
+
+// Only these endpoints' answers are kept: no batch, file, fine-tuning job or audio.
+func TestWhatMayBeKept(t *testing.T) {
+	want := map[string]bool{"ocr": true, "chatComplete": true, "complete": true, "moderate": true, "embed": true, CreateResponse: true, "imageGenerate": true, "rerank": true, "messages": true}
+	for _, e := range endpoints {
+		if e.Cacheable != want[e.Name] {
+			t.Errorf("%s %s %s: %v", e.Name, e.Method, e.Path, e.Cacheable)
+		}
+	}
+}

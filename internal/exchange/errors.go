@@ -1,0 +1,245 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// An Error is an answer of the data plane that refuses a call. Its envelope suits
+// the clients of the interface (status, message) and OpenAI's (error.message,
+// error.type, error.param, error.code) alike.
+type Error struct {
+	Status  int
+	Message string
+	Type    string
+	Param   string   // the header or body field at fault; "" is null
+	Code    string   // "" is null
+	Field   string   // error.field, of what block_inline_config refuses
+	Errors  []string // errors, of a config with faults
+
+	// Gateway: the fault is the gateway's own.
+	Gateway bool
+	// Caller: the fault is the call's own, so no other target would do better.
+	Caller bool
+	// Pointless: the same call would fail again, whatever its status suggests.
+	Pointless  bool
+	RetryAfter time.Duration // rounded up to whole seconds; 0: no header
+	Allow      string        // the methods that would do, of a 405
+	Err        error         // the cause, for the log
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Error types of OpenAI's vocabulary; the others stand where they are used.
+const (
+	typeInvalidRequest = "invalid_request_error"
+	typeAuthentication = "authentication_error"
+	typePermission     = "permission_error"
+	typeTimeout        = "timeout_error"
+)
+
+// refusals is the table of section 3 of the data plane reference: what each reason
+// of a refusal looks like to the caller.
+var refusals = map[credentials.Reason]Error{
+	credentials.InvalidKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "03"},
+	credentials.ExpiredKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "01"},
+	credentials.MissingScope:          {Status: http.StatusForbidden, Type: typePermission, Code: "033"},
+	credentials.NoProvider:            {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "provider_required"},
+	credentials.UnknownProvider:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_provider"},
+	credentials.UnknownVirtualKey:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_virtual_key"},
+	credentials.ExpiredVirtualKey:     {Status: http.StatusUnauthorized, Type: "virtual_key_expired_error", Code: "virtual_key_expired"},
+	credentials.UnknownConfig:         {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_config"},
+	credentials.BadCustomHost:         {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_custom_host"},
+	credentials.StoredSecretElsewhere: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_custom_host"},
+	credentials.InlineConfigBlocked:   {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_config_blocked"},
+	credentials.InlineProviderBlocked: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_provider_blocked"},
+	credentials.InlineHostBlocked:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_custom_host_blocked"},
+	credentials.InlineURLBlocked:      {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_provider_url_blocked"},
+	credentials.InlineHeadersBlocked:  {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_forward_headers_blocked"},
+	credentials.AmbiguousHeader:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "ambiguous_header"},
+	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
+}
+
+// Refused turns a refusal into what the caller sees.
+func Refused(r *credentials.Refusal) *Error {
+	e := refusals[r.Reason]
+	e.Message, e.Param, e.Err = r.Message, r.Field, r.Err
+	switch r.Reason {
+	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineURLBlocked, credentials.InlineHeadersBlocked:
+		e.Field = r.Field
+	}
+	return &e
+}
+
+func badRequest(param, code, message string) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Code: code, Message: message}
+}
+
+// NotFound is the answer to a path of the API that nobody serves.
+func NotFound(path string) *Error {
+	message := "Not Found: nothing is served at " + credentials.Clip(path)
+	if plain := meant(path); plain != "" {
+		message += ", expected " + plain
+	}
+	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: message}
+}
+
+// MethodNotAllowed is the answer to a method that a path does not take.
+func MethodNotAllowed(method string, methods []string) *Error {
+	allow := strings.Join(methods, ", ")
+	return &Error{
+		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed", Allow: allow,
+		Message: "Method not allowed: got " + credentials.Clip(method) + ", expected " + allow,
+	}
+}
+
+func tooLarge(limit int64) *Error {
+	return &Error{
+		Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large",
+		Message: "Payload size exceeds the limit of " + size(limit),
+	}
+}
+
+func size(n int64) string {
+	if n >= 1<<20 && n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + "MB"
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}
+
+// TimedOut is the answer where an attempt did not begin to answer in time.
+func TimedOut(timeout time.Duration, cause error) *Error {
+	return &Error{
+		Status: http.StatusRequestTimeout, Type: typeTimeout, Err: cause,
+		Message: "Request exceeded the timeout sent in the request: " + strconv.FormatInt(timeout.Milliseconds(), 10) + "ms",
+	}
+}
+
+// ProviderTimedOut is the answer where a provider was silent for longer than it may, though
+// the request sets no timeout. It may be followed by another attempt, as that of TimedOut.
+func ProviderTimedOut(message string, cause error) *Error {
+	return &Error{Status: http.StatusRequestTimeout, Type: typeTimeout, Message: message, Err: cause}
+}
+
+// Unroutable is the answer where a config's conditions lead nowhere.
+func Unroutable(err error) *Error {
+	code, message := "no_target", "Router error: "+err.Error()
+	if errors.As(err, new(*routing.UnreadError)) {
+		code, message = "params_unread", message+": send JSON in UTF-8 with content-type: application/json"
+	}
+	e := badRequest("x-gw-config", code, message)
+	e.Err = err
+	return e
+}
+
+// AsError turns an error of this package's into what the caller sees.
+func AsError(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case inflight.Refused(err):
+		return Overloaded(err)
+	}
+	return &Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "Something went wrong", Err: err}
+}
+
+// Unavailable is the answer while the gateway cannot do its part: it has not
+// started, or its store cannot be written.
+func Unavailable(message string, cause error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_unavailable", Gateway: true,
+		Message: message, RetryAfter: time.Second, Err: cause,
+	}
+}
+
+// Overloaded is the answer to a call for which there is no memory: err is of package
+// inflight.
+func Overloaded(err error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_overloaded", Gateway: true,
+		Message: "The gateway has no memory for the call now: " + err.Error(), RetryAfter: time.Second, Err: err,
+	}
+}
+
+// RateLimited is the refusal of a rate limit.
+func RateLimited(message string, retryAfter time.Duration) *Error {
+	return &Error{Status: http.StatusTooManyRequests, Type: "rate_limits_policy_exhaust_error", Message: message, RetryAfter: retryAfter}
+}
+
+// Write answers with the error. It does not log; whoever made the error does.
+func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
+	body := e.JSON()
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	if e.RetryAfter > 0 {
+		seconds := (e.RetryAfter + time.Second - 1) / time.Second
+		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
+	}
+	if e.Allow != "" {
+		h["Allow"] = []string{e.Allow}
+	}
+	if e.Gateway && headers != nil {
+		headers.Set(h, HeaderException, "true")
+	}
+	if e.Gateway && e.RetryAfter == 0 || e.Pointless {
+		h["X-Should-Retry"] = []string{"false"} // OpenAI's clients heed it
+	}
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(body) // the client left; there is nobody to tell
+}
+
+// JSON is the envelope.
+func (e *Error) JSON() []byte {
+	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}, Errors: e.Errors})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return body
+}
+
+type envelope struct {
+	Status  string    `json:"status"`
+	Message string    `json:"message"`
+	Error   errorBody `json:"error"`
+	Errors  []string  `json:"errors,omitempty"`
+}
+
+type errorBody struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+	Field   string  `json:"field,omitempty"`
+}
+
+func null(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Interface guards
+var _ error = (*Error)(nil)
+
+// unknownResponse refuses a call about a stored response of which the gateway does not
+// know who holds it.
+func unknownResponse(id string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "response_id", Code: "response_not_found",
+		Message: "Response with id '" + credentials.Clip(id) + "' not found. If a call with its own provider credential made it, name the provider with x-gw-provider",
+	}
+}

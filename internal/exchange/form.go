@@ -1,0 +1,296 @@
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/caddy-gw/gateway/internal/validation"
+)
+
+// A form is what was read of a multipart body before it passes through: the beginning
+// of it, up to its model (RFC 7578). Only the model of a form is read and changed.
+type form struct {
+	delimiter []byte // between parts, with the CRLF before it
+
+	at    int    // where the search goes on
+	begun bool   // the first delimiter was seen
+	name  string // of the part that is searched for its end
+	value int    // where its value begins
+
+	model      string
+	start, end int  // of the model's value
+	found      bool // it has a model
+	over       bool // it ended, and has none
+}
+
+const maxPartHeader = 8 << 10
+
+func newForm(boundary string) *form { return &form{delimiter: []byte("\r\n--" + boundary)} }
+
+// scan looks at what came so far, which grows from call to call. It reports whether it
+// need not see more.
+func (f *form) scan(b []byte) bool {
+	for {
+		after := len(f.delimiter) - 2 // the first has no CRLF before it
+		if f.begun {
+			i := bytes.Index(b[f.at:], f.delimiter)
+			if i < 0 {
+				f.at = max(f.at, len(b)-len(f.delimiter)+1)
+				return false
+			}
+			f.at += i
+			if f.name == "model" {
+				f.start, f.end, f.found = f.value, max(f.at, f.value), true
+				f.model = string(b[f.start:f.end])
+				return true
+			}
+			after = f.at + len(f.delimiter)
+		} else if len(b) >= after && !bytes.Equal(b[:after], f.delimiter[2:]) {
+			return true
+		}
+		if len(b) < after+2 {
+			return false
+		}
+		header := b[after:]
+		length := bytes.Index(header, []byte("\r\n\r\n"))
+		switch {
+		case header[0] == '-' && header[1] == '-':
+			blank, whole := endOfLine(header[2:])
+			f.over = f.begun && blank
+			return whole || !f.over
+		case length < 0 && len(header) > maxPartHeader:
+			return true
+		case length < 0:
+			return false
+		}
+		f.begun = true
+		var readable bool
+		if f.name, readable = partName(header[:length+4]); !readable {
+			return true
+		}
+		f.value = after + length + 4
+		f.at = f.value - 2 // the next delimiter may follow at once
+	}
+}
+
+// partName is the name of the form's field that a part with this header is; "" of a
+// file. The header begins with the end of the delimiter's line. Of one that is not
+// readable, a provider might make anything.
+func partName(header []byte) (name string, readable bool) {
+	line, header, _ := bytes.Cut(header, []byte("\r\n"))
+	h, params, ok := partHeader(line, header)
+	if !ok {
+		return "", false
+	}
+	name = params["name"]
+	_, file := params["filename"]
+	switch {
+	case likeModel(name) && (file || name != "model" || !plainText(h)), oddlyNamed(h["Content-Disposition"][0], name):
+		return "", false
+	case file:
+		return "", true
+	}
+	return name, true
+}
+
+// partHeader reads the header of a part, which begins after the line of the delimiter.
+func partHeader(line, header []byte) (h textproto.MIMEHeader, params map[string]string, ok bool) {
+	h, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(header))).ReadMIMEHeader()
+	if err != nil || len(bytes.Trim(line, " \t")) > 0 || len(h["Content-Disposition"]) != 1 {
+		return nil, nil, false
+	}
+	_, params, err = mime.ParseMediaType(h["Content-Disposition"][0])
+	return h, params, err == nil
+}
+
+// likeModel reports whether some provider might take a field of this name for the model.
+func likeModel(name string) bool {
+	letters := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	return letters == "model"
+}
+
+// oddlyNamed reports whether parsers differ in which name a part has: by RFC 2231 or RFC
+// 2047, or with escapes.
+func oddlyNamed(disposition, name string) bool {
+	lower := strings.ReplaceAll(strings.ToLower(disposition), "filename*", "")
+	return strings.Contains(lower, "name*") || strings.Contains(name, "=?") || strings.ContainsAny(name, "\\\"")
+}
+
+// plainText reports whether a part's value is the text that stands there.
+func plainText(h textproto.MIMEHeader) bool {
+	switch strings.ToLower(h.Get("Content-Transfer-Encoding")) {
+	case "", "7bit", "8bit", "binary":
+	default:
+		return false
+	}
+	contentType := h.Get("Content-Type")
+	if contentType == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	// Latin-1 is what Java's clients say of text in ASCII.
+	return err == nil && media == "text/plain" && (utf8Charset(params["charset"]) || strings.EqualFold(params["charset"], "iso-8859-1"))
+}
+
+// endOfLine looks at what follows the last delimiter: nothing but space may, up to
+// the end of the line, which may not have come yet.
+func endOfLine(b []byte) (blank, whole bool) {
+	line, _, whole := bytes.Cut(b, []byte("\r\n"))
+	return len(bytes.Trim(line, " \t\r")) == 0, whole
+}
+
+// part is a part of the form with the model in it.
+func (f *form) part(model string) string {
+	return string(f.delimiter[2:]) + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n"
+}
+
+// readForm reads a multipart body up to its model, as far as the spool keeps it.
+func (x *Exchange) readForm(boundary string) *Error {
+	f := newForm(boundary)
+	if refusal := x.peek(f.scan); refusal != nil {
+		return refusal
+	}
+	x.form = f
+	if len(f.model) > maxModel {
+		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
+	}
+	x.Model = f.model
+	if !f.found {
+		return nil
+	}
+	rest := &restOfForm{src: x.spool.src, delimiter: f.delimiter}
+	if err := rest.look(x.spool.kept[f.end:]); err != nil {
+		return x.BodyFault(err)
+	}
+	x.spool.src = rest
+	return nil
+}
+
+// peek looks at the beginning of a body that passes through, until enough says so.
+func (x *Exchange) peek(enough func(head []byte) bool) *Error {
+	if err := x.spool.Peek(enough); err != nil {
+		return Overloaded(err)
+	}
+	return x.BodyFault(x.spool.Replayable())
+}
+
+// errModel refuses a form whose provider might read another model than the one that was
+// routed and counted.
+var errModel = errors.New("the form must have its field model once, and headers of its parts that can be read, of at most 8 KiB")
+
+// invalidForm refuses a form that turned out to be wrong while it passed.
+func invalidForm() *Error {
+	e := badRequest("model", "invalid_form", "Invalid form passed: "+errModel.Error())
+	e.Caller = true
+	return e
+}
+
+// restOfForm looks at what follows the model of a form as it passes, and fails where
+// another one comes. It holds no more than a part's header.
+type restOfForm struct {
+	src       io.Reader
+	delimiter []byte
+	window    []byte // what came last and is not looked at whole
+	over      bool   // the form ended
+	err       error
+}
+
+func (r *restOfForm) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.src.Read(p)
+	if r.err = r.look(p[:n]); r.err != nil {
+		return 0, r.err
+	}
+	return n, err
+}
+
+func (r *restOfForm) look(b []byte) error {
+	if r.over {
+		return nil
+	}
+	r.window = append(r.window, b...)
+	rest := r.window
+	for {
+		i := bytes.Index(rest, r.delimiter)
+		if i < 0 {
+			rest = rest[max(0, len(rest)-len(r.delimiter)+1):]
+			break
+		}
+		header := rest[i+len(r.delimiter):]
+		if end, ok := bytes.CutPrefix(header, []byte("--")); ok {
+			blank, whole := endOfLine(end)
+			switch {
+			case !blank, len(end) > maxPartHeader && !whole:
+				return errModel
+			case whole:
+				r.over, r.window = true, nil
+				return nil
+			}
+			rest = rest[i:]
+			break
+		}
+		length := bytes.Index(header, []byte("\r\n\r\n"))
+		if length < 0 && len(header) <= maxPartHeader {
+			rest = rest[i:]
+			break
+		}
+		if length < 0 {
+			return errModel
+		}
+		if name, readable := partName(header[:length+4]); !readable || name == "model" {
+			return errModel
+		}
+		rest = header[length+2:] // the next delimiter may follow at once
+	}
+	r.window = r.window[:copy(r.window, rest)]
+	return nil
+}
+
+// Upload is the body that passes through, with the model that the call's target gets,
+// and its length; -1 where that is unknown.
+func (x *Exchange) Upload() (io.ReadCloser, int64) {
+	f, length := x.form, x.request.ContentLength
+	if f == nil {
+		return x.spool.Reader(), length
+	}
+	model := x.SentModel()
+	if model == f.model || !f.found && model == x.located.model {
+		return x.spool.Reader(), length
+	}
+	if !f.found {
+		model = f.part(model)
+	}
+	if length >= 0 {
+		length += int64(len(model) - (f.end - f.start))
+	}
+	before, after := x.spool.reader(0), x.spool.reader(int64(f.end))
+	return &spliced{
+		Reader: io.MultiReader(io.LimitReader(before, int64(f.start)), bytes.NewReader([]byte(model)), after),
+		before: before, after: after,
+	}, length
+}
+
+// spliced is a body with a piece of it replaced.
+type spliced struct {
+	io.Reader
+	before, after *spoolReader
+}
+
+func (s *spliced) Close() error {
+	_ = s.before.Close() // it returns nil
+	return s.after.Close()
+}

@@ -1,0 +1,187 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// errNaming refuses a form that could name objects in ways that nobody reads here.
+var errNaming = errors.New("the headers of the form's parts must be readable, of at most 8 KiB, and its fields plain text, of at most 64 KiB where they name objects")
+
+const maxFormField = 64 << 10 // bytes of a field that may name objects
+
+// formNames reads the objects that a form names as it passes. Whoever forwards it says what
+// has to be the workspace's own.
+type formNames struct {
+	src       io.Reader
+	delimiter []byte
+	window    []byte // what came last and is not looked at whole
+	inValue   bool   // the window begins in the value of a part
+	field     string // the part's name, "" of one that is not kept
+	over      bool
+	err       error
+
+	mu          sync.Mutex
+	ids, params []string
+	check       func(ids, params []string) *Error // nil: for now all may be named
+}
+
+func newFormNames(src io.Reader, boundary string) *formNames {
+	return &formNames{src: src, delimiter: []byte("\r\n--" + boundary), window: []byte("\r\n")}
+}
+
+// must sets the check of what is named, and makes that of what was.
+func (f *formNames) must(check func(ids, params []string) *Error) *Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.check = check; check == nil {
+		return nil
+	}
+	return check(f.ids, f.params)
+}
+
+func (f *formNames) Read(p []byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	n, err := f.src.Read(p)
+	if n > 0 {
+		if f.err = f.look(p[:n]); f.err != nil {
+			return 0, f.err
+		}
+	}
+	return n, err
+}
+
+func (f *formNames) look(b []byte) error {
+	if f.over {
+		return nil
+	}
+	f.window = append(f.window, b...)
+	rest := f.window
+	for {
+		i := bytes.Index(rest, f.delimiter)
+		if i < 0 {
+			switch {
+			case f.field == "":
+				rest = rest[max(0, len(rest)-len(f.delimiter)+1):]
+			case len(rest) > maxFormField+len(f.delimiter):
+				return errNaming
+			}
+			break
+		}
+		header := rest[i+len(f.delimiter):]
+		if f.inValue && f.field != "" {
+			if err := f.named(f.field, rest[:i]); err != nil {
+				return err
+			}
+		}
+		f.field, f.inValue = "", false
+		if end, ok := bytes.CutPrefix(header, []byte("--")); ok {
+			if blank, whole := endOfLine(end); !blank || len(end) > maxPartHeader && !whole {
+				return errNaming
+			} else if whole {
+				f.over, f.window = true, nil
+				return nil
+			}
+			rest = rest[i:]
+			break
+		}
+		length := bytes.Index(header, []byte("\r\n\r\n"))
+		if length < 0 && len(header) <= maxPartHeader {
+			rest = rest[i:]
+			break
+		}
+		if length < 0 {
+			return errNaming
+		}
+		name, readable := fieldName(header[:length+4])
+		if !readable {
+			return errNaming
+		}
+		f.field, f.inValue = name, true
+		rest = header[length+4:]
+		if bytes.HasPrefix(rest, f.delimiter[2:]) { // the next delimiter may follow at once
+			rest = header[length+2:]
+		}
+	}
+	f.window = f.window[:copy(f.window, rest)]
+	return nil
+}
+
+// fieldName is the name of a field that may name objects, "" of any other part.
+func fieldName(header []byte) (name string, readable bool) {
+	line, header, _ := bytes.Cut(header, []byte("\r\n"))
+	h, params, ok := partHeader(line, header)
+	if !ok || oddlyNamed(h["Content-Disposition"][0], params["name"]) {
+		return "", false
+	}
+	name = strings.ToLower(params["name"])
+	if _, file := params["filename"]; file {
+		_, how := namingOf(name)
+		return "", how != byID // some servers take it for a text
+	}
+	return name, plainText(h) || jsonPart(h)
+}
+
+// namingOf is the part of the name of a form's field, or a query's, that names an object,
+// and how: byID, bySkill, or 0 where none does. Fields of objects are written as
+// image[file_id], images[0][file_id] or image.file_id.
+func namingOf(field string) (part string, how naming) {
+	if plain, err := url.PathUnescape(field); err == nil {
+		field = plain
+	}
+	parts := strings.FieldsFunc(strings.ToLower(field), func(r rune) bool { return r == '[' || r == ']' || r == '.' })
+	for i, part := range parts {
+		id := slices.Contains(parts[i:], "id")
+		switch how := namings[part]; {
+		case how == byID, how == byObject && (id || i == len(parts)-1), how == byMember && id:
+			return part, byID
+		case how == bySkill:
+			return part, how
+		}
+	}
+	if len(parts) == 0 {
+		return field, 0
+	}
+	return parts[0], 0
+}
+
+// jsonPart reports whether a part is JSON, as it stands there.
+func jsonPart(h map[string][]string) bool {
+	return len(h["Content-Type"]) == 1 && jsonContent(h["Content-Type"][0], false) && h["Content-Transfer-Encoding"] == nil
+}
+
+// named notes what the value of a field names.
+func (f *formNames) named(field string, value []byte) error {
+	base, how := namingOf(field)
+	n := &names{}
+	switch trimmed := bytes.TrimSpace(value); {
+	case len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '['):
+		n = namedIn([]byte(`{`+string(jsonscan.AppendQuoted(nil, base))+`:`+string(trimmed)+`}`), &passThrough, false)
+	case how == byID, how == bySkill && bytes.HasPrefix(trimmed, []byte("skill_")):
+		n.add(string(value), base)
+	}
+	if n.over {
+		return errNaming
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ids, f.params = append(f.ids, n.ids...), append(f.params, n.params...); len(f.ids) > maxNamed {
+		return errNaming
+	}
+	if f.check == nil || len(n.ids) == 0 {
+		return nil
+	}
+	if err := f.check(n.ids, n.params); err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// Bounds of a request's metadata. The interface has an object of any values; what it
+// leaves open is bounded so that metadata can be logged, grouped by and compared.
+const (
+	maxMetadata        = 16 << 10 // bytes
+	maxMetadataMembers = 64       // of the object itself
+	maxMetadataDepth   = 8        // objects and arrays, the object itself included
+	maxMetadataText    = 128      // characters of a key, and of a text
+)
+
+// userKey is the entry that holds the user of the caller's key.
+const userKey = "_user"
+
+// readMetadata reads x-gw-metadata, and baggage (W3C Baggage), whose entries join it.
+func (x *Exchange) readMetadata(h http.Header) *Error {
+	if lines := h["Baggage"]; lines != nil {
+		x.baggage = baggage(lines)
+	}
+	raw, ok := x.Gateway.Headers.Get(h, HeaderMetadata)
+	if raw == "" {
+		return nil
+	}
+	why := "x-gw-metadata must be one JSON object"
+	if ok {
+		err := checkMetadata(raw)
+		if err == nil {
+			x.metadata = raw
+			return nil
+		}
+		var syntax *jsonscan.SyntaxError
+		if !errors.As(err, &syntax) {
+			why = "x-gw-metadata has " + err.Error()
+		}
+	}
+	return badRequest("x-gw-metadata", "invalid_metadata", "Invalid metadata passed: "+why)
+}
+
+var (
+	errMetadataSize    = fmt.Errorf("more than %d bytes", maxMetadata)
+	errMetadataMembers = fmt.Errorf("more than %d members", maxMetadataMembers)
+	errMetadataDepth   = fmt.Errorf("more than %d objects and arrays within each other", maxMetadataDepth)
+	errMetadataKey     = fmt.Errorf("a key of more than %d characters", maxMetadataText)
+	errMetadataText    = fmt.Errorf("a text of more than %d characters", maxMetadataText)
+	errMetadataUTF8    = errors.New("bytes that are not UTF-8")
+)
+
+// checkMetadata holds metadata against its bounds, in the pass that checks the syntax.
+func checkMetadata(raw string) error {
+	switch {
+	case len(raw) > maxMetadata:
+		return errMetadataSize
+	case !utf8.ValidString(raw):
+		return errMetadataUTF8
+	}
+	s := jsonscan.Scanner(raw)
+	var value func(at, depth int) (int, error)
+	member := func(depth int) func(jsonscan.Key, int) (int, error) {
+		return func(key jsonscan.Key, at int) (int, error) {
+			if utf8.RuneCount(key.Bytes()) > maxMetadataText {
+				return 0, errMetadataKey
+			}
+			return value(at, depth)
+		}
+	}
+	value = func(at, depth int) (int, error) {
+		kind := s.Kind(at)
+		if (kind == jsonscan.Object || kind == jsonscan.Array) && depth == maxMetadataDepth {
+			return 0, errMetadataDepth
+		}
+		switch kind {
+		case jsonscan.Object:
+			return s.Object(at, depth, member(depth+1))
+		case jsonscan.Array:
+			return s.Array(at, depth, func(_, at int) (int, error) { return value(at, depth+1) })
+		case jsonscan.String:
+			end, _, err := s.String(at)
+			if err == nil && jsonscan.Len(s[at:end]) > maxMetadataText {
+				err = errMetadataText
+			}
+			return end, err
+		}
+		return s.Value(at, depth)
+	}
+	members, top := 0, member(1)
+	return s.Document(func(key jsonscan.Key, at int) (int, error) {
+		if members++; members > maxMetadataMembers {
+			return 0, errMetadataMembers
+		}
+		return top(key, at)
+	})
+}
+
+// Bounds of baggage, which are those of W3C Baggage, 3.3.2.
+const (
+	maxBaggage        = 8 << 10 // bytes
+	maxBaggageEntries = 64
+)
+
+// baggage is what is readable of the header's lines, as a JSON object; "" where nothing is.
+// An entry that is malformed or out of bounds is left out: it was put there by what is
+// between the caller and the gateway, and no call fails because of it.
+func baggage(lines []string) string {
+	entries, size := make(map[string]string), 0
+	for _, line := range lines {
+		if size += len(line); size > maxBaggage {
+			break
+		}
+		for _, entry := range strings.Split(line, ",") {
+			entry, _, _ = strings.Cut(entry, ";") // properties
+			key, value, ok := strings.Cut(entry, "=")
+			key = strings.TrimSpace(key)
+			value, err := url.PathUnescape(strings.TrimSpace(value))
+			if !ok || err != nil || key == "" || !printable(key) || len(key) > maxMetadataText ||
+				!utf8.ValidString(value) || utf8.RuneCountInString(value) > maxMetadataText || len(entries) == maxBaggageEntries {
+				continue
+			}
+			entries[key] = value
+		}
+	}
+	if len(entries) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(entries)
+	if err != nil {
+		panic(err) // texts always encode
+	}
+	return string(b)
+}
+
+// sources are where the call's metadata comes from, as JSON objects; the first that has an
+// entry counts: the workspace's defaults, the key's, the request's own, and baggage.
+func (x *Exchange) sources() [4]string {
+	var workspace json.RawMessage
+	if of := x.Gateway.WorkspaceMetadata; of != nil {
+		workspace = of(x.Caller.WorkspaceID)
+	}
+	return [...]string{string(workspace), string(x.Caller.Metadata), x.metadata, x.baggage}
+}
+
+// MetadataJSON returns a value of the call's metadata, nil where there is none.
+func (x *Exchange) MetadataJSON(key string) json.RawMessage {
+	if v := x.metadataValue(key); v.Exists() {
+		return json.RawMessage(v.Raw)
+	}
+	return nil
+}
+
+// Metadata returns a value of the call's metadata as text. Null is absent.
+func (x *Exchange) Metadata(key string) (string, bool) {
+	value := x.metadataValue(key).String()
+	return value, value != ""
+}
+
+func (x *Exchange) metadataValue(key string) gjson.Result {
+	if key == userKey && x.Caller.UserID != "" {
+		return gjson.ParseBytes(jsonscan.AppendQuoted(nil, x.Caller.UserID))
+	}
+	for _, source := range x.sources() {
+		if source == "" {
+			continue
+		}
+		var found gjson.Result
+		gjson.Parse(source).ForEach(func(k, v gjson.Result) bool {
+			if k.Str == key {
+				found = v
+			}
+			return true
+		})
+		if found.Exists() && found.Type != gjson.Null {
+			return found
+		}
+	}
+	return gjson.Result{}
+}
+
+// AllMetadata is the call's metadata as one JSON object, nil where there is none.
+func (x *Exchange) AllMetadata() json.RawMessage {
+	sources := x.sources()
+	if x.Caller.UserID == "" && sources == [4]string{} {
+		return nil
+	}
+	all := make(map[string]json.RawMessage)
+	for _, source := range slices.Backward(sources[:]) {
+		gjson.Parse(source).ForEach(func(k, v gjson.Result) bool {
+			if v.Type != gjson.Null {
+				all[k.Str] = json.RawMessage(v.Raw)
+			}
+			return true
+		})
+	}
+	if x.Caller.UserID != "" {
+		all[userKey] = jsonscan.AppendQuoted(nil, x.Caller.UserID)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // texts, and values that were checked
+	}
+	return b
+}

@@ -1,0 +1,65 @@
+package exchange
+
+import (
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+const (
+	maxRequestTimeout = 24 * time.Hour
+	maxForwarded      = 50
+)
+
+// urlHeaders are the headers by which a call says where a provider is.
+var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzureEndpoint, HeaderHuggingfaceURL, HeaderDatabricks, HeaderSnowflake}
+
+// readOptions reads the headers by which a call sets what a config also could.
+func (x *Exchange) readOptions(h http.Header) *Error {
+	if raw, _ := x.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
+		ms, err := strconv.ParseInt(raw, 10, 64)
+		if err != nil || ms < 1 || ms > maxRequestTimeout.Milliseconds() {
+			return badRequest("x-gw-request-timeout", "invalid_value", "Invalid request timeout passed: expected milliseconds, a whole number from 1 to "+
+				strconv.FormatInt(maxRequestTimeout.Milliseconds(), 10))
+		}
+		x.RequestTimeout = time.Duration(ms) * time.Millisecond
+	}
+	if err := x.readCaching(h); err != nil {
+		return err
+	}
+	blocked := x.Gateway.Router.Blocks(x.Caller.WorkspaceID)
+	for _, header := range urlHeaders {
+		if v, _ := x.Gateway.Headers.Get(h, header); v != "" && blocked {
+			field := header.String()
+			return Refused(&credentials.Refusal{
+				Reason: credentials.InlineURLBlocked, Field: field,
+				Message: "Inline provider URLs are blocked; the organisation accepts only saved resources (block_inline_config)",
+			})
+		}
+	}
+	raw, _ := x.Gateway.Headers.Get(h, HeaderForwardHeaders)
+	if raw == "" {
+		return nil
+	}
+	if blocked {
+		return Refused(&credentials.Refusal{
+			Reason: credentials.InlineHeadersBlocked, Field: "x-gw-forward-headers",
+			Message: "Inline forward headers are blocked; the organisation accepts only saved resources (block_inline_config)",
+		})
+	}
+	for _, name := range strings.Split(raw, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if why := routing.ForwardFault(name, x.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(x.ForwardHeaders) == maxForwarded {
+			return badRequest("x-gw-forward-headers", "invalid_value", "Invalid forward header passed: "+credentials.Clip(name)+": "+why)
+		}
+		x.ForwardHeaders = append(x.ForwardHeaders, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package exchange
+
+import (
+	"net/textproto"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// placeHeaders are the names, after the prefix, of the headers by which a call says where
+// its own credential goes.
+var placeHeaders = func() map[string]bool {
+	names := map[string]bool{headerNames[HeaderCustomHost]: true}
+	for _, key := range routing.PlaceKeys {
+		names[textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(key, "_", "-"))] = true
+	}
+	return names
+}()
+
+// admitStored refuses what a call may not do with a stored credential: have it go to a path
+// that nobody named, or to a place of the call's.
+func (x *Exchange) admitStored(route *credentials.Route) *Error {
+	if err := x.admitPath(route); err != nil || !route.Stored {
+		return err
+	}
+	field := ""
+	for name, values := range x.request.Header {
+		suffix, ok := x.Gateway.Headers.Suffix(name)
+		if !ok || !placeHeaders[suffix] || len(values) == 1 && values[0] == "" {
+			continue
+		}
+		if field == "" || name < field {
+			field = name
+		}
+	}
+	if field == "" {
+		return nil
+	}
+	field = strings.ToLower(field)
+	return Refused(&credentials.Refusal{
+		Reason: credentials.StoredSecretElsewhere, Field: field,
+		Message: "The call goes with a stored credential, which goes only where its owner said: drop " + field + ", or send your own credential",
+	})
+}

@@ -1,0 +1,253 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/responses"
+)
+
+// beside are the paths of the Responses API that are not about one stored response.
+var beside = []string{"/responses/input_tokens", "/responses/compact"}
+
+// maxShortened bounds how often the older half of a conversation is dropped.
+const maxShortened = 4
+
+// adapt readies a call of the Responses API for a provider that does not have it: a
+// response is made of a conversation, from the turns that it goes on from, and the
+// gateway keeps it.
+func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
+	if !strings.HasPrefix(call.Path, "/responses") {
+		return nil
+	}
+	x := a.x
+	x.Adapted = false
+	switch {
+	case !call.Provider.Adapts(providers.CreateResponse):
+		return nil
+	case slices.Contains(beside, call.Path):
+		return refused(&providers.Refusal{
+			Param: "x-gw-provider", Code: "endpoint_not_supported",
+			Message: "Provider " + call.Provider.Name + " does not serve " + call.Method + " /v1" + call.Path,
+		})
+	case call.Endpoint != providers.CreateResponse:
+		if strings.HasPrefix(call.Path, "/responses/") && call.Endpoint != providers.Proxy {
+			return x.Unheld()
+		}
+		return nil
+	}
+	x.Adapted = true
+	head := responses.ReadHead(call.Body)
+	if refusal := resolve(x, call, &head); refusal != nil {
+		return refusal
+	}
+	call.Shorten = a.shortened
+	a.mayShorten = head.Auto
+	if head.Previous != "" {
+		turns, refusal := x.Conversation(head.Previous)
+		if refusal != nil {
+			return refusal
+		}
+		for i := range turns {
+			for _, items := range [][]byte{turns[i].Input, member(turns[i].Response, "output")} {
+				said, err := responses.Messages(items, call.Provider.Name)
+				if err != nil {
+					return exchange.AsError(err)
+				}
+				call.History = append(call.History, said...)
+			}
+		}
+	}
+	if !head.Store {
+		return nil
+	}
+	if len(head.Input) > exchange.MaxInput {
+		return refused(&providers.Refusal{
+			Param: "input", Code: "input_too_large_to_store",
+			Message: "The input has more than " + strconv.Itoa(exchange.MaxInput) + " bytes, too many to be stored. Send store: false",
+		})
+	}
+	if err := x.Hold(len(head.Input)); err != nil {
+		return exchange.Overloaded(err)
+	}
+	input := bytes.Clone(head.Input) // the body is gone when the response is there
+	call.Keep = func(response []byte) error {
+		err := x.Keep(gjson.GetBytes(response, "id").Str, &exchange.Turn{Response: response, Input: input, Previous: head.Previous})
+		if err != nil {
+			f.logger.Error("response not stored", zap.String("trace_id", x.TraceID), zap.Error(errors.Unwrap(err)))
+		}
+		return err
+	}
+	return nil
+}
+
+// member is the value of an object's member, nil where it has none.
+func member(object []byte, name string) (value []byte) {
+	r := jsonscan.NewReader(object)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is(name) {
+			value = r.Value()
+		}
+	})
+	return value
+}
+
+// overflows are the words by which providers say that a conversation is longer than
+// their model's context window.
+var overflows = []string{
+	"context_length_exceeded", "context length", "context window", "context limit", "prompt is too long", "input is too long",
+	"input token count", "too many tokens", "too many input tokens", "maximum number of tokens", "model_max_prompt_tokens_exceeded",
+}
+
+// overflow makes a failure that says that the conversation is too long what OpenAI calls
+// it (the interface, "Errors", condition 1).
+func (a *attempt) overflow(res *http.Response, f *providers.Failure) {
+	if !a.x.Adapted || res.StatusCode == http.StatusTooManyRequests {
+		return
+	}
+	said := strings.ToLower(f.Code + " " + f.Type + " " + f.Message)
+	if !slices.ContainsFunc(overflows, func(words string) bool { return strings.Contains(said, words) }) {
+		return
+	}
+	a.overflowed = true
+	res.StatusCode, res.Status = http.StatusBadRequest, "400 Bad Request"
+	f.Type, f.Param, f.Code = "invalid_request_error", "input", "context_length_exceeded"
+}
+
+// shortens reports whether the call may be tried again with less of its conversation,
+// should it be too long.
+func (a *attempt) shortens() bool { return a.mayShorten && a.turns > 1 && a.shortened < maxShortened }
+
+// ServeHeld answers a call about a response that the gateway holds.
+func (f *Forwarder) ServeHeld(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	body, err := held(r.URL.Query(), x)
+	if err != nil {
+		x.Fail(w, err)
+		return
+	}
+	x.Status = http.StatusOK
+	x.SetHeader(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	x.Hear(body)
+	_, _ = w.Write(body) //nolint:gosec // JSON, and not to be taken for anything else
+}
+
+func held(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Error) {
+	id := gjson.GetBytes(x.Held.Response, "id").Str
+	switch x.Endpoint.Name {
+	case "getModelResponse":
+		if query.Get("stream") == "true" {
+			return nil, refused(&providers.Refusal{
+				Param: "stream", Code: "unsupported_parameter",
+				Message: "This response cannot be streamed because it was not created with background=true.",
+			})
+		}
+		return x.Held.Response, nil
+	case "cancelModelResponse":
+		return nil, refused(&providers.Refusal{Param: "response_id", Code: "response_not_cancellable", Message: "Cannot cancel a synchronous response."})
+	case "listResponseInputItems":
+		return heldItems(query, x, id)
+	case "deleteModelResponse":
+		if err := x.Forget(); err != nil {
+			return nil, err
+		}
+		b := jsonscan.Builder(nil)
+		b.Open('{')
+		b.Key("id").Text(id)
+		b.Key("object").Text("response")
+		b.Key("deleted").Bool(true)
+		b.Close('}')
+		return b, nil
+	}
+	panic("no answer for " + x.Endpoint.Name + " of a held response") // those are the endpoints of one
+}
+
+// Bounds of a list of input items, as OpenAI has them.
+const (
+	defaultItems = 20
+	maxItems     = 100
+)
+
+// heldItems lists what a response answers: the turns that it goes on from, and its own
+// input; the latest first unless the query says otherwise.
+func heldItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exchange.Error) {
+	limit := defaultItems
+	if v := query.Get("limit"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxItems {
+			return nil, refused(&providers.Refusal{
+				Param: "limit", Code: "invalid_value",
+				Message: "Invalid 'limit': expected a whole number from 1 to " + strconv.Itoa(maxItems) + ".",
+			})
+		}
+		limit = n
+	}
+	order := query.Get("order")
+	if order != "" && order != "asc" && order != "desc" {
+		return nil, refused(&providers.Refusal{Param: "order", Code: "invalid_value", Message: "Invalid value for 'order'. Supported values are: 'asc' and 'desc'."})
+	}
+	turns, refusal := x.ListTurns()
+	if refusal != nil {
+		return nil, refusal
+	}
+	var items []chat.Member
+	for i := range turns {
+		own := gjson.GetBytes(turns[i].Response, "id").Str
+		items = append(items, responses.Items(turns[i].Input, own)...)
+		if own != id {
+			items = append(items, responses.Items(member(turns[i].Response, "output"), own)...)
+		}
+	}
+	if order != "asc" {
+		slices.Reverse(items)
+	}
+	for _, name := range []string{"after", "before"} {
+		id := query.Get(name)
+		if id == "" {
+			continue
+		}
+		at := slices.IndexFunc(items, func(m chat.Member) bool { return m.Name == id })
+		switch {
+		case at < 0:
+			return nil, refused(&providers.Refusal{Param: name, Code: "invalid_value", Message: "Invalid '" + name + "': the response has no such item."})
+		case name == "after":
+			items = items[at+1:]
+		default:
+			items = items[:at]
+		}
+	}
+	more := len(items) > limit
+	items = items[:min(len(items), limit)]
+	b := jsonscan.Builder(nil)
+	b.Open('{')
+	b.Key("object").Text("list")
+	b.Key("data").Open('[')
+	for _, m := range items {
+		b.Raw(m.Value)
+	}
+	b.Close(']')
+	if n := len(items); n > 0 {
+		b.Key("first_id").Text(items[0].Name)
+		b.Key("last_id").Text(items[n-1].Name)
+	} else {
+		b.Key("first_id").Raw([]byte("null"))
+		b.Key("last_id").Raw([]byte("null"))
+	}
+	b.Key("has_more").Bool(more)
+	b.Close('}')
+	return b, nil
+}

@@ -1,0 +1,115 @@
+package inference
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/telemetry"
+)
+
+// begin starts the span of an attempt. Where a config or the call forwards the header
+// traceparent to the provider, it is that of the span; nobody else gets one.
+func (a *attempt) begin() {
+	x := a.x
+	if x.Trace == nil || a.told {
+		return
+	}
+	a.span = x.Trace.Attempt(&telemetry.Try{
+		Provider: a.route.Provider, Dialect: a.route.Dialect, Model: x.SentModel(), Target: x.LastUsed, Retry: x.Retries, URL: a.url,
+	})
+	if a.header["Traceparent"] != nil {
+		a.header["Traceparent"] = []string{a.span.Header()}
+		delete(a.header, "Tracestate") // it speaks of another span
+	}
+}
+
+// over counts an attempt and ends its span, once: one that failed and is given to the
+// client later, as nothing followed it, is over already.
+func (a *attempt) over(ctx context.Context, why error) {
+	if a.told {
+		return
+	}
+	a.told = true
+	x := a.x
+	if m := x.Gateway.Metrics; m != nil {
+		t := x.MetricTarget()
+		m.Attempt(&t, a.status, ctx.Err() != nil, x.Retries > 0)
+	}
+	if a.span == nil {
+		return
+	}
+	o := telemetry.Outcome{Status: a.status, Error: a.errorType(ctx, why)}
+	x.ErrorType = o.Error
+	if why == nil {
+		if x.Stream {
+			o.FirstToken = x.FirstByte
+		}
+		if u := x.Usage; u.Known {
+			o.Usage = &u.Usage
+		}
+	}
+	a.span.End(&o)
+	a.span = nil
+}
+
+// errorType is why an attempt failed, in one word; "" where it did not, or where its
+// status says it.
+func (a *attempt) errorType(ctx context.Context, why error) string {
+	switch {
+	case ctx.Err() != nil && !a.x.Whole:
+		return "canceled"
+	case a.status >= 400:
+		return ""
+	case a.held != nil && errors.As(why, new(brokenOff)):
+		return "stream_interrupted"
+	case why != nil && a.held != nil, why == nil && (a.x.Failure == failureIn200 || a.x.Failure == failureInStream):
+		return "error_in_answer"
+	case errors.Is(why, errAttemptTimeout), errors.Is(why, errHeadersLate), errors.Is(why, errBodyStalled), timedOut(why):
+		return "provider_timeout"
+	case why != nil:
+		if code := failed(a, why).Code; code != "" {
+			return code
+		}
+		return "_OTHER"
+	case a.x.Cut != "":
+		return a.x.Cut
+	case a.x.Failure != "":
+		return "stream_interrupted"
+	}
+	return ""
+}
+
+// timedOut reports whether an attempt failed because the provider was silent for too long.
+func timedOut(why error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(why, &timeout) && timeout.Timeout()
+}
+
+// describe notes what an answer, or an event of it, says of itself, where somebody
+// watches.
+func describe(x *exchange.Exchange, data []byte) {
+	if x.Trace == nil {
+		return
+	}
+	answer := gjson.ParseBytes(data)
+	for _, inner := range []string{"response", "message"} { // of the events of Responses, and of Messages
+		if v := answer.Get(inner); v.IsObject() {
+			answer = v
+		}
+	}
+	a := telemetry.Answer{ID: answer.Get("id").Str, Model: answer.Get("model").Str}
+	for _, reason := range answer.Get("choices.#.finish_reason").Array() {
+		if reason.Str != "" {
+			a.Finish = append(a.Finish, reason.Str)
+		}
+	}
+	for _, path := range []string{"stop_reason", "delta.stop_reason", "incomplete_details.reason"} {
+		if reason := answer.Get(path).Str; reason != "" {
+			a.Finish = append(a.Finish, reason)
+		}
+	}
+	x.Trace.Answered(a)
+}

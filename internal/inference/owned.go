@@ -1,0 +1,187 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// claims note what a call makes as its workspace's, before the caller has its id.
+type claims struct {
+	x             *exchange.Exchange
+	makes, events []string // as in exchange.Objects
+	names         []string
+	responses     bool
+	seen          map[string]bool
+}
+
+// guard checks that an attempt's body names objects of its workspace alone, and readies the
+// attempt to note what it makes, where workspaces share the credential.
+func (f *Forwarder) guard(ctx context.Context, a *attempt, t *routing.Target, p *providers.Provider) *exchange.Error {
+	x := a.x
+	if !x.Noted() {
+		return nil
+	}
+	var body []byte
+	if a.body != nil {
+		body = a.body.Bytes()
+	}
+	responses := x.Endpoint.Name == exchange.CreateResponse
+	adapted := responses && p.Adapts(providers.CreateResponse)
+	if refusal := x.CheckNamed(body, adapted); refusal != nil {
+		return refusal
+	}
+	o := &x.Endpoint.Objects
+	if o.Lists && x.Guarded() {
+		a.page = func(query string) (int, []byte, error) {
+			return f.fetch(ctx, x, a.route, t, aim{x.Endpoint.Name, x.Method(), x.Path, query, ""}, nil)
+		}
+	}
+	if adapted || !o.Creates() && len(o.Names) == 0 {
+		return nil
+	}
+	c := &claims{x: x, makes: o.Makes, events: o.Events, names: o.Names, responses: responses}
+	if o.Stored != "" && !stores(body, o.Stored, o.Kept) {
+		c.makes, c.events = nil, nil
+		c.names = slices.DeleteFunc(slices.Clone(o.Names), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
+		if len(c.names) == 0 || !bytes.Contains(body, []byte("container")) && !bytes.Contains(body, []byte("code_interpreter")) {
+			return nil
+		}
+	}
+	a.claims = c
+	return nil
+}
+
+// stores reports whether a call has its provider keep what it makes.
+func stores(body []byte, parameter string, otherwise bool) bool {
+	if !bytes.Contains(body, []byte(parameter)) {
+		return otherwise
+	}
+	switch v := gjson.GetBytes(body, parameter); v.Type {
+	case gjson.True:
+		return true
+	case gjson.False:
+		return false
+	}
+	return otherwise
+}
+
+// own notes what an answer says was made or deleted, and shows of a list what is the
+// workspace's.
+func (a *attempt) own(res *http.Response) error {
+	x := a.x
+	if !x.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
+		return nil
+	}
+	if x.Method() == http.MethodDelete {
+		x.Deleted()
+		return nil
+	}
+	if x.Endpoint.Objects.Location {
+		if location := res.Header.Get("Location"); location != "" {
+			if err := x.Claim([]string{path.Base(location)}, false); err != nil {
+				res.Body.Close()
+				return err
+			}
+		}
+		return nil
+	}
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case a.page == nil && (a.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
+		return nil // of a stream, the events are looked at as they pass
+	case res.Header.Get("Content-Encoding") != "":
+		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+	}
+	body, err := readAtMost(x, res.Body, maxWhole)
+	switch {
+	case inflight.Refused(err):
+		res.Body.Close()
+		return err
+	case err != nil:
+		x.Drop(cap(body))
+		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+	}
+	if a.page != nil {
+		out, refusal := a.shown(body)
+		x.Drop(cap(body))
+		if refusal != nil {
+			res.Body.Close()
+			return refusal
+		}
+		if refusal := a.claims.whole(out); refusal != nil {
+			res.Body.Close()
+			return refusal
+		}
+		return replaceBody(x, res, out)
+	}
+	res.Body.Close()
+	if refusal := a.claims.whole(body); refusal != nil {
+		x.Drop(cap(body))
+		return refusal
+	}
+	res.Body, res.ContentLength = &peeked{x: x, seen: body, src: http.NoBody}, int64(len(body))
+	return nil
+}
+
+// whole notes what an answer in one piece says was made. The error is for the caller.
+func (c *claims) whole(body []byte) *exchange.Error {
+	if c == nil {
+		return nil
+	}
+	if err := c.x.Claim(c.unseen(body, c.makes), false); err != nil {
+		return err
+	}
+	return c.x.Claim(c.unseen(body, c.names), true)
+}
+
+// event does the same of an event of a stream.
+func (c *claims) event(data []byte) error {
+	// Most events of a response are pieces of a text.
+	if c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
+		return nil
+	}
+	if err := c.x.Claim(c.unseen(data, c.events), false); err != nil {
+		return err
+	}
+	if err := c.x.Claim(c.unseen(data, c.names), true); err != nil {
+		return err
+	}
+	return nil
+}
+
+// unseen are the ids in members of an answer that were not seen in this call.
+func (c *claims) unseen(body []byte, members []string) (ids []string) {
+	var add func(v gjson.Result)
+	add = func(v gjson.Result) {
+		switch {
+		case v.IsArray():
+			v.ForEach(func(_, v gjson.Result) bool {
+				add(v)
+				return true
+			})
+		case v.Type != gjson.String || v.Str == "" || c.seen[v.Str]:
+		default:
+			if c.seen == nil {
+				c.seen = make(map[string]bool)
+			}
+			c.seen[v.Str] = true
+			ids = append(ids, v.Str)
+		}
+	}
+	for _, member := range members {
+		add(gjson.GetBytes(body, member))
+	}
+	return ids
+}

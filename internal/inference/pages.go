@@ -1,0 +1,178 @@
+package inference
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// Bounds of the search for the next object of a workspace in the list of all.
+const (
+	maxPages  = 50
+	pageLimit = 100 // objects of a page, as providers have it
+)
+
+// A page is one of a list, as OpenAI has them.
+type page struct {
+	data    [][]byte
+	ids     []string
+	object  []byte
+	ends    bool // it has first_id and last_id
+	hasMore bool // it has has_more
+	more    bool
+}
+
+// readPage reads a page; nil: it is none.
+func readPage(body []byte) *page {
+	p := new(page)
+	lists := 0
+	r := jsonscan.NewReader(body)
+	ok := r.Object(func(key jsonscan.Key) {
+		switch key.String() {
+		case "data":
+			lists++
+			if !r.Array(func() {
+				item := r.Raw()
+				p.data = append(p.data, item)
+				p.ids = append(p.ids, gjson.GetBytes(item, "id").Str)
+			}) {
+				lists++
+			}
+		case "object":
+			p.object = r.Raw()
+		case "last_id":
+			p.ends = true
+		case "has_more":
+			p.hasMore, p.more = true, string(r.Raw()) == "true"
+		}
+	})
+	if !ok || r.Err() != nil || lists != 1 {
+		return nil
+	}
+	return p
+}
+
+// shown is the list in an answer with what the call's workspace made alone. Where a page has
+// nothing of it, the next one takes its place: clients go on from the last object of a page.
+func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
+	x := a.x
+	query, err := url.ParseQuery(x.Query)
+	if err != nil {
+		return nil, refusedList("its query cannot be read")
+	}
+	backwards := query.Get("before") != "" && query.Get("after") == ""
+	first := readPage(body)
+	p, most, held := first, 0, 0
+	defer func() { x.Drop(held) }()
+	for n := 1; ; n++ {
+		if p == nil {
+			return nil, refusedList("what provider " + a.route.Provider + " answered is no list")
+		}
+		if n == 1 {
+			most = max(len(p.data), 1)
+			if limit, err := strconv.Atoi(query.Get("limit")); err == nil && limit > 0 {
+				most = limit
+			}
+		}
+		owns, refusal := x.Owns(p.ids)
+		if refusal != nil {
+			return nil, refusal
+		}
+		var end string // of the page, on the side where the next one is
+		switch {
+		case len(p.ids) == 0:
+		case backwards:
+			end = p.ids[0]
+		default:
+			end = p.ids[len(p.ids)-1]
+		}
+		p.keep(owns)
+		if len(p.data) > 0 || !p.more || end == "" {
+			p.cut(most, backwards)
+			return p.append(first), nil
+		}
+		if n == maxPages {
+			return nil, refusedList("the first " + strconv.Itoa(n) + " pages have nothing that this workspace made")
+		}
+		query.Set("limit", strconv.Itoa(pageLimit))
+		if backwards {
+			query.Set("before", end)
+		} else {
+			query.Set("after", end)
+		}
+		x.Drop(held)
+		status, body, err := a.page(query.Encode())
+		held = cap(body)
+		if err != nil {
+			return nil, failed(a, err)
+		}
+		if status != http.StatusOK {
+			return nil, refusedList("provider " + a.route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
+		}
+		p = readPage(body)
+	}
+}
+
+// keep takes out what is not the workspace's.
+func (p *page) keep(owns []bool) {
+	n := 0
+	for i, ok := range owns {
+		if ok {
+			p.data[n], p.ids[n] = p.data[i], p.ids[i]
+			n++
+		}
+	}
+	p.data, p.ids = p.data[:n], p.ids[:n]
+}
+
+// cut takes out what is more than a page was to have.
+func (p *page) cut(most int, backwards bool) {
+	over := len(p.data) - most
+	switch {
+	case over <= 0:
+		return
+	case backwards:
+		p.data, p.ids = p.data[over:], p.ids[over:]
+	default:
+		p.data, p.ids = p.data[:most], p.ids[:most]
+	}
+	p.more = true
+}
+
+// append writes the page, with the members that the first one of the list has.
+func (p *page) append(first *page) []byte {
+	b := jsonscan.Builder(nil)
+	b.Open('{')
+	if first.object != nil {
+		b.Key("object").Raw(first.object)
+	}
+	b.Key("data").Open('[')
+	b = append(b, bytes.Join(p.data, []byte{','})...)
+	b.Close(']')
+	if n := len(p.ids); first.ends && n > 0 {
+		b.Key("first_id").Text(p.ids[0])
+		b.Key("last_id").Text(p.ids[n-1])
+	} else if first.ends {
+		b.Key("first_id").Raw([]byte("null"))
+		b.Key("last_id").Raw([]byte("null"))
+	}
+	if first.hasMore {
+		b.Key("has_more").Bool(p.more)
+	}
+	b.Close('}')
+	return b
+}
+
+// refusedList refuses a list of which it cannot be told what is the workspace's.
+func refusedList(why string) *exchange.Error {
+	return &exchange.Error{
+		Status: http.StatusBadGateway, Type: "provider_error", Code: "list_not_filtered", Pointless: true,
+		Message: "The list is of all workspaces that share the credential, and what this one made cannot be shown: " + why + "; use a virtual key of the workspace",
+	}
+}

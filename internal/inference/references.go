@@ -1,0 +1,66 @@
+package inference
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/responses"
+)
+
+// resolve puts the items of responses that the gateway holds in the place of references
+// to them: some clients send those in a loop with tools. Others stay, and are refused.
+func resolve(x *exchange.Exchange, call *providers.Call, head *responses.Head) *exchange.Error {
+	r := &references{x: x, items: make(map[string][]byte), seen: make(map[string]bool)}
+	input, err := responses.Expand(head.Input, r.find)
+	switch {
+	case errors.Is(err, responses.ErrExpanded):
+		return refused(&providers.Refusal{Param: "input", Code: "input_too_large", Message: "The input is too large with the items that it refers to"})
+	case err != nil:
+		return exchange.AsError(err)
+	case input == nil:
+		return nil
+	}
+	call.Body = slices.Concat(call.Body[:head.At], input, call.Body[head.At+len(head.Input):])
+	head.Input = input
+	return nil
+}
+
+// references are the items of the responses that an input refers to.
+type references struct {
+	x     *exchange.Exchange
+	items map[string][]byte // by id
+	seen  map[string]bool   // the responses that were read
+	size  int               // of those, in bytes
+	lost  bool              // one was not found, so that the call is refused anyway
+}
+
+// find returns an item by its id, nil where the gateway does not hold it.
+func (r *references) find(id string) ([]byte, error) {
+	owner := responses.Owner(id)
+	if owner == "" || r.seen[owner] || r.lost {
+		return r.items[id], nil
+	}
+	r.seen[owner] = true
+	turn, refusal := r.x.Turn(owner)
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case turn == nil:
+		r.lost = true
+		return nil, nil
+	}
+	if r.size += len(turn.Response) + len(turn.Input); r.size > responses.MaxExpanded {
+		return nil, responses.ErrExpanded
+	}
+	for _, item := range gjson.GetBytes(turn.Response, "output").Array() {
+		r.items[item.Get("id").Str] = []byte(item.Raw)
+	}
+	for _, m := range responses.Items(turn.Input, owner) {
+		r.items[m.Name] = m.Value
+	}
+	return r.items[id], nil
+}

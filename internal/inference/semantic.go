@@ -1,0 +1,92 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// Semantic is how the meaning of a question is had: from a model of embeddings.
+type Semantic struct {
+	Provider  string  // slug of a provider of the configuration
+	Model     string  // of embeddings
+	Threshold float64 // cosine from which on two questions are the same
+}
+
+// maxEmbedding is how long the meaning of a question may take: a call must not wait longer
+// for the cache than it is likely to gain.
+const maxEmbedding = 5 * time.Second
+
+// A question is what of a call is compared by its meaning.
+type question struct {
+	cache.Question
+	meaning []float32 // nil: not known
+}
+
+// similar is the kept answer to a question of the same meaning, nil where there is none, or
+// where the call wants a fresh one, whose meaning is learned.
+// That it cannot be found is no fault of the call's: it is logged, and the call forwarded.
+func (e *engine) similar(k *keeping) *cache.Entry {
+	q, x := k.question, e.x
+	if !x.Caching.Refresh {
+		x.CacheStatus = exchange.CacheSemanticMiss
+	}
+	ctx, cancel := context.WithTimeout(e.r.Context(), maxEmbedding)
+	defer cancel()
+	var entry *cache.Entry
+	var err error
+	if q.meaning, err = e.f.embed(ctx, x, q.Text); err == nil && !x.Caching.Refresh {
+		entry, err = e.f.Cache().Similar(ctx, q.learned(), e.f.Semantic.Threshold, k.maxAge)
+	}
+	if err != nil && e.r.Context().Err() == nil {
+		e.f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.TraceID), zap.Error(err))
+	}
+	return entry
+}
+
+// embed asks the model of embeddings for the meaning of a text.
+func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string) ([]float32, error) {
+	route := x.Gateway.Router.Own(f.Semantic.Provider)
+	if route == nil {
+		return nil, errors.New("there is no provider " + f.Semantic.Provider)
+	}
+	var b jsonscan.Builder
+	b.Open('{')
+	b.Key("model").Text(f.Semantic.Model)
+	b.Key("input").Text(text)
+	b.Key("encoding_format").Text("float")
+	b.Close('}')
+	status, body, err := f.fetch(ctx, x, route, &direct, aim{providers.Embed, http.MethodPost, "/embeddings", "", f.Semantic.Model}, b)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("provider %s answered %d", route.Provider, status)
+	}
+	var meaning []float32
+	for _, v := range gjson.GetBytes(body, "data.0.embedding").Array() {
+		meaning = append(meaning, float32(v.Num))
+	}
+	if len(meaning) == 0 {
+		return nil, errors.New("an answer without an embedding")
+	}
+	return meaning, nil
+}
+
+// learned is what the cache keeps of a question, nil where its meaning is not known.
+func (q *question) learned() *cache.Meaning {
+	if q == nil || q.meaning == nil {
+		return nil
+	}
+	return &cache.Meaning{Scope: q.Of(q.meaning), Vector: q.meaning}
+}

@@ -1,0 +1,386 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A stream passes a provider's server-sent events on as they come, line by line and
+// byte for byte, and watches them: usage, the finish, the end. Where the provider
+// breaks off, the client gets an error event instead of the half of a line, and no
+// [DONE]; where it merely forgot [DONE], the client gets it.
+type stream struct {
+	src io.ReadCloser
+	x   *exchange.Exchange
+
+	idle    time.Duration
+	silence *time.Timer // runs while the provider is silent; nil: it may be so for ever
+	silent  atomic.Bool // it was for too long
+
+	full        bool   // the last Read filled buf
+	buf         []byte // what came and is not passed on yet, from passed on
+	passed, end int    // buf[passed:end] is whole lines
+	err         error  // what to return once they are passed on
+
+	open      bool // the last line passed on did not end an event
+	data      bool // that event has data already
+	done      bool // [DONE] came
+	finished  bool // a choice finished
+	noted     bool // the response's id was remembered
+	errored   bool // the provider sent an error event of its own; no [DONE] follows it
+	closed    bool // the last event of an answer came, in the APIs that name theirs
+	claims    *claims
+	unclaimed error // why what the stream made is nobody's
+	unasked   bool  // the client does not ask for usage: a chunk of nothing else is taken out
+
+	// Of the event that is looked at.
+	scan            jsonscan.Scanner
+	visit           func(jsonscan.Key, int) (int, error)
+	usage, response []byte
+	failed, ends    bool
+	empty           bool // its choices are none
+	spare           bool // it is a chunk of usage that the client does not ask for
+}
+
+const (
+	smallSize = 1 << 10 // of a buffer, at first: most events are shorter, and most streams slow
+	startSize = 8 << 10 // and once more comes at a time
+	leastRead = 512
+	maxLine   = 16 << 20 // an image may come in one line
+)
+
+// newStream watches src, which may be silent for idle (0: for ever).
+func newStream(src io.ReadCloser, x *exchange.Exchange, idle time.Duration) *stream {
+	s := &stream{src: src, x: x, idle: idle, buf: make([]byte, 0, smallSize)}
+	s.visit = s.member
+	if idle > 0 {
+		s.silence = time.AfterFunc(idle, func() {
+			s.silent.Store(true)
+			src.Close() // ends the Read that waits
+		})
+	}
+	return s
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	for s.passed == s.end {
+		if s.err != nil {
+			return 0, s.err
+		}
+		s.fill()
+	}
+	n := copy(p, s.buf[s.passed:s.end])
+	s.x.Hear(p[:n])
+	s.passed += n
+	return n, nil
+}
+
+func (s *stream) Close() error {
+	if s.silence != nil {
+		s.silence.Stop()
+	}
+	return s.src.Close()
+}
+
+// fill reads once from the provider and marks the whole lines in what it has.
+func (s *stream) fill() {
+	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
+	s.passed, s.end = 0, 0
+	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
+		if err := s.x.Hold(size - cap(s.buf)); err != nil {
+			s.finish(&cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()})
+			return
+		}
+		s.buf = append(make([]byte, 0, size), s.buf...)
+	}
+	from := len(s.buf)
+	n, err := s.src.Read(s.buf[from:cap(s.buf)])
+	switch {
+	case s.silent.Load():
+		err = &cut{"stream_idle_timeout", fmt.Sprintf("was silent for %v, longer than stream_idle_timeout allows", s.idle)}
+	case s.silence != nil:
+		s.silence.Reset(s.idle)
+	}
+	s.full = from+n == cap(s.buf)
+	s.buf = s.buf[:from+n]
+	if n > 0 && s.x.FirstByte.IsZero() {
+		s.x.FirstByte = s.x.Gateway.Now()
+	}
+	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
+		if s.end = s.watch(from + last + 1); s.unclaimed != nil {
+			err = &cut{"object_not_stored", "made something whose owner could not be stored: " + s.unclaimed.Error()}
+		}
+	} else if len(s.buf) > maxLine {
+		err = &cut{"stream_malformed", fmt.Sprintf("has a line of more than %d bytes", maxLine)}
+	}
+	if err != nil {
+		s.finish(err)
+	}
+}
+
+// larger is how much room a buffer should have: of one with length bytes in it, which the
+// last Read filled or not.
+func larger(length, size int, full bool) int {
+	switch {
+	case size-length < leastRead:
+		return max(2*size, 2*leastRead)
+	case full && size < startSize:
+		return startSize
+	}
+	return size
+}
+
+// watch looks at the whole lines in buf[:end] on their way, and takes out the malformed
+// ones: data that is not JSON, and is all the data of its event; and usage that nobody
+// asked for. It returns where what
+// can be passed on ends; a line of which only the next one can tell waits for that.
+func (s *stream) watch(end int) int {
+	kept, at := 0, 0
+	for at < end {
+		next := at + bytes.IndexByte(s.buf[at:end], '\n') + 1
+		line := bytes.TrimRight(s.buf[at:next], "\r\n")
+		data, isData := bytes.CutPrefix(line, []byte("data:"))
+		if s.errored && isData && isDone(data) { // what failed is not done
+			s.done = true
+			at = next
+			continue
+		}
+		if s.done && isData { // nothing follows the end
+			at = next
+			continue
+		}
+		if isData && !s.event(data) && !s.data {
+			if next == end {
+				break
+			}
+			if s.buf[next] == '\n' || s.buf[next] == '\r' {
+				if !s.spare {
+					s.x.Malformed++
+				}
+				at = next
+				continue
+			}
+		}
+		if s.unclaimed != nil { // nothing of what has an id goes on
+			s.buf = s.buf[:kept]
+			return kept
+		}
+		s.open, s.data = len(line) > 0, isData || s.data && len(line) > 0
+		if kept != at {
+			copy(s.buf[kept:], s.buf[at:next])
+		}
+		kept += next - at
+		at = next
+	}
+	if kept != at { // what waits, and the beginning of the next line, move up
+		s.buf = s.buf[:kept+copy(s.buf[kept:], s.buf[at:])]
+	}
+	return kept
+}
+
+// event looks at the data of an event and reports whether it goes on to the client. It is what
+// every chunk of every stream pays: one scan.
+func (s *stream) event(data []byte) bool {
+	data, s.spare = bytes.TrimSpace(data), false
+	switch {
+	case string(data) == "[DONE]":
+		s.done = true
+		return true
+	case len(data) == 0 || data[0] != '{':
+		return wellFormed(data)
+	}
+	s.scan, s.usage, s.response, s.failed, s.ends, s.empty = jsonscan.Scanner(data), nil, nil, false, s.finished, false
+	if s.scan.Document(s.visit) != nil {
+		return false
+	}
+	s.finished = s.ends
+	if s.claims != nil {
+		s.unclaimed = s.claims.event(data)
+	}
+	describe(s.x, data)
+	if s.response != nil {
+		response := membersOf(s.response)
+		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse {
+			s.noted = true
+			s.x.Remember(text(response.id))
+		}
+		response.book(s.x)
+	}
+	if s.usage != nil {
+		membersOf(data).book(s.x)
+	}
+	if s.failed && !s.errored {
+		s.errored = true
+		if s.x.Failure == "" { // the gateway itself may have failed it, and knows why
+			s.x.Failure = failureInStream
+		}
+	}
+	s.spare = s.unasked && s.empty && s.usage != nil
+	return !s.spare
+}
+
+// member looks at a member of an event. It is made a function once, in newStream.
+func (s *stream) member(key jsonscan.Key, at int) (int, error) {
+	end, err := s.scan.Value(at, 1)
+	if err != nil {
+		return end, err
+	}
+	switch value := s.scan[at:end]; {
+	case key.Is("choices"):
+		s.ends = s.ends || finishes(value)
+		s.empty = len(value) == 2
+	case key.Is("type"):
+		s.closed = s.closed || lastEvents[string(value)]
+		s.failed = s.failed || string(value) == `"response.failed"`
+	case value[0] != '{':
+	case key.Is("usage"):
+		s.usage = value
+	case key.Is("error"):
+		s.failed = true
+	case key.Is("response"), key.Is("message"): // of Responses, and of Messages
+		s.response = value
+	}
+	return end, nil
+}
+
+// lastEvents are the types of the events after which nothing comes, in the APIs that name
+// their events.
+var lastEvents = map[string]bool{
+	`"response.completed"`: true, `"response.incomplete"`: true, `"response.failed"`: true, `"message_stop"`: true, `"error"`: true,
+}
+
+// closes reports whether the streams of the call's endpoint end with such an event.
+func (s *stream) closes() bool {
+	return s.x.Endpoint.Name == exchange.CreateResponse || s.x.Endpoint.Name == providers.Messages
+}
+
+// wellFormed reports whether data is nothing, or one JSON value.
+func wellFormed(data []byte) bool {
+	if len(data) == 0 {
+		return true
+	}
+	end, err := jsonscan.Scanner(data).Value(0, 0)
+	return err == nil && end == len(data)
+}
+
+func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
+
+// finishKey is the end of a key. Searching without the first quote is faster, as a
+// search does not stop at every quote.
+var finishKey = []byte(`finish_reason"`)
+
+// finishes reports whether a choice finishes: some finish_reason is a text. Inside a
+// string, the quotes of a key would be escaped, and its end would not be found.
+func finishes(choices []byte) bool {
+	for {
+		i := bytes.Index(choices, finishKey)
+		if i < 0 {
+			return false
+		}
+		whole := i > 0 && choices[i-1] == '"'
+		choices = bytes.TrimLeft(choices[i+len(finishKey):], " \t")
+		if value, ok := bytes.CutPrefix(choices, []byte(":")); ok && whole {
+			if value = bytes.TrimLeft(value, " \t"); len(value) > 0 && value[0] == '"' {
+				return true
+			}
+		}
+	}
+}
+
+// finish decides what follows the last whole line that came.
+func (s *stream) finish(err error) {
+	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
+		s.err = err
+		if s.x.Whole = s.done; !s.done {
+			s.x.Failure = gone()
+		}
+		return
+	}
+	s.x.Whole = true // that it is not what it should be, the client was told
+	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
+	if s.spare { // it waited for a line after it
+		half = nil
+	}
+	s.err = io.EOF
+	data, isData := bytes.CutPrefix(half, []byte("data:"))
+	switch {
+	case s.done, ended && s.errored && len(half) == 0, ended && !s.x.Endpoint.Done && len(half) == 0 && (s.closed || !s.closes()):
+		s.buf = s.buf[:s.end]
+	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
+		s.tail([]byte("data: [DONE]\n\n"))
+	default:
+		if ended {
+			err = io.ErrUnexpectedEOF
+		}
+		what := "broke off before its end"
+		s.x.Failure = "the provider's stream broke off: " + plain(err)
+		if own := new(cut); errors.As(err, &own) {
+			what = "was ended by the gateway, because it " + own.why
+			s.x.Failure, s.x.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
+		}
+		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Route.Provider+" "+what))
+	}
+}
+
+// A cut is why the gateway itself ends a stream.
+type cut struct {
+	kind string // in one word
+	why  string // what the stream did
+}
+
+func (c *cut) Error() string { return "it " + c.why }
+
+// tail puts a last event in the place of what is left of a line.
+func (s *stream) tail(event []byte) {
+	s.buf = s.buf[:s.end]
+	if s.open {
+		s.buf = append(s.buf, '\n')
+	}
+	s.buf = append(s.buf, event...)
+	s.end = len(s.buf)
+}
+
+// errorEvent is an error in a stream that has begun, as the clients of an endpoint read it.
+func errorEvent(endpoint, message string) []byte {
+	var b jsonscan.Builder
+	switch endpoint {
+	case providers.Messages:
+		b = append(b, "event: error\ndata: "...)
+		b.Open('{')
+		b.Key("type").Text("error")
+		b.Key("error").Open('{')
+		b.Key("type").Text("api_error")
+		b.Key("message").Text(message)
+		b.Close('}')
+	case exchange.CreateResponse:
+		b = append(b, "event: error\ndata: "...)
+		b.Open('{')
+		b.Key("type").Text("error")
+		b.Key("code").Text("stream_interrupted")
+		b.Key("message").Text(message)
+		b.Key("param").Raw([]byte("null"))
+	default:
+		b = append(b, "data: "...)
+		b.Open('{')
+		b.Key("error").Open('{')
+		b.Key("message").Text(message)
+		b.Key("type").Text("stream_error")
+		b.Key("param").Raw([]byte("null"))
+		b.Key("code").Text("stream_interrupted")
+		b.Close('}')
+	}
+	b.Close('}')
+	return append(b, "\n\n"...)
+}
+
+// Interface guards
+var _ io.ReadCloser = (*stream)(nil)

@@ -1,0 +1,206 @@
+package inference
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// A tap reads the members of an answer that the gateway wants to know, as the bytes of the
+// answer pass: it keeps those members and nothing else, however long the answer is. It is
+// written to in any portions. It is no check: in what is not JSON it finds what it finds.
+type tap struct {
+	members
+
+	depth    int
+	inString bool
+	escaped  bool // the last byte was a backslash in a string
+	keyNext  bool // in the answer's own object, a key comes next
+	inKey    bool
+	keyRead  bool // and its value comes next
+	key      []byte
+	value    *[]byte // of the member that is being read; nil: it is of no interest
+}
+
+// members are those of the answer, as they stand in it; nil: it has no such member, or one of
+// more than maxMember bytes, of which only the beginning is kept.
+type members struct{ id, model, usage, usageInfo, failure, choices, object []byte }
+
+const (
+	maxMember = 64 << 10 // no usage is longer
+	maxKey    = 64       // bytes of a key that matters, each of which may be escaped
+)
+
+// of is where a member goes.
+func (m *members) of(key []byte) *[]byte {
+	switch string(key) {
+	case "id":
+		return &m.id
+	case "model":
+		return &m.model
+	case "usage":
+		return &m.usage
+	case "usage_info":
+		return &m.usageInfo
+	case "error":
+		return &m.failure
+	case "choices":
+		return &m.choices
+	case "object":
+		return &m.object
+	}
+	return nil
+}
+
+// membersOf are the members of an answer that is there as a whole.
+func membersOf(answer []byte) *members {
+	var t tap
+	t.write(answer)
+	return &t.members
+}
+
+func (t *tap) write(p []byte) {
+	for len(p) > 0 {
+		if t.inString {
+			p = p[t.text(p):]
+		} else {
+			p = p[t.structure(p):]
+		}
+	}
+}
+
+// text reads on in a string, at most to its end.
+func (t *tap) text(p []byte) (n int) {
+	for t.inString && n < len(p) {
+		if t.escaped {
+			t.escaped = false
+			n++
+			continue
+		}
+		end := bytes.IndexByte(p[n:], '"')
+		if end < 0 {
+			end = len(p) - n
+		}
+		if escape := bytes.IndexByte(p[n:n+end], '\\'); escape >= 0 {
+			// What comes before the quote has more of them, as a rule: look at these alone.
+			n += t.escapes(p[n:n+end], escape)
+			continue
+		}
+		n += end
+		if n < len(p) {
+			n++
+			t.inString = false
+		}
+	}
+	t.keep(p[:n])
+	if t.inKey && !t.inString {
+		t.inKey, t.keyRead = false, true
+	}
+	return n
+}
+
+// escapes passes over the escapes of a part of a string that has no quote in it, from the
+// first of them on, and returns its length.
+func (t *tap) escapes(p []byte, first int) int {
+	for n := first; n < len(p); {
+		n += 2 // a backslash, and what it escapes
+		if n > len(p) {
+			t.escaped = true // that comes next
+			break
+		}
+		next := bytes.IndexByte(p[n:], '\\')
+		if next < 0 {
+			break
+		}
+		n += next
+	}
+	return len(p)
+}
+
+// structure reads on outside of strings, at most to where one begins.
+func (t *tap) structure(p []byte) int {
+	from := 0 // of what was not kept yet
+	for i, c := range p {
+		switch c {
+		case '"':
+			t.keep(p[from : i+1])
+			t.inString = true
+			if t.keyNext && t.depth == 1 {
+				t.inKey, t.keyNext, t.key = true, false, t.key[:0]
+			}
+			return i + 1
+		case '{', '[':
+			t.depth++
+			if t.depth == 1 {
+				t.keyNext = c == '{'
+			}
+		case '}', ']':
+			if t.depth--; t.depth == 0 {
+				t.keep(p[from:i])
+				from = i
+				t.value = nil
+			}
+		case ',':
+			if t.depth == 1 {
+				t.keep(p[from:i])
+				from = i
+				t.keyNext, t.value = true, nil
+			}
+		case ':':
+			if t.depth == 1 && t.keyRead {
+				t.keyRead = false
+				t.begin()
+				from = i + 1
+			}
+		}
+	}
+	t.keep(p[from:])
+	return len(p)
+}
+
+// begin begins the value of a member.
+func (t *tap) begin() {
+	key := bytes.TrimSuffix(t.key, []byte{'"'})
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = []byte(jsonscan.Unquote(append([]byte{'"'}, t.key...)))
+	}
+	if t.value = t.of(key); t.value != nil {
+		*t.value = []byte{}
+	}
+	t.key = t.key[:0]
+}
+
+// keep takes bytes of a key or of a value.
+func (t *tap) keep(p []byte) {
+	switch {
+	case t.inKey:
+		if len(t.key)+len(p) <= maxKey {
+			t.key = append(t.key, p...)
+		} else {
+			t.key = append(t.key[:0], '?') // no member of interest
+		}
+	case t.value == nil:
+	case t.value == &t.choices: // that it is there is all that matters
+	case len(*t.value)+len(p) <= maxMember:
+		*t.value = append(*t.value, p...)
+	default:
+		*t.value = (*t.value)[:0]
+		t.value = nil
+	}
+}
+
+// onlyError reports whether the answer is an error. An object that a provider keeps, such
+// as a job or a response, may hold the error that it ended with, and is an answer.
+func (m *members) onlyError() bool {
+	return len(m.failure) > 0 && !empty(gjson.ParseBytes(m.failure)) && m.choices == nil && m.id == nil && m.object == nil
+}
+
+// text is what a string says, "" where the value is none.
+func text(literal []byte) string {
+	if literal = bytes.TrimSpace(literal); len(literal) < 2 || literal[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(literal)
+}

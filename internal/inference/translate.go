@@ -1,0 +1,322 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+const (
+	maxWhole   = 64 << 20 // of an answer that is translated in one piece
+	maxFailure = 1 << 20  // of an error answer
+
+	maxSaying = 2 * time.Second // that an error answer may take to come
+)
+
+// translate puts a provider's answer into the caller's dialect: its status stays, its
+// body is another. What needs no translation stays as it is, save that an error says
+// whose it is.
+func (a *attempt) translate(res *http.Response) error {
+	a.redactHeader(res)
+	switch {
+	case res.StatusCode == http.StatusSwitchingProtocols:
+		return nil
+	case res.StatusCode >= http.StatusBadRequest:
+		return a.translateFailure(res)
+	case a.x.Endpoint.Passes:
+		return a.maskBody(res)
+	case a.answer == nil || a.answer.Whole == nil && a.answer.Stream == nil:
+		if a.answer != nil && a.answer.Begin != nil {
+			a.answer.Begin(res.Header)
+		}
+		return a.maskBody(res)
+	case res.Header.Get("Content-Encoding") != "":
+		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+	}
+	if a.answer.Begin != nil {
+		a.answer.Begin(res.Header)
+	}
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if a.answer.Stream != nil && (a.answer.Media != "" || media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
+		if a.answer.Media != "" {
+			media = a.answer.Media
+			withoutDigests(res.Header)
+		} else {
+			media = "text/event-stream"
+		}
+		res.Body = &translated{src: res.Body, stream: a.answer.Stream, x: a.x}
+		res.Header["Content-Type"] = []string{media}
+		delete(res.Header, "Content-Length")
+		res.ContentLength = -1
+		return nil
+	}
+	body, err := readAtMost(a.x, res.Body, maxWhole)
+	defer a.x.Drop(cap(body))
+	switch {
+	case inflight.Refused(err), errors.Is(err, errBodyStalled):
+		res.Body.Close()
+		return err
+	case err != nil:
+		return a.unreadable(res, "the provider's answer broke off: "+err.Error())
+	}
+	out, err := a.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
+	var failure *providers.Failure
+	var own *exchange.Error
+	switch {
+	case errors.As(err, &own):
+		res.Body.Close()
+		return own
+	case errors.As(err, &failure): // with status 200
+		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
+		a.overflow(res, failure)
+		out = failure.Append(nil, a.x.Endpoint.Name, a.route.Provider)
+	case err != nil:
+		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+	}
+	if res.StatusCode == http.StatusNoContent { // there is some
+		res.StatusCode, res.Status = http.StatusOK, "200 OK"
+	}
+	return replaceBody(a.x, res, out)
+}
+
+// unreadable gives an answer up that can go to nobody.
+func (a *attempt) unreadable(res *http.Response, why string) error {
+	res.Body.Close()
+	return unusableError(why)
+}
+
+// translateFailure makes the envelope of an error answer, in which the provider's name
+// stands. An error that is in the caller's dialect already keeps its bytes beside it.
+func (a *attempt) translateFailure(res *http.Response) error {
+	var body []byte
+	if res.Body == nil {
+		res.Body = http.NoBody
+	}
+	if src := res.Body; res.Header.Get("Content-Encoding") == "" {
+		stop := time.AfterFunc(maxSaying, func() { src.Close() })
+		var err error
+		body, err = readAtMost(a.x, src, maxFailure)
+		defer a.x.Drop(cap(body))
+		if err != nil {
+			body = nil // the status says enough
+		}
+		stop.Stop()
+		if err == nil && a.x.Endpoint.Passes {
+			media := res.Header["Content-Type"]
+			err = replaceBody(a.x, res, a.redact(body))
+			res.Header["Content-Type"] = media
+			return err
+		}
+	}
+	body = a.redact(body)
+	if a.answer == nil {
+		if out, ok := withProvider(body, a.route.Provider); ok {
+			return replaceBody(a.x, res, out)
+		}
+	}
+	read := providers.ReadFailure
+	if a.answer != nil && a.answer.Failure != nil {
+		read = a.answer.Failure
+	}
+	failure := read(res.StatusCode, res.Header, body)
+	failure.Status = res.StatusCode
+	a.overflow(res, failure)
+	delete(res.Header, "Content-Encoding")
+	return replaceBody(a.x, res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
+}
+
+// redact masks the credentials of the call in an error, in which some providers repeat
+// them.
+func (a *attempt) redact(body []byte) []byte {
+	if a.secrets == nil {
+		return body
+	}
+	for _, s := range a.secrets(true) {
+		if secret := s.Reveal(); len(secret) >= minSecret {
+			body = bytes.ReplaceAll(body, []byte(secret), []byte(s.Hint()))
+		}
+	}
+	return body
+}
+
+// redactHeader masks the credentials of the call in the headers of an answer. Of an answer
+// of a model, which is not about the credential, that is the key alone.
+func (a *attempt) redactHeader(res *http.Response) {
+	secrets := []credentials.Secret{a.route.Key}
+	if a.secrets != nil && (a.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
+		secrets = a.secrets(true)
+	}
+	for _, s := range secrets {
+		secret := s.Reveal()
+		if len(secret) < minSecret {
+			continue
+		}
+		for _, values := range res.Header {
+			for i, v := range values {
+				if strings.Contains(v, secret) {
+					values[i] = strings.ReplaceAll(v, secret, s.Hint())
+				}
+			}
+		}
+	}
+}
+
+// minSecret is how long a credential is at least; what is shorter could be a word.
+const minSecret = 8
+
+// withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape.
+func withProvider(body []byte, provider string) ([]byte, bool) {
+	v := gjson.ParseBytes(body)
+	if !gjson.ValidBytes(body) || !v.IsObject() || v.Get("error.message").Type != gjson.String || v.Get("provider").Exists() {
+		return nil, false
+	}
+	end := bytes.LastIndexByte(body, '}')
+	out := append(bytes.Clone(bytes.TrimRight(body[:end], " \t\r\n")), `,"provider":`...)
+	return append(strconv.AppendQuote(out, provider), '}'), true
+}
+
+// replaceBody puts another body in an answer, which the call holds until it is closed. The
+// error says that there is no memory for it.
+func replaceBody(x *exchange.Exchange, res *http.Response, body []byte) error {
+	res.Body.Close()
+	if err := x.Hold(cap(body)); err != nil {
+		return err
+	}
+	res.Body, res.ContentLength = &peeked{x: x, seen: body, src: http.NoBody}, int64(len(body))
+	res.Header["Content-Type"] = []string{"application/json"}
+	res.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	withoutDigests(res.Header)
+	res.TransferEncoding, res.Trailer = nil, nil
+	return nil
+}
+
+// withoutDigests takes out what is said of another body.
+func withoutDigests(h http.Header) {
+	for _, name := range []string{"Etag", "Content-Md5", "Digest", "Content-Digest", "Accept-Ranges"} {
+		delete(h, name)
+	}
+}
+
+// readAtMost reads all of r, which has at most limit bytes. The call holds the capacity of
+// what it returns, with an error too, until the caller drops it.
+func readAtMost(x *exchange.Exchange, r io.Reader, limit int) ([]byte, error) {
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			size := max(leastRead, 2*cap(b))
+			if err := x.Hold(size); err != nil {
+				return b, err
+			}
+			larger := append(make([]byte, 0, size), b...)
+			x.Drop(cap(b))
+			b = larger
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > limit:
+			return b, fmt.Errorf("it has more than %d bytes", limit)
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return b, err
+		}
+	}
+}
+
+// A translated body is a provider's stream in the caller's dialect.
+type translated struct {
+	src    io.ReadCloser
+	stream providers.Stream
+	x      *exchange.Exchange
+	in     []byte
+	full   bool // the last Read filled in
+	out    []byte
+	held   int // of the call's memory, for out and what the stream holds
+	read   int // of out
+	err    error
+}
+
+func (t *translated) Read(p []byte) (int, error) {
+	for t.read == len(t.out) {
+		if t.err != nil {
+			return 0, t.err
+		}
+		t.fill()
+	}
+	n := copy(p, t.out[t.read:])
+	t.read += n
+	return n, nil
+}
+
+// fill reads once from the provider and translates what came.
+func (t *translated) fill() {
+	switch {
+	case t.in == nil:
+		t.in = make([]byte, smallSize)
+	case t.full && len(t.in) < startSize:
+		t.in = make([]byte, startSize)
+	}
+	t.out, t.read = t.out[:0], 0
+	n, err := t.src.Read(t.in)
+	t.full = n == len(t.in)
+	if n > 0 {
+		var wrong error
+		if t.out, wrong = t.stream.Translate(t.out, t.in[:n]); wrong != nil {
+			err = malformed(wrong)
+		}
+		more := cap(t.out) - t.held
+		if s, ok := t.stream.(interface{ Held() int }); ok {
+			more += s.Held()
+		}
+		if more > 0 {
+			if wrong = t.x.Hold(more); wrong != nil {
+				err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + wrong.Error()}
+			} else {
+				t.held += more
+			}
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		t.out, err = t.stream.End(t.out)
+		if err == nil {
+			err = io.EOF
+		}
+	}
+	t.err = err
+}
+
+// malformed is why a stream that cannot be translated ends. What the gateway failed at
+// says so itself.
+func malformed(err error) error {
+	if own := new(exchange.Error); errors.As(err, &own) {
+		return err
+	}
+	return &cut{"stream_malformed", "cannot be read: " + err.Error()}
+}
+
+func (t *translated) Close() error {
+	if s, ok := t.stream.(interface{ Skips() int }); ok {
+		t.x.Malformed += s.Skips()
+	}
+	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.x.Usage.Known {
+		if u, told := s.Used(); told { // of a stream that was cut
+			t.x.Usage = exchange.Usage{Known: true, Usage: u.Usage}
+		}
+	}
+	return t.src.Close()
+}

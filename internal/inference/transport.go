@@ -1,0 +1,431 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+)
+
+func init() {
+	caddy.RegisterModule(Transport{})
+	caddy.RegisterModule(Upstreams{})
+}
+
+// Transport sends the attempts of gw_inference upstream. It takes the options of
+// Caddy's HTTP transport, with other defaults where models need them: no
+// compression (answers are read as they pass) and 256 idle connections a host.
+//
+// It keeps two pools of connections: one for hosts that the operator chose, and one
+// for hosts that callers and tenants chose, so that no request of theirs is ever
+// sent over a connection to a host that they may not reach. Addresses are checked
+// when they are dialed, after DNS. Options that would bypass the check (proxy
+// protocol, HTTP/3) are refused; a proxy is used for the operator's hosts only.
+type Transport struct {
+	reverseproxy.HTTPTransport
+
+	guard    *credentials.HostGuard
+	operator *pool
+	public   *pool
+}
+
+// CaddyModule returns the Caddy module information.
+func (Transport) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.reverse_proxy.transport.gw",
+		New: func() caddy.Module { return new(Transport) },
+	}
+}
+
+// Guarded sets the guard of custom hosts; call it before Provision.
+func (t *Transport) Guarded(g *credentials.HostGuard) { t.guard = g }
+
+const (
+	handshakeTimeout = 10 * time.Second // of TLS
+	idleConnsPerHost = 256
+	idleConnTimeout  = 90 * time.Second
+	pingAfter        = 15 * time.Second // of silence on an HTTP/2 connection
+	pingTimeout      = 15 * time.Second
+	// maxResponseHeader is more than any provider needs, and what clients still take.
+	maxResponseHeader = 256 << 10
+)
+
+// Provision builds the connection pools.
+func (t *Transport) Provision(ctx caddy.Context) error {
+	if t.ProxyProtocol != "" {
+		return errors.New("transport: proxy_protocol is of no use toward a model provider and not supported")
+	}
+	for _, v := range t.Versions {
+		switch v {
+		case "1.1", "2", "h2c":
+		case "3":
+			return errors.New("transport: HTTP/3 is not supported; its connections would not pass the address guard")
+		default:
+			return fmt.Errorf("transport: versions: expected 1.1, 2 or h2c, got %q", v)
+		}
+	}
+	if len(t.Versions) == 0 {
+		t.Versions = []string{"1.1", "2"} // as Caddy's own transport has it
+	}
+	if t.KeepAlive == nil {
+		t.KeepAlive = new(reverseproxy.KeepAlive)
+	}
+	if t.KeepAlive.MaxIdleConnsPerHost == 0 {
+		t.KeepAlive.MaxIdleConnsPerHost = idleConnsPerHost
+	}
+	if t.KeepAlive.IdleConnTimeout == 0 {
+		t.KeepAlive.IdleConnTimeout = caddy.Duration(idleConnTimeout)
+	}
+	if t.Compression == nil {
+		off := false
+		t.Compression = &off
+	}
+	var err error
+	if t.operator, err = t.pool(ctx, operatorGuard); err != nil {
+		return err
+	}
+	if t.public, err = t.pool(ctx, t.guard); err != nil {
+		return err
+	}
+	// Through a proxy the address check would see the proxy's address alone.
+	t.public.Proxy, t.public.public = nil, true
+	return nil
+}
+
+// A pool is a pool of connections. Calls that outlive their configuration go on using it
+// after it was retired.
+type pool struct {
+	*http.Transport
+	retired atomic.Bool
+	public  bool // for hosts that the operator did not choose
+}
+
+// RoundTrip sends a request. Each one makes a transport keep connections again, so that
+// in a retired pool each has to undo that when it is over: the last one leaves no
+// connection behind.
+func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.public {
+		// Caddy's admin endpoint takes a request with this header, and without an
+		// origin that it knows, for one that was forged, and refuses it: a host that
+		// the operator trusts must not lead there, on whatever port it is, by a call
+		// nor by a login.
+		marked := *r
+		marked.Header = r.Header.Clone()
+		marked.Header["Sec-Fetch-Mode"] = []string{"no-cors"}
+		r = &marked
+	}
+	res, err := p.Transport.RoundTrip(r)
+	switch {
+	case err != nil:
+		p.settle()
+	case res.StatusCode == http.StatusSwitchingProtocols: // the connection is its body
+	case res.Body == http.NoBody:
+		p.settle()
+	default:
+		res.Body = &pooledBody{res.Body, p}
+	}
+	return res, err
+}
+
+// settle closes the connections of a retired pool that are idle, and has it close the others
+// when they become so.
+func (p *pool) settle() {
+	if p.retired.Load() {
+		p.CloseIdleConnections()
+	}
+}
+
+// retire has no connection of the pool be kept any more.
+func (p *pool) retire() {
+	p.retired.Store(true)
+	p.settle()
+}
+
+// A pooledBody is an answer over a connection of a pool.
+type pooledBody struct {
+	io.ReadCloser
+	pool *pool
+}
+
+func (b *pooledBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.pool.settle()
+	return err
+}
+
+// pool makes one connection pool, whose addresses guard checks.
+func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*pool, error) {
+	transport, err := t.NewTransport(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dial, err := newDialer(&t.HTTPTransport, guard)
+	if err != nil {
+		return nil, err
+	}
+	transport.DialContext = dial
+	if transport.TLSHandshakeTimeout == 0 {
+		transport.TLSHandshakeTimeout = handshakeTimeout
+	}
+	if transport.MaxResponseHeaderBytes == 0 {
+		transport.MaxResponseHeaderBytes = maxResponseHeader
+	}
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	return &pool{Transport: transport}, nil
+}
+
+// Cleanup retires the pools; requests under way finish on their connections.
+func (t *Transport) Cleanup() error {
+	for _, pool := range []*pool{t.operator, t.public} {
+		if pool != nil {
+			pool.retire()
+		}
+	}
+	return nil
+}
+
+// RoundTrip sends the attempt in the context of req.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	a, err := attemptOf(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	if res := a.held; res != nil { // it failed before, and nothing follows it
+		a.held = nil
+		a.answered(res)
+		return res, nil
+	}
+	pool := t.poolOf(a.route)
+	a.maxHeader = pool.MaxResponseHeaderBytes
+	ctx := a.limit(req.Context())
+	out := a.request(req).WithContext(untraced{ctx})
+	res, err := pool.RoundTrip(out)
+	if err == nil {
+		res, err = a.followed(pool, out, res)
+	}
+	if err == nil {
+		if a.timeout == 0 { // the headers are there, and the rest may take its time
+			a.late.lift()
+		}
+		res = withoutTrailers(res)
+		a.status = res.StatusCode
+		a.steadied(res)
+		if why := unusable(res, req); why != "" {
+			res.Body.Close()
+			err = unusableError(why)
+		} else if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+			res.Body = &bodyWithDeadline{res.Body, a.late}
+		}
+		if err == nil {
+			err = a.translate(res)
+		}
+		if err == nil {
+			err = a.own(res)
+		}
+		if err == nil {
+			err = a.take(res)
+		}
+		if err == nil && a.passed() != nil {
+			res.Body.Close()
+			err = a.passed()
+		}
+	}
+	if err != nil {
+		late := a.passed()
+		if late != nil && a.held != nil { // what broke off is no answer to hold
+			a.held.Body.Close()
+			a.held = nil
+		}
+		a.late.lift()
+		if a.held == nil {
+			a.late.end()
+		}
+		switch {
+		case a.x.BodyLate() != nil:
+			err = a.x.BodyLate()
+		case late != nil:
+			err = late
+		case req.Context().Err() != nil:
+			return nil, req.Context().Err()
+		}
+		return nil, &attemptError{err}
+	}
+	a.late.lift()
+	a.answered(res)
+	return res, nil
+}
+
+// An untraced context hides the hooks of reverse_proxy, which pass informational answers
+// on: what a provider hints at is not for clients, and may forge the gateway's headers.
+type untraced struct{ context.Context }
+
+func (u untraced) Value(key any) any {
+	v := u.Context.Value(key)
+	if _, hooks := v.(*httptrace.ClientTrace); hooks {
+		return nil
+	}
+	return v
+}
+
+// withoutTrailers is an answer whose trailers go nowhere: they come after all checks. The
+// original gets them, at the end of its body.
+func withoutTrailers(res *http.Response) *http.Response {
+	passed := *res
+	passed.Trailer = nil
+	delete(passed.Header, "Trailer")
+	return &passed
+}
+
+// poolOf is the pool whose connections a route may use.
+func (t *Transport) poolOf(route *credentials.Route) *pool {
+	if route.CallerHost {
+		return t.public
+	}
+	return t.operator
+}
+
+// unusable says why an answer can go to nobody. A client would follow a redirect with
+// its service key to wherever the provider, or a tenant's own host, points.
+func unusable(res *http.Response, req *http.Request) string {
+	switch {
+	case res.StatusCode == http.StatusSwitchingProtocols && !exchange.UpgradesToWebSocket(req.Header):
+		return "the provider switched protocols unasked"
+	case res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified:
+		return "the provider answered with a redirect, " + res.Status + ", which is not followed"
+	}
+	return ""
+}
+
+// An unusableError says why an answer can go to nobody.
+type unusableError string
+
+func (e unusableError) Error() string { return string(e) }
+
+// take decides whether an answer goes to the client. The answer of a tentative
+// attempt that failed is held instead.
+func (a *attempt) take(res *http.Response) error {
+	if why := noJSON(res, a.x.Endpoint); why != nil {
+		res.Body.Close()
+		return why
+	}
+	if !a.tentative {
+		if a.timeout > 0 && res.StatusCode == http.StatusOK {
+			// A stream has begun with its first event, and not before.
+			if why := begins(a.x, res); inflight.Refused(why) {
+				res.Body.Close()
+				return why
+			}
+		}
+		return nil
+	}
+	var why error
+	switch {
+	case res.StatusCode == http.StatusOK:
+		if why = begins(a.x, res); inflight.Refused(why) {
+			res.Body.Close()
+			return why
+		}
+	case res.StatusCode >= http.StatusMultipleChoices:
+		why = errors.New("the provider answered " + res.Status)
+	}
+	if why != nil {
+		a.held = res
+	}
+	return why
+}
+
+// An attemptError is a failure of an attempt before anything of an answer came. It
+// hides its cause from errors.Is(err, context.Canceled), which reverse_proxy takes
+// for a client that left.
+type attemptError struct{ cause error }
+
+func (e *attemptError) Error() string { return e.cause.Error() }
+
+func (e *attemptError) Timeout() bool {
+	var timeout net.Error
+	return errors.As(e.cause, &timeout) && timeout.Timeout()
+}
+
+func (e *attemptError) Temporary() bool { return false }
+
+func (e *attemptError) Is(target error) bool {
+	return target != context.Canceled && errors.Is(e.cause, target)
+}
+
+func (e *attemptError) As(target any) bool {
+	if _, ok := target.(**attemptError); ok {
+		return false // found already
+	}
+	return errors.As(e.cause, target)
+}
+
+// Upstreams names the upstream of the attempt in a request's context. The gw
+// transport dials by the attempt itself; this is what Caddy's logs and placeholders
+// show, so callers' hosts, which could be any number, share one name.
+type Upstreams struct{}
+
+// CaddyModule returns the Caddy module information.
+func (Upstreams) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.reverse_proxy.upstreams.gw",
+		New: func() caddy.Module { return new(Upstreams) },
+	}
+}
+
+// GetUpstreams returns a fresh value each time: reverse_proxy writes to it.
+func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error) {
+	a, err := attemptOf(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if a.route.CallerHost {
+		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
+	}
+	port := a.url.Port()
+	switch {
+	case port != "":
+	case a.url.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return []*reverseproxy.Upstream{{Dial: net.JoinHostPort(a.url.Hostname(), port)}}, nil
+}
+
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
+//
+//	dynamic gw
+func (*Upstreams) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the module's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if d.NextBlock(0) {
+		return d.Errf("unrecognized subdirective %q", d.Val())
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Transport)(nil)
+	_ caddy.CleanerUpper          = (*Transport)(nil)
+	_ http.RoundTripper           = (*Transport)(nil)
+	_ caddyfile.Unmarshaler       = (*Transport)(nil)
+	_ net.Error                   = (*attemptError)(nil)
+	_ reverseproxy.UpstreamSource = (*Upstreams)(nil)
+	_ caddyfile.Unmarshaler       = (*Upstreams)(nil)
+)

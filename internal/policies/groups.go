@@ -1,0 +1,357 @@
+package policies
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/fairshare"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+)
+
+// Bounds of the values in use that callers make up: metadata and models. Up to the first
+// three, each has a counter of its own. Those that are over share one counter of the policy,
+// the overflow, so that fewer calls pass and never more; which they are is remembered up to
+// MaxShared, past which calls with further ones are refused. Of all of these but the first, a
+// workspace has its share (package fairshare). Groups by what is saved are not bounded.
+const (
+	MaxGroupsOfCaller = 5_000  // of a policy, that calls of one API key began
+	MaxGroupsOfPolicy = 20_000 // of a policy
+	MaxGroups         = 100_000
+	MaxShared         = 50_000
+)
+
+// madeUp reports whether callers choose the values of a key.
+func madeUp(key string) bool { return key == KeyModel || strings.HasPrefix(key, MetadataPrefix) }
+
+// groups knows which values have a counter of their own, and which share one. A value has
+// one or the other in any window: else it would be admitted twice. It moves only after a
+// window in which nothing of it was admitted.
+type groups struct {
+	now    func() time.Time
+	opened time.Time
+	seed   maphash.Seed
+
+	ofCaller, ofPolicy, maxOwn, maxShared int
+
+	mu          sync.Mutex
+	policies    map[string]*policyGroups
+	own, shared tally // of all policies
+	overflows   int64 // calls that were counted in an overflow
+	swept       time.Duration
+}
+
+// policyGroups is the values of one policy.
+type policyGroups struct {
+	window  time.Duration
+	own     map[string]*value // by the name of the counter
+	shared  map[uint64]*value // by the hash of the name of the counter that they would have
+	idle    list.List         // of all *value; the longest idle comes first
+	count   tally             // of own
+	callers map[caller]*callerGroups
+	// restored: until then, a value that is not known may have been counted in the overflow
+	// of this name before this process began.
+	restored map[string]time.Duration
+}
+
+// A caller is a key of a workspace.
+type caller struct{ workspace, key string }
+
+// callerGroups counts the values of a policy that a caller began.
+type callerGroups struct {
+	caller
+	owner       string // as the ledger keeps it
+	own, shared int
+}
+
+// A value is one of what a policy is grouped by that callers make up.
+type value struct {
+	of     *policyGroups
+	name   string // of its own counter; empty: it shares one
+	hash   uint64
+	caller *callerGroups
+	last   time.Duration // when it was first seen, or last admitted
+	// uses is the calls that were admitted, or are being decided on. A value without any is
+	// dropped at once: what is refused takes no room.
+	uses int64
+	idle *list.Element // nil: it was dropped
+}
+
+// A groupRef is where a call is to be counted. It holds a use of its value.
+type groupRef struct {
+	name  string // of the value's own counter
+	value *value // nil: nowhere, as there are too many
+}
+
+// tally counts values, in all and of each workspace.
+type tally struct {
+	n  int
+	of map[string]int
+}
+
+func (t *tally) add(workspace string, n int) {
+	if t.of == nil {
+		t.of = make(map[string]int)
+	}
+	t.n += n
+	if t.of[workspace] += n; t.of[workspace] == 0 {
+		delete(t.of, workspace)
+	}
+}
+
+// fits reports whether one more is within the share that a workspace has of limit.
+func (t *tally) fits(workspace string, limit int) bool {
+	return fairshare.Left(int64(t.of[workspace]+1), int64(limit-t.n-1)) >= 0
+}
+
+func newGroups(now func() time.Time) *groups {
+	return &groups{
+		now: now, opened: now(), seed: maphash.MakeSeed(),
+		ofCaller: MaxGroupsOfCaller, ofPolicy: MaxGroupsOfPolicy, maxOwn: MaxGroups, maxShared: MaxShared,
+		policies: make(map[string]*policyGroups),
+	}
+}
+
+// elapsed is the time since the start, by the monotonic clock.
+func (g *groups) elapsed() time.Duration { return g.now().Sub(g.opened) }
+
+// lasting is how long what was admitted may count: a window, and the precision of the
+// ledger on either side.
+func lasting(window time.Duration) time.Duration { return window + window/20 }
+
+// of returns the values of a policy, which holds what a change of its window leaves.
+func (g *groups) of(p *RateLimit) *policyGroups {
+	pg := g.policies[p.ID]
+	if pg == nil {
+		pg = &policyGroups{own: make(map[string]*value), shared: make(map[uint64]*value), callers: make(map[caller]*callerGroups)}
+		g.policies[p.ID] = pg
+	}
+	pg.window = windows[p.Unit]
+	return pg
+}
+
+// caller returns the groups of a caller.
+func (pg *policyGroups) caller(c caller) *callerGroups {
+	of := pg.callers[c]
+	if of == nil {
+		c = caller{strings.Clone(c.workspace), strings.Clone(c.key)}
+		of = &callerGroups{caller: c, owner: c.workspace + "\x00" + c.key}
+		pg.callers[c] = of
+	}
+	return of
+}
+
+// restore learns from the ledger which values have counters that count something, and whose
+// they are.
+func (g *groups) restore(ctx context.Context, l *ledger.Ledger, p *RateLimit) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	pg := g.of(p)
+	err := l.Keys(ctx, prefix(p.ID), func(name, owner string) {
+		if name[len(prefix(p.ID))] == overflowMark {
+			if pg.restored == nil {
+				pg.restored = make(map[string]time.Duration)
+			}
+			pg.restored[name] = lasting(pg.window)
+			return
+		}
+		if pg.own[name] == nil {
+			workspace, key, _ := strings.Cut(owner, "\x00")
+			g.add(pg, caller{workspace, key}, name, 0, 0)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("reading the groups of policy %s: %w", p.ID, err)
+	}
+	return nil
+}
+
+// add keeps a value, with one use. Without a name, it shares a counter.
+func (g *groups) add(pg *policyGroups, c caller, name string, hash uint64, now time.Duration) *value {
+	v := &value{of: pg, name: strings.Clone(name), hash: hash, caller: pg.caller(c), last: now, uses: 1}
+	v.idle = pg.idle.PushBack(v)
+	if v.name == "" {
+		pg.shared[hash] = v
+	} else {
+		pg.own[v.name] = v
+	}
+	g.count(v, 1)
+	return v
+}
+
+func (g *groups) count(v *value, n int) {
+	if v.name == "" {
+		v.caller.shared += n
+		g.shared.add(v.caller.workspace, n)
+		return
+	}
+	v.caller.own += n
+	v.of.count.add(v.caller.workspace, n)
+	g.own.add(v.caller.workspace, n)
+}
+
+// drop forgets a value.
+func (g *groups) drop(v *value) {
+	pg := v.of
+	pg.idle.Remove(v.idle)
+	v.idle = nil
+	if v.name == "" {
+		delete(pg.shared, v.hash)
+	} else {
+		delete(pg.own, v.name)
+	}
+	g.count(v, -1)
+	if v.caller.own+v.caller.shared == 0 {
+		delete(pg.callers, v.caller.caller)
+	}
+}
+
+// sweep drops values that count nothing any more.
+func (g *groups) sweep(pg *policyGroups, now time.Duration) {
+	for e := pg.idle.Front(); e != nil; e = pg.idle.Front() {
+		v := e.Value.(*value)
+		if now-v.last <= lasting(pg.window) {
+			break
+		}
+		g.drop(v)
+	}
+	for name, until := range pg.restored {
+		if now < until {
+			break // they end together
+		}
+		delete(pg.restored, name)
+	}
+}
+
+// sweepAll drops what counts nothing any more of any policy, once a second at the most.
+func (g *groups) sweepAll(now time.Duration) {
+	if now-g.swept < time.Second {
+		return
+	}
+	g.swept = now
+	for _, pg := range g.policies {
+		g.sweep(pg, now)
+	}
+}
+
+// find says where a call of a caller is counted whose own counter would have this name. Its
+// use of the value ends with release, where the call was not admitted in the end.
+func (g *groups) find(p *RateLimit, name string, c caller, f Facts) groupRef {
+	ref := groupRef{name: name}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	pg, now := g.of(p), g.elapsed()
+	g.sweep(pg, now)
+	if ref.value = pg.own[name]; ref.value != nil {
+		ref.value.uses++
+		return ref
+	}
+	hash := maphash.String(g.seed, name)
+	if ref.value = pg.shared[hash]; ref.value != nil {
+		ref.value.uses++
+		return ref
+	}
+	if !g.own.fits(c.workspace, g.maxOwn) {
+		g.sweepAll(now)
+	}
+	switch {
+	case !pg.mayHaveShared(p, f) && g.fits(pg, c):
+		ref.value = g.add(pg, c, name, hash, now)
+	case g.shared.fits(c.workspace, g.maxShared):
+		ref.value = g.add(pg, c, "", hash, now)
+	}
+	return ref
+}
+
+// fits reports whether a caller may have a further counter of a policy.
+func (g *groups) fits(pg *policyGroups, c caller) bool {
+	own := 0
+	if of := pg.callers[c]; of != nil {
+		own = of.own
+	}
+	return own < g.ofCaller && pg.count.fits(c.workspace, g.ofPolicy) && g.own.fits(c.workspace, g.maxOwn)
+}
+
+// mayHaveShared reports whether a value that is not known may count in an overflow of which
+// nothing else is known than that it was used before the process began.
+func (pg *policyGroups) mayHaveShared(p *RateLimit, f Facts) bool {
+	return len(pg.restored) > 0 && pg.restored[overflow(p.ID, p.grouping(f), f)] > 0
+}
+
+// claim has a claim be on the counter of the value.
+func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Facts) {
+	switch {
+	case r.value == nil: // refused, together with what else the call is held against
+		c.Key, c.Limit = overflow(p.ID, p.grouping(f), f), 0
+	case r.value.name == "":
+		c.Key = overflow(p.ID, p.grouping(f), f)
+	default:
+		c.Key, c.Owner = r.name, r.value.caller.owner
+	}
+}
+
+// confirm notes that calls were admitted, and reports whether all were where they belong:
+// false where a value was moved in the meantime, and the call must be counted anew.
+func (g *groups) confirm(refs []groupRef) bool {
+	if len(refs) == 0 {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	there, now := true, g.elapsed()
+	for i := range refs {
+		v := refs[i].value
+		if v.idle == nil {
+			there = false
+			continue
+		}
+		v.last = now
+		v.of.idle.MoveToBack(v.idle)
+		if v.name == "" {
+			g.overflows++
+		}
+	}
+	return there
+}
+
+// release ends the uses of calls that were not admitted, or for nothing.
+func (g *groups) release(refs []groupRef) {
+	if len(refs) == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range refs {
+		v := refs[i].value
+		if v == nil || v.idle == nil {
+			continue
+		}
+		if v.uses--; v.uses == 0 {
+			g.drop(v)
+		}
+	}
+}
+
+// counts returns the groups that have counters of their own, and the calls that were
+// counted in an overflow.
+func (g *groups) counts() (own int, overflows int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.own.n, g.overflows
+}
+
+// forget drops what is known of a policy.
+func (g *groups) forget(policy string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if pg := g.policies[policy]; pg != nil {
+		for e := pg.idle.Front(); e != nil; e = pg.idle.Front() {
+			g.drop(e.Value.(*value))
+		}
+		delete(g.policies, policy)
+	}
+}

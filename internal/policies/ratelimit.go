@@ -1,0 +1,319 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A RateLimit is a rate-limit policy (the interface, "Rate limits policy").
+type RateLimit struct {
+	ID             string      `json:"id"`
+	Name           string      `json:"name,omitempty"`
+	Conditions     []Condition `json:"conditions"`
+	GroupBy        []string    `json:"group_by"`
+	Type           string      `json:"type"` // requests
+	Unit           string      `json:"unit"` // rpm, rph, rpd
+	Value          int64       `json:"value"`
+	Archived       bool        `json:"archived,omitempty"`
+	WorkspaceID    string      `json:"workspace_id"`
+	OrganisationID string      `json:"organisation_id"`
+	// Everywhere: the policy counts the calls of every workspace, not only of the
+	// one that it is listed under; so is what an organisation key makes without
+	// naming a workspace.
+	Everywhere bool      `json:"everywhere,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// Requests is the type of policies that count calls.
+const Requests = "requests"
+
+// Tokens is the type of policies that count tokens.
+const Tokens = "tokens"
+
+// windows are the units of rate limits.
+var windows = map[string]time.Duration{"rpm": time.Minute, "rph": time.Hour, "rpd": 24 * time.Hour}
+
+// MaxValue bounds a policy's value; it is exact as a JSON number.
+const MaxValue = 1<<53 - 1
+
+// Validate reports the first fault of a policy as a *FieldError.
+func (p *RateLimit) Validate() error {
+	if len(p.Name) > MaxText {
+		return &FieldError{"name", fmt.Sprintf("expected at most %d bytes", MaxText)}
+	}
+	switch p.Type {
+	case Requests:
+	case Tokens:
+		return &FieldError{"type", "token limits are not supported yet; expected requests"}
+	default:
+		return &FieldError{"type", "expected requests"}
+	}
+	if windows[p.Unit] == 0 {
+		return &FieldError{"unit", "expected one of rpm, rph, rpd"}
+	}
+	if p.Value < 0 || p.Value > MaxValue {
+		return &FieldError{"value", fmt.Sprintf("expected a whole number from 0 to %d", int64(MaxValue))}
+	}
+	if err := checkConditions(p.Conditions); err != nil {
+		return err
+	}
+	return checkGroupBy(p.GroupBy)
+}
+
+// RateLimits holds the policies of a store and admits calls by them. A change is in
+// force for the next call after its write is answered. It is safe for concurrent use.
+type RateLimits struct {
+	rows   *storage.Cached[RateLimit]
+	ledger *ledger.Ledger
+	groups *groups
+	now    func() time.Time
+	active atomic.Pointer[active]
+}
+
+// active is the policies in force, by the workspace whose calls they count.
+type active struct {
+	count       int // of all
+	everywhere  []*RateLimit
+	byWorkspace map[string][]*RateLimit
+}
+
+// OpenRateLimits loads the policies of a store. Close the ledger after the last use.
+func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now func() time.Time) (*RateLimits, error) {
+	r := &RateLimits{
+		rows:   storage.NewCached(db, storage.NewCollection("rate-limit", func(p *RateLimit) string { return p.ID })),
+		ledger: l,
+		groups: newGroups(now),
+		now:    now,
+	}
+	if err := r.rows.Load(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range r.rows.All() {
+		if p.Archived || !p.bounded() {
+			continue
+		}
+		if err := r.groups.restore(ctx, l, p); err != nil {
+			return nil, err
+		}
+	}
+	r.refresh()
+	return r, nil
+}
+
+func (r *RateLimits) refresh() {
+	a := &active{byWorkspace: make(map[string][]*RateLimit)}
+	for _, p := range r.rows.All() {
+		if p.Archived {
+			continue
+		}
+		a.count++
+		switch {
+		case p.Everywhere:
+			a.everywhere = append(a.everywhere, p)
+		default:
+			a.byWorkspace[p.WorkspaceID] = append(a.byWorkspace[p.WorkspaceID], p)
+		}
+	}
+	r.active.Store(a)
+}
+
+// Get returns a policy by its id.
+func (r *RateLimits) Get(id string) (*RateLimit, bool) { return r.rows.Get(id) }
+
+// All returns all policies in the order of their creation.
+func (r *RateLimits) All() []*RateLimit { return r.rows.All() }
+
+// Put stores a policy, whose ID is set, and sets its times. The error is a *FieldError, a
+// *TooManyError, or what the store said.
+func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	old, known := r.rows.Get(p.ID)
+	switch {
+	case p.Archived:
+		if err := r.dropArchived(tx, p); err != nil {
+			return err
+		}
+	case !known, old.Archived:
+		if err := r.admits(p); err != nil {
+			return err
+		}
+	}
+	p.UpdatedAt = r.now().UTC()
+	if p.CreatedAt.IsZero() {
+		p.CreatedAt = p.UpdatedAt
+	}
+	if err := r.rows.Put(tx, p); err != nil {
+		return err
+	}
+	tx.OnCommit(r.refresh)
+	return nil
+}
+
+// Forget drops the counts of a policy that was archived. Call it after the commit.
+func (r *RateLimits) Forget(ctx context.Context, id string) error {
+	err := r.ledger.Forget(ctx, prefix(id))
+	r.groups.forget(id)
+	return err
+}
+
+// Groups returns how many groups by values that callers made up have counters of their
+// own, and how many calls were counted in the counters that others share.
+func (r *RateLimits) Groups() (own int, overflows int64) { return r.groups.counts() }
+
+// A Verdict is what the policies say of a call.
+type Verdict struct {
+	// Tightest is the state of the policy with the least left: what the caller is
+	// told. Nil where no policy matched.
+	Tightest *ledger.State
+	// Denied is the policy that refused the call; nil where it was admitted.
+	Denied *RateLimit
+	// Undecided is a policy that might count the call, depending on its model, which
+	// nobody has seen. Then nothing was counted; the call must not be forwarded.
+	Undecided *RateLimit
+
+	reservation *ledger.Reservation
+	refs        []groupRef
+	few         [2]groupRef // of refs
+}
+
+// Ask says which policies a call is held against. A call whose target is chosen
+// later is held against those of the call first, and against those of each target
+// when that is tried.
+type Ask uint8
+
+// The policies that can be asked.
+const (
+	Everything  Ask = iota
+	OfTheCall       // those that do not depend on the target
+	OfTheTarget     // those that do
+)
+
+// about reports whether a policy is one of those.
+func (a Ask) about(p *RateLimit) bool {
+	return a == Everything || p.dependsOnTarget() == (a == OfTheTarget)
+}
+
+func (p *RateLimit) dependsOnTarget() bool {
+	for i := range p.Conditions {
+		if ofTarget(p.Conditions[i].Key) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.GroupBy, ofTarget)
+}
+
+func ofTarget(key string) bool { return key == KeyProvider || key == KeyVirtualKey || key == KeyModel }
+
+// maxMoves bounds how often a call is counted anew because a value got a counter of its
+// own, or lost it, while the call was being counted.
+const maxMoves = 10
+
+// errMoved means that values moved all the time.
+var errMoved = errors.New("the groups of rate limits are too busy")
+
+// Admit counts a call against every policy of its workspace that matches, all
+// together or none.
+func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask Ask) (*Verdict, error) {
+	for range maxMoves {
+		v := new(Verdict)
+		moved, err := r.admit(ctx, v, workspace, f, ask)
+		if err == nil && !moved && v.Denied == nil && v.Undecided == nil {
+			return v, nil
+		}
+		r.Release(v)
+		if err != nil {
+			return nil, err
+		}
+		if !moved {
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("counting against rate limits: %w", errMoved)
+}
+
+// admit counts a call once. Where it was not admitted, or a value moved meanwhile, what the
+// verdict holds must be given back.
+func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f Facts, ask Ask) (moved bool, err error) {
+	a := r.active.Load()
+	var few [4]ledger.Claim
+	var fewMatched [4]*RateLimit
+	claims, matched := few[:0], fewMatched[:0]
+	v.refs = v.few[:0]
+	alias, unseen := f.Unseen()
+	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
+		for _, p := range list {
+			switch {
+			case !ask.about(p):
+				continue
+			case unseen && p.undecided(f, alias):
+				v.Undecided = p
+				return false, nil
+			case !matches(p.Conditions, f):
+				continue
+			}
+			key, ok := group(p.ID, p.grouping(f), f)
+			if !ok {
+				continue
+			}
+			claim := ledger.Claim{Key: key, Limit: p.Value, Window: windows[p.Unit], Units: 1}
+			if p.bounded() {
+				caller := caller{workspace: workspace}
+				caller.key, _ = grouped(f, KeyAPIKey)
+				v.refs = append(v.refs, r.groups.find(p, short(p.ID, key), caller, f))
+				v.refs[len(v.refs)-1].claim(&claim, p, f)
+			}
+			claims = append(claims, claim)
+			matched = append(matched, p)
+		}
+	}
+	if len(claims) == 0 {
+		return false, nil
+	}
+	var decision ledger.Decision
+	if v.reservation, decision, err = r.ledger.Reserve(ctx, claims); err != nil {
+		return false, fmt.Errorf("counting against rate limits: %w", err)
+	}
+	v.decide(decision, matched)
+	return decision.Admitted && !r.groups.confirm(v.refs), nil
+}
+
+// decide says what a decision of the ledger means for the caller.
+func (v *Verdict) decide(decision ledger.Decision, matched []*RateLimit) {
+	v.Tightest = &decision.States[0]
+	for i := range decision.States {
+		decision.States[i].Limit = matched[i].Value // also of a value for which there was no room
+		if s := &decision.States[i]; s.Remaining < v.Tightest.Remaining ||
+			s.Remaining == v.Tightest.Remaining && s.Reset > v.Tightest.Reset {
+			v.Tightest = s
+		}
+	}
+	if decision.Admitted {
+		return
+	}
+	v.Denied, v.Tightest = matched[decision.Denied], &decision.States[decision.Denied]
+	for i := range decision.States { // wait for the slowest, or the retry is refused again
+		if s := &decision.States[i]; s.RetryAfter > v.Tightest.RetryAfter {
+			v.Denied, v.Tightest = matched[i], s
+		}
+	}
+	if v.Tightest.RetryAfter == ledger.Never {
+		v.Tightest.RetryAfter = windows[v.Denied.Unit]
+	}
+}
+
+// Release gives back what a call was admitted for, because it was never forwarded.
+func (r *RateLimits) Release(v *Verdict) {
+	r.ledger.Release(v.reservation)
+	r.groups.release(v.refs)
+	v.refs = nil
+}

@@ -1,0 +1,433 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
+)
+
+// A world is a store with its policies and a clock that is set by hand.
+type world struct {
+	*RateLimits
+	t   *testing.T
+	db  *storage.DB
+	now atomic.Int64
+
+	booted int64
+}
+
+func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()) }
+
+// uptime is that of a machine which boots once.
+func (w *world) uptime() (boot string, up time.Duration) {
+	return "boot", time.Duration(w.now.Load() - w.booted)
+}
+
+func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, db: storage.NewDB(store)}
+	w.booted = time.Now().Truncate(24 * time.Hour).UnixNano()
+	w.now.Store(w.booted)
+	t.Cleanup(func() {
+		if err := w.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	l, err := ledger.Open(w.t.Context(), w.db, ledger.Options{Now: w.clock, Uptime: w.uptime})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	limits, err := OpenRateLimits(w.t.Context(), w.db, l, w.clock)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.RateLimits = limits
+	w.t.Cleanup(func() { _ = l.Close(context.Background()) }) // closed twice after a restart
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	if err := w.ledger.Close(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open()
+}
+
+func (w *world) put(p RateLimit) {
+	w.t.Helper()
+	if p.Type == "" {
+		p.Type = Requests
+	}
+	if p.Unit == "" {
+		p.Unit = "rpm"
+	}
+	if err := w.db.Update(w.t.Context(), func(tx *storage.Txn) error { return w.Put(tx, &p) }); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) admit(workspace string, f Facts) *Verdict {
+	w.t.Helper()
+	v, err := w.Admit(w.t.Context(), workspace, f, Everything)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+// must admits n calls and says so if one is refused.
+func (w *world) must(n int, workspace string, f Facts) {
+	w.t.Helper()
+	for i := range n {
+		if v := w.admit(workspace, f); v.Denied != nil {
+			w.t.Fatalf("call %d was refused by %s", i+1, v.Denied.ID)
+		}
+	}
+}
+
+func (w *world) refused(workspace string, f Facts, by string) *Verdict {
+	w.t.Helper()
+	v := w.admit(workspace, f)
+	if v.Denied == nil || v.Denied.ID != by {
+		w.t.Fatalf("got %+v, want a refusal by %s", v.Denied, by)
+	}
+	return v
+}
+
+func TestAdmitSaysNothingWhereNoPolicyMatches(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 0, Conditions: []Condition{{KeyModel, []string{"other"}}}})
+	v := w.admit("ws-1", call{KeyModel: {"m"}})
+	if v.Tightest != nil || v.Denied != nil {
+		t.Errorf("got %+v", v)
+	}
+	w.Release(v) // to no harm
+}
+
+// What depends on a model that nobody saw cannot be counted.
+func TestAdmitDecidesNothingByAModelThatNobodySaw(t *testing.T) {
+	model := func(values ...string) Condition { return Condition{KeyModel, values} }
+	for name, c := range map[string]struct {
+		policy    RateLimit
+		undecided bool
+	}{
+		"a model":                          {RateLimit{Conditions: []Condition{model("m")}}, true},
+		"any model":                        {RateLimit{Conditions: []Condition{model("*")}}, true},
+		"a model of the provider":          {RateLimit{Conditions: []Condition{model("@own/m")}}, true},
+		"any of the provider's":            {RateLimit{Conditions: []Condition{model("@own/*")}}, true},
+		"any of another's":                 {RateLimit{Conditions: []Condition{model("@other/*")}}, false},
+		"any of another's, or one":         {RateLimit{Conditions: []Condition{model("@other/*", "m")}}, true},
+		"grouped by model":                 {RateLimit{GroupBy: []string{KeyAPIKey, KeyModel}}, true},
+		"grouped by model, and what lacks": {RateLimit{GroupBy: []string{KeyModel, MetadataPrefix + "team"}}, false},
+		"a model of the provider's calls":  {RateLimit{Conditions: []Condition{{KeyProvider, []string{"openai"}}, model("m")}}, true},
+		"a model of another's calls":       {RateLimit{Conditions: []Condition{model("m"), {KeyProvider, []string{"groq"}}}}, false},
+		"grouped by model, of other calls": {RateLimit{GroupBy: []string{KeyModel}, Conditions: []Condition{{KeyProvider, []string{"groq"}}}}, false},
+		"no model":                         {RateLimit{GroupBy: []string{KeyAPIKey}}, false},
+		"of another workspace":             {RateLimit{WorkspaceID: "ws-2", Conditions: []Condition{model("m")}}, false},
+		"archived":                         {RateLimit{Archived: true, Conditions: []Condition{model("m")}}, false},
+		"everywhere":                       {RateLimit{WorkspaceID: "ws-2", Everywhere: true, Conditions: []Condition{model("m")}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 1})
+			c.policy.ID, c.policy.Value = "p", 1
+			if c.policy.WorkspaceID == "" {
+				c.policy.WorkspaceID = "ws-1"
+			}
+			w.put(c.policy)
+			f := call{KeyAPIKey: {"k"}, KeyProvider: {"openai"}, "unseen": {"", "@own/"}}
+			v := w.admit("ws-1", f)
+			if (v.Undecided != nil) != c.undecided || v.Denied != nil {
+				t.Fatalf("got %+v", v)
+			}
+			if c.undecided { // nothing was counted
+				delete(f, "unseen")
+				w.must(1, "ws-1", f)
+			}
+		})
+	}
+}
+
+func TestAdmitCountsUpToTheValueInAnyWindow(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 3})
+	for want := int64(2); want >= 0; want-- {
+		v := w.admit("ws-1", call{})
+		if v.Denied != nil || v.Tightest.Limit != 3 || v.Tightest.Remaining != want || v.Tightest.Reset <= 0 {
+			t.Fatalf("got %+v", v.Tightest)
+		}
+		w.pass(10 * time.Second)
+	}
+	v := w.refused("ws-1", call{}, "p")
+	if v.Tightest.Remaining != 0 || v.Tightest.RetryAfter < 30*time.Second || v.Tightest.RetryAfter > 31*time.Second {
+		t.Errorf("got %+v", v.Tightest)
+	}
+	w.pass(v.Tightest.RetryAfter)
+	w.must(1, "ws-1", call{})
+	w.refused("ws-1", call{}, "p")
+}
+
+func TestAdmitRefusalConsumesNothingOfTheOtherPolicies(t *testing.T) {
+	for _, order := range [][2]string{{"a-tight", "b-loose"}, {"b-tight", "a-loose"}} {
+		t.Run(order[0], func(t *testing.T) {
+			w := newWorld(t)
+			tight, loose := order[0], order[1]
+			w.put(RateLimit{ID: tight, WorkspaceID: "ws-1", Value: 1, GroupBy: []string{KeyAPIKey}})
+			w.put(RateLimit{ID: loose, WorkspaceID: "ws-1", Value: 3})
+			one, two := call{KeyAPIKey: {"one"}}, call{KeyAPIKey: {"two"}}
+			w.must(1, "ws-1", one)
+			for range 10 {
+				w.refused("ws-1", one, tight)
+			}
+			w.must(1, "ws-1", two)
+			w.must(1, "ws-1", call{KeyAPIKey: {"three"}}) // the third of loose
+			w.refused("ws-1", call{KeyAPIKey: {"four"}}, loose)
+		})
+	}
+}
+
+func TestAdmitTellsOfTheTightestPolicy(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 100})
+	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 5, Unit: "rph"})
+	w.put(RateLimit{ID: "c", WorkspaceID: "ws-1", Value: 50, Unit: "rpd"})
+	if v := w.admit("ws-1", call{}); v.Tightest.Limit != 5 || v.Tightest.Remaining != 4 {
+		t.Errorf("got %+v", v.Tightest)
+	}
+
+	// Of two with as little left, the one that takes longer to recover.
+	w = newWorld(t)
+	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 5})
+	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 5, Unit: "rpd"})
+	w.put(RateLimit{ID: "c", WorkspaceID: "ws-1", Value: 5, Unit: "rph"})
+	if v := w.admit("ws-1", call{}); v.Tightest.Reset < 23*time.Hour {
+		t.Errorf("got %+v", v.Tightest)
+	}
+}
+
+func TestAdmitRefusalTellsOfThePolicyToWaitForLongest(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 1})
+	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 1, Unit: "rph"})
+	w.must(1, "ws-1", call{})
+	if v := w.refused("ws-1", call{}, "b"); v.Tightest.RetryAfter < 59*time.Minute {
+		t.Errorf("got %+v", v.Tightest)
+	}
+}
+
+func TestAPolicyOfZeroRefusesEverythingAndNamesATimeThatExists(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 0, Unit: "rph"})
+	if v := w.refused("ws-1", call{}, "p"); v.Tightest.RetryAfter != time.Hour {
+		t.Errorf("retry after %s", v.Tightest.RetryAfter)
+	}
+}
+
+func TestAPolicyCountsItsOwnWorkspaceOnlyUnlessItCountsEverywhere(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "own", WorkspaceID: "ws-1", Value: 1})
+	w.must(1, "ws-1", call{})
+	w.refused("ws-1", call{}, "own")
+	w.must(5, "ws-2", call{})
+
+	w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 2, Everywhere: true})
+	w.must(1, "ws-2", call{})
+	w.must(1, "ws-3", call{})
+	w.refused("ws-4", call{}, "all")
+
+	w = newWorld(t)
+	w.put(RateLimit{ID: "each", WorkspaceID: "ws-1", Value: 1, Everywhere: true, GroupBy: []string{KeyWorkspace}})
+	for i := range 3 {
+		ws := fmt.Sprint("ws-", i)
+		facts := call{KeyWorkspace: {ws, "slug-" + ws}}
+		w.must(1, ws, facts)
+		w.refused(ws, facts, "each")
+	}
+}
+
+func TestAnOrganisationPolicyCanBeLimitedToAWorkspaceByIDOrSlug(t *testing.T) {
+	for _, name := range []string{"ws-1", "slug-1"} {
+		w := newWorld(t)
+		w.put(RateLimit{ID: "p", Value: 0, Everywhere: true, Conditions: []Condition{{KeyWorkspace, []string{name}}}})
+		w.refused("ws-1", call{KeyWorkspace: {"ws-1", "slug-1"}}, "p")
+		w.must(1, "ws-2", call{KeyWorkspace: {"ws-2", "slug-2"}})
+	}
+}
+
+func TestGroupsHaveCountersOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1, GroupBy: []string{KeyAPIKey, KeyModel}})
+	for _, c := range []call{
+		{KeyAPIKey: {"1"}, KeyModel: {"11"}}, {KeyAPIKey: {"11"}, KeyModel: {"1"}}, {KeyAPIKey: {"1"}, KeyModel: {"1"}}, {KeyAPIKey: {"11"}, KeyModel: {"11"}},
+	} {
+		w.must(1, "ws-1", c)
+		w.refused("ws-1", c, "p")
+	}
+	w.must(3, "ws-1", call{KeyAPIKey: {"1"}}) // no model: in no group
+}
+
+func TestAPolicyHoldsFromTheNextCallAfterItsWrite(t *testing.T) {
+	w := newWorld(t)
+	w.must(2, "ws-1", call{})
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
+	w.must(1, "ws-1", call{})
+	w.refused("ws-1", call{}, "p")
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 3}) // keeps what it counted
+	w.must(2, "ws-1", call{})
+	w.refused("ws-1", call{}, "p")
+}
+
+func TestAnArchivedPolicyStopsAtOnceAndItsCountsAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
+	w.put(RateLimit{ID: "p2", WorkspaceID: "ws-1", Value: 2})
+	w.must(1, "ws-1", call{})
+	w.refused("ws-1", call{}, "p")
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1, Archived: true})
+	if err := w.Forget(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	w.must(1, "ws-1", call{})
+	w.refused("ws-1", call{}, "p2") // whose name starts alike, and which was not forgotten
+	if p, ok := w.Get("p"); !ok || !p.Archived || len(w.All()) != 2 {
+		t.Errorf("got %+v of %d", p, len(w.All()))
+	}
+	w.restart()
+	w.refused("ws-1", call{}, "p2")
+	w.pass(2 * time.Minute)
+	w.must(2, "ws-1", call{})
+}
+
+func TestPoliciesAndCountsSurviveARestart(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 2})
+	w.must(1, "ws-1", call{})
+	w.restart()
+	w.must(1, "ws-1", call{})
+	w.refused("ws-1", call{}, "p")
+}
+
+func TestReleaseGivesBackToEveryPolicyOnce(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 2})
+	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 2, Unit: "rpd"})
+	v := w.admit("ws-1", call{})
+	w.must(1, "ws-1", call{})
+	w.Release(v)
+	w.Release(v)
+	w.must(1, "ws-1", call{})
+	denied := w.admit("ws-1", call{})
+	if denied.Denied == nil {
+		t.Fatal("given back twice")
+	}
+	w.Release(denied) // nothing to give back
+	if w.admit("ws-1", call{}).Denied == nil {
+		t.Error("a refused call gave something back")
+	}
+}
+
+func TestPutSetsTheTimesAndRefusesWhatIsNotValid(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
+	first, _ := w.Get("p")
+	if !first.CreatedAt.Equal(w.clock()) || !first.UpdatedAt.Equal(w.clock()) {
+		t.Errorf("got %+v", first)
+	}
+	w.pass(time.Minute)
+	changed := *first
+	changed.Value = 2
+	w.put(changed)
+	second, _ := w.Get("p")
+	if !second.CreatedAt.Equal(first.CreatedAt) || !second.UpdatedAt.Equal(w.clock()) || second.Value != 2 {
+		t.Errorf("got %+v", second)
+	}
+	var fault *FieldError
+	err := w.db.Update(t.Context(), func(tx *storage.Txn) error { return w.Put(tx, &RateLimit{ID: "q", Type: Requests, Unit: "rpw"}) })
+	if !errors.As(err, &fault) || fault.Field != "unit" {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := w.Get("q"); ok {
+		t.Error("it was stored all the same")
+	}
+}
+
+func TestAWriteThatFailsChangesNoPolicy(t *testing.T) {
+	w := newWorld(t)
+	failed := errors.New("failed")
+	err := w.db.Update(t.Context(), func(tx *storage.Txn) error {
+		if err := w.Put(tx, &RateLimit{ID: "p", WorkspaceID: "ws-1", Type: Requests, Unit: "rpm"}); err != nil {
+			return err
+		}
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	w.must(1, "ws-1", call{})
+}
+
+func TestConcurrentCallsNeverPassTheValue(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 100})
+	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 40, GroupBy: []string{KeyAPIKey}, Unit: "rph"})
+	var admitted [4]atomic.Int64
+	var callers sync.WaitGroup
+	for key := range admitted {
+		for range 4 {
+			callers.Go(func() {
+				for range 20 {
+					v, err := w.Admit(context.Background(), "ws-1", call{KeyAPIKey: {fmt.Sprint(key)}}, Everything)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if v.Denied == nil {
+						admitted[key].Add(1)
+					}
+				}
+			})
+		}
+	}
+	callers.Wait()
+	var total int64
+	for i := range admitted {
+		n := admitted[i].Load()
+		if total += n; n > 40 {
+			t.Errorf("key %d: %d calls", i, n)
+		}
+	}
+	if total != 100 {
+		t.Errorf("%d calls in all", total)
+	}
+}
+
+func TestAdmitSaysWhyACallCouldNotBeCounted(t *testing.T) {
+	w := newWorld(t)
+	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
+	if err := w.ledger.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := w.Admit(t.Context(), "ws-1", call{}, Everything); !errors.Is(err, ledger.ErrClosed) || v != nil {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}

@@ -1,0 +1,212 @@
+package reqlog
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prices"
+)
+
+// A Filter says which records are meant: those that fit every field that is set. Of
+// several values of a field, any will do.
+type Filter struct {
+	Workspaces    []string // ids; nil: all, while an empty list is none
+	KeyIDs        []string
+	Endpoints     []string
+	Providers     []string
+	VirtualKeys   []string
+	Models        []string
+	Configs       []string
+	CacheStatuses []string
+	TraceIDs      []string
+	Statuses      []string          // such as 500, or 5xx
+	From, To      time.Time         // of the call's beginning; From is included
+	CostFrom      *prices.Amount    // included; calls whose cost is not known have none
+	CostTo        *prices.Amount    // included
+	Metadata      map[string]string // every entry
+}
+
+// A condition is one field of a filter.
+type condition struct {
+	terms   []uint32 // one of them is among those of a row that has a match; nil: that is told otherwise
+	needles [][]byte // one of them is in a line that matches; nil: only matches tells
+	matches func(*Record) bool
+	quick   func(line []byte) bool // of metadata and costs: whether a line may match
+}
+
+// A query is a filter made ready.
+type query struct {
+	*Filter
+	conditions []condition
+	simple     bool            // there is no condition but workspaces
+	workspaces map[string]bool // nil: all
+	from, to   int64           // ms; to is not included
+}
+
+func (f *Filter) query() *query {
+	q := &query{Filter: f, from: math.MinInt64, to: math.MaxInt64}
+	if f.Workspaces != nil {
+		q.workspaces = make(map[string]bool)
+		only := condition{matches: func(r *Record) bool { return q.workspaces[r.WorkspaceID] }}
+		for _, id := range f.Workspaces {
+			q.workspaces[id] = true
+			only.needles = append(only.needles, byWorkspace.needle(id))
+		}
+		if len(only.needles) > fewNeedles {
+			only.needles = nil
+		}
+		q.conditions = append(q.conditions, only)
+	}
+	if !f.From.IsZero() {
+		q.from = f.From.UnixMilli()
+	}
+	if !f.To.IsZero() {
+		q.to = f.To.UnixMilli()
+	}
+	for _, c := range []struct {
+		field  *field
+		values []string
+	}{
+		{byKey, f.KeyIDs},
+		{byEndpoint, f.Endpoints},
+		{byProvider, f.Providers},
+		{byVirtualKey, f.VirtualKeys},
+		{byModel, f.Models},
+		{byConfig, f.Configs},
+		{byCache, f.CacheStatuses},
+		{byTrace, f.TraceIDs},
+		{byStatus, f.Statuses},
+	} {
+		if len(c.values) > 0 {
+			q.conditions = append(q.conditions, c.field.anyOf(c.values))
+		}
+	}
+	q.simple = len(f.Metadata) == 0 && (len(q.conditions) == 0 || len(q.conditions) == 1 && f.Workspaces != nil)
+	for key, value := range f.Metadata {
+		q.conditions = append(q.conditions, metadataIs(key, value))
+	}
+	if f.CostFrom != nil || f.CostTo != nil {
+		q.simple = false
+		q.conditions = append(q.conditions, f.costs())
+	}
+	return q
+}
+
+// fewNeedles are as many as are looked for in a line rather than decoding it.
+const fewNeedles = 8
+
+// needle is in each line of a record that has the value; in others it may be, too.
+func (f *field) needle(value string) []byte {
+	b := []byte(`"` + f.member + `":`)
+	if f == byStatus {
+		return append(b, strings.TrimRight(value, "x")...)
+	}
+	return jsonscan.AppendQuoted(b, value)
+}
+
+func (f *field) anyOf(values []string) condition {
+	var c condition
+	for _, v := range values {
+		c.terms = append(c.terms, term(f.member, v))
+		c.needles = append(c.needles, f.needle(v))
+	}
+	c.matches = func(r *Record) bool {
+		return slices.Contains(values, f.of(r)) || f == byStatus && slices.Contains(values, class(r.Status))
+	}
+	return c
+}
+
+func metadataIs(key, value string) condition {
+	has := func(metadata []byte) (found bool) {
+		eachMetadata(metadata, func(k, v string) { found = found || k == key && v == value })
+		return found
+	}
+	return condition{
+		terms:   []uint32{term(metadataField(key), value)},
+		matches: func(r *Record) bool { return has(r.Metadata) },
+		quick: func(line []byte) bool {
+			metadata := gjson.GetBytes(line, "metadata").Raw
+			return metadata != "" && has([]byte(metadata))
+		},
+	}
+}
+
+// costs is the condition on what a call cost.
+func (f *Filter) costs() condition {
+	from, to := prices.Amount(0), prices.MaxAmount
+	if f.CostFrom != nil {
+		from = *f.CostFrom
+	}
+	if f.CostTo != nil {
+		to = *f.CostTo
+	}
+	return condition{
+		needles: [][]byte{[]byte(`"cost_known":true`)},
+		matches: func(r *Record) bool { return r.CostKnown && r.Cost >= from && r.Cost <= to },
+		quick: func(line []byte) bool {
+			cost := prices.Amount(gjson.GetBytes(line, "cost").Int())
+			return cost >= from && cost <= to
+		},
+	}
+}
+
+// mayHave reports whether a row may have a match.
+func (q *query) mayHave(s *segment) bool {
+	if s.To < q.from || s.From >= q.to {
+		return false
+	}
+	if q.count(s) == 0 {
+		return false
+	}
+	for _, c := range q.conditions {
+		if c.terms != nil && !slices.ContainsFunc(c.terms, s.Terms.has) {
+			return false
+		}
+	}
+	return true
+}
+
+// counted reports whether the segment alone says how many of its records match.
+func (q *query) counted(s *segment) bool {
+	return q.simple && s.From >= q.from && s.To < q.to
+}
+
+// count is how many records of a row are in the workspaces.
+func (q *query) count(s *segment) int {
+	if q.workspaces == nil {
+		return s.Count
+	}
+	n := 0
+	for id, count := range s.Workspaces {
+		if q.workspaces[id] {
+			n += count
+		}
+	}
+	return n
+}
+
+// match decodes a line and returns its record, nil where it does not match.
+func (q *query) match(line []byte) (*Record, error) {
+	for _, c := range q.conditions {
+		if c.needles != nil && !slices.ContainsFunc(c.needles, func(n []byte) bool { return bytes.Contains(line, n) }) || c.quick != nil && !c.quick(line) {
+			return nil, nil //nolint:nilnil // no match
+		}
+	}
+	r, err := decodeLine(line)
+	if err != nil || !q.matches(r) {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (q *query) matches(r *Record) bool {
+	at := r.At.UnixMilli()
+	return at >= q.from && at < q.to &&
+		!slices.ContainsFunc(q.conditions, func(c condition) bool { return !c.matches(r) })
+}

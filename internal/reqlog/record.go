@@ -1,0 +1,130 @@
+package reqlog
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/prices"
+)
+
+// A Record is one call. The log gives it its ID.
+type Record struct {
+	ID               string    `json:"id"`
+	TraceID          string    `json:"trace_id"`
+	At               time.Time `json:"at"`
+	DurationMS       float64   `json:"duration_ms"`
+	FirstByteMS      float64   `json:"first_byte_ms,omitempty"`
+	OrganisationID   string    `json:"organisation_id"`
+	WorkspaceID      string    `json:"workspace_id"`
+	KeyID            string    `json:"key_id"`
+	UserID           string    `json:"user_id,omitempty"`
+	Endpoint         string    `json:"endpoint"`
+	Method           string    `json:"method,omitempty"`
+	Path             string    `json:"path,omitempty"` // without its query, in which credentials may be; of an own record, its URL
+	Provider         string    `json:"provider"`
+	VirtualKey       string    `json:"virtual_key,omitempty"`
+	Model            string    `json:"model,omitempty"`
+	Config           string    `json:"config,omitempty"`         // slug
+	ConfigVersion    string    `json:"config_version,omitempty"` // id
+	Stream           bool      `json:"stream,omitempty"`
+	Status           int       `json:"status"`
+	Attempts         int       `json:"attempts"`
+	LastUsed         string    `json:"last_used,omitempty"` // JSON path of the latest target in the config
+	Retries          int       `json:"retries,omitempty"`   // of that target; -1: they are exhausted
+	Tries            []Try     `json:"tries,omitempty"`     // the attempts, where the record does not say all of them itself
+	UsageKnown       bool      `json:"usage_known"`
+	PromptTokens     int64     `json:"prompt_tokens"`
+	CompletionTokens int64     `json:"completion_tokens"`
+	CacheRead        int64     `json:"cache_read_tokens,omitempty"`
+	CacheWrite       int64     `json:"cache_write_tokens,omitempty"`
+	Reasoning        int64     `json:"reasoning_tokens,omitempty"`
+
+	CostKnown bool          `json:"cost_known,omitempty"`
+	Cost      prices.Amount `json:"cost,omitempty"`
+
+	CacheStatus string `json:"cache_status,omitempty"`
+	Malformed   int    `json:"malformed,omitempty"` // events of a stream that were taken out
+	Failure     string `json:"failure,omitempty"`
+	Own         bool   `json:"own,omitempty"` // a caller wrote it about a call of its own
+
+	SpanID       string          `json:"span_id,omitempty"`
+	ParentSpanID string          `json:"parent_span_id,omitempty"`
+	SpanName     string          `json:"span_name,omitempty"`
+	Metadata     json.RawMessage `json:"metadata,omitempty"` // an object
+
+	// Headers of an own record, without credentials.
+	RequestHeaders  map[string]string `json:"request_headers,omitempty"`
+	ResponseHeaders map[string]string `json:"response_headers,omitempty"`
+
+	Request  *Body `json:"request,omitempty"` // nil: it is not kept
+	Response *Body `json:"response,omitempty"`
+}
+
+// A Body is what is kept of a body: its beginning.
+type Body struct {
+	Size  int64  `json:"size"` // of the whole, in bytes
+	Kept  int    `json:"kept"` // of it, from the beginning on
+	Bytes []byte `json:"-"`    // is stored apart, for a time of its own
+}
+
+// A Try is one attempt at a call.
+type Try struct {
+	Provider string  `json:"provider"`
+	Target   string  `json:"target"` // JSON path in the config
+	Retry    int     `json:"retry,omitempty"`
+	MS       float64 `json:"ms"`
+	Status   int     `json:"status,omitempty"` // 0: there was no answer
+	Failure  string  `json:"failure,omitempty"`
+}
+
+// Bounds of what a record says in texts that others choose, in bytes.
+const (
+	maxText     = 1 << 10
+	maxMetadata = 16 << 10
+	maxTries    = 16 // attempts that are told one by one
+)
+
+// bound cuts what is too long for a record.
+func (r *Record) bound() {
+	r.Failure, r.Path = clip(r.Failure), clip(r.Path)
+	if len(r.Tries) > maxTries {
+		r.Tries = r.Tries[len(r.Tries)-maxTries:]
+	}
+	for i := range r.Tries {
+		r.Tries[i].Failure = clip(r.Tries[i].Failure)
+	}
+	if len(r.Metadata) > maxMetadata || len(r.Metadata) > 0 && !json.Valid(r.Metadata) {
+		r.Metadata = nil
+	}
+	for _, b := range []*Body{r.Request, r.Response} {
+		if b != nil {
+			b.Kept = len(b.Bytes)
+		}
+	}
+}
+
+func clip(s string) string {
+	if len(s) > maxText {
+		return s[:maxText] + "…"
+	}
+	return s
+}
+
+// baseSize is about what a record takes in memory beside what bound speaks of.
+const baseSize = 1 << 10
+
+// size is about what the record takes in memory, and bodies what its bodies do.
+func (r *Record) size() (size, bodies int64) {
+	size = baseSize + int64(len(r.Failure)+len(r.Metadata)+len(r.Path)) + int64(len(r.Tries))*128
+	for _, headers := range []map[string]string{r.RequestHeaders, r.ResponseHeaders} {
+		for name, value := range headers {
+			size += int64(len(name) + len(value))
+		}
+	}
+	for _, b := range []*Body{r.Request, r.Response} {
+		if b != nil {
+			bodies += int64(cap(b.Bytes))
+		}
+	}
+	return size, bodies
+}

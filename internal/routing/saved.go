@@ -1,0 +1,166 @@
+package routing
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Saved is a config that is stored under a slug, with every version that it had.
+type Saved struct {
+	ID             string    `json:"id"`
+	Slug           string    `json:"slug"`
+	Name           string    `json:"name"`
+	WorkspaceID    string    `json:"workspace_id"`
+	OrganisationID string    `json:"organisation_id"`
+	Default        bool      `json:"default,omitempty"` // of its workspace
+	Archived       bool      `json:"archived,omitempty"`
+	OwnerID        string    `json:"owner_id,omitempty"`
+	UpdatedBy      string    `json:"updated_by,omitempty"`
+	Versions       []Version `json:"versions"` // oldest first; the last one is in force
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// A Version is one text of a saved config.
+type Version struct {
+	ID        string    `json:"id"`
+	Number    int       `json:"number"` // counted from 1
+	Sealed    []byte    `json:"sealed"` // the config's JSON, which may hold credentials
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+}
+
+// MaxVersions is how many versions of a config are kept.
+const MaxVersions = 100
+
+// Current is the version in force.
+func (s *Saved) Current() *Version { return &s.Versions[len(s.Versions)-1] }
+
+// Version returns a version by its id or its number, counted from 1; "" is the
+// current one.
+func (s *Saved) Version(which string) (*Version, bool) {
+	if which == "" {
+		return s.Current(), true
+	}
+	for i := range s.Versions {
+		if s.Versions[i].ID == which || strconv.Itoa(s.Versions[i].Number) == which {
+			return &s.Versions[i], true
+		}
+	}
+	return nil, false
+}
+
+// A Sealer seals what is stored; a sealed value opens only under the id that it was
+// sealed for.
+type Sealer interface {
+	SealText(id, text string) ([]byte, error)
+	UnsealText(id string, sealed []byte) (string, error)
+}
+
+// A Shelf holds the saved configs of a store. It reads from memory and writes
+// through. It is safe for concurrent use.
+type Shelf struct {
+	rows   *storage.Cached[Saved]
+	sealer Sealer
+	parsed sync.Map // of version ids: *Config, which never change
+	now    func() time.Time
+	random io.Reader
+}
+
+const bySlug = "slug"
+
+// OpenShelf loads the configs of a store.
+func OpenShelf(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*Shelf, error) {
+	s := &Shelf{
+		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
+			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }})),
+		sealer: sealer, now: now, random: random,
+	}
+	return s, s.rows.Load(ctx)
+}
+
+// Get returns a config by its id or slug.
+func (s *Shelf) Get(idOrSlug string) (*Saved, bool) {
+	if c, ok := s.rows.Get(idOrSlug); ok {
+		return c, true
+	}
+	return s.rows.Find(bySlug, idOrSlug)
+}
+
+// Text is the JSON of a version.
+func (s *Shelf) Text(v *Version) (string, error) { return s.sealer.UnsealText(v.ID, v.Sealed) }
+
+// Config is a version, parsed with o; it is parsed once. What was accepted when it
+// was saved may be refused now, when the options have changed.
+func (s *Shelf) Config(v *Version, o Options) (*Config, error) {
+	if c, ok := s.parsed.Load(v.ID); ok {
+		return c.(*Config), nil
+	}
+	text, err := s.Text(v)
+	if err != nil {
+		return nil, err
+	}
+	c, faults := Parse([]byte(text), o)
+	if len(faults) > 0 {
+		return nil, faults.Err()
+	}
+	s.parsed.Store(v.ID, c)
+	return c, nil
+}
+
+// All returns all configs in the order of their creation.
+func (s *Shelf) All() []*Saved { return s.rows.All() }
+
+// DefaultOf returns the default config of a workspace, or nil.
+func (s *Shelf) DefaultOf(workspace string) *Saved {
+	for _, c := range s.rows.All() {
+		if c.Default && !c.Archived && c.WorkspaceID == workspace {
+			return c
+		}
+	}
+	return nil
+}
+
+// Put stores a config; text, where it is not empty, becomes its newest version, made
+// by by. A config that becomes its workspace's default takes the place of the one
+// before.
+func (s *Shelf) Put(tx *storage.Txn, c *Saved, text, by string) error {
+	now := s.now().UTC()
+	if c.ID == "" {
+		c.ID, c.CreatedAt = directory.NewID(s.random), now
+	}
+	c.UpdatedAt, c.UpdatedBy = now, by
+	if text != "" {
+		number := 1
+		if len(c.Versions) > 0 {
+			number = c.Current().Number + 1
+		}
+		v := Version{ID: directory.NewID(s.random), Number: number, CreatedAt: now, CreatedBy: by}
+		var err error
+		if v.Sealed, err = s.sealer.SealText(v.ID, text); err != nil {
+			return err
+		}
+		versions := append(slices.Clone(c.Versions), v)
+		c.Versions = versions[max(0, len(versions)-MaxVersions):]
+	}
+	if c.Default {
+		if old := s.DefaultOf(c.WorkspaceID); old != nil && old.ID != c.ID {
+			demoted := *old
+			demoted.Default = false
+			if err := s.rows.Put(tx, &demoted); err != nil {
+				return err
+			}
+		}
+	}
+	return s.rows.Put(tx, c)
+}
+
+// Delete removes a config with all its versions.
+func (s *Shelf) Delete(tx *storage.Txn, id string) error { return s.rows.Delete(tx, id) }
