@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/admin"
-	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"

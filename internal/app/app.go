@@ -19,18 +19,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/admin"
-	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inference"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prices"
-	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
-	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 func init() {

@@ -14,8 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 // notConfigurable are headers that frame a request or belong to a connection.
