@@ -3,6 +3,7 @@ package badger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,16 +21,28 @@ const trimInterval = 2 * time.Second
 func (s *Store) trim(ctx context.Context) {
 	tick := time.NewTicker(trimInterval)
 	defer tick.Stop()
+	var maps bytes.Buffer // kept: a gateway at rest would make megabytes of garbage a minute
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
-				pageOut(maps, s.dir)
+			if readMaps(&maps) == nil {
+				pageOut(maps.Bytes(), s.dir)
 			}
 		}
 	}
+}
+
+// readMaps reads the mappings of this process.
+func readMaps(to *bytes.Buffer) error {
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	to.Reset()
+	_, err = to.ReadFrom(f)
+	return errors.Join(err, f.Close())
 }
 
 // pageOut advises the system that the mapped tables of a directory are not needed for
