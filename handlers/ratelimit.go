@@ -78,7 +78,7 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	}
 	var verdict *policies.Verdict
 	defer func() {
-		if verdict != nil && x.Attempts == 0 {
+		if verdict != nil && len(x.Attempts) == 0 {
 			rt.RateLimits.Release(verdict)
 		}
 	}()

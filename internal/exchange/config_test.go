@@ -108,8 +108,8 @@ func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
 			if err != nil {
 				t.Fatalf("refused: %v", err)
 			}
-			if x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond || x.Route != nil {
-				t.Fatalf("got %+v, route %+v", x.Config, x.Route)
+			if x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond || x.Route() != nil {
+				t.Fatalf("got %+v, route %+v", x.Config, x.Route())
 			}
 			if x.InlineConfig != (c.version == 0) || c.version == 0 && (x.ConfigID != "" || x.ConfigVersion != "") {
 				t.Errorf("inline %v, config %q, version %q", x.InlineConfig, x.ConfigID, x.ConfigVersion)
@@ -163,7 +163,7 @@ func TestACallThatNamesNoConfigHasADefault(t *testing.T) {
 					}
 				case err != nil:
 					t.Errorf("refused: %v", err)
-				case c.ms == none && (x.Config != nil || x.Route == nil):
+				case c.ms == none && (x.Config != nil || x.Route() == nil):
 					t.Errorf("got %+v", x.Config)
 				case c.ms > 0 && (x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond):
 					t.Errorf("got %+v, want that of %d ms", x.Config, c.ms)
@@ -336,11 +336,10 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			route, refusal := x.Target(plan.Target())
-			if refusal != nil {
+			if refusal := x.Choose(plan.Target()); refusal != nil {
 				t.Fatalf("refused: %v", refusal)
 			}
-			b, _, err := x.Body(plan.Target().Edit(), route.Model, false)
+			b, _, err := x.Body(plan.Target().Edit(), x.Route().Model, false)
 			if c.missing != "" {
 				var e *Error
 				if !errors.As(err, &e) || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != c.missing || b != nil {

@@ -3,18 +3,7 @@ package exchange
 import (
 	"bytes"
 	"strings"
-	"time"
 )
-
-// A Try is one attempt at a call.
-type Try struct {
-	Provider string
-	Target   string // JSON path in the config
-	Retry    int
-	Duration time.Duration
-	Status   int // 0: there was no answer
-	Failure  string
-}
 
 // An excerpt is the beginning of an answer's body, for the request log.
 type excerpt struct {

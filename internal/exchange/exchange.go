@@ -67,8 +67,7 @@ type Exchange struct {
 
 	// Set by Prepare, when it succeeds.
 	Caller *credentials.Caller
-	Route  *credentials.Route // of the latest attempt; of a call with a config, nil before the first
-	Model  string             // that the body asks for, without @slug/
+	Model  string // that the body asks for, without @slug/
 	Stream bool
 
 	// ErrorType is why the latest attempt failed, in one word; "": it did not, or nobody watches.
@@ -95,13 +94,10 @@ type Exchange struct {
 	Caching        Caching
 
 	// What became of it.
-	Attempts    int
-	Tries       []Try  // the attempts one by one
-	LastUsed    string // JSON path of the target in the config
-	Retries     int    // of that target; -1: they are exhausted
-	Status      int    // of the answer; 0: none was sent
+	Attempts    []*Attempt // that were sent, in order
+	Admitted    bool       // to the target that was chosen
+	Status      int        // of the answer; 0: none was sent
 	FirstByte   time.Time
-	Usage       Usage
 	Malformed   int    // events of a stream that were taken out
 	Cut         string // why the gateway itself ended a stream, in one word; empty: it did not
 	Failure     string // why a stream or an attempt failed; empty: it did not
@@ -115,7 +111,7 @@ type Exchange struct {
 	// kept already; nil: it was admitted, or nothing limits it.
 	AdmitCall func() *Error
 
-	// AdmitTarget admits the call to the target in Route by the policies that depend
+	// AdmitTarget admits the call to the target that was chosen by the policies that depend
 	// on it; nil: nothing limits it.
 	AdmitTarget func() *Error
 	// LeaveTarget gives back what AdmitTarget counted last, where nothing was forwarded.
@@ -146,7 +142,7 @@ type Exchange struct {
 	located   located         // what the URL says of the model
 	unread    unread          // why the model may be one that was not read
 	model     validation.Span // where the body's model stands
-	edit      *routing.Edit   // of the target in Route
+	chosen    *Attempt        // the target that the next attempts are for
 	report    validation.Report
 	fault     *validation.Fault // that the endpoint's tables find, and a config may let pass
 	prepared  bool
@@ -154,13 +150,7 @@ type Exchange struct {
 	release   func()
 	said      excerpt // of the answer's body
 
-	answered string // the model that the answer names
-
-	closed    bool
 	committed bool
-	sent      string // of an exchange that is committed or closed: what SentModel was
-	cost      prices.Amount
-	costKnown bool
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
@@ -197,9 +187,7 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 
 // Close ends the exchange: it counts it, and gives back what it holds.
 func (x *Exchange) Close() {
-	x.cost, x.costKnown = x.Cost()
-	x.sent, x.committed = x.SentModel(), true
-	x.closed = true
+	x.committed = true
 	x.count()
 	x.endSpan()
 	if x.buffer != nil {
@@ -220,7 +208,7 @@ func (x *Exchange) Commit(aliased bool) {
 	if x.buffer == nil {
 		return
 	}
-	x.sent, x.committed = x.SentModel(), true
+	x.committed = true
 	if x.Listens() {
 		x.said.request, x.said.requestSize = x.said.head(x.buffer.b), int64(len(x.buffer.b))
 	}
@@ -460,14 +448,14 @@ func (x *Exchange) SetHeader(h http.Header) {
 		values[i] = f.Value
 		h[f.Name] = values[i : i+1 : i+1]
 	}
-	if x.Route != nil {
-		x.Gateway.Headers.Set(h, HeaderProvider, x.Route.Provider)
+	if provider := x.Provider(); provider != "" {
+		x.Gateway.Headers.Set(h, HeaderProvider, provider)
 	}
 	if x.CacheStatus != "" {
 		x.Gateway.Headers.Set(h, HeaderCacheStatus, x.CacheStatus)
 	}
-	if x.LastUsed != "" {
-		x.Gateway.Headers.Set(h, HeaderLastUsed, x.LastUsed)
-		x.Gateway.Headers.Set(h, HeaderRetryCount, strconv.Itoa(x.Retries))
+	if target := x.LastUsed(); target != "" {
+		x.Gateway.Headers.Set(h, HeaderLastUsed, target)
+		x.Gateway.Headers.Set(h, HeaderRetryCount, strconv.Itoa(x.Retries()))
 	}
 }

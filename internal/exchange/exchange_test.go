@@ -172,11 +172,11 @@ func TestPrepareFindsTheCallersFacts(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	if x.Caller.KeyID != "key-1" || x.Route.Provider != "file" || x.Model != "gpt-4o" || !x.Stream {
-		t.Errorf("got %+v, %+v, %q, %v", x.Caller, x.Route, x.Model, x.Stream)
+	if x.Caller.KeyID != "key-1" || x.Route().Provider != "file" || x.Model != "gpt-4o" || !x.Stream {
+		t.Errorf("got %+v, %+v, %q, %v", x.Caller, x.Route(), x.Model, x.Stream)
 	}
-	if x.Route.Key.Reveal() != "sk-file" || x.Route.Inline {
-		t.Errorf("got %+v", x.Route)
+	if x.Route().Key.Reveal() != "sk-file" || x.Route().Inline {
+		t.Errorf("got %+v", x.Route())
 	}
 }
 
@@ -237,7 +237,7 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 			if err != nil {
 				t.Fatalf("refused: %v", err)
 			}
-			if got := x.Route.Provider + " " + x.Route.VirtualKey + " " + x.Route.Key.Reveal(); got != c.route {
+			if got := x.Route().Provider + " " + x.Route().VirtualKey + " " + x.Route().Key.Reveal(); got != c.route {
 				t.Errorf("got %q, want %q", got, c.route)
 			}
 		})
@@ -379,11 +379,11 @@ func TestPrepareWorksOnceAndStillEnforcesALowerLimit(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	route := x.Route
+	route := x.Route()
 	if err := x.Prepare(Limits{Body: 5, Upload: 5, Replay: 1 << 20}); err == nil || err.Status != 413 {
 		t.Errorf("a lower limit: got %v", err)
 	}
-	if err := x.Prepare(limits); err != nil || x.Route != route {
+	if err := x.Prepare(limits); err != nil || x.Route() != route {
 		t.Errorf("got %v", err)
 	}
 
@@ -555,7 +555,7 @@ func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	b, _, err := x.Body(nil, x.Route.Model, false)
+	b, _, err := x.Body(nil, x.Route().Model, false)
 	if err != nil {
 		t.Fatalf("no body: %v", err)
 	}
@@ -590,7 +590,7 @@ func TestBodyGoesOnByteForByteSaveForTheModel(t *testing.T) {
 // whoever parses both.
 func mustReplaceOnlyTheModel(t testing.TB, x *Exchange, body, got string) {
 	t.Helper()
-	if x.Route.Model == "" {
+	if x.Route().Model == "" {
 		if got != body {
 			t.Fatalf("%q became %q", body, got)
 		}
@@ -695,10 +695,10 @@ func FuzzPrepare(f *testing.F) {
 		if (loose.Stream != nil && *loose.Stream) != x.Stream {
 			t.Fatalf("%q: stream is %v", body, x.Stream)
 		}
-		if loose.Model != nil && x.Route.Model == "" && string([]rune(x.Model)) != *loose.Model {
+		if loose.Model != nil && x.Route().Model == "" && string([]rune(x.Model)) != *loose.Model {
 			t.Fatalf("%q: the model is %q, others read %q", body, x.Model, *loose.Model)
 		}
-		b, _, err := x.Body(nil, x.Route.Model, false)
+		b, _, err := x.Body(nil, x.Route().Model, false)
 		if err != nil {
 			t.Fatalf("no body of %q: %v", body, err)
 		}

@@ -1,16 +1,18 @@
 package exchange
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
 // Fact returns what policies may ask of a prepared call: its value of a key, and
 // another name of the same thing where there is one.
 func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
+	route := x.Route()
 	switch key {
 	case "api_key":
 		if value = x.Caller.KeyID; x.Caller.CountedAs != value {
@@ -21,16 +23,16 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	case "organisation_id":
 		value = x.Caller.OrganisationID
 	case "provider":
-		if x.Route != nil {
-			value, alias = x.Route.Provider, x.Route.VirtualKey // which x-gw-provider takes too
+		if route != nil {
+			value, alias = route.Provider, route.VirtualKey // which x-gw-provider takes too
 		}
 	case "virtual_key":
-		if x.Route != nil {
-			value, alias = x.Route.VirtualKey, x.Route.KeyID
+		if route != nil {
+			value, alias = route.VirtualKey, route.KeyID
 		}
 	case "model":
-		if value = x.SentModel(); value != "" && x.Route != nil {
-			alias = "@" + x.saved() + "/" + value
+		if value = x.SentModel(); value != "" && route != nil {
+			alias = "@" + saved(route) + "/" + value
 		}
 	case "endpoint_type":
 		value = x.Endpoint.Name
@@ -43,37 +45,6 @@ func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
 	return value, alias, value != ""
 }
 
-// SentModel is the model that the target in Route gets.
-func (x *Exchange) SentModel() string {
-	switch {
-	case x.committed:
-		return x.sent
-	case x.Route != nil && x.Route.Model != "":
-		return x.Route.Model
-	case x.edit.Empty() || x.located.model == "" && x.form == nil && (x.buffer == nil || x.opaque):
-		return x.Model
-	}
-	model := x.edit.Result("model", x.ownModel())
-	if len(model) == 0 || model[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(model)
-}
-
-// SavedModel reports whether it is a saved config that says which model the target in
-// Route gets.
-func (x *Exchange) SavedModel() bool {
-	if x.ConfigID == "" || x.edit.Empty() {
-		return false
-	}
-	for _, p := range x.edit.Default {
-		if p.Key == "model" && string(p.Value) == string(jsonscan.AppendQuoted(nil, x.SentModel())) {
-			return true
-		}
-	}
-	return x.edit.Lookup("model") != nil
-}
-
 // count counts a call that is over.
 func (x *Exchange) count() {
 	m := x.Gateway.Metrics
@@ -81,11 +52,11 @@ func (x *Exchange) count() {
 		return
 	}
 	call := telemetry.Call{
-		Target: x.MetricTarget(),
+		Target: x.MetricTarget(x.Latest()),
 		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
 	}
-	if x.Attempts > 0 && !x.Hit() { // what the cache answers was used before
-		call.Usage = x.Usage.Usage
+	if len(x.Attempts) > 0 && !x.Hit() { // what the cache answers was used before
+		call.Usage = x.Usage().Usage
 	}
 	call.Cost, _ = x.Cost()
 	if x.Stream && x.Status == http.StatusOK && !x.FirstByte.IsZero() {
@@ -94,23 +65,13 @@ func (x *Exchange) count() {
 	m.Call(&call)
 }
 
-// MetricTarget is what a call, and an attempt at its target, is counted under.
-func (x *Exchange) MetricTarget() telemetry.Target {
-	return telemetry.Target{Endpoint: x.Endpoint.Name, Provider: x.Provider(), Model: x.SentModel(), SavedModel: x.SavedModel()}
-}
-
-// LeftTarget notes that the target in Route failed, and that another follows.
+// LeftTarget notes that the target that was chosen failed, and that another follows.
 func (x *Exchange) LeftTarget() {
 	if m := x.Gateway.Metrics; m != nil {
-		t := x.MetricTarget()
+		t := x.MetricTarget(x.chosen)
 		m.Fallback(&t)
 	}
 }
 
-// saved is the slug by which a call could name the provider that it goes to.
-func (x *Exchange) saved() string {
-	if x.Route.VirtualKey != "" {
-		return x.Route.VirtualKey
-	}
-	return x.Route.Provider
-}
+// saved is the slug by which a call could name the provider that a route leads to.
+func saved(route *credentials.Route) string { return cmp.Or(route.VirtualKey, route.Provider) }

@@ -27,13 +27,14 @@ func formOf(parts ...string) string {
 // exchangeOf is the exchange of a transcription whose form was read.
 func exchangeOf(body string, limit int) *Exchange {
 	r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
-	x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(strings.NewReader(body), limit, nil), Route: new(credentials.Route)}
+	x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(strings.NewReader(body), limit, nil)}
 	if err := x.readForm("b"); err != nil {
 		panic(err)
 	}
 	if err := x.locate(); err != nil {
 		panic(err)
 	}
+	x.choose("", new(credentials.Route), nil)
 	return x
 }
 
@@ -65,7 +66,8 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 			t.Errorf("%s: unchanged: %d bytes, %v, of %d: %.200q", name, len(got), err, n, got)
 		}
 		x = exchangeOf(c.body, 4<<10)
-		x.Route.Model = "other"
+		x.chosen.Route.Model = "other"
+		x.choose("", x.chosen.Route, nil)
 		if refused := x.unchangeable(nil) != nil; refused != (c.want == "") {
 			t.Errorf("%s: refused %v", name, refused)
 		}
@@ -124,11 +126,12 @@ func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
 		"nothing":                    {"", true},
 	} {
 		x := exchangeOf(c.body, 4<<10)
-		x.Route.Provider = "good"
+		x.chosen.Route.Provider = "good"
 		if alias, unseen := x.Unseen(); unseen != c.unseen || unseen && alias != "@good/" {
 			t.Errorf("%s: unseen %v, %q", name, unseen, alias)
 		}
-		x.Route.Model = "set"
+		x.chosen.Route.Model = "set"
+		x.choose("", x.chosen.Route, nil)
 		if _, unseen := x.Unseen(); unseen {
 			t.Errorf("%s: unseen, though it is set", name)
 		}
@@ -158,9 +161,10 @@ func TestAFormHasOneModel(t *testing.T) {
 	} {
 		for _, portion := range []int{1, 7, 4096, 1 << 20} {
 			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))
-			x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil), Route: new(credentials.Route)}
+			x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil)}
 			refusal := x.readForm("b")
 			if refusal == nil {
+				x.choose("", new(credentials.Route), nil)
 				body, _ := x.Upload()
 				got, err := io.ReadAll(body)
 				if refusal = x.BodyFault(err); refusal == nil && string(got) != c.body {

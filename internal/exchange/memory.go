@@ -111,11 +111,11 @@ func (m *Memory) Recall(ctx context.Context, workspace, id string) (slug string,
 // must be known before the client can ask for it. A failure is logged by whoever
 // forwards: the response can still be had by naming its provider.
 func (x *Exchange) Remember(id string) {
-	slug := x.saved()
-	if id == "" || x.Adapted || x.Route.Inline || x.Noted() || x.Gateway.Memory == nil {
+	route := x.Latest().Route
+	if id == "" || x.Adapted || route.Inline || x.Noted() || x.Gateway.Memory == nil {
 		return
 	}
-	if err := x.Gateway.Memory.Remember(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, slug); err != nil {
+	if err := x.Gateway.Memory.Remember(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, saved(route)); err != nil {
 		x.Failure = "the response's provider could not be remembered: " + err.Error()
 	}
 }

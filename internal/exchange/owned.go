@@ -16,7 +16,7 @@ import (
 // Noted reports whether what the call makes is noted as its workspace's: its credential is
 // one that workspaces share, be it that there is only one for now.
 func (x *Exchange) Noted() bool {
-	return x.Route != nil && x.Route.Shared && x.Gateway.Owners != nil && x.Gateway.Memory != nil
+	return x.chosen != nil && x.chosen.Route.Shared && x.Gateway.Owners != nil && x.Gateway.Memory != nil
 }
 
 // Guarded reports whether the call's workspace has to have made what the call is about,
@@ -25,7 +25,7 @@ func (x *Exchange) Guarded() bool {
 	return x.Noted() && x.Gateway.Several != nil && x.Gateway.Several()
 }
 
-// CheckObject refuses a call to the target in Route about an object that another workspace
+// CheckObject refuses a call to the target that was chosen about an object that another workspace
 // made, or nobody knows who. To the caller it is one that is not there.
 func (x *Exchange) CheckObject() *Error {
 	if !x.Guarded() {
@@ -74,7 +74,7 @@ func (x *Exchange) mustOwn(ids, params []string) *Error {
 
 // Owns returns which objects of the call's provider its workspace made.
 func (x *Exchange) Owns(ids []string) ([]bool, *Error) {
-	ctx, workspace, slug := x.request.Context(), x.Caller.WorkspaceID, x.saved()
+	ctx, workspace, slug := x.request.Context(), x.Caller.WorkspaceID, saved(x.chosen.Route)
 	owns, err := x.Gateway.Owners.Owns(ctx, workspace, slug, ids)
 	if err == nil && slices.Contains(owns, false) {
 		err = x.Gateway.Memory.Owns(ctx, workspace, slug, ids, owns)
@@ -88,11 +88,11 @@ func (x *Exchange) Owns(ids []string) ([]bool, *Error) {
 func (x *Exchange) unknownObject(id, param string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: param, Code: "object_not_found", Caller: true,
-		Message: "No object with id '" + credentials.Clip(id) + "' was made by this workspace with provider " + x.Route.Provider + ", whose credential it shares",
+		Message: "No object with id '" + credentials.Clip(id) + "' was made by this workspace with provider " + x.chosen.Route.Provider + ", whose credential it shares",
 	}
 }
 
-// CheckNamed refuses a call to the target in Route whose body names objects that its
+// CheckNamed refuses a call to the target that was chosen whose body names objects that its
 // workspace did not make, or may name some where nobody reads it. body is what is
 // forwarded; nil: it passes through, or there is none. With adapted, the responses that it
 // names are the gateway's own.
@@ -116,7 +116,7 @@ func (x *Exchange) CheckNamed(body []byte, adapted bool) *Error {
 	case n.over:
 		return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
 	case n.queries != "":
-		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+x.Route.Provider+", whose credential they share: use a virtual key of the workspace")
+		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+x.chosen.Route.Provider+", whose credential they share: use a virtual key of the workspace")
 		e.Caller = true
 		return e
 	}
@@ -131,7 +131,7 @@ func (x *Exchange) offers() bool {
 
 // unreadObjects refuses a call whose body may name any object, as nobody reads it.
 func (x *Exchange) unreadObjects() *Error {
-	e := badRequest("content-type", "body_unread", "The body is not read, and could name objects of other workspaces, which share the credential of provider "+x.Route.Provider+
+	e := badRequest("content-type", "body_unread", "The body is not read, and could name objects of other workspaces, which share the credential of provider "+x.chosen.Route.Provider+
 		": send JSON as application/json or a form as multipart/form-data, uncompressed, or use a virtual key of the workspace")
 	e.Caller = true
 	return e
@@ -144,7 +144,7 @@ func (x *Exchange) Claim(ids []string, lenient bool) *Error {
 	if len(ids) == 0 {
 		return nil
 	}
-	ctx, workspace, slug := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, x.saved()
+	ctx, workspace, slug := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, saved(x.chosen.Route)
 	var err error
 	if x.Endpoint.Objects.Brief {
 		err = x.Gateway.Memory.Claim(ctx, workspace, slug, ids)
@@ -157,7 +157,7 @@ func (x *Exchange) Claim(ids []string, lenient bool) *Error {
 	x.Failure = "whose object it is could not be stored: " + err.Error()
 	return &Error{
 		Status: http.StatusInternalServerError, Type: "server_error", Code: "object_not_stored", Gateway: true, Err: err,
-		Message: "Provider " + x.Route.Provider + " did as it was asked, but whose object that is could not be stored, so that nobody could have it",
+		Message: "Provider " + x.chosen.Route.Provider + " did as it was asked, but whose object that is could not be stored, so that nobody could have it",
 	}
 }
 
@@ -169,7 +169,7 @@ func (x *Exchange) Deleted() {
 		return
 	}
 	ctx, workspace := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID
-	err := x.Gateway.Owners.Release(ctx, workspace, x.saved(), id)
+	err := x.Gateway.Owners.Release(ctx, workspace, saved(x.chosen.Route), id)
 	if err == nil {
 		err = x.Gateway.Memory.Forget(ctx, workspace, id)
 	}

@@ -14,16 +14,16 @@ var placeholders = map[string]func(*Exchange) any{
 	"trace_id":               func(x *Exchange) any { return x.TraceID },
 	"span_id":                func(x *Exchange) any { return x.Span.ID },
 	"provider":               func(x *Exchange) any { return x.Provider() },
-	"model":                  func(x *Exchange) any { return x.SentModel() },
+	"model":                  func(x *Exchange) any { return x.AskedModel() },
 	"stream":                 func(x *Exchange) any { return x.Stream },
 	"config":                 func(x *Exchange) any { return x.ConfigID },
-	"last_used_option_index": func(x *Exchange) any { return x.LastUsed },
+	"last_used_option_index": func(x *Exchange) any { return x.LastUsed() },
 	"cache_status":           func(x *Exchange) any { return x.CacheStatus },
-	"attempts":               func(x *Exchange) any { return x.Attempts },
-	"retries":                func(x *Exchange) any { return x.Retries },
-	"prompt_tokens":          func(x *Exchange) any { return x.Usage.Prompt },
-	"completion_tokens":      func(x *Exchange) any { return x.Usage.Completion },
-	"total_tokens":           func(x *Exchange) any { return x.Usage.Prompt + x.Usage.Completion },
+	"attempts":               func(x *Exchange) any { return len(x.Attempts) },
+	"retries":                func(x *Exchange) any { return x.Retries() },
+	"prompt_tokens":          func(x *Exchange) any { return x.Usage().Prompt },
+	"completion_tokens":      func(x *Exchange) any { return x.Usage().Completion },
+	"total_tokens":           func(x *Exchange) any { return x.Usage().Prompt + x.Usage().Completion },
 
 	"cost_usd": func(x *Exchange) any {
 		if cost, known := x.Cost(); known {
@@ -84,24 +84,16 @@ func (x *Exchange) MarshalLogObject(to zapcore.ObjectEncoder) error {
 			to.AddString(name, v)
 		}
 	}
-	to.AddInt("attempts", x.Attempts)
-	to.AddInt("retries", x.Retries)
-	if x.Usage.Known {
-		to.AddInt64("prompt_tokens", x.Usage.Prompt)
-		to.AddInt64("completion_tokens", x.Usage.Completion)
+	to.AddInt("attempts", len(x.Attempts))
+	to.AddInt("retries", x.Retries())
+	if u := x.Usage(); u.Known {
+		to.AddInt64("prompt_tokens", u.Prompt)
+		to.AddInt64("completion_tokens", u.Completion)
 	}
 	if cost, known := x.Cost(); known {
 		to.AddFloat64("cost_usd", cost.Dollars())
 	}
 	return nil
-}
-
-// Provider is the provider of the latest attempt, as answers name it; "" where there is none.
-func (x *Exchange) Provider() string {
-	if x.Route == nil {
-		return ""
-	}
-	return x.Route.Provider
 }
 
 // Interface guards

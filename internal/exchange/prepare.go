@@ -114,7 +114,8 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		x.Catalogue = true
 		return nil
 	}
-	if x.Route, refusal = x.Gateway.Router.Route(x.Caller, selection); refusal != nil {
+	route, refusal := x.Gateway.Router.Route(x.Caller, selection)
+	if refusal != nil {
 		if id := x.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
 			return unknownResponse(id)
 		}
@@ -123,12 +124,13 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		}
 		return Refused(refusal)
 	}
-	if err := x.admitStored(x.Route); err != nil {
+	if err := x.admitStored(route); err != nil {
 		return err
 	}
-	if x.Route.Model != "" {
-		x.Model = x.Route.Model
+	if route.Model != "" {
+		x.Model = route.Model
 	}
+	x.choose("config", route, nil)
 	return x.missingModel()
 }
 
@@ -163,10 +165,19 @@ func (x *Exchange) Listed(saved []string) []string {
 	return slices.DeleteFunc(saved, func(slug string) bool { return !named[slug] })
 }
 
-// Target resolves where a target of the call's config leads. What the target leaves
-// open, the call itself says.
-func (x *Exchange) Target(t *routing.Target) (*credentials.Route, *Error) {
-	x.edit = t.Edit()
+// Choose makes a target of the call's config the one that the next attempts are for. What
+// the target leaves open, the call itself says. Where that leads nowhere, what was chosen
+// before stays.
+func (x *Exchange) Choose(t *routing.Target) *Error {
+	route, err := x.target(t)
+	if err == nil {
+		x.Admitted = false
+		x.choose(t.Path, route, t.Edit())
+	}
+	return err
+}
+
+func (x *Exchange) target(t *routing.Target) (*credentials.Route, *Error) {
 	s := t.Selection()
 	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
 		own := x.selection

@@ -143,7 +143,7 @@ func (x *Exchange) endSpan() {
 	if x.Trace == nil {
 		return
 	}
-	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: x.Attempts, Provider: x.Provider(), Cache: x.CacheStatus, Error: x.failureType()})
+	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: len(x.Attempts), Provider: x.Provider(), Cache: x.CacheStatus, Error: x.failureType()})
 }
 
 // failureType is why the call failed, in one word.

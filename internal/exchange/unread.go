@@ -312,8 +312,8 @@ func (x *Exchange) Unseen() (alias string, unseen bool) {
 	if x.unread == read || !x.unread.fixed() && x.SentModel() != "" {
 		return "", false
 	}
-	if x.Route != nil {
-		alias = "@" + x.saved() + "/"
+	if route := x.Route(); route != nil {
+		alias = "@" + saved(route) + "/"
 	}
 	return alias, true
 }

@@ -42,14 +42,16 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 		f.Add(q)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		x := &Exchange{Endpoint: &passThrough, request: httptest.NewRequest("GET", "/v1/x", nil), Path: "/x", Query: query, Route: new(credentials.Route)}
+		x := &Exchange{Endpoint: &passThrough, request: httptest.NewRequest("GET", "/v1/x", nil), Path: "/x", Query: query}
 		if x.locate() != nil {
 			return
 		}
+		x.choose("", new(credentials.Route), nil)
 		if got := x.UpstreamQuery(); got != query {
 			t.Fatalf("%q became %q", query, got)
 		}
-		x.Route.Model = "other"
+		x.chosen.Route.Model = "other"
+		x.choose("", x.chosen.Route, nil)
 		others := func(query string) (kept, models []string) {
 			for _, field := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' }) {
 				name, value, _ := strings.Cut(field, "=")

@@ -27,6 +27,7 @@ import (
 // of it. It travels in the context of the request that reverse_proxy forwards.
 type attempt struct {
 	x         *exchange.Exchange
+	try       *exchange.Attempt // what the call knows of it; nil: it is not sent yet
 	route     *credentials.Route
 	method    string
 	url       *url.URL

@@ -47,7 +47,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 		}
 		return nil, nil, nil
 	}
-	a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route, t, 0, true)
+	a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route(), t, 0, true)
 	if refusal != nil {
 		return nil, nil, refusal
 	}
@@ -252,7 +252,7 @@ func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, statu
 		e.f.logger.Error("a kept answer cannot be given", zap.String("trace_id", x.TraceID), zap.Error(err))
 		return false
 	}
-	x.Status, x.CacheStatus, x.LastUsed, x.Retries = http.StatusOK, status, t.Path, 0
+	x.Status, x.CacheStatus, x.Admitted = http.StatusOK, status, true
 	h := e.w.Header()
 	x.SetHeader(h)
 	if !streams {

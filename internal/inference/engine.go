@@ -70,7 +70,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		if done {
 			return
 		}
-		if x.Attempts >= maxAttempts {
+		if len(x.Attempts) >= maxAttempts {
 			break
 		}
 		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: own}); !more {
@@ -100,18 +100,16 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	x := e.x
 	e.waited = 0 // at the target before
 	if x.Config != nil {
-		route, err := x.Target(t)
-		if err != nil {
+		if err := x.Choose(t); err != nil {
 			e.fail(nil, err)
 			return false
 		}
-		x.Route = route
 	}
 	if err := x.CheckObject(); err != nil {
 		e.fail(nil, err)
 		return false
 	}
-	if why := x.Replayable(); x.Attempts > 0 && why != nil {
+	if why := x.Replayable(); len(x.Attempts) > 0 && why != nil {
 		e.untried(why)
 		return false
 	}
@@ -167,10 +165,10 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		a.close()
 		a = nil
 	}
-	x.LastUsed = t.Path
-	before := x.Attempts
+	x.Admitted = true
+	before := len(x.Attempts)
 	answered := e.attempts(t, a, keep, more)
-	if x.Attempts == before && x.LeaveTarget != nil && x.Config != nil {
+	if len(x.Attempts) == before && x.LeaveTarget != nil && x.Config != nil {
 		x.LeaveTarget()
 	}
 	if !answered {
@@ -195,10 +193,9 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 	var waited time.Duration
 	shortened := 0
 	for n := 0; ; n++ {
-		x.Retries = n
 		if a == nil {
 			var refusal *exchange.Error
-			if a, refusal = e.f.newAttempt(e.r.Context(), x, x.Route, t, shortened, false); refusal != nil {
+			if a, refusal = e.f.newAttempt(e.r.Context(), x, x.Route(), t, shortened, false); refusal != nil {
 				e.fail(nil, refusal)
 				return false
 			}
@@ -206,7 +203,7 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 		a.tape = keep.record()
 		a.idle, a.headers = e.f.Idle, e.f.Headers
 		a.timeout, a.tentative = timeout, more || t.Retry != nil || a.shortens()
-		x.Attempts++
+		a.try = x.Begin(n)
 		x.SetHeader(e.w.Header())
 		e.tried = a
 		answered, why := e.f.once(e.w, e.r, a)
@@ -216,26 +213,26 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 			return true
 		}
 		e.failed(a, why)
-		shortens := a.overflowed && a.shortens() && x.Attempts < maxAttempts
+		shortens := a.overflowed && a.shortens() && len(x.Attempts) < maxAttempts
 		a = nil
 		if shortens { // no retry: it is another call
 			shortened++
 			n--
 			continue
 		}
-		again := x.Attempts < maxAttempts && (e.err == nil || !e.err.Gateway) && t.Retry.Again(e.status, n)
+		again := len(x.Attempts) < maxAttempts && (e.err == nil || !e.err.Gateway) && t.Retry.Again(e.status, n)
 		if again {
 			e.unrepeatable()
 		}
 		if !again || x.Replayable() != nil {
 			if n > 0 {
-				x.Retries = -1
+				x.Latest().Exhausted = true
 			}
 			return false
 		}
 		wait, ok := t.Retry.Wait(n, e.status, e.header(), waited, x.Gateway.Now(), e.f.Random)
 		if !ok || !e.sleep(wait) {
-			x.Retries = -1
+			x.Latest().Exhausted = true
 			return false
 		}
 		waited += wait
@@ -284,11 +281,11 @@ func (e *engine) failed(a *attempt, why error) {
 func (e *engine) untried(why error) {
 	if !errors.Is(why, exchange.ErrNotReplayable) || e.last == nil || e.err != nil && e.err.Code == codeNotReplayable {
 		if e.err == nil || e.err.Code != codeNotReplayable {
-			e.fail(nil, failed(&attempt{x: e.x, route: e.x.Route}, why))
+			e.fail(nil, failed(&attempt{x: e.x, route: e.x.Route()}, why))
 		}
 		return
 	}
-	e.replaced("provider " + e.x.Route.Provider + " could not be tried, because " + notKept(why))
+	e.replaced("provider " + e.x.Route().Provider + " could not be tried, because " + notKept(why))
 }
 
 // unrepeatable turns the latest failure, which the target's retry setting is about, into

@@ -77,14 +77,14 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *cred
 // batchOutput turns a call for a batch's output into one for the file that holds it.
 func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *routing.Target) *exchange.Error {
 	batch := strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, x.Route, t, aim{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
+	status, body, err := f.fetch(ctx, x, x.Route(), t, aim{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
 	switch {
 	case err != nil:
-		return failed(&attempt{x: x, route: x.Route}, err)
+		return failed(&attempt{x: x, route: x.Route()}, err)
 	case status != http.StatusOK:
 		return &exchange.Error{
 			Status: status, Type: "provider_error", Code: "batch_unavailable",
-			Message: "Provider " + x.Route.Provider + " answered " + strconv.Itoa(status) + " for the batch",
+			Message: "Provider " + x.Route().Provider + " answered " + strconv.Itoa(status) + " for the batch",
 		}
 	}
 	for _, field := range []string{"output_file_id", "error_file_id"} {

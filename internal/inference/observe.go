@@ -18,7 +18,7 @@ func (a *attempt) begin() {
 		return
 	}
 	a.span = x.Trace.Attempt(&telemetry.Try{
-		Provider: a.route.Provider, Dialect: a.route.Dialect, Model: x.SentModel(), Target: x.LastUsed, Retry: x.Retries, URL: a.url,
+		Provider: a.route.Provider, Dialect: a.route.Dialect, Model: a.try.Model, Target: a.try.Target, Retry: a.try.Retry, URL: a.url,
 	})
 	if a.header["Traceparent"] != nil {
 		a.header["Traceparent"] = []string{a.span.Header()}
@@ -35,8 +35,8 @@ func (a *attempt) over(ctx context.Context, why error) {
 	a.told = true
 	x := a.x
 	if m := x.Gateway.Metrics; m != nil {
-		t := x.MetricTarget()
-		m.Attempt(&t, a.status, ctx.Err() != nil, x.Retries > 0)
+		t := x.MetricTarget(a.try)
+		m.Attempt(&t, a.status, ctx.Err() != nil, a.try.Retry > 0)
 	}
 	if a.span == nil {
 		return
@@ -47,7 +47,7 @@ func (a *attempt) over(ctx context.Context, why error) {
 		if x.Stream {
 			o.FirstToken = x.FirstByte
 		}
-		if u := x.Usage; u.Known {
+		if u := a.try.Usage; u.Known {
 			o.Usage = &u.Usage
 		}
 	}

@@ -15,16 +15,17 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	r := &reqlog.Record{
 		TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
 		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID, UserID: x.Caller.UserID,
-		Endpoint: x.Endpoint.Name, Method: x.Method(), Path: x.URLPath(), Model: x.SentModel(), Stream: x.Stream,
-		Config: x.ConfigID, ConfigVersion: x.ConfigVersion, LastUsed: x.LastUsed, Retries: x.Retries,
-		Status: x.Status, Attempts: x.Attempts, Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
-		UsageKnown: x.Usage.Known, PromptTokens: x.Usage.Prompt, CompletionTokens: x.Usage.Completion,
-		CacheRead: x.Usage.CacheRead, CacheWrite: x.Usage.CacheWrite, Reasoning: x.Usage.Reasoning,
+		Endpoint: x.Endpoint.Name, Method: x.Method(), Path: x.URLPath(), Model: x.AskedModel(), Stream: x.Stream,
+		Config: x.ConfigID, ConfigVersion: x.ConfigVersion, LastUsed: x.LastUsed(), Retries: x.Retries(),
+		Status: x.Status, Attempts: len(x.Attempts), Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
 		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.AllMetadata(),
 	}
 	r.Cost, r.CostKnown = x.Cost()
-	if x.Route != nil {
-		r.Provider, r.VirtualKey = x.Route.Provider, x.Route.VirtualKey
+	if a := x.Latest(); a != nil {
+		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey
+		u := &a.Usage
+		r.UsageKnown, r.PromptTokens, r.CompletionTokens = u.Known, u.Prompt, u.Completion
+		r.CacheRead, r.CacheWrite, r.Reasoning = u.CacheRead, u.CacheWrite, u.Reasoning
 	}
 	if !x.FirstByte.IsZero() {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
@@ -43,20 +44,20 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 
 // tries are the attempts of a call; none where there was one, of which the record says all.
 func tries(x *exchange.Exchange) []reqlog.Try {
-	if len(x.Tries) == 0 || len(x.Tries) == 1 && x.Tries[0].Status == x.Status && x.Tries[0].Failure == x.Failure {
+	if n := len(x.Attempts); n == 0 || n == 1 && x.Attempts[0].Status == x.Status && x.Attempts[0].Failure == x.Failure {
 		return nil
 	}
-	all := make([]reqlog.Try, len(x.Tries))
-	for i, t := range x.Tries {
-		all[i] = reqlog.Try{Provider: t.Provider, Target: t.Target, Retry: t.Retry, MS: milliseconds(t.Duration), Status: t.Status, Failure: t.Failure}
+	all := make([]reqlog.Try, len(x.Attempts))
+	for i, t := range x.Attempts {
+		all[i] = reqlog.Try{Provider: t.Route.Provider, Target: t.Target, Retry: t.Retry, MS: milliseconds(t.Duration), Status: t.Status, Failure: t.Failure}
 	}
 	return all
 }
 
 // tried notes what became of an attempt that began at a time; why is as once has it.
 func (a *attempt) tried(begun time.Time, why *error) {
-	x := a.x
-	t := exchange.Try{Provider: a.route.Provider, Target: x.LastUsed, Retry: x.Retries, Duration: x.Gateway.Now().Sub(begun)}
+	x, t := a.x, a.try
+	t.Duration = x.Gateway.Now().Sub(begun)
 	switch {
 	case *why == nil: // the client has its answer, or left; or the answer broke off with a panic
 		t.Status, t.Failure = x.Status, x.Failure
@@ -68,7 +69,6 @@ func (a *attempt) tried(begun time.Time, why *error) {
 	default:
 		t.Failure = failed(a, *why).Message
 	}
-	x.Tries = append(x.Tries, t)
 }
 
 // plain is what an error says, without the addresses of connections: records are read by

@@ -327,7 +327,7 @@ func (s *stream) finish(err error) {
 			what = "was ended by the gateway, because it " + own.why
 			s.x.Failure, s.x.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
 		}
-		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Route.Provider+" "+what))
+		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Provider()+" "+what))
 	}
 }
 

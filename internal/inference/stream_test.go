@@ -24,7 +24,7 @@ func streamExchange(path string) *exchange.Exchange {
 	return &exchange.Exchange{
 		Gateway:  &exchange.Gateway{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }},
 		Endpoint: endpointOf(path),
-		Route:    &credentials.Route{Provider: "file"},
+		Attempts: []*exchange.Attempt{{Route: &credentials.Route{Provider: "file"}}},
 	}
 }
 
@@ -365,8 +365,8 @@ func TestUsageIsReadAsItPasses(t *testing.T) {
 		if _, err := pass(x, c.text, io.EOF); err != nil {
 			t.Fatal(err)
 		}
-		if x.Usage != c.want {
-			t.Errorf("%s: got %+v", name, x.Usage)
+		if x.Usage() != c.want {
+			t.Errorf("%s: got %+v", name, x.Usage())
 		}
 	}
 }

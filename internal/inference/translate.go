@@ -313,9 +313,9 @@ func (t *translated) Close() error {
 	if s, ok := t.stream.(interface{ Skips() int }); ok {
 		t.x.Malformed += s.Skips()
 	}
-	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.x.Usage.Known {
+	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.x.Latest().Usage.Known {
 		if u, told := s.Used(); told { // of a stream that was cut
-			t.x.Usage = exchange.Usage{Known: true, Usage: u.Usage}
+			t.x.Latest().Usage = exchange.Usage{Known: true, Usage: u.Usage}
 		}
 	}
 	return t.src.Close()

@@ -15,12 +15,16 @@ func (m *members) book(x *exchange.Exchange) {
 	if x.Endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
 		return
 	}
+	a := x.Latest()
+	if a == nil {
+		return
+	}
 	readUsage(x, bytes.TrimSpace(m.usage))
 	if pages := figureIn(m.usageInfo, "pages_processed"); pages.given { // of OCR
-		x.Usage.Pages = pages.n
+		a.Usage.Pages = pages.n
 	}
 	if model := text(m.model); model != "" {
-		x.AnsweredBy(model)
+		a.AnsweredBy(model)
 	}
 }
 
@@ -150,10 +154,11 @@ func figuresOf(usage []byte) (f figures) {
 // readUsage books what a usage says, if it says anything. The last word counts; what it
 // leaves out stays.
 func readUsage(x *exchange.Exchange, usage []byte) {
-	if len(usage) == 0 || usage[0] != '{' || x.Endpoint.Method == http.MethodGet {
+	a := x.Latest()
+	if len(usage) == 0 || usage[0] != '{' || a == nil || x.Endpoint.Method == http.MethodGet {
 		return
 	}
-	u, f := &x.Usage, figuresOf(usage)
+	u, f := &a.Usage, figuresOf(usage)
 	put(&u.Milliseconds, f.seconds)
 	whole := put(&u.Completion, f.completion, f.output)
 	put(&u.Reasoning, f.ofCompletion.reasoning)
