@@ -320,11 +320,21 @@ func (c *call) refused(err error) *Error {
 	return e
 }
 
+// in returns the API over the services as tx sees them.
+func (a *API) in(tx *storage.Txn) *API {
+	in := *a
+	in.Directory, in.Keyring, in.Configs, in.RateLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx)
+	return &in
+}
+
 // update runs a change of the item called resource, with its audit record in the
-// same transaction.
+// same transaction, of which all is that change reads through the call.
 func (c *call) update(resource string, change func(tx *storage.Txn) error) error {
 	c.record.Resource = credentials.Clip(resource)
-	err := c.api.DB.Update(c, func(tx *storage.Txn) error {
+	api := c.api
+	defer func() { c.api = api }()
+	err := api.DB.Update(c, func(tx *storage.Txn) error {
+		c.api = api.in(tx)
 		if err := change(tx); err != nil {
 			return err
 		}

@@ -35,6 +35,7 @@ const ownerKey = "owner-key-of-the-tests"
 // An api is the control plane over a store of its own, with a clock that stands.
 type api struct {
 	t       *testing.T
+	store   storage.Store
 	handler http.Handler
 	s       admin.Services
 	now     atomic.Int64
@@ -52,19 +53,36 @@ func (a *api) space(string) (badger.Space, error) {
 func newAPI(t *testing.T) *api {
 	t.Helper()
 	a := &api{t: t}
-	a.now.Store(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC).UnixNano())
-	now := func() time.Time { return time.Unix(0, a.now.Load()) }
 	store, err := badger.Open(t.TempDir(), badger.Options{Space: a.space})
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := storage.NewDB(store)
 	t.Cleanup(func() {
 		a.full.Store(false)
-		if err := db.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	a.open(store)
+	return a
+}
+
+// beside is another control plane over the same store, as another process has it.
+func (a *api) beside() *api {
+	a.t.Helper()
+	other := &api{t: a.t}
+	other.open(a.store)
+	return other
+}
+
+// open opens the services of a store.
+func (a *api) open(store storage.Store) {
+	t := a.t
+	t.Helper()
+	a.store = store
+	a.now.Store(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC).UnixNano())
+	now := func() time.Time { return time.Unix(0, a.now.Load()) }
+	db := storage.NewDB(store)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -74,16 +92,16 @@ func newAPI(t *testing.T) *api {
 	ctx := t.Context()
 	d, err := directory.Open(ctx, db, now, rand.Reader)
 	must(err)
-	must(db.Update(ctx, func(tx *storage.Txn) error {
-		_, _, err := d.Found(tx)
-		return err
-	}))
+	if d.Organisation() == nil {
+		must(db.Update(ctx, func(tx *storage.Txn) error {
+			_, _, err := d.Found(tx)
+			return err
+		}))
+	}
 	keyring, err := credentials.OpenKeyring(ctx, db, credentials.NewSecret(strings.Repeat("m", 32)), now, rand.Reader)
 	must(err)
 	l, err := ledger.Open(ctx, db, ledger.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	limits, err := policies.OpenRateLimits(ctx, db, l, now)
 	must(err)
 	configs, err := routing.OpenShelf(ctx, db, keyring, now, rand.Reader)
@@ -105,7 +123,6 @@ func newAPI(t *testing.T) *api {
 	must(err)
 	t.Cleanup(a.s.Records.Close)
 	a.handler = admin.New(a.s)
-	return a
 }
 
 type answer struct {

@@ -117,6 +117,13 @@ func (k *Keyring) openBox(ctx context.Context, db *storage.DB, master Secret) er
 	return nil
 }
 
+// In returns the keyring as tx sees it.
+func (k *Keyring) In(tx *storage.Txn) *Keyring {
+	in := *k
+	in.apiKeys, in.virtualKeys = k.apiKeys.In(tx), k.virtualKeys.In(tx)
+	return &in
+}
+
 // APIKey returns an API key by its id.
 func (k *Keyring) APIKey(id string) (*APIKey, bool) { return k.apiKeys.Get(id) }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,11 +15,16 @@ import (
 // another under its id.
 //
 // Memory follows the commits of the [DB], so all writes of these rows must go
-// through the Cached. Inside a transaction, read what it wrote itself through
-// the collection.
+// through the Cached. What a transaction writes must depend on nothing but what
+// it reads itself, through [Cached.In]: memory may be older than the store, and a
+// change made to what memory has would undo what another DB of the store did.
 type Cached[T any] struct {
 	db   *DB
 	rows *Collection[T]
+
+	// Of what In returns: the transaction, and where its writes are kept.
+	tx     *Txn
+	memory *Cached[T]
 
 	mu     sync.RWMutex
 	byID   map[string]*T
@@ -66,8 +72,37 @@ func (c *Cached[T]) Load(ctx context.Context) error {
 	return nil
 }
 
+// In returns the rows as tx sees them: Get, Find and All read from it, and so do
+// not return rows that are shared. A read that fails fails the transaction. What
+// is returned is valid as long as tx is, and like it not for concurrent use.
+func (c *Cached[T]) In(tx *Txn) *Cached[T] {
+	return &Cached[T]{db: c.db, rows: c.rows, tx: tx, memory: c.Memory()}
+}
+
+// Memory returns the rows as memory has them, also inside a transaction.
+func (c *Cached[T]) Memory() *Cached[T] {
+	if c.tx != nil {
+		return c.memory
+	}
+	return c
+}
+
+// read is what the transaction answered.
+func (c *Cached[T]) read(row *T, err error) (*T, bool) {
+	if err != nil {
+		if !errors.Is(err, ErrNotFound) {
+			c.tx.fail(err)
+		}
+		return nil, false
+	}
+	return row, true
+}
+
 // Get returns the row with this id.
 func (c *Cached[T]) Get(id string) (*T, bool) {
+	if c.tx != nil {
+		return c.read(c.rows.Get(c.tx, id))
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	row, ok := c.byID[id]
@@ -78,6 +113,9 @@ func (c *Cached[T]) Get(id string) (*T, bool) {
 // collection has no unique index of this name is a mistake in the program, and
 // panics.
 func (c *Cached[T]) Find(index, value string) (*T, bool) {
+	if c.tx != nil {
+		return c.read(c.rows.Find(c.tx, index, value))
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	values, ok := c.unique[index]
@@ -91,6 +129,9 @@ func (c *Cached[T]) Find(index, value string) (*T, bool) {
 // All returns all rows in the order of their ids. The slice is shared: it never
 // changes, and is not the caller's to change.
 func (c *Cached[T]) All() []*T {
+	if c.tx != nil {
+		return c.scan()
+	}
 	c.mu.RLock()
 	sorted := c.sorted
 	c.mu.RUnlock()
@@ -109,9 +150,30 @@ func (c *Cached[T]) All() []*T {
 	return c.sorted
 }
 
+// scan reads all rows from the transaction, once until it writes some.
+func (c *Cached[T]) scan() []*T {
+	if c.sorted != nil {
+		return c.sorted
+	}
+	all := []*T{}
+	for row, err := range c.rows.All(c.tx) {
+		if err != nil {
+			c.tx.fail(err)
+			return nil
+		}
+		all = append(all, row)
+	}
+	c.sorted = all
+	return all
+}
+
 // Put is [Collection.Put]; memory follows when tx is committed. It keeps a copy
 // of row, as the store would return it.
 func (c *Cached[T]) Put(tx *Txn, row *T) error {
+	if c.tx != nil {
+		c.sorted = nil
+		return c.memory.Put(tx, row)
+	}
 	kept, err := c.rows.put(tx, row)
 	if err != nil {
 		return err
@@ -127,6 +189,10 @@ func (c *Cached[T]) Put(tx *Txn, row *T) error {
 
 // Delete is [Collection.Delete]; memory follows when tx is committed.
 func (c *Cached[T]) Delete(tx *Txn, id string) error {
+	if c.tx != nil {
+		c.sorted = nil
+		return c.memory.Delete(tx, id)
+	}
 	if err := c.rows.Delete(tx, id); err != nil {
 		return err
 	}

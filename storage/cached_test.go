@@ -207,3 +207,89 @@ func describe(c *storage.Cached[pet]) string {
 	}
 	return b.String()
 }
+
+// Inside a transaction rows are as the store has them, whoever wrote them there, and as
+// the transaction itself does.
+func TestATransactionReadsTheStoreAndNotMemory(t *testing.T) {
+	store := open(t)
+	one, two := storage.NewDB(store), storage.NewDB(store)
+	mine, theirs := storage.NewCached(one, pets("pets")), storage.NewCached(two, pets("pets"))
+	put := func(db *storage.DB, rows *storage.Cached[pet], p pet) {
+		t.Helper()
+		if err := db.Update(t.Context(), func(tx *storage.Txn) error { return rows.Put(tx, &p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(one, mine, pet{ID: "1", Chip: "old"})
+	put(two, theirs, pet{ID: "1", Chip: "new"})
+	put(two, theirs, pet{ID: "2", Chip: "other"})
+
+	names := func(rows []*pet) (names []string) {
+		for _, p := range rows {
+			names = append(names, p.Chip)
+		}
+		return names
+	}
+	err := one.Update(t.Context(), func(tx *storage.Txn) error {
+		in := mine.In(tx)
+		if p, ok := in.Get("1"); !ok || p.Chip != "new" {
+			t.Errorf("got %v, %v", p, ok)
+		}
+		if p, ok := in.Find("chip", "other"); !ok || p.ID != "2" {
+			t.Errorf("found %v, %v", p, ok)
+		}
+		if p, ok := in.Get("3"); ok {
+			t.Errorf("got %v", p)
+		}
+		for _, step := range []struct {
+			do   func() error
+			want []string
+		}{
+			{func() error { return nil }, []string{"new", "other"}},
+			{func() error { return in.Put(tx, &pet{ID: "3", Chip: "third"}) }, []string{"new", "other", "third"}},
+			{func() error { return in.Delete(tx, "1") }, []string{"other", "third"}},
+		} {
+			if err := step.do(); err != nil {
+				return err
+			}
+			if got := names(in.In(tx).All()); !slices.Equal(got, step.want) {
+				t.Errorf("all are %q, want %q", got, step.want)
+			}
+			if got := names(in.All()); !slices.Equal(got, step.want) {
+				t.Errorf("all are %q, want %q", got, step.want)
+			}
+		}
+		if got := names(in.Memory().All()); !slices.Equal(got, []string{"old"}) {
+			t.Errorf("memory has %q before the commit", got)
+		}
+		return nil
+	})
+	if got := names(mine.All()); err != nil || !slices.Equal(got, []string{"third"}) {
+		t.Errorf("memory has %q, %v", got, err)
+	}
+}
+
+// A row that cannot be read is not taken for one that is not there.
+func TestAReadThatFailsFailsTheTransaction(t *testing.T) {
+	db := storage.NewDB(open(t))
+	rows := storage.NewCached(db, pets("pets"))
+	other := storage.NewCollection("pets", func(n *struct{ ID int }) string { return "1" })
+	if err := db.Update(t.Context(), func(tx *storage.Txn) error { return other.Put(tx, &struct{ ID int }{1}) }); err != nil {
+		t.Fatal(err)
+	}
+	mine := errors.New("not there")
+	for name, read := range map[string]func(*storage.Cached[pet]) bool{
+		"Get": func(in *storage.Cached[pet]) bool { _, ok := in.Get("1"); return ok },
+		"All": func(in *storage.Cached[pet]) bool { return len(in.All()) > 0 },
+	} {
+		err := db.Update(t.Context(), func(tx *storage.Txn) error {
+			if read(rows.In(tx)) {
+				t.Errorf("%s: the row was read", name)
+			}
+			return mine
+		})
+		if err == nil || errors.Is(err, mine) || !strings.Contains(err.Error(), "decoding") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

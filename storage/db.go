@@ -14,10 +14,12 @@ type DB struct {
 type Txn struct {
 	Tx
 	hooks []func()
+	err   error // of the first read through a [Cached] that failed
 }
 
-// NewDB returns a DB over store, which it closes with [DB.Close]. A store has
-// one DB.
+// NewDB returns a DB over store, which it closes with [DB.Close]. Two DBs over one
+// store lose none of each other's updates, though what one keeps in memory does
+// not follow the other's.
 func NewDB(store Store) *DB {
 	return &DB{store: store, turn: make(chan struct{}, 1)}
 }
@@ -27,6 +29,13 @@ func NewDB(store Store) *DB {
 // order in which they were added. They must not call Update or [Cached.Load].
 func (t *Txn) OnCommit(hook func()) {
 	t.hooks = append(t.hooks, hook)
+}
+
+// fail makes the transaction fail with the error of a read.
+func (t *Txn) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
 }
 
 // Update runs fn like [Store.Update], alone: one caller after the other, none
@@ -41,7 +50,11 @@ func (db *DB) Update(ctx context.Context, fn func(*Txn) error) error {
 	var txn *Txn
 	err := db.store.Update(ctx, func(tx Tx) error {
 		txn = &Txn{Tx: tx}
-		return fn(txn)
+		err := fn(txn)
+		if txn.err != nil {
+			return txn.err // fn took the row that could not be read for none
+		}
+		return err
 	})
 	if err != nil {
 		return err

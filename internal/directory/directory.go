@@ -104,6 +104,13 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 	return d, d.workspaces.Load(ctx)
 }
 
+// In returns the directory as tx sees it.
+func (d *Directory) In(tx *storage.Txn) *Directory {
+	in := *d
+	in.organisations, in.workspaces = d.organisations.In(tx), d.workspaces.In(tx)
+	return &in
+}
+
 // Organisation returns the organisation, nil while the store is empty.
 func (d *Directory) Organisation() *Organisation {
 	for _, o := range d.organisations.All() {
@@ -135,7 +142,7 @@ var ErrTooManyWorkspaces = errors.New("too many workspaces")
 // AddWorkspace stores a new workspace, whose ID and slug are set. An error that wraps
 // storage.ErrExists means that the slug is taken.
 func (d *Directory) AddWorkspace(tx *storage.Txn, w *Workspace) error {
-	if len(d.workspaces.All()) >= MaxWorkspaces {
+	if len(d.workspaces.Memory().All()) >= MaxWorkspaces {
 		return ErrTooManyWorkspaces
 	}
 	w.CreatedAt = d.now().UTC()
@@ -164,8 +171,9 @@ func (d *Directory) ReplaceWorkspace(tx *storage.Txn, w *Workspace) error {
 // DefaultWorkspace returns the workspace that is used where none was named, nil
 // while the store is empty.
 func (d *Directory) DefaultWorkspace() *Workspace {
-	for _, w := range d.workspaces.All() {
+	for _, w := range d.workspaces.Memory().All() { // it is always the same one
 		if w.Default {
+			w, _ = d.workspaces.Get(w.ID)
 			return w
 		}
 	}

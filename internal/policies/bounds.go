@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,7 +26,8 @@ func tooMany(what string, limit int) error {
 	return &TooManyError{fmt.Sprintf("%s has at most %d rate-limit policies; archive one first", what, limit)}
 }
 
-// admits reports, as a *TooManyError, that there is no room for a new policy.
+// admits reports, as a *TooManyError, that there is no room for a new policy. It counts
+// those in memory, which is what is bounded.
 func (r *RateLimits) admits(p *RateLimit) error {
 	a := r.active.Load()
 	switch {
@@ -42,14 +44,14 @@ func (r *RateLimits) admits(p *RateLimit) error {
 // dropArchived makes room for a policy that is being archived.
 func (r *RateLimits) dropArchived(tx *storage.Txn, p *RateLimit) error {
 	var archived []*RateLimit
-	for _, other := range r.rows.All() {
+	for _, other := range r.rows.Memory().All() {
 		if other.Archived && other.WorkspaceID == p.WorkspaceID && other.ID != p.ID {
 			archived = append(archived, other)
 		}
 	}
 	slices.SortStableFunc(archived, func(a, b *RateLimit) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
 	for _, other := range archived[:max(len(archived)+1-MaxArchived, 0)] {
-		if err := r.rows.Delete(tx, other.ID); err != nil {
+		if err := r.rows.Delete(tx, other.ID); err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
 	}

@@ -75,7 +75,7 @@ type RateLimits struct {
 	ledger *ledger.Ledger
 	groups *groups
 	now    func() time.Time
-	active atomic.Pointer[active]
+	active *atomic.Pointer[active] // of what memory has
 }
 
 // active is the policies in force, by the workspace whose calls they count.
@@ -92,6 +92,7 @@ func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now f
 		ledger: l,
 		groups: newGroups(now),
 		now:    now,
+		active: new(atomic.Pointer[active]),
 	}
 	if err := r.rows.Load(ctx); err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now f
 
 func (r *RateLimits) refresh() {
 	a := &active{byWorkspace: make(map[string][]*RateLimit)}
-	for _, p := range r.rows.All() {
+	for _, p := range r.rows.Memory().All() {
 		if p.Archived {
 			continue
 		}
@@ -125,6 +126,13 @@ func (r *RateLimits) refresh() {
 	r.active.Store(a)
 }
 
+// In returns the policies as tx sees them, to be read and changed.
+func (r *RateLimits) In(tx *storage.Txn) *RateLimits {
+	in := *r
+	in.rows = r.rows.In(tx)
+	return &in
+}
+
 // Get returns a policy by its id.
 func (r *RateLimits) Get(id string) (*RateLimit, bool) { return r.rows.Get(id) }
 
@@ -137,7 +145,7 @@ func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	old, known := r.rows.Get(p.ID)
+	old, known := r.rows.In(tx).Get(p.ID)
 	switch {
 	case p.Archived:
 		if err := r.dropArchived(tx, p); err != nil {

@@ -69,7 +69,7 @@ type Sealer interface {
 type Shelf struct {
 	rows   *storage.Cached[Saved]
 	sealer Sealer
-	parsed sync.Map // of version ids: *Config, which never change
+	parsed *sync.Map // of version ids: *Config, which never change
 	now    func() time.Time
 	random io.Reader
 }
@@ -81,9 +81,16 @@ func OpenShelf(ctx context.Context, db *storage.DB, sealer Sealer, now func() ti
 	s := &Shelf{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }})),
-		sealer: sealer, now: now, random: random,
+		sealer: sealer, parsed: new(sync.Map), now: now, random: random,
 	}
 	return s, s.rows.Load(ctx)
+}
+
+// In returns the configs as tx sees them.
+func (s *Shelf) In(tx *storage.Txn) *Shelf {
+	in := *s
+	in.rows = s.rows.In(tx)
+	return &in
 }
 
 // Get returns a config by its id or slug.
@@ -128,6 +135,11 @@ func (s *Shelf) DefaultOf(workspace string) *Saved {
 	return nil
 }
 
+func (s *Shelf) isDefault(id string) bool {
+	c, ok := s.rows.Get(id)
+	return ok && c.Default && !c.Archived
+}
+
 // Put stores a config; text, where it is not empty, becomes its newest version, made
 // by by. A config that becomes its workspace's default takes the place of the one
 // before.
@@ -150,8 +162,8 @@ func (s *Shelf) Put(tx *storage.Txn, c *Saved, text, by string) error {
 		versions := append(slices.Clone(c.Versions), v)
 		c.Versions = versions[max(0, len(versions)-MaxVersions):]
 	}
-	if c.Default {
-		if old := s.DefaultOf(c.WorkspaceID); old != nil && old.ID != c.ID {
+	if stored := s.In(tx); c.Default && !stored.isDefault(c.ID) {
+		if old := stored.DefaultOf(c.WorkspaceID); old != nil && old.ID != c.ID {
 			demoted := *old
 			demoted.Default = false
 			if err := s.rows.Put(tx, &demoted); err != nil {

@@ -1,0 +1,96 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// Two control planes over one store, of which neither sees in memory what the other wrote:
+// a change is made to what is stored, whoever stored it.
+func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
+	for _, c := range []struct {
+		resource            string
+		path, body, id      string // create; id: of the answer
+		first, second, want string // changes, and what is read afterwards
+		deleted             bool   // there is a DELETE
+	}{
+		{
+			"API key", "/v1/api-keys/workspace/service", `{"name":"old","scopes":["logs.view"]}`, "id",
+			`{"name":"new"}`, `{"description":"d"}`, `"name":"new","description":"d"`, true,
+		},
+		{
+			"virtual key", "/v1/virtual-keys", `{"name":"old","provider":"openai","key":"sk-0123456789"}`, "data.slug",
+			`{"name":"new","key":"sk-abcdefghij"}`, `{"note":"n"}`, `"name":"new","masked_api_key":"sk*****hij","note":"n"`, true,
+		},
+		{
+			"config", "/v1/configs", `{"name":"old","config":{"retry":{"attempts":1}}}`, "slug",
+			`{"name":"new","config":{"retry":{"attempts":2}}}`, `{"config":{"retry":{"attempts":3}}}`, `"name":"new","version":3`, true,
+		},
+		{
+			"rate-limit policy", "/v1/policies/rate-limits", `{"name":"old","type":"requests","unit":"rpm","value":1}`, "id",
+			`{"name":"new"}`, `{"value":2}`, `"name":"new","value":2`, true,
+		},
+		{
+			"workspace", "/v1/admin/workspaces", `{"name":"old"}`, "id",
+			`{"name":"new"}`, `{"description":"d"}`, `"name":"new","description":"d"`, false,
+		},
+		{
+			"organisation", "", "", "",
+			`{"name":"new"}`, `{"security_settings":{"organisationAdminsViewLogs":false}}`, `"name":"new","security_settings":{"organisationAdminsViewLogs":false`, false,
+		},
+	} {
+		t.Run(c.resource, func(t *testing.T) {
+			a := newAPI(t)
+			item := "/v1/admin/organisation"
+			if c.path != "" {
+				collection := c.path
+				if strings.HasPrefix(collection, "/v1/api-keys/") {
+					collection = "/v1/api-keys"
+				}
+				item = collection + "/" + a.ok("POST", c.path, c.body).get(c.id).Str
+			}
+			b := a.beside()
+			a.ok("PUT", item, c.first)
+			b.ok("PUT", item, c.second)
+			got := a.beside().ok("GET", item, "").body
+			for _, member := range strings.SplitAfter(c.want, ",") {
+				if !strings.Contains(got, strings.TrimSuffix(member, ",")) {
+					t.Errorf("%s is not in %s", member, got)
+				}
+			}
+			if !c.deleted {
+				return
+			}
+			a.ok("DELETE", item, "")
+			for _, method := range []string{"PUT", "DELETE"} {
+				if out := b.do(method, item, c.first); out.status != 404 {
+					t.Errorf("%s after the other deleted it: %d %s", method, out.status, out.body)
+				}
+			}
+			if out := a.beside().do("GET", item, ""); out.status != 404 {
+				t.Errorf("it is there again: %d %s", out.status, out.body)
+			}
+		})
+	}
+}
+
+// What a change depends on beside its own row is of the store, too.
+func TestAChangeSeesOtherRowsAsTheyAreStored(t *testing.T) {
+	a := newAPI(t)
+	b := a.beside()
+	const config = `{"name":"c","isDefault":true,"config":{"retry":{"attempts":1}}}`
+	first := a.ok("POST", "/v1/configs", config).get("slug").Str
+	b.ok("POST", "/v1/configs", config)
+	if n := strings.Count(a.beside().ok("GET", "/v1/configs", "").body, `"is_default":1`); n != 1 {
+		t.Errorf("the workspace has %d default configs", n)
+	}
+
+	// A key made with a config there, which the other never saw.
+	a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["logs.view"],"defaults":{"config_id":"`+first+`"}}`)
+	if out := b.do("DELETE", "/v1/configs/"+first, ""); out.status != 409 {
+		t.Errorf("deleting a config that a key has: %d %s", out.status, out.body)
+	}
+	other := b.ok("POST", "/v1/configs", `{"name":"d","config":{"retry":{"attempts":1}}}`).get("slug").Str
+	key := a.ok("GET", "/v1/api-keys", "").get("data.0.id").Str
+	a.ok("PUT", "/v1/api-keys/"+key, `{"defaults":{"config_id":"`+other+`"}}`)
+}
