@@ -41,3 +41,27 @@ func TestARecordNamesWhatWasSentTogether(t *testing.T) {
 		t.Errorf("the provider that refuses was called %d times", n)
 	}
 }
+
+// A call that is refused after its target was counted spends nothing of the target's limit.
+func TestWhatIsNotForwardedSpendsNoUnitOfATarget(t *testing.T) {
+	l := newLab(t, "", "")
+	l.on("ok", respond(200, gatewaytest.Completion))
+	l.on("none", respond(404, `{"error":{"message":"No such batch"}}`))
+	l.Admin("POST", "/v1/policies/rate-limits", map[string]any{
+		"conditions": []any{map[string]any{"key": "provider", "value": "bad"}}, "group_by": []any{map[string]any{"key": "api_key"}},
+		"type": "requests", "unit": "rph", "value": 1,
+	})
+	config := "x-gw-config: " + `{"provider":"@bad"}`
+	if a, _ := l.ask("GET", "/v1/batches/b1/output", "", config, cue+"none"); a.Status != 404 {
+		t.Errorf("the output of no batch: %d %s", a.Status, a.Body)
+	}
+	thinking := strings.Replace(gatewaytest.Chat, "{", `{"thinking":{"type":"enabled"},`, 1)
+	if a, _ := l.ask("POST", "/v1/chat/completions", thinking, config, cue+"ok"); a.Status != 400 {
+		t.Errorf("what the dialect refuses: %d %s", a.Status, a.Body)
+	}
+	for _, status := range []int{200, 429} {
+		if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, config, cue+"ok"); a.Status != status {
+			t.Errorf("got %d %s, want %d", a.Status, a.Body, status)
+		}
+	}
+}

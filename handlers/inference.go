@@ -178,6 +178,14 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x.Fail(w, refusal)
 		return nil
 	}
+	if !x.MayBeCached() { // a hit is not forwarded, and so not counted
+		if limited := x.AdmitCall(r.Context()); limited != nil {
+			if r.Context().Err() == nil { // otherwise the client left while the call was counted
+				x.Fail(w, limited)
+			}
+			return nil
+		}
+	}
 	x.Listen(rt.MaxLoggedBody(x.Caller.WorkspaceID))
 	defer func() { rt.Records.Add(inference.Record(x)) }() // also when the answer breaks off and panics
 	if x.Catalogue {

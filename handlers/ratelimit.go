@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -63,50 +64,27 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = rt.Gateway.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	if x.Prepare(h.app.Limits()) != nil {
-		return next.ServeHTTP(w, r) // gw_inference says why
-	}
-	ask := policies.Everything
-	if x.Config != nil { // where it goes is not known yet: each target is asked for by itself
-		ask = policies.OfTheCall
-		var target *policies.Verdict
-		x.AdmitTarget = func() (refusal *exchange.Error) {
-			target, refusal = h.admit(r, rt, x, policies.OfTheTarget)
-			return refusal
-		}
-		x.LeaveTarget = func() { rt.RateLimits.Release(target) }
-	}
-	var verdict *policies.Verdict
-	defer func() {
-		if verdict != nil && len(x.Attempts) == 0 {
-			rt.RateLimits.Release(verdict)
-		}
-	}()
-	if x.MayBeCached() { // a hit is not forwarded, and so not counted
-		x.AdmitCall = func() (limited *exchange.Error) {
-			verdict, limited = h.admit(r, rt, x, ask)
-			return limited
-		}
-		return next.ServeHTTP(w, r)
-	}
-	var limited *exchange.Error
-	verdict, limited = h.admit(r, rt, x, ask)
-	switch {
-	case r.Context().Err() != nil:
-		return nil // the client left while the call was counted
-	case limited != nil:
-		x.Fail(w, limited)
-		return nil
-	}
+	x.Limiter = &limiter{rt.RateLimits, h.logger}
+	_ = x.Prepare(h.app.Limits()) // what placeholders say is known from here on; gw_inference says why it refuses
 	return next.ServeHTTP(w, r)
 }
 
-// admit counts a call against the policies that ask is about.
-func (h *RateLimit) admit(r *http.Request, rt *app.Runtime, x *exchange.Exchange, ask policies.Ask) (*policies.Verdict, *exchange.Error) {
-	verdict, err := rt.RateLimits.Admit(r.Context(), x.Caller.WorkspaceID, x, ask)
+// A limiter holds calls against rate-limit policies.
+type limiter struct {
+	policies *policies.RateLimits
+	logger   *zap.Logger
+}
+
+// scopes are the policies that limits of a scope are.
+var scopes = [...]policies.Ask{
+	exchange.AllLimits: policies.Everything, exchange.CallLimits: policies.OfTheCall, exchange.TargetLimits: policies.OfTheTarget,
+}
+
+func (l *limiter) Admit(ctx context.Context, x *exchange.Exchange, scope exchange.LimitScope) (exchange.Hold, *exchange.Error) {
+	verdict, err := l.policies.Admit(ctx, x.Caller.WorkspaceID, x, scopes[scope])
 	if err != nil {
-		if r.Context().Err() == nil {
-			h.logger.Error("call not counted, and so not admitted", zap.String("trace_id", x.TraceID), zap.Error(err))
+		if ctx.Err() == nil {
+			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", x.TraceID), zap.Error(err))
 		}
 		return nil, uncounted(err)
 	}
@@ -119,8 +97,19 @@ func (h *RateLimit) admit(r *http.Request, rt *app.Runtime, x *exchange.Exchange
 	if verdict.Denied != nil {
 		return nil, exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter)
 	}
-	return verdict, nil
+	return &hold{l.policies, verdict}, nil
 }
+
+// A hold is a call that was counted.
+type hold struct {
+	policies *policies.RateLimits
+	verdict  *policies.Verdict
+}
+
+// Settle does nothing: a request counts as one, whatever it used.
+func (h *hold) Settle([]*exchange.Attempt) {}
+
+func (h *hold) Release() { h.policies.Release(h.verdict) }
 
 func uncounted(err error) *exchange.Error {
 	if errors.Is(err, storage.ErrUnwritable) {
@@ -167,4 +156,5 @@ var (
 	_ caddy.Provisioner           = (*RateLimit)(nil)
 	_ caddyhttp.MiddlewareHandler = (*RateLimit)(nil)
 	_ policies.Facts              = (*exchange.Exchange)(nil)
+	_ exchange.Limiter            = (*limiter)(nil)
 )

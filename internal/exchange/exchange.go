@@ -107,15 +107,8 @@ type Exchange struct {
 	// query.
 	Path, Query string
 
-	// AdmitCall admits the call when it is about to be forwarded, where an answer may be
-	// kept already; nil: it was admitted, or nothing limits it.
-	AdmitCall func() *Error
-
-	// AdmitTarget admits the call to the target that was chosen by the policies that depend
-	// on it; nil: nothing limits it.
-	AdmitTarget func() *Error
-	// LeaveTarget gives back what AdmitTarget counted last, where nothing was forwarded.
-	LeaveTarget func()
+	// Limiter counts the call before it is forwarded; nil: nothing limits it.
+	Limiter Limiter
 
 	// Trace is the call's span, and starts those of its attempts; nil: Caddy's tracing
 	// is off.
@@ -150,7 +143,9 @@ type Exchange struct {
 	release   func()
 	said      excerpt // of the answer's body
 
-	committed bool
+	committed    bool
+	callAdmitted bool
+	holds        []held
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
@@ -185,8 +180,10 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 	return x
 }
 
-// Close ends the exchange: it counts it, and gives back what it holds.
+// Close ends the exchange: it settles what its limits hold, counts it, and gives back what
+// it has.
 func (x *Exchange) Close() {
+	x.EndHolds(0)
 	x.committed = true
 	x.count()
 	x.endSpan()

@@ -128,32 +128,28 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 	}
 	defer keep.leave()
-	if x.AdmitCall != nil {
-		if err := x.AdmitCall(); err != nil {
-			keep.fail(e.r.Context())
-			if a != nil {
-				a.close()
-			}
-			refusal := *err
-			refusal.Caller = true // no other target would do
-			e.fail(nil, &refusal)
-			return false
+	if err := x.AdmitCall(e.r.Context()); err != nil {
+		keep.fail(e.r.Context())
+		if a != nil {
+			a.close()
 		}
-		x.AdmitCall = nil
+		refusal := *err
+		refusal.Caller = true // no other target would do
+		e.fail(nil, &refusal)
+		return false
 	}
 	if e.alike(keep, t) {
 		a.close()
 		return true
 	}
-	if x.AdmitTarget != nil && x.Config != nil {
-		if err := x.AdmitTarget(); err != nil {
-			keep.fail(e.r.Context())
-			if a != nil {
-				a.close()
-			}
-			e.fail(nil, err)
-			return false
+	defer x.EndHolds(x.Holds())
+	if err := x.AdmitTarget(e.r.Context()); err != nil {
+		keep.fail(e.r.Context())
+		if a != nil {
+			a.close()
 		}
+		e.fail(nil, err)
+		return false
 	}
 	if x.Endpoint.Name == exchange.BatchOutput {
 		if err := e.f.batchOutput(e.r.Context(), x, t); err != nil {
@@ -166,11 +162,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		a = nil
 	}
 	x.Admitted = true
-	before := len(x.Attempts)
 	answered := e.attempts(t, a, keep, more)
-	if len(x.Attempts) == before && x.LeaveTarget != nil && x.Config != nil {
-		x.LeaveTarget()
-	}
 	if !answered {
 		keep.fail(e.r.Context())
 	}

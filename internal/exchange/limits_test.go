@@ -1,0 +1,71 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// A counting limiter notes what becomes of its holds.
+type counting struct {
+	asked int
+	said  []string
+}
+
+type counted struct {
+	to *counting
+	n  int
+}
+
+func (c *counting) Admit(_ context.Context, _ *Exchange, scope LimitScope) (Hold, *Error) {
+	c.asked++
+	c.said = append(c.said, fmt.Sprint("admit ", scope))
+	return &counted{c, c.asked}, nil
+}
+
+func (h *counted) Settle(sent []*Attempt) {
+	h.to.said = append(h.to.said, fmt.Sprintf("settle %d of %d", h.n, len(sent)))
+}
+
+func (h *counted) Release() { h.to.said = append(h.to.said, fmt.Sprint("release ", h.n)) }
+
+// What was counted for a target that nothing was sent to is given back, and nothing is
+// ended twice.
+func TestHoldsAreSettledOrReleased(t *testing.T) {
+	send := func(x *Exchange) { x.Begin(0) }
+	nothing := func(*Exchange) {}
+	for name, c := range map[string]struct {
+		targets []func(*Exchange)
+		want    []string
+	}{
+		"nothing is sent":     {[]func(*Exchange){nothing}, []string{"admit 1", "admit 2", "release 2", "release 1"}},
+		"one target":          {[]func(*Exchange){send}, []string{"admit 1", "admit 2", "settle 2 of 1", "settle 1 of 1"}},
+		"the second refuses":  {[]func(*Exchange){send, nothing}, []string{"admit 1", "admit 2", "settle 2 of 1", "admit 2", "release 3", "settle 1 of 1"}},
+		"the second is tried": {[]func(*Exchange){nothing, send}, []string{"admit 1", "admit 2", "release 2", "admit 2", "settle 3 of 1", "settle 1 of 1"}},
+	} {
+		limiter := new(counting)
+		x := &Exchange{Limiter: limiter, Config: new(routing.Config)}
+		x.choose("config", new(credentials.Route), nil)
+		for _, target := range c.targets {
+			if err := x.AdmitCall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer x.EndHolds(x.Holds())
+				if err := x.AdmitTarget(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				target(x)
+			}()
+		}
+		x.EndHolds(0)
+		x.EndHolds(0)
+		if !slices.Equal(limiter.said, c.want) {
+			t.Errorf("%s: %q, want %q", name, limiter.said, c.want)
+		}
+	}
+}
