@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -150,6 +151,9 @@ type route struct {
 	alias   string // another path of the same route, whole
 	scopes  []string
 	summary string
+	params  []*huma.Param // of its item
+	audited bool          // its handler runs in call.update
+	data    bool          // what it writes is data of callers: the audit trail is not about it
 }
 
 // A call is one authenticated request to a route.
@@ -159,6 +163,9 @@ type call struct {
 	caller   *credentials.Caller
 	record   audit.Record
 	recorded bool
+	item     *item        // what the request is about, where that is one row
+	tx       *storage.Txn // of a change
+	after    []func()     // see committed
 }
 
 type callKey struct{}
@@ -166,10 +173,14 @@ type callKey struct{}
 // maxBody bounds the bodies of the control plane.
 const maxBody = 1 << 20
 
-// register adds a route below both prefixes. The OpenAPI document shows it once.
+// register adds a route below both prefixes. The OpenAPI document shows it once. What
+// changes anything is added with [change], which sees to the audit record.
 func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error)) {
 	if len(rt.scopes) == 0 {
 		panic("route " + rt.method + " " + rt.path + " has no scope")
+	}
+	if rt.method != http.MethodGet && !rt.audited && !rt.data {
+		panic("route " + rt.method + " " + rt.path + " leaves no audit record")
 	}
 	paths := []string{"/v1" + rt.path, "/v2" + rt.path}
 	if rt.alias != "" {
@@ -185,7 +196,8 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 			Tags:         []string{strings.Split(rt.path, "/")[1]},
 			Hidden:       i > 0,
 			MaxBodyBytes: maxBody,
-			Metadata:     map[string]any{ours: true},
+			Parameters:   slices.Clone(rt.params),
+			Metadata:     map[string]any{ours: true, itemParams: rt.params},
 			Middlewares:  huma.Middlewares{a.authorise(rt)},
 			Responses:    map[string]*huma.Response{"default": a.errorResponse()},
 		}
@@ -327,23 +339,32 @@ func (a *API) in(tx *storage.Txn) *API {
 	return &in
 }
 
-// update runs a change of the item called resource, with its audit record in the
-// same transaction, of which all is that change reads through the call.
-func (c *call) update(resource string, change func(tx *storage.Txn) error) error {
-	c.record.Resource = credentials.Clip(resource)
+// update runs a change with its audit record in one transaction, of which all is that
+// change reads through the call, and what it asked for with committed after that.
+func (c *call) update(change func() error) error {
 	api := c.api
-	defer func() { c.api = api }()
+	defer func() { c.api, c.tx = api, nil }()
 	err := api.DB.Update(c, func(tx *storage.Txn) error {
-		c.api = api.in(tx)
-		if err := change(tx); err != nil {
+		c.api, c.tx, c.after = api.in(tx), tx, nil
+		if err := change(); err != nil {
 			return err
 		}
 		c.record.Status = http.StatusOK
 		return c.api.Trail.Add(tx, &c.record)
 	})
-	c.recorded = c.recorded || err == nil
-	return err
+	if err != nil {
+		return err
+	}
+	c.recorded = true
+	c.api = api
+	for _, f := range c.after {
+		f()
+	}
+	return nil
 }
+
+// committed has f called once the change is committed, outside of its transaction.
+func (c *call) committed(f func()) { c.after = append(c.after, f) }
 
 // fields notes which members a body had, for the audit trail.
 func (c *call) fields(body []byte) {

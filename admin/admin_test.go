@@ -572,6 +572,12 @@ func TestTheOpenAPIDocumentDescribesEveryRoute(t *testing.T) {
 			t.Errorf("%s is missing", path)
 		}
 	}
+	for path, methods := range doc.get("paths").Map() {
+		list := strings.Contains(methods.Get("get.responses.200").Raw, "/schemas/List")
+		if paged := strings.Contains(methods.Get("get.parameters").Raw, `"page_size"`); list && !paged {
+			t.Errorf("%s is a list without pages", path)
+		}
+	}
 	schemas := doc.get("components.schemas").Map()
 	if _, ok := schemas["ErrorModel"]; ok || !schemas["Error"].Get("properties.data").Exists() {
 		t.Error("the error schema is not the gateway's")

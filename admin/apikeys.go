@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/policies"
-	"github.com/caddy-gw/gateway/storage"
 )
 
 // APIKey is an API key as the control plane shows it: the key itself is masked.
@@ -48,18 +46,21 @@ type apiKeyDefaults struct {
 	AllowConfigOverride *bool           `json:"allow_config_override"`
 }
 
-func showAPIKey(now time.Time) func(*credentials.APIKey) APIKey {
-	return func(k *credentials.APIKey) APIKey {
-		out := APIKey{
-			ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
-			Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: k.Status(now),
-			CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
-			RateLimits: []empty{}, Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
-			ExpiresAt: formatOptionalTime(k.ExpiresAt), Object: "api-key",
-			Defaults: apiKeyDefaults{Metadata: k.Metadata, ConfigID: text(k.ConfigID), AllowConfigOverride: k.AllowOverride},
-		}
-		return out
+func showAPIKey(c *call, k *credentials.APIKey) APIKey {
+	return APIKey{
+		ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
+		Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: k.Status(c.api.Now()),
+		CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
+		RateLimits: []empty{}, Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
+		ExpiresAt: formatOptionalTime(k.ExpiresAt), Object: "api-key",
+		Defaults: apiKeyDefaults{Metadata: k.Metadata, ConfigID: text(k.ConfigID), AllowConfigOverride: k.AllowOverride},
 	}
+}
+
+type createdAPIKey struct {
+	ID     string `json:"id" format:"uuid"`
+	Key    string `json:"key" doc:"The key itself. It is shown this once."`
+	Object string `json:"object" enum:"api-key"`
 }
 
 func text(s string) *string {
@@ -123,142 +124,73 @@ func keyScopes(action string) []string {
 	return all
 }
 
-// APIKeyID is the path of one API key.
-type APIKeyID struct {
-	ID string `path:"id"`
+// apiKeyFilter is the query of the list.
+type apiKeyFilter struct {
+	WorkspaceFilter
+	IDs []string `query:"ids" maxItems:"1000" doc:"Only these ids, comma-separated."`
 }
 
 func (a *API) apiKeys() {
-	for _, k := range []struct {
-		path string
-		kind credentials.Kind
-	}{
-		{"/api-keys/organisation/service", credentials.OrganisationService},
-		{"/api-keys/workspace/service", credentials.WorkspaceService},
-		{"/api-keys/workspace/user", credentials.WorkspaceUser},
-	} {
-		register(a, route{
-			method: http.MethodPost, path: k.path, scopes: []string{resourceOf[k.kind] + ".create"}, summary: "Create an API key of kind " + string(k.kind),
-		}, func(c *call, in *struct {
-			RawBody []byte
-			Body    createAPIKey
+	keys := &resource[credentials.APIKey]{
+		path: "/api-keys", param: "id", noun: "API key", scopes: keyScopes,
+		rows: func(c *call) []*credentials.APIKey { return c.api.Keyring.APIKeys() },
+		find: func(c *call, id string) (*credentials.APIKey, error) {
+			return found(c.api.Keyring.APIKey(strings.ToLower(id)))
 		},
-		) (*struct {
-			Body struct {
-				ID     string `json:"id" format:"uuid"`
-				Key    string `json:"key" doc:"The key itself. It is shown this once."`
-				Object string `json:"object" enum:"api-key"`
-			}
-		}, error,
-		) {
-			c.fields(in.RawBody)
-			key, id, err := c.createAPIKey(k.kind, &in.Body)
-			if err != nil {
-				return nil, err
-			}
-			var out struct {
-				Body struct {
-					ID     string `json:"id" format:"uuid"`
-					Key    string `json:"key" doc:"The key itself. It is shown this once."`
-					Object string `json:"object" enum:"api-key"`
-				}
-			}
-			out.Body.ID, out.Body.Key, out.Body.Object = id, key.Reveal(), "api-key"
-			return &out, nil
+		name:      func(k *credentials.APIKey) string { return k.ID },
+		workspace: func(k *credentials.APIKey) string { return k.WorkspaceID },
+		allow:     (*call).mayAct,
+	}
+	for path, kind := range map[string]credentials.Kind{
+		"/api-keys/organisation/service": credentials.OrganisationService,
+		"/api-keys/workspace/service":    credentials.WorkspaceService,
+		"/api-keys/workspace/user":       credentials.WorkspaceUser,
+	} {
+		ofKind := *keys
+		ofKind.path, ofKind.noun, ofKind.scope, ofKind.scopes = path, "API key of kind "+string(kind), resourceOf[kind], nil
+		create(a, &ofKind, func(c *call, in *createAPIKey) (*credentials.APIKey, *createdAPIKey, error) {
+			return c.createAPIKey(kind, in)
 		})
 	}
-
-	register(a, route{
-		method: http.MethodGet, path: "/api-keys", scopes: keyScopes("list"), summary: "List API keys",
-	}, func(c *call, in *struct {
-		Paging
-		WorkspaceID string   `query:"workspace_id" doc:"Id or slug."`
-		IDs         []string `query:"ids" maxItems:"1000" doc:"Only these ids, comma-separated."`
-	},
-	) (*listOutput[APIKey], error) {
-		only, err := c.inWorkspace(in.WorkspaceID)
-		if err != nil {
-			return nil, err
-		}
-		return list(c.api.Keyring.APIKeys(), in.Paging, func(k *credentials.APIKey) bool {
-			return c.caller.May(resourceOf[k.Kind]+".list") && c.sees(k.WorkspaceID) &&
-				(only == "" || k.WorkspaceID == only) && (len(in.IDs) == 0 || slices.Contains(in.IDs, k.ID))
-		}, showAPIKey(c.api.Now())), nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/api-keys/{id}", scopes: keyScopes("read"), summary: "Get an API key",
-	}, func(c *call, in *APIKeyID) (*struct{ Body APIKey }, error) {
-		k, err := c.apiKey(in.ID, "read")
-		if err != nil {
-			return nil, err
-		}
-		return &struct{ Body APIKey }{showAPIKey(c.api.Now())(k)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodPut, path: "/api-keys/{id}", scopes: keyScopes("update"), summary: "Update an API key",
-	}, func(c *call, in *struct {
-		APIKeyID
-		RawBody []byte
-		Body    updateAPIKey
-	},
-	) (*emptyOutput, error) {
-		c.fields(in.RawBody)
-		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
-			k, err := c.apiKey(in.ID, "update")
-			if err != nil {
-				return err
-			}
-			if b := &in.Body; k.ID == c.caller.KeyID && (b.Scopes != nil || b.ExpiresAt.Set || b.Defaults.Set) {
-				return forbidden("A key cannot change its own scopes, expires_at and defaults")
-			}
-			changed := *k
-			if in.Body.Name != nil {
-				changed.Name = *in.Body.Name
-			}
-			if in.Body.Scopes != nil {
-				in.Body.may = true
-				if changed.Scopes, err = c.grant(k.Kind, in.Body.Scopes); err != nil {
-					return err
-				}
-			}
-			if err := c.apply(&changed, &in.Body.APIKeyFields); err != nil {
-				return err
-			}
-			return c.api.Keyring.ReplaceAPIKey(tx, &changed)
-		})
-	})
-
-	register(a, route{
-		method: http.MethodDelete, path: "/api-keys/{id}", scopes: keyScopes("delete"), summary: "Revoke an API key",
-	}, func(c *call, in *APIKeyID) (*emptyOutput, error) {
-		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
-			if _, err := c.apiKey(in.ID, "delete"); err != nil {
-				return err
-			}
-			return c.api.Keyring.Revoke(tx, in.ID)
-		})
-	})
+	list(a, keys, func(c *call, k *credentials.APIKey, f *apiKeyFilter) bool {
+		return c.caller.May(resourceOf[k.Kind]+".list") && (len(f.IDs) == 0 || slices.Contains(f.IDs, k.ID))
+	}, showAPIKey)
+	get(a, keys, showAPIKey)
+	update(a, keys, (*call).updateAPIKey)
+	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.api.Keyring.Revoke(c.tx, k.ID) })
 }
 
-// apiKey finds a key that the caller may do action to.
-func (c *call) apiKey(id, action string) (*credentials.APIKey, error) {
-	c.record.Resource = credentials.Clip(id)
-	k, ok := c.api.Keyring.APIKey(strings.ToLower(id))
-	if !ok || !c.sees(k.WorkspaceID) {
-		return nil, notFound("API key", id)
-	}
+// mayAct refuses an action that the caller may not do to a key.
+func (c *call) mayAct(k *credentials.APIKey, action string) error {
 	if err := c.need(resourceOf[k.Kind] + "." + action); err != nil || action == "read" {
-		return k, err
+		return err
 	}
 	// Whoever could change a key that may do more could make it theirs, or end it.
 	for _, scope := range k.Scopes {
 		if k.Owner && !c.caller.Owner || !c.mayGive(scope) {
-			return nil, forbidden("The API key lacks what key %q may do, and so cannot change it", k.Name)
+			return forbidden("The API key lacks what key %q may do, and so cannot change it", k.Name)
 		}
 	}
-	return k, nil
+	return nil
+}
+
+func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error) {
+	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set) {
+		return forbidden("A key cannot change its own scopes, expires_at and defaults")
+	}
+	if in.Name != nil {
+		k.Name = *in.Name
+	}
+	if in.Scopes != nil {
+		in.may = true
+		if k.Scopes, err = c.grant(k.Kind, in.Scopes); err != nil {
+			return err
+		}
+	}
+	if err := c.apply(k, &in.APIKeyFields); err != nil {
+		return err
+	}
+	return c.api.Keyring.ReplaceAPIKey(c.tx, k)
 }
 
 // mayGive reports whether the caller may give a scope to a key. Nobody gives more
@@ -267,46 +199,47 @@ func (c *call) mayGive(scope string) bool {
 	return c.caller.May(scope) || !c.caller.Kind.Workspace() && !c.caller.Kind.MayHold(scope)
 }
 
-func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (key credentials.Secret, id string, err error) {
+func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentials.APIKey, *createdAPIKey, error) {
 	k := &credentials.APIKey{
 		Name: in.Name, Kind: kind, OrganisationID: c.caller.OrganisationID, UserID: strings.ToLower(in.UserID), CreationMode: "api",
 	}
 	if in.OrganisationID != "" && !strings.EqualFold(in.OrganisationID, c.caller.OrganisationID) {
-		return key, "", forbidden("organisation_id: the API key belongs to another organisation")
+		return nil, nil, forbidden("organisation_id: the API key belongs to another organisation")
 	}
 	switch {
 	case kind.Workspace():
 		w, err := c.workspace(in.WorkspaceID)
 		if err != nil {
-			return key, "", err
+			return nil, nil, err
 		}
 		k.WorkspaceID = w.ID
 	case in.WorkspaceID != "":
-		return key, "", invalid("workspace_id", "an organisation key belongs to no workspace")
+		return nil, nil, invalid("workspace_id", "an organisation key belongs to no workspace")
 	}
 	if in.UserID != "" {
 		if kind != credentials.WorkspaceUser {
-			return key, "", invalid("user_id", "only a key of kind workspace-user belongs to a user")
+			return nil, nil, invalid("user_id", "only a key of kind workspace-user belongs to a user")
 		}
 		if _, err := uuid.Parse(in.UserID); err != nil {
-			return key, "", invalid("user_id", "expected a UUID")
+			return nil, nil, invalid("user_id", "expected a UUID")
 		}
 	}
 	if c.caller.Kind.Workspace() {
 		k.CountedAs = c.caller.CountedAs // or who is limited by key would make more keys
 	}
+	var err error
 	if k.Scopes, err = c.grant(kind, in.Scopes); err != nil {
-		return key, "", err
+		return nil, nil, err
 	}
 	if err = c.apply(k, &in.APIKeyFields); err != nil {
-		return key, "", err
+		return nil, nil, err
 	}
-	id = directory.NewID(c.api.Random)
-	err = c.update(id, func(tx *storage.Txn) (err error) {
-		key, err = c.api.Keyring.Issue(tx, id, c.api.KeyPrefix, k)
-		return err
-	})
-	return key, id, err
+	id := directory.NewID(c.api.Random)
+	key, err := c.api.Keyring.Issue(c.tx, id, c.api.KeyPrefix, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, nil
 }
 
 // grant checks the scopes that a key of kind is to have.

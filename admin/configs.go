@@ -8,10 +8,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/routing"
-	"github.com/caddy-gw/gateway/storage"
 )
 
 // Config is a saved config as the control plane shows it. Lists leave the text out.
@@ -35,26 +33,30 @@ type Config struct {
 	Object         string  `json:"object" enum:"config"`
 }
 
-func showConfig(c *routing.Saved) Config {
+func showConfig(_ *call, s *routing.Saved) Config {
 	out := Config{
-		ID: c.ID, Slug: c.Slug, Name: c.Name, WorkspaceID: c.WorkspaceID, OrganisationID: c.OrganisationID, Status: "active",
-		OwnerID: text(c.OwnerID), UpdatedBy: text(c.UpdatedBy), CreatedAt: formatTime(c.CreatedAt), LastUpdatedAt: formatTime(c.UpdatedAt),
+		ID: s.ID, Slug: s.Slug, Name: s.Name, WorkspaceID: s.WorkspaceID, OrganisationID: s.OrganisationID, Status: "active",
+		OwnerID: text(s.OwnerID), UpdatedBy: text(s.UpdatedBy), CreatedAt: formatTime(s.CreatedAt), LastUpdatedAt: formatTime(s.UpdatedAt),
 		Object: "config",
 	}
-	if c.Default {
+	if s.Default {
 		out.IsDefault = 1
 	}
-	if c.Archived {
+	if s.Archived {
 		out.Status = "archived"
 	}
 	return out
 }
 
-func showVersion(c *routing.Saved, v *routing.Version, text string) Config {
-	out := showConfig(c)
+func (c *call) showVersion(s *routing.Saved, v *routing.Version) (*Config, error) {
+	text, err := c.api.Configs.Text(v)
+	if err != nil {
+		return nil, err
+	}
 	masked := routing.Mask(text)
+	out := showConfig(c, s)
 	out.Config, out.Format, out.Type, out.VersionID, out.Version = &masked, "json", "ORG_CONFIG", v.ID, v.Number
-	return out
+	return &out, nil
 }
 
 // configText is a config, as an object or as a string that holds one.
@@ -108,11 +110,9 @@ func (flag) Schema(huma.Registry) *huma.Schema {
 // savedConfig is the answer to a write: some clients read the outer level, others
 // data.
 type savedConfig struct {
-	Body struct {
-		Success bool `json:"success"`
-		configIDs
-		Data configIDs `json:"data"`
-	}
+	Success bool `json:"success"`
+	configIDs
+	Data configIDs `json:"data"`
 }
 
 type configIDs struct {
@@ -122,171 +122,84 @@ type configIDs struct {
 	Object    string `json:"object" enum:"config"`
 }
 
-func saved(c *routing.Saved) *savedConfig {
-	out := &savedConfig{}
-	out.Body.Success = true
-	out.Body.Data = configIDs{c.ID, c.Slug, c.Current().ID, "config"}
-	out.Body.configIDs = out.Body.Data
-	return out
-}
-
-// ConfigSlug is the path of one config.
-type ConfigSlug struct {
-	Slug string `path:"slug"`
+func saved(s *routing.Saved) *savedConfig {
+	ids := configIDs{s.ID, s.Slug, s.Current().ID, "config"}
+	return &savedConfig{true, ids, ids}
 }
 
 func (a *API) configs() {
-	register(a, route{
-		method: http.MethodPost, path: "/configs", scopes: []string{"configs.create"}, summary: "Save a config",
-	}, func(c *call, in *struct {
-		RawBody []byte
-		Body    createConfig
-	},
-	) (*savedConfig, error) {
-		c.fields(in.RawBody)
-		w, err := c.workspace(in.Body.WorkspaceID)
-		if err != nil {
-			return nil, err
+	configs := &resource[routing.Saved]{
+		path: "/configs", param: "slug", noun: "config", scope: "configs",
+		rows:      func(c *call) []*routing.Saved { return c.api.Configs.All() },
+		find:      func(c *call, slug string) (*routing.Saved, error) { return found(c.api.Configs.Get(slug)) },
+		name:      func(s *routing.Saved) string { return s.Slug },
+		workspace: func(s *routing.Saved) string { return s.WorkspaceID },
+	}
+	create(a, configs, (*call).createConfig)
+	list(a, configs, func(_ *call, s *routing.Saved, _ *WorkspaceFilter) bool { return !s.Archived }, showConfig)
+	read(a, configs, "", "Get a config", func(c *call, s *routing.Saved) (*Config, error) { return c.showVersion(s, s.Current()) })
+	readList(a, configs, "/versions", "List the versions of a config", func(c *call, s *routing.Saved) (versions []*Config, err error) {
+		for i := 0; i < len(s.Versions) && err == nil; i++ {
+			var v *Config
+			v, err = c.showVersion(s, &s.Versions[i])
+			versions = append(versions, v)
 		}
-		text, err := c.configText(string(in.Body.Config), "{}")
-		if err != nil {
-			return nil, err
-		}
-		s := &routing.Saved{
-			Slug: directory.NewSlug(c.api.Random, "pc", in.Body.Name), Name: in.Body.Name, WorkspaceID: w.ID,
-			OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: bool(in.Body.IsDefault),
-		}
-		err = c.update(s.Slug, func(tx *storage.Txn) error {
-			return c.api.Configs.Put(tx, s, text, c.caller.KeyID)
-		})
-		if err != nil {
-			return nil, err
-		}
-		return saved(s), nil
+		return versions, err
 	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/configs", scopes: []string{"configs.list"}, summary: "List saved configs",
-	}, func(c *call, in *struct {
-		Paging
-		WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
-	},
-	) (*listOutput[Config], error) {
-		only, err := c.inWorkspace(in.WorkspaceID)
-		if err != nil {
-			return nil, err
+	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
+	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {
+		for _, k := range c.api.Keyring.APIKeys() {
+			if k.ConfigID == s.ID {
+				return failure(http.StatusConflict, "The config is the default of API key %q; clear that first", k.Name)
+			}
 		}
-		return list(c.api.Configs.All(), in.Paging, func(s *routing.Saved) bool {
-			return !s.Archived && (only == "" || s.WorkspaceID == only)
-		}, showConfig), nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/configs/{slug}", scopes: []string{"configs.read"}, summary: "Get a saved config by its slug or id",
-	}, func(c *call, in *ConfigSlug) (*struct{ Body Config }, error) {
-		s, err := c.config(in.Slug)
-		if err != nil {
-			return nil, err
-		}
-		text, err := c.api.Configs.Text(s.Current())
-		if err != nil {
-			return nil, err
-		}
-		return &struct{ Body Config }{showVersion(s, s.Current(), text)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/configs/{slug}/versions", scopes: []string{"configs.read"}, summary: "List the versions of a config",
-	}, func(c *call, in *struct {
-		ConfigSlug
-		Paging
-	},
-	) (*listOutput[Config], error) {
-		s, err := c.config(in.Slug)
-		if err != nil {
-			return nil, err
-		}
-		versions := make([]*Config, len(s.Versions))
-		for i := range s.Versions {
-			text, err := c.api.Configs.Text(&s.Versions[i])
-			if err != nil {
-				return nil, err
-			}
-			shown := showVersion(s, &s.Versions[i], text)
-			versions[i] = &shown
-		}
-		return list(versions, in.Paging, func(*Config) bool { return true }, func(v *Config) Config { return *v }), nil
-	})
-
-	register(a, route{
-		method: http.MethodPut, path: "/configs/{slug}", scopes: []string{"configs.update"}, summary: "Update a config; a new text is a new version",
-	}, func(c *call, in *struct {
-		ConfigSlug
-		RawBody []byte
-		Body    updateConfig
-	},
-	) (*savedConfig, error) {
-		c.fields(in.RawBody)
-		var out *savedConfig
-		err := c.update(in.Slug, func(tx *storage.Txn) error {
-			s, err := c.config(in.Slug)
-			if err != nil {
-				return err
-			}
-			changed, text := *s, ""
-			if in.Body.Name != nil {
-				changed.Name = *in.Body.Name
-			}
-			if in.Body.IsDefault != nil {
-				changed.Default = bool(*in.Body.IsDefault)
-			}
-			if in.Body.Status != "" {
-				changed.Archived = in.Body.Status == "archived"
-			}
-			if in.Body.Config != nil {
-				old, err := c.api.Configs.Text(s.Current())
-				if err != nil {
-					return err
-				}
-				if text, err = c.configText(string(*in.Body.Config), old); err != nil {
-					return err
-				}
-			}
-			if err := c.api.Configs.Put(tx, &changed, text, c.caller.KeyID); err != nil {
-				return err
-			}
-			out = saved(&changed)
-			return nil
-		})
-		return out, err
-	})
-
-	register(a, route{
-		method: http.MethodDelete, path: "/configs/{slug}", scopes: []string{"configs.delete"}, summary: "Delete a config with all its versions",
-	}, func(c *call, in *ConfigSlug) (*emptyOutput, error) {
-		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
-			s, err := c.config(in.Slug)
-			if err != nil {
-				return err
-			}
-			for _, k := range c.api.Keyring.APIKeys() {
-				if k.ConfigID == s.ID {
-					return failure(http.StatusConflict, "The config is the default of API key %q; clear that first", k.Name)
-				}
-			}
-			return c.api.Configs.Delete(tx, s.ID)
-		})
+		return c.api.Configs.Delete(c.tx, s.ID)
 	})
 }
 
-// config finds a config that the caller may know of.
-func (c *call) config(slug string) (*routing.Saved, error) {
-	c.record.Resource = credentials.Clip(slug)
-	s, ok := c.api.Configs.Get(slug)
-	if !ok || !c.sees(s.WorkspaceID) {
-		return nil, notFound("Config", slug)
+func (c *call) createConfig(in *createConfig) (*routing.Saved, *savedConfig, error) {
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, nil, err
 	}
-	return s, nil
+	text, err := c.configText(string(in.Config), "{}")
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &routing.Saved{
+		Slug: directory.NewSlug(c.api.Random, "pc", in.Name), Name: in.Name, WorkspaceID: w.ID,
+		OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: bool(in.IsDefault),
+	}
+	if err := c.api.Configs.Put(c.tx, s, text, c.caller.KeyID); err != nil {
+		return s, nil, err
+	}
+	return s, saved(s), nil
+}
+
+func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, error) {
+	if in.Name != nil {
+		s.Name = *in.Name
+	}
+	if in.IsDefault != nil {
+		s.Default = bool(*in.IsDefault)
+	}
+	if in.Status != "" {
+		s.Archived = in.Status == "archived"
+	}
+	text := ""
+	if in.Config != nil {
+		old, err := c.api.Configs.Text(s.Current())
+		if err != nil {
+			return nil, err
+		}
+		if text, err = c.configText(string(*in.Config), old); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.api.Configs.Put(c.tx, s, text, c.caller.KeyID); err != nil {
+		return nil, err
+	}
+	return saved(s), nil
 }
 
 // configText is the text of a config that was sent, with what is masked in it as old has

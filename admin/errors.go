@@ -96,6 +96,14 @@ func notFound(what, id string) *Error {
 	return failure(http.StatusNotFound, "%s %q was not found", what, credentials.Clip(id))
 }
 
+// taken is the refusal of a slug that the store says exists already.
+func taken(err error, slug string) error {
+	if errors.Is(err, storage.ErrExists) {
+		return failure(http.StatusConflict, "slug: %q is taken", slug)
+	}
+	return err
+}
+
 func forbidden(format string, args ...any) *Error {
 	return failure(http.StatusForbidden, format, args...)
 }

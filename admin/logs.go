@@ -225,7 +225,7 @@ func (a *API) logs() {
 	})
 
 	register(a, route{
-		method: http.MethodPost, path: "/logs", scopes: []string{"logs.write", credentials.ScopeCompletions}, summary: "Write records of one's own",
+		method: http.MethodPost, path: "/logs", scopes: []string{"logs.write", credentials.ScopeCompletions}, summary: "Write records of one's own", data: true,
 	}, func(c *call, in *struct{ Body ownLogs }) (*struct {
 		ContentType string `header:"Content-Type"`
 		Body        []byte

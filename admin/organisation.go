@@ -1,11 +1,6 @@
 package admin
 
-import (
-	"net/http"
-
-	"github.com/caddy-gw/gateway/internal/directory"
-	"github.com/caddy-gw/gateway/storage"
-)
+import "github.com/caddy-gw/gateway/internal/directory"
 
 // Organisation is the organisation as the control plane shows it.
 type Organisation struct {
@@ -22,34 +17,24 @@ type updateOrganisation struct {
 }
 
 func (a *API) organisation() {
-	const path = "/admin/organisation"
-	register(a, route{
-		method: http.MethodGet, path: path, scopes: []string{"organisation_settings.read"}, summary: "Get the organisation and its settings",
-	}, func(c *call, _ *struct{}) (*struct{ Body Organisation }, error) {
-		o := c.api.Directory.Organisation()
+	organisation := &resource[directory.Organisation]{
+		path: "/admin/organisation", noun: "organisation", scope: "organisation_settings",
+		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
+		name: func(o *directory.Organisation) string { return o.ID },
+	}
+	get(a, organisation, func(_ *call, o *directory.Organisation) Organisation {
 		logs, metadata := o.Over(directory.LogAccess{})
-		return &struct{ Body Organisation }{Organisation{
+		return Organisation{
 			ID: o.ID, Name: o.Name, CreatedAt: formatTime(o.CreatedAt), Security: securitySettings{logs, metadata}, Object: "organisation",
-		}}, nil
+		}
 	})
-
-	register(a, route{
-		method: http.MethodPut, path: path, scopes: []string{"organisation_settings.update"}, summary: "Update the organisation's settings",
-	}, func(c *call, in *struct {
-		RawBody []byte
-		Body    updateOrganisation
-	},
-	) (*emptyOutput, error) {
-		c.fields(in.RawBody)
-		return &emptyOutput{}, c.update(c.caller.OrganisationID, func(tx *storage.Txn) error {
-			changed := *c.api.Directory.Organisation()
-			if in.Body.Name != nil {
-				changed.Name = *in.Body.Name
-			}
-			if err := in.Body.Security.apply(&changed.LogAccess, directory.LogAccess{}); err != nil {
-				return err
-			}
-			return c.api.Directory.ReplaceOrganisation(tx, &changed)
-		})
+	update(a, organisation, func(c *call, o *directory.Organisation, in *updateOrganisation) error {
+		if in.Name != nil {
+			o.Name = *in.Name
+		}
+		if err := in.Security.apply(&o.LogAccess, directory.LogAccess{}); err != nil {
+			return err
+		}
+		return c.api.Directory.ReplaceOrganisation(c.tx, o)
 	})
 }

@@ -16,6 +16,8 @@ type Paging struct {
 	CurrentPage int `query:"current_page" minimum:"0" doc:"The page, counted from 0."`
 }
 
+func (p Paging) page() Paging { return p }
+
 // A List is the envelope of every list.
 type List[T any] struct {
 	Object string `json:"object" enum:"list"`
@@ -27,10 +29,8 @@ type listOutput[T any] struct{ Body List[T] }
 
 type empty struct{}
 
-type emptyOutput struct{ Body empty }
-
-// list filters rows, takes a page of what is left, and shows it.
-func list[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) *listOutput[T] {
+// pageOf filters rows, takes a page of what is left, and shows it.
+func pageOf[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) *listOutput[T] {
 	out := &listOutput[T]{List[T]{Object: "list", Data: []T{}}}
 	// Not first*size: current_page has no upper bound.
 	for _, row := range rows {

@@ -1,10 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/providers"
-	"github.com/caddy-gw/gateway/storage"
 )
 
 // RateLimit is a rate-limit policy as the control plane shows it (the interface,
@@ -69,7 +68,7 @@ func (values) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one}}}
 }
 
-func showRateLimit(p *policies.RateLimit) RateLimit {
+func showRateLimit(_ *call, p *policies.RateLimit) RateLimit {
 	out := RateLimit{
 		ID: p.ID, Name: text(p.Name), Conditions: []condition{}, GroupBy: []groupKey{}, Type: p.Type, Unit: p.Unit, Value: p.Value,
 		Status: statusOf(p), WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
@@ -109,153 +108,83 @@ type updateRateLimit struct {
 	Value      *float64         `json:"value,omitempty" minimum:"0"`
 }
 
-// RateLimitID is the path of one policy.
-type RateLimitID struct {
-	ID string `path:"id"`
-}
-
-// Status is the query that chooses between active and archived policies.
-type Status struct {
+// rateLimitFilter is the query of the list.
+type rateLimitFilter struct {
+	WorkspaceFilter
 	Status string `query:"status" enum:"active,archived" default:"active"`
+	Type   string `query:"type" enum:"requests,tokens"`
+	Unit   string `query:"unit" enum:"rpm,rph,rpd"`
 }
 
 func (a *API) rateLimits() {
-	const path = "/policies/rate-limits"
-
-	register(a, route{
-		method: http.MethodPost, path: path, scopes: []string{"policies.create"}, summary: "Create a rate-limit policy",
-	}, func(c *call, in *struct {
-		RawBody []byte
-		Body    createRateLimit
-	},
-	) (*struct{ Body RateLimit }, error) {
-		c.fields(in.RawBody)
-		p, err := c.createRateLimit(&in.Body)
-		if err != nil {
-			return nil, err
-		}
-		return &struct{ Body RateLimit }{showRateLimit(p)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: path, scopes: []string{"policies.list"}, summary: "List rate-limit policies",
-	}, func(c *call, in *struct {
-		Paging
-		Status
-		WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
-		Type        string `query:"type" enum:"requests,tokens"`
-		Unit        string `query:"unit" enum:"rpm,rph,rpd"`
-	},
-	) (*listOutput[RateLimit], error) {
-		only, err := c.inWorkspace(in.WorkspaceID)
-		if err != nil {
-			return nil, err
-		}
-		return list(c.api.RateLimits.All(), in.Paging, func(p *policies.RateLimit) bool {
-			return statusOf(p) == in.Status.Status && (only == "" || p.WorkspaceID == only) &&
-				(in.Type == "" || p.Type == in.Type) && (in.Unit == "" || p.Unit == in.Unit)
-		}, showRateLimit), nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: path + "/{id}", scopes: []string{"policies.read"}, summary: "Get a rate-limit policy",
-	}, func(c *call, in *struct {
-		RateLimitID
-		Status
-	},
-	) (*struct{ Body RateLimit }, error) {
-		p, err := c.rateLimit(in.ID, in.Status.Status)
-		if err != nil {
-			return nil, err
-		}
-		return &struct{ Body RateLimit }{showRateLimit(p)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodPut, path: path + "/{id}", scopes: []string{"policies.update"}, summary: "Update a rate-limit policy",
-	}, func(c *call, in *struct {
-		RateLimitID
-		RawBody []byte
-		Body    updateRateLimit
-	},
-	) (*emptyOutput, error) {
-		c.fields(in.RawBody)
-		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
-			return c.changeRateLimit(tx, in.ID, func(p *policies.RateLimit) (err error) {
-				b := &in.Body
-				if b.Name.Set {
-					p.Name = b.Name.Value
-				}
-				if b.Unit != "" {
-					p.Unit = b.Unit
-				}
-				if b.Conditions != nil {
-					if p.Conditions, err = c.conditions(*b.Conditions, counts(p)); err != nil {
-						return err
-					}
-				}
-				if b.Value != nil {
-					p.Value, err = whole("value", *b.Value)
-				}
-				return err
-			})
+	limits := &resource[policies.RateLimit]{
+		path: "/policies/rate-limits", param: "id", noun: "rate-limit policy", scope: "policies",
+		rows:      func(c *call) []*policies.RateLimit { return c.api.RateLimits.All() },
+		find:      (*call).rateLimit,
+		name:      func(p *policies.RateLimit) string { return p.ID },
+		workspace: func(p *policies.RateLimit) string { return p.WorkspaceID },
+		allow: func(c *call, p *policies.RateLimit, action string) error {
+			if action != "read" && p.Everywhere && c.caller.WorkspaceID != "" {
+				return forbidden("The policy is the organisation's; change it with an organisation key")
+			}
+			return nil
+		},
+	}
+	create(a, limits, (*call).createRateLimit)
+	list(a, limits, func(_ *call, p *policies.RateLimit, f *rateLimitFilter) bool {
+		return statusOf(p) == f.Status && (f.Type == "" || p.Type == f.Type) && (f.Unit == "" || p.Unit == f.Unit)
+	}, showRateLimit)
+	update(a, limits, (*call).updateRateLimit)
+	remove(a, limits, "Archive", func(c *call, p *policies.RateLimit) error {
+		p.Archived = true
+		c.committed(func() {
+			if err := c.api.RateLimits.Forget(c, p.ID); err != nil {
+				// The policy is archived and counts nothing any more; its counters
+				// expire by themselves.
+				c.api.Logger.Warn("dropping the counters of an archived rate-limit policy", zap.String("policy", p.ID), zap.Error(err))
+			}
 		})
+		return c.api.RateLimits.Put(c.tx, p)
 	})
 
-	register(a, route{
-		method: http.MethodDelete, path: path + "/{id}", scopes: []string{"policies.delete"}, summary: "Archive a rate-limit policy",
-	}, func(c *call, in *RateLimitID) (*emptyOutput, error) {
-		err := c.update(in.ID, func(tx *storage.Txn) error {
-			return c.changeRateLimit(tx, in.ID, func(p *policies.RateLimit) error {
-				p.Archived = true
-				return nil
-			})
-		})
-		if err != nil {
-			return nil, err
-		}
-		if err := c.api.RateLimits.Forget(c, strings.ToLower(in.ID)); err != nil {
-			// The policy is archived and counts nothing any more; its counters
-			// expire by themselves.
-			c.api.Logger.Warn("dropping the counters of an archived rate-limit policy", zap.String("policy", in.ID), zap.Error(err))
-		}
-		return &emptyOutput{}, nil
-	})
+	shown := *limits // an archived policy can be read, and not changed
+	shown.query = []*huma.Param{parameter("query", "status", "", huma.Schema{Enum: []any{"active", "archived"}, Default: "active"})}
+	get(a, &shown, showRateLimit)
 }
 
-// rateLimit finds a policy of the given status that the caller may know of.
-func (c *call) rateLimit(id, status string) (*policies.RateLimit, error) {
-	c.record.Resource = credentials.Clip(id)
+// rateLimit finds a policy of the status that is asked for.
+func (c *call) rateLimit(id string) (*policies.RateLimit, error) {
 	p, ok := c.api.RateLimits.Get(strings.ToLower(id))
-	if !ok || !c.sees(p.WorkspaceID) || statusOf(p) != status {
-		return nil, notFound("Rate-limit policy", id)
-	}
-	return p, nil
+	return found(p, ok && statusOf(p) == cmp.Or(c.item.query["status"], "active"))
 }
 
-// changeRateLimit changes an active policy.
-func (c *call) changeRateLimit(tx *storage.Txn, id string, change func(*policies.RateLimit) error) error {
-	p, err := c.rateLimit(id, "active")
-	if err != nil {
-		return err
+func (c *call) updateRateLimit(p *policies.RateLimit, in *updateRateLimit) (err error) {
+	if in.Name.Set {
+		p.Name = in.Name.Value
 	}
-	if p.Everywhere && c.caller.WorkspaceID != "" {
-		return forbidden("The policy is the organisation's; change it with an organisation key")
+	if in.Unit != "" {
+		p.Unit = in.Unit
 	}
-	changed := *p
-	if err := change(&changed); err != nil {
-		return err
+	if in.Conditions != nil {
+		if p.Conditions, err = c.conditions(*in.Conditions, counts(p)); err != nil {
+			return err
+		}
 	}
-	return c.api.RateLimits.Put(tx, &changed)
+	if in.Value != nil {
+		if p.Value, err = whole("value", *in.Value); err != nil {
+			return err
+		}
+	}
+	return c.api.RateLimits.Put(c.tx, p)
 }
 
-func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error) {
+func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, *RateLimit, error) {
 	if in.OrganisationID != "" && !strings.EqualFold(in.OrganisationID, c.caller.OrganisationID) {
-		return nil, forbidden("organisation_id: the API key belongs to another organisation")
+		return nil, nil, forbidden("organisation_id: the API key belongs to another organisation")
 	}
 	w, err := c.workspace(in.WorkspaceID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &policies.RateLimit{
 		ID: directory.NewID(c.api.Random), Type: in.Type, Unit: in.Unit, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
@@ -266,7 +195,7 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 	}
 	if in.Conditions != nil {
 		if p.Conditions, err = c.conditions(*in.Conditions, counts(p)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if in.GroupBy != nil {
@@ -275,9 +204,13 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, error)
 		}
 	}
 	if p.Value, err = whole("value", in.Value); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p, c.update(p.ID, func(tx *storage.Txn) error { return c.api.RateLimits.Put(tx, p) })
+	if err := c.api.RateLimits.Put(c.tx, p); err != nil {
+		return p, nil, err
+	}
+	v := showRateLimit(c, p)
+	return p, &v, nil
 }
 
 // conditions reads conditions. One that names something that does not exist would

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -41,17 +42,17 @@ type VirtualKey struct {
 	Object         string          `json:"object" enum:"virtual-key"`
 }
 
-func (a *API) showVirtualKey(v *credentials.VirtualKey) VirtualKey {
+func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 	out := VirtualKey{
 		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: v.Hint,
-		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), Note: text(v.Note), Status: v.Status(a.Now()),
+		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), Note: text(v.Note), Status: v.Status(c.api.Now()),
 		WorkspaceID: v.WorkspaceID, RateLimits: []empty{}, CreatedAt: formatTime(v.CreatedAt),
 		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",
 	}
 	if out.ModelConfig == nil {
 		out.ModelConfig = json.RawMessage("{}")
 	}
-	if w, ok := a.Directory.Workspace(v.WorkspaceID); ok {
+	if w, ok := c.api.Directory.Workspace(v.WorkspaceID); ok {
 		out.WorkspaceName = w.Name
 	}
 	return out
@@ -89,121 +90,55 @@ type updateVirtualKey struct {
 	Key  *string `json:"key,omitempty" maxLength:"16384"`
 }
 
-// VirtualKeySlug names one virtual key.
-type VirtualKeySlug struct {
-	Slug        string `path:"slug"`
-	WorkspaceID string `query:"workspace_id" maxLength:"255" doc:"Id or slug. Workspaces may have virtual keys of the same slug: an organisation key says whose it means, or sends the id in place of the slug."`
-}
-
 func (a *API) virtualKeys() {
-	register(a, route{
-		method: http.MethodPost, path: "/virtual-keys", scopes: []string{"virtual_keys.create"}, summary: "Create a virtual key",
-	}, func(c *call, in *struct {
-		RawBody []byte
-		Body    createVirtualKey
-	},
-	) (*createdVirtualKey, error) {
-		c.fields(in.RawBody)
-		v, err := c.createVirtualKey(&in.Body)
-		if err != nil {
-			return nil, err
+	longest := 255
+	keys := &resource[credentials.VirtualKey]{
+		path: "/virtual-keys", param: "slug", noun: "virtual key", scope: "virtual_keys",
+		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug. Workspaces may have virtual keys of the same slug: an organisation key says whose it means, or sends the id in place of the slug.",
+			huma.Schema{MaxLength: &longest})},
+		rows:      func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },
+		find:      (*call).virtualKey,
+		name:      func(v *credentials.VirtualKey) string { return v.Slug },
+		workspace: func(v *credentials.VirtualKey) string { return v.WorkspaceID },
+	}
+	create(a, keys, (*call).createVirtualKey)
+	list[credentials.VirtualKey, WorkspaceFilter](a, keys, nil, showVirtualKey)
+	get(a, keys, showVirtualKey)
+	update(a, keys, func(c *call, v *credentials.VirtualKey, in *updateVirtualKey) error {
+		if in.Name != nil {
+			v.Name = *in.Name
 		}
-		out := &createdVirtualKey{}
-		out.Body.Success = true
-		out.Body.Data.ID, out.Body.Data.Slug = v.ID, v.Slug
-		return out, nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/virtual-keys", scopes: []string{"virtual_keys.list"}, summary: "List virtual keys",
-	}, func(c *call, in *struct {
-		Paging
-		WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
-	},
-	) (*listOutput[VirtualKey], error) {
-		only, err := c.inWorkspace(in.WorkspaceID)
+		secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, in.Key)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return list(c.api.Keyring.VirtualKeys(), in.Paging, func(v *credentials.VirtualKey) bool {
-			return only == "" || v.WorkspaceID == only
-		}, c.api.showVirtualKey), nil
+		return c.api.Keyring.ReplaceVirtualKey(c.tx, v, secret)
 	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.read"}, summary: "Get a virtual key by its slug or id",
-	}, func(c *call, in *VirtualKeySlug) (*struct{ Body VirtualKey }, error) {
-		v, err := c.virtualKey(in)
-		if err != nil {
-			return nil, err
-		}
-		return &struct{ Body VirtualKey }{c.api.showVirtualKey(v)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodPut, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.update"}, summary: "Update a virtual key",
-	}, func(c *call, in *struct {
-		VirtualKeySlug
-		RawBody []byte
-		Body    updateVirtualKey
-	},
-	) (*emptyOutput, error) {
-		c.fields(in.RawBody)
-		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
-			v, err := c.virtualKey(&in.VirtualKeySlug)
-			if err != nil {
-				return err
-			}
-			changed := *v
-			if in.Body.Name != nil {
-				changed.Name = *in.Body.Name
-			}
-			secret, err := c.applyVirtualKey(&changed, &in.Body.VirtualKeyFields, in.Body.Key)
-			if err != nil {
-				return err
-			}
-			return c.api.Keyring.ReplaceVirtualKey(tx, &changed, secret)
-		})
-	})
-
-	register(a, route{
-		method: http.MethodDelete, path: "/virtual-keys/{slug}", scopes: []string{"virtual_keys.delete"}, summary: "Delete a virtual key",
-	}, func(c *call, in *VirtualKeySlug) (*emptyOutput, error) {
-		return &emptyOutput{}, c.update(in.Slug, func(tx *storage.Txn) error {
-			v, err := c.virtualKey(in)
-			if err != nil {
-				return err
-			}
-			return c.api.Keyring.RemoveVirtualKey(tx, v.ID)
-		})
-	})
+	remove(a, keys, "Delete", func(c *call, v *credentials.VirtualKey) error { return c.api.Keyring.RemoveVirtualKey(c.tx, v.ID) })
 }
 
 type createdVirtualKey struct {
-	Body struct {
-		Success bool `json:"success"`
-		Data    struct {
-			ID   string `json:"id" format:"uuid"`
-			Slug string `json:"slug"`
-		} `json:"data"`
-	}
+	Success bool `json:"success"`
+	Data    struct {
+		ID   string `json:"id" format:"uuid"`
+		Slug string `json:"slug"`
+	} `json:"data"`
 }
 
-// virtualKey finds a virtual key that the caller may know of. One of several is none: what
-// is made in one workspace must not take what is meant for another's.
-func (c *call) virtualKey(in *VirtualKeySlug) (*credentials.VirtualKey, error) {
-	c.record.Resource = credentials.Clip(in.Slug)
-	only, err := c.inWorkspace(in.WorkspaceID)
+// virtualKey finds a virtual key. One of several is none: what is made in one workspace must
+// not take what is meant for another's.
+func (c *call) virtualKey(slugOrID string) (*credentials.VirtualKey, error) {
+	only, err := c.inWorkspace(c.item.query["workspace_id"])
 	if err != nil {
 		return nil, err
 	}
-	switch found := c.virtualKeysOf(only, in.Slug); len(found) {
+	switch found := c.virtualKeysOf(only, slugOrID); len(found) {
 	case 0:
-		return nil, notFound("Virtual key", in.Slug)
+		return nil, storage.ErrNotFound
 	case 1:
 		return found[0], nil
 	}
-	return nil, failure(http.StatusConflict, "slug: several workspaces have a virtual key %q; send its id, or add workspace_id", credentials.Clip(in.Slug))
+	return nil, failure(http.StatusConflict, "slug: several workspaces have a virtual key %q; send its id, or add workspace_id", credentials.Clip(slugOrID))
 }
 
 // virtualKeysOf are the virtual keys of a slug or id in a workspace, or for "" in all.
@@ -222,46 +157,45 @@ func (c *call) virtualKeysOf(workspace, slugOrID string) (found []*credentials.V
 	return found
 }
 
-func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, error) {
+func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, *createdVirtualKey, error) {
 	w, err := c.workspace(in.WorkspaceID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	base, settled, ok := providers.BaseURL(in.Provider)
 	if !ok {
-		return nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
+		return nil, nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
 	}
 	v := &credentials.VirtualKey{
 		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
 	}
 	secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, &in.Key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if settled && v.CustomHost == "" {
 		if err := c.complete(v); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if base == nil && !settled && v.CustomHost == "" {
-		return nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
+		return nil, nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
 	}
 	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
-		return nil, invalid("slug", "expected a name that is no UUID and neither cf nor hf, which models begin with")
+		return nil, nil, invalid("slug", "expected a name that is no UUID and neither cf nor hf, which models begin with")
 	}
 	if c.api.ParseOptions.SavedProvider != nil && c.api.ParseOptions.SavedProvider(v.Slug) {
-		return nil, failure(http.StatusConflict, "slug: %q is a provider of the operator's configuration", v.Slug)
+		return nil, nil, failure(http.StatusConflict, "slug: %q is a provider of the operator's configuration", v.Slug)
 	}
 	if v.Slug == "" {
 		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)
 	}
-	err = c.update(v.Slug, func(tx *storage.Txn) error {
-		return c.api.Keyring.AddVirtualKey(tx, v, secret)
-	})
-	if errors.Is(err, storage.ErrExists) {
-		return nil, failure(http.StatusConflict, "slug: %q is taken", v.Slug)
+	if err := c.api.Keyring.AddVirtualKey(c.tx, v, secret); err != nil {
+		return v, nil, taken(err, v.Slug)
 	}
-	return v, err
+	out := &createdVirtualKey{Success: true}
+	out.Data.ID, out.Data.Slug = v.ID, v.Slug
+	return v, out, nil
 }
 
 // checkSecret refuses a credential that no header could carry.

@@ -9,9 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
-	"github.com/caddy-gw/gateway/storage"
 )
 
 // Workspace is a workspace as the control plane shows it.
@@ -105,22 +103,7 @@ func (s *updateSecuritySettings) apply(stored *directory.LogAccess, organisation
 	return nil
 }
 
-// WorkspaceID is the path of one workspace.
-type WorkspaceID struct {
-	ID string `path:"workspace_id"`
-}
-
-// workspaceOf finds a workspace that the caller may know of.
-func (c *call) workspaceOf(idOrSlug string) (*directory.Workspace, error) {
-	c.record.Resource = credentials.Clip(idOrSlug)
-	w, ok := c.api.Directory.Workspace(idOrSlug)
-	if !ok || !c.sees(w.ID) {
-		return nil, notFound("Workspace", idOrSlug)
-	}
-	return w, nil
-}
-
-func (c *call) showWorkspace(w *directory.Workspace) Workspace {
+func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	logs, metadata := c.api.Directory.AdminsSee(w)
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
@@ -165,25 +148,25 @@ func encodeTexts(m map[string]string) (json.RawMessage, error) {
 	return encodeMetadata(values)
 }
 
-func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, error) {
+func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Workspace, error) {
 	w := &directory.Workspace{ID: directory.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID}
 	if _, err := uuid.Parse(w.Slug); err == nil {
-		return nil, invalid("slug", "expected a name that is no UUID, by which workspaces are found too")
+		return nil, nil, invalid("slug", "expected a name that is no UUID, by which workspaces are found too")
 	}
 	if w.Slug == "" {
 		w.Slug = directory.NewSlug(c.api.Random, "ws", in.Name)
 	}
 	if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	err := c.update(w.ID, func(tx *storage.Txn) error { return c.api.Directory.AddWorkspace(tx, w) })
-	switch {
-	case errors.Is(err, storage.ErrExists):
-		return nil, failure(http.StatusConflict, "slug: %q is taken", w.Slug)
+	switch err := c.api.Directory.AddWorkspace(c.tx, w); {
 	case errors.Is(err, directory.ErrTooManyWorkspaces):
-		return nil, failure(http.StatusConflict, "An organisation has at most %d workspaces", directory.MaxWorkspaces)
+		return w, nil, failure(http.StatusConflict, "An organisation has at most %d workspaces", directory.MaxWorkspaces)
+	case err != nil:
+		return w, nil, taken(err, w.Slug)
 	}
-	return w, err
+	v := showWorkspace(c, w)
+	return w, &v, nil
 }
 
 // applyWorkspace makes the changes of a create or an update to a copy of a workspace.
@@ -218,71 +201,34 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err 
 	return in.Security.apply(&w.LogAccess, c.api.Directory.Organisation().LogAccess)
 }
 
+// workspaceList is the query of the list.
+type workspaceList struct {
+	Paging
+	Name      string `query:"name" doc:"Only workspaces of this name."`
+	ExactName string `query:"exact_name" doc:"Only workspaces of this name."`
+	Status    string `query:"status" enum:"active,archived"`
+}
+
 func (a *API) workspaces() {
-	register(a, route{
-		method: http.MethodPost, path: "/admin/workspaces", alias: "/v2/workspaces", scopes: []string{"workspaces.create"}, summary: "Create a workspace",
-	}, func(c *call, in *struct {
-		RawBody []byte
-		Body    createWorkspace
-	},
-	) (*struct{ Body Workspace }, error) {
-		c.fields(in.RawBody)
-		w, err := c.createWorkspace(&in.Body)
-		if err != nil {
-			return nil, err
+	workspaces := &resource[directory.Workspace]{
+		path: "/admin/workspaces", alias: "/v2/workspaces", param: "workspace_id", noun: "workspace", scope: "workspaces",
+		rows:      func(c *call) []*directory.Workspace { return c.api.Directory.Workspaces() },
+		find:      func(c *call, id string) (*directory.Workspace, error) { return found(c.api.Directory.Workspace(id)) },
+		name:      func(w *directory.Workspace) string { return w.ID },
+		workspace: func(w *directory.Workspace) string { return w.ID },
+	}
+	create(a, workspaces, (*call).createWorkspace)
+	list(a, workspaces, func(_ *call, w *directory.Workspace, f *workspaceList) bool {
+		return f.Status != "archived" && (f.Name == "" || strings.EqualFold(f.Name, w.Name)) && (f.ExactName == "" || f.ExactName == w.Name)
+	}, showWorkspace)
+	get(a, workspaces, showWorkspace)
+	update(a, workspaces, func(c *call, w *directory.Workspace, in *updateWorkspace) error {
+		if in.Name != nil {
+			w.Name = *in.Name
 		}
-		return &struct{ Body Workspace }{c.showWorkspace(w)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/admin/workspaces", alias: "/v2/workspaces", scopes: []string{"workspaces.list"}, summary: "List workspaces",
-	}, func(c *call, in *struct {
-		Paging
-		Name      string `query:"name" doc:"Only workspaces of this name."`
-		ExactName string `query:"exact_name" doc:"Only workspaces of this name."`
-		Status    string `query:"status" enum:"active,archived"`
-	},
-	) (*listOutput[Workspace], error) {
-		return list(c.api.Directory.Workspaces(), in.Paging, func(w *directory.Workspace) bool {
-			return c.sees(w.ID) && in.Status != "archived" &&
-				(in.Name == "" || strings.EqualFold(in.Name, w.Name)) && (in.ExactName == "" || in.ExactName == w.Name)
-		}, c.showWorkspace), nil
-	})
-
-	register(a, route{
-		method: http.MethodGet, path: "/admin/workspaces/{workspace_id}", alias: "/v2/workspaces/{workspace_id}",
-		scopes: []string{"workspaces.read"}, summary: "Get a workspace by its id or slug",
-	}, func(c *call, in *WorkspaceID) (*struct{ Body Workspace }, error) {
-		w, err := c.workspaceOf(in.ID)
-		if err != nil {
-			return nil, err
+		if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
+			return err
 		}
-		return &struct{ Body Workspace }{c.showWorkspace(w)}, nil
-	})
-
-	register(a, route{
-		method: http.MethodPut, path: "/admin/workspaces/{workspace_id}", alias: "/v2/workspaces/{workspace_id}",
-		scopes: []string{"workspaces.update"}, summary: "Update a workspace",
-	}, func(c *call, in *struct {
-		WorkspaceID
-		RawBody []byte
-		Body    updateWorkspace
-	},
-	) (*emptyOutput, error) {
-		c.fields(in.RawBody)
-		return &emptyOutput{}, c.update(in.ID, func(tx *storage.Txn) error {
-			w, err := c.workspaceOf(in.ID)
-			if err != nil {
-				return err
-			}
-			changed := *w
-			if in.Body.Name != nil {
-				changed.Name = *in.Body.Name
-			}
-			if err := c.applyWorkspace(&changed, &in.Body.WorkspaceFields); err != nil {
-				return err
-			}
-			return c.api.Directory.ReplaceWorkspace(tx, &changed)
-		})
+		return c.api.Directory.ReplaceWorkspace(c.tx, w)
 	})
 }

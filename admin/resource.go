@@ -1,0 +1,324 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A resource is one kind of row that the control plane manages, and what the routes to
+// it have in common. The functions list, get, create and so on add those routes. They
+// see to scopes, the boundary of workspaces, the transaction, the audit record, paging,
+// envelopes and the OpenAPI document: what they are given only checks, stores and shows.
+type resource[Row any] struct {
+	path  string        // below /v1 and /v2, such as /configs
+	alias string        // another path of it, whole
+	param string        // the path parameter that names a row; "": there is one row only
+	query []*huma.Param // further parameters of the routes of one row, for find; see parameter
+	noun  string        // such as config
+
+	scope  string                       // such as configs, for the scope configs.read
+	scopes func(action string) []string // in place of scope: any of these, where allow decides further
+
+	rows      func(c *call) []*Row
+	find      func(c *call, key string) (*Row, error) // storage.ErrNotFound: there is none
+	name      func(*Row) string                       // what the audit trail calls it
+	workspace func(*Row) string                       // who does not see it does not see the row; nil: it is everybody's
+	allow     func(c *call, row *Row, action string) error
+}
+
+// A filter is the query of a list: a struct with Paging embedded in it, and with
+// InWorkspace where the list can be limited to a workspace. Huma sees only fields whose
+// names are exported, embedded ones too.
+type filter interface{ page() Paging }
+
+// InWorkspace limits a list to one workspace.
+type InWorkspace struct {
+	WorkspaceID string `query:"workspace_id" doc:"Id or slug."`
+}
+
+func (f InWorkspace) inWorkspace() string { return f.WorkspaceID }
+
+// WorkspaceFilter is the query of a list without filters of its own.
+type WorkspaceFilter struct {
+	Paging
+	InWorkspace
+}
+
+// list adds GET path: a page of the rows that the caller sees and that keep, unless it is
+// nil, leaves in.
+func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *Row, *F) bool, show func(*call, *Row) V) {
+	register(a, r.route(http.MethodGet, "list", "List "+plural(r.noun)), func(c *call, in *F) (*listOutput[V], error) {
+		only := ""
+		if f, ok := any(*in).(interface{ inWorkspace() string }); ok {
+			var err error
+			if only, err = c.inWorkspace(f.inWorkspace()); err != nil {
+				return nil, err
+			}
+		}
+		return pageOf(r.rows(c), (*in).page(), func(row *Row) bool {
+			if r.workspace != nil {
+				if w := r.workspace(row); !c.sees(w) || only != "" && w != only {
+					return false
+				}
+			}
+			return keep == nil || keep(c, row, in)
+		}, func(row *Row) V { return show(c, row) }), nil
+	})
+}
+
+// get adds GET path/{param}.
+func get[Row, V any](a *API, r *resource[Row], show func(*call, *Row) V) {
+	read(a, r, "", "Get "+r.aNoun(), func(c *call, row *Row) (*V, error) {
+		v := show(c, row)
+		return &v, nil
+	})
+}
+
+// read adds GET path/{param}sub: something of a row.
+func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*call, *Row) (*V, error)) {
+	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemInput) (*output[V], error) {
+		row, err := r.one(c, &in.item, "read")
+		if err != nil {
+			return nil, err
+		}
+		v, err := show(c, row)
+		if err != nil {
+			return nil, err
+		}
+		return &output[V]{*v}, nil
+	})
+}
+
+// readList adds GET path/{param}sub: a list of something of a row.
+func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all func(*call, *Row) ([]*V, error)) {
+	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemPageInput) (*listOutput[V], error) {
+		row, err := r.one(c, &in.item, "read")
+		if err != nil {
+			return nil, err
+		}
+		vs, err := all(c, row)
+		if err != nil {
+			return nil, err
+		}
+		return pageOf(vs, in.Paging, func(*V) bool { return true }, func(v *V) V { return *v }), nil
+	})
+}
+
+// create adds POST path. add checks and stores a row in the transaction c.tx, and
+// returns it with the answer; with an error, the row says what was not made.
+func create[Row, B, V any](a *API, r *resource[Row], add func(*call, *B) (*Row, *V, error)) {
+	change(a, r.route(http.MethodPost, "create", "Create "+r.aNoun()), func(c *call, in *bodyInput[B]) (*V, error) {
+		row, v, err := add(c, &in.Body)
+		if row != nil {
+			c.record.Resource = credentials.Clip(r.name(row))
+		}
+		return v, err
+	})
+}
+
+// update adds PUT path/{param}. apply changes and stores row, which is a copy, in the
+// transaction c.tx.
+func update[Row, B any](a *API, r *resource[Row], apply func(c *call, row *Row, in *B) error) {
+	act(a, r, http.MethodPut, "", "update", "Update "+r.aNoun(), func(c *call, row *Row, in *B) (*empty, error) {
+		return &empty{}, apply(c, row, in)
+	})
+}
+
+// remove adds DELETE path/{param}. verb is what it does: Delete, Archive, Revoke.
+func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, row *Row) error) {
+	change(a, r.routeOfOne(http.MethodDelete, "", "delete", verb+" "+r.aNoun()), func(c *call, in *itemInput) (*empty, error) {
+		row, err := r.one(c, &in.item, "delete")
+		if err != nil {
+			return nil, err
+		}
+		return &empty{}, drop(c, row)
+	})
+}
+
+// act adds another change of one row, with an answer of its own. It needs the scope of
+// action.
+func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary string, do func(c *call, row *Row, in *B) (*V, error)) {
+	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemBodyInput[B]) (*V, error) {
+		row, err := r.one(c, &in.item, action)
+		if err != nil {
+			return nil, err
+		}
+		return do(c, row, &in.Body)
+	})
+}
+
+// change adds a route that changes something, in a transaction that also has the audit
+// record.
+func change[I, V any](a *API, rt route, do func(*call, *I) (*V, error)) {
+	rt.audited = true
+	register(a, rt, func(c *call, in *I) (*output[V], error) {
+		if b, ok := any(in).(interface{ raw() []byte }); ok {
+			c.fields(b.raw())
+		}
+		var out *V
+		err := c.update(func() (err error) {
+			out, err = do(c, in)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &output[V]{*out}, nil
+	})
+}
+
+// one finds the row that a request is about, and returns a copy of it.
+func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
+	c.item = in
+	if r.param != "" {
+		c.record.Resource = credentials.Clip(in.key)
+	}
+	row, err := r.find(c, in.key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound), err == nil && r.workspace != nil && !c.sees(r.workspace(row)):
+		return nil, notFound(strings.ToUpper(r.noun[:1])+r.noun[1:], in.key)
+	case err != nil:
+		return nil, err
+	}
+	if r.param == "" {
+		c.record.Resource = r.name(row)
+	}
+	if r.allow != nil {
+		if err := r.allow(c, row, action); err != nil {
+			return nil, err
+		}
+	}
+	changed := *row
+	return &changed, nil
+}
+
+// found makes what a lookup returns the result of find.
+func found[Row any](row *Row, ok bool) (*Row, error) {
+	if !ok {
+		return nil, storage.ErrNotFound
+	}
+	return row, nil
+}
+
+// route is a route of all rows.
+func (r *resource[Row]) route(method, action, summary string) route {
+	var scopes []string // register refuses a route without
+	switch {
+	case r.scopes != nil:
+		scopes = r.scopes(action)
+	case r.scope != "":
+		scopes = []string{r.scope + "." + action}
+	}
+	return route{method: method, path: r.path, alias: r.alias, scopes: scopes, summary: summary}
+}
+
+// routeOfOne is a route of one row.
+func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
+	rt := r.route(method, action, summary)
+	if r.param != "" {
+		sub = "/{" + r.param + "}" + sub
+		named := "Its id."
+		if r.param != "id" {
+			named = "Its slug or id."
+		}
+		rt.params = append(rt.params, parameter("path", r.param, named, huma.Schema{}))
+	}
+	rt.params = append(rt.params, r.query...)
+	rt.path += sub
+	if rt.alias != "" {
+		rt.alias += sub
+	}
+	return rt
+}
+
+// parameter describes a parameter of the routes of one row.
+func parameter(in, name, doc string, s huma.Schema) *huma.Param {
+	s.Type = huma.TypeString
+	s.PrecomputeMessages()
+	return &huma.Param{Name: name, In: in, Description: doc, Required: in == "path", Schema: &s}
+}
+
+// An item is which row a request is about. What it is read from is in the metadata of the
+// operation, and not in tags of fields, since every resource has names of its own.
+type item struct {
+	key   string
+	query map[string]string
+}
+
+// itemParams is the key in the metadata.
+const itemParams = "item"
+
+// Resolve reads the item from the request.
+func (i *item) Resolve(ctx huma.Context) []error {
+	var faults huma.ValidateResult
+	i.query = make(map[string]string)
+	params, _ := ctx.Operation().Metadata[itemParams].([]*huma.Param)
+	for _, p := range params {
+		if p.In == "path" {
+			i.key = ctx.Param(p.Name)
+			continue
+		}
+		value := ctx.Query(p.Name)
+		if value == "" {
+			value, _ = p.Schema.Default.(string)
+		}
+		if value != "" {
+			at := []byte("query." + p.Name)
+			huma.Validate(nil, p.Schema, huma.NewPathBuffer(at, len(at)), huma.ModeWriteToServer, value, &faults)
+			i.query[p.Name] = value
+		}
+	}
+	return slices.Clip(faults.Errors)
+}
+
+// What routes take and answer.
+type (
+	itemInput struct{ item }
+
+	itemPageInput struct {
+		item
+		Paging
+	}
+
+	bodyInput[B any] struct {
+		RawBody []byte
+		Body    B
+	}
+
+	itemBodyInput[B any] struct {
+		item
+		RawBody []byte
+		Body    B
+	}
+
+	output[B any] struct{ Body B }
+)
+
+func (in *bodyInput[B]) raw() []byte { return in.RawBody }
+
+func (in *itemBodyInput[B]) raw() []byte { return in.RawBody }
+
+// aNoun is the noun with its article.
+func (r *resource[Row]) aNoun() string {
+	switch {
+	case r.param == "":
+		return "the " + r.noun
+	case strings.ContainsRune("AEIOUaeiou", rune(r.noun[0])):
+		return "an " + r.noun
+	}
+	return "a " + r.noun
+}
+
+func plural(noun string) string {
+	if stem, ok := strings.CutSuffix(noun, "y"); ok && !strings.HasSuffix(stem, "e") {
+		return stem + "ies"
+	}
+	return noun + "s"
+}
