@@ -67,11 +67,15 @@ func newAPI(t *testing.T) *api {
 	return a
 }
 
-// beside is another control plane over the same store, as another process has it.
+// unfed is a store of which nobody tells what others commit to it.
+type unfed struct{ storage.Store }
+
+// beside is another control plane over the same store, as another process has it that
+// has not been told yet of what is written from now on.
 func (a *api) beside() *api {
 	a.t.Helper()
 	other := &api{t: a.t}
-	other.open(a.store)
+	other.open(unfed{a.store})
 	return other
 }
 

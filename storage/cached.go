@@ -14,10 +14,11 @@ import (
 // immutable: nobody changes a *T that came out of one. To change a row, Put
 // another under its id.
 //
-// Memory follows the commits of the [DB], so all writes of these rows must go
-// through the Cached. What a transaction writes must depend on nothing but what
-// it reads itself, through [Cached.In]: memory may be older than the store, and a
-// change made to what memory has would undo what another DB of the store did.
+// Memory follows the [Feed] of the [DB], so all writes of these rows must go
+// through a Cached, of this DB or of another over the same store. What a
+// transaction writes must depend on nothing but what it reads itself, through
+// [Cached.In]: memory may be older than the store, and a change made to what memory
+// has would undo what another DB of the store did.
 type Cached[T any] struct {
 	db   *DB
 	rows *Collection[T]
@@ -30,6 +31,8 @@ type Cached[T any] struct {
 	byID   map[string]*T
 	unique map[string]map[string]*T // the name of a unique index -> value -> row
 	sorted []*T                     // all rows in the order of their ids; nil after a change
+
+	onChange func()
 }
 
 // NewCached returns rows with a memory, which is empty until [Cached.Load].
@@ -39,37 +42,76 @@ func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
 	return c
 }
 
-// Load reads all rows from the store in place of what is in memory. On an error
-// memory stays as it was.
+// Load reads all rows from the store, and begins to follow it. It is called once,
+// before the first use; on an error memory stays empty.
 func (c *Cached[T]) Load(ctx context.Context) error {
-	// No update may commit between the snapshot and its arrival in memory.
-	if err := c.db.lock(ctx); err != nil {
-		return err
-	}
-	defer c.db.unlock()
-
-	var loaded []*T
-	err := c.db.View(ctx, func(tx Tx) error {
-		loaded = nil
+	return c.db.feed.Follow(ctx, func(tx Tx) error {
+		var loaded []*T
 		for row, err := range c.rows.All(tx) {
 			if err != nil {
 				return err
 			}
 			loaded = append(loaded, row)
 		}
+		c.mu.Lock()
+		c.reset()
+		for _, row := range loaded {
+			c.set(row)
+		}
+		c.mu.Unlock()
+		c.changed()
 		return nil
-	})
-	if err != nil {
-		return err
-	}
+	}, c.follow)
+}
 
+// OnChange has hook called when memory has changed: after Load, and after each commit
+// that changed rows. It is for what is made from all rows. Call OnChange once, before
+// Load. The hook must not call Update.
+func (c *Cached[T]) OnChange(hook func()) { c.onChange = hook }
+
+func (c *Cached[T]) changed() {
+	if c.onChange != nil {
+		c.onChange()
+	}
+}
+
+// follow takes over what a transaction committed.
+func (c *Cached[T]) follow(changes []Change) {
+	prefix := c.rows.keys.row("")
+	var changed []string
+	var stored []*T
+	for _, change := range changes {
+		id, err := tail(change.Key, prefix)
+		if err != nil {
+			continue // of another collection
+		}
+		changed = append(changed, id)
+		if change.Value == nil {
+			continue
+		}
+		// A row that cannot be read is none, rather than what it was before.
+		if row, err := c.rows.decode(id, change.Value); err == nil {
+			stored = append(stored, row)
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	c.apply(changed, stored)
+	c.changed()
+}
+
+// apply first drops all rows that were changed, so that a value that moved from one to
+// another is the latter's.
+func (c *Cached[T]) apply(changed []string, stored []*T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reset()
-	for _, row := range loaded {
+	for _, id := range changed {
+		c.drop(id)
+	}
+	for _, row := range stored {
 		c.set(row)
 	}
-	return nil
 }
 
 // In returns the rows as tx sees them: Get, Find and All read from it, and so do
@@ -174,16 +216,10 @@ func (c *Cached[T]) Put(tx *Txn, row *T) error {
 		c.sorted = nil
 		return c.memory.Put(tx, row)
 	}
-	kept, err := c.rows.put(tx, row)
-	if err != nil {
+	if err := c.rows.Put(tx, row); err != nil {
 		return err
 	}
-	tx.OnCommit(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.drop(c.rows.id(kept))
-		c.set(kept)
-	})
+	tx.change(c.rows.keys.row(c.rows.id(row)))
 	return nil
 }
 
@@ -196,11 +232,7 @@ func (c *Cached[T]) Delete(tx *Txn, id string) error {
 	if err := c.rows.Delete(tx, id); err != nil {
 		return err
 	}
-	tx.OnCommit(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.drop(id)
-	})
+	tx.change(c.rows.keys.row(id))
 	return nil
 }
 

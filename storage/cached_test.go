@@ -14,49 +14,56 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// conflicting is a store whose updates run twice.
-type conflicting struct{ storage.Store }
-
-var errAgain = errors.New("again")
-
-func (c conflicting) Update(ctx context.Context, fn func(storage.Tx) error) error {
-	err := c.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		return errAgain
-	})
-	if !errors.Is(err, errAgain) {
-		return err
+// cached returns rows that follow db.
+func cached(t testing.TB, db *storage.DB) *storage.Cached[pet] {
+	t.Helper()
+	rows := storage.NewCached(db, pets("pets"))
+	if err := rows.Load(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	return c.Store.Update(ctx, fn)
+	return rows
 }
 
-func TestHooks(t *testing.T) {
-	db := storage.NewDB(conflicting{open(t)})
-	var got []string
-	runs := 0
-	err := db.Update(t.Context(), func(tx *storage.Txn) error {
-		runs++
-		for n := range 3 {
-			hook := fmt.Sprintf("run %d hook %d", runs, n)
-			tx.OnCommit(func() {
-				err := db.View(t.Context(), func(tx storage.Tx) error { return second(tx.Get([]byte("k"))) })
-				got = append(got, fmt.Sprint(hook, " ", err))
-			})
-		}
-		return tx.Set([]byte("k"), nil)
-	})
-	if want := []string{"run 2 hook 0 <nil>", "run 2 hook 1 <nil>", "run 2 hook 2 <nil>"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v; want %q", got, err, want)
+func TestAChangeIsToldToWhatIsMadeOfAllRows(t *testing.T) {
+	store := open(t)
+	one, two := storage.NewDB(store), storage.NewDB(store)
+	rows := storage.NewCached(one, pets("pets"))
+	var seen []int
+	rows.OnChange(func() { seen = append(seen, len(rows.All())) })
+	if err := rows.Load(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	mine := errors.New("mine")
-	err = db.Update(t.Context(), func(tx *storage.Txn) error {
-		tx.OnCommit(func() { t.Error("the hook of a failed transaction ran") })
-		return mine
-	})
-	if !errors.Is(err, mine) {
-		t.Errorf("Update returned %v", err)
+	others, elsewhere := storage.NewCached(one, pets("others")), cached(t, two)
+	update := func(db *storage.DB, fn func(*storage.Txn) error) {
+		t.Helper()
+		if err := db.Update(t.Context(), fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(two, func(tx *storage.Txn) error { return elsewhere.Put(tx, &pet{ID: "a"}) })
+	update(one, func(tx *storage.Txn) error { return others.Put(tx, &pet{ID: "b"}) }) // not its rows
+	update(one, func(tx *storage.Txn) error { return rows.Delete(tx, "a") })
+	if want := []int{0, 1, 0}; !slices.Equal(seen, want) {
+		t.Errorf("the hook saw %v rows, want %v", seen, want)
+	}
+}
+
+// A row that cannot be read is not taken for what it was before: it may have been a key
+// that is revoked now.
+func TestARowThatCannotBeReadIsNotInMemory(t *testing.T) {
+	db := storage.NewDB(open(t))
+	rows := cached(t, db)
+	unlike := storage.NewCached(db, storage.NewCollection("pets", func(*struct{ ID any }) string { return "a" }))
+	for _, put := range []func(*storage.Txn) error{
+		func(tx *storage.Txn) error { return rows.Put(tx, &pet{ID: "a"}) },
+		func(tx *storage.Txn) error { return unlike.Put(tx, &struct{ ID any }{1}) },
+	} {
+		if err := db.Update(t.Context(), put); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if row, ok := rows.Get("a"); ok {
+		t.Errorf("memory has %+v", row)
 	}
 }
 
@@ -76,7 +83,7 @@ func TestUpdatesTakeTurns(t *testing.T) {
 	}
 
 	// Memory follows the commits: the last hook is that of the last commit.
-	rows := storage.NewCached(db, pets("pets"))
+	rows := cached(t, db)
 	var group sync.WaitGroup
 	for n := range 8 {
 		group.Go(func() {
@@ -104,7 +111,7 @@ func TestUpdatesTakeTurns(t *testing.T) {
 
 func TestCachedKeepsItsOwnRows(t *testing.T) {
 	db := storage.NewDB(open(t))
-	rows := storage.NewCached(db, pets("pets"))
+	rows := cached(t, db)
 	mine := &pet{ID: "a", Owner: "ann", Tags: []string{"cat"}, note: "not stored"}
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {
 		err := rows.Put(tx, mine)
@@ -136,20 +143,34 @@ func TestCachedKeepsItsOwnRows(t *testing.T) {
 	}()
 }
 
-// TestCachedAgreesWithTheStore makes random changes, some of which fail, and
-// compares memory with what Load reads.
-func TestCachedAgreesWithTheStore(t *testing.T) {
-	db := storage.NewDB(unsynced{open(t)})
+// TestCachesAgreeWithTheStore makes random changes through two DBs over one store, some
+// of which fail, and compares the memory of both with what Load reads.
+func TestCachesAgreeWithTheStore(t *testing.T) {
+	store := unsynced{open(t)}
+	shared := struct {
+		storage.Store
+		storage.Feed
+	}{store, storage.NewFeed(store)}
+	dbs := []*storage.DB{storage.NewDB(shared), storage.NewDB(shared)}
 	text := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	chip := rapid.SampledFrom([]string{"", "1", "2", "3"})
 	mine := errors.New("mine")
+	caches := []*storage.Cached[pet]{cached(t, dbs[0]), cached(t, dbs[1])}
 	rapid.Check(t, func(t *rapid.T) {
-		rows := storage.NewCached(db, pets("pets"))
-		err := db.Update(t.Context(), func(tx *storage.Txn) error { return deleteAll(tx, pets("pets")) })
+		err := dbs[0].Update(t.Context(), func(tx *storage.Txn) error {
+			for _, row := range caches[0].All() {
+				if err := caches[0].Delete(tx, row.ID); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(1, 6).Draw(t, "transactions") {
+			n := rapid.IntRange(0, 1).Draw(t, "DB")
+			db, rows := dbs[n], caches[n]
 			var ops []func(*storage.Txn) error
 			for range rapid.IntRange(1, 4).Draw(t, "operations") {
 				row := &pet{ID: text.Draw(t, "id"), Chip: chip.Draw(t, "chip")}
@@ -176,12 +197,14 @@ func TestCachedAgreesWithTheStore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		loaded := storage.NewCached(db, pets("pets"))
+		loaded := storage.NewCached(storage.NewDB(store), pets("pets"))
 		if err := loaded.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := describe(rows), describe(loaded); got != want {
-			t.Fatalf("memory has\n%s\nthe store\n%s", got, want)
+		for n, rows := range caches {
+			if got, want := describe(rows), describe(loaded); got != want {
+				t.Fatalf("memory of DB %d has\n%s\nthe store\n%s", n, got, want)
+			}
 		}
 	})
 }
@@ -211,9 +234,9 @@ func describe(c *storage.Cached[pet]) string {
 // Inside a transaction rows are as the store has them, whoever wrote them there, and as
 // the transaction itself does.
 func TestATransactionReadsTheStoreAndNotMemory(t *testing.T) {
-	store := open(t)
+	store := unsynced{open(t)} // no feed
 	one, two := storage.NewDB(store), storage.NewDB(store)
-	mine, theirs := storage.NewCached(one, pets("pets")), storage.NewCached(two, pets("pets"))
+	mine, theirs := cached(t, one), cached(t, two)
 	put := func(db *storage.DB, rows *storage.Cached[pet], p pet) {
 		t.Helper()
 		if err := db.Update(t.Context(), func(tx *storage.Txn) error { return rows.Put(tx, &p) }); err != nil {

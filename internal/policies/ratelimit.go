@@ -94,6 +94,7 @@ func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now f
 		now:    now,
 		active: new(atomic.Pointer[active]),
 	}
+	r.rows.OnChange(r.refresh)
 	if err := r.rows.Load(ctx); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,6 @@ func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now f
 			return nil, err
 		}
 	}
-	r.refresh()
 	return r, nil
 }
 
@@ -160,11 +160,7 @@ func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
 	if p.CreatedAt.IsZero() {
 		p.CreatedAt = p.UpdatedAt
 	}
-	if err := r.rows.Put(tx, p); err != nil {
-		return err
-	}
-	tx.OnCommit(r.refresh)
-	return nil
+	return r.rows.Put(tx, p)
 }
 
 // Forget drops the counts of a policy that was archived. Call it after the commit.

@@ -92,6 +92,7 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, opts: opts, gcDone: make(chan struct{})}
+	s.Feed = storage.NewFeed(s)
 
 	options := badgerdb.DefaultOptions(dir).
 		WithLogger(logger{opts.Logger.Named("badger")}).

@@ -35,11 +35,13 @@ const (
 // errConflict means that a transaction must run again.
 var errConflict = errors.New("conflict")
 
-// A Store is a [storage.Store] in a directory. See [Open].
+// A Store is a [storage.Store] in a directory, and its [storage.Feed]. See [Open].
 //
 // Functions given to Update and Write must not call either of them; a
 // transaction that conflicts again and again runs while the others wait.
 type Store struct {
+	storage.Feed
+
 	dir      string
 	opts     Options
 	db       *badgerdb.DB
@@ -306,4 +308,8 @@ func (s *Store) breakDown(f fault) {
 	}
 }
 
-var _ storage.Store = (*Store)(nil)
+// Interface guards
+var (
+	_ storage.Store = (*Store)(nil)
+	_ storage.Feed  = (*Store)(nil)
+)

@@ -27,3 +27,10 @@ func openTest(t *testing.T, dir string, opts Options) *Store {
 	})
 	return s
 }
+
+func TestFeed(t *testing.T) {
+	storagetest.RunFeed(t, func(t *testing.T) (one, two storagetest.Instance) {
+		s := openTest(t, t.TempDir(), Options{})
+		return s, s
+	})
+}
