@@ -4,7 +4,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,18 +17,15 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inference"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
-	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -122,10 +118,9 @@ type App struct {
 	transport *inference.Transport
 	logger    *zap.Logger
 	limits    exchange.Limits
-	breakers  *routing.Breakers // of the store, from Start on
-	answers   *cache.Cache      // likewise
-	timeout   time.Duration     // REQUEST_TIMEOUT
-	keyPrefix string            // API_KEY_PREFIX
+	services  *Services     // of the store, from Start on
+	timeout   time.Duration // REQUEST_TIMEOUT
+	keyPrefix string        // API_KEY_PREFIX
 	metrics   *telemetry.Metrics
 	prices    *prices.Table
 
@@ -194,16 +189,6 @@ type Driver interface {
 	// open the same store.
 	CanonicalDir() string
 	Open(logger *zap.Logger) (storage.Store, error)
-}
-
-// Runtime is what requests use, once the configuration has started.
-type Runtime struct {
-	Gateway    *exchange.Gateway
-	Admin      http.Handler
-	RateLimits *policies.RateLimits
-	Records    *reqlog.Log
-	// MaxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
-	MaxLoggedBody func(workspaceID string) int
 }
 
 // CaddyModule returns the Caddy module information.
@@ -361,11 +346,11 @@ func (a *App) Start() error {
 		if err != nil {
 			return nil, err
 		}
-		c, err := openCore(context.Background(), store, master, logger)
+		services, err := openServices(context.Background(), store, master, zap.New(logger))
 		if err != nil {
-			return nil, errors.Join(err, store.Close())
+			return nil, err
 		}
-		return c, nil
+		return newCore(services, master, logger), nil
 	})
 	if err != nil {
 		return fmt.Errorf("opening the store: %w", err)
@@ -376,12 +361,11 @@ func (a *App) Start() error {
 		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
 	}
 	c.logger.use(a.logger.Core())
-	a.breakers = c.breakers
-	a.answers = c.answers
-	a.answers.Resize(a.CacheSize)
-	c.inFlight.Resize(a.MaxInflightBytes)
-	c.records.Configure(a.logged)
-	issued, err := a.bootstrap(context.Background(), c)
+	a.services = c.Services
+	c.Answers.Resize(a.CacheSize)
+	c.InFlight.Resize(a.MaxInflightBytes)
+	c.Records.Configure(a.logged)
+	issued, err := a.bootstrap(context.Background(), c.Services)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
 	}
@@ -392,75 +376,6 @@ func (a *App) Start() error {
 	a.runtime = a.build(c)
 	close(a.ready)
 	return nil
-}
-
-// build makes the services of this configuration over the store's.
-func (a *App) build(c *core) *Runtime {
-	organisation := c.directory.Organisation()
-	authenticator := &credentials.Authenticator{
-		Keyring: c.keyring, OrganisationID: organisation.ID, DefaultWorkspace: c.directory.DefaultWorkspace().ID,
-	}
-	if !a.adminKey.Empty() {
-		digest := credentials.DigestOf(a.adminKey.Reveal())
-		authenticator.AdminKey = &digest
-	}
-	for slug, p := range a.providers {
-		for _, name := range p.Workspaces {
-			if _, ok := c.directory.Workspace(name); !ok {
-				a.logger.Warn("a provider names a workspace that does not exist; until it does, nobody of it can use the provider",
-					zap.String("provider", slug), zap.String("workspace", name))
-			}
-		}
-	}
-	block := organisation.BlockInlineConfig()
-	if a.BlockInlineConfig != nil {
-		block = *a.BlockInlineConfig
-	}
-	block = block || a.blockInline
-	router := &credentials.Router{
-		Keyring: c.keyring, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
-		BlockedIn: func(id string) bool {
-			w, ok := c.directory.Workspace(id)
-			return ok && w.BlockInline
-		},
-		SlugOf: func(id string) string {
-			if w, ok := c.directory.Workspace(id); ok {
-				return w.Slug
-			}
-			return ""
-		},
-	}
-	gateway := &exchange.Gateway{
-		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
-		Configs: &exchange.Configs{Shelf: c.configs, Options: a.parse}, Memory: exchange.NewMemory(c.db), Owners: exchange.NewOwners(c.db),
-		Several: func() bool { return len(c.directory.Workspaces()) > 1 },
-		Metrics: a.metrics, Prices: a.prices, InFlight: c.inFlight,
-		WorkspaceMetadata: func(id string) json.RawMessage {
-			w, ok := c.directory.Workspace(id)
-			if !ok {
-				return nil
-			}
-			return w.Metadata
-		},
-	}
-	return &Runtime{
-		Gateway: gateway, RateLimits: c.rateLimits, Records: c.records,
-		MaxLoggedBody: func(workspaceID string) int {
-			limit := c.records.MaxBody()
-			if limit == 0 {
-				return 0
-			}
-			if w, ok := c.directory.Workspace(workspaceID); !ok || w.NoBodies {
-				return 0
-			}
-			return limit
-		},
-		Admin: admin.New(admin.Services{
-			DB: c.db, Directory: c.directory, Keyring: c.keyring, RateLimits: c.rateLimits, Trail: c.trail, Records: c.records,
-			Configs: c.configs, ParseOptions: a.parse, Breakers: a.breakers, Authenticator: authenticator, Guard: a.guard, Headers: a.headers, InFlight: c.inFlight, KeyPrefix: a.keyPrefix,
-			Now: time.Now, Random: rand.Reader, Logger: a.logger,
-		}),
-	}
 }
 
 var validPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
@@ -484,19 +399,4 @@ func (a *App) Cleanup() error {
 		err = errors.Join(err, deleted)
 	}
 	return err
-}
-
-// Runtime returns what requests use. It waits until the configuration has started.
-func (a *App) Runtime(ctx context.Context) (*Runtime, error) {
-	select {
-	case <-a.ready:
-		return a.runtime, nil
-	default:
-	}
-	select {
-	case <-a.ready:
-		return a.runtime, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

@@ -24,22 +24,22 @@ import (
 // bootstrap founds the organisation in an empty store, and makes the owner's key
 // where there is none: at the first start, or once admin_key is no longer
 // configured. It returns the key that it made, if any.
-func (a *App) bootstrap(ctx context.Context, c *core) (issued credentials.Secret, err error) {
-	organisation := c.directory.Organisation()
-	needsKey := a.adminKey.Empty() && !c.keyring.HasOwner()
+func (a *App) bootstrap(ctx context.Context, s *Services) (issued credentials.Secret, err error) {
+	organisation := s.Directory.Organisation()
+	needsKey := a.adminKey.Empty() && !s.Keyring.HasOwner()
 	if organisation != nil && !needsKey {
 		return issued, nil
 	}
-	err = c.db.Update(ctx, func(tx *storage.Txn) (err error) {
+	err = s.DB.Update(ctx, func(tx *storage.Txn) (err error) {
 		if organisation == nil {
-			if organisation, _, err = c.directory.Found(tx); err != nil {
+			if organisation, _, err = s.Directory.Found(tx); err != nil {
 				return err
 			}
 		}
 		if !needsKey {
 			return nil
 		}
-		issued, err = c.keyring.Issue(tx, directory.NewID(rand.Reader), a.keyPrefix, &credentials.APIKey{
+		issued, err = s.Keyring.Issue(tx, directory.NewID(rand.Reader), a.keyPrefix, &credentials.APIKey{
 			Name: "Organisation owner", Kind: credentials.OrganisationService, OrganisationID: organisation.ID,
 			Owner: true, Scopes: credentials.OrganisationService.Scopes(), CreationMode: "auto",
 		})

@@ -66,7 +66,7 @@ func (a *App) notClosed() []routing.OpenBreaker {
 	if !a.started() {
 		return nil
 	}
-	return a.breakers.Snapshot()
+	return a.services.Breakers.Snapshot()
 }
 
 func (a *App) inFlight() float64 {

@@ -1,76 +1,110 @@
 package app
 
 import (
-	mathrand "math/rand/v2"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
 
-	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/inference"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/storage"
 )
 
-// Transport returns the connection pools that the handlers share.
-func (a *App) Transport() *inference.Transport { return a.transport }
+// Services are the services over a store, and the one list of them: they survive
+// reloads of the configuration, and are handed on as they are. A new service is a field
+// here and its lines in [openServices]. Who uses one says what of it in an interface of
+// its own.
+type Services struct {
+	DB         *storage.DB
+	Trail      *audit.Trail
+	Directory  *directory.Directory
+	Keyring    *credentials.Keyring
+	Configs    *routing.Shelf
+	Breakers   *routing.Breakers
+	Ledger     *ledger.Ledger
+	RateLimits *policies.RateLimits
+	Answers    *cache.Cache
+	Memory     *exchange.Memory
+	Owners     *exchange.Owners
+	InFlight   *inflight.Budget
+	Records    *reqlog.Log
 
-// GuardAdmin keeps hosts that callers choose from leading to Caddy's admin endpoint, which
-// listens at the given address; "" is none.
-func (a *App) GuardAdmin(listen string) error {
-	listen = caddy.NewReplacer().ReplaceAll(listen, "")
-	if listen == "" {
-		return nil
-	}
-	at, err := caddy.ParseNetworkAddress(listen)
-	if err != nil {
-		return err
-	}
-	if at.IsUnixNetwork() || at.IsFdNetwork() {
-		return nil // no host leads to a file
-	}
-	for port := at.StartPort; port <= at.EndPort; port++ {
-		a.guard.AdminPorts(uint16(port))
-	}
-	return nil
+	closers []func() error // in the order in which what they close was opened
 }
 
-// IsOwnerKey reports whether a text is the operator's own service key.
-func (a *App) IsOwnerKey(text string) bool {
-	return !a.adminKey.Empty() && a.adminKey.Equal(credentials.NewSecret(text))
+// openServices opens the services of a store in an order in which each finds those that
+// it is made of. It closes the store where one cannot be opened; else Close does.
+// master seals what is secret in it.
+func openServices(ctx context.Context, store storage.Store, master credentials.Secret, logger *zap.Logger) (_ *Services, err error) {
+	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
+	s := &Services{
+		DB: db, Trail: audit.Open(db, now, random), Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0),
+		Memory: exchange.NewMemory(db), Owners: exchange.NewOwners(db),
+	}
+	s.onClose(db.Close)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+
+	if s.Directory, err = directory.Open(ctx, db, now, random); err != nil {
+		return nil, err
+	}
+	if s.Keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
+		return nil, err
+	}
+	if s.Configs, err = routing.OpenShelf(ctx, db, s.Keyring, now, random); err != nil {
+		return nil, err
+	}
+	if s.Ledger, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime}); err != nil {
+		return nil, err
+	}
+	s.onClose(func() error { return s.Ledger.Close(context.Background()) })
+	if s.RateLimits, err = policies.OpenRateLimits(ctx, db, s.Ledger, now); err != nil {
+		return nil, err
+	}
+	if s.Answers, err = cache.Open(ctx, db, now); err != nil {
+		return nil, err
+	}
+	if s.Records, err = reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: random, Logger: logger}); err != nil {
+		return nil, err
+	}
+	s.onClose(func() error { s.Records.Close(); return nil })
+	return s, nil
 }
 
-// Guard returns the guard of custom hosts.
-func (a *App) Guard() *credentials.HostGuard { return a.guard }
+// onClose has something closed before all that was opened earlier.
+func (s *Services) onClose(fn func() error) { s.closers = append(s.closers, fn) }
 
-// Headers returns the gateway's headers.
-func (a *App) Headers() *exchange.Headers { return a.headers }
-
-// RaiseLimits says how much some handler reads of a body. Handlers call it while
-// they are provisioned.
-func (a *App) RaiseLimits(l exchange.Limits) {
-	a.limits.Body = max(a.limits.Body, l.Body)
-	a.limits.Upload = max(a.limits.Upload, l.Upload)
-	a.limits.Replay = max(a.limits.Replay, l.Replay)
-	a.limits.Patience = max(a.limits.Patience, l.Patience)
+// Close closes what has to be closed, the last opened first, whatever fails.
+func (s *Services) Close() error {
+	var errs []error
+	for _, fn := range slices.Backward(s.closers) {
+		errs = append(errs, fn())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
 }
 
-// Limits are the most that any handler of the configuration reads of a body.
-func (a *App) Limits() exchange.Limits { return a.limits }
-
-// Forwarding is what the forwarders of the configuration share.
-func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func() *routing.Breakers { return a.breakers }, Cache: func() *cache.Cache { return a.answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Random: random{}, Timeout: a.timeout}
+// managed are the services that the control plane manages, yet without what depends on
+// the configuration.
+func (s *Services) managed() admin.Services {
+	return admin.Services{
+		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, RateLimits: s.RateLimits, Trail: s.Trail, Records: s.Records,
+		Configs: s.Configs, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
+	}
 }
-
-// random draws from the source that the standard library seeds.
-type random struct{}
-
-func (random) Float64() float64 { return mathrand.Float64() }
-
-// Interface guards
-var (
-	_ caddy.App          = (*App)(nil)
-	_ caddy.Provisioner  = (*App)(nil)
-	_ caddy.CleanerUpper = (*App)(nil)
-)

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/admin"
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// Runtime is what requests use, once the configuration has started.
+type Runtime struct {
+	*Services
+	Gateway *exchange.Gateway
+	Admin   http.Handler
+	// MaxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
+	MaxLoggedBody func(workspaceID string) int
+}
+
+// build makes the services of this configuration over the store's.
+func (a *App) build(c *core) *Runtime {
+	organisation := c.Directory.Organisation()
+	authenticator := &credentials.Authenticator{
+		Keyring: c.Keyring, OrganisationID: organisation.ID, DefaultWorkspace: c.Directory.DefaultWorkspace().ID,
+	}
+	if !a.adminKey.Empty() {
+		digest := credentials.DigestOf(a.adminKey.Reveal())
+		authenticator.AdminKey = &digest
+	}
+	for slug, p := range a.providers {
+		for _, name := range p.Workspaces {
+			if _, ok := c.Directory.Workspace(name); !ok {
+				a.logger.Warn("a provider names a workspace that does not exist; until it does, nobody of it can use the provider",
+					zap.String("provider", slug), zap.String("workspace", name))
+			}
+		}
+	}
+	block := organisation.BlockInlineConfig()
+	if a.BlockInlineConfig != nil {
+		block = *a.BlockInlineConfig
+	}
+	block = block || a.blockInline
+	router := &credentials.Router{
+		Keyring: c.Keyring, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
+		BlockedIn: func(id string) bool {
+			w, ok := c.Directory.Workspace(id)
+			return ok && w.BlockInline
+		},
+		SlugOf: func(id string) string {
+			if w, ok := c.Directory.Workspace(id); ok {
+				return w.Slug
+			}
+			return ""
+		},
+	}
+	gateway := &exchange.Gateway{
+		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
+		Configs: &exchange.Configs{Shelf: c.Configs, Options: a.parse}, Memory: c.Memory, Owners: c.Owners,
+		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
+		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight,
+		WorkspaceMetadata: func(id string) json.RawMessage {
+			w, ok := c.Directory.Workspace(id)
+			if !ok {
+				return nil
+			}
+			return w.Metadata
+		},
+	}
+	managed := c.managed()
+	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
+	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
+	return &Runtime{
+		Services: c.Services, Gateway: gateway, Admin: admin.New(managed),
+		MaxLoggedBody: func(workspaceID string) int {
+			limit := c.Records.MaxBody()
+			if limit == 0 {
+				return 0
+			}
+			if w, ok := c.Directory.Workspace(workspaceID); !ok || w.NoBodies {
+				return 0
+			}
+			return limit
+		},
+	}
+}
+
+// Runtime returns what requests use. It waits until the configuration has started.
+func (a *App) Runtime(ctx context.Context) (*Runtime, error) {
+	select {
+	case <-a.ready:
+		return a.runtime, nil
+	default:
+	}
+	select {
+	case <-a.ready:
+		return a.runtime, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

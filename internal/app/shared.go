@@ -1,0 +1,76 @@
+package app
+
+import (
+	mathrand "math/rand/v2"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inference"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// Transport returns the connection pools that the handlers share.
+func (a *App) Transport() *inference.Transport { return a.transport }
+
+// GuardAdmin keeps hosts that callers choose from leading to Caddy's admin endpoint, which
+// listens at the given address; "" is none.
+func (a *App) GuardAdmin(listen string) error {
+	listen = caddy.NewReplacer().ReplaceAll(listen, "")
+	if listen == "" {
+		return nil
+	}
+	at, err := caddy.ParseNetworkAddress(listen)
+	if err != nil {
+		return err
+	}
+	if at.IsUnixNetwork() || at.IsFdNetwork() {
+		return nil // no host leads to a file
+	}
+	for port := at.StartPort; port <= at.EndPort; port++ {
+		a.guard.AdminPorts(uint16(port))
+	}
+	return nil
+}
+
+// IsOwnerKey reports whether a text is the operator's own service key.
+func (a *App) IsOwnerKey(text string) bool {
+	return !a.adminKey.Empty() && a.adminKey.Equal(credentials.NewSecret(text))
+}
+
+// Guard returns the guard of custom hosts.
+func (a *App) Guard() *credentials.HostGuard { return a.guard }
+
+// Headers returns the gateway's headers.
+func (a *App) Headers() *exchange.Headers { return a.headers }
+
+// RaiseLimits says how much some handler reads of a body. Handlers call it while
+// they are provisioned.
+func (a *App) RaiseLimits(l exchange.Limits) {
+	a.limits.Body = max(a.limits.Body, l.Body)
+	a.limits.Upload = max(a.limits.Upload, l.Upload)
+	a.limits.Replay = max(a.limits.Replay, l.Replay)
+	a.limits.Patience = max(a.limits.Patience, l.Patience)
+}
+
+// Limits are the most that any handler of the configuration reads of a body.
+func (a *App) Limits() exchange.Limits { return a.limits }
+
+// Forwarding is what the forwarders of the configuration share.
+func (a *App) Forwarding() inference.Settings {
+	return inference.Settings{Breakers: func() *routing.Breakers { return a.services.Breakers }, Cache: func() *cache.Cache { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Random: random{}, Timeout: a.timeout}
+}
+
+// random draws from the source that the standard library seeds.
+type random struct{}
+
+func (random) Float64() float64 { return mathrand.Float64() }
+
+// Interface guards
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)
