@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
@@ -184,9 +185,8 @@ func withProvider(body []byte, provider string) ([]byte, bool) {
 	if !gjson.ValidBytes(body) || !v.IsObject() || v.Get("error.message").Type != gjson.String || v.Get("provider").Exists() {
 		return nil, false
 	}
-	end := bytes.LastIndexByte(body, '}')
-	out := append(bytes.Clone(bytes.TrimRight(body[:end], " \t\r\n")), `,"provider":`...)
-	return append(strconv.AppendQuote(out, provider), '}'), true
+	out, err := sjson.SetBytes(body, "provider", provider)
+	return out, err == nil
 }
 
 // replaceBody puts another body in an answer, which the call holds until it is closed. The

@@ -14,16 +14,20 @@ func largeBody(n int) []byte {
 	for b.Len() < n-300 {
 		fmt.Fprintf(&b, `,{"role":"user","content":"%s"}`, strings.Repeat(`The quick \"brown\" fox jumps over the lazy dog.\n`, 20)[:min(900, n-b.Len()-200)/49*49])
 	}
-	b.WriteString(`],"stream":true,"logit_bias":{"50256":-100},"max_tokens":256}`)
+	b.WriteString(`],"stream":true,"logit_bias":{"50256":-100},"metadata":{"user":"u-12345","team":"platform"},"max_tokens":256}`)
 	return []byte(b.String())
 }
 
 func BenchmarkApply(b *testing.B) {
 	for name, config := range map[string]string{
-		"top":    `{"override_params":{"model":"gpt-4o","temperature":0},"default_params":{"user":"u"},"drop_params":["logit_bias"]}`,
-		"model":  `{"override_params":{"model":"gpt-4o"}}`,
-		"same":   `{"default_params":{"model":"x"}}`,
-		"nested": `{"override_params":{"metadata.team":"x"},"drop_params":["messages[*].name"]}`,
+		"one":      `{"override_params":{"model":"gpt-4o"}}`,
+		"inside":   `{"override_params":{"metadata.team":"x"}}`,
+		"made":     `{"override_params":{"stream_options.include_usage":true}}`,
+		"five":     `{"override_params":{"model":"gpt-4o","temperature":0},"default_params":{"user":"u"},"drop_params":["logit_bias","top_p"]}`,
+		"five in":  `{"override_params":{"model":"gpt-4o","metadata.team":"x","stream_options.include_usage":true},"default_params":{"metadata.site":"y"},"drop_params":["metadata.user"]}`,
+		"message":  `{"override_params":{"messages[0].content":"x"}}`,
+		"messages": `{"drop_params":["messages[*].name"]}`,
+		"same":     `{"default_params":{"model":"x"}}`,
 	} {
 		for _, size := range []int{2 << 10, 200 << 10} {
 			body := largeBody(size)

@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -119,11 +118,7 @@ func Apply(body []byte, e *Edit) ([]byte, error) {
 	if e.Empty() {
 		return body, nil
 	}
-	s, err := splice(body, e.ops())
-	if err != nil || !s.changed {
-		return body, err
-	}
-	return s.append(make([]byte, 0, s.size)), nil
+	return spliced(body, e.ops())
 }
 
 // Append is Apply into dst, which it returns extended; body is copied where the
@@ -191,34 +186,18 @@ func (o op) apply(v []byte) ([]byte, error) {
 	}
 	switch {
 	case at(v, 0) == '{':
-		s, err := splice(v, []op{o})
-		if err != nil || !s.changed {
-			return v, err
-		}
-		return s.append(make([]byte, 0, s.size)), nil
-	case o.kind == drop, o.kind == setDefault && !absent(v):
+		return o.member(v)
+	case o.kind == drop, o.kind == setDefault && !absent(v), o.elementNamed():
 		return v, nil
 	}
-	if made := o.make(); made != nil {
-		return made, nil
-	}
-	return v, nil
+	return build(o.path, o.value)
 }
 
 func absent(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
 
-// make builds the objects that the rest of the path names around the value; nil
-// where it names an element, since there is none.
-func (o op) make() []byte {
-	var out []byte
-	for _, step := range o.path {
-		if step.Index != Name {
-			return nil
-		}
-		out = append(append(append(out, '{'), quote(step.Name)...), ':')
-	}
-	out = append(out, o.value...)
-	return append(out, bytes.Repeat([]byte{'}'}, len(o.path))...)
+// elementNamed reports whether the rest of the path names an element, which nothing makes.
+func (o op) elementNamed() bool {
+	return slices.ContainsFunc(o.path, func(s Step) bool { return s.Index != Name })
 }
 
 // elements makes the change in the elements of the array v that the path names.

@@ -52,6 +52,9 @@ func FuzzApply(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,{"c":2}]},"model":"m"}`), "a.b[*].c", "model", "a.b[0]", []byte(`"x"`))
 	f.Add([]byte(`{ "a" : 1 , "a" : 2 }`), "a", "a.b", "c", []byte(`null`))
 	f.Add([]byte(`{"a":"\\\"","b":"`), "a", "b", "c", []byte(`{}`))
+	for _, name := range oddNames {
+		f.Add([]byte(`{"a":{"x":1,"0":[2]}}`), "a."+name, "b."+name+".0", "a."+name+".0", []byte(`{"y":3}`))
+	}
 	f.Fuzz(func(t *testing.T, body []byte, override, standard, dropped string, value []byte) {
 		e := new(Edit)
 		if path, wrong := ParsePath(override); wrong == "" && json.Valid(value) {

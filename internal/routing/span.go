@@ -195,7 +195,7 @@ func skipString(b []byte, i int) (int, error) {
 }
 
 // lookup returns the value that path leads to in the JSON value b; of a key that
-// is given twice, the last counts.
+// is given twice, the last counts, where gjson takes the first.
 func lookup(b []byte, path Path) (value []byte, ok bool) {
 	for _, step := range path {
 		found := false

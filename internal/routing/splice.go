@@ -1,7 +1,19 @@
 package routing
 
+// spliced returns the object b with ops made, whose paths start with a name, or b itself
+// where they change nothing.
+func spliced(b []byte, ops []op) ([]byte, error) {
+	s, err := splice(b, ops)
+	if err != nil || !s.changed {
+		return b, err
+	}
+	return s.append(make([]byte, 0, s.size)), nil
+}
+
 // A splicing is an object and what is to be changed in it: found in one scan,
-// written in one copy.
+// written in one copy. It changes the members of a body; sjson would scan and copy
+// all of it for each of them, and only the inside of a member is left to it. See
+// docs/decisions/001-edits-of-bodies.md.
 type splicing struct {
 	b       []byte
 	hits    []hit // members that are touched, in their order
