@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	openai "github.com/sashabaranov/go-openai"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
@@ -291,66 +290,6 @@ func TestExamplesAreFormattedAndValid(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
-	}
-}
-
-// through names a provider in each request.
-type through string
-
-func (p through) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("X-Gw-Provider", string(p))
-	return http.DefaultTransport.RoundTrip(r)
-}
-
-// A client nobody here wrote, unpatched.
-func TestAnOpenAIClientTalksThroughTheGateway(t *testing.T) {
-	p := newProcess(t)
-	p.start()
-	_, created := p.do("POST", "/v1/api-keys/workspace/service", p.key(), `{"name":"k","scopes":["completions.write"]}`)
-	config := openai.DefaultConfig(gjson.Get(created, "key").Str)
-	config.BaseURL = p.url + "/v1"
-	config.HTTPClient = &http.Client{Transport: through("echo")}
-	client := openai.NewClientWithConfig(config)
-	ctx := t.Context()
-	request := openai.ChatCompletionRequest{
-		Model: "m", Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: "Grüße aus dem Gateway"}},
-	}
-	answer, err := client.CreateChatCompletion(ctx, request)
-	if err != nil || answer.Choices[0].Message.Content != "Grüße aus dem Gateway" || answer.Usage.TotalTokens == 0 || answer.Model != "m" {
-		t.Errorf("%+v %v", answer, err)
-	}
-	stream, err := client.CreateChatCompletionStream(ctx, request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close()
-	var text string
-	for {
-		chunk, err := stream.Recv()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range chunk.Choices {
-			text += c.Delta.Content
-		}
-	}
-	if text != "Grüße aus dem Gateway" {
-		t.Errorf("streamed %q", text)
-	}
-	moderation, err := client.Moderations(ctx, openai.ModerationRequest{Input: "fine"})
-	if err != nil || len(moderation.Results) != 1 || moderation.Results[0].Flagged {
-		t.Errorf("%+v %v", moderation, err)
-	}
-	config = openai.DefaultConfig("wrong")
-	config.BaseURL = p.url + "/v1"
-	_, err = openai.NewClientWithConfig(config).CreateChatCompletion(ctx, request)
-	refused, ok := err.(*openai.APIError)
-	if !ok || refused.HTTPStatusCode != 401 || refused.Code != "03" || refused.Type != "authentication_error" {
-		t.Errorf("%#v", err)
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A Flight is a call under way whose answer others wait for.
+// A Flight is a call under way whose answer others wait for. It is not singleflight's: who
+// leads streams the answer to its own client meanwhile, and may leave it to another to lead.
 type Flight struct {
 	c     *Cache
 	key   Key

@@ -1,12 +1,15 @@
 package exchange
 
 import (
+	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
@@ -36,8 +39,8 @@ func (x *Exchange) readTrace(h http.Header) {
 	}
 	x.TraceID = own(HeaderTraceID)
 	x.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
-	if trace, parent, ok := traceparent(h); ok {
-		x.TraceID = either(x.TraceID, trace)
+	if traceID, parent, ok := traceparent(h); ok {
+		x.TraceID = either(x.TraceID, traceID)
 		x.Span.Parent = either(x.Span.Parent, parent)
 		if x.Span.ID == "" {
 			x.Span.ID = x.newSpanID()
@@ -73,41 +76,14 @@ func (x *Exchange) newSpanID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// Where the parts of a traceparent stand: 00-<trace>-<parent>-<flags>.
-const (
-	traceStart, traceEnd   = 3, 35
-	parentStart, parentEnd = 36, 52
-	flagsStart, flagsEnd   = 53, 55
-)
-
-// traceparent reads the header of that name (W3C Trace Context, 3.2). A later version may
-// have more after the flags. Two headers are none.
-func traceparent(h http.Header) (trace, parent string, ok bool) {
-	values := h["Traceparent"]
-	if len(values) != 1 || len(values[0]) < flagsEnd {
+// traceparent reads the header of that name (W3C Trace Context, 3.2). Two headers are none.
+func traceparent(h http.Header) (traceID, parent string, ok bool) {
+	if len(h["Traceparent"]) != 1 {
 		return "", "", false
 	}
-	v := values[0]
-	version := v[:traceStart-1]
-	trace, parent = v[traceStart:traceEnd], v[parentStart:parentEnd]
-	for _, digits := range []string{version, trace, parent, v[flagsStart:flagsEnd]} {
-		if !lowerHex(digits) {
-			return "", "", false
-		}
-	}
-	switch {
-	case v[traceStart-1] != '-' || v[traceEnd] != '-' || v[parentEnd] != '-',
-		version == "ff",
-		version == "00" && len(v) != flagsEnd,
-		len(v) > flagsEnd && v[flagsEnd] != '-',
-		strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "":
-		return "", "", false
-	}
-	return trace, parent, true
-}
-
-func lowerHex(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(h))
+	span := trace.SpanContextFromContext(ctx)
+	return span.TraceID().String(), span.SpanID().String(), span.IsValid()
 }
 
 func printable(s string) bool {

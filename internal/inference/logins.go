@@ -32,7 +32,8 @@ type logins struct {
 // errLogins means that too many tokens are being fetched.
 var errLogins = errors.New("too many logins at once")
 
-// A token is one that was fetched, or is being fetched until ready is closed.
+// A token is one that was fetched, or is being fetched until ready is closed. It is not
+// singleflight's: who begins a fetch is counted under the lock that says that there is none.
 type token struct {
 	workspace string // that it was fetched for first
 	ready     chan struct{}

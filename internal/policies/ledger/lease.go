@@ -9,7 +9,8 @@ import (
 )
 
 // A flight is store I/O for one account, in a goroutine of its own, so that
-// whoever began it can give up without failing the others who wait for it.
+// whoever began it can give up without failing the others who wait for it. It is not
+// singleflight's: it begins and lands under the lock of the account's shard.
 type flight struct {
 	done chan struct{}
 	err  error // valid once done is closed
