@@ -5,13 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/providers"
 )
@@ -22,6 +18,11 @@ type Dialect struct {
 	Settings        map[string]string
 	// Says is a stream in which the model says a text, given as a JSON string, and ends.
 	Says func(text []byte) string
+	// Header is that of each answer of the cases.
+	Header http.Header
+	// Frames are the binary messages of a stream that a case has as lines of JSON. Default:
+	// cases have streams as they are.
+	Frames func(t testing.TB, lines []byte) []byte
 }
 
 // callers are the dialects in which callers hold conversations.
@@ -130,16 +131,8 @@ func (d Dialect) FuzzStream(f *testing.F) {
 
 // FuzzRequest holds bodies of whatever bytes to becoming JSON, or being refused.
 func (d Dialect) FuzzRequest(f *testing.F) {
-	files, err := filepath.Glob("testdata/*/call.json")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add([]byte(gjson.GetBytes(b, "body").Raw))
+	for _, a := range Archives(f) {
+		f.Add([]byte(a.Case(f).Body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, endpoint := range []string{providers.ChatComplete, providers.Messages, providers.CountTokens, providers.Embed} {

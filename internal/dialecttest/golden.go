@@ -1,12 +1,15 @@
-// Package dialecttest holds a provider's dialect against golden files. A case is a folder
-// with a call and what the provider answers:
+// Package dialecttest holds dialects against golden files. A case is an archive of text,
+// testdata/NAME.txtar, with a call and what the provider answers:
 //
-//	call.json     {"endpoint": …, "strict": …, "key": …, "token": …, "settings": {…}, "body": {…}}
-//	upstream.txt  the request that becomes of it
-//	answer.json   what the provider answers; or answer.sse, a stream; or error.json, a failure
-//	out.json      what the caller gets of that; or out.sse
+//	call.json      {"endpoint": …, "strict": …, "key": …, "token": …, "settings": {…}, "body": {…}}
+//	upstream.txt   the request that becomes of it, or why it is refused
+//	answer.json    what the provider answers; or error.json, a failure
+//	out.json       what the caller gets of that
+//	answer.sse     what it streams; or answer.jsonl, binary messages, one a line
+//	out.sse        what the caller gets of that
 //
-// The files of what becomes are written anew by go test -update.
+// Each member that a case has must be one that its test reads, and all that becomes must be
+// there. What becomes is written anew by go test -update.
 package dialecttest
 
 import (
@@ -17,8 +20,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,10 +29,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// Updating reports whether the golden files are to be written anew.
-func Updating() bool { return *update }
+var update = flag.Bool("update", false, "write what becomes of the cases anew")
 
 // A Case is what call.json says.
 type Case struct {
@@ -72,59 +70,90 @@ func (c *Case) Call(provider string) *providers.Call {
 	return call
 }
 
-// Run holds a provider against the cases in testdata.
-func Run(t *testing.T, provider string) {
+// Run holds the provider against the cases in testdata.
+func (d Dialect) Run(t *testing.T) {
 	t.Helper()
-	folders, err := filepath.Glob("testdata/*/call.json")
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, file := range folders {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(dir), func(t *testing.T) { run(t, provider, dir) })
-	}
+	Each(t, d.run)
 }
 
-func run(t *testing.T, provider, dir string) {
-	c := &Case{Endpoint: providers.ChatComplete, Key: "KEY"}
-	if err := json.Unmarshal(read(t, dir, "call.json"), c); err != nil {
-		t.Fatal(err)
-	}
-	call := c.Call(provider)
+func (d Dialect) run(t *testing.T, a *Archive) {
+	c := a.Case(t)
+	call := d.call(c)
 	r, err := call.Provider.Prepare(call)
 	if err != nil {
 		var refusal *providers.Refusal
 		if !errors.As(err, &refusal) {
 			t.Fatalf("not a refusal: %v", err)
 		}
-		check(t, dir, "upstream.txt", fmt.Appendf(nil, "refused: %s %s\n%s\n", refusal.Code, refusal.Param, refusal.Message))
+		a.Check(t, "upstream.txt", fmt.Appendf(nil, "refused: %s %s\n%s\n", refusal.Code, refusal.Param, refusal.Message))
 		return
 	}
-	check(t, dir, "upstream.txt", request(t, call, r))
-	whole, stream, failure := read(t, dir, "answer.json"), read(t, dir, "answer.sse"), read(t, dir, "error.json")
-	switch {
-	case whole != nil:
+	a.Check(t, "upstream.txt", request(t, call, r))
+	if whole := a.Read("answer.json"); whole != nil {
 		if r.Answer == nil {
 			t.Fatal("the answer passes")
 		}
-		out, err := r.Answer.Whole(nil, whole, http.Header{})
+		out, err := d.begun(r.Answer).Whole(nil, whole, d.header())
 		if err != nil {
 			out = fmt.Appendf(nil, "%q", err.Error())
 		}
-		check(t, dir, "out.json", indented(t, out))
-	case stream != nil:
-		out, err := Stream(r.Answer.Stream, stream, len(stream))
-		if err != nil {
-			out = fmt.Appendf(out, "broken: %v\n", err)
-		}
-		check(t, dir, "out.sse", out)
-	case failure != nil:
+		a.Check(t, "out.json", indented(t, out))
+	} else if failure := a.Read("error.json"); failure != nil {
 		f := providers.ReadFailure
 		if r.Answer != nil && r.Answer.Failure != nil {
 			f = r.Answer.Failure
 		}
-		check(t, dir, "out.json", indented(t, f(http.StatusBadRequest, http.Header{}, failure).Append(nil, c.Endpoint, provider)))
+		a.Check(t, "out.json", indented(t, f(http.StatusBadRequest, http.Header{}, failure).Append(nil, c.Endpoint, d.Provider)))
 	}
+	if stream := d.stream(t, a); stream != nil {
+		out, err := Stream(d.begun(r.Answer).Stream, stream, len(stream))
+		if err != nil {
+			out = fmt.Appendf(out, "broken: %v\n", err)
+		}
+		a.Check(t, "out.sse", out)
+	}
+}
+
+// call is the call of a case, with the dialect's settings where it has none.
+func (d Dialect) call(c *Case) *providers.Call {
+	if c.Settings == nil {
+		c.Settings = d.Settings
+	}
+	return c.Call(d.Provider)
+}
+
+// stream is the provider's stream in a case, or nil where it has none.
+func (d Dialect) stream(t testing.TB, a *Archive) []byte {
+	t.Helper()
+	if d.Frames == nil {
+		return a.Read("answer.sse")
+	}
+	if lines := a.Read("answer.jsonl"); lines != nil {
+		return d.Frames(t, lines)
+	}
+	return nil
+}
+
+// header is that of every answer.
+func (d Dialect) header() http.Header {
+	if d.Header == nil {
+		return http.Header{}
+	}
+	return d.Header
+}
+
+// Begin is the answer to a case's call, whose header came.
+func (d Dialect) Begin(t testing.TB, c *Case) *providers.Answer {
+	t.Helper()
+	return d.begun(d.prepare(t, *c).Answer)
+}
+
+// begun is an answer whose header came.
+func (d Dialect) begun(a *providers.Answer) *providers.Answer {
+	if a.Begin != nil {
+		a.Begin(d.header())
+	}
+	return a
 }
 
 func request(t *testing.T, call *providers.Call, r *providers.Request) []byte {
@@ -154,26 +183,4 @@ func indented(t *testing.T, v []byte) []byte {
 		t.Fatalf("no JSON: %v\n%s", err, v)
 	}
 	return append(b.Bytes(), '\n')
-}
-
-// read is a file of a case, or nil where it has none.
-func read(t *testing.T, dir, name string) []byte {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func check(t *testing.T, dir, name string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(filepath.Join(dir, name), got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want := read(t, dir, name); !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
 }

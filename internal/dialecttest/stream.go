@@ -3,8 +3,6 @@ package dialecttest
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,18 +25,17 @@ func Stream(s providers.Stream, in []byte, size int) (out []byte, err error) {
 // Streams are the streams of the cases in testdata, with each of the ends of lines.
 func Streams(t testing.TB) [][]byte {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*/answer.sse")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no streams: %v", err)
-	}
 	var all [][]byte
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
+	for _, a := range Archives(t) {
+		b := a.Read("answer.sse")
+		if b == nil {
+			continue
 		}
 		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 		all = append(all, b, bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")), bytes.ReplaceAll(b, []byte("\n"), []byte("\r")))
+	}
+	if len(all) == 0 {
+		t.Fatal("no streams in testdata")
 	}
 	return all
 }

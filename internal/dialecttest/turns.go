@@ -49,7 +49,7 @@ func (d Dialect) Again(t testing.TB, turn Turn) []byte {
 
 func (d Dialect) prepare(t testing.TB, c Case) *providers.Request {
 	t.Helper()
-	call := c.Call(d.Provider)
+	call := d.call(&c)
 	r, err := call.Provider.Prepare(call)
 	if err != nil {
 		t.Fatal(err)

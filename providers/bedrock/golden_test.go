@@ -3,11 +3,8 @@ package bedrock
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,128 +111,18 @@ func translate(s providers.Stream, stream []byte, size int) string {
 // answerHeader is that of every answer in tests.
 var answerHeader = http.Header{"X-Amzn-Requestid": {"req-1"}, "X-Amzn-Bedrock-Input-Token-Count": {"7"}}
 
-func begin(a *providers.Answer) {
-	if a.Begin != nil {
-		a.Begin(answerHeader)
-	}
-}
+var dialect = dialecttest.Dialect{Provider: "bedrock", Settings: keys, Header: answerHeader, Frames: frames}
 
-// A case is a folder: the caller's request.json; what goes up, upstream.json, or why not,
-// refusal.txt; the provider's answer.json or events.jsonl; and what comes back of it,
-// whole.json or stream.sse.
-type golden struct {
-	t   *testing.T
-	dir string
-}
-
-func (g golden) read(name string) (content []byte, ok bool) {
-	content, err := os.ReadFile(filepath.Join(g.dir, name))
-	return content, err == nil
-}
-
-func (g golden) compare(name string, got []byte) {
-	g.t.Helper()
-	path := filepath.Join(g.dir, name)
-	if dialecttest.Updating() {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			g.t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		g.t.Errorf("%s:\ngot\n%s\nwant\n%s", name, got, want)
-	}
-}
-
-func indented(t *testing.T, v []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	if err := json.Indent(&out, v, "", "\t"); err != nil {
-		t.Fatalf("%s: %v", v, err)
-	}
-	return append(out.Bytes(), '\n')
-}
-
-// call is the call of the case. The endpoint is the first word of its name.
-func (g golden) call() *providers.Call {
-	g.t.Helper()
-	body, ok := g.read("request.json")
-	if !ok {
-		g.t.Fatal("no request.json")
-	}
-	first, _, _ := strings.Cut(filepath.Base(g.dir), "-")
-	endpoint := map[string]string{"messages": providers.Messages, "count": providers.CountTokens, "embed": providers.Embed}[first]
-	if endpoint == "" {
-		endpoint = providers.ChatComplete
-	}
-	c := newCall(g.t, endpoint, string(body))
-	c.Strict = first == "strict"
-	return c
-}
-
-func cases(t *testing.T, do func(g golden)) {
-	t.Helper()
-	dirs, err := filepath.Glob("testdata/*/request.json")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, path := range dirs {
-		dir := filepath.Dir(path)
-		t.Run(filepath.Base(dir), func(t *testing.T) { do(golden{t, dir}) })
-	}
-}
-
-func TestCases(t *testing.T) {
-	cases(t, func(g golden) {
-		c := g.call()
-		p := provider()
-		r, err := p.Prepare(c)
-		if err != nil {
-			var refusal *providers.Refusal
-			if !errors.As(err, &refusal) {
-				g.t.Fatal(err)
-			}
-			g.compare("refusal.txt", []byte(refusal.Param+": "+refusal.Message+"\n"))
-			return
-		}
-		up, err := json.Marshal(struct {
-			Path string          `json:"path"`
-			Body json.RawMessage `json:"body"`
-		}{r.URL.EscapedPath(), r.Body})
-		if err != nil {
-			g.t.Fatalf("%s: %v", r.Body, err)
-		}
-		g.compare("upstream.json", indented(g.t, up))
-		begin(r.Answer)
-		if answer, ok := g.read("answer.json"); ok {
-			out, err := r.Answer.Whole(nil, answer, answerHeader)
-			if err != nil {
-				g.t.Fatal(err)
-			}
-			g.compare("whole.json", indented(g.t, out))
-		}
-		if events, ok := g.read("events.jsonl"); ok {
-			g.compare("stream.sse", []byte(translate(r.Answer.Stream, frames(g.t, events), 1<<20)))
-		}
-	})
-}
+func TestGolden(t *testing.T) { dialect.Run(t) }
 
 func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) {
-	cases(t, func(g golden) {
-		events, ok := g.read("events.jsonl")
-		if !ok {
-			g.t.Skip("no stream")
+	for _, a := range dialecttest.Archives(t) {
+		lines := a.Read("answer.jsonl")
+		if lines == nil {
+			continue
 		}
-		stream := frames(g.t, events)
-		fresh := func() providers.Stream {
-			a := prepare(g.t, g.call()).Answer
-			begin(a)
-			return a.Stream
-		}
-		dialecttest.CheckCuts(g.t, fresh, stream)
-	})
+		t.Run(a.Name, func(t *testing.T) {
+			dialecttest.CheckCuts(t, func() providers.Stream { return dialect.Begin(t, a.Case(t)).Stream }, frames(t, lines))
+		})
+	}
 }

@@ -3,8 +3,7 @@ package cohere_test
 import (
 	"testing"
 
-	"github.com/caddy-gw/gateway/internal/dialecttest"
 	_ "github.com/caddy-gw/gateway/providers/cohere"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Run(t, "cohere") }
+func TestGolden(t *testing.T) { dialect.Run(t) }

@@ -3,8 +3,7 @@ package gemini_test
 import (
 	"testing"
 
-	"github.com/caddy-gw/gateway/internal/dialecttest"
 	_ "github.com/caddy-gw/gateway/providers/gemini"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Run(t, "google") }
+func TestGolden(t *testing.T) { dialect.Run(t) }

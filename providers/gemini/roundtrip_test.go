@@ -3,7 +3,6 @@ package gemini_test
 import (
 	"encoding/base64"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -17,10 +16,7 @@ import (
 // What a client sends back of an answer is what the model said: names, arguments and
 // signatures of several calls at once, and each result under the name of its call.
 func TestCallsComeBackAsTheModelMadeThem(t *testing.T) {
-	answer, err := os.ReadFile("testdata/answer-calls/answer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := dialecttest.Open(t, "answer-calls.txtar").Read("answer.json")
 	for _, turn := range []dialecttest.Turn{{Strict: true}, {}, {Endpoint: providers.Messages}} {
 		turn.Answer = answer
 		body := dialect.Again(t, turn)

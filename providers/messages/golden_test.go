@@ -2,8 +2,6 @@ package messages_test
 
 import (
 	"testing"
-
-	"github.com/caddy-gw/gateway/internal/dialecttest"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Run(t, "openai") }
+func TestGolden(t *testing.T) { dialect.Run(t) }

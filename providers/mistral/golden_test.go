@@ -3,8 +3,7 @@ package mistral_test
 import (
 	"testing"
 
-	"github.com/caddy-gw/gateway/internal/dialecttest"
 	_ "github.com/caddy-gw/gateway/providers/mistral"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Run(t, "mistral-ai") }
+func TestGolden(t *testing.T) { dialect.Run(t) }

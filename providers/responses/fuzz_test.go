@@ -14,8 +14,8 @@ import (
 
 // Whatever a body is: what is made of it is JSON.
 func FuzzParse(f *testing.F) {
-	for _, file := range files(f, "testdata/requests/*.json") {
-		f.Add(read(f, file))
+	for _, a := range requests(f) {
+		f.Add([]byte(a.Case(f).Body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if jsonscan.Members(body, nil) != nil {

@@ -3,36 +3,30 @@ package responses_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/internal/dialecttest"
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/messages"
 	"github.com/caddy-gw/gateway/providers/responses"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+// requests and streams are the cases with a call, and with the stream of an answer.
+func requests(t testing.TB) []*dialecttest.Archive { return having(t, "call.json") }
 
-// golden holds got against a file.
-func golden(t *testing.T, file string, got []byte) {
+func streams(t testing.TB) []*dialecttest.Archive { return having(t, "answer.sse") }
+
+func having(t testing.TB, member string) []*dialecttest.Archive {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	list := slices.DeleteFunc(dialecttest.Archives(t), func(a *dialecttest.Archive) bool { return a.Read(member) == nil })
+	if len(list) == 0 {
+		t.Fatal("no case has ", member)
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s:\n got %s\nwant %s", file, got, want)
-	}
+	return list
 }
 
 func pretty(t *testing.T, raw []byte) []byte {
@@ -44,43 +38,48 @@ func pretty(t *testing.T, raw []byte) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-func read(t testing.TB, file string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func files(t testing.TB, pattern string) []string {
-	t.Helper()
-	list, err := filepath.Glob(pattern)
-	if err != nil || len(list) == 0 {
-		t.Fatal(pattern, err)
-	}
-	return list
-}
-
-// Each request, as Chat Completions and as Messages have it, and what its response
-// repeats of it.
-func TestRequestsBecomeConversations(t *testing.T) {
-	for _, file := range files(t, "testdata/requests/*.json") {
-		body := read(t, file)
+// A request becomes a conversation, as Chat Completions and as Messages have it, and what
+// its response repeats of it; a stream becomes events, and then a part of the next call: of
+// the same provider as it came, and of another without what only the first one reads.
+func TestGolden(t *testing.T) {
+	dialecttest.Each(t, func(t *testing.T, a *dialecttest.Archive) {
+		if in := a.Read("answer.sse"); in != nil {
+			checkStream(t, a, in)
+			return
+		}
+		body := a.Case(t).Body
 		asked, err := responses.Parse(body, responses.Options{Provider: "anthropic"})
 		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
+			t.Fatal(err)
 		}
 		out := append([]byte(`{"chat":`), new(chat.Words).Append(nil, asked)...)
 		out = append(out, `,"messages":`...)
 		sent, err := messages.Append(nil, asked, messages.Options{})
 		if err != nil {
-			t.Errorf("%s: %v", file, err)
+			t.Fatal(err)
 		}
 		out = append(append(out, sent...), `,"echo":{`...)
 		out = append(append(out, responses.Echo(body)...), "}}"...)
-		golden(t, strings.Replace(file, ".json", ".golden", 1), pretty(t, out))
+		a.Check(t, "out.json", pretty(t, out))
+	})
+}
+
+func checkStream(t *testing.T, a *dialecttest.Archive, in []byte) {
+	t.Helper()
+	out := translate(t, in)
+	list := events(t, out)
+	a.Check(t, "out.sse", out)
+	output := []byte(list[len(list)-1].Get("response.output").Raw)
+	for _, provider := range []string{"anthropic", "another"} {
+		said, err := responses.Messages(output, provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := messages.Append(nil, &chat.Request{Messages: said}, messages.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Check(t, "again."+provider+".json", pretty(t, body))
 	}
 }
 
@@ -117,21 +116,13 @@ func events(t testing.TB, stream []byte) (list []gjson.Result) {
 	return list
 }
 
-func TestStreamsBecomeEvents(t *testing.T) {
-	for _, file := range files(t, "testdata/streams/*.sse") {
-		out := translate(t, read(t, file))
-		events(t, out)
-		golden(t, strings.Replace(file, ".sse", ".golden", 1), out)
-	}
-}
-
 func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) {
-	for _, file := range files(t, "testdata/streams/*.sse") {
-		in := read(t, file)
+	for _, a := range streams(t) {
+		in := a.Read("answer.sse")
 		want := translate(t, in)
 		for i := range in {
 			if got := translate(t, in[:i], in[i:]); !bytes.Equal(got, want) {
-				t.Fatalf("%s cut at %d:\n%s", file, i, got)
+				t.Fatalf("%s cut at %d:\n%s", a.Name, i, got)
 			}
 		}
 		var bytewise [][]byte
@@ -139,7 +130,7 @@ func TestAStreamIsTheSameWhereverItIsCut(t *testing.T) {
 			bytewise = append(bytewise, in[i:i+1])
 		}
 		if got := translate(t, bytewise...); !bytes.Equal(got, want) {
-			t.Errorf("%s byte by byte:\n%s", file, got)
+			t.Errorf("%s byte by byte:\n%s", a.Name, got)
 		}
 	}
 }
@@ -157,8 +148,8 @@ func (recorder) End() {}
 
 // What a stream ends with is what the same answer is in one piece.
 func TestAStreamEndsWithTheWholeResponse(t *testing.T) {
-	for _, file := range files(t, "testdata/streams/*.sse") {
-		in := read(t, file)
+	for _, a := range streams(t) {
+		in := a.Read("answer.sse")
 		list := events(t, translate(t, in))
 		whole := &responses.Response{Style: style}
 		s := chat.Stream{Framer: new(chat.SSE), Decoder: new(messages.Decoder), Writer: recorder{whole}}
@@ -169,27 +160,7 @@ func TestAStreamEndsWithTheWholeResponse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := list[len(list)-1].Get("response").Raw, string(whole.Append(nil)); got != want {
-			t.Errorf("%s:\n stream %s\n whole %s", file, got, want)
-		}
-	}
-}
-
-// A model's output goes back to it as it came, and to another without what only the
-// first one reads.
-func TestAnOutputGoesBackToItsProvider(t *testing.T) {
-	for _, file := range files(t, "testdata/streams/*.sse") {
-		list := events(t, translate(t, read(t, file)))
-		output := []byte(list[len(list)-1].Get("response.output").Raw)
-		for _, provider := range []string{"anthropic", "another"} {
-			said, err := responses.Messages(output, provider)
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			body, err := messages.Append(nil, &chat.Request{Messages: said}, messages.Options{})
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			golden(t, strings.Replace(file, ".sse", "."+provider+".json", 1), pretty(t, body))
+			t.Errorf("%s:\n stream %s\n whole %s", a.Name, got, want)
 		}
 	}
 }

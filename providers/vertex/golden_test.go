@@ -7,4 +7,4 @@ import (
 	_ "github.com/caddy-gw/gateway/providers/vertex"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Run(t, "vertex-ai") }
+func TestGolden(t *testing.T) { dialecttest.Dialect{Provider: "vertex-ai"}.Run(t) }
