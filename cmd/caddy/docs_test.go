@@ -1,12 +1,21 @@
 package main_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-gw/gateway"
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
 // A block is a fenced block of a document; info is what follows its fence.
@@ -35,31 +44,41 @@ func blocks(t *testing.T) []block {
 	return all
 }
 
+// The command's own fmt and validate, of which TestExamplesAreFormattedAndValid is, take a
+// process for each.
 func TestConfigurationsInTheDocumentsAreFormattedAndValid(t *testing.T) {
-	p := newProcess(t)
+	all := blocks(t)
+	home := t.TempDir()
+	t.Chdir(home)
+	for _, name := range []string{"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
+		t.Setenv(name, home)
+	}
 	for _, name := range []string{"GW_ADMIN_KEY", "GW_ENCRYPTION_KEY", "OPENAI_API_KEY", "LOCAL_KEY"} {
 		t.Setenv(name, strings.Repeat("k", 32))
 	}
 	seen := 0
-	for _, b := range blocks(t) {
-		var steps [][]string
+	for _, b := range all {
+		config := []byte(b.text)
 		switch b.info {
 		case "caddyfile":
-			steps = [][]string{{"fmt", "--diff"}, {"validate", "--adapter", "caddyfile", "--config"}}
+			if formatted := caddyfile.Format(config); !bytes.Equal(formatted, config) {
+				t.Errorf("%s: got\n%s\nformatted\n%s", b.file, config, formatted)
+			}
+			var err error
+			if config, err = gatewaytest.Adapt(b.text); err != nil {
+				t.Errorf("%s: %v\n%s", b.file, err, b.text)
+				continue
+			}
 		case "json config":
-			steps = [][]string{{"validate", "--config"}}
 		default:
 			continue
 		}
 		seen++
-		file := filepath.Join(p.home, "config")
-		if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for _, args := range steps {
-			if out, err := p.command(append(args, file)...).CombinedOutput(); err != nil {
-				t.Errorf("%s: %s: %v\n%s\n%s", b.file, args[0], err, b.text, out)
-			}
+		var c caddy.Config
+		if err := json.Unmarshal(config, &c); err != nil {
+			t.Errorf("%s: %v\n%s", b.file, err, b.text)
+		} else if err := caddy.Validate(&c); err != nil {
+			t.Errorf("%s: %v\n%s", b.file, err, b.text)
 		}
 	}
 	if seen < 3 {

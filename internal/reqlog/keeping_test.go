@@ -125,6 +125,7 @@ func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
 }
 
 func TestBodiesComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
 	l, store := openLog(t, zap.NewNop())
 	l.Configure(plenty)
 	const n = 700
@@ -155,6 +156,7 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 
 // A few records at a time end up in as few rows as many, and nothing is lost of them.
 func TestSmallRowsAreMerged(t *testing.T) {
+	t.Parallel()
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(plenty)
 	const n = 2000
@@ -291,6 +293,7 @@ func TestRetentionRunsWhileServing(t *testing.T) {
 }
 
 func TestRecordsAndTheirSizesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var size, bodySize int64
 	for round := range 3 {

@@ -21,6 +21,7 @@ func noisy(i int, own bool) *Record {
 // However own records come in between, what is kept of the calls is what would be kept
 // without them; and the store stays within its size.
 func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
+	t.Parallel()
 	const size = MinSize / 2
 	rapid.Check(t, func(rt *rapid.T) {
 		opened := func(size int64) *Log {

@@ -88,6 +88,7 @@ func naive(f *Filter, r *Record) bool {
 }
 
 func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		l, _ := openLog(t, zap.NewNop())
 		var all []*Record

@@ -18,7 +18,7 @@ func TestLogsOfLargerMemtablesAreRead(t *testing.T) {
 	const rows, size = 150, 100 << 10 // more than a memtable of ours holds
 	value := func(n int) []byte { return bytes.Repeat(fmt.Append(nil, n, "."), size/8) }
 	live, dir := t.TempDir(), t.TempDir()
-	db, err := badgerdb.Open(badgerdb.DefaultOptions(live).WithLogger(nil).WithMemTableSize(earlierMemtable).WithValueThreshold(valueThreshold))
+	db, err := badgerdb.Open(badgerdb.DefaultOptions(live).WithLogger(nil).WithMemTableSize(earlierMemtable).WithValueThreshold(valueThreshold).WithValueLogFileSize(1 << 20))
 	if err != nil {
 		t.Fatal(err)
 	}
