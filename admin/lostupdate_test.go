@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -93,4 +94,35 @@ func TestAChangeSeesOtherRowsAsTheyAreStored(t *testing.T) {
 	other := b.ok("POST", "/v1/configs", `{"name":"d","config":{"retry":{"attempts":1}}}`).get("slug").Str
 	key := a.ok("GET", "/v1/api-keys", "").get("data.0.id").Str
 	a.ok("PUT", "/v1/api-keys/"+key, `{"defaults":{"config_id":"`+other+`"}}`)
+}
+
+// The versions of a config are read, added to and written whole: none is lost where two
+// control planes add to them at once.
+func TestConcurrentChangesOfTwoControlPlanesAreAllKept(t *testing.T) {
+	a := newAPI(t)
+	path := "/v1/configs/" + a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
+	const each = 10
+	var group sync.WaitGroup
+	for _, plane := range []*api{a, a.beside()} {
+		group.Go(func() {
+			for range each {
+				if out := plane.do("PUT", path, `{"config":{"retry":{"attempts":2}}}`); out.status != 200 {
+					t.Errorf("%d %s", out.status, out.body)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := a.beside().ok("GET", path+"/versions", "").get("total").Int(); got != 1+2*each {
+		t.Errorf("%d versions, want %d", got, 1+2*each)
+	}
+	updates := 0
+	for _, r := range a.trail() {
+		if r.Action == "configs.update" && r.Status == 200 {
+			updates++
+		}
+	}
+	if updates != 2*each {
+		t.Errorf("%d audit records, want %d", updates, 2*each)
+	}
 }
