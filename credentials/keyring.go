@@ -65,7 +65,7 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 
 // ownSlugs moves the slugs that earlier versions stored into their workspaces.
 func (k *Keyring) ownSlugs(ctx context.Context, db *storage.DB) error {
-	const batch = 100 // bounds a transaction
+	const batch = 20 // bounds a transaction
 	for rows := range slices.Chunk(k.virtualKeys.All(), batch) {
 		if !slices.ContainsFunc(rows, func(v *VirtualKey) bool { return !v.OwnSlug }) {
 			continue

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,15 @@ func (m *Memory) Remember(ctx context.Context, workspace, id, slug string) error
 // Claim notes that objects which a provider keeps for as long are the workspace's, made with
 // a credential that others share.
 func (m *Memory) Claim(ctx context.Context, workspace, slug string, ids []string) error {
+	for ids := range slices.Chunk(ids, atOnce) {
+		if err := m.claim(ctx, workspace, slug, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Memory) claim(ctx context.Context, workspace, slug string, ids []string) error {
 	return m.db.Write(ctx, func(tx storage.Tx) error {
 		for _, id := range ids {
 			if len(id) > maxID {

@@ -57,9 +57,21 @@ func NewOwners(db *storage.DB) *Owners {
 	}
 }
 
-// Claim notes that objects of a provider are a workspace's, all or none. With lenient, what
-// is another's stays so, and is no error.
+// atOnce is how many objects a transaction writes at most: the store bounds its keys.
+const atOnce = 1000
+
+// Claim notes that objects of a provider are a workspace's. With lenient, what is another's
+// stays so, and is no error.
 func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
+	for ids := range slices.Chunk(ids, atOnce) {
+		if err := o.claimSome(ctx, workspace, slug, ids, at, lenient); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Owners) claimSome(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
 	err := o.claim(ctx, workspace, slug, ids, at, lenient)
 	if errors.Is(err, errTooManyObjects) {
 		if err = o.makeRoom(ctx, workspace, o.limit/100+len(ids)); err == nil {
@@ -132,18 +144,24 @@ func (o *Owners) makeRoom(ctx context.Context, workspace string, n int) error {
 		return err
 	}
 	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
-	return o.db.Write(ctx, func(tx storage.Tx) error {
-		gone := 0
-		for _, old := range all[:min(n, len(all))] {
-			switch err := o.rows.Delete(tx, old.key); {
-			case err == nil:
-				gone++
-			case !errors.Is(err, storage.ErrNotFound):
-				return err
+	for some := range slices.Chunk(all[:min(n, len(all))], atOnce) {
+		err := o.db.Write(ctx, func(tx storage.Tx) error {
+			gone := 0
+			for _, old := range some {
+				switch err := o.rows.Delete(tx, old.key); {
+				case err == nil:
+					gone++
+				case !errors.Is(err, storage.ErrNotFound):
+					return err
+				}
 			}
+			return o.count(tx, workspace, -gone)
+		})
+		if err != nil {
+			return err
 		}
-		return o.count(tx, workspace, -gone)
-	})
+	}
+	return nil
 }
 
 // Owns returns which objects of a provider are a workspace's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -104,4 +105,19 @@ func TestAnObjectHasOneWorkspace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a list names may be more than one transaction takes.
+func TestManyObjectsAreClaimed(t *testing.T) {
+	db := newWorld(t).db
+	ids := make([]string, maxNamed)
+	for i := range ids {
+		ids[i] = "file-" + strconv.Itoa(i)
+	}
+	if err := NewOwners(db).Claim(t.Context(), "ws", "openai", ids, time.Now(), true); err != nil {
+		t.Error(err)
+	}
+	if err := NewMemory(db).Claim(t.Context(), "ws", "openai", ids); err != nil {
+		t.Error(err)
+	}
 }

@@ -42,12 +42,20 @@ func TestTooBig(t *testing.T) {
 	}
 	// What Open promises fits.
 	err := s.Update(t.Context(), func(tx storage.Tx) error {
-		for n := range 3_200 {
+		for n := range 6_500 {
 			if err := tx.Set([]byte(strconv.Itoa(n)), nil); err != nil {
 				return err
 			}
 		}
 		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	// A resource that replaces another writes two rows, and what is said of them.
+	err = s.Update(t.Context(), func(tx storage.Tx) error {
+		row := bytes.Repeat([]byte("x"), valueThreshold-100)
+		return errors.Join(tx.Set([]byte("a"), row), tx.Set([]byte("b"), row), tx.Set([]byte("c"), row[:64<<10]))
 	})
 	if err != nil {
 		t.Error(err)
