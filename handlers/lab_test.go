@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what should come soon.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // cue is the header by which a test tells the bad provider what to do: it is one of
 // those that go on to providers.

@@ -63,7 +63,7 @@ func (a *App) build(c *core) *Runtime {
 	}
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
-		Configs: &exchange.Configs{Shelf: c.Configs, Options: a.parse}, Memory: c.Memory, Owners: c.Owners,
+		Configs: &exchange.Configs{Shelf: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners,
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
 		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight,
 		WorkspaceMetadata: func(id string) json.RawMessage {

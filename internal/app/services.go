@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/directory"
-	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -37,8 +37,8 @@ type Services struct {
 	Ledger     *ledger.Ledger
 	RateLimits *policies.RateLimits
 	Answers    *cache.Cache
-	Memory     *exchange.Memory
-	Owners     *exchange.Owners
+	Responses  *stored.Responses
+	Owners     *stored.Owners
 	InFlight   *inflight.Budget
 	Records    *reqlog.Log
 
@@ -52,7 +52,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
 	s := &Services{
 		DB: db, Trail: audit.Open(db, now, random), Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0),
-		Memory: exchange.NewMemory(db), Owners: exchange.NewOwners(db),
+		Responses: stored.NewResponses(db), Owners: stored.NewOwners(db),
 	}
 	s.onClose(db.Close)
 	defer func() {

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 	"github.com/caddy-gw/gateway/internal/validation"
 )
@@ -42,11 +43,11 @@ type Gateway struct {
 	// WorkspaceMetadata returns the metadata that the calls of a workspace have, an object;
 	// nil: none do.
 	WorkspaceMetadata func(workspaceID string) json.RawMessage
-	// Memory remembers which provider holds a stored response; nil: nothing does.
-	Memory *Memory
+	// Responses are the stored responses: which provider holds one; nil: none are known.
+	Responses *stored.Responses
 	// Owners knows which workspace made an object with a credential that several share; nil:
 	// nobody does.
-	Owners *Owners
+	Owners *stored.Owners
 	// Several reports whether the organisation has more than one workspace; nil: it has not.
 	Several func() bool
 	// Metrics counts what becomes of the calls; nil: nobody does.
@@ -81,7 +82,7 @@ type Exchange struct {
 
 	// Held is the stored response that the call is about, where the gateway holds it; the
 	// call has no route then.
-	Held *Turn
+	Held *stored.Turn
 	// Adapted: the attempt makes a response of a conversation.
 	Adapted bool
 

@@ -16,7 +16,7 @@ import (
 // Noted reports whether what the call makes is noted as its workspace's: its credential is
 // one that workspaces share, be it that there is only one for now.
 func (x *Exchange) Noted() bool {
-	return x.chosen != nil && x.chosen.Route.Shared && x.Gateway.Owners != nil && x.Gateway.Memory != nil
+	return x.chosen != nil && x.chosen.Route.Shared && x.Gateway.Owners != nil && x.Gateway.Responses != nil
 }
 
 // Guarded reports whether the call's workspace has to have made what the call is about,
@@ -77,7 +77,7 @@ func (x *Exchange) Owns(ids []string) ([]bool, *Error) {
 	ctx, workspace, slug := x.request.Context(), x.Caller.WorkspaceID, saved(x.chosen.Route)
 	owns, err := x.Gateway.Owners.Owns(ctx, workspace, slug, ids)
 	if err == nil && slices.Contains(owns, false) {
-		err = x.Gateway.Memory.Owns(ctx, workspace, slug, ids, owns)
+		err = x.Gateway.Responses.Owns(ctx, workspace, slug, ids, owns)
 	}
 	if err != nil {
 		return nil, Unavailable("Whose the object is cannot be looked up for now", err)
@@ -147,7 +147,7 @@ func (x *Exchange) Claim(ids []string, lenient bool) *Error {
 	ctx, workspace, slug := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, saved(x.chosen.Route)
 	var err error
 	if x.Endpoint.Objects.Brief {
-		err = x.Gateway.Memory.Claim(ctx, workspace, slug, ids)
+		err = x.Gateway.Responses.Claim(ctx, workspace, slug, ids)
 	} else {
 		err = x.Gateway.Owners.Claim(ctx, workspace, slug, ids, x.Gateway.Now(), lenient)
 	}
@@ -171,7 +171,7 @@ func (x *Exchange) Deleted() {
 	ctx, workspace := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID
 	err := x.Gateway.Owners.Release(ctx, workspace, saved(x.chosen.Route), id)
 	if err == nil {
-		err = x.Gateway.Memory.Forget(ctx, workspace, id)
+		err = x.Gateway.Responses.Forget(ctx, workspace, id)
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		x.Failure = "that the object is gone could not be stored: " + err.Error()

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
@@ -83,7 +84,7 @@ func (x *Exchange) prepare(limits Limits) *Error {
 		return Refused(refusal)
 	}
 	if x.Held != nil {
-		if err := x.holdTurns([]Turn{*x.Held}); err != nil {
+		if err := x.holdTurns([]stored.Turn{*x.Held}); err != nil {
 			return Overloaded(err)
 		}
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/responses"
@@ -73,10 +74,10 @@ func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
 	if !head.Store {
 		return nil
 	}
-	if len(head.Input) > exchange.MaxInput {
+	if len(head.Input) > stored.MaxInput {
 		return refused(&providers.Refusal{
 			Param: "input", Code: "input_too_large_to_store",
-			Message: "The input has more than " + strconv.Itoa(exchange.MaxInput) + " bytes, too many to be stored. Send store: false",
+			Message: "The input has more than " + strconv.Itoa(stored.MaxInput) + " bytes, too many to be stored. Send store: false",
 		})
 	}
 	if err := x.Hold(len(head.Input)); err != nil {
@@ -84,7 +85,7 @@ func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
 	}
 	input := bytes.Clone(head.Input) // the body is gone when the response is there
 	call.Keep = func(response []byte) error {
-		err := x.Keep(gjson.GetBytes(response, "id").Str, &exchange.Turn{Response: response, Input: input, Previous: head.Previous})
+		err := x.Keep(gjson.GetBytes(response, "id").Str, &stored.Turn{Response: response, Input: input, Previous: head.Previous})
 		if err != nil {
 			f.logger.Error("response not stored", zap.String("trace_id", x.TraceID), zap.Error(errors.Unwrap(err)))
 		}

@@ -159,6 +159,7 @@ func TestSmallRowsAreMerged(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(plenty)
+	byHand(l)
 	const n = 2000
 	for i := range n {
 		l.write([]*Record{withBodies(i, 200)})

@@ -28,7 +28,7 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 			l, _, closed := openClosed(t, zap.NewNop())
 			rt.Cleanup(closed)
 			l.Configure(with(func(s *Settings) { s.Size, s.BodySize = size, size }))
-			return l
+			return byHand(l)
 		}
 		// Ids are random, and so is to a byte what a row takes.
 		both, alone := opened(size), opened(size-size/64)

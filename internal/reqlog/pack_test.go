@@ -67,6 +67,7 @@ func FuzzUnpack(f *testing.F) {
 func TestRowsThatAreNotCompressedAreRead(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(plenty)
+	byHand(l)
 	const n = 10
 	for i := range n {
 		r := withBodies(i, 200)
@@ -120,6 +121,7 @@ func TestRowsThatAreNotCompressedAreRead(t *testing.T) {
 func TestRecordsAreStoredCompressed(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(plenty)
+	byHand(l)
 	raw := 0
 	for range 8 {
 		block := make([]*Record, blockRecords)

@@ -91,6 +91,7 @@ func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		l, _ := openLog(t, zap.NewNop())
+		byHand(l)
 		var all []*Record
 		for range rapid.IntRange(1, 12).Draw(rt, "blocks") {
 			var block []*Record
@@ -211,6 +212,7 @@ func TestALineIsWhatTheRecordSays(t *testing.T) {
 
 func TestASearchReadsABoundedPartAndGoesOn(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
+	byHand(l)
 	const n = 6000
 	rows := 0
 	for i := 0; i < n; rows++ { // each too large to be merged

@@ -65,6 +65,12 @@ func openClosed(t *testing.T, logger *zap.Logger) (*Log, *hookedStore, func()) {
 	}
 }
 
+// byHand ends the log's own writer, so that a test may write what it likes, when it likes.
+func byHand(l *Log) *Log {
+	l.Close()
+	return l
+}
+
 func record(i int) *Record { return &Record{TraceID: fmt.Sprint(i), At: time.Now()} }
 
 // fillBlock adds as many records as are written together, which the writer therefore

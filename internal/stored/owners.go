@@ -1,4 +1,4 @@
-package exchange
+package stored
 
 import (
 	"cmp"
@@ -41,9 +41,9 @@ const MaxObjects = 100_000
 
 // Why an object is not noted as a workspace's.
 var (
-	errOthersObject   = errors.New("the provider gave an id that is another workspace's")
-	errTooManyObjects = errors.New("the workspace has too many objects")
-	errLongID         = fmt.Errorf("an id of more than %d bytes", maxID)
+	ErrOthersObject   = errors.New("the provider gave an id that is another workspace's")
+	ErrTooManyObjects = errors.New("the workspace has too many objects")
+	ErrLongID         = fmt.Errorf("an id of more than %d bytes", MaxID)
 )
 
 // NewOwners returns the table of a store.
@@ -73,7 +73,7 @@ func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string
 
 func (o *Owners) claimSome(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
 	err := o.claim(ctx, workspace, slug, ids, at, lenient)
-	if errors.Is(err, errTooManyObjects) {
+	if errors.Is(err, ErrTooManyObjects) {
 		if err = o.makeRoom(ctx, workspace, o.limit/100+len(ids)); err == nil {
 			err = o.claim(ctx, workspace, slug, ids, at, lenient)
 		}
@@ -85,13 +85,13 @@ func (o *Owners) claim(ctx context.Context, workspace, slug string, ids []string
 	return o.db.Write(ctx, func(tx storage.Tx) error {
 		added := 0
 		for _, id := range ids {
-			if len(id) > maxID {
-				return errLongID
+			if len(id) > MaxID {
+				return ErrLongID
 			}
 			row, err := o.rows.Get(tx, slug+"/"+id)
 			switch {
 			case err == nil && row.WorkspaceID != workspace && !lenient:
-				return errOthersObject
+				return ErrOthersObject
 			case err == nil:
 				continue
 			case !errors.Is(err, storage.ErrNotFound):
@@ -119,7 +119,7 @@ func (o *Owners) count(tx storage.Tx, workspace string, n int) error {
 		return err
 	}
 	if row.Count += n; n > 0 && row.Count > o.limit {
-		return errTooManyObjects
+		return ErrTooManyObjects
 	}
 	return o.counts.Put(tx, row)
 }
@@ -169,7 +169,7 @@ func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string)
 	owns = make([]bool, len(ids))
 	err = o.db.View(ctx, func(tx storage.Tx) error {
 		for i, id := range ids {
-			if id == "" || len(id) > maxID {
+			if id == "" || len(id) > MaxID {
 				continue
 			}
 			row, err := o.rows.Get(tx, slug+"/"+id)

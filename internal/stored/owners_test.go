@@ -1,4 +1,4 @@
-package exchange
+package stored
 
 import (
 	"cmp"
@@ -15,6 +15,16 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
+func open(t *testing.T) *storage.DB {
+	t.Helper()
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return storage.NewDB(store)
+}
+
 type noted struct {
 	workspace string
 	at        int
@@ -23,12 +33,7 @@ type noted struct {
 // Whatever workspaces make, delete and are shown, an object is that of the first who was
 // given it, until it is deleted or the oldest that a full table has.
 func TestAnObjectHasOneWorkspace(t *testing.T) {
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	db := storage.NewDB(store)
+	db := open(t)
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
@@ -61,7 +66,7 @@ func TestAnObjectHasOneWorkspace(t *testing.T) {
 				}
 				if others && !lenient {
 					// Room may have been made before another's was found.
-					if !errors.Is(err, errOthersObject) {
+					if !errors.Is(err, ErrOthersObject) {
 						rt.Fatalf("got %v for another's object", err)
 					}
 					break
@@ -109,15 +114,15 @@ func TestAnObjectHasOneWorkspace(t *testing.T) {
 
 // What a list names may be more than one transaction takes.
 func TestManyObjectsAreClaimed(t *testing.T) {
-	db := newWorld(t).db
-	ids := make([]string, maxNamed)
+	db := open(t)
+	ids := make([]string, 4096)
 	for i := range ids {
 		ids[i] = "file-" + strconv.Itoa(i)
 	}
 	if err := NewOwners(db).Claim(t.Context(), "ws", "openai", ids, time.Now(), true); err != nil {
 		t.Error(err)
 	}
-	if err := NewMemory(db).Claim(t.Context(), "ws", "openai", ids); err != nil {
+	if err := NewResponses(db).Claim(t.Context(), "ws", "openai", ids); err != nil {
 		t.Error(err)
 	}
 }

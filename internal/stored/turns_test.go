@@ -1,4 +1,4 @@
-package exchange
+package stored
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func turn(id, previous string) *Turn {
 
 func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 	ctx := context.Background()
-	m := NewMemory(newWorld(t).db)
+	m := NewResponses(open(t))
 	keep := func(id, previous string) {
 		t.Helper()
 		if err := m.Keep(ctx, "ws", id, turn(id, previous)); err != nil {
@@ -70,7 +70,7 @@ func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 
 func TestAConversationHasItsBounds(t *testing.T) {
 	ctx := context.Background()
-	m := NewMemory(newWorld(t).db)
+	m := NewResponses(open(t))
 	keep := func(prefix string, n int, input json.RawMessage) string {
 		t.Helper()
 		last := ""
@@ -88,17 +88,17 @@ func TestAConversationHasItsBounds(t *testing.T) {
 	if turns, err := m.Conversation(ctx, "ws", keep("short", maxTurns, json.RawMessage(`""`))); err != nil || len(turns) != maxTurns {
 		t.Errorf("%d turns, %v", len(turns), err)
 	}
-	if _, err := m.Conversation(ctx, "ws", keep("long", maxTurns+1, json.RawMessage(`""`))); !errors.Is(err, errTooLong) {
+	if _, err := m.Conversation(ctx, "ws", keep("long", maxTurns+1, json.RawMessage(`""`))); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}
 	if err := m.Keep(ctx, "ws", "loop", turn("loop", "loop")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Conversation(ctx, "ws", "loop"); !errors.Is(err, errTooLong) {
+	if _, err := m.Conversation(ctx, "ws", "loop"); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}
 	big := json.RawMessage(`"` + strings.Repeat("x", MaxInput) + `"`)
-	if _, err := m.Conversation(ctx, "ws", keep("big", maxConversation/MaxInput, big)); !errors.Is(err, errTooLong) {
+	if _, err := m.Conversation(ctx, "ws", keep("big", maxConversation/MaxInput, big)); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}
 	huge := json.RawMessage(`"` + strings.Repeat("x", maxTurn) + `"`)
