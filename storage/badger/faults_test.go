@@ -40,7 +40,7 @@ func faultRows(t *testing.T, s *Store, rows map[string]uint32, generation int) {
 		}
 	}
 	for n := range 120 {
-		change(fmt.Sprintf("row %03d", n*(generation+1)), bytes.Repeat(fmt.Appendf(nil, "value %d of %d.", n, generation), 20))
+		change(fmt.Sprintf("row %03d", n*(generation+1)), bytes.Repeat(fmt.Appendf(nil, "value %d of %d.", n, generation), 100)) // several blocks, however tables are merged
 	}
 	for n := range 2 {
 		change(fmt.Sprintf("big %d", n+generation), bytes.Repeat(fmt.Appendf(nil, "big %d of %d.", n, generation), valueThreshold/10))
