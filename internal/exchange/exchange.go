@@ -283,7 +283,7 @@ func (x *Exchange) Body(edit *routing.Edit, model string, usage bool) (body *Buf
 		return x.buffer, unasked, nil
 	case edit.Empty():
 		// The scan said where the model stands, so that nothing looks for it: sjson in place takes
-		// twice as long, or ten times where a longer model needs another buffer.
+		// two to five times as long, and fifteen where a longer model needs another buffer.
 		out, err := newBuffer(len(b)+len(model)+2+len(usageOption), &x.lease)
 		if err != nil {
 			return nil, false, Overloaded(err)
