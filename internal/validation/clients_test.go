@@ -2,13 +2,18 @@ package validation
 
 import (
 	"bufio"
-	"encoding/json"
-	"net/url"
+	"bytes"
+	"io"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
 )
 
 // routes are the inference routes whose bodies have a table.
@@ -52,53 +57,54 @@ func TestBodiesOfClientsAreAccepted(t *testing.T) {
 	}
 }
 
-// GW_CASES names a folder of captured requests: files of a JSON object a line, with
-// method, path, query and body.
-func TestCapturedBodiesAreAccepted(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join(os.Getenv("GW_CASES"), "clients", "*.jsonl"))
-	if os.Getenv("GW_CASES") == "" || len(files) == 0 {
-		t.Skip("GW_CASES names no captured requests")
-	}
+// Each file of testdata is a client, with a call as it goes over the wire in each member.
+func TestCallsOfClientsAreAccepted(t *testing.T) {
 	prefix := regexp.MustCompile(`^(/v1|/openai/deployments/[^/]+)`)
-	checked := 0
-	for _, name := range files {
-		file, err := os.Open(name)
+	queries := map[string]Query{"/batches": BatchList, "/fine_tuning/jobs": FineTuningJobList, "/responses/resp_1": ResponseGet}
+	files, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unseen := maps.Clone(routes)
+	delete(unseen, "/rerank") // none of these clients has it
+	for _, file := range files {
+		client, err := txtar.ParseFile(filepath.Join("testdata", file.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
-		lines := bufio.NewScanner(file)
-		lines.Buffer(nil, 1<<22)
-		for lines.Scan() {
-			var request struct {
-				Method, Path, Query string
-				Body                json.RawMessage
-			}
-			if json.Unmarshal(lines.Bytes(), &request) != nil {
-				continue // an expectation of another shape
-			}
-			route := prefix.ReplaceAllString(request.Path, "")
-			if table := routes[route]; request.Method == "POST" && table != nil {
-				checked++
-				mustAccept(t, table, string(request.Body))
-			}
-			queries := map[string]Query{"/batches": BatchList, "/fine_tuning/jobs": FineTuningJobList, "/responses/resp_1": ResponseGet}
-			if query, ok := queries[route]; ok && request.Method == "GET" {
-				values, err := url.ParseQuery(strings.TrimPrefix(request.Query, "?"))
+		if filepath.Ext(file.Name()) != ".txtar" || len(client.Files) == 0 {
+			t.Errorf("%s is no archive of calls", file.Name())
+		}
+		for _, call := range client.Files {
+			t.Run(strings.TrimSuffix(file.Name(), ".txtar")+"/"+call.Name, func(t *testing.T) {
+				if filepath.Ext(call.Name) != ".http" {
+					t.Fatal("expected a member NAME.http")
+				}
+				r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(call.Data)))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if fault := CheckQuery(query, values); fault != nil {
-					t.Errorf("%s%s: %v", request.Path, request.Query, fault)
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-		}
-		if err := lines.Err(); err != nil {
-			t.Fatal(err)
+				route := prefix.ReplaceAllString(r.URL.Path, "")
+				table, query := routes[route], queries[route]
+				switch {
+				case r.Method == http.MethodPost && table != nil:
+					delete(unseen, route)
+					mustAccept(t, table, string(body))
+				case r.Method == http.MethodGet && query != nil:
+					if fault := CheckQuery(query, r.URL.Query()); fault != nil {
+						t.Error(fault)
+					}
+				default:
+					t.Errorf("nothing validates %s %s", r.Method, r.URL.Path)
+				}
+			})
 		}
 	}
-	t.Logf("checked %d bodies of %d files", checked, len(files))
-	if checked == 0 {
-		t.Error("no body was checked")
+	if len(unseen) > 0 {
+		t.Errorf("no client calls %v", slices.Sorted(maps.Keys(unseen)))
 	}
 }
