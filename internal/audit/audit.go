@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -48,14 +47,14 @@ func Open(db *storage.DB, now func() time.Time, random io.Reader) *Trail {
 // Add writes a record in the transaction of the action that it is about, so that
 // neither is kept without the other. It fills in ID and At.
 func (t *Trail) Add(tx *storage.Txn, r *Record) error {
-	r.ID, r.At = directory.NewID(t.random), t.now().UTC()
+	r.ID, r.At = storage.NewID(t.random), t.now().UTC()
 	return t.records.Put(tx, r)
 }
 
 // Refused writes the record of an action that changed nothing, and so need not wait
 // for the disk.
 func (t *Trail) Refused(ctx context.Context, r *Record) error {
-	r.ID, r.At = directory.NewID(t.random), t.now().UTC()
+	r.ID, r.At = storage.NewID(t.random), t.now().UTC()
 	return t.db.Write(ctx, func(tx storage.Tx) error { return t.records.Put(tx, r) })
 }
 

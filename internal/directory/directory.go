@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -183,15 +181,8 @@ func (d *Directory) DefaultWorkspace() *Workspace {
 // Workspaces returns all workspaces in the order of their creation.
 func (d *Directory) Workspaces() []*Workspace { return d.workspaces.All() }
 
-// NewID makes the id of an entity: a UUID of version 7, so that ids sort by the
-// time they were made.
-func NewID(random io.Reader) string {
-	id, err := uuid.NewV7FromReader(random)
-	if err != nil {
-		panic(fmt.Sprintf("no randomness: %v", err)) // crypto/rand never fails
-	}
-	return id.String()
-}
+// NewID makes the id of an entity, see [storage.NewID].
+func NewID(random io.Reader) string { return storage.NewID(random) }
 
 const slugName = 10 // characters of the name that go into a slug
 

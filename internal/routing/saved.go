@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -146,7 +145,7 @@ func (s *Shelf) isDefault(id string) bool {
 func (s *Shelf) Put(tx *storage.Txn, c *Saved, text, by string) error {
 	now := s.now().UTC()
 	if c.ID == "" {
-		c.ID, c.CreatedAt = directory.NewID(s.random), now
+		c.ID, c.CreatedAt = storage.NewID(s.random), now
 	}
 	c.UpdatedAt, c.UpdatedBy = now, by
 	if text != "" {
@@ -154,7 +153,7 @@ func (s *Shelf) Put(tx *storage.Txn, c *Saved, text, by string) error {
 		if len(c.Versions) > 0 {
 			number = c.Current().Number + 1
 		}
-		v := Version{ID: directory.NewID(s.random), Number: number, CreatedAt: now, CreatedBy: by}
+		v := Version{ID: storage.NewID(s.random), Number: number, CreatedAt: now, CreatedBy: by}
 		var err error
 		if v.Sealed, err = s.sealer.SealText(v.ID, text); err != nil {
 			return err
