@@ -52,7 +52,11 @@ func layers(all map[int][]string) []byte {
 		packages := slices.Sorted(slices.Values(all[floor]))
 		fmt.Fprintf(&b, "        floor-%d:\n          list-mode: lax\n          files:\n            - \"!$test\"\n", floor)
 		for _, p := range packages {
-			fmt.Fprintf(&b, "            - \"**/%s\"\n", filepath.ToSlash(filepath.Join(p, "*.go")))
+			files := p + "/*.go"
+			if p == "." {
+				files = "module.go" // the files of all packages end like those of this one
+			}
+			fmt.Fprintf(&b, "            - \"**/%s\"\n", files)
 		}
 		fmt.Fprintf(&b, "          deny:\n            - pkg: %s\n              desc: a package imports only from the floors below its own, see %s\n", module, layersTable)
 		if len(below) > 0 {

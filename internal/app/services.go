@@ -34,7 +34,7 @@ type Services struct {
 	Keyring    *credentials.Keyring
 	Configs    *routing.Shelf
 	Breakers   *routing.Breakers
-	Ledger     *ledger.Ledger
+	Counter    ledger.Counter
 	RateLimits *policies.RateLimits
 	Answers    *cache.Cache
 	Responses  *stored.Responses
@@ -70,11 +70,11 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Configs, err = routing.OpenShelf(ctx, db, s.Keyring, now, random); err != nil {
 		return nil, err
 	}
-	if s.Ledger, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime}); err != nil {
+	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime}); err != nil {
 		return nil, err
 	}
-	s.onClose(func() error { return s.Ledger.Close(context.Background()) })
-	if s.RateLimits, err = policies.OpenRateLimits(ctx, db, s.Ledger, now); err != nil {
+	s.onClose(func() error { return s.Counter.Close(context.Background()) })
+	if s.RateLimits, err = policies.OpenRateLimits(ctx, db, s.Counter, now); err != nil {
 		return nil, err
 	}
 	if s.Answers, err = cache.Open(ctx, db, now); err != nil {

@@ -147,7 +147,7 @@ func (pg *policyGroups) caller(c caller) *callerGroups {
 
 // restore learns from the ledger which values have counters that count something, and whose
 // they are.
-func (g *groups) restore(ctx context.Context, l *ledger.Ledger, p *RateLimit) error {
+func (g *groups) restore(ctx context.Context, l ledger.Counter, p *RateLimit) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	pg := g.of(p)

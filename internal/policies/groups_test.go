@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
 )
 
 const metadataUser = MetadataPrefix + "user"
@@ -54,7 +56,7 @@ func TestValuesWithoutEndKeepMemoryBounded(t *testing.T) {
 	if own, overflows := w.Groups(); own != 2*ofCaller || overflows != 4 {
 		t.Errorf("%d groups, %d calls in the overflow", own, overflows)
 	}
-	if n := w.ledger.Counters(); n > 2*ofCaller+3 {
+	if n := w.ledger.(*ledger.Ledger).Counters(); n > 2*ofCaller+3 {
 		t.Errorf("%d counters", n)
 	}
 	if admitted != ofCaller+2 {

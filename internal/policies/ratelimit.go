@@ -72,7 +72,7 @@ func (p *RateLimit) Validate() error {
 // force for the next call after its write is answered. It is safe for concurrent use.
 type RateLimits struct {
 	rows   *storage.Cached[RateLimit]
-	ledger *ledger.Ledger
+	ledger ledger.Counter
 	groups *groups
 	now    func() time.Time
 	active *atomic.Pointer[active] // of what memory has
@@ -85,8 +85,8 @@ type active struct {
 	byWorkspace map[string][]*RateLimit
 }
 
-// OpenRateLimits loads the policies of a store. Close the ledger after the last use.
-func OpenRateLimits(ctx context.Context, db *storage.DB, l *ledger.Ledger, now func() time.Time) (*RateLimits, error) {
+// OpenRateLimits loads the policies of a store, whose calls l counts. Close l after the last use.
+func OpenRateLimits(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time.Time) (*RateLimits, error) {
 	r := &RateLimits{
 		rows:   storage.NewCached(db, storage.NewCollection("rate-limit", func(p *RateLimit) string { return p.ID })),
 		ledger: l,
@@ -185,7 +185,7 @@ type Verdict struct {
 	// nobody has seen. Then nothing was counted; the call must not be forwarded.
 	Undecided *RateLimit
 
-	reservation *ledger.Reservation
+	reservation ledger.Reservation
 	refs        []groupRef
 	few         [2]groupRef // of refs
 }

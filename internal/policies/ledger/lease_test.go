@@ -221,7 +221,7 @@ func TestClose(t *testing.T) {
 	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, ""})
 	d.Release(given)
 	for range maxBatch {
-		given, _ = d.reserve(Claim{given.bookings[0].account.key + "+", 64, time.Minute, 1, ""})
+		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, ""})
 	}
 	closed := d.Ledger
 	d.restart()
@@ -231,7 +231,7 @@ func TestClose(t *testing.T) {
 	d.wantLeft(6370, Claim{Key: "some", Limit: 6400, Window: time.Minute})
 	d.wantLeft(0, Claim{Key: "all", Limit: 6400, Window: time.Minute})
 	d.wantLeft(6400, Claim{Key: "given back", Limit: 6400, Window: time.Minute})
-	d.wantLeft(63, Claim{Key: given.bookings[0].account.key, Limit: 64, Window: time.Minute})
+	d.wantLeft(63, Claim{Key: given.(*reservation).bookings[0].account.key, Limit: 64, Window: time.Minute})
 
 	d.Ledger = closed
 	d.fails(ErrClosed, single)

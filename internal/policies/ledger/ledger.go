@@ -220,7 +220,7 @@ func (l *Ledger) Counters() int { return int(l.live.Load()) }
 //
 // An error admits nothing either: ErrClaim, ErrFull, ErrCorrupt, ErrBusy,
 // ErrClosed, the end of ctx while waiting for the store, or what the store said.
-func (l *Ledger) Reserve(ctx context.Context, claims []Claim) (*Reservation, Decision, error) {
+func (l *Ledger) Reserve(ctx context.Context, claims []Claim) (Reservation, Decision, error) {
 	for i := range claims {
 		if err := claims[i].validate(); err != nil {
 			return nil, Decision{Denied: -1}, err
@@ -229,6 +229,9 @@ func (l *Ledger) Reserve(ctx context.Context, claims []Claim) (*Reservation, Dec
 	for range maxRounds {
 		r, d, flights, err := l.try(claims)
 		if err == nil && len(flights) == 0 {
+			if r == nil {
+				return nil, d, nil
+			}
 			return r, d, nil
 		}
 		for _, f := range flights {
@@ -263,7 +266,7 @@ type place struct {
 
 // try decides on the claims under the locks of all their counters, or returns
 // what to wait for before it can.
-func (l *Ledger) try(claims []Claim) (r *Reservation, d Decision, flights []*flight, err error) {
+func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*flight, err error) {
 	var buf [8]place
 	places, locked := buf[:0], uint64(0)
 	for i := range claims {

@@ -43,7 +43,7 @@ func (d *desk) restart() {
 }
 
 // reserve returns the decision on claims that must not fail.
-func (d *desk) reserve(claims ...Claim) (*Reservation, Decision) {
+func (d *desk) reserve(claims ...Claim) (Reservation, Decision) {
 	d.Helper()
 	r, decision, err := d.Reserve(d.Context(), claims)
 	if err != nil {

@@ -40,7 +40,7 @@ func (h *history) delay() time.Duration {
 
 // A held reservation has one event for each of its claims.
 type held struct {
-	reservation *Reservation
+	reservation Reservation
 	events      []*event
 }
 
@@ -146,7 +146,7 @@ func (w *world) settle(t *rapid.T) {
 		actual := rapid.Int64Range(0, e.units+3).Draw(t, "used")
 		used = append(used, actual)
 		if actual > e.units { // the rest counts from now on
-			h := w.keys[int(hold.reservation.bookings[n].account.key[0]-'0')]
+			h := w.keys[int(hold.reservation.(*reservation).bookings[n].account.key[0]-'0')]
 			h.events = append(h.events, &event{w.passed, actual - e.units})
 		}
 		e.units = min(actual, e.units)

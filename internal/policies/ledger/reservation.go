@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A Reservation is what was admitted, until it is settled.
-type Reservation struct {
+// reservation is the Reservation of a ledger.
+type reservation struct {
 	settled  atomic.Bool
 	bookings []booking // one for each claim
 	few      [4]booking
@@ -24,8 +24,8 @@ type booking struct {
 }
 
 // book spends what the claims ask for, under the locks of all their counters.
-func book(claims []Claim, places []place) *Reservation {
-	r := &Reservation{}
+func book(claims []Claim, places []place) *reservation {
+	r := &reservation{}
 	r.bookings = r.few[:0]
 	for i := range claims {
 		a, units := places[i].account, claims[i].Units
@@ -44,7 +44,8 @@ func book(claims []Claim, places []place) *Reservation {
 // record of the counter includes it.
 //
 // Only the first call of Settle or Release on a reservation has an effect.
-func (l *Ledger) Settle(ctx context.Context, r *Reservation, used []int64) error {
+func (l *Ledger) Settle(ctx context.Context, admitted Reservation, used []int64) error {
+	r := admitted.(*reservation)
 	if len(used) != len(r.bookings) {
 		return fmt.Errorf("%w: %d claims settled of %d", ErrClaim, len(used), len(r.bookings))
 	}
@@ -69,8 +70,9 @@ func (l *Ledger) Settle(ctx context.Context, r *Reservation, used []int64) error
 }
 
 // Release gives back all units of a reservation, which may be nil. See Settle.
-func (l *Ledger) Release(r *Reservation) {
-	if r == nil || r.settled.Swap(true) {
+func (l *Ledger) Release(admitted Reservation) {
+	r, ok := admitted.(*reservation)
+	if !ok || r == nil || r.settled.Swap(true) {
 		return
 	}
 	for i := range r.bookings {

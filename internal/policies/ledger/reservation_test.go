@@ -9,7 +9,7 @@ import (
 
 var tokens = Claim{"tokens", 1000, time.Minute, 400, ""}
 
-func settle(d *desk, r *Reservation, used ...int64) {
+func settle(d *desk, r Reservation, used ...int64) {
 	d.Helper()
 	if err := d.Settle(d.Context(), r, used); err != nil {
 		d.Fatal(err)

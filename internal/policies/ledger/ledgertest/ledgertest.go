@@ -1,0 +1,239 @@
+// Package ledgertest is the suite that every [ledger.Counter] passes.
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+)
+
+// window is that of all claims. A counter may take units that are up to slack older than
+// it for units that count still.
+const (
+	window = time.Minute
+	slack  = window / 30
+)
+
+// Run tests a counter. open returns an empty one that tells the time by now and stays
+// open until close.
+func Run(t *testing.T, open func(t *testing.T, now func() time.Time) ledger.Counter) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, ledger.Counter, *clock)
+	}{
+		{"agrees with a list of what was admitted", testModel},
+		{"admits no more than the limit at once", testConcurrency},
+		{"admits all claims or none", testTogether},
+		{"lists and forgets by prefix", testPrefix},
+		{"answers when closed", testClosed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := new(clock)
+			c.at.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+			test.run(t, open(t, c.now), c)
+		})
+	}
+}
+
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
+func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
+
+func claim(key string, limit, units int64) ledger.Claim {
+	return ledger.Claim{Key: key, Limit: limit, Window: window, Units: units}
+}
+
+// An event is units that were admitted.
+type event struct {
+	at    time.Time
+	units int64
+	held  ledger.Reservation
+}
+
+// sum is what was admitted since a time.
+func sum(events []*event, since time.Time) (n int64) {
+	for _, e := range events {
+		if e.at.After(since) {
+			n += e.units
+		}
+	}
+	return n
+}
+
+// testModel makes random calls and compares with a list of every event.
+func testModel(t *testing.T, c ledger.Counter, clock *clock) {
+	const limit = 10
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		key := fmt.Sprintf("%d/", runs) // a counter of its own
+		var events []*event
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"reserve", "reserve", "reserve", "wait", "release", "settle", "forget"}).Draw(t, "step") {
+			case "reserve":
+				units := rapid.Int64Range(0, limit+1).Draw(t, "units")
+				held, d, err := c.Reserve(t.Context(), []ledger.Claim{claim(key, limit, units)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Admitted != (held != nil) {
+					t.Fatalf("admitted: %t, with the reservation %v", d.Admitted, held)
+				}
+				now := clock.now()
+				exact, wide := sum(events, now.Add(-window)), sum(events, now.Add(-window-slack))
+				switch {
+				case d.Admitted && exact+units > limit:
+					t.Fatalf("%d units were admitted with %d in the window, of %d", units, exact, limit)
+				case !d.Admitted && wide+units <= limit:
+					t.Fatalf("%d units were refused with %d in the window, of %d", units, wide, limit)
+				case d.Admitted:
+					events = append(events, &event{now, units, held})
+				}
+			case "wait":
+				clock.advance(time.Duration(rapid.Int64Range(0, int64(window)).Draw(t, "wait")))
+			case "release":
+				if e := pick(t, events); e != nil {
+					c.Release(e.held)
+					c.Release(e.held) // to no effect
+					e.units, e.held = 0, nil
+				}
+			case "settle":
+				e := pick(t, events)
+				if e == nil {
+					continue
+				}
+				used := rapid.Int64Range(0, 2*limit).Draw(t, "used")
+				if err := c.Settle(t.Context(), e.held, []int64{used}); err != nil {
+					t.Fatal(err)
+				}
+				if more := used - e.units; more > 0 {
+					events = append(events, &event{at: clock.now(), units: more})
+				} else {
+					e.units = used
+				}
+				e.held = nil
+			case "forget":
+				if err := c.Forget(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				events = nil
+			}
+		}
+	})
+}
+
+// pick draws an event whose reservation is not ended; nil: there is none.
+func pick(t *rapid.T, events []*event) *event {
+	var held []*event
+	for _, e := range events {
+		if e.held != nil {
+			held = append(held, e)
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(held).Draw(t, "reservation")
+}
+
+func testConcurrency(t *testing.T, c ledger.Counter, _ *clock) {
+	const limit, workers, each = 100, 8, 25
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for range each {
+				_, d, err := c.Reserve(t.Context(), []ledger.Claim{claim("k", limit, 1)})
+				if err != nil {
+					t.Error(err)
+				}
+				if d.Admitted {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := admitted.Load(); n != limit {
+		t.Errorf("%d of %d units were admitted", n, limit)
+	}
+}
+
+func testTogether(t *testing.T, c ledger.Counter, _ *clock) {
+	both := []ledger.Claim{claim("wide", 10, 1), claim("narrow", 1, 1)}
+	for n, want := range []bool{true, false} {
+		_, d, err := c.Reserve(t.Context(), both)
+		if err != nil || d.Admitted != want {
+			t.Fatalf("reservation %d: %+v, %v", n, d, err)
+		}
+		if !want && d.Denied != 1 {
+			t.Errorf("claim %d was refused, want 1", d.Denied)
+		}
+	}
+	_, d, err := c.Reserve(t.Context(), []ledger.Claim{claim("wide", 10, 0)})
+	if err != nil || len(d.States) != 1 || d.States[0].Remaining != 9 {
+		t.Errorf("what was refused has left %+v, %v", d.States, err)
+	}
+}
+
+func testPrefix(t *testing.T, c ledger.Counter, _ *clock) {
+	for _, key := range []string{"a/1", "a/2", "b/1"} {
+		asked := claim(key, 1, 1)
+		asked.Owner = "owner of " + key
+		if _, d, err := c.Reserve(t.Context(), []ledger.Claim{asked}); err != nil || !d.Admitted {
+			t.Fatalf("%s: %+v, %v", key, d, err)
+		}
+	}
+	list := func() (keys []string) {
+		err := c.Keys(t.Context(), "a/", func(key, owner string) {
+			if owner != "owner of "+key {
+				t.Errorf("%s is of %q", key, owner)
+			}
+			keys = append(keys, key)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(keys)
+		return slices.Compact(keys)
+	}
+	if keys := list(); !slices.Equal(keys, []string{"a/1", "a/2"}) {
+		t.Errorf("listed %q", keys)
+	}
+	if err := c.Forget(t.Context(), "a/"); err != nil {
+		t.Fatal(err)
+	}
+	if keys := list(); len(keys) > 0 {
+		t.Errorf("%q are left", keys)
+	}
+	for key, want := range map[string]bool{"a/1": true, "b/1": false} {
+		if _, d, err := c.Reserve(t.Context(), []ledger.Claim{claim(key, 1, 1)}); err != nil || d.Admitted != want {
+			t.Errorf("%s afterwards: %+v, %v", key, d, err)
+		}
+	}
+}
+
+func testClosed(t *testing.T, c ledger.Counter, _ *clock) {
+	held, _, err := c.Reserve(t.Context(), []ledger.Claim{claim("k", 1, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	c.Release(held)
+	c.Release(nil)
+	if _, _, err := c.Reserve(t.Context(), []ledger.Claim{claim("k", 1, 1)}); !errors.Is(err, ledger.ErrClosed) {
+		t.Errorf("Reserve: %v", err)
+	}
+}
