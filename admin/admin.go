@@ -42,7 +42,7 @@ type Services struct {
 	Breakers      *routing.Breakers
 	RateLimits    *policies.RateLimits
 	Trail         *audit.Trail
-	Records       *reqlog.Log
+	Records       Records
 	Authenticator *credentials.Authenticator
 	Guard         *credentials.HostGuard
 	Headers       *exchange.Headers
@@ -51,6 +51,15 @@ type Services struct {
 	Now           func() time.Time
 	Random        io.Reader
 	Logger        *zap.Logger
+}
+
+// Records is what the control plane uses of the request log, see [reqlog.Store].
+type Records interface {
+	Add(r *reqlog.Record) bool
+	List(ctx context.Context, f *reqlog.Filter, p reqlog.Page) (*reqlog.List, error)
+	Find(ctx context.Context, id string, f *reqlog.Filter) (*reqlog.Record, error)
+	Bodies(ctx context.Context, r *reqlog.Record) error
+	MaxBody() int
 }
 
 // An API serves the control plane below /v1 and /v2.

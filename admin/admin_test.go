@@ -123,9 +123,10 @@ func (a *api) open(store storage.Store) {
 		},
 		KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
-	a.s.Records, err = reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
+	records, err := reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
 	must(err)
-	t.Cleanup(a.s.Records.Close)
+	t.Cleanup(records.Close)
+	a.s.Records = records
 	a.handler = admin.New(a.s)
 }
 

@@ -33,7 +33,7 @@ func requestLog(t *testing.T) *reqlog.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rt.Records
+	return rt.Records.(*reqlog.Log)
 }
 
 // A wall is what the records of calls should say.

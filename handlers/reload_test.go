@@ -43,7 +43,7 @@ func records(t *testing.T) []*reqlog.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := rt.Records.Records(t.Context(), 1000)
+	all, err := rt.Records.(*reqlog.Log).Records(t.Context(), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

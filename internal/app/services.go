@@ -40,7 +40,7 @@ type Services struct {
 	Responses  *stored.Responses
 	Owners     *stored.Owners
 	InFlight   *inflight.Budget
-	Records    *reqlog.Log
+	Records    reqlog.Store
 
 	closers []func() error // in the order in which what they close was opened
 }
