@@ -85,7 +85,7 @@ func TestLayers(t *testing.T) {
 	case bytes.Equal(got, want):
 	case os.Getenv("UPDATE_LAYERS") != "":
 		config = slices.Concat(before, []byte(layersBegin), want, []byte(layersEnd), after)
-		if err := os.WriteFile(layersRules, config, 0o644); err != nil { //nolint:gosec // a file of the repository
+		if err := os.WriteFile(layersRules, config, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:

@@ -58,7 +58,7 @@ func (c *core) Destruct() error {
 		}
 		break
 	}
-	if err := c.Services.Close(); err != nil {
+	if err := c.Close(); err != nil {
 		return fmt.Errorf("closing the store: %w", err)
 	}
 	return nil
