@@ -113,7 +113,7 @@ func TestAnAnswerThatStandsStill(t *testing.T) {
 		}
 	}
 	claude := gatewaytest.NewUpstream(t, begun("application/json", `{"id":"m"`))
-	l := newLab(t, strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "gw_admin\ngw_ratelimit\ngw_inference {\n\tprovider_header_timeout 200ms\n\tstream_idle_timeout 200ms\n}")
+	l := newLab(t, strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "gw_admin\ngw_ratelimit\ngw_inference {\n\tprovider_header_timeout 600ms\n\tstream_idle_timeout 600ms\n}")
 	l.on("half", begun("application/json", `{"id":"c","choices":[`))
 	l.on("events", begun("text/event-stream", ": ping\n\n"))
 	l.on("drips", func(w http.ResponseWriter, r *http.Request) { // longer than the timeout in all
@@ -121,10 +121,10 @@ func TestAnAnswerThatStandsStill(t *testing.T) {
 		for _, part := range strings.SplitAfter(gatewaytest.Completion, ",") {
 			_, _ = io.WriteString(w, part)
 			_ = http.NewResponseController(w).Flush()
-			<-time.After(40 * time.Millisecond)
+			<-time.After(120 * time.Millisecond)
 		}
 	})
-	const late = " sent no more of its answer within 200ms (provider_header_timeout)"
+	const late = " sent no more of its answer within 600ms (provider_header_timeout)"
 	const next = `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
 	a := l.chat(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, `{"provider":"@claude"}`)
 	mustBeTimeout(t, a.Status, a.Body, "Provider claude"+late)
@@ -143,20 +143,20 @@ func TestAnAnswerThatStandsStill(t *testing.T) {
 
 // Headers have a time of their own, which a timeout of the call's or config's replaces.
 func TestProviderHeaderTimeout(t *testing.T) {
-	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tprovider_header_timeout 200ms\n}")
+	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tprovider_header_timeout 600ms\n}")
 	l.on("silence", silence)
 	l.on("slow", func(w http.ResponseWriter, r *http.Request) {
-		<-time.After(500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		respond(200, gatewaytest.Completion)(w, r)
 	})
 	l.on("slow body", func(w http.ResponseWriter, r *http.Request) {
 		stream()(w, r)
-		<-time.After(500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		stream(role, hello, stopped, done)(w, r)
 	})
 	l.on("unread", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	const bad, next = `{"provider":"@bad"}`, `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
-	const late = "Provider bad sent no response headers within 200ms (provider_header_timeout)"
+	const late = "Provider bad sent no response headers within 600ms (provider_header_timeout)"
 	a := l.chat(gatewaytest.Chat, bad, cue+"silence")
 	mustBeTimeout(t, a.Status, a.Body, late)
 	a = l.chat(prompt(20<<20), bad, cue+"unread")
