@@ -281,7 +281,7 @@ describe('a provider', () => {
     });
     assert.equal(raw.status, 400);
     // As it came, and with the provider's name.
-    assert.equal(await raw.text(), odd.replace(' }\n', ',"provider":"scripted"}'));
+    assert.equal(await raw.text(), odd.replace('}\n', ',"provider":"scripted"}'));
   });
 
   test('that nobody answers for is an InternalServerError', async () => {
