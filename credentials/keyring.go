@@ -71,10 +71,15 @@ func (k *Keyring) ownSlugs(ctx context.Context, db *storage.DB) error {
 			continue
 		}
 		err := db.Update(ctx, func(tx *storage.Txn) error {
+			keys := k.virtualKeys.In(tx)
 			for _, v := range rows {
+				v, ok := keys.Get(v.ID)
+				if !ok {
+					continue // deleted meanwhile
+				}
 				moved := *v
 				moved.OwnSlug = true
-				if err := k.virtualKeys.Put(tx, &moved); err != nil {
+				if err := keys.Put(tx, &moved); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +80,7 @@ func (s *syncedLogs) ends(names []string) ([]stateLog, error) {
 		}
 		logs = append(logs, l)
 	}
-	slices.SortFunc(logs, func(a, b stateLog) int { return int(int64(a.Number) - int64(b.Number)) })
+	slices.SortFunc(logs, func(a, b stateLog) int { return cmp.Compare(a.Number, b.Number) })
 	return logs[max(0, len(logs)-maxSynced):], nil
 }
 
