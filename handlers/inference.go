@@ -186,14 +186,17 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 			return nil
 		}
 	}
-	x.Listen(rt.MaxLoggedBody(x.Caller.WorkspaceID))
-	defer func() { rt.Records.Add(inference.Record(x)) }() // also when the answer breaks off and panics
+	x.KeepExcerpts(rt.MaxLoggedBody(x.Caller.WorkspaceID))
+	defer func() { // also when the answer breaks off and panics
+		x.End()
+		rt.Records.Add(inference.Record(x))
+	}()
 	if x.Catalogue {
 		h.forwarder.ServeModels(w, r, x)
 		return nil
 	}
-	if x.Held != nil {
-		h.forwarder.ServeHeld(w, r, x)
+	if x.StoredResponse != nil {
+		h.forwarder.ServeStored(w, r, x)
 		return nil
 	}
 	h.forwarder.Serve(w, r, x)

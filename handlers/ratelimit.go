@@ -64,7 +64,7 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = rt.Gateway.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	x.Limiter = &limiter{rt.RateLimits, h.logger}
+	x.Limit(&limiter{rt.RateLimits, h.logger})
 	_ = x.Prepare(h.app.Limits()) // what placeholders say is known from here on; gw_inference says why it refuses
 	return next.ServeHTTP(w, r)
 }
@@ -75,27 +75,34 @@ type limiter struct {
 	logger   *zap.Logger
 }
 
-// scopes are the policies that limits of a scope are.
-var scopes = [...]policies.Ask{
-	exchange.AllLimits: policies.Everything, exchange.CallLimits: policies.OfTheCall, exchange.TargetLimits: policies.OfTheTarget,
-}
-
-func (l *limiter) Admit(ctx context.Context, x *exchange.Exchange, scope exchange.LimitScope) (exchange.Hold, *exchange.Error) {
-	verdict, err := l.policies.Admit(ctx, x.Caller.WorkspaceID, x, scopes[scope])
+// Admit counts a call by the policies that match it.
+func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchange.Attempt) (exchange.Hold, *exchange.Error) {
+	var facts policies.Facts = call
+	if target != nil {
+		facts = target
+	}
+	which := policies.Everything
+	switch {
+	case call.Config == nil:
+	case target == nil:
+		which = policies.OfTheCall
+	default:
+		which = policies.OfTheTarget
+	}
+	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", x.TraceID), zap.Error(err))
+			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", call.TraceID), zap.Error(err))
 		}
 		return nil, uncounted(err)
 	}
 	if verdict.Undecided != nil {
-		return nil, x.UnseenModel("a rate limit depends on it")
-	}
-	if verdict.Tightest != nil {
-		x.AnswerHeader = limitHeader(verdict.Tightest)
+		return nil, call.UnseenModel("a rate limit depends on it")
 	}
 	if verdict.Denied != nil {
-		return nil, exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter)
+		refusal := exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter)
+		refusal.Header = limitHeader(verdict.Tightest)
+		return nil, refusal
 	}
 	return &hold{l.policies, verdict}, nil
 }
@@ -104,6 +111,14 @@ func (l *limiter) Admit(ctx context.Context, x *exchange.Exchange, scope exchang
 type hold struct {
 	policies *policies.RateLimits
 	verdict  *policies.Verdict
+}
+
+// Header says which limit is the tightest.
+func (h *hold) Header() []exchange.HeaderField {
+	if h.verdict.Tightest == nil {
+		return nil
+	}
+	return limitHeader(h.verdict.Tightest)
 }
 
 // Settle does nothing: a request counts as one, whatever it used.
@@ -155,6 +170,7 @@ func limitMessage(p *policies.RateLimit) string {
 var (
 	_ caddy.Provisioner           = (*RateLimit)(nil)
 	_ caddyhttp.MiddlewareHandler = (*RateLimit)(nil)
-	_ policies.Facts              = (*exchange.Exchange)(nil)
+	_ policies.Facts              = (*exchange.Call)(nil)
+	_ policies.Facts              = (*exchange.Attempt)(nil)
 	_ exchange.Limiter            = (*limiter)(nil)
 )

@@ -93,8 +93,8 @@ func bodyTooSlow(patience time.Duration) *Error {
 
 // BodyLate returns the error of a body that did not come in time, nil where it did. The
 // server takes the request's context of such a call for over.
-func (x *Exchange) BodyLate() error {
-	if x.arrival.late.Load() {
+func (c *Call) BodyLate() error {
+	if c.arrival.late.Load() {
 		return errBodySlow
 	}
 	return nil
@@ -103,10 +103,10 @@ func (x *Exchange) BodyLate() error {
 // BodyFault returns the refusal of a call whose body turned out to be wrong while it
 // passed: too large, too slow, or a form that cannot be read; nil if err is about none of
 // these.
-func (x *Exchange) BodyFault(err error) *Error {
+func (c *Call) BodyFault(err error) *Error {
 	switch {
 	case errors.Is(err, errBodySlow):
-		return bodyTooSlow(x.patience)
+		return bodyTooSlow(c.patience)
 	case errors.Is(err, errBodyTooLarge):
 		return &Error{
 			Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large", Caller: true,

@@ -14,6 +14,8 @@ import (
 // An Attempt is one request to one target of a call. What was chosen is set together and
 // stays; the rest is what came of it.
 type Attempt struct {
+	call *Call
+
 	// Target is the JSON path of the target in the config, Route where it leads, and Edit
 	// what the config changes in the body for it.
 	Target string
@@ -30,29 +32,42 @@ type Attempt struct {
 	Retry     int
 	Exhausted bool
 
-	Duration time.Duration
-	Status   int    // that the provider answered with; 0: it did not
-	Failure  string // why it failed; "": it did not
-	Usage    Usage
-	answered string // the model that the answer names
+	Duration       time.Duration
+	ProviderStatus int // that the provider answered with; 0: it did not
+	Usage          Usage
+	answered       string // the model that the answer names
+	Outcome
 }
 
-// choose makes a target the one that the next attempts are for.
-func (x *Exchange) choose(target string, route *credentials.Route, edit *routing.Edit) {
-	a := &Attempt{Target: target, Route: route, Edit: edit, Model: x.modelFor(route, edit)}
-	a.SavedModel = x.savesModel(edit, a.Model)
-	x.chosen = a
+// An Outcome is what became of an attempt or of a call.
+type Outcome struct {
+	Status    int       // of the answer; 0: there was none
+	FirstByte time.Time // of the answer
+	Malformed int       // events of a stream that were taken out
+	Cut       string    // why the gateway itself ended the answer, in one word; "": it did not
+	Failure   string    // why it failed; "": it did not
+	ErrorType string    // the same in one word; "": it did not fail, the status says it, or nobody watches
+
+	// Complete: the answer came to its end, and the client was sent all of it.
+	Complete bool
+}
+
+// NewAttempt returns an attempt at a target of the call that is none of its attempts yet.
+func (c *Call) NewAttempt(target string, route *credentials.Route, edit *routing.Edit) *Attempt {
+	a := &Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit)}
+	a.SavedModel = c.savesModel(edit, a.Model)
+	return a
 }
 
 // modelFor is the model that a target gets.
-func (x *Exchange) modelFor(route *credentials.Route, edit *routing.Edit) string {
+func (c *Call) modelFor(route *credentials.Route, edit *routing.Edit) string {
 	switch {
 	case route.Model != "":
 		return route.Model
-	case edit.Empty() || x.located.model == "" && x.form == nil && (x.buffer == nil || x.opaque):
-		return x.Model
+	case edit.Empty() || c.located.model == "" && c.form == nil && (c.buffer == nil || c.opaque):
+		return c.Model
 	}
-	model := edit.Result("model", x.ownModel())
+	model := edit.Result("model", c.ownModel())
 	if len(model) == 0 || model[0] != '"' {
 		return ""
 	}
@@ -60,8 +75,8 @@ func (x *Exchange) modelFor(route *credentials.Route, edit *routing.Edit) string
 }
 
 // savesModel reports whether it is a saved config that says which model a target gets.
-func (x *Exchange) savesModel(edit *routing.Edit, model string) bool {
-	if x.ConfigID == "" || edit.Empty() {
+func (c *Call) savesModel(edit *routing.Edit, model string) bool {
+	if c.ConfigID == "" || edit.Empty() {
 		return false
 	}
 	for _, p := range edit.Default {
@@ -72,6 +87,21 @@ func (x *Exchange) savesModel(edit *routing.Edit, model string) bool {
 	return edit.Lookup("model") != nil
 }
 
+// Choose makes a target of the call's config the one that the next attempts are for. What
+// the target leaves open, the call itself says. If that leads nowhere, what was chosen
+// before stays.
+func (x *Exchange) Choose(t *routing.Target) *Error {
+	route, err := x.target(t)
+	if err == nil {
+		x.Admitted = false
+		x.chosen = x.NewAttempt(t.Path, route, t.Edit())
+	}
+	return err
+}
+
+// Chosen is the target that the next attempts are for; nil: none was chosen.
+func (x *Exchange) Chosen() *Attempt { return x.chosen }
+
 // Begin is the next attempt at the target that was chosen.
 func (x *Exchange) Begin(retry int) *Attempt {
 	a := *x.chosen
@@ -80,29 +110,13 @@ func (x *Exchange) Begin(retry int) *Attempt {
 	return &a
 }
 
-// Latest is the attempt that the call's outcome is of: the last that was sent, or where
+// Latest is the attempt that the call's outcome is of: the last that was sent, or if
 // none was, or the cache answered, the target that was chosen; nil: there is none.
 func (x *Exchange) Latest() *Attempt {
 	if n := len(x.Attempts); n > 0 && !x.Hit() {
 		return x.Attempts[n-1]
 	}
 	return x.chosen
-}
-
-// Route is where the target that was chosen leads; nil: none was.
-func (x *Exchange) Route() *credentials.Route {
-	if x.chosen == nil {
-		return nil
-	}
-	return x.chosen.Route
-}
-
-// SentModel is the model that the target that was chosen gets, or else the call's own.
-func (x *Exchange) SentModel() string {
-	if x.chosen == nil {
-		return x.Model
-	}
-	return x.chosen.Model
 }
 
 // Usage is what the latest attempt used.
@@ -134,7 +148,7 @@ func (x *Exchange) Retries() int {
 	}
 }
 
-// Provider is the provider of the latest attempt, as answers name it; "" where there is none.
+// Provider is the provider of the latest attempt, as answers name it; "" if there is none.
 func (x *Exchange) Provider() string {
 	if a := x.Latest(); a != nil {
 		return a.Route.Provider
@@ -150,7 +164,7 @@ func (x *Exchange) AskedModel() string {
 	return x.Model
 }
 
-// AnsweredBy notes the model that an answer names. It is the one that has a price where
+// AnsweredBy notes the model that an answer names. It is the one that has a price if
 // the caller's name for it has none, as deployments of Azure have not.
 func (a *Attempt) AnsweredBy(model string) {
 	const maxModel = 256
@@ -160,33 +174,33 @@ func (a *Attempt) AnsweredBy(model string) {
 }
 
 // MetricTarget is what an attempt is counted under; of a nil one, a call without any.
-func (x *Exchange) MetricTarget(a *Attempt) telemetry.Target {
+func (c *Call) MetricTarget(a *Attempt) telemetry.Target {
 	if a == nil {
-		return telemetry.Target{Endpoint: x.Endpoint.Name, Model: x.Model}
+		return telemetry.Target{Endpoint: c.Endpoint.Name, Model: c.Model}
 	}
-	return telemetry.Target{Endpoint: x.Endpoint.Name, Provider: a.Route.Provider, Model: a.Model, SavedModel: a.SavedModel}
+	return telemetry.Target{Endpoint: c.Endpoint.Name, Provider: a.Route.Provider, Model: a.Model, SavedModel: a.SavedModel}
 }
 
 // Hit reports whether the answer came from the cache.
 func (x *Exchange) Hit() bool { return x.CacheStatus == CacheHit || x.CacheStatus == CacheSemanticHit }
 
 // Cost is what the call cost at list prices; known: the provider said what was used, and
-// there is a price for it. What no provider was asked for costs nothing.
+// there is a price for it. A call that was sent to no provider costs nothing.
 func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 	if len(x.Attempts) == 0 || x.Hit() {
 		return 0, true
 	}
-	return x.cost(x.Latest())
+	return x.Latest().cost(x.Status)
 }
 
-// cost is what an attempt cost. Where its answer is not the caller's with status 200, only
-// what its provider says was used costs something.
-func (x *Exchange) cost(a *Attempt) (cost prices.Amount, known bool) {
-	u := &a.Usage
+// cost is what an attempt cost, whose call was answered with a status. If that is not 200,
+// only what its provider says was used costs something.
+func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
+	u, c := &a.Usage, a.call
 	told := u.Known || u.Pages > 0 || u.Milliseconds > 0
 	for _, model := range [...]string{a.Model, a.answered} {
-		if p := x.Gateway.Prices.Of(model, x.Start, a.Route.Provider, a.Route.Dialect); p != nil {
-			if !told && (x.Status != http.StatusOK || !p.OnlyCalls()) {
+		if p := c.Gateway.Prices.Of(model, c.Start, a.Route.Provider, a.Route.Dialect); p != nil {
+			if !told && (status != http.StatusOK || !p.OnlyCalls()) {
 				return 0, false
 			}
 			return p.Cost(&u.Usage)

@@ -97,10 +97,10 @@ func (b *Buffer) charged() (*Buffer, error) {
 }
 
 // NewBuffer returns a buffer that holds b, with one reference.
-func (x *Exchange) NewBuffer(b []byte) (*Buffer, error) {
+func (c *Call) NewBuffer(b []byte) (*Buffer, error) {
 	buffer := &Buffer{b: b}
 	buffer.refs.Store(1)
-	buffer.lease.Join(&x.lease)
+	buffer.lease.Join(&c.lease)
 	return buffer.charged()
 }
 

@@ -34,19 +34,19 @@ const (
 const maxNamespace = 256 // bytes
 
 // readCaching reads the headers that are about the cache.
-func (x *Exchange) readCaching(h http.Header) *Error {
-	headers := x.Gateway.Headers
+func (call *Call) readCaching(h http.Header) *Error {
+	headers := call.Gateway.Headers
 	get := func(name Header) string {
 		v, _ := headers.Get(h, name)
 		return v
 	}
-	c := &x.Caching
+	c := &call.Caching
 	switch mode := strings.ToLower(get(HeaderCache)); mode {
 	case "", "false":
 	case "simple", "true":
 		c.Mode = "simple"
 	case "semantic":
-		if !x.Gateway.Configs.Options.Semantic {
+		if !call.Gateway.Configs.Options.Semantic {
 			return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: semantic needs a model of embeddings, which the operator has not set up (semantic_cache); use simple")
 		}
 		c.Mode = mode
@@ -79,24 +79,23 @@ func age(seconds string) time.Duration {
 }
 
 // Semantic reports whether answers to questions of the same meaning do, at the target t.
-func (x *Exchange) Semantic(t *routing.Target) bool {
-	if x.Caching.Mode != "" {
-		return x.Caching.Mode == "semantic"
+func (c *Call) Semantic(t *routing.Target) bool {
+	if c.Caching.Mode != "" {
+		return c.Caching.Mode == "semantic"
 	}
 	return t.Cache != nil && t.Cache.Mode == "semantic"
 }
 
 // Cached reports whether the call may be answered from the cache and kept in it, at the
 // target t, and for how long. What the request says counts before what the config says.
-func (x *Exchange) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
-	c := &x.Caching
+func (c *Call) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
 	switch {
-	case !x.Endpoint.Cacheable || x.buffer == nil, c.Mode == "" && (t.Cache == nil || t.Cache.Mode == ""):
+	case !c.Endpoint.Cacheable || c.buffer == nil, c.Caching.Mode == "" && (t.Cache == nil || t.Cache.Mode == ""):
 		return 0, false
-	case c.Off:
+	case c.Caching.Off:
 		return 0, false
 	}
-	maxAge = c.MaxAge
+	maxAge = c.Caching.MaxAge
 	if maxAge == 0 && t.Cache != nil {
 		maxAge = t.Cache.MaxAge
 	}
@@ -107,11 +106,11 @@ func (x *Exchange) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
 }
 
 // MayBeCached reports whether some target of the call may be answered from the cache.
-func (x *Exchange) MayBeCached() bool {
-	if !x.Endpoint.Cacheable || x.buffer == nil || x.Caching.Off {
+func (c *Call) MayBeCached() bool {
+	if !c.Endpoint.Cacheable || c.buffer == nil || c.Caching.Off {
 		return false
 	}
-	return x.Caching.Mode != "" || x.Config != nil && caches(x.Config.Root)
+	return c.Caching.Mode != "" || c.Config != nil && caches(c.Config.Root)
 }
 
 func caches(t *routing.Target) bool {

@@ -34,7 +34,7 @@ func TestHowLongAnAnswerIsKept(t *testing.T) {
 		{"1", "max-age=120", time.Hour, 2 * time.Minute},
 		{"", "", time.Hour, time.Hour},
 	} {
-		x := &Exchange{Gateway: &Gateway{Headers: headersOf(t)}, Endpoint: &Endpoint{Cacheable: true}, buffer: &Buffer{b: []byte("{}")}}
+		x := &Call{Gateway: &Gateway{Headers: headersOf(t)}, Endpoint: &Endpoint{Cacheable: true}, body: body{buffer: &Buffer{b: []byte("{}")}}}
 		h := http.Header{"X-Gw-Cache": {"simple"}}
 		if c.ttl != "" {
 			h.Set("X-Gw-Cache-Ttl", c.ttl)

@@ -16,10 +16,10 @@ type Configs struct {
 
 // config resolves the config that a call names, or that its key or workspace has as
 // the default; nil where there is none.
-func (x *Exchange) config(named, version string) (*routing.Config, *Error) {
-	fallback := x.Caller.ConfigID
+func (call *Call) config(named, version string) (*routing.Config, *Error) {
+	fallback := call.Caller.ConfigID
 	if fallback == "" {
-		if d := x.Gateway.Configs.Shelf.DefaultOf(x.Caller.WorkspaceID); d != nil {
+		if d := call.Gateway.Configs.Shelf.DefaultOf(call.Caller.WorkspaceID); d != nil {
 			fallback = d.ID
 		}
 	}
@@ -27,36 +27,36 @@ func (x *Exchange) config(named, version string) (*routing.Config, *Error) {
 	case named == "" && fallback == "":
 		return nil, nil
 	case named == "":
-		return x.savedConfig(fallback, "")
-	case fallback == x.Caller.ConfigID && fallback != "" && x.Caller.ForbidsOverride:
+		return call.savedConfig(fallback, "")
+	case fallback == call.Caller.ConfigID && fallback != "" && call.Caller.ForbidsOverride:
 		return nil, badRequest("x-gw-config", "config_override_forbidden", "Cannot override default config set for this API key.")
 	case inline(named):
-		o := x.Gateway.Configs.Options
+		o := call.Gateway.Configs.Options
 		o.Saved = false
 		c, faults := routing.Parse([]byte(named), o)
 		if len(faults) > 0 {
 			return nil, badConfig(faults)
 		}
-		x.InlineConfig = true
+		call.InlineConfig = true
 		return c, nil
 	}
 	slug, pinned, _ := strings.Cut(named, "@")
 	if pinned == "" {
 		pinned = version
 	}
-	return x.savedConfig(slug, pinned)
+	return call.savedConfig(slug, pinned)
 }
 
 // passthrough reports whether the call's config has it go to the provider as it came,
 // whatever the endpoint's tables say.
-func (x *Exchange) passthrough() bool { return x.Config != nil && x.Config.Passthrough }
+func (c *Call) passthrough() bool { return c.Config != nil && c.Config.Passthrough }
 
 // inline reports whether a config header holds a config itself.
 func inline(named string) bool { return strings.HasPrefix(strings.TrimSpace(named), "{") }
 
-func (x *Exchange) savedConfig(slug, version string) (*routing.Config, *Error) {
-	s, ok := x.Gateway.Configs.Shelf.Get(slug)
-	if !ok || s.Archived || s.WorkspaceID != x.Caller.WorkspaceID {
+func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
+	s, ok := call.Gateway.Configs.Shelf.Get(slug)
+	if !ok || s.Archived || s.WorkspaceID != call.Caller.WorkspaceID {
 		if strings.ContainsAny(slug, "{}[]\" ") {
 			return nil, badRequest("x-gw-config", "invalid_config", "Invalid config passed. You need to pass a valid json")
 		}
@@ -66,13 +66,13 @@ func (x *Exchange) savedConfig(slug, version string) (*routing.Config, *Error) {
 	if !ok {
 		return nil, badRequest("x-gw-config-version", "invalid_config", "Invalid config version passed: "+credentials.Clip(version))
 	}
-	c, err := x.Gateway.Configs.Shelf.Config(v, x.Gateway.Configs.Options)
+	c, err := call.Gateway.Configs.Shelf.Config(v, call.Gateway.Configs.Options)
 	if err != nil {
 		e := badRequest("x-gw-config", "invalid_config", "Invalid config passed: the saved config "+s.Slug+" cannot be used any more")
 		e.Err = err
 		return nil, e
 	}
-	x.ConfigID, x.ConfigVersion = s.Slug, v.ID
+	call.ConfigID, call.ConfigVersion = s.Slug, v.ID
 	return c, nil
 }
 

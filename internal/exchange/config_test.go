@@ -108,8 +108,8 @@ func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
 			if err != nil {
 				t.Fatalf("refused: %v", err)
 			}
-			if x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond || x.Route() != nil {
-				t.Fatalf("got %+v, route %+v", x.Config, x.Route())
+			if x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond || x.chosen != nil {
+				t.Fatalf("got %+v, chosen %+v", x.Config, x.chosen)
 			}
 			if x.InlineConfig != (c.version == 0) || c.version == 0 && (x.ConfigID != "" || x.ConfigVersion != "") {
 				t.Errorf("inline %v, config %q, version %q", x.InlineConfig, x.ConfigID, x.ConfigVersion)
@@ -163,7 +163,7 @@ func TestACallThatNamesNoConfigHasADefault(t *testing.T) {
 					}
 				case err != nil:
 					t.Errorf("refused: %v", err)
-				case c.ms == none && (x.Config != nil || x.Route() == nil):
+				case c.ms == none && (x.Config != nil || x.chosen.Route == nil):
 					t.Errorf("got %+v", x.Config)
 				case c.ms > 0 && (x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond):
 					t.Errorf("got %+v, want that of %d ms", x.Config, c.ms)
@@ -339,7 +339,7 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 			if refusal := x.Choose(plan.Target()); refusal != nil {
 				t.Fatalf("refused: %v", refusal)
 			}
-			b, _, err := x.Body(plan.Target().Edit(), x.Route().Model, false)
+			b, _, err := x.chosen.Body(false)
 			if c.missing != "" {
 				var e *Error
 				if !errors.As(err, &e) || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != c.missing || b != nil {
@@ -398,7 +398,7 @@ func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
 				}
 				continue
 			}
-			b, _, failed := x.Body(x.Config.Root.Edit(), "", true)
+			b, _, failed := x.NewAttempt("config", new(credentials.Route), x.Config.Root.Edit()).Body(true)
 			if failed != nil {
 				t.Errorf("%s, %s: %v", c.name, config, failed)
 				continue
@@ -416,7 +416,7 @@ func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := x.Body(x.Config.Root.Edit(), "", true)
+	b, _, err := x.NewAttempt("config", new(credentials.Route), x.Config.Root.Edit()).Body(true)
 	if err != nil {
 		t.Fatal(err)
 	}

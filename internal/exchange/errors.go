@@ -33,6 +33,7 @@ type Error struct {
 	Pointless  bool
 	RetryAfter time.Duration // rounded up to whole seconds; 0: no header
 	Allow      string        // the methods that would do, of a 405
+	Header     []HeaderField // that the answer gets as the AnswerHeader of the exchange
 	Err        error         // the cause, for the log
 }
 

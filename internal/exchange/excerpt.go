@@ -5,70 +5,68 @@ import (
 	"strings"
 )
 
-// An excerpt is the beginning of an answer's body, for the request log.
-type excerpt struct {
-	limit int // of it, and of what is kept of the request's body; 0: nobody asks for them
-	deaf  bool
+// excerpts are the beginnings of a call's bodies, for the request log.
+type excerpts struct {
+	limit int // of each, in bytes; 0: none are kept
 
-	request     []byte // the same of the request, of which the body is gone
+	request     []byte // of the request, whose body is gone
 	requestSize int64
 
-	full bool // there is no memory for more
-	b    []byte
-	size int64
+	answer     []byte
+	answerSize int64
+	binary     bool // the answer is no text, and not kept
+	full       bool // there is no memory for more of it
 }
 
-// URLPath is the path that was called, escaped.
-func (x *Exchange) URLPath() string { return x.request.URL.EscapedPath() }
-
-// Listen has up to limit bytes of the call's bodies kept for [Exchange.Excerpts]. A call
-// with x-gw-debug: false has none kept.
-func (x *Exchange) Listen(limit int) {
+// KeepExcerpts has up to limit bytes of each of the call's bodies kept for
+// [Exchange.Excerpts], unless the call says x-gw-debug: false.
+func (x *Exchange) KeepExcerpts(limit int) {
 	if limit == 0 {
 		return
 	}
 	if debug, _ := x.Gateway.Headers.Get(x.request.Header, HeaderDebug); !strings.EqualFold(debug, "false") {
-		x.said.limit = limit
+		x.excerpts.limit = limit
 	}
 }
 
-// Listens reports whether bodies are kept.
-func (x *Exchange) Listens() bool { return x.said.limit > 0 }
+// KeepsExcerpts reports whether parts of the bodies are kept.
+func (x *Exchange) KeepsExcerpts() bool { return x.excerpts.limit > 0 }
 
-// Hear is told what of the answer's body goes to the client, as it goes.
-func (x *Exchange) Hear(p []byte) {
-	s := &x.said
-	if s.limit == 0 || s.deaf {
+// Sent notes a part of the answer's body that goes to the client.
+func (x *Exchange) Sent(p []byte) {
+	e := &x.excerpts
+	if e.limit == 0 || e.binary {
 		return
 	}
-	s.size += int64(len(p))
-	p = p[:min(len(p), s.limit-len(s.b))]
-	if need := len(s.b) + len(p); need > cap(s.b) && !s.full {
-		size := min(max(need, 2*cap(s.b)), s.limit)
-		if s.full = x.Hold(size-cap(s.b)) != nil; !s.full {
-			s.b = append(make([]byte, 0, size), s.b...)
+	e.answerSize += int64(len(p))
+	p = p[:min(len(p), e.limit-len(e.answer))]
+	if need := len(e.answer) + len(p); need > cap(e.answer) && !e.full {
+		size := min(max(need, 2*cap(e.answer)), e.limit)
+		if e.full = x.Hold(size-cap(e.answer)) != nil; !e.full {
+			e.answer = append(make([]byte, 0, size), e.answer...)
 		}
 	}
-	if !s.full {
-		s.b = append(s.b, p...)
+	if !e.full {
+		e.answer = append(e.answer, p...)
 	}
 }
 
-// HearText says what an answer is, before it comes: only text is kept.
-func (x *Exchange) HearText(media, encoding string) {
+// SendsType notes the media type and the encoding of an answer before it is sent: only text
+// is kept.
+func (x *Exchange) SendsType(media, encoding string) {
 	text := media == "" || strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "json") || strings.HasSuffix(media, "xml")
-	x.said.deaf = !text || encoding != "" && encoding != "identity"
+	x.excerpts.binary = !text || encoding != "" && encoding != "identity"
 }
 
-// Excerpts are what is kept of the bodies of the request, where that is JSON, and of the
+// Excerpts are what is kept of the bodies of the request, if that is JSON, and of the
 // answer; and how long they were. One that is not kept is nil.
 func (x *Exchange) Excerpts() (request []byte, requestSize int64, answer []byte, answerSize int64) {
-	request, requestSize = x.said.request, x.said.requestSize
-	if body := x.JSON(); body != nil && x.Listens() {
-		request, requestSize = x.said.head(body), int64(len(body))
+	request, requestSize = x.excerpts.request, x.excerpts.requestSize
+	if body := x.JSON(); body != nil && x.KeepsExcerpts() {
+		request, requestSize = x.excerpts.head(body), int64(len(body))
 	}
-	return request, requestSize, x.said.b, x.said.size
+	return request, requestSize, x.excerpts.answer, x.excerpts.answerSize
 }
 
 // head is a copy of what is kept of a request's body.
-func (s *excerpt) head(body []byte) []byte { return bytes.Clone(body[:min(len(body), s.limit)]) }
+func (e *excerpts) head(body []byte) []byte { return bytes.Clone(body[:min(len(body), e.limit)]) }

@@ -172,11 +172,11 @@ func TestPrepareFindsTheCallersFacts(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	if x.Caller.KeyID != "key-1" || x.Route().Provider != "file" || x.Model != "gpt-4o" || !x.Stream {
-		t.Errorf("got %+v, %+v, %q, %v", x.Caller, x.Route(), x.Model, x.Stream)
+	if x.Caller.KeyID != "key-1" || x.chosen.Route.Provider != "file" || x.Model != "gpt-4o" || !x.Stream {
+		t.Errorf("got %+v, %+v, %q, %v", x.Caller, x.chosen.Route, x.Model, x.Stream)
 	}
-	if x.Route().Key.Reveal() != "sk-file" || x.Route().Inline {
-		t.Errorf("got %+v", x.Route())
+	if x.chosen.Route.Key.Reveal() != "sk-file" || x.chosen.Route.Inline {
+		t.Errorf("got %+v", x.chosen.Route)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 			if err != nil {
 				t.Fatalf("refused: %v", err)
 			}
-			if got := x.Route().Provider + " " + x.Route().VirtualKey + " " + x.Route().Key.Reveal(); got != c.route {
+			if got := x.chosen.Route.Provider + " " + x.chosen.Route.VirtualKey + " " + x.chosen.Route.Key.Reveal(); got != c.route {
 				t.Errorf("got %q, want %q", got, c.route)
 			}
 		})
@@ -379,11 +379,11 @@ func TestPrepareWorksOnceAndStillEnforcesALowerLimit(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	route := x.Route()
+	route := x.chosen.Route
 	if err := x.Prepare(Limits{Body: 5, Upload: 5, Replay: 1 << 20}); err == nil || err.Status != 413 {
 		t.Errorf("a lower limit: got %v", err)
 	}
-	if err := x.Prepare(limits); err != nil || x.Route() != route {
+	if err := x.Prepare(limits); err != nil || x.chosen.Route != route {
 		t.Errorf("got %v", err)
 	}
 
@@ -538,7 +538,7 @@ func TestFactsOfACall(t *testing.T) {
 		}},
 	} {
 		for _, key := range []string{"api_key", "workspace_id", "organisation_id", "provider", "virtual_key", "model", "endpoint_type", "metadata.team", "metadata.absent", "metadata.", "metadata", "nonsense", ""} {
-			value, alias, ok := c.x.Fact(key)
+			value, alias, ok := c.x.chosen.Fact(key)
 			want, has := c.want[key]
 			if ok != has || ok && (value != want[0] || alias != want[1]) {
 				t.Errorf("%s, %q: got %q, %q, %v", name, key, value, alias, ok)
@@ -555,7 +555,7 @@ func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	b, _, err := x.Body(nil, x.Route().Model, false)
+	b, _, err := x.chosen.Body(false)
 	if err != nil {
 		t.Fatalf("no body: %v", err)
 	}
@@ -590,7 +590,7 @@ func TestBodyGoesOnByteForByteSaveForTheModel(t *testing.T) {
 // whoever parses both.
 func mustReplaceOnlyTheModel(t testing.TB, x *Exchange, body, got string) {
 	t.Helper()
-	if x.Route().Model == "" {
+	if x.chosen.Route.Model == "" {
 		if got != body {
 			t.Fatalf("%q became %q", body, got)
 		}
@@ -695,10 +695,10 @@ func FuzzPrepare(f *testing.F) {
 		if (loose.Stream != nil && *loose.Stream) != x.Stream {
 			t.Fatalf("%q: stream is %v", body, x.Stream)
 		}
-		if loose.Model != nil && x.Route().Model == "" && string([]rune(x.Model)) != *loose.Model {
+		if loose.Model != nil && x.chosen.Route.Model == "" && string([]rune(x.Model)) != *loose.Model {
 			t.Fatalf("%q: the model is %q, others read %q", body, x.Model, *loose.Model)
 		}
-		b, _, err := x.Body(nil, x.Route().Model, false)
+		b, _, err := x.chosen.Body(false)
 		if err != nil {
 			t.Fatalf("no body of %q: %v", body, err)
 		}

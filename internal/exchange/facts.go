@@ -2,75 +2,68 @@ package exchange
 
 import (
 	"cmp"
-	"net/http"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// Fact returns what policies may ask of a prepared call: its value of a key, and
-// another name of the same thing where there is one.
-func (x *Exchange) Fact(key string) (value, alias string, ok bool) {
-	route := x.Route()
+// Fact returns what policies may ask of a prepared call: its value of a key, and another
+// name of the same thing if there is one.
+func (c *Call) Fact(key string) (value, alias string, ok bool) {
 	switch key {
 	case "api_key":
-		if value = x.Caller.KeyID; x.Caller.CountedAs != value {
-			alias = x.Caller.CountedAs
+		if value = c.Caller.KeyID; c.Caller.CountedAs != value {
+			alias = c.Caller.CountedAs
 		}
 	case "workspace_id":
-		value, alias = x.Caller.WorkspaceID, x.Gateway.Router.SlugOf(x.Caller.WorkspaceID)
+		value, alias = c.Caller.WorkspaceID, c.Gateway.Router.SlugOf(c.Caller.WorkspaceID)
 	case "organisation_id":
-		value = x.Caller.OrganisationID
-	case "provider":
-		if route != nil {
-			value, alias = route.Provider, route.VirtualKey // which x-gw-provider takes too
-		}
-	case "virtual_key":
-		if route != nil {
-			value, alias = route.VirtualKey, route.KeyID
-		}
+		value = c.Caller.OrganisationID
 	case "model":
-		if value = x.SentModel(); value != "" && route != nil {
-			alias = "@" + saved(route) + "/" + value
-		}
+		value = c.Model
 	case "endpoint_type":
-		value = x.Endpoint.Name
+		value = c.Endpoint.Name
 	default:
 		if name, metadata := strings.CutPrefix(key, "metadata."); metadata {
-			value, ok = x.Metadata(name)
+			value, ok = c.Metadata(name)
 			return value, "", ok
 		}
 	}
 	return value, alias, value != ""
 }
 
-// count counts a call that is over.
-func (x *Exchange) count() {
-	m := x.Gateway.Metrics
-	if m == nil {
-		return
-	}
-	call := telemetry.Call{
-		Target: x.MetricTarget(x.Latest()),
-		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
-	}
-	if len(x.Attempts) > 0 && !x.Hit() { // what the cache answers was used before
-		call.Usage = x.Usage().Usage
-	}
-	call.Cost, _ = x.Cost()
-	if x.Stream && x.Status == http.StatusOK && !x.FirstByte.IsZero() {
-		call.FirstToken = x.FirstByte.Sub(x.Start)
-	}
-	m.Call(&call)
+// Unseen reports that the call may have a model that nobody has seen. alias is how the
+// model's other name would begin, which only a target says.
+func (c *Call) Unseen() (alias string, unseen bool) { return "", c.unseen(c.Model) }
+
+func (c *Call) unseen(model string) bool {
+	return c.unread != read && (c.unread.fixed() || model == "")
 }
 
-// LeftTarget notes that the target that was chosen failed, and that another follows.
-func (x *Exchange) LeftTarget() {
-	if m := x.Gateway.Metrics; m != nil {
-		t := x.MetricTarget(x.chosen)
-		m.Fallback(&t)
+// Fact is [Call.Fact] of a call that is about to be sent to a target.
+func (a *Attempt) Fact(key string) (value, alias string, ok bool) {
+	switch key {
+	case "provider":
+		value, alias = a.Route.Provider, a.Route.VirtualKey // which x-gw-provider takes too
+	case "virtual_key":
+		value, alias = a.Route.VirtualKey, a.Route.KeyID
+	case "model":
+		if value = a.Model; value != "" {
+			alias = "@" + saved(a.Route) + "/" + value
+		}
+	default:
+		return a.call.Fact(key)
 	}
+	return value, alias, value != ""
+}
+
+// Unseen is [Call.Unseen] of a call that is about to be sent to a target, which may set the
+// model.
+func (a *Attempt) Unseen() (alias string, unseen bool) {
+	if !a.call.unseen(a.Model) {
+		return "", false
+	}
+	return "@" + saved(a.Route) + "/", true
 }
 
 // saved is the slug by which a call could name the provider that a route leads to.

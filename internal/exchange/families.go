@@ -96,9 +96,9 @@ var familyRows = func() (rows []Endpoint) {
 
 // admitPath refuses a path that is none of the gateway's endpoints where a stored
 // credential would go along: nobody said that callers may do that with it.
-func (x *Exchange) admitPath(route *credentials.Route) *Error {
-	method, path := x.request.Method, "/v1"+x.Path
-	if x.Endpoint != &passThrough || !route.Stored || route.Passthrough.Match(method, path) {
+func (c *Call) admitPath(route *credentials.Route) *Error {
+	method, path := c.request.Method, "/v1"+c.Path
+	if c.Endpoint != &passThrough || !route.Stored || route.Passthrough.Match(method, path) {
 		return nil
 	}
 	if p, ok := providers.Lookup(route.Dialect); ok && p.Passes.Match(method, path) {

@@ -157,33 +157,33 @@ func (f *form) part(model string) string {
 }
 
 // readForm reads a multipart body up to its model, as far as the spool keeps it.
-func (x *Exchange) readForm(boundary string) *Error {
+func (c *Call) readForm(boundary string) *Error {
 	f := newForm(boundary)
-	if refusal := x.peek(f.scan); refusal != nil {
+	if refusal := c.peek(f.scan); refusal != nil {
 		return refusal
 	}
-	x.form = f
+	c.form = f
 	if len(f.model) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
 	}
-	x.Model = f.model
+	c.Model = f.model
 	if !f.found {
 		return nil
 	}
-	rest := &restOfForm{src: x.spool.src, delimiter: f.delimiter}
-	if err := rest.look(x.spool.kept[f.end:]); err != nil {
-		return x.BodyFault(err)
+	rest := &restOfForm{src: c.spool.src, delimiter: f.delimiter}
+	if err := rest.look(c.spool.kept[f.end:]); err != nil {
+		return c.BodyFault(err)
 	}
-	x.spool.src = rest
+	c.spool.src = rest
 	return nil
 }
 
 // peek looks at the beginning of a body that passes through, until enough says so.
-func (x *Exchange) peek(enough func(head []byte) bool) *Error {
-	if err := x.spool.Peek(enough); err != nil {
+func (c *Call) peek(enough func(head []byte) bool) *Error {
+	if err := c.spool.Peek(enough); err != nil {
 		return Overloaded(err)
 	}
-	return x.BodyFault(x.spool.Replayable())
+	return c.BodyFault(c.spool.Replayable())
 }
 
 // errModel refuses a form whose provider might read another model than the one that was
@@ -262,14 +262,15 @@ func (r *restOfForm) look(b []byte) error {
 
 // Upload is the body that passes through, with the model that the call's target gets,
 // and its length; -1 where that is unknown.
-func (x *Exchange) Upload() (io.ReadCloser, int64) {
-	f, length := x.form, x.request.ContentLength
+func (a *Attempt) Upload() (io.ReadCloser, int64) {
+	c := a.call
+	f, length := c.form, c.request.ContentLength
 	if f == nil {
-		return x.spool.Reader(), length
+		return c.spool.Reader(), length
 	}
-	model := x.SentModel()
-	if model == f.model || !f.found && model == x.located.model {
-		return x.spool.Reader(), length
+	model := a.Model
+	if model == f.model || !f.found && model == c.located.model {
+		return c.spool.Reader(), length
 	}
 	if !f.found {
 		model = f.part(model)
@@ -277,7 +278,7 @@ func (x *Exchange) Upload() (io.ReadCloser, int64) {
 	if length >= 0 {
 		length += int64(len(model) - (f.end - f.start))
 	}
-	before, after := x.spool.reader(0), x.spool.reader(int64(f.end))
+	before, after := c.spool.reader(0), c.spool.reader(int64(f.end))
 	return &spliced{
 		Reader: io.MultiReader(io.LimitReader(before, int64(f.start)), bytes.NewReader([]byte(model)), after),
 		before: before, after: after,

@@ -27,14 +27,15 @@ func formOf(parts ...string) string {
 // exchangeOf is the exchange of a transcription whose form was read.
 func exchangeOf(body string, limit int) *Exchange {
 	r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
-	x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(strings.NewReader(body), limit, nil)}
+	x := &Exchange{Call: &Call{Endpoint: &Endpoint{Body: Stream}, request: r}}
+	x.spool = NewSpool(strings.NewReader(body), limit, nil)
 	if err := x.readForm("b"); err != nil {
 		panic(err)
 	}
 	if err := x.locate(); err != nil {
 		panic(err)
 	}
-	x.choose("", new(credentials.Route), nil)
+	x.chosen = x.NewAttempt("", new(credentials.Route), nil)
 	return x
 }
 
@@ -61,20 +62,20 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 		if x.Model != c.model {
 			t.Errorf("%s: model %q", name, x.Model)
 		}
-		same, n := x.Upload()
+		same, n := x.chosen.Upload()
 		if got, err := io.ReadAll(same); string(got) != c.body || err != nil || int(n) != len(c.body) {
 			t.Errorf("%s: unchanged: %d bytes, %v, of %d: %.200q", name, len(got), err, n, got)
 		}
 		x = exchangeOf(c.body, 4<<10)
 		x.chosen.Route.Model = "other"
-		x.choose("", x.chosen.Route, nil)
-		if refused := x.unchangeable(nil) != nil; refused != (c.want == "") {
+		x.chosen = x.NewAttempt("", x.chosen.Route, nil)
+		if refused := x.chosen.unchangeable() != nil; refused != (c.want == "") {
 			t.Errorf("%s: refused %v", name, refused)
 		}
 		if c.want == "" {
 			continue
 		}
-		changed, n := x.Upload()
+		changed, n := x.chosen.Upload()
 		if got, err := io.ReadAll(changed); string(got) != c.want || err != nil || int(n) != len(c.want) {
 			t.Errorf("%s: changed: %v, %d of %d:\n%.300q\n%.300q", name, err, n, len(c.want), got, c.want)
 		}
@@ -127,16 +128,16 @@ func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
 	} {
 		x := exchangeOf(c.body, 4<<10)
 		x.chosen.Route.Provider = "good"
-		if alias, unseen := x.Unseen(); unseen != c.unseen || unseen && alias != "@good/" {
+		if alias, unseen := x.chosen.Unseen(); unseen != c.unseen || unseen && alias != "@good/" {
 			t.Errorf("%s: unseen %v, %q", name, unseen, alias)
 		}
 		x.chosen.Route.Model = "set"
-		x.choose("", x.chosen.Route, nil)
-		if _, unseen := x.Unseen(); unseen {
+		x.chosen = x.NewAttempt("", x.chosen.Route, nil)
+		if _, unseen := x.chosen.Unseen(); unseen {
 			t.Errorf("%s: unseen, though it is set", name)
 		}
 	}
-	if _, unseen := new(Exchange).Unseen(); unseen {
+	if _, unseen := new(Call).Unseen(); unseen {
 		t.Error("unseen in no form")
 	}
 }
@@ -161,11 +162,12 @@ func TestAFormHasOneModel(t *testing.T) {
 	} {
 		for _, portion := range []int{1, 7, 4096, 1 << 20} {
 			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))
-			x := &Exchange{Endpoint: &Endpoint{Body: Stream}, request: r, spool: NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil)}
+			x := &Exchange{Call: &Call{Endpoint: &Endpoint{Body: Stream}, request: r}}
+			x.spool = NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil)
 			refusal := x.readForm("b")
 			if refusal == nil {
-				x.choose("", new(credentials.Route), nil)
-				body, _ := x.Upload()
+				x.chosen = x.NewAttempt("", new(credentials.Route), nil)
+				body, _ := x.chosen.Upload()
 				got, err := io.ReadAll(body)
 				if refusal = x.BodyFault(err); refusal == nil && string(got) != c.body {
 					t.Errorf("%s, portions of %d: %d bytes of %d, %v", name, portion, len(got), len(c.body), err)

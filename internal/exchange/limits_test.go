@@ -21,11 +21,17 @@ type counted struct {
 	n  int
 }
 
-func (c *counting) Admit(_ context.Context, _ *Exchange, scope LimitScope) (Hold, *Error) {
+func (c *counting) Admit(_ context.Context, _ *Call, target *Attempt) (Hold, *Error) {
 	c.asked++
-	c.said = append(c.said, fmt.Sprint("admit ", scope))
+	what := "call"
+	if target != nil {
+		what = target.Target
+	}
+	c.said = append(c.said, "admit "+what)
 	return &counted{c, c.asked}, nil
 }
+
+func (h *counted) Header() []HeaderField { return nil }
 
 func (h *counted) Settle(sent []*Attempt) {
 	h.to.said = append(h.to.said, fmt.Sprintf("settle %d of %d", h.n, len(sent)))
@@ -42,14 +48,15 @@ func TestHoldsAreSettledOrReleased(t *testing.T) {
 		targets []func(*Exchange)
 		want    []string
 	}{
-		"nothing is sent":     {[]func(*Exchange){nothing}, []string{"admit 1", "admit 2", "release 2", "release 1"}},
-		"one target":          {[]func(*Exchange){send}, []string{"admit 1", "admit 2", "settle 2 of 1", "settle 1 of 1"}},
-		"the second refuses":  {[]func(*Exchange){send, nothing}, []string{"admit 1", "admit 2", "settle 2 of 1", "admit 2", "release 3", "settle 1 of 1"}},
-		"the second is tried": {[]func(*Exchange){nothing, send}, []string{"admit 1", "admit 2", "release 2", "admit 2", "settle 3 of 1", "settle 1 of 1"}},
+		"nothing is sent":     {[]func(*Exchange){nothing}, []string{"admit call", "admit target", "release 2", "release 1"}},
+		"one target":          {[]func(*Exchange){send}, []string{"admit call", "admit target", "settle 2 of 1", "settle 1 of 1"}},
+		"the second refuses":  {[]func(*Exchange){send, nothing}, []string{"admit call", "admit target", "settle 2 of 1", "admit target", "release 3", "settle 1 of 1"}},
+		"the second is tried": {[]func(*Exchange){nothing, send}, []string{"admit call", "admit target", "release 2", "admit target", "settle 3 of 1", "settle 1 of 1"}},
 	} {
 		limiter := new(counting)
-		x := &Exchange{Limiter: limiter, Config: new(routing.Config)}
-		x.choose("config", new(credentials.Route), nil)
+		x := &Exchange{Call: &Call{Config: new(routing.Config)}}
+		x.Limit(limiter)
+		x.chosen = x.NewAttempt("target", new(credentials.Route), nil)
 		for _, target := range c.targets {
 			if err := x.AdmitCall(t.Context()); err != nil {
 				t.Fatal(err)

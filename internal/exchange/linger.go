@@ -19,16 +19,16 @@ const (
 
 // lingers reports whether a part of the body may still come after the answer that is about
 // to be written, and readies the answer for that.
-func (x *Exchange) lingers(w http.ResponseWriter) bool {
-	r := x.request
+func (c *Call) lingers(w http.ResponseWriter) bool {
+	r := c.request
 	switch {
 	case r.ProtoMajor != 1: // a stream of HTTP/2 is ended without the connection
 		return false
-	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || x.buffer != nil || x.committed:
+	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || c.buffer != nil || c.committed:
 		return false
-	case x.BodyLate() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
+	case c.BodyLate() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
 		return false
-	case r.Header.Get("Expect") != "" && x.arrival.src == nil: // it waits for leave to send
+	case r.Header.Get("Expect") != "" && c.arrival.src == nil: // it waits for leave to send
 		return false
 	}
 	w.Header()["Connection"] = []string{"close"}
@@ -36,18 +36,18 @@ func (x *Exchange) lingers(w http.ResponseWriter) bool {
 }
 
 // linger reads on after an answer was written.
-func (x *Exchange) linger(w http.ResponseWriter) {
+func (c *Call) linger(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	if x.spool != nil { // an attempt that was given up may still be reading it
-		x.spool.reading.Lock()
-		defer x.spool.reading.Unlock()
+	if c.spool != nil { // an attempt that was given up may still be reading it
+		c.spool.reading.Lock()
+		defer c.spool.reading.Unlock()
 	}
 	most := int64(lingerBytes)
-	if x.Caller == nil {
+	if c.Caller == nil {
 		most = unknownBytes
 	}
-	_, _ = io.CopyN(io.Discard, x.request.Body, most) // what ends it matters to nobody
+	_, _ = io.CopyN(io.Discard, c.request.Body, most) // what ends it matters to nobody
 }

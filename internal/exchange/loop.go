@@ -14,15 +14,15 @@ const maxThrough = 10
 
 // refuseLoop refuses a call that this gateway sent itself: each would become another one,
 // without end.
-func (x *Exchange) refuseLoop() *Error {
-	values := x.request.Header[loopHeader]
-	if len(values) == 0 || x.Gateway.ID == "" {
+func (c *Call) refuseLoop() *Error {
+	values := c.request.Header[loopHeader]
+	if len(values) == 0 || c.Gateway.ID == "" {
 		return nil
 	}
 	through := strings.Split(strings.Join(values, ","), ",")
 	if len(through) <= maxThrough && !slices.ContainsFunc(through, func(one string) bool {
 		id, _, _ := strings.Cut(one, ";")
-		return strings.TrimSpace(id) == x.Gateway.ID
+		return strings.TrimSpace(id) == c.Gateway.ID
 	}) {
 		return nil
 	}
@@ -34,9 +34,9 @@ func (x *Exchange) refuseLoop() *Error {
 
 // Through is the header by which the call is known when the host that it goes to leads
 // back here; nil: it needs none.
-func (x *Exchange) Through() (name string, values []string) {
-	if x.Gateway.ID == "" {
+func (c *Call) Through() (name string, values []string) {
+	if c.Gateway.ID == "" {
 		return loopHeader, nil
 	}
-	return loopHeader, append(slices.Clone(x.request.Header[loopHeader]), x.Gateway.ID)
+	return loopHeader, append(slices.Clone(c.request.Header[loopHeader]), c.Gateway.ID)
 }

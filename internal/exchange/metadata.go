@@ -28,11 +28,11 @@ const (
 const userKey = "_user"
 
 // readMetadata reads x-gw-metadata, and baggage (W3C Baggage), whose entries join it.
-func (x *Exchange) readMetadata(h http.Header) *Error {
+func (c *Call) readMetadata(h http.Header) *Error {
 	if lines := h["Baggage"]; lines != nil {
-		x.baggage = baggage(lines)
+		c.baggage = baggage(lines)
 	}
-	raw, ok := x.Gateway.Headers.Get(h, HeaderMetadata)
+	raw, ok := c.Gateway.Headers.Get(h, HeaderMetadata)
 	if raw == "" {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (x *Exchange) readMetadata(h http.Header) *Error {
 	if ok {
 		err := checkMetadata(raw)
 		if err == nil {
-			x.metadata = raw
+			c.metadata = raw
 			return nil
 		}
 		var syntax *jsonscan.SyntaxError
@@ -145,33 +145,33 @@ func baggage(lines []string) string {
 
 // sources are where the call's metadata comes from, as JSON objects; the first that has an
 // entry counts: the workspace's defaults, the key's, the request's own, and baggage.
-func (x *Exchange) sources() [4]string {
+func (c *Call) sources() [4]string {
 	var workspace json.RawMessage
-	if of := x.Gateway.WorkspaceMetadata; of != nil {
-		workspace = of(x.Caller.WorkspaceID)
+	if of := c.Gateway.WorkspaceMetadata; of != nil {
+		workspace = of(c.Caller.WorkspaceID)
 	}
-	return [...]string{string(workspace), string(x.Caller.Metadata), x.metadata, x.baggage}
+	return [...]string{string(workspace), string(c.Caller.Metadata), c.metadata, c.baggage}
 }
 
 // MetadataJSON returns a value of the call's metadata, nil where there is none.
-func (x *Exchange) MetadataJSON(key string) json.RawMessage {
-	if v := x.metadataValue(key); v.Exists() {
+func (c *Call) MetadataJSON(key string) json.RawMessage {
+	if v := c.metadataValue(key); v.Exists() {
 		return json.RawMessage(v.Raw)
 	}
 	return nil
 }
 
 // Metadata returns a value of the call's metadata as text. Null is absent.
-func (x *Exchange) Metadata(key string) (string, bool) {
-	value := x.metadataValue(key).String()
+func (c *Call) Metadata(key string) (string, bool) {
+	value := c.metadataValue(key).String()
 	return value, value != ""
 }
 
-func (x *Exchange) metadataValue(key string) gjson.Result {
-	if key == userKey && x.Caller.UserID != "" {
-		return gjson.ParseBytes(jsonscan.AppendQuoted(nil, x.Caller.UserID))
+func (c *Call) metadataValue(key string) gjson.Result {
+	if key == userKey && c.Caller.UserID != "" {
+		return gjson.ParseBytes(jsonscan.AppendQuoted(nil, c.Caller.UserID))
 	}
-	for _, source := range x.sources() {
+	for _, source := range c.sources() {
 		if source == "" {
 			continue
 		}
@@ -190,9 +190,9 @@ func (x *Exchange) metadataValue(key string) gjson.Result {
 }
 
 // AllMetadata is the call's metadata as one JSON object, nil where there is none.
-func (x *Exchange) AllMetadata() json.RawMessage {
-	sources := x.sources()
-	if x.Caller.UserID == "" && sources == [4]string{} {
+func (c *Call) AllMetadata() json.RawMessage {
+	sources := c.sources()
+	if c.Caller.UserID == "" && sources == [4]string{} {
 		return nil
 	}
 	all := make(map[string]json.RawMessage)
@@ -204,8 +204,8 @@ func (x *Exchange) AllMetadata() json.RawMessage {
 			return true
 		})
 	}
-	if x.Caller.UserID != "" {
-		all[userKey] = jsonscan.AppendQuoted(nil, x.Caller.UserID)
+	if c.Caller.UserID != "" {
+		all[userKey] = jsonscan.AppendQuoted(nil, c.Caller.UserID)
 	}
 	if len(all) == 0 {
 		return nil

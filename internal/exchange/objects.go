@@ -155,19 +155,19 @@ func objectIn(pattern, path string) (id string, whole bool) {
 // object is the id of the object that the call's path names, as its provider reads it; ""
 // where it names none. Of a path that is passed on because the operator says so, an
 // endpoint of another method tells.
-func (x *Exchange) object() (id string, whole bool) {
-	pattern := x.Endpoint.Path
+func (c *Call) object() (id string, whole bool) {
+	pattern := c.Endpoint.Path
 	switch {
-	case x.Endpoint.Objects.Apart:
+	case c.Endpoint.Objects.Apart:
 		return "", false
-	case x.Endpoint == &passThrough:
-		rows := rowsOf("/v1" + x.Path)
+	case c.Endpoint == &passThrough:
+		rows := rowsOf("/v1" + c.Path)
 		if len(rows) == 0 || rows[0].Objects.Apart {
 			return "", false
 		}
 		pattern = rows[0].Path
 	}
-	id, whole = objectIn(strings.TrimPrefix(pattern, "/v1"), x.Path)
+	id, whole = objectIn(strings.TrimPrefix(pattern, "/v1"), c.Path)
 	if plain, err := url.PathUnescape(id); err == nil {
 		id = plain
 	}

@@ -20,21 +20,21 @@ const (
 var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzureEndpoint, HeaderHuggingfaceURL, HeaderDatabricks, HeaderSnowflake}
 
 // readOptions reads the headers by which a call sets what a config also could.
-func (x *Exchange) readOptions(h http.Header) *Error {
-	if raw, _ := x.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
+func (c *Call) readOptions(h http.Header) *Error {
+	if raw, _ := c.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
 		ms, err := strconv.ParseInt(raw, 10, 64)
 		if err != nil || ms < 1 || ms > maxRequestTimeout.Milliseconds() {
 			return badRequest("x-gw-request-timeout", "invalid_value", "Invalid request timeout passed: expected milliseconds, a whole number from 1 to "+
 				strconv.FormatInt(maxRequestTimeout.Milliseconds(), 10))
 		}
-		x.RequestTimeout = time.Duration(ms) * time.Millisecond
+		c.RequestTimeout = time.Duration(ms) * time.Millisecond
 	}
-	if err := x.readCaching(h); err != nil {
+	if err := c.readCaching(h); err != nil {
 		return err
 	}
-	blocked := x.Gateway.Router.Blocks(x.Caller.WorkspaceID)
+	blocked := c.Gateway.Router.Blocks(c.Caller.WorkspaceID)
 	for _, header := range urlHeaders {
-		if v, _ := x.Gateway.Headers.Get(h, header); v != "" && blocked {
+		if v, _ := c.Gateway.Headers.Get(h, header); v != "" && blocked {
 			field := header.String()
 			return Refused(&credentials.Refusal{
 				Reason: credentials.InlineURLBlocked, Field: field,
@@ -42,7 +42,7 @@ func (x *Exchange) readOptions(h http.Header) *Error {
 			})
 		}
 	}
-	raw, _ := x.Gateway.Headers.Get(h, HeaderForwardHeaders)
+	raw, _ := c.Gateway.Headers.Get(h, HeaderForwardHeaders)
 	if raw == "" {
 		return nil
 	}
@@ -56,10 +56,10 @@ func (x *Exchange) readOptions(h http.Header) *Error {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if why := routing.ForwardFault(name, x.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(x.ForwardHeaders) == maxForwarded {
+		if why := routing.ForwardFault(name, c.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(c.ForwardHeaders) == maxForwarded {
 			return badRequest("x-gw-forward-headers", "invalid_value", "Invalid forward header passed: "+credentials.Clip(name)+": "+why)
 		}
-		x.ForwardHeaders = append(x.ForwardHeaders, textproto.CanonicalMIMEHeaderKey(name))
+		c.ForwardHeaders = append(c.ForwardHeaders, textproto.CanonicalMIMEHeaderKey(name))
 	}
 	return nil
 }

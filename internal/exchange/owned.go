@@ -15,32 +15,32 @@ import (
 
 // Noted reports whether what the call makes is noted as its workspace's: its credential is
 // one that workspaces share, be it that there is only one for now.
-func (x *Exchange) Noted() bool {
-	return x.chosen != nil && x.chosen.Route.Shared && x.Gateway.Owners != nil && x.Gateway.Responses != nil
+func (a *Attempt) Noted() bool {
+	return a.Route.Shared && a.call.Gateway.Owners != nil && a.call.Gateway.Responses != nil
 }
 
 // Guarded reports whether the call's workspace has to have made what the call is about,
 // since others share the credential.
-func (x *Exchange) Guarded() bool {
-	return x.Noted() && x.Gateway.Several != nil && x.Gateway.Several()
+func (a *Attempt) Guarded() bool {
+	return a.Noted() && a.call.Gateway.Several != nil && a.call.Gateway.Several()
 }
 
 // CheckObject refuses a call to the target that was chosen about an object that another workspace
 // made, or nobody knows who. To the caller it is one that is not there.
-func (x *Exchange) CheckObject() *Error {
-	if !x.Guarded() {
+func (a *Attempt) CheckObject() *Error {
+	if !a.Guarded() {
 		return nil
 	}
 	var ids, params []string
-	if id, _ := x.object(); id != "" {
+	if id, _ := a.call.object(); id != "" {
 		ids, params = append(ids, id), append(params, "id")
 	}
-	for pair := range strings.FieldsFuncSeq(x.Query, func(r rune) bool { return r == '&' || r == ';' }) {
+	for pair := range strings.FieldsFuncSeq(a.call.Query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, _ := strings.Cut(pair, "=")
 		name, _ = url.QueryUnescape(name)
 		value, err := url.QueryUnescape(value)
 		name = strings.ToLower(name)
-		cursor := x.Endpoint.Objects.Lists && (name == "after" || name == "before")
+		cursor := a.call.Endpoint.Objects.Lists && (name == "after" || name == "before")
 		field, how := namingOf(name)
 		switch {
 		case !cursor && field != "call_id" && how == 0 || err == nil && value == "":
@@ -50,15 +50,15 @@ func (x *Exchange) CheckObject() *Error {
 			ids, params = append(ids, value), append(params, field)
 		}
 	}
-	return x.mustOwn(ids, params)
+	return a.mustOwn(ids, params)
 }
 
 // mustOwn refuses a call that names objects of others; params say where it does.
-func (x *Exchange) mustOwn(ids, params []string) *Error {
+func (a *Attempt) mustOwn(ids, params []string) *Error {
 	if len(ids) == 0 {
 		return nil
 	}
-	owns, err := x.Owns(ids)
+	owns, err := a.Owns(ids)
 	if err != nil {
 		return err
 	}
@@ -66,18 +66,18 @@ func (x *Exchange) mustOwn(ids, params []string) *Error {
 	if i < 0 {
 		return nil
 	}
-	if params[i] == "id" && ids[i] == x.responseID() {
+	if params[i] == "id" && ids[i] == a.call.responseID() {
 		return unknownResponse(ids[i])
 	}
-	return x.unknownObject(ids[i], params[i])
+	return a.unknownObject(ids[i], params[i])
 }
 
 // Owns returns which objects of the call's provider its workspace made.
-func (x *Exchange) Owns(ids []string) ([]bool, *Error) {
-	ctx, workspace, slug := x.request.Context(), x.Caller.WorkspaceID, saved(x.chosen.Route)
-	owns, err := x.Gateway.Owners.Owns(ctx, workspace, slug, ids)
+func (a *Attempt) Owns(ids []string) ([]bool, *Error) {
+	ctx, workspace, slug := a.call.request.Context(), a.call.Caller.WorkspaceID, saved(a.Route)
+	owns, err := a.call.Gateway.Owners.Owns(ctx, workspace, slug, ids)
 	if err == nil && slices.Contains(owns, false) {
-		err = x.Gateway.Responses.Owns(ctx, workspace, slug, ids, owns)
+		err = a.call.Gateway.Responses.Owns(ctx, workspace, slug, ids, owns)
 	}
 	if err != nil {
 		return nil, Unavailable("Whose the object is cannot be looked up for now", err)
@@ -85,10 +85,10 @@ func (x *Exchange) Owns(ids []string) ([]bool, *Error) {
 	return owns, nil
 }
 
-func (x *Exchange) unknownObject(id, param string) *Error {
+func (a *Attempt) unknownObject(id, param string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: param, Code: "object_not_found", Caller: true,
-		Message: "No object with id '" + credentials.Clip(id) + "' was made by this workspace with provider " + x.chosen.Route.Provider + ", whose credential it shares",
+		Message: "No object with id '" + credentials.Clip(id) + "' was made by this workspace with provider " + a.Route.Provider + ", whose credential it shares",
 	}
 }
 
@@ -96,42 +96,42 @@ func (x *Exchange) unknownObject(id, param string) *Error {
 // workspace did not make, or may name some where nobody reads it. body is what is
 // forwarded; nil: it passes through, or there is none. With adapted, the responses that it
 // names are the gateway's own.
-func (x *Exchange) CheckNamed(body []byte, adapted bool) *Error {
-	if !x.Guarded() {
-		if x.formNames != nil {
-			return x.formNames.must(nil)
+func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
+	if !a.Guarded() {
+		if a.call.formNames != nil {
+			return a.call.formNames.must(nil)
 		}
 		return nil
 	}
 	switch {
-	case x.formNames != nil:
-		return x.formNames.must(x.mustOwn)
-	case x.opaque, x.spool != nil && x.Endpoint.Body != Stream && !x.offers():
-		return x.unreadObjects()
+	case a.call.formNames != nil:
+		return a.call.formNames.must(a.mustOwn)
+	case a.call.opaque, a.call.spool != nil && a.call.Endpoint.Body != Stream && !a.call.offers():
+		return a.unreadObjects()
 	case body == nil:
 		return nil
 	}
-	n := namedIn(body, x.Endpoint, adapted)
+	n := namedIn(body, a.call.Endpoint, adapted)
 	switch {
 	case n.over:
 		return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
 	case n.queries != "":
-		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+x.chosen.Route.Provider+", whose credential they share: use a virtual key of the workspace")
+		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+a.Route.Provider+", whose credential they share: use a virtual key of the workspace")
 		e.Caller = true
 		return e
 	}
-	return x.mustOwn(n.ids, n.params)
+	return a.mustOwn(n.ids, n.params)
 }
 
 // offers reports whether the body is the description of a session of WebRTC, which names
 // no objects.
-func (x *Exchange) offers() bool {
-	return x.Endpoint.Objects.Location && x.request.Header.Get("Content-Type") == "application/sdp"
+func (c *Call) offers() bool {
+	return c.Endpoint.Objects.Location && c.request.Header.Get("Content-Type") == "application/sdp"
 }
 
 // unreadObjects refuses a call whose body may name any object, as nobody reads it.
-func (x *Exchange) unreadObjects() *Error {
-	e := badRequest("content-type", "body_unread", "The body is not read, and could name objects of other workspaces, which share the credential of provider "+x.chosen.Route.Provider+
+func (a *Attempt) unreadObjects() *Error {
+	e := badRequest("content-type", "body_unread", "The body is not read, and could name objects of other workspaces, which share the credential of provider "+a.Route.Provider+
 		": send JSON as application/json or a form as multipart/form-data, uncompressed, or use a virtual key of the workspace")
 	e.Caller = true
 	return e
@@ -140,40 +140,40 @@ func (x *Exchange) unreadObjects() *Error {
 // Claim notes that the call's workspace made objects. They must be known to be its own
 // before the caller has their ids. With lenient, what is another's stays so. The error is
 // for the caller.
-func (x *Exchange) Claim(ids []string, lenient bool) *Error {
+func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	if len(ids) == 0 {
 		return nil
 	}
-	ctx, workspace, slug := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, saved(x.chosen.Route)
+	ctx, workspace, slug := context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, saved(a.Route)
 	var err error
-	if x.Endpoint.Objects.Brief {
-		err = x.Gateway.Responses.Claim(ctx, workspace, slug, ids)
+	if a.call.Endpoint.Objects.Brief {
+		err = a.call.Gateway.Responses.Claim(ctx, workspace, slug, ids)
 	} else {
-		err = x.Gateway.Owners.Claim(ctx, workspace, slug, ids, x.Gateway.Now(), lenient)
+		err = a.call.Gateway.Owners.Claim(ctx, workspace, slug, ids, a.call.Gateway.Now(), lenient)
 	}
 	if err == nil {
 		return nil
 	}
-	x.Failure = "whose object it is could not be stored: " + err.Error()
 	return &Error{
 		Status: http.StatusInternalServerError, Type: "server_error", Code: "object_not_stored", Gateway: true, Err: err,
-		Message: "Provider " + x.chosen.Route.Provider + " did as it was asked, but whose object that is could not be stored, so that nobody could have it",
+		Message: "Provider " + a.Route.Provider + " did as it was asked, but whose object that is could not be stored, so that nobody could have it",
 	}
 }
 
-// Deleted notes that the object that the call was about is gone. Where that fails, a row is
-// left of nothing.
-func (x *Exchange) Deleted() {
-	id, whole := x.object()
+// Deleted notes that the object that the call was about is gone. The failure is "" or for the
+// call's record: a row of nothing is left.
+func (a *Attempt) Deleted() (failure string) {
+	id, whole := a.call.object()
 	if !whole || id == "" {
-		return
+		return ""
 	}
-	ctx, workspace := context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID
-	err := x.Gateway.Owners.Release(ctx, workspace, saved(x.chosen.Route), id)
+	ctx, workspace := context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID
+	err := a.call.Gateway.Owners.Release(ctx, workspace, saved(a.Route), id)
 	if err == nil {
-		err = x.Gateway.Responses.Forget(ctx, workspace, id)
+		err = a.call.Gateway.Responses.Forget(ctx, workspace, id)
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		x.Failure = "that the object is gone could not be stored: " + err.Error()
+		return "that the object is gone could not be stored: " + err.Error()
 	}
+	return ""
 }

@@ -29,117 +29,102 @@ type Limits struct {
 	Patience time.Duration
 }
 
-// Prepare authenticates the caller, reads and scans the body, or makes ready to pass
-// it through, and resolves the route. It does so once; later calls return the same
-// answer, but a limit that is lower than the first is still enforced.
-func (x *Exchange) Prepare(limits Limits) *Error {
-	if !x.prepared {
-		x.prepared = true
-		if x.err = x.prepare(limits); x.err == nil {
-			x.startSpan()
-		}
+// prepare makes all of the call that is known before anything is sent. The route is nil if a
+// config says where the call goes, or if it goes nowhere.
+func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
+	r := c.request
+	if err := c.refuseLoop(); err != nil {
+		return nil, err
 	}
-	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {
-		return tooLarge(limits.Body)
+	if name := c.Gateway.Headers.KeyInQuery(r.URL.RawQuery, c.Gateway.Authenticator.Knows); name != "" {
+		return nil, badRequest(name, "key_in_query", name+": the query holds a service key, which URLs give away; send it as the header x-gw-api-key, and replace the key")
 	}
-	return x.err
-}
-
-func (x *Exchange) prepare(limits Limits) *Error {
-	r := x.request
-	if err := x.refuseLoop(); err != nil {
-		return err
-	}
-	if name := x.Gateway.Headers.KeyInQuery(r.URL.RawQuery, x.Gateway.Authenticator.Knows); name != "" {
-		return badRequest(name, "key_in_query", name+": the query holds a service key, which URLs give away; send it as the header x-gw-api-key, and replace the key")
-	}
-	token, selection, refusal := x.Gateway.read(r.Header)
+	token, selection, refusal := c.Gateway.read(r.Header)
 	if refusal != nil {
-		return Refused(refusal)
+		return nil, Refused(refusal)
 	}
-	if x.Caller, refusal = x.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
-		return Refused(refusal)
+	if c.Caller, refusal = c.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
+		return nil, Refused(refusal)
 	}
-	if bearer := selection.Bearer; !bearer.Empty() && x.Gateway.Authenticator.Knows(bearer.Reveal()) {
-		return Refused(&credentials.Refusal{
+	if bearer := selection.Bearer; !bearer.Empty() && c.Gateway.Authenticator.Knows(bearer.Reveal()) {
+		return nil, Refused(&credentials.Refusal{
 			Reason: credentials.AmbiguousHeader, Field: "authorization",
 			Message: "authorization has a second service key, which goes to no provider: send one service key, and as the bearer the provider's credential",
 		})
 	}
-	x.lease.Open(x.Gateway.InFlight, x.Caller.WorkspaceID, x.Caller.CountedAs)
-	if err := x.readMetadata(r.Header); err != nil {
-		return err
+	c.lease.Open(c.Gateway.InFlight, c.Caller.WorkspaceID, c.Caller.CountedAs)
+	if err := c.readMetadata(r.Header); err != nil {
+		return nil, err
 	}
-	if err := x.takeBody(limits); err != nil {
-		return err
+	if err := c.takeBody(limits); err != nil {
+		return nil, err
 	}
-	if x.Endpoint.Query != nil && x.fault == nil {
-		x.fault = validation.CheckQuery(x.Endpoint.Query, r.URL.Query())
+	if c.Endpoint.Query != nil && c.fault == nil {
+		c.fault = validation.CheckQuery(c.Endpoint.Query, r.URL.Query())
 	}
-	if err := x.locate(); err != nil {
-		return err
+	if err := c.locate(); err != nil {
+		return nil, err
 	}
-	selection.Model = x.Model
-	if refusal := x.Gateway.recall(x, &selection); refusal != nil {
-		return Refused(refusal)
+	selection.Model = c.Model
+	if refusal := c.recall(&selection); refusal != nil {
+		return nil, Refused(refusal)
 	}
-	if x.Held != nil {
-		if err := x.holdTurns([]stored.Turn{*x.Held}); err != nil {
-			return Overloaded(err)
+	if c.StoredResponse != nil {
+		if err := c.holdTurns([]stored.Turn{*c.StoredResponse}); err != nil {
+			return nil, Overloaded(err)
 		}
-		return nil
+		return nil, nil
 	}
-	x.selection = selection
-	if refusal := x.Gateway.Router.Inline(x.Caller.WorkspaceID, selection); refusal != nil {
-		return Refused(refusal)
+	c.selection = selection
+	if refusal := c.Gateway.Router.Inline(c.Caller.WorkspaceID, selection); refusal != nil {
+		return nil, Refused(refusal)
 	}
-	version, _ := x.Gateway.Headers.Get(r.Header, HeaderConfigVersion)
+	version, _ := c.Gateway.Headers.Get(r.Header, HeaderConfigVersion)
 	var err *Error
-	if x.Config, err = x.config(selection.Config, version); err != nil {
-		return err
+	if c.Config, err = c.config(selection.Config, version); err != nil {
+		return nil, err
 	}
-	if x.fault != nil && !x.passthrough() {
-		return badRequest(x.fault.Param, x.fault.Code, x.fault.Message)
+	if c.fault != nil && !c.passthrough() {
+		return nil, badRequest(c.fault.Param, c.fault.Code, c.fault.Message)
 	}
-	if err := x.readOptions(r.Header); err != nil {
-		return err
+	if err := c.readOptions(r.Header); err != nil {
+		return nil, err
 	}
-	if x.Config != nil {
-		if x.Endpoint.Single && !x.Config.Root.Leaf() {
-			return badRequest("x-gw-config", "invalid_config", "Invalid config provided. Maximum one target is allowed for batch/file/fine_tuning requests")
+	if c.Config != nil {
+		if c.Endpoint.Single && !c.Config.Root.Leaf() {
+			return nil, badRequest("x-gw-config", "invalid_config", "Invalid config provided. Maximum one target is allowed for batch/file/fine_tuning requests")
 		}
-		x.Catalogue = x.Endpoint.Name == Models && x.Config.FetchIntegratedModels
-		return nil
+		c.Catalogue = c.Endpoint.Name == Models && c.Config.FetchIntegratedModels
+		return nil, nil
 	}
-	if x.Endpoint.Name == Models && x.catalogue(r.Header, selection) {
-		x.Catalogue = true
-		return nil
+	if c.Endpoint.Name == Models && c.catalogue(r.Header, selection) {
+		c.Catalogue = true
+		return nil, nil
 	}
-	route, refusal := x.Gateway.Router.Route(x.Caller, selection)
+	route, refusal := c.Gateway.Router.Route(c.Caller, selection)
 	if refusal != nil {
-		if id := x.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
-			return unknownResponse(id)
+		if id := c.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
+			return nil, unknownResponse(id)
 		}
-		if _, unseen := x.Unseen(); unseen && refusal.Reason == credentials.NoProvider {
-			return x.UnseenModel("nothing else says where the call goes")
+		if _, unseen := c.Unseen(); unseen && refusal.Reason == credentials.NoProvider {
+			return nil, c.UnseenModel("nothing else says where the call goes")
 		}
-		return Refused(refusal)
+		return nil, Refused(refusal)
 	}
-	if err := x.admitStored(route); err != nil {
-		return err
+	if err := c.admitStored(route); err != nil {
+		return nil, err
 	}
 	if route.Model != "" {
-		x.Model = route.Model
+		c.Model = route.Model
 	}
-	x.choose("config", route, nil)
-	return x.missingModel()
+	return route, c.missingModel()
 }
 
 // catalogue reports whether a call for models is for the unified list: it names no
 // provider, or says so.
-func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
+func (c *Call) catalogue(h http.Header, s credentials.Selection) bool {
 	for _, name := range []Header{HeaderFetchIntegrated, HeaderModelsEndpoint} {
-		if v, _ := x.Gateway.Headers.Get(h, name); v != "" && v != "false" {
+		if v, _ := c.Gateway.Headers.Get(h, name); v != "" && v != "false" {
 			return true
 		}
 	}
@@ -148,13 +133,13 @@ func (x *Exchange) catalogue(h http.Header, s credentials.Selection) bool {
 
 // Listed returns those of the saved providers that a call for the unified list of models
 // refers to: all, where it names none.
-func (x *Exchange) Listed(saved []string) []string {
+func (c *Call) Listed(saved []string) []string {
 	named := make(map[string]bool)
-	if slug := x.selection.Slug(); slug != "" {
+	if slug := c.selection.Slug(); slug != "" {
 		named[slug] = true
 	}
-	if x.Config != nil {
-		for _, t := range x.Config.Leaves() {
+	if c.Config != nil {
+		for _, t := range c.Config.Leaves() {
 			if s := t.Selection(); s.Slug() != "" {
 				named[s.Slug()] = true
 			}
@@ -166,23 +151,12 @@ func (x *Exchange) Listed(saved []string) []string {
 	return slices.DeleteFunc(saved, func(slug string) bool { return !named[slug] })
 }
 
-// Choose makes a target of the call's config the one that the next attempts are for. What
-// the target leaves open, the call itself says. Where that leads nowhere, what was chosen
-// before stays.
-func (x *Exchange) Choose(t *routing.Target) *Error {
-	route, err := x.target(t)
-	if err == nil {
-		x.Admitted = false
-		x.choose(t.Path, route, t.Edit())
-	}
-	return err
-}
-
-func (x *Exchange) target(t *routing.Target) (*credentials.Route, *Error) {
+// target is where a target of the call's config leads.
+func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 	s := t.Selection()
 	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
-		own := x.selection
-		if secret := x.Stored(t); secret != "" && secret != "api_key" {
+		own := c.selection
+		if secret := c.Stored(t); secret != "" && secret != "api_key" {
 			field := "x-gw-provider"
 			if own.CustomHost != "" {
 				field = "x-gw-custom-host"
@@ -202,14 +176,14 @@ func (x *Exchange) target(t *routing.Target) (*credentials.Route, *Error) {
 		s = own
 	}
 	if s.Model == "" && (s.VirtualKey != "" || strings.HasPrefix(s.Provider, "@")) {
-		s.Model = x.Model // so that @slug/ goes, where it is the same slug
+		s.Model = c.Model // so that @slug/ goes, where it is the same slug
 	}
-	route, refusal := x.Gateway.Router.Route(x.Caller, s)
+	route, refusal := c.Gateway.Router.Route(c.Caller, s)
 	if refusal != nil {
 		return nil, Refused(refusal)
 	}
-	route.Stored = route.Stored || x.Stored(t) != ""
-	if err := x.admitStored(route); err != nil {
+	route.Stored = route.Stored || c.Stored(t) != ""
+	if err := c.admitStored(route); err != nil {
 		return nil, err
 	}
 	return route, nil
@@ -217,8 +191,8 @@ func (x *Exchange) target(t *routing.Target) (*credentials.Route, *Error) {
 
 // Stored is the name of a credential that a target of a saved config holds, "" where it
 // holds none, or where the config is the call's own.
-func (x *Exchange) Stored(t *routing.Target) string {
-	if x.Config == nil || x.InlineConfig {
+func (c *Call) Stored(t *routing.Target) string {
+	if c.Config == nil || c.InlineConfig {
 		return ""
 	}
 	for _, s := range t.Vendor {
@@ -297,49 +271,49 @@ func (h *Headers) ServiceKey(header http.Header) string {
 }
 
 // takeBody takes the body as the endpoint has it.
-func (x *Exchange) takeBody(limits Limits) *Error {
-	x.patience = limits.Patience
-	contentType, encoded := x.request.Header.Get("Content-Type"), encoded(x.request.Header)
-	isJSON := jsonContent(contentType, x.Endpoint.Body == JSON) && !encoded
+func (c *Call) takeBody(limits Limits) *Error {
+	c.patience = limits.Patience
+	contentType, encoded := c.request.Header.Get("Content-Type"), encoded(c.request.Header)
+	isJSON := jsonContent(contentType, c.Endpoint.Body == JSON) && !encoded
 	switch {
-	case x.Endpoint.Body == JSON && isJSON:
-		return x.readBody(limits.Body)
-	case x.Endpoint.Body == JSON && encoded:
+	case c.Endpoint.Body == JSON && isJSON:
+		return c.readBody(limits.Body)
+	case c.Endpoint.Body == JSON && encoded:
 		return badRequest("content-encoding", "invalid_content_encoding", "Invalid content encoding passed: expected a body that is not compressed")
-	case x.Endpoint.Body == JSON:
+	case c.Endpoint.Body == JSON:
 		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json, in UTF-8")
-	case x.Endpoint.Body != Stream && isJSON && x.request.ContentLength != 0:
-		return x.readBody(limits.Body)
+	case c.Endpoint.Body != Stream && isJSON && c.request.ContentLength != 0:
+		return c.readBody(limits.Body)
 	}
 	media, params, err := mime.ParseMediaType(contentType)
 	badForm := err != nil && strings.Contains(strings.ToLower(contentType), formData) // a provider might read it all the same
 	if err != nil {
 		media = ""
 	}
-	if x.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" || badForm {
+	if c.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" || badForm {
 		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data with a boundary")
 	}
-	if x.request.Body == nil || x.request.ContentLength == 0 {
+	if c.request.Body == nil || c.request.ContentLength == 0 {
 		return nil
 	}
-	if x.request.ContentLength > limits.Upload {
+	if c.request.ContentLength > limits.Upload {
 		return tooLarge(limits.Upload)
 	}
-	var src io.Reader = &limited{x.arriving(), limits.Upload}
-	if media == formData && !encoded && x.Endpoint.Body == Any && x.Gateway.Several != nil && x.Gateway.Several() {
-		x.formNames = newFormNames(src, params["boundary"])
-		src = x.formNames
+	var src io.Reader = &limited{c.arriving(), limits.Upload}
+	if media == formData && !encoded && c.Endpoint.Body == Any && c.Gateway.Several != nil && c.Gateway.Several() {
+		c.formNames = newFormNames(src, params["boundary"])
+		src = c.formNames
 	}
-	x.spool = NewSpool(src, limits.Replay, &x.lease)
+	c.spool = NewSpool(src, limits.Replay, &c.lease)
 	switch {
-	case x.Endpoint.NoModel && media == formData:
-		x.upload = true
+	case c.Endpoint.NoModel && media == formData:
+		c.upload = true
 	case media == formData && !encoded && utf8Charset(params["charset"]):
-		return x.readForm(params["boundary"])
-	case x.Query != "" && !encoded && binaryMedia(media):
-		return x.peek(func(head []byte) bool {
+		return c.readForm(params["boundary"])
+	case c.Query != "" && !encoded && binaryMedia(media):
+		return c.peek(func(head []byte) bool {
 			var begun bool
-			x.binary, begun = binary(head)
+			c.binary, begun = binary(head)
 			return begun
 		})
 	}
@@ -347,25 +321,25 @@ func (x *Exchange) takeBody(limits Limits) *Error {
 }
 
 // arriving is the request's body, which has to come in time.
-func (x *Exchange) arriving() *arrival {
-	x.arrival.src, x.arrival.to, x.arrival.patience = x.request.Body, x.writer, x.patience
-	return &x.arrival
+func (c *Call) arriving() *arrival {
+	c.arrival.src, c.arrival.to, c.arrival.patience = c.request.Body, c.writer, c.patience
+	return &c.arrival
 }
 
 const formData = "multipart/form-data"
 
-func (x *Exchange) readBody(limit int64) *Error {
-	if budget := x.Gateway.InFlight; budget != nil {
+func (c *Call) readBody(limit int64) *Error {
+	if budget := c.Gateway.InFlight; budget != nil {
 		// To wait for room that there never is would be of no use.
 		limit = min(limit, inflight.Most(budget.Limit()))
 	}
-	if x.request.ContentLength > limit {
+	if c.request.ContentLength > limit {
 		return tooLarge(limit)
 	}
-	buffer, err := readBody(x.arriving(), x.request.ContentLength, limit, &x.lease)
+	buffer, err := readBody(c.arriving(), c.request.ContentLength, limit, &c.lease)
 	switch {
 	case errors.Is(err, errBodySlow):
-		return bodyTooSlow(x.patience)
+		return bodyTooSlow(c.patience)
 	case errors.Is(err, errBodyTooLarge):
 		return tooLarge(limit)
 	case inflight.Refused(err):
@@ -375,25 +349,25 @@ func (x *Exchange) readBody(limit int64) *Error {
 		e.Err = err
 		return e
 	}
-	x.buffer = buffer
-	table := x.Endpoint.Table
+	c.buffer = buffer
+	table := c.Endpoint.Table
 	if table == nil {
 		table = validation.Unlisted
 	}
-	x.report, err = validation.Check(table, buffer.b)
-	if errors.As(err, &x.fault) && table != validation.Unlisted {
-		x.report, err = validation.Check(validation.Unlisted, buffer.b)
+	c.report, err = validation.Check(table, buffer.b)
+	if errors.As(err, &c.fault) && table != validation.Unlisted {
+		c.report, err = validation.Check(validation.Unlisted, buffer.b)
 	}
 	if err == nil {
-		x.Stream = x.report.Stream
-		return x.readModel()
+		c.Stream = c.report.Stream
+		return c.readModel()
 	}
 	var syntax *jsonscan.SyntaxError
 	switch {
-	case x.fault != nil:
-		return badRequest(x.fault.Param, x.fault.Code, x.fault.Message)
-	case errors.As(err, &syntax) && x.Endpoint.Body != JSON:
-		x.opaque = len(buffer.b) > 0
+	case c.fault != nil:
+		return badRequest(c.fault.Param, c.fault.Code, c.fault.Message)
+	case errors.As(err, &syntax) && c.Endpoint.Body != JSON:
+		c.opaque = len(buffer.b) > 0
 		return nil // the provider's own business
 	}
 	return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
@@ -401,15 +375,15 @@ func (x *Exchange) readBody(limit int64) *Error {
 
 const maxModel = 512 // bytes of a model's name, quotes included
 
-func (x *Exchange) readModel() *Error {
-	span := x.report.Span("model")
-	value := x.buffer.b[span.Start:span.End]
+func (c *Call) readModel() *Error {
+	span := c.report.Span("model")
+	value := c.buffer.b[span.Start:span.End]
 	if len(value) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
 	}
 	if len(value) > 0 && value[0] == '"' {
-		x.model = span
-		x.Model = jsonscan.Unquote(value)
+		c.model = span
+		c.Model = jsonscan.Unquote(value)
 	}
 	return nil
 }

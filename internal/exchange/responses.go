@@ -8,31 +8,32 @@ import (
 	"github.com/caddy-gw/gateway/internal/stored"
 )
 
-// Remember notes which saved provider holds a response that the call has made. It
-// must be known before the client can ask for it. A failure is logged by whoever
-// forwards: the response can still be had by naming its provider.
-func (x *Exchange) Remember(id string) {
-	route := x.Latest().Route
-	if id == "" || x.Adapted || route.Inline || x.Noted() || x.Gateway.Responses == nil {
-		return
+// Remember notes which saved provider holds a response that the attempt has made. It must
+// be known before the client can ask for it. The failure is "" or for the call's record: the
+// response can still be had by naming its provider.
+func (a *Attempt) Remember(id string) (failure string) {
+	c := a.call
+	if id == "" || a.Route.Inline || a.Noted() || c.Gateway.Responses == nil {
+		return ""
 	}
-	if err := x.Gateway.Responses.Remember(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, saved(route)); err != nil {
-		x.Failure = "the response's provider could not be remembered: " + err.Error()
+	if err := c.Gateway.Responses.Remember(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, saved(a.Route)); err != nil {
+		return "the response's provider could not be remembered: " + err.Error()
 	}
+	return ""
 }
 
-// recall finds the stored response that a call is about: it is in Held, or the selection
-// is completed where it names no provider.
-func (g *Gateway) recall(x *Exchange, s *credentials.Selection) *credentials.Refusal {
-	id := x.responseID()
-	if id == "" || len(id) > stored.MaxID || g.Responses == nil {
+// recall finds the stored response that a call is about: it is in StoredResponse, or the
+// selection is completed if it names no provider.
+func (c *Call) recall(s *credentials.Selection) *credentials.Refusal {
+	id := c.responseID()
+	if id == "" || len(id) > stored.MaxID || c.Gateway.Responses == nil {
 		return nil
 	}
-	slug, held, err := g.Responses.Recall(x.request.Context(), x.Caller.WorkspaceID, id)
+	slug, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
 	if err != nil {
 		return &credentials.Refusal{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
 	}
-	x.Held = held
+	c.StoredResponse = held
 	if slug != "" && s.VirtualKey == "" && s.Provider == "" && s.Config == "" && s.Model == "" {
 		s.Provider = "@" + slug
 	}
@@ -40,9 +41,9 @@ func (g *Gateway) recall(x *Exchange, s *credentials.Selection) *credentials.Ref
 }
 
 // responseID is the stored response that a call is about, or "".
-func (x *Exchange) responseID() string {
-	rest, ok := strings.CutPrefix(x.Path, "/responses/")
-	if !ok || !strings.Contains(x.Endpoint.Path, "{response_id}") {
+func (c *Call) responseID() string {
+	rest, ok := strings.CutPrefix(c.Path, "/responses/")
+	if !ok || !strings.Contains(c.Endpoint.Path, "{response_id}") {
 		return ""
 	}
 	id, _, _ := strings.Cut(rest, "/")

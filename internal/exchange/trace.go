@@ -29,32 +29,32 @@ const maxTraceID = 256
 
 // readTrace reads where the call stands: by the gateway's own headers, or else by a W3C
 // traceparent. Where Caddy's tracing is on, that is Caddy's.
-func (x *Exchange) readTrace(h http.Header) {
+func (c *Call) readTrace(h http.Header) {
 	own := func(name Header) string {
-		v, ok := x.Gateway.Headers.Get(h, name)
+		v, ok := c.Gateway.Headers.Get(h, name)
 		if !ok || len(v) > maxTraceID || !printable(v) {
 			return ""
 		}
 		return v
 	}
-	x.TraceID = own(HeaderTraceID)
-	x.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
+	c.TraceID = own(HeaderTraceID)
+	c.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
 	if traceID, parent, ok := traceparent(h); ok {
-		x.TraceID = either(x.TraceID, traceID)
-		x.Span.Parent = either(x.Span.Parent, parent)
-		if x.Span.ID == "" {
-			x.Span.ID = x.newSpanID()
+		c.TraceID = either(c.TraceID, traceID)
+		c.Span.Parent = either(c.Span.Parent, parent)
+		if c.Span.ID == "" {
+			c.Span.ID = c.newSpanID()
 		}
-		if x.Span.Name == "" {
-			x.Span.Name = clip(x.request.Method + " " + x.request.URL.EscapedPath())
+		if c.Span.Name == "" {
+			c.Span.Name = clip(c.request.Method + " " + c.request.URL.EscapedPath())
 		}
 	}
-	if x.TraceID == "" {
-		id, err := uuid.NewRandomFromReader(x.Gateway.Random)
+	if c.TraceID == "" {
+		id, err := uuid.NewRandomFromReader(c.Gateway.Random)
 		if err != nil {
 			id = uuid.Nil
 		}
-		x.TraceID = id.String()
+		c.TraceID = id.String()
 	}
 }
 
@@ -68,9 +68,9 @@ func either(a, b string) string {
 func clip(s string) string { return s[:min(len(s), maxTraceID)] }
 
 // newSpanID is as long as a span's id is in OpenTelemetry.
-func (x *Exchange) newSpanID() string {
+func (c *Call) newSpanID() string {
 	var id [8]byte
-	if _, err := io.ReadFull(x.Gateway.Random, id[:]); err != nil {
+	if _, err := io.ReadFull(c.Gateway.Random, id[:]); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(id[:])
@@ -91,44 +91,25 @@ func printable(s string) bool {
 }
 
 // startSpan starts the span of a call that is prepared, where Caddy's tracing is on.
-func (x *Exchange) startSpan() {
-	ctx := x.request.Context()
+func (c *Call) startSpan() {
+	ctx := c.request.Context()
 	if !telemetry.Traced(ctx) {
 		return
 	}
-	own, _ := x.Gateway.Headers.Get(x.request.Header, HeaderSpanID)
-	name, _ := x.Gateway.Headers.Get(x.request.Header, HeaderSpanName)
+	own, _ := c.Gateway.Headers.Get(c.request.Header, HeaderSpanID)
+	name, _ := c.Gateway.Headers.Get(c.request.Header, HeaderSpanName)
 	b := &telemetry.Beginning{
-		Endpoint: x.Endpoint.Name, Model: x.Model, Stream: x.Stream, TraceID: x.TraceID,
-		Workspace: x.Caller.WorkspaceID, Config: x.ConfigID, At: x.Start,
+		Endpoint: c.Endpoint.Name, Model: c.Model, Stream: c.Stream, TraceID: c.TraceID,
+		Workspace: c.Caller.WorkspaceID, Config: c.ConfigID, At: c.Start,
 	}
 	if name != "" {
-		b.Name = x.Span.Name
+		b.Name = c.Span.Name
 	}
 	if own != "" {
-		b.SpanID = x.Span.ID
+		b.SpanID = c.Span.ID
 	}
-	x.Trace = telemetry.Start(ctx, b)
+	c.Trace = telemetry.Start(ctx, b)
 	if b.SpanID == "" {
-		x.Span.ID = x.Trace.ID()
+		c.Span.ID = c.Trace.ID()
 	}
-}
-
-// endSpan ends the call's span.
-func (x *Exchange) endSpan() {
-	if x.Trace == nil {
-		return
-	}
-	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: len(x.Attempts), Provider: x.Provider(), Cache: x.CacheStatus, Error: x.failureType()})
-}
-
-// failureType is why the call failed, in one word.
-func (x *Exchange) failureType() string {
-	switch {
-	case x.Failure == "":
-		return ""
-	case x.ErrorType != "":
-		return x.ErrorType
-	}
-	return "_OTHER"
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
-	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
@@ -95,53 +94,53 @@ func binary(head []byte) (is, told bool) {
 }
 
 // locate reads the model that the URL names, and notes whether the call is unread.
-func (x *Exchange) locate() *Error {
-	if x.Query != "" {
-		x.locateInQuery()
+func (c *Call) locate() *Error {
+	if c.Query != "" {
+		c.locateInQuery()
 	}
-	if x.Endpoint.Passes {
-		model, ambiguous := modelInPath(x.Path, x.request.Method)
-		x.located.inPath = x.located.inPath || model != "" || ambiguous
-		if ambiguous || model != "" && x.located.model != "" && model != x.located.model {
-			x.unread = contradictory
+	if c.Endpoint.Passes {
+		model, ambiguous := modelInPath(c.Path, c.request.Method)
+		c.located.inPath = c.located.inPath || model != "" || ambiguous
+		if ambiguous || model != "" && c.located.model != "" && model != c.located.model {
+			c.unread = contradictory
 		}
 		if model != "" {
-			x.located.model = model
+			c.located.model = model
 		}
 	}
-	if len(x.located.model) > maxModel {
+	if len(c.located.model) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
 	}
-	body := x.unreadBody()
-	switch model := x.located.model; {
-	case x.unread == contradictory:
+	body := c.unreadBody()
+	switch model := c.located.model; {
+	case c.unread == contradictory:
 	case model == "", body.fixed():
-		x.unread = body
-	case x.Model != "" && x.Model != model, x.Model == "" && (body == unreadForm || body == unreadBody && !x.binary):
-		x.unread = contradictory // a provider might read the other
+		c.unread = body
+	case c.Model != "" && c.Model != model, c.Model == "" && (body == unreadForm || body == unreadBody && !c.binary):
+		c.unread = contradictory // a provider might read the other
 	}
-	if x.Model == "" {
-		x.Model = x.located.model
+	if c.Model == "" {
+		c.Model = c.located.model
 	}
 	return nil
 }
 
 // unreadBody is why a model may be in what the body has, or the path means.
-func (x *Exchange) unreadBody() unread {
+func (c *Call) unreadBody() unread {
 	switch {
-	case x.Endpoint.Name == CreateBatch:
+	case c.Endpoint.Name == CreateBatch:
 		return unreadFile
-	case x.modelsIn() != "":
+	case c.modelsIn() != "":
 		return nested
-	case x.Model != "" || x.Endpoint.NoModel:
+	case c.Model != "" || c.Endpoint.NoModel:
 		return read
-	case x.form != nil && (!x.form.over || x.Endpoint.Passes):
+	case c.form != nil && (!c.form.over || c.Endpoint.Passes):
 		return unreadForm
-	case x.form == nil && x.spool != nil, x.opaque:
+	case c.form == nil && c.spool != nil, c.opaque:
 		return unreadBody
-	case UpgradesToWebSocket(x.request.Header):
+	case UpgradesToWebSocket(c.request.Header):
 		return unreadSocket
-	case (x.Endpoint.Passes || x.buffer != nil && x.Endpoint.Body != None) && !onlyReads(x.request.Method):
+	case (c.Endpoint.Passes || c.buffer != nil && c.Endpoint.Body != None) && !onlyReads(c.request.Method):
 		return unnamed
 	}
 	return read
@@ -149,26 +148,26 @@ func (x *Exchange) unreadBody() unread {
 
 // modelsIn is where models stand in the body that are not read; "" if there are none.
 // Names are compared as servers do that ignore their case. A form is not searched for them.
-func (x *Exchange) modelsIn() (member string) {
-	body := x.Params()
+func (c *Call) modelsIn() (member string) {
+	body := c.Params()
 	switch {
-	case body != nil && x.report.Has("models"):
+	case body != nil && c.report.Has("models"):
 		return "models"
-	case len(x.Endpoint.Models) == 0:
+	case len(c.Endpoint.Models) == 0:
 		return ""
-	case x.form != nil:
-		if x.Endpoint != &passThrough && !x.Endpoint.NoModel {
-			return strings.Join(x.Endpoint.Models, ", ")
+	case c.form != nil:
+		if c.Endpoint != &passThrough && !c.Endpoint.NoModel {
+			return strings.Join(c.Endpoint.Models, ", ")
 		}
 		return ""
 	case body == nil:
 		return ""
 	}
 	deeper := false
-	for _, one := range x.Endpoint.Models {
+	for _, one := range c.Endpoint.Models {
 		switch one {
 		case "tools", "method": // which tables list
-			if x.report.Has(one) && hasModel(one, gjson.ParseBytes(x.member(one))) {
+			if c.report.Has(one) && hasModel(one, gjson.ParseBytes(c.member(one))) {
 				return one
 			}
 		default:
@@ -179,7 +178,7 @@ func (x *Exchange) modelsIn() (member string) {
 		return ""
 	}
 	gjson.ParseBytes(body).ForEach(func(name, value gjson.Result) bool {
-		for _, one := range x.Endpoint.Models {
+		for _, one := range c.Endpoint.Models {
 			if strings.EqualFold(one, name.Str) && one != "tools" && one != "method" {
 				member = one
 			}
@@ -227,8 +226,8 @@ func mayNameModel(text string) bool {
 
 // locateInQuery finds the model in the query. Names are compared as servers do that
 // ignore their case, or take a semicolon for an ampersand.
-func (x *Exchange) locateInQuery() {
-	q := x.Query
+func (c *Call) locateInQuery() {
+	q := c.Query
 	for start := 0; start <= len(q); {
 		end := start + strings.IndexAny(q[start:], "&;")
 		if end < start {
@@ -240,14 +239,14 @@ func (x *Exchange) locateInQuery() {
 		deployment := strings.EqualFold(decoded, "deployment")
 		if err == nil && (deployment || strings.EqualFold(decoded, "model")) {
 			model, err := url.QueryUnescape(value)
-			if err != nil || x.located.model != "" && model != x.located.model {
-				x.unread = contradictory
+			if err != nil || c.located.model != "" && model != c.located.model {
+				c.unread = contradictory
 			}
-			x.located.model = model
+			c.located.model = model
 			if deployment {
-				x.located.inPath = true
+				c.located.inPath = true
 			} else {
-				x.located.spans = append(x.located.spans, validation.Span{Start: start, End: end})
+				c.located.spans = append(c.located.spans, validation.Span{Start: start, End: end})
 			}
 		}
 		start = end + 1
@@ -289,43 +288,32 @@ func modelInPath(path, method string) (model string, ambiguous bool) {
 }
 
 // UpstreamQuery is the query with the model that the call's target gets.
-func (x *Exchange) UpstreamQuery() string {
-	if len(x.located.spans) == 0 {
-		return x.Query
+func (a *Attempt) UpstreamQuery() string {
+	c := a.call
+	if len(c.located.spans) == 0 {
+		return c.Query
 	}
-	model := x.SentModel()
-	if model == x.located.model || model == "" {
-		return x.Query
+	model := a.Model
+	if model == c.located.model || model == "" {
+		return c.Query
 	}
 	var out []byte
 	from := 0
-	for _, s := range x.located.spans {
-		out = append(append(append(out, x.Query[from:s.Start]...), "model="...), url.QueryEscape(model)...)
+	for _, s := range c.located.spans {
+		out = append(append(append(out, c.Query[from:s.Start]...), "model="...), url.QueryEscape(model)...)
 		from = s.End
 	}
-	return string(append(out, x.Query[from:]...))
-}
-
-// Unseen reports that the call may have a model that nobody has seen, and nothing else
-// sets one. alias is how the model's other name would begin.
-func (x *Exchange) Unseen() (alias string, unseen bool) {
-	if x.unread == read || !x.unread.fixed() && x.SentModel() != "" {
-		return "", false
-	}
-	if route := x.Route(); route != nil {
-		alias = "@" + saved(route) + "/"
-	}
-	return alias, true
+	return string(append(out, c.Query[from:]...))
 }
 
 // UnseenModel refuses a call for which its model has to be known, and was not read.
-func (x *Exchange) UnseenModel(why string) *Error {
+func (c *Call) UnseenModel(why string) *Error {
 	var message string
 	code := "model_unread"
-	switch x.unread {
+	switch c.unread {
 	case unreadForm:
 		code = "model_after_file"
-		message = "The form has no field model in its first " + strconv.Itoa(x.spool.limit) + " bytes, and " + why + ": send the field model before the file"
+		message = "The form has no field model in its first " + strconv.Itoa(c.spool.limit) + " bytes, and " + why + ": send the field model before the file"
 	case unreadSocket:
 		message = "The WebSocket was opened without ?model=, and " + why
 	case unnamed:
@@ -333,7 +321,7 @@ func (x *Exchange) UnseenModel(why string) *Error {
 	case unreadFile:
 		message = "The models of a batch stand in its input file, which is not read, and " + why + ": send the calls one by one"
 	case nested:
-		message = "Models stand inside of " + x.modelsIn() + ", where they are not read, and " + why
+		message = "Models stand inside of " + c.modelsIn() + ", where they are not read, and " + why
 	case contradictory:
 		message = "The call names its model in more than one place, or in one that cannot be read, and " + why + ": send it once"
 	default:
@@ -346,46 +334,47 @@ func (x *Exchange) UnseenModel(why string) *Error {
 
 // unchangeable refuses a call that should get what an edit, or its route, says, and
 // cannot.
-func (x *Exchange) unchangeable(edit *routing.Edit) *Error {
-	model := x.SentModel()
-	if x.unread == unreadFile && edit.Touches([]string{"model"}) != "" {
+func (a *Attempt) unchangeable() *Error {
+	c, model, edit := a.call, a.Model, a.Edit
+	if c.unread == unreadFile && edit.Touches([]string{"model"}) != "" {
 		return cannot("model", "the models of a batch stand in its input file")
 	}
-	if x.unread == nested && (model != x.Model || edit.Touches([]string{"model"}) != "") {
-		return cannot("model", "models stand inside of "+x.modelsIn())
+	if c.unread == nested && (model != c.Model || edit.Touches([]string{"model"}) != "") {
+		return cannot("model", "models stand inside of "+c.modelsIn())
 	}
-	if x.located.inPath && model != x.Model || len(x.located.spans) > 0 && model == "" {
+	if c.located.inPath && model != c.Model || len(c.located.spans) > 0 && model == "" {
 		return cannot("model", "its URL names the model")
 	}
-	if x.upload {
-		if key := edit.Touches(x.Endpoint.Fields); key != "" {
+	if c.upload {
+		if key := edit.Touches(c.Endpoint.Fields); key != "" {
 			return cannot(key, "its body is an upload")
 		}
 		return nil
 	}
-	if x.form != nil {
-		return x.unchangeableForm(model, edit)
+	if c.form != nil {
+		return a.unchangeableForm()
 	}
-	why := x.closedBody()
+	why := c.closedBody()
 	switch key := edit.Beside("model"); {
 	case why == "":
 		return nil
 	case key != "":
 		return cannot(key, why)
-	case (x.located.model == "" || x.unread == contradictory) && (model != x.Model || !edit.Empty()):
+	case (c.located.model == "" || c.unread == contradictory) && (model != c.Model || !edit.Empty()):
 		return cannot("model", why)
 	}
 	return nil
 }
 
-func (x *Exchange) unchangeableForm(model string, edit *routing.Edit) *Error {
-	f := x.form
+func (a *Attempt) unchangeableForm() *Error {
+	c, model, edit := a.call, a.Model, a.Edit
+	f := c.form
 	switch {
-	case model == f.model, f.found && model != "", f.over && x.Endpoint.Body == Stream, !f.found && model == x.located.model:
+	case model == f.model, f.found && model != "", f.over && c.Endpoint.Body == Stream, !f.found && model == c.located.model:
 	case f.found:
 		return badRequest("model", "missing_required_parameter", "Missing required parameter: 'model'.")
 	default:
-		return badRequest("model", "model_not_found", "The model cannot be set: the form has no field model in its first "+strconv.Itoa(x.spool.limit)+" bytes; send it before the file")
+		return badRequest("model", "model_not_found", "The model cannot be set: the form has no field model in its first "+strconv.Itoa(c.spool.limit)+" bytes; send it before the file")
 	}
 	if key := edit.Beside("model"); key != "" {
 		return cannot(key, "of a form only the model can be changed")
@@ -395,40 +384,40 @@ func (x *Exchange) unchangeableForm(model string, edit *routing.Edit) *Error {
 
 // closedBody says why no field of the call's body can be changed; "": they can, or it has
 // no body.
-func (x *Exchange) closedBody() string {
+func (c *Call) closedBody() string {
 	switch {
-	case x.spool != nil, x.opaque:
+	case c.spool != nil, c.opaque:
 		return "its body is not JSON in UTF-8 with content-type: application/json"
-	case x.buffer != nil:
+	case c.buffer != nil:
 		return ""
-	case UpgradesToWebSocket(x.request.Header):
+	case UpgradesToWebSocket(c.request.Header):
 		return "the messages of a WebSocket pass as they are"
-	case x.Endpoint.Passes && !onlyReads(x.request.Method):
+	case c.Endpoint.Passes && !onlyReads(c.request.Method):
 		return "it has no JSON body"
 	}
 	return ""
 }
 
 // Params is the body of a call that was read as JSON, or nil.
-func (x *Exchange) Params() []byte {
-	if x.opaque {
+func (c *Call) Params() []byte {
+	if c.opaque {
 		return nil
 	}
-	return x.JSON()
+	return c.JSON()
 }
 
 // ParamsUnread reports whether the call has parameters that were not read.
-func (x *Exchange) ParamsUnread() bool {
-	return x.spool != nil || x.opaque || UpgradesToWebSocket(x.request.Header)
+func (c *Call) ParamsUnread() bool {
+	return c.spool != nil || c.opaque || UpgradesToWebSocket(c.request.Header)
 }
 
 // NamedModel is the JSON of the model that the call names, in its body or elsewhere; nil:
 // it names none, or that is not known.
-func (x *Exchange) NamedModel() []byte {
-	if x.unread != read {
+func (c *Call) NamedModel() []byte {
+	if c.unread != read {
 		return nil
 	}
-	return x.ownModel()
+	return c.ownModel()
 }
 
 // onlyReads reports whether a call of this method without a body has no model: what it is
@@ -441,14 +430,14 @@ func cannot(field, why string) *Error {
 }
 
 // ownModel is the model that the call itself has, as JSON; nil: none.
-func (x *Exchange) ownModel() json.RawMessage {
+func (c *Call) ownModel() json.RawMessage {
 	switch {
-	case x.form != nil && x.form.found:
-		return jsonscan.AppendQuoted(nil, x.form.model)
-	case x.buffer != nil && !x.opaque && x.report.Has("model"):
-		return x.member("model")
-	case x.located.model != "":
-		return jsonscan.AppendQuoted(nil, x.located.model)
+	case c.form != nil && c.form.found:
+		return jsonscan.AppendQuoted(nil, c.form.model)
+	case c.buffer != nil && !c.opaque && c.report.Has("model"):
+		return c.member("model")
+	case c.located.model != "":
+		return jsonscan.AppendQuoted(nil, c.located.model)
 	}
 	return nil
 }

@@ -42,16 +42,16 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 		f.Add(q)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		x := &Exchange{Endpoint: &passThrough, request: httptest.NewRequest("GET", "/v1/x", nil), Path: "/x", Query: query}
+		x := &Exchange{Call: &Call{Endpoint: &passThrough, request: httptest.NewRequest("GET", "/v1/x", nil), Path: "/x", Query: query}}
 		if x.locate() != nil {
 			return
 		}
-		x.choose("", new(credentials.Route), nil)
-		if got := x.UpstreamQuery(); got != query {
+		x.chosen = x.NewAttempt("", new(credentials.Route), nil)
+		if got := x.chosen.UpstreamQuery(); got != query {
 			t.Fatalf("%q became %q", query, got)
 		}
 		x.chosen.Route.Model = "other"
-		x.choose("", x.chosen.Route, nil)
+		x.chosen = x.NewAttempt("", x.chosen.Route, nil)
 		others := func(query string) (kept, models []string) {
 			for _, field := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' }) {
 				name, value, _ := strings.Cut(field, "=")
@@ -64,13 +64,13 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 			return kept, models
 		}
 		kept, _ := others(query)
-		still, models := others(x.UpstreamQuery())
+		still, models := others(x.chosen.UpstreamQuery())
 		if strings.Join(kept, "&") != strings.Join(still, "&") {
-			t.Fatalf("%q became %q", query, x.UpstreamQuery())
+			t.Fatalf("%q became %q", query, x.chosen.UpstreamQuery())
 		}
 		for _, m := range models {
 			if m != "other" {
-				t.Fatalf("%q became %q", query, x.UpstreamQuery())
+				t.Fatalf("%q became %q", query, x.chosen.UpstreamQuery())
 			}
 		}
 	})

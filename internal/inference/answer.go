@@ -22,7 +22,11 @@ var notAnswered = []string{
 func (a *attempt) answered(res *http.Response) {
 	x := a.x
 	a.commit()
-	x.Status, x.Whole = res.StatusCode, res.Body == nil || res.Body == http.NoBody
+	if a.out == &a.try.Outcome {
+		x.AnswerBy(a.try)
+	}
+	a.out.Status, a.out.Complete = res.StatusCode, res.Body == nil || res.Body == http.NoBody
+	a.remembers = x.Endpoint.Name == exchange.CreateResponse && !a.conversation.adapted
 	x.Gateway.Headers.Strip(res.Header)
 	for _, name := range notAnswered {
 		delete(res.Header, name)
@@ -32,8 +36,8 @@ func (a *attempt) answered(res *http.Response) {
 	}
 
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	x.HearText(media, res.Header.Get("Content-Encoding"))
-	if t := a.tape; t != nil && res.StatusCode == http.StatusOK && res.Body != nil && res.Header.Get("Content-Encoding") == "" {
+	x.SendsType(media, res.Header.Get("Content-Encoding"))
+	if t := a.recorder; t != nil && res.StatusCode == http.StatusOK && res.Body != nil && res.Header.Get("Content-Encoding") == "" {
 		t.src, t.media, t.stream = res.Body, res.Header.Get("Content-Type"), media == "text/event-stream"
 		res.Body = t
 	}
@@ -41,13 +45,13 @@ func (a *attempt) answered(res *http.Response) {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
 		a.steady.lift()
-		s := newStream(res.Body, x, a.idle)
+		s := newStream(res.Body, &a.watcher, a.patience.idle)
 		s.unasked, s.claims = a.unasked, a.claims
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		res.Body = &body{src: res.Body, x: x, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
+		res.Body = &body{src: res.Body, to: &a.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
 	}
 }
 
@@ -65,61 +69,57 @@ const maxDescribed = 1 << 20
 // A body watches an answer in one piece: the time of its first byte, its usage.
 type body struct {
 	src  io.ReadCloser
-	x    *exchange.Exchange
+	to   *watcher
 	json bool
 	tap  tap
-	kept []byte // where there is a span
+	kept []byte // for a span
 	long bool   // it is too long to be kept, or there is no memory for it
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
-	b.x.Hear(p[:n])
+	b.to.x.Sent(p[:n])
 	if n > 0 {
-		if b.x.FirstByte.IsZero() {
-			b.x.FirstByte = b.x.Gateway.Now()
-		}
+		b.to.noteFirstByte()
 		if b.json {
 			b.tap.write(p[:n])
-			if b.x.Trace != nil && !b.long {
+			if b.to.x.Trace != nil && !b.long {
 				b.keep(p[:n])
 			}
 		}
 	}
 	if err != nil && b.json { // what it said counts, also where it broke off
-		b.tap.book(b.x)
+		b.to.book(&b.tap.members)
 	}
-	switch {
+	switch out := b.to.out; {
 	case err == io.EOF:
-		b.x.Whole = true
+		out.Complete = true
 		if b.json {
 			answer := &b.tap.members
-			if b.x.Endpoint.Cacheable && b.x.Failure == "" && answer.onlyError() {
-				b.x.Failure = failureIn200
+			if b.to.x.Endpoint.Cacheable && out.Failure == "" && answer.onlyError() {
+				out.Failure = failureIn200
 			}
 			if !b.long {
-				describe(b.x, b.kept)
+				b.to.describe(b.kept)
 			}
-			if b.x.Endpoint.Name == exchange.CreateResponse {
-				b.x.Remember(text(answer.id))
-			}
+			b.to.remember(answer)
 			b.json, b.kept = false, nil
 		}
 	case errors.Is(err, context.Canceled): // the client left; nobody reads on
-		b.x.Failure = gone()
+		out.Failure = gone()
 	case errors.Is(err, errBodyStalled):
-		b.x.Failure, b.x.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"
+		out.Failure, out.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"
 	case err != nil:
-		b.x.Failure = "the provider's answer broke off: " + plain(err)
+		out.Failure = "the provider's answer broke off: " + plain(err)
 	}
 	return n, err
 }
 
-// keep notes what a span is to tell of, as long as there is memory for it.
+// keep keeps what a span is to tell of, as long as there is memory for it.
 func (b *body) keep(p []byte) {
 	need := len(b.kept) + len(p)
 	if size := max(need, 2*cap(b.kept)); need > cap(b.kept) {
-		if b.long = need > maxDescribed || b.x.Hold(size-cap(b.kept)) != nil; b.long {
+		if b.long = need > maxDescribed || b.to.x.Hold(size-cap(b.kept)) != nil; b.long {
 			return
 		}
 		b.kept = append(make([]byte, 0, size), b.kept...)

@@ -24,11 +24,11 @@ import (
 // A keeping is what becomes of an answer for the cache: the key of the call, and the
 // flight that it leads, where others may wait for the answer.
 type keeping struct {
-	x      *exchange.Exchange
-	key    cache.Key
-	maxAge time.Duration
-	flight *cache.Flight // nil: nobody waits
-	tape   *tape
+	x        *exchange.Exchange
+	key      cache.Key
+	maxAge   time.Duration
+	flight   *cache.Flight // nil: nobody waits
+	recorder *recorder
 	// store keeps the response that the answer is, where the gateway holds it; nil: nobody does.
 	store func(response []byte) error
 	// question is compared by its meaning where the letters differ; nil: it is not.
@@ -47,7 +47,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 		}
 		return nil, nil, nil
 	}
-	a, refusal := e.f.newAttempt(e.r.Context(), x, x.Route(), t, 0, true)
+	a, refusal := e.f.newAttempt(e.r.Context(), x, t, x.Path, 0, false)
 	if refusal != nil {
 		return nil, nil, refusal
 	}
@@ -64,7 +64,7 @@ func (e *engine) keep(t *routing.Target) (*keeping, *attempt, *exchange.Error) {
 	if x.Caching.Refresh {
 		x.CacheStatus = exchange.CacheRefresh
 	}
-	k := &keeping{x: x, key: key, maxAge: maxAge, tape: new(tape), store: a.keep}
+	k := &keeping{x: x, key: key, maxAge: maxAge, recorder: new(recorder), store: a.store}
 	if e.f.Semantic != nil && x.Semantic(t) {
 		if q, ok := call.Question(e.f.Semantic.Provider + "/" + e.f.Semantic.Model); ok {
 			k.question = &question{Question: q}
@@ -107,7 +107,7 @@ func (e *engine) kept(k *keeping, t *routing.Target) (done bool, refusal *exchan
 		if !inTime {
 			return false, exchange.TimedOut(timeout, errAttemptTimeout)
 		}
-		if left(e.r, x) {
+		if clientGone(e.r, x) {
 			return true, nil
 		}
 		switch entry, failed := flight.Result(); {
@@ -167,22 +167,22 @@ func (e *engine) alike(k *keeping, t *routing.Target) bool {
 	return true
 }
 
-// record is a tape for the next attempt, nil where nothing is kept.
-func (k *keeping) record() *tape {
+// record is a recorder for the next attempt, nil where nothing is kept.
+func (k *keeping) record() *recorder {
 	if k == nil {
 		return nil
 	}
-	k.x.Drop(cap(k.tape.b))
-	*k.tape = tape{flight: k.flight, x: k.x}
-	return k.tape
+	k.x.Drop(cap(k.recorder.b))
+	*k.recorder = recorder{flight: k.flight, x: k.x}
+	return k.recorder
 }
 
 // call is what makes the call of an attempt the same as another. Its body is the cache's
 // to keep.
 func (f *Forwarder) call(a *attempt, t *routing.Target) (*cache.Call, error) {
 	x := a.x
-	strict, _ := strict(x, t) // it was checked when the attempt was shaped
-	body, _, err := x.Body(t.Edit(), a.route.Model, false)
+	strict, _ := strict(x.Call, t) // it was checked when the attempt was shaped
+	body, _, err := a.target.Body(false)
 	if err != nil {
 		return nil, err
 	}
@@ -194,11 +194,11 @@ func (f *Forwarder) call(a *attempt, t *routing.Target) (*cache.Call, error) {
 	if !f.SharedCache {
 		call.Workspace = x.Caller.WorkspaceID
 	}
-	if a.route.Inline {
+	if a.target.Route.Inline {
 		call.Credential = a.credential(t)
 	}
 	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
-		slices.Sorted(maps.Keys(a.route.Header))) {
+		slices.Sorted(maps.Keys(a.target.Route.Header))) {
 		call.Headers = append(call.Headers, name+": "+strings.Join(a.header.Values(name), "\n"))
 	}
 	return call, nil
@@ -207,9 +207,9 @@ func (f *Forwarder) call(a *attempt, t *routing.Target) (*cache.Call, error) {
 // credential is what the caller brings along to be known by, of whatever provider: who
 // has another gets answers of its own.
 func (a *attempt) credential(t *routing.Target) []string {
-	parts := []string{a.route.Key.Reveal()}
+	parts := []string{a.target.Route.Key.Reveal()}
 	for _, name := range routing.VendorNames {
-		if v := setting(a.x, a.route, t, name); v != "" {
+		if v := setting(a.call, a.target.Route, t, name); v != "" {
 			parts = append(parts, name, v)
 		}
 	}
@@ -242,7 +242,7 @@ var asWhole = strings.NewReplacer(
 // replay answers with a kept answer, as a stream or in one piece, as the call asks.
 func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, status string) bool {
 	x := e.x
-	streams := x.Streams(t.Edit())
+	streams := x.Chosen().Streams()
 	entry, err := e.anew(entry, k)
 	var body []byte
 	if err == nil {
@@ -252,7 +252,10 @@ func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, statu
 		e.f.logger.Error("a kept answer cannot be given", zap.String("trace_id", x.TraceID), zap.Error(err))
 		return false
 	}
-	x.Status, x.CacheStatus, x.Admitted = http.StatusOK, status, true
+	to := watcher{x: x}
+	to.of(x.Chosen())
+	x.CacheStatus, x.Admitted, to.out.Status = status, true, http.StatusOK
+	x.AnswerBy(to.try)
 	h := e.w.Header()
 	x.SetHeader(h)
 	if !streams {
@@ -262,16 +265,16 @@ func (e *engine) replay(k *keeping, entry *cache.Entry, t *routing.Target, statu
 		}
 		h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
 		e.w.WriteHeader(http.StatusOK)
-		x.FirstByte = x.Gateway.Now()
-		membersOf(body).book(x)
-		x.Hear(body)
+		to.noteFirstByte()
+		to.book(membersOf(body))
+		x.Sent(body)
 		_, _ = e.w.Write(body)
 		return true
 	}
 	h["Content-Type"] = []string{"text/event-stream"}
 	e.w.WriteHeader(http.StatusOK)
-	s := newStream(io.NopCloser(bytes.NewReader(body)), x, 0)
-	s.unasked = x.WithoutUsage(t.Edit())
+	s := newStream(io.NopCloser(bytes.NewReader(body)), &to, 0)
+	s.unasked = to.try.WithoutUsage()
 	_, _ = io.Copy(e.w, s)
 	return true
 }
@@ -307,12 +310,12 @@ func (e *engine) land(k *keeping, a *attempt) {
 		return
 	}
 	x := e.x
-	entry := k.tape.entry(x)
+	entry := k.recorder.entry(x.Endpoint.Name, a.out)
 	if entry == nil {
 		k.fail(e.r.Context())
 		return
 	}
-	entry.At, entry.Provider = x.Gateway.Now(), a.route.Provider
+	entry.At, entry.Provider = x.Gateway.Now(), a.target.Route.Provider
 	// The client has its answer: that it leaves now changes nothing.
 	if err := e.f.Cache().Put(context.WithoutCancel(e.r.Context()), k.key, entry, k.question.learned(), k.maxAge); err != nil {
 		e.f.logger.Error("keeping an answer", zap.String("trace_id", x.TraceID), zap.Error(err))
@@ -341,8 +344,8 @@ func (k *keeping) fail(ctx context.Context) {
 	}
 }
 
-// A tape holds what passes of an answer, for the cache.
-type tape struct {
+// A recorder holds what passes of an answer, for the cache.
+type recorder struct {
 	src    io.ReadCloser
 	media  string
 	stream bool
@@ -353,7 +356,7 @@ type tape struct {
 	x      *exchange.Exchange // holds b until the call is over
 }
 
-func (t *tape) Read(p []byte) (int, error) {
+func (t *recorder) Read(p []byte) (int, error) {
 	if t.flight != nil {
 		t.flight.Flow()
 		defer t.flight.Hold()
@@ -371,7 +374,7 @@ func (t *tape) Read(p []byte) (int, error) {
 }
 
 // keep notes what passes, and reports whether there is room for it.
-func (t *tape) keep(p []byte) bool {
+func (t *recorder) keep(p []byte) bool {
 	need := len(t.b) + len(p)
 	if need > cap(t.b) {
 		size := max(need, min(2*cap(t.b), cache.MaxEntry))
@@ -384,15 +387,15 @@ func (t *tape) keep(p []byte) bool {
 	return true
 }
 
-func (t *tape) Close() error { return t.src.Close() }
+func (t *recorder) Close() error { return t.src.Close() }
 
 // entry is what is to be kept: a whole answer with status 200 that is no error and ends
 // as it should. Otherwise it is nil.
-func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
+func (t *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
 	switch {
-	case t.src == nil, t.over, !t.whole, x.Status != http.StatusOK, x.Failure != "", x.Malformed > 0:
+	case t.src == nil, t.over, !t.whole, out.Status != http.StatusOK, out.Failure != "", out.Malformed > 0:
 		return nil
-	case t.stream && !cache.Streams(x.Endpoint.Name):
+	case t.stream && !cache.Streams(endpoint):
 		return nil
 	}
 	if !t.stream && (!gjson.ValidBytes(t.b) || membersOf(t.b).onlyError()) {
@@ -400,7 +403,7 @@ func (t *tape) entry(x *exchange.Exchange) *cache.Entry {
 	}
 	entry := &cache.Entry{Stream: t.stream, Type: t.media, Body: t.b}
 	// A stream is looked at in one piece, which it must be able to become.
-	if whole, err := entry.As(x.Endpoint.Name, false); err != nil || !finished(x.Endpoint.Name, gjson.ParseBytes(whole)) {
+	if whole, err := entry.As(endpoint, false); err != nil || !finished(endpoint, gjson.ParseBytes(whole)) {
 		return nil
 	}
 	return entry

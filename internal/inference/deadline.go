@@ -25,9 +25,9 @@ type deadline struct {
 
 // limit gives the attempt a deadline, and returns the context that it ends.
 func (a *attempt) limit(parent context.Context) context.Context {
-	d, why := &deadline{after: a.timeout}, errAttemptTimeout
+	d, why := &deadline{after: a.patience.answer}, errAttemptTimeout
 	if d.after == 0 {
-		d.after, why = a.headers, errHeadersLate
+		d.after, why = a.patience.headers, errHeadersLate
 	}
 	if d.after == 0 {
 		a.late = nil
@@ -69,14 +69,16 @@ func (d *deadline) end() {
 	}
 }
 
-// again has the time until the headers come begin anew. That of a timeout, which a request
-// or a config sets, does not.
-func (a *attempt) again() {
-	if a.timeout == 0 {
-		a.late.restart()
+// headersLate is the deadline that begins anew while a request is sent, and with each of
+// several requests; nil: there is none. That which a request or a config sets does not.
+func (a *attempt) headersLate() *deadline {
+	if a.patience.answer > 0 {
+		return nil
 	}
+	return a.late
 }
 
+// restart has the time begin anew.
 func (d *deadline) restart() {
 	if d != nil && !d.lifted.Load() {
 		d.timer.Reset(d.after)
@@ -99,12 +101,12 @@ func (b *bodyWithDeadline) Close() error {
 // from the last bytes on that it took.
 type uploading struct {
 	io.ReadCloser
-	a *attempt
+	headers *deadline
 }
 
 func (u *uploading) Read(p []byte) (int, error) {
-	u.a.again()
+	u.headers.restart()
 	n, err := u.ReadCloser.Read(p)
-	u.a.again()
+	u.headers.restart()
 	return n, err
 }

@@ -31,6 +31,7 @@ type engine struct {
 	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // why it failed, where it holds none
 	status int             // of the failure, as strategies see it
+	path   string          // of the request, below the provider's base URL
 	waited time.Duration   // for the answer of another call, before the next attempt
 }
 
@@ -77,7 +78,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 			err = plan.Err()
 			break
 		}
-		x.LeftTarget()
+		x.NextTarget()
 	}
 	if err != nil {
 		x.Fail(w, exchange.Unroutable(err))
@@ -89,7 +90,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 // outcome is the status of a target as its breaker sees it.
 func (e *engine) outcome(done bool) int {
 	if done {
-		return e.x.Status
+		return e.x.AnswerStatus()
 	}
 	return e.status
 }
@@ -105,7 +106,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return false
 		}
 	}
-	if err := x.CheckObject(); err != nil {
+	if err := x.Chosen().CheckObject(); err != nil {
 		e.fail(nil, err)
 		return false
 	}
@@ -151,11 +152,14 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		e.fail(nil, err)
 		return false
 	}
+	e.path = x.Path
 	if x.Endpoint.Name == exchange.BatchOutput {
-		if err := e.f.batchOutput(e.r.Context(), x, t); err != nil {
+		path, err := e.f.batchOutput(e.r.Context(), x, t)
+		if err != nil {
 			e.fail(nil, err)
 			return false
 		}
+		e.path = path
 	}
 	if a != nil && a.unsigned {
 		a.close()
@@ -187,15 +191,15 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 	for n := 0; ; n++ {
 		if a == nil {
 			var refusal *exchange.Error
-			if a, refusal = e.f.newAttempt(e.r.Context(), x, x.Route(), t, shortened, false); refusal != nil {
+			if a, refusal = e.f.newAttempt(e.r.Context(), x, t, e.path, shortened, true); refusal != nil {
 				e.fail(nil, refusal)
 				return false
 			}
 		}
-		a.tape = keep.record()
-		a.idle, a.headers = e.f.Idle, e.f.Headers
-		a.timeout, a.tentative = timeout, more || t.Retry != nil || a.shortens()
-		a.try = x.Begin(n)
+		a.recorder = keep.record()
+		a.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
+		a.tentative = more || t.Retry != nil || a.conversation.shortens()
+		a.of(x.Begin(n))
 		x.SetHeader(e.w.Header())
 		e.tried = a
 		answered, why := e.f.once(e.w, e.r, a)
@@ -205,7 +209,7 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 			return true
 		}
 		e.failed(a, why)
-		shortens := a.overflowed && a.shortens() && len(x.Attempts) < maxAttempts
+		shortens := a.overflowed && a.conversation.shortens() && len(x.Attempts) < maxAttempts
 		a = nil
 		if shortens { // no retry: it is another call
 			shortened++
@@ -254,8 +258,8 @@ func (e *engine) sleep(d time.Duration) bool {
 func (e *engine) failed(a *attempt, why error) {
 	if a.held == nil {
 		e.f.logger.Error("attempt failed",
-			zap.String("provider", a.route.Provider), zap.String("trace_id", e.x.TraceID), zap.Error(why))
-		e.fail(a, failed(a, why))
+			zap.String("provider", a.target.Route.Provider), zap.String("trace_id", e.x.TraceID), zap.Error(why))
+		e.fail(a, a.failure(why))
 		return
 	}
 	e.fail(a, nil)
@@ -273,11 +277,11 @@ func (e *engine) failed(a *attempt, why error) {
 func (e *engine) untried(why error) {
 	if !errors.Is(why, exchange.ErrNotReplayable) || e.last == nil || e.err != nil && e.err.Code == codeNotReplayable {
 		if e.err == nil || e.err.Code != codeNotReplayable {
-			e.fail(nil, failed(&attempt{x: e.x, route: e.x.Route()}, why))
+			e.fail(nil, (&request{call: e.x.Call, target: e.x.Chosen()}).failure(why))
 		}
 		return
 	}
-	e.replaced("provider " + e.x.Route().Provider + " could not be tried, because " + notKept(why))
+	e.replaced("provider " + e.x.Chosen().Route.Provider + " could not be tried, because " + notKept(why))
 }
 
 // unrepeatable turns the latest failure, which the target's retry setting is about, into
@@ -289,7 +293,7 @@ func (e *engine) unrepeatable() {
 		return
 	}
 	if !errors.Is(why, exchange.ErrNotReplayable) {
-		e.fail(a, failed(a, why))
+		e.fail(a, a.failure(why))
 		return
 	}
 	e.replaced("it could not be retried, because " + notKept(why))
@@ -312,10 +316,10 @@ func (e *engine) replaced(but string) {
 	case e.err != nil:
 		*err = *e.err
 	case a.held.StatusCode == http.StatusOK:
-		err.Message = "Provider " + a.route.Provider + " answered with an error and status 200"
+		err.Message = "Provider " + a.target.Route.Provider + " answered with an error and status 200"
 	default:
 		err.Status = a.held.StatusCode
-		err.Message = "Provider " + a.route.Provider + " answered " + strings.TrimSpace(strconv.Itoa(err.Status)+" "+http.StatusText(err.Status))
+		err.Message = "Provider " + a.target.Route.Provider + " answered " + strings.TrimSpace(strconv.Itoa(err.Status)+" "+http.StatusText(err.Status))
 	}
 	if said := a.said(); said != "" {
 		err.Message += " (" + said + ")"
@@ -371,7 +375,7 @@ func (e *engine) drop() {
 
 // give answers with the latest failure: nothing follows it.
 func (e *engine) give() {
-	if left(e.r, e.x) {
+	if clientGone(e.r, e.x) {
 		return
 	}
 	if e.last == nil || e.last.held == nil {
@@ -382,7 +386,8 @@ func (e *engine) give() {
 		return
 	}
 	e.x.SetHeader(e.w.Header())
+	e.last.out = &e.x.Outcome // the attempt itself is over
 	if _, why := e.f.once(e.w, e.r, e.last); why != nil {
-		e.x.Fail(e.w, failed(e.last, why))
+		e.x.Fail(e.w, e.last.failure(why))
 	}
 }

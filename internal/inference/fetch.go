@@ -32,68 +32,68 @@ func withVars(ctx context.Context) context.Context {
 }
 
 // fetch gets a JSON answer of a provider for the gateway itself, through the same
-// pools and the same guard as every attempt. ask, which may be nil, is the body of the
+// pools and the same guard as every attempt. content, which may be nil, is the body of the
 // request.
-func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, route *credentials.Route, t *routing.Target, to aim, ask []byte) (status int, body []byte, err error) {
-	a := &attempt{x: x, route: route}
-	defer a.close()
-	if ask != nil {
-		if a.body, err = x.NewBuffer(ask); err != nil {
+func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, t *routing.Target, to operation, content []byte) (status int, body []byte, err error) {
+	q := &request{call: x.Call, target: target}
+	defer q.close()
+	if content != nil {
+		if q.body, err = x.NewBuffer(content); err != nil {
 			return 0, nil, err
 		}
 	}
-	if refusal := f.shape(ctx, a, t, to); refusal != nil {
+	if refusal := f.shape(ctx, q, t, to, true); refusal != nil {
 		return 0, nil, refusal
 	}
-	var content io.Reader
-	if a.body != nil {
-		content = bytes.NewReader(a.body.Bytes())
+	var sent io.Reader
+	if q.body != nil {
+		sent = bytes.NewReader(q.body.Bytes())
 	}
-	r, err := http.NewRequestWithContext(withVars(ctx), a.method, a.url.String(), content)
+	r, err := http.NewRequestWithContext(withVars(ctx), q.method, q.url.String(), sent)
 	if err != nil {
 		return 0, nil, err
 	}
-	delete(a.header, "Content-Type")
-	if content != nil {
-		a.header["Content-Type"] = []string{"application/json"}
+	delete(q.header, "Content-Type")
+	if sent != nil {
+		q.header["Content-Type"] = []string{"application/json"}
 	}
-	r.Header = a.header
-	pool := f.transport.poolOf(route)
+	r.Header = q.header
+	pool := f.transport.poolOf(target.Route)
 	res, err := pool.RoundTrip(r)
 	if err == nil {
-		res, err = a.followed(pool, r, res)
+		res, err = q.follow(pool, r, res, nil)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
 	defer res.Body.Close()
-	body, err = readAtMost(x, res.Body, maxFetched) // held until the call is over
-	if err == nil && a.answer != nil && res.StatusCode == http.StatusOK {
-		body, err = a.answer.Whole(nil, body, res.Header)
+	body, err = readAtMost(x.Call, res.Body, maxFetched) // held until the call is over
+	if err == nil && q.answer != nil && res.StatusCode == http.StatusOK {
+		body, err = q.answer.Whole(nil, body, res.Header)
 	}
 	return res.StatusCode, body, err
 }
 
-// batchOutput turns a call for a batch's output into one for the file that holds it.
-func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *routing.Target) *exchange.Error {
-	batch := strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, x.Route(), t, aim{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
+// batchOutput returns the path of the file that holds a batch's output, which is what a call
+// for the output is about.
+func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *routing.Target) (path string, refusal *exchange.Error) {
+	target, batch := x.Chosen(), strings.TrimSuffix(x.Path, "/output")
+	status, body, err := f.fetch(ctx, x, target, t, operation{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
 	switch {
 	case err != nil:
-		return failed(&attempt{x: x, route: x.Route()}, err)
+		return "", (&request{call: x.Call, target: target}).failure(err)
 	case status != http.StatusOK:
-		return &exchange.Error{
+		return "", &exchange.Error{
 			Status: status, Type: "provider_error", Code: "batch_unavailable",
-			Message: "Provider " + x.Route().Provider + " answered " + strconv.Itoa(status) + " for the batch",
+			Message: "Provider " + target.Route.Provider + " answered " + strconv.Itoa(status) + " for the batch",
 		}
 	}
 	for _, field := range []string{"output_file_id", "error_file_id"} {
 		if id := gjson.GetBytes(body, field).Str; id != "" && !strings.ContainsAny(id, "/?#%\\") {
-			x.Path = "/files/" + id + "/content"
-			return nil
+			return "/files/" + id + "/content", nil
 		}
 	}
-	return &exchange.Error{
+	return "", &exchange.Error{
 		Status: http.StatusBadRequest, Type: "invalid_request_error", Param: "batch_id", Code: "batch_not_completed",
 		Message: "The batch has no output yet; its status is " + gjson.GetBytes(body, "status").Str,
 	}
@@ -144,9 +144,9 @@ func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *excha
 	if err != nil {
 		panic(err) // texts and numbers always encode
 	}
-	x.Status = http.StatusOK
+	x.Conclude(http.StatusOK, "")
 	w.Header().Set("Content-Type", "application/json")
-	x.Hear(body)
+	x.Sent(body)
 	_, _ = w.Write(body)
 }
 
@@ -157,7 +157,7 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
-	status, body, err := f.fetch(ctx, x, route, &direct, aim{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
+	status, body, err := f.fetch(ctx, x, x.NewAttempt("", route, nil), &direct, operation{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
 	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}

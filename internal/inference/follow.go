@@ -15,23 +15,24 @@ import (
 // many parts as S3 takes, with its beginning and its end.
 const maxFollowing = 10_002
 
-// followed sends what follows a request whose answer is not yet the call's, through the
-// same pool, and returns the answer that is. One with an error ends the row.
-func (a *attempt) followed(pool http.RoundTripper, out *http.Request, res *http.Response) (*http.Response, error) {
+// follow sends what follows a request whose answer is not yet the call's, through the
+// same pool, and returns the answer that is. One with an error ends the row. With each of
+// them the time until the headers come, which may be nil, begins anew.
+func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Response, headers *deadline) (*http.Response, error) {
 	for range maxFollowing {
-		if a.answer == nil || a.answer.Then == nil || res.StatusCode < 200 || res.StatusCode >= 300 {
+		if q.answer == nil || q.answer.Then == nil || res.StatusCode < 200 || res.StatusCode >= 300 {
 			return res, nil
 		}
-		body, err := readAtMost(a.x, res.Body, maxFetched)
+		body, err := readAtMost(q.call, res.Body, maxFetched)
 		res.Body.Close()
-		a.x.Drop(cap(body))
+		q.call.Drop(cap(body))
 		switch {
 		case inflight.Refused(err):
 			return nil, err
 		case err != nil:
 			return nil, unusableError("the provider's answer broke off: " + err.Error())
 		}
-		next, err := a.answer.Then(a.x.Gateway.Now(), body, res.Header)
+		next, err := q.answer.Then(q.call.Gateway.Now(), body, res.Header)
 		refusal, upload := new(providers.Refusal), new(providers.UploadError)
 		switch {
 		case errors.As(err, &refusal), errors.As(err, &upload): // the caller's fault
@@ -46,12 +47,12 @@ func (a *attempt) followed(pool http.RoundTripper, out *http.Request, res *http.
 		if next.Body == nil {
 			next.Body = []byte{} // none, and not the call's
 		}
-		a.header = a.common.Clone()
-		if err := a.set(next); err != nil {
+		q.header = q.common.Clone()
+		if err := q.set(next); err != nil {
 			return nil, err
 		}
-		a.again()
-		if res, err = pool.RoundTrip(a.request(out)); err != nil {
+		headers.restart()
+		if res, err = pool.RoundTrip(q.http(out)); err != nil {
 			return nil, err
 		}
 	}

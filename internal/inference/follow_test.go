@@ -57,14 +57,14 @@ func TestRequestsThatFollowAreSentUntilOneIsTheLast(t *testing.T) {
 			}
 			return &providers.Request{Method: "PUT", URL: &url.URL{Path: "/" + string(rune('0'+n%10))}, Header: http.Header{"X-Own": {"own"}}, Answer: &providers.Answer{Then: then}}, nil
 		}
-		a := &attempt{
-			x: &exchange.Exchange{Gateway: &exchange.Gateway{Now: time.Now}}, route: new(credentials.Route),
+		q := &request{
+			call: &exchange.Call{Gateway: &exchange.Gateway{Now: time.Now}}, target: &exchange.Attempt{Route: new(credentials.Route)},
 			answer: &providers.Answer{Then: then}, common: http.Header{"X-Common": {"common"}}, header: http.Header{"X-Old": {"old"}},
 		}
 		pool := &answers{statuses: c.statuses}
 		first := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("first"))}
-		res, err := a.followed(pool, new(http.Request).WithContext(t.Context()), first)
-		a.close()
+		res, err := q.follow(pool, new(http.Request).WithContext(t.Context()), first, nil)
+		q.close()
 		if len(pool.sent) != c.sent || c.sent > 0 && pool.sent[0] != "PUT /1 owncommon" {
 			t.Errorf("%s: sent %d, first %q", name, len(pool.sent), pool.sent[:min(1, len(pool.sent))])
 		}

@@ -52,8 +52,8 @@ var errAccount = &providers.Refusal{
 
 // grant makes the grant of a login. A token server that a service account names is a
 // host that a caller chose: it must pass the guard, by its spelling and when it is dialed.
-func (f *Forwarder) grant(a *attempt, l *providers.Login) (*grant, error) {
-	public := a.route.Inline || a.route.CallerHost
+func (f *Forwarder) grant(q *request, l *providers.Login) (*grant, error) {
+	public := q.target.Route.Inline || q.target.Route.CallerHost
 	var address string
 	g := new(grant)
 	if l.ServiceAccount != nil {
@@ -71,7 +71,7 @@ func (f *Forwarder) grant(a *attempt, l *providers.Login) (*grant, error) {
 		address = config.TokenURL
 		if !slices.Contains(googleTokens, address) {
 			public = true
-			guard := a.x.Gateway.Router.Guard
+			guard := q.call.Gateway.Router.Guard
 			server, err := guard.Check(address)
 			if err == nil && !guard.Trusts(server.Hostname()) {
 				err = &credentials.HostError{Why: "expected one of Google's, or a host that the operator trusts"}
@@ -119,12 +119,12 @@ var errorCode = regexp.MustCompile(`"error"\s*:\s*"([a-z_]{1,40})"`)
 
 // loginFailed turns a failure to get a token into what the client sees. Of what a token
 // server says, only the code of the error is repeated.
-func loginFailed(a *attempt, g *grant, err error) *exchange.Error {
+func loginFailed(q *request, g *grant, err error) *exchange.Error {
 	if err == nil {
 		return nil
 	}
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "login_failed"}
-	prefix := "Provider " + a.route.Provider + " could not be logged in to: the token server " + credentials.Clip(g.server)
+	prefix := "Provider " + q.target.Route.Provider + " could not be logged in to: the token server " + credentials.Clip(g.server)
 	var host *credentials.HostError
 	var refusal *providers.Refusal
 	var answer *oauth2.RetrieveError

@@ -2,7 +2,6 @@ package inference
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,8 +19,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/responses"
 )
 
-// beside are the paths of the Responses API that are not about one stored response.
-var beside = []string{"/responses/input_tokens", "/responses/compact"}
+// aboutNone are the paths of the Responses API that are not about one stored response.
+var aboutNone = []string{"/responses/input_tokens", "/responses/compact"}
 
 // maxShortened bounds how often the older half of a conversation is dropped.
 const maxShortened = 4
@@ -29,35 +28,34 @@ const maxShortened = 4
 // adapt readies a call of the Responses API for a provider that does not have it: a
 // response is made of a conversation, from the turns that it goes on from, and the
 // gateway keeps it.
-func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
+func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	if !strings.HasPrefix(call.Path, "/responses") {
 		return nil
 	}
-	x := a.x
-	x.Adapted = false
+	c := q.call
 	switch {
 	case !call.Provider.Adapts(providers.CreateResponse):
 		return nil
-	case slices.Contains(beside, call.Path):
+	case slices.Contains(aboutNone, call.Path):
 		return refused(&providers.Refusal{
 			Param: "x-gw-provider", Code: "endpoint_not_supported",
 			Message: "Provider " + call.Provider.Name + " does not serve " + call.Method + " /v1" + call.Path,
 		})
 	case call.Endpoint != providers.CreateResponse:
 		if strings.HasPrefix(call.Path, "/responses/") && call.Endpoint != providers.Proxy {
-			return x.Unheld()
+			return c.ResponseNotFound()
 		}
 		return nil
 	}
-	x.Adapted = true
+	q.conversation.adapted = true
 	head := responses.ReadHead(call.Body)
-	if refusal := resolve(x, call, &head); refusal != nil {
+	if refusal := resolve(c, call, &head); refusal != nil {
 		return refusal
 	}
-	call.Shorten = a.shortened
-	a.mayShorten = head.Auto
+	call.Shorten = q.conversation.shortened
+	q.conversation.mayShorten = head.Auto
 	if head.Previous != "" {
-		turns, refusal := x.Conversation(head.Previous)
+		turns, refusal := c.Conversation(head.Previous)
 		if refusal != nil {
 			return refusal
 		}
@@ -80,15 +78,17 @@ func (f *Forwarder) adapt(a *attempt, call *providers.Call) *exchange.Error {
 			Message: "The input has more than " + strconv.Itoa(stored.MaxInput) + " bytes, too many to be stored. Send store: false",
 		})
 	}
-	if err := x.Hold(len(head.Input)); err != nil {
+	if err := c.Hold(len(head.Input)); err != nil {
 		return exchange.Overloaded(err)
 	}
 	input := bytes.Clone(head.Input) // the body is gone when the response is there
 	call.Keep = func(response []byte) error {
-		err := x.Keep(gjson.GetBytes(response, "id").Str, &stored.Turn{Response: response, Input: input, Previous: head.Previous})
-		if err != nil {
-			f.logger.Error("response not stored", zap.String("trace_id", x.TraceID), zap.Error(errors.Unwrap(err)))
+		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Turn{Response: response, Input: input, Previous: head.Previous})
+		if err == nil {
+			return nil
 		}
+		f.logger.Error("response not stored", zap.String("trace_id", c.TraceID), zap.Error(err.Err))
+		q.fail("the response could not be stored: " + err.Err.Error())
 		return err
 	}
 	return nil
@@ -115,7 +115,7 @@ var overflows = []string{
 // overflow makes a failure that says that the conversation is too long what OpenAI calls
 // it (the interface, "Errors", condition 1).
 func (a *attempt) overflow(res *http.Response, f *providers.Failure) {
-	if !a.x.Adapted || res.StatusCode == http.StatusTooManyRequests {
+	if !a.conversation.adapted || res.StatusCode == http.StatusTooManyRequests {
 		return
 	}
 	said := strings.ToLower(f.Code + " " + f.Type + " " + f.Message)
@@ -129,26 +129,28 @@ func (a *attempt) overflow(res *http.Response, f *providers.Failure) {
 
 // shortens reports whether the call may be tried again with less of its conversation,
 // should it be too long.
-func (a *attempt) shortens() bool { return a.mayShorten && a.turns > 1 && a.shortened < maxShortened }
+func (c *conversation) shortens() bool {
+	return c.mayShorten && c.turns > 1 && c.shortened < maxShortened
+}
 
-// ServeHeld answers a call about a response that the gateway holds.
-func (f *Forwarder) ServeHeld(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
-	body, err := held(r.URL.Query(), x)
+// ServeStored answers a call about a response that the gateway holds.
+func (f *Forwarder) ServeStored(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	body, err := storedAnswer(r.URL.Query(), x)
 	if err != nil {
 		x.Fail(w, err)
 		return
 	}
-	x.Status = http.StatusOK
+	x.Conclude(http.StatusOK, "")
 	x.SetHeader(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	x.Hear(body)
+	x.Sent(body)
 	_, _ = w.Write(body) //nolint:gosec // JSON, and not to be taken for anything else
 }
 
-func held(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Error) {
-	id := gjson.GetBytes(x.Held.Response, "id").Str
+func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Error) {
+	id := gjson.GetBytes(x.StoredResponse.Response, "id").Str
 	switch x.Endpoint.Name {
 	case "getModelResponse":
 		if query.Get("stream") == "true" {
@@ -157,13 +159,13 @@ func held(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Error) {
 				Message: "This response cannot be streamed because it was not created with background=true.",
 			})
 		}
-		return x.Held.Response, nil
+		return x.StoredResponse.Response, nil
 	case "cancelModelResponse":
 		return nil, refused(&providers.Refusal{Param: "response_id", Code: "response_not_cancellable", Message: "Cannot cancel a synchronous response."})
 	case "listResponseInputItems":
-		return heldItems(query, x, id)
+		return inputItems(query, x, id)
 	case "deleteModelResponse":
-		if err := x.Forget(); err != nil {
+		if err := x.DeleteResponse(); err != nil {
 			return nil, err
 		}
 		b := jsonscan.Builder(nil)
@@ -183,9 +185,9 @@ const (
 	maxItems     = 100
 )
 
-// heldItems lists what a response answers: the turns that it goes on from, and its own
+// inputItems lists what a response answers: the turns that it goes on from, and its own
 // input; the latest first unless the query says otherwise.
-func heldItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exchange.Error) {
+func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exchange.Error) {
 	limit := defaultItems
 	if v := query.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -201,7 +203,7 @@ func heldItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exch
 	if order != "" && order != "asc" && order != "desc" {
 		return nil, refused(&providers.Refusal{Param: "order", Code: "invalid_value", Message: "Invalid value for 'order'. Supported values are: 'asc' and 'desc'."})
 	}
-	turns, refusal := x.ListTurns()
+	turns, refusal := x.Turns()
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -52,8 +52,8 @@ const (
 )
 
 // login gets the token of the call's provider, if it wants one that the credential is not
-// itself.
-func (f *Forwarder) login(ctx context.Context, a *attempt, t *routing.Target, call *providers.Call) *exchange.Error {
+// itself. A request that is not to be sent needs none.
+func (f *Forwarder) login(ctx context.Context, q *request, t *routing.Target, call *providers.Call, send bool) *exchange.Error {
 	if call.Provider.Login == nil {
 		return nil
 	}
@@ -64,21 +64,21 @@ func (f *Forwarder) login(ctx context.Context, a *attempt, t *routing.Target, ca
 	if l == nil {
 		return nil
 	}
-	if a.route.Inline && a.route.CallerHost && t.Selection().CustomHost == "" && savedIn(t, l) {
+	if q.target.Route.Inline && q.target.Route.CallerHost && t.Selection().CustomHost == "" && savedIn(t, l) {
 		return refused(&providers.Refusal{Param: "x-gw-custom-host", Code: "invalid_custom_host", Message: "Invalid custom host: " +
 			"the config's own login goes only where the config says; drop x-gw-custom-host or send your own credential"})
 	}
-	g, err := f.grant(a, l)
+	g, err := f.grant(q, l)
 	if err != nil {
 		return refused(err)
 	}
-	if a.unsent { // it may be answered from the cache, for which no token is needed
-		call.Token, a.unsigned = noToken, true
+	if !send { // it may be answered from the cache, for which no token is needed
+		call.Token, q.unsigned = noToken, true
 		return nil
 	}
-	g.workspace = a.x.Caller.WorkspaceID
-	call.Token, err = f.logins.get(ctx, g, a.x.Gateway.Now)
-	return loginFailed(a, g, err)
+	g.workspace = q.call.Caller.WorkspaceID
+	call.Token, err = f.logins.get(ctx, g, q.call.Gateway.Now)
+	return loginFailed(q, g, err)
 }
 
 // noToken stands for a token in a request that is not sent.

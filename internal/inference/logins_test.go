@@ -81,7 +81,7 @@ func serviceAccount(tokenURI, email string) []byte {
 // A desk is a forwarder that gets tokens, with a clock of its own.
 type desk struct {
 	*Forwarder
-	a   *attempt
+	q   *request
 	now atomic.Int64 // seconds
 }
 
@@ -99,9 +99,9 @@ func newDesk(t *testing.T, trusted ...string) *desk {
 	}
 	f := &Forwarder{transport: &Transport{operator: connections(operatorGuard), public: connections(guard)}}
 	d := &desk{Forwarder: f}
-	d.a = &attempt{
-		x:     &exchange.Exchange{Caller: &credentials.Caller{WorkspaceID: "w"}, Gateway: &exchange.Gateway{Now: func() time.Time { return time.Unix(d.now.Load(), 0) }, Router: &credentials.Router{Guard: guard}}},
-		route: &credentials.Route{Provider: "vertex-ai"},
+	d.q = &request{
+		call:   &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "w"}, Gateway: &exchange.Gateway{Now: func() time.Time { return time.Unix(d.now.Load(), 0) }, Router: &credentials.Router{Guard: guard}}},
+		target: &exchange.Attempt{Route: &credentials.Route{Provider: "vertex-ai"}},
 	}
 	t.Cleanup(func() { f.transport.operator.CloseIdleConnections(); f.transport.public.CloseIdleConnections() })
 	return d
@@ -109,7 +109,7 @@ func newDesk(t *testing.T, trusted ...string) *desk {
 
 func (d *desk) ask(ctx context.Context, l *providers.Login) (string, *exchange.Error) {
 	call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) { return l, nil }}}
-	err := d.login(ctx, d.a, new(routing.Target), call)
+	err := d.login(ctx, d.q, new(routing.Target), call, true)
 	return call.Token.Reveal(), err
 }
 
@@ -298,7 +298,7 @@ func TestLoginsToHostsThatCallersChoseAreMarked(t *testing.T) {
 		"Entra of a tenant":       {entra, credentials.Route{CallerHost: true}, "no-cors"},
 		"Entra of the operator's": {entra, credentials.Route{}, ""},
 	} {
-		d.a.route, d.logins.tokens = &c.route, nil
+		d.q.target.Route, d.logins.tokens = &c.route, nil
 		if _, err := d.ask(t.Context(), c.login); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -336,16 +336,16 @@ func TestALoginSavedInAConfigGoesToNoHostOfTheCallers(t *testing.T) {
 	call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) {
 		return &providers.Login{ServiceAccount: account}, nil
 	}}}
-	d.a.route = &credentials.Route{Provider: "vertex-ai", Inline: true, CallerHost: true}
+	d.q.target.Route = &credentials.Route{Provider: "vertex-ai", Inline: true, CallerHost: true}
 	saved := []routing.Setting{{Name: "vertex_service_account_json", Value: credentials.NewSecret(string(account))}}
-	if err := d.login(t.Context(), d.a, &routing.Target{Vendor: saved}, call); err == nil || err.Code != "invalid_custom_host" {
+	if err := d.login(t.Context(), d.q, &routing.Target{Vendor: saved}, call, true); err == nil || err.Code != "invalid_custom_host" {
 		t.Errorf("got %+v", err)
 	}
 	for name, target := range map[string]*routing.Target{
 		"the config's host": {Vendor: saved, CustomHost: "https://models.example.com"},
 		"the caller's own":  {},
 	} {
-		if err := d.login(t.Context(), d.a, target, call); err != nil {
+		if err := d.login(t.Context(), d.q, target, call, true); err != nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -417,8 +417,8 @@ func TestLoginsAtOnceAreBounded(t *testing.T) {
 		_, err := d.ask(t.Context(), login("greedy 0"))
 		waiting <- err
 	}()
-	other := &desk{Forwarder: d.Forwarder, a: &attempt{
-		x: &exchange.Exchange{Caller: &credentials.Caller{WorkspaceID: "other"}, Gateway: d.a.x.Gateway}, route: d.a.route,
+	other := &desk{Forwarder: d.Forwarder, q: &request{
+		call: &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "other"}, Gateway: d.q.call.Gateway}, target: d.q.target,
 	}}
 	fetch(other, "other")
 	close(release)

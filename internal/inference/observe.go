@@ -6,19 +6,18 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// begin starts the span of an attempt. Where a config or the call forwards the header
+// startSpan starts the span of an attempt. Where a config or the call forwards the header
 // traceparent to the provider, it is that of the span; nobody else gets one.
-func (a *attempt) begin() {
+func (a *attempt) startSpan() {
 	x := a.x
-	if x.Trace == nil || a.told {
+	if x.Trace == nil || a.over {
 		return
 	}
 	a.span = x.Trace.Attempt(&telemetry.Try{
-		Provider: a.route.Provider, Dialect: a.route.Dialect, Model: a.try.Model, Target: a.try.Target, Retry: a.try.Retry, URL: a.url,
+		Provider: a.try.Route.Provider, Dialect: a.try.Route.Dialect, Model: a.try.Model, Target: a.try.Target, Retry: a.try.Retry, URL: a.url,
 	})
 	if a.header["Traceparent"] != nil {
 		a.header["Traceparent"] = []string{a.span.Header()}
@@ -26,26 +25,26 @@ func (a *attempt) begin() {
 	}
 }
 
-// over counts an attempt and ends its span, once: one that failed and is given to the
+// count counts an attempt and ends its span, once: one that failed and is given to the
 // client later, as nothing followed it, is over already.
-func (a *attempt) over(ctx context.Context, why error) {
-	if a.told {
+func (a *attempt) count(ctx context.Context, why error) {
+	if a.over {
 		return
 	}
-	a.told = true
+	a.over = true
 	x := a.x
 	if m := x.Gateway.Metrics; m != nil {
 		t := x.MetricTarget(a.try)
-		m.Attempt(&t, a.status, ctx.Err() != nil, a.try.Retry > 0)
+		m.Attempt(&t, a.try.ProviderStatus, ctx.Err() != nil, a.try.Retry > 0)
 	}
 	if a.span == nil {
 		return
 	}
-	o := telemetry.Outcome{Status: a.status, Error: a.errorType(ctx, why)}
-	x.ErrorType = o.Error
+	o := telemetry.Outcome{Status: a.try.ProviderStatus, Error: a.errorType(ctx, why)}
+	a.out.ErrorType = o.Error
 	if why == nil {
 		if x.Stream {
-			o.FirstToken = x.FirstByte
+			o.FirstToken = a.out.FirstByte
 		}
 		if u := a.try.Usage; u.Known {
 			o.Usage = &u.Usage
@@ -59,24 +58,24 @@ func (a *attempt) over(ctx context.Context, why error) {
 // status says it.
 func (a *attempt) errorType(ctx context.Context, why error) string {
 	switch {
-	case ctx.Err() != nil && !a.x.Whole:
+	case ctx.Err() != nil && !a.out.Complete:
 		return "canceled"
-	case a.status >= 400:
+	case a.try.ProviderStatus >= 400:
 		return ""
 	case a.held != nil && errors.As(why, new(brokenOff)):
 		return "stream_interrupted"
-	case why != nil && a.held != nil, why == nil && (a.x.Failure == failureIn200 || a.x.Failure == failureInStream):
+	case why != nil && a.held != nil, why == nil && (a.out.Failure == failureIn200 || a.out.Failure == failureInStream):
 		return "error_in_answer"
 	case errors.Is(why, errAttemptTimeout), errors.Is(why, errHeadersLate), errors.Is(why, errBodyStalled), timedOut(why):
 		return "provider_timeout"
 	case why != nil:
-		if code := failed(a, why).Code; code != "" {
+		if code := a.failure(why).Code; code != "" {
 			return code
 		}
 		return "_OTHER"
-	case a.x.Cut != "":
-		return a.x.Cut
-	case a.x.Failure != "":
+	case a.out.Cut != "":
+		return a.out.Cut
+	case a.out.Failure != "":
 		return "stream_interrupted"
 	}
 	return ""
@@ -88,10 +87,10 @@ func timedOut(why error) bool {
 	return errors.As(why, &timeout) && timeout.Timeout()
 }
 
-// describe notes what an answer, or an event of it, says of itself, where somebody
-// watches.
-func describe(x *exchange.Exchange, data []byte) {
-	if x.Trace == nil {
+// describe notes what an answer, or an event of it, says of itself, if there is a span to
+// tell of it.
+func (w *watcher) describe(data []byte) {
+	if w.x.Trace == nil {
 		return
 	}
 	answer := gjson.ParseBytes(data)
@@ -111,5 +110,5 @@ func describe(x *exchange.Exchange, data []byte) {
 			a.Finish = append(a.Finish, reason)
 		}
 	}
-	x.Trace.Answered(a)
+	w.x.Trace.Answered(a)
 }

@@ -19,7 +19,7 @@ import (
 
 // claims note what a call makes as its workspace's, before the caller has its id.
 type claims struct {
-	x             *exchange.Exchange
+	target        *exchange.Attempt
 	makes, events []string // as in exchange.Objects
 	names         []string
 	responses     bool
@@ -28,9 +28,9 @@ type claims struct {
 
 // guard checks that an attempt's body names objects of its workspace alone, and readies the
 // attempt to note what it makes, where workspaces share the credential.
-func (f *Forwarder) guard(ctx context.Context, a *attempt, t *routing.Target, p *providers.Provider) *exchange.Error {
+func (f *Forwarder) guard(ctx context.Context, a *attempt, t *routing.Target, p *providers.Provider, path string) *exchange.Error {
 	x := a.x
-	if !x.Noted() {
+	if !a.target.Noted() {
 		return nil
 	}
 	var body []byte
@@ -39,19 +39,19 @@ func (f *Forwarder) guard(ctx context.Context, a *attempt, t *routing.Target, p 
 	}
 	responses := x.Endpoint.Name == exchange.CreateResponse
 	adapted := responses && p.Adapts(providers.CreateResponse)
-	if refusal := x.CheckNamed(body, adapted); refusal != nil {
+	if refusal := a.target.CheckNamed(body, adapted); refusal != nil {
 		return refusal
 	}
 	o := &x.Endpoint.Objects
-	if o.Lists && x.Guarded() {
+	if o.Lists && a.target.Guarded() {
 		a.page = func(query string) (int, []byte, error) {
-			return f.fetch(ctx, x, a.route, t, aim{x.Endpoint.Name, x.Method(), x.Path, query, ""}, nil)
+			return f.fetch(ctx, x, a.target, t, operation{x.Endpoint.Name, x.Method(), path, query, ""}, nil)
 		}
 	}
 	if adapted || !o.Creates() && len(o.Names) == 0 {
 		return nil
 	}
-	c := &claims{x: x, makes: o.Makes, events: o.Events, names: o.Names, responses: responses}
+	c := &claims{target: a.target, makes: o.Makes, events: o.Events, names: o.Names, responses: responses}
 	if o.Stored != "" && !stores(body, o.Stored, o.Kept) {
 		c.makes, c.events = nil, nil
 		c.names = slices.DeleteFunc(slices.Clone(o.Names), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
@@ -81,16 +81,18 @@ func stores(body []byte, parameter string, otherwise bool) bool {
 // workspace's.
 func (a *attempt) own(res *http.Response) error {
 	x := a.x
-	if !x.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
+	if !a.target.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
 		return nil
 	}
 	if x.Method() == http.MethodDelete {
-		x.Deleted()
+		if failure := a.target.Deleted(); failure != "" {
+			a.out.Failure = failure
+		}
 		return nil
 	}
 	if x.Endpoint.Objects.Location {
 		if location := res.Header.Get("Location"); location != "" {
-			if err := x.Claim([]string{path.Base(location)}, false); err != nil {
+			if err := a.target.Claim([]string{path.Base(location)}, false); err != nil {
 				res.Body.Close()
 				return err
 			}
@@ -104,7 +106,7 @@ func (a *attempt) own(res *http.Response) error {
 	case res.Header.Get("Content-Encoding") != "":
 		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
 	}
-	body, err := readAtMost(x, res.Body, maxWhole)
+	body, err := readAtMost(a.call, res.Body, maxWhole)
 	switch {
 	case inflight.Refused(err):
 		res.Body.Close()
@@ -124,14 +126,14 @@ func (a *attempt) own(res *http.Response) error {
 			res.Body.Close()
 			return refusal
 		}
-		return replaceBody(x, res, out)
+		return replaceBody(a.call, res, out)
 	}
 	res.Body.Close()
 	if refusal := a.claims.whole(body); refusal != nil {
 		x.Drop(cap(body))
 		return refusal
 	}
-	res.Body, res.ContentLength = &peeked{x: x, seen: body, src: http.NoBody}, int64(len(body))
+	res.Body, res.ContentLength = &peeked{call: a.call, seen: body, src: http.NoBody}, int64(len(body))
 	return nil
 }
 
@@ -140,10 +142,10 @@ func (c *claims) whole(body []byte) *exchange.Error {
 	if c == nil {
 		return nil
 	}
-	if err := c.x.Claim(c.unseen(body, c.makes), false); err != nil {
+	if err := c.target.Claim(c.fresh(body, c.makes), false); err != nil {
 		return err
 	}
-	return c.x.Claim(c.unseen(body, c.names), true)
+	return c.target.Claim(c.fresh(body, c.names), true)
 }
 
 // event does the same of an event of a stream.
@@ -152,17 +154,17 @@ func (c *claims) event(data []byte) error {
 	if c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
 		return nil
 	}
-	if err := c.x.Claim(c.unseen(data, c.events), false); err != nil {
+	if err := c.target.Claim(c.fresh(data, c.events), false); err != nil {
 		return err
 	}
-	if err := c.x.Claim(c.unseen(data, c.names), true); err != nil {
+	if err := c.target.Claim(c.fresh(data, c.names), true); err != nil {
 		return err
 	}
 	return nil
 }
 
-// unseen are the ids in members of an answer that were not seen in this call.
-func (c *claims) unseen(body []byte, members []string) (ids []string) {
+// fresh are the ids in members of an answer that were not seen in this call.
+func (c *claims) fresh(body []byte, members []string) (ids []string) {
 	var add func(v gjson.Result)
 	add = func(v gjson.Result) {
 		switch {

@@ -72,7 +72,7 @@ func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
 	defer func() { x.Drop(held) }()
 	for n := 1; ; n++ {
 		if p == nil {
-			return nil, refusedList("what provider " + a.route.Provider + " answered is no list")
+			return nil, refusedList("what provider " + a.target.Route.Provider + " answered is no list")
 		}
 		if n == 1 {
 			most = max(len(p.data), 1)
@@ -80,7 +80,7 @@ func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
 				most = limit
 			}
 		}
-		owns, refusal := x.Owns(p.ids)
+		owns, refusal := a.target.Owns(p.ids)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -110,10 +110,10 @@ func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
 		status, body, err := a.page(query.Encode())
 		held = cap(body)
 		if err != nil {
-			return nil, failed(a, err)
+			return nil, a.failure(err)
 		}
 		if status != http.StatusOK {
-			return nil, refusedList("provider " + a.route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
+			return nil, refusedList("provider " + a.target.Route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
 		}
 		p = readPage(body)
 	}

@@ -19,7 +19,7 @@ const maxPeeked = 64 << 10
 // A peeked body is an answer of which a part was read already. The call holds the capacity
 // of that part until it is read again.
 type peeked struct {
-	x    *exchange.Exchange // nil: it holds nothing for it
+	call *exchange.Call // nil: it holds nothing for it
 	seen []byte
 	off  int
 	src  io.ReadCloser
@@ -39,8 +39,8 @@ func (p *peeked) Close() error { return p.src.Close() }
 
 // drop lets go of what was read again.
 func (p *peeked) drop() {
-	if p.x != nil {
-		p.x.Drop(cap(p.seen))
+	if p.call != nil {
+		p.call.Drop(cap(p.seen))
 	}
 	p.seen, p.off = nil, 0
 }
@@ -48,7 +48,7 @@ func (p *peeked) drop() {
 // begins looks at the beginning of an answer with status 200 and reports whether
 // real output follows, or why not. Until then the call is not committed: another
 // attempt may follow. What was read is put back.
-func begins(x *exchange.Exchange, res *http.Response) (why error) {
+func begins(c *exchange.Call, res *http.Response) (why error) {
 	if res.Header.Get("Content-Encoding") != "" {
 		return nil // nobody asked for it, and nobody looks into it
 	}
@@ -62,10 +62,10 @@ func begins(x *exchange.Exchange, res *http.Response) (why error) {
 	default:
 		return nil
 	}
-	if err := x.Hold(cap(seen)); err != nil {
+	if err := c.Hold(cap(seen)); err != nil {
 		return err
 	}
-	res.Body = &peeked{x: x, seen: seen, src: res.Body}
+	res.Body = &peeked{call: c, seen: seen, src: res.Body}
 	return why
 }
 

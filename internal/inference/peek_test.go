@@ -110,7 +110,7 @@ func TestOutputIsWhatCommitsACall(t *testing.T) {
 			for name, output := range outputEvents {
 				rest := &more{text: "never read: " + doneEvent}
 				res := answer("text/event-stream; charset=utf-8", io.MultiReader(portion(strings.NewReader(preamble+output)), rest))
-				if why := begins(new(exchange.Exchange), res); why != nil {
+				if why := begins(new(exchange.Call), res); why != nil {
 					t.Errorf("%s after %s, %s: %s", name, before, in, why)
 				}
 				if rest.read {
@@ -130,7 +130,7 @@ func TestAStreamThatBeginsWithAnErrorIsAFailure(t *testing.T) {
 			for name, failure := range failureEvents {
 				rest := &more{text: doneEvent}
 				res := answer("text/event-stream", io.MultiReader(portion(strings.NewReader(preamble+failure)), rest))
-				if why := begins(new(exchange.Exchange), res); why == nil || rest.read {
+				if why := begins(new(exchange.Call), res); why == nil || rest.read {
 					t.Errorf("%s after %s, %s: got %q, read on: %v", name, before, in, why, rest.read)
 				}
 				if got, err := io.ReadAll(res.Body); err != nil || string(got) != preamble+failure+doneEvent {
@@ -146,7 +146,7 @@ func TestAnErrorAfterOutputIsTheClients(t *testing.T) {
 	for name, failure := range failureEvents {
 		text := outputEvents["content"] + failure
 		res := answer("text/event-stream", strings.NewReader(text))
-		if why := begins(new(exchange.Exchange), res); why != nil {
+		if why := begins(new(exchange.Call), res); why != nil {
 			t.Errorf("%s: %s", name, why)
 		}
 		if got, err := io.ReadAll(res.Body); err != nil || string(got) != text {
@@ -165,7 +165,7 @@ func TestAStreamWithoutOutputIsAFailure(t *testing.T) {
 					body = io.MultiReader(body, iotest.ErrReader(with))
 				}
 				res := answer("text/event-stream", body)
-				if why := begins(new(exchange.Exchange), res); why == nil || with != nil && !strings.Contains(fmt.Sprint(why), "reset") {
+				if why := begins(new(exchange.Call), res); why == nil || with != nil && !strings.Contains(fmt.Sprint(why), "reset") {
 					t.Errorf("%s, %s, %s: got %q", name, in, ending, why)
 				}
 				if got, err := io.ReadAll(res.Body); string(got) != preamble || !errors.Is(err, with) {
@@ -180,7 +180,7 @@ func TestAStreamOfNothingButCommentsIsTakenInTheEnd(t *testing.T) {
 	rest := &more{text: outputEvents["content"]}
 	comments := strings.Repeat(": wait\n\n", 2*maxPeeked/8)
 	res := answer("text/event-stream", io.MultiReader(strings.NewReader(comments), rest))
-	if why := begins(new(exchange.Exchange), res); why != nil || rest.read {
+	if why := begins(new(exchange.Call), res); why != nil || rest.read {
 		t.Errorf("got %q, read on: %v", why, rest.read)
 	}
 	if got, err := io.ReadAll(res.Body); err != nil || string(got) != comments+outputEvents["content"] {
@@ -216,7 +216,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 	} {
 		for in, portion := range portions {
 			res := answer(c.media, portion(strings.NewReader(c.body)))
-			if why := begins(new(exchange.Exchange), res); (why != nil) != c.failed {
+			if why := begins(new(exchange.Call), res); (why != nil) != c.failed {
 				t.Errorf("%s, %s: got %q", name, in, why)
 			}
 			if got, err := io.ReadAll(res.Body); err != nil || string(got) != c.body {
@@ -226,7 +226,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 	}
 	reset := errors.New("reset")
 	res := answer("application/json", io.MultiReader(strings.NewReader(`{"choices":[`), iotest.ErrReader(reset)))
-	if why := begins(new(exchange.Exchange), res); !strings.Contains(fmt.Sprint(why), "reset") {
+	if why := begins(new(exchange.Call), res); !strings.Contains(fmt.Sprint(why), "reset") {
 		t.Errorf("an answer that breaks off: got %q", why)
 	}
 	if got, err := io.ReadAll(res.Body); string(got) != `{"choices":[` || !errors.Is(err, reset) {
@@ -238,7 +238,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 func TestAnswersOfOtherMediaAreNotRead(t *testing.T) {
 	for _, media := range []string{"audio/mpeg", "application/octet-stream", "text/plain", "image/png", "", "nonsense;"} {
 		body := &more{text: "x"}
-		if why := begins(new(exchange.Exchange), answer(media, body)); why != nil || body.read {
+		if why := begins(new(exchange.Call), answer(media, body)); why != nil || body.read {
 			t.Errorf("%s: got %q, read: %v", media, why, body.read)
 		}
 	}
@@ -257,7 +257,7 @@ func TestNothingOfAnAnswerIsLost(t *testing.T) {
 			body = io.MultiReader(body, iotest.ErrReader(reset))
 		}
 		res := answer(media, rapid.SampledFrom([]func(io.Reader) io.Reader{iotest.HalfReader, iotest.OneByteReader, iotest.DataErrReader}).Draw(t, "portions")(body))
-		begins(new(exchange.Exchange), res)
+		begins(new(exchange.Call), res)
 		if got, err := io.ReadAll(res.Body); string(got) != text || errors.Is(err, reset) != broken {
 			t.Fatalf("%q became %q, %v", text, got, err)
 		}
@@ -269,7 +269,7 @@ func TestAnEncodedAnswerIsNotLookedAt(t *testing.T) {
 		body := &more{text: "x"}
 		res := answer(media, body)
 		res.Header.Set("Content-Encoding", "gzip")
-		if why := begins(new(exchange.Exchange), res); why != nil || body.read {
+		if why := begins(new(exchange.Call), res); why != nil || body.read {
 			t.Errorf("%s: %q, read %v", media, why, body.read)
 		}
 	}

@@ -54,20 +54,17 @@ func tries(x *exchange.Exchange) []reqlog.Try {
 	return all
 }
 
-// tried notes what became of an attempt that began at a time; why is as once has it.
-func (a *attempt) tried(begun time.Time, why *error) {
-	x, t := a.x, a.try
-	t.Duration = x.Gateway.Now().Sub(begun)
+// conclude notes what became of an attempt that began at a time; why is as once has it. If
+// that is nil, the client has its answer, or left; or the answer broke off with a panic: who
+// watched the answer has noted it.
+func (a *attempt) conclude(begun time.Time, why *error) {
+	a.try.Duration = a.x.Gateway.Now().Sub(begun)
 	switch {
-	case *why == nil: // the client has its answer, or left; or the answer broke off with a panic
-		t.Status, t.Failure = x.Status, x.Failure
-		if x.Status == statusClientGone {
-			t.Status = a.status // what the provider had answered until then; 0: nothing
-		}
+	case *why == nil:
 	case a.held != nil:
-		t.Status, t.Failure = a.held.StatusCode, reason(*why)
+		a.out.Status, a.out.Failure = a.held.StatusCode, reason(*why)
 	default:
-		t.Failure = failed(a, *why).Message
+		a.out.Failure = a.failure(*why).Message
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // resolve puts the items of responses that the gateway holds in the place of references
 // to them: some clients send those in a loop with tools. Others stay, and are refused.
-func resolve(x *exchange.Exchange, call *providers.Call, head *responses.Head) *exchange.Error {
-	r := &references{x: x, items: make(map[string][]byte), seen: make(map[string]bool)}
+func resolve(c *exchange.Call, call *providers.Call, head *responses.Head) *exchange.Error {
+	r := &references{call: c, items: make(map[string][]byte), seen: make(map[string]bool)}
 	input, err := responses.Expand(head.Input, r.find)
 	switch {
 	case errors.Is(err, responses.ErrExpanded):
@@ -31,7 +31,7 @@ func resolve(x *exchange.Exchange, call *providers.Call, head *responses.Head) *
 
 // references are the items of the responses that an input refers to.
 type references struct {
-	x     *exchange.Exchange
+	call  *exchange.Call
 	items map[string][]byte // by id
 	seen  map[string]bool   // the responses that were read
 	size  int               // of those, in bytes
@@ -45,7 +45,7 @@ func (r *references) find(id string) ([]byte, error) {
 		return r.items[id], nil
 	}
 	r.seen[owner] = true
-	turn, refusal := r.x.Turn(owner)
+	turn, refusal := r.call.OwnResponse(owner)
 	switch {
 	case refusal != nil:
 		return nil, refusal

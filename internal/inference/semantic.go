@@ -66,7 +66,7 @@ func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string
 	b.Key("input").Text(text)
 	b.Key("encoding_format").Text("float")
 	b.Close('}')
-	status, body, err := f.fetch(ctx, x, route, &direct, aim{providers.Embed, http.MethodPost, "/embeddings", "", f.Semantic.Model}, b)
+	status, body, err := f.fetch(ctx, x, x.NewAttempt("", route, nil), &direct, operation{providers.Embed, http.MethodPost, "/embeddings", "", f.Semantic.Model}, b)
 	if err != nil {
 		return nil, err
 	}

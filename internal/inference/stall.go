@@ -28,9 +28,9 @@ func (a *attempt) steadied(res *http.Response) {
 	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	s, body := &steady{ReadCloser: res.Body, after: a.headers, option: "provider_header_timeout"}, res.Body
+	s, body := &steady{ReadCloser: res.Body, after: a.patience.headers, option: "provider_header_timeout"}, res.Body
 	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
-		s.after, s.option = a.idle, "stream_idle_timeout"
+		s.after, s.option = a.patience.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {
 		return

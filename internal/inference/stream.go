@@ -20,7 +20,7 @@ import (
 // [DONE]; where it merely forgot [DONE], the client gets it.
 type stream struct {
 	src io.ReadCloser
-	x   *exchange.Exchange
+	to  *watcher
 
 	idle    time.Duration
 	silence *time.Timer // runs while the provider is silent; nil: it may be so for ever
@@ -35,7 +35,6 @@ type stream struct {
 	data      bool // that event has data already
 	done      bool // [DONE] came
 	finished  bool // a choice finished
-	noted     bool // the response's id was remembered
 	errored   bool // the provider sent an error event of its own; no [DONE] follows it
 	closed    bool // the last event of an answer came, in the APIs that name theirs
 	claims    *claims
@@ -59,8 +58,8 @@ const (
 )
 
 // newStream watches src, which may be silent for idle (0: for ever).
-func newStream(src io.ReadCloser, x *exchange.Exchange, idle time.Duration) *stream {
-	s := &stream{src: src, x: x, idle: idle, buf: make([]byte, 0, smallSize)}
+func newStream(src io.ReadCloser, to *watcher, idle time.Duration) *stream {
+	s := &stream{src: src, to: to, idle: idle, buf: make([]byte, 0, smallSize)}
 	s.visit = s.member
 	if idle > 0 {
 		s.silence = time.AfterFunc(idle, func() {
@@ -79,7 +78,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.fill()
 	}
 	n := copy(p, s.buf[s.passed:s.end])
-	s.x.Hear(p[:n])
+	s.to.x.Sent(p[:n])
 	s.passed += n
 	return n, nil
 }
@@ -96,7 +95,7 @@ func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
 	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
-		if err := s.x.Hold(size - cap(s.buf)); err != nil {
+		if err := s.to.x.Hold(size - cap(s.buf)); err != nil {
 			s.finish(&cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()})
 			return
 		}
@@ -112,8 +111,8 @@ func (s *stream) fill() {
 	}
 	s.full = from+n == cap(s.buf)
 	s.buf = s.buf[:from+n]
-	if n > 0 && s.x.FirstByte.IsZero() {
-		s.x.FirstByte = s.x.Gateway.Now()
+	if n > 0 {
+		s.to.noteFirstByte()
 	}
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
 		if s.end = s.watch(from + last + 1); s.unclaimed != nil {
@@ -164,7 +163,7 @@ func (s *stream) watch(end int) int {
 			}
 			if s.buf[next] == '\n' || s.buf[next] == '\r' {
 				if !s.spare {
-					s.x.Malformed++
+					s.to.out.Malformed++
 				}
 				at = next
 				continue
@@ -206,22 +205,19 @@ func (s *stream) event(data []byte) bool {
 	if s.claims != nil {
 		s.unclaimed = s.claims.event(data)
 	}
-	describe(s.x, data)
+	s.to.describe(data)
 	if s.response != nil {
 		response := membersOf(s.response)
-		if !s.noted && s.x.Endpoint.Name == exchange.CreateResponse {
-			s.noted = true
-			s.x.Remember(text(response.id))
-		}
-		response.book(s.x)
+		s.to.remember(response)
+		s.to.book(response)
 	}
 	if s.usage != nil {
-		membersOf(data).book(s.x)
+		s.to.book(membersOf(data))
 	}
 	if s.failed && !s.errored {
 		s.errored = true
-		if s.x.Failure == "" { // the gateway itself may have failed it, and knows why
-			s.x.Failure = failureInStream
+		if s.to.out.Failure == "" { // the gateway itself may have failed it, and knows why
+			s.to.out.Failure = failureInStream
 		}
 	}
 	s.spare = s.unasked && s.empty && s.usage != nil
@@ -260,7 +256,8 @@ var lastEvents = map[string]bool{
 
 // closes reports whether the streams of the call's endpoint end with such an event.
 func (s *stream) closes() bool {
-	return s.x.Endpoint.Name == exchange.CreateResponse || s.x.Endpoint.Name == providers.Messages
+	name := s.to.x.Endpoint.Name
+	return name == exchange.CreateResponse || name == providers.Messages
 }
 
 // wellFormed reports whether data is nothing, or one JSON value.
@@ -298,14 +295,15 @@ func finishes(choices []byte) bool {
 
 // finish decides what follows the last whole line that came.
 func (s *stream) finish(err error) {
+	out := s.to.out
 	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
 		s.err = err
-		if s.x.Whole = s.done; !s.done {
-			s.x.Failure = gone()
+		if out.Complete = s.done; !s.done {
+			out.Failure = gone()
 		}
 		return
 	}
-	s.x.Whole = true // that it is not what it should be, the client was told
+	out.Complete = true // that it is not what it should be, the client was told
 	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
 	if s.spare { // it waited for a line after it
 		half = nil
@@ -313,7 +311,7 @@ func (s *stream) finish(err error) {
 	s.err = io.EOF
 	data, isData := bytes.CutPrefix(half, []byte("data:"))
 	switch {
-	case s.done, ended && s.errored && len(half) == 0, ended && !s.x.Endpoint.Done && len(half) == 0 && (s.closed || !s.closes()):
+	case s.done, ended && s.errored && len(half) == 0, ended && !s.to.x.Endpoint.Done && len(half) == 0 && (s.closed || !s.closes()):
 		s.buf = s.buf[:s.end]
 	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
 		s.tail([]byte("data: [DONE]\n\n"))
@@ -322,12 +320,12 @@ func (s *stream) finish(err error) {
 			err = io.ErrUnexpectedEOF
 		}
 		what := "broke off before its end"
-		s.x.Failure = "the provider's stream broke off: " + plain(err)
+		out.Failure = "the provider's stream broke off: " + plain(err)
 		if own := new(cut); errors.As(err, &own) {
 			what = "was ended by the gateway, because it " + own.why
-			s.x.Failure, s.x.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
+			out.Failure, out.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
 		}
-		s.tail(errorEvent(s.x.Endpoint.Name, "The stream of provider "+s.x.Provider()+" "+what))
+		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.try.Route.Provider+" "+what))
 	}
 }
 

@@ -20,15 +20,17 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-func streamExchange(path string) *exchange.Exchange {
-	return &exchange.Exchange{
+// watching is a watcher of the answer to a call of an endpoint.
+func watching(path string) *watcher {
+	w := &watcher{x: &exchange.Exchange{Call: &exchange.Call{
 		Gateway:  &exchange.Gateway{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }},
 		Endpoint: endpointOf(path),
-		Attempts: []*exchange.Attempt{{Route: &credentials.Route{Provider: "file"}}},
-	}
+	}}}
+	w.of(&exchange.Attempt{Route: &credentials.Route{Provider: "file"}})
+	return w
 }
 
-func chatExchange() *exchange.Exchange { return streamExchange("/v1/chat/completions") }
+func watchingChat() *watcher { return watching("/v1/chat/completions") }
 
 // An upstream gives its portions one a Read, and then its error.
 type upstream struct {
@@ -58,8 +60,8 @@ func (u *upstream) Close() error {
 }
 
 // pass returns what a client gets of text that ends with err.
-func pass(x *exchange.Exchange, text string, err error) (string, error) {
-	got, readErr := io.ReadAll(newStream(&upstream{portions: [][]byte{[]byte(text)}, err: err}, x, 0))
+func pass(w *watcher, text string, err error) (string, error) {
+	got, readErr := io.ReadAll(newStream(&upstream{portions: [][]byte{[]byte(text)}, err: err}, w, 0))
 	return string(got), readErr
 }
 
@@ -117,10 +119,10 @@ func mustBreakOff(t testing.TB, text, got string) {
 func TestNoDoneFollowsAnErrorOfTheProvider(t *testing.T) {
 	failed := firstChunk + `data: {"error":{"message":"overloaded"}}` + "\n\n"
 	for _, text := range []string{failed + doneEvent, crlf(failed + doneEvent), failed} {
-		x := chatExchange()
-		got, err := pass(x, text, io.EOF)
-		if err != nil || strings.Contains(got, "[DONE]") || !strings.HasPrefix(got, strings.TrimSuffix(text, doneEvent)[:len(firstChunk)]) || x.Failure == "" || x.Malformed != 0 {
-			t.Errorf("%q, %v, %q", got, err, x.Failure)
+		w := watchingChat()
+		got, err := pass(w, text, io.EOF)
+		if err != nil || strings.Contains(got, "[DONE]") || !strings.HasPrefix(got, strings.TrimSuffix(text, doneEvent)[:len(firstChunk)]) || w.out.Failure == "" || w.out.Malformed != 0 {
+			t.Errorf("%q, %v, %q", got, err, w.out.Failure)
 		}
 	}
 }
@@ -141,12 +143,12 @@ func TestACompleteStreamPassesByteForByte(t *testing.T) {
 		"trailing spaces after [DONE]": firstChunk + "data: [DONE]  \n\n",
 		"bytes that are no UTF-8":      "data: \"\xff\xfe\"\n\n" + whole,
 	} {
-		x := chatExchange()
-		if got, err := pass(x, text, io.EOF); got != text || err != nil {
+		w := watchingChat()
+		if got, err := pass(w, text, io.EOF); got != text || err != nil {
 			t.Errorf("%s:\ngot  %q, %v\nwant %q", name, got, err, text)
 		}
-		if x.Failure != "" {
-			t.Errorf("%s: failed: %s", name, x.Failure)
+		if w.out.Failure != "" {
+			t.Errorf("%s: failed: %s", name, w.out.Failure)
 		}
 	}
 }
@@ -164,7 +166,7 @@ func TestACompleteStreamPassesWhateverTheReads(t *testing.T) {
 		u.portions = append(u.portions, rest)
 		u.portions = nonEmpty(u.portions)
 		var got bytes.Buffer
-		s := newStream(u, chatExchange(), 0)
+		s := newStream(u, watchingChat(), 0)
 		p := make([]byte, rapid.IntRange(1, 20_000).Draw(t, "client's buffer"))
 		for {
 			n, err := s.Read(p)
@@ -193,7 +195,7 @@ func nonEmpty(portions [][]byte) (out [][]byte) {
 
 func TestALineReachesTheClientWhenItIsWhole(t *testing.T) {
 	u := &upstream{portions: [][]byte{[]byte("data: 1\n"), []byte("\ndata: "), []byte("2\n\nda"), []byte("ta: [DONE]\n\n")}, err: io.EOF}
-	s := newStream(u, chatExchange(), 0)
+	s := newStream(u, watchingChat(), 0)
 	p := make([]byte, 100)
 	for _, want := range []string{"data: 1\n", "\n", "data: 2\n\n", "data: [DONE]\n\n"} {
 		if n, err := s.Read(p); string(p[:n]) != want || err != nil {
@@ -241,14 +243,14 @@ func TestABrokenStreamEndsWithOneErrorEventAfterTheLastWholeLine(t *testing.T) {
 		"a [DONE] of another field":              {"event: [DONE]\n\n", io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := chatExchange()
-			got, err := pass(x, c.text, c.err)
+			w := watchingChat()
+			got, err := pass(w, c.text, c.err)
 			if err != nil {
 				t.Errorf("the client's read fails: %v", err)
 			}
 			mustBreakOff(t, c.text, got)
-			if !strings.Contains(x.Failure, "broke off") {
-				t.Errorf("noted failure: %q", x.Failure)
+			if !strings.Contains(w.out.Failure, "broke off") {
+				t.Errorf("noted failure: %q", w.out.Failure)
 			}
 			if strings.Contains(got, reset.Error()) {
 				t.Error("the client sees the cause")
@@ -262,7 +264,7 @@ func TestAStreamBrokenAtAnyByteEndsWithOneErrorEvent(t *testing.T) {
 		for n := range len(text) + 1 {
 			for _, with := range []bool{false, true} {
 				u := &upstream{portions: nonEmpty([][]byte{[]byte(text[:n])}), err: io.ErrUnexpectedEOF, with: with}
-				got, err := io.ReadAll(iotest.OneByteReader(newStream(u, chatExchange(), 0)))
+				got, err := io.ReadAll(iotest.OneByteReader(newStream(u, watchingChat(), 0)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -283,10 +285,10 @@ func TestAFinishedStreamThatForgotItsEndGetsIt(t *testing.T) {
 		"a text completion's finish":  {`data: {"choices":[{"text":"x","index":0,"logprobs":null,"finish_reason":"length"}]}` + "\n\n", doneEvent},
 		"the finish of another place": {`data: {"choices":[{"index":0,"finish_reason":null},{"index":1,"finish_reason":"stop"}]}` + "\n\n", doneEvent},
 	} {
-		x := chatExchange()
-		got, err := pass(x, c.text, io.EOF)
-		if got != c.text+c.end || err != nil || x.Failure != "" {
-			t.Errorf("%s: got %q, %v, failure %q", name, got, err, x.Failure)
+		w := watchingChat()
+		got, err := pass(w, c.text, io.EOF)
+		if got != c.text+c.end || err != nil || w.out.Failure != "" {
+			t.Errorf("%s: got %q, %v, failure %q", name, got, err, w.out.Failure)
 		}
 	}
 }
@@ -294,10 +296,10 @@ func TestAFinishedStreamThatForgotItsEndGetsIt(t *testing.T) {
 // A provider may end its last line with the end of the body, and some do.
 func TestAnEndThatLacksItsNewlineIsAnEnd(t *testing.T) {
 	for _, end := range []string{"data: [DONE]", "data:[DONE]", "data: [DONE]\r"} {
-		x := chatExchange()
-		got, err := pass(x, firstChunk+lastChunk+end, io.EOF)
-		if err != nil || x.Failure != "" || strings.Contains(got, "error") {
-			t.Errorf("%q: got %q, %v, failure %q", end, got, err, x.Failure)
+		w := watchingChat()
+		got, err := pass(w, firstChunk+lastChunk+end, io.EOF)
+		if err != nil || w.out.Failure != "" || strings.Contains(got, "error") {
+			t.Errorf("%q: got %q, %v, failure %q", end, got, err, w.out.Failure)
 		}
 		if rest, ok := strings.CutPrefix(got, firstChunk+lastChunk); !ok || strings.Count(rest, "[DONE]") != 1 {
 			t.Errorf("%q: got %q", end, got)
@@ -308,20 +310,20 @@ func TestAnEndThatLacksItsNewlineIsAnEnd(t *testing.T) {
 // What comes after [DONE] is of no matter to a client, which has all it asked for.
 func TestAStreamThatBreaksAfterItsEndIsComplete(t *testing.T) {
 	for _, err := range []error{io.ErrUnexpectedEOF, errors.New("connection reset by peer")} {
-		x := chatExchange()
-		got, readErr := pass(x, whole, err)
-		if got != whole || readErr != nil || x.Failure != "" {
-			t.Errorf("%v: got %q more, %v, failure %q", err, strings.TrimPrefix(got, whole), readErr, x.Failure)
+		w := watchingChat()
+		got, readErr := pass(w, whole, err)
+		if got != whole || readErr != nil || w.out.Failure != "" {
+			t.Errorf("%v: got %q more, %v, failure %q", err, strings.TrimPrefix(got, whole), readErr, w.out.Failure)
 		}
 	}
 }
 
 func TestAnEndpointWithoutDoneEndsWithItsBody(t *testing.T) {
-	x := streamExchange("/v1/embeddings")
-	if got, err := pass(x, firstChunk, io.EOF); got != firstChunk || err != nil || x.Failure != "" {
-		t.Errorf("got %q, %v, failure %q", got, err, x.Failure)
+	w := watching("/v1/embeddings")
+	if got, err := pass(w, firstChunk, io.EOF); got != firstChunk || err != nil || w.out.Failure != "" {
+		t.Errorf("got %q, %v, failure %q", got, err, w.out.Failure)
 	}
-	got, err := pass(streamExchange("/v1/embeddings"), firstChunk+"data: ", io.EOF)
+	got, err := pass(watching("/v1/embeddings"), firstChunk+"data: ", io.EOF)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,13 +333,13 @@ func TestAnEndpointWithoutDoneEndsWithItsBody(t *testing.T) {
 func TestACancelledStreamPassesTheCancellationOn(t *testing.T) {
 	for _, cause := range []error{context.Canceled, fmt.Errorf("reading: %w", context.Canceled)} {
 		for _, text := range []string{"", firstChunk, firstChunk + "data: {", whole} {
-			x := chatExchange()
-			got, err := pass(x, text, cause)
+			w := watchingChat()
+			got, err := pass(w, text, cause)
 			if got != sound(text) || !errors.Is(err, context.Canceled) {
 				t.Errorf("%q: got %q, %v", text, got, err)
 			}
-			if whole := text == whole; x.Whole != whole || (x.Failure == clientLeft) == whole { // who has [DONE] may leave
-				t.Errorf("%q: noted failure: %q", text, x.Failure)
+			if whole := text == whole; w.out.Complete != whole || (w.out.Failure == clientLeft) == whole { // who has [DONE] may leave
+				t.Errorf("%q: noted failure: %q", text, w.out.Failure)
 			}
 		}
 	}
@@ -361,23 +363,23 @@ func TestUsageIsReadAsItPasses(t *testing.T) {
 		"no object":        {`data: {"usage":"much"}` + "\n\n" + doneEvent, exchange.Usage{}},
 		"a line cut short": {firstChunk + strings.TrimSuffix(usageChunk, "}}\n\n"), exchange.Usage{}},
 	} {
-		x := chatExchange()
-		if _, err := pass(x, c.text, io.EOF); err != nil {
+		w := watchingChat()
+		if _, err := pass(w, c.text, io.EOF); err != nil {
 			t.Fatal(err)
 		}
-		if x.Usage() != c.want {
-			t.Errorf("%s: got %+v", name, x.Usage())
+		if w.try.Usage != c.want {
+			t.Errorf("%s: got %+v", name, w.try.Usage)
 		}
 	}
 }
 
 func TestFirstByteIsNotedOnce(t *testing.T) {
-	x := chatExchange()
+	w := watchingChat()
 	var calls int
-	x.Gateway.Now = func() time.Time { calls++; return time.Unix(int64(calls), 0) }
+	w.x.Gateway.Now = func() time.Time { calls++; return time.Unix(int64(calls), 0) }
 	u := &upstream{portions: [][]byte{[]byte("da"), []byte("ta: x\n\n"), []byte(doneEvent)}, err: io.EOF}
-	if _, err := io.ReadAll(newStream(u, x, 0)); err != nil || calls != 1 || x.FirstByte != time.Unix(1, 0) {
-		t.Errorf("noted %s, asked the clock %d times, %v", x.FirstByte, calls, err)
+	if _, err := io.ReadAll(newStream(u, w, 0)); err != nil || calls != 1 || w.out.FirstByte != time.Unix(1, 0) {
+		t.Errorf("noted %s, asked the clock %d times, %v", w.out.FirstByte, calls, err)
 	}
 }
 
@@ -393,8 +395,8 @@ func (e *endlessLine) Read(p []byte) (int, error) {
 }
 
 func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
-	x, endless := chatExchange(), &endlessLine{}
-	got, err := io.ReadAll(newStream(io.NopCloser(io.MultiReader(strings.NewReader(firstChunk), endless)), x, 0))
+	w, endless := watchingChat(), &endlessLine{}
+	got, err := io.ReadAll(newStream(io.NopCloser(io.MultiReader(strings.NewReader(firstChunk), endless)), w, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,14 +404,14 @@ func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
 	if endless.n > 2*maxLine { // the buffer doubles
 		t.Errorf("%d bytes of a line were taken", endless.n)
 	}
-	if !strings.Contains(x.Failure, "line") {
-		t.Errorf("noted failure: %q", x.Failure)
+	if !strings.Contains(w.out.Failure, "line") {
+		t.Errorf("noted failure: %q", w.out.Failure)
 	}
 }
 
 func TestALongLineUpToTheLimitPasses(t *testing.T) {
 	line := "data: \"" + strings.Repeat("x", maxLine-100) + "\"\n\n"
-	got, err := pass(chatExchange(), line+doneEvent, io.EOF)
+	got, err := pass(watchingChat(), line+doneEvent, io.EOF)
 	if err != nil || got != line+doneEvent {
 		t.Errorf("got %d bytes of %d, %v", len(got), len(line+doneEvent), err)
 	}
@@ -436,7 +438,7 @@ func FuzzStream(f *testing.F) {
 		for i := 0; i < len(input); i += size {
 			u.portions = append(u.portions, bytes.Clone(input[i:min(i+size, len(input))]))
 		}
-		s, p := newStream(u, chatExchange(), 0), make([]byte, int(buffer)+1)
+		s, p := newStream(u, watchingChat(), 0), make([]byte, int(buffer)+1)
 		var out []byte
 		var err error
 		for reads := 0; err == nil; reads++ {
@@ -482,8 +484,8 @@ func endpointOf(path string) *exchange.Endpoint {
 func TestASilentStreamIsEndedWithAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, provider := io.Pipe()
-		x := chatExchange()
-		s := newStream(src, x, time.Minute)
+		w := watchingChat()
+		s := newStream(src, w, time.Minute)
 		defer s.Close()
 		go func() {
 			_, _ = io.WriteString(provider, firstChunk)
@@ -495,8 +497,8 @@ func TestASilentStreamIsEndedWithAnError(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(got), firstChunk+firstChunk) || !strings.Contains(string(got), `"error":{`) || strings.Contains(string(got), "[DONE]") {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if took := time.Since(began); took != 119*time.Second || !strings.Contains(x.Failure, "silent for 1m0s") {
-			t.Errorf("after %v, failure %q", took, x.Failure)
+		if took := time.Since(began); took != 119*time.Second || !strings.Contains(w.out.Failure, "silent for 1m0s") {
+			t.Errorf("after %v, failure %q", took, w.out.Failure)
 		}
 	})
 }
@@ -539,16 +541,16 @@ func ended(text string) bool {
 func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
 	for _, malformed := range []string{"data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
 		for portion := 1; portion <= 40; portion++ {
-			x := chatExchange()
+			w := watchingChat()
 			u := &upstream{err: io.EOF}
 			text := firstChunk + malformed + lastChunk + doneEvent
 			for i := 0; i < len(text); i += portion {
 				u.portions = append(u.portions, []byte(text[i:min(i+portion, len(text))]))
 			}
-			got, err := io.ReadAll(newStream(u, x, 0))
+			got, err := io.ReadAll(newStream(u, w, 0))
 			blank := malformed[strings.IndexByte(malformed, '\n')+1:]
-			if want := firstChunk + blank + lastChunk + doneEvent; err != nil || string(got) != want || x.Malformed != 1 || x.Failure != "" {
-				t.Fatalf("%q by %d: got %q, %v, %d malformed, failure %q", malformed, portion, got, err, x.Malformed, x.Failure)
+			if want := firstChunk + blank + lastChunk + doneEvent; err != nil || string(got) != want || w.out.Malformed != 1 || w.out.Failure != "" {
+				t.Fatalf("%q by %d: got %q, %v, %d malformed, failure %q", malformed, portion, got, err, w.out.Malformed, w.out.Failure)
 			}
 		}
 	}
@@ -557,8 +559,8 @@ func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
 // A response that failed is passed on, and is no success in the call's record.
 func TestAStreamThatEndsWithAFailedResponseHasFailed(t *testing.T) {
 	const text = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"r\",\"error\":{\"message\":\"no\"}}}\n\n"
-	x := streamExchange("/v1/responses")
-	if got, err := pass(x, text, io.EOF); got != text || err != nil || x.Failure == "" {
-		t.Errorf("got %q, %v, failure %q", got, err, x.Failure)
+	w := watching("/v1/responses")
+	if got, err := pass(w, text, io.EOF); got != text || err != nil || w.out.Failure == "" {
+		t.Errorf("got %q, %v, failure %q", got, err, w.out.Failure)
 	}
 }

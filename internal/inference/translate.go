@@ -59,13 +59,13 @@ func (a *attempt) translate(res *http.Response) error {
 		} else {
 			media = "text/event-stream"
 		}
-		res.Body = &translated{src: res.Body, stream: a.answer.Stream, x: a.x}
+		res.Body = &translated{src: res.Body, stream: a.answer.Stream, to: &a.watcher}
 		res.Header["Content-Type"] = []string{media}
 		delete(res.Header, "Content-Length")
 		res.ContentLength = -1
 		return nil
 	}
-	body, err := readAtMost(a.x, res.Body, maxWhole)
+	body, err := readAtMost(a.call, res.Body, maxWhole)
 	defer a.x.Drop(cap(body))
 	switch {
 	case inflight.Refused(err), errors.Is(err, errBodyStalled):
@@ -84,14 +84,14 @@ func (a *attempt) translate(res *http.Response) error {
 	case errors.As(err, &failure): // with status 200
 		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
 		a.overflow(res, failure)
-		out = failure.Append(nil, a.x.Endpoint.Name, a.route.Provider)
+		out = failure.Append(nil, a.x.Endpoint.Name, a.target.Route.Provider)
 	case err != nil:
 		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
 	}
 	if res.StatusCode == http.StatusNoContent { // there is some
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
-	return replaceBody(a.x, res, out)
+	return replaceBody(a.call, res, out)
 }
 
 // unreadable gives an answer up that can go to nobody.
@@ -110,7 +110,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	if src := res.Body; res.Header.Get("Content-Encoding") == "" {
 		stop := time.AfterFunc(maxSaying, func() { src.Close() })
 		var err error
-		body, err = readAtMost(a.x, src, maxFailure)
+		body, err = readAtMost(a.call, src, maxFailure)
 		defer a.x.Drop(cap(body))
 		if err != nil {
 			body = nil // the status says enough
@@ -118,15 +118,15 @@ func (a *attempt) translateFailure(res *http.Response) error {
 		stop.Stop()
 		if err == nil && a.x.Endpoint.Passes {
 			media := res.Header["Content-Type"]
-			err = replaceBody(a.x, res, a.redact(body))
+			err = replaceBody(a.call, res, a.redact(body))
 			res.Header["Content-Type"] = media
 			return err
 		}
 	}
 	body = a.redact(body)
 	if a.answer == nil {
-		if out, ok := withProvider(body, a.route.Provider); ok {
-			return replaceBody(a.x, res, out)
+		if out, ok := withProvider(body, a.target.Route.Provider); ok {
+			return replaceBody(a.call, res, out)
 		}
 	}
 	read := providers.ReadFailure
@@ -137,7 +137,7 @@ func (a *attempt) translateFailure(res *http.Response) error {
 	failure.Status = res.StatusCode
 	a.overflow(res, failure)
 	delete(res.Header, "Content-Encoding")
-	return replaceBody(a.x, res, failure.Append(nil, a.x.Endpoint.Name, a.route.Provider))
+	return replaceBody(a.call, res, failure.Append(nil, a.x.Endpoint.Name, a.target.Route.Provider))
 }
 
 // redact masks the credentials of the call in an error, in which some providers repeat
@@ -157,7 +157,7 @@ func (a *attempt) redact(body []byte) []byte {
 // redactHeader masks the credentials of the call in the headers of an answer. Of an answer
 // of a model, which is not about the credential, that is the key alone.
 func (a *attempt) redactHeader(res *http.Response) {
-	secrets := []credentials.Secret{a.route.Key}
+	secrets := []credentials.Secret{a.target.Route.Key}
 	if a.secrets != nil && (a.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
 		secrets = a.secrets(true)
 	}
@@ -191,12 +191,12 @@ func withProvider(body []byte, provider string) ([]byte, bool) {
 
 // replaceBody puts another body in an answer, which the call holds until it is closed. The
 // error says that there is no memory for it.
-func replaceBody(x *exchange.Exchange, res *http.Response, body []byte) error {
+func replaceBody(c *exchange.Call, res *http.Response, body []byte) error {
 	res.Body.Close()
-	if err := x.Hold(cap(body)); err != nil {
+	if err := c.Hold(cap(body)); err != nil {
 		return err
 	}
-	res.Body, res.ContentLength = &peeked{x: x, seen: body, src: http.NoBody}, int64(len(body))
+	res.Body, res.ContentLength = &peeked{call: c, seen: body, src: http.NoBody}, int64(len(body))
 	res.Header["Content-Type"] = []string{"application/json"}
 	res.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	withoutDigests(res.Header)
@@ -213,16 +213,16 @@ func withoutDigests(h http.Header) {
 
 // readAtMost reads all of r, which has at most limit bytes. The call holds the capacity of
 // what it returns, with an error too, until the caller drops it.
-func readAtMost(x *exchange.Exchange, r io.Reader, limit int) ([]byte, error) {
+func readAtMost(c *exchange.Call, r io.Reader, limit int) ([]byte, error) {
 	var b []byte
 	for {
 		if len(b) == cap(b) {
 			size := max(leastRead, 2*cap(b))
-			if err := x.Hold(size); err != nil {
+			if err := c.Hold(size); err != nil {
 				return b, err
 			}
 			larger := append(make([]byte, 0, size), b...)
-			x.Drop(cap(b))
+			c.Drop(cap(b))
 			b = larger
 		}
 		n, err := r.Read(b[len(b):cap(b)])
@@ -242,7 +242,7 @@ func readAtMost(x *exchange.Exchange, r io.Reader, limit int) ([]byte, error) {
 type translated struct {
 	src    io.ReadCloser
 	stream providers.Stream
-	x      *exchange.Exchange
+	to     *watcher
 	in     []byte
 	full   bool // the last Read filled in
 	out    []byte
@@ -284,7 +284,7 @@ func (t *translated) fill() {
 			more += s.Held()
 		}
 		if more > 0 {
-			if wrong = t.x.Hold(more); wrong != nil {
+			if wrong = t.to.x.Hold(more); wrong != nil {
 				err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + wrong.Error()}
 			} else {
 				t.held += more
@@ -311,11 +311,11 @@ func malformed(err error) error {
 
 func (t *translated) Close() error {
 	if s, ok := t.stream.(interface{ Skips() int }); ok {
-		t.x.Malformed += s.Skips()
+		t.to.out.Malformed += s.Skips()
 	}
-	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.x.Latest().Usage.Known {
+	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.to.try.Usage.Known {
 		if u, told := s.Used(); told { // of a stream that was cut
-			t.x.Latest().Usage = exchange.Usage{Known: true, Usage: u.Usage}
+			t.to.try.Usage = exchange.Usage{Known: true, Usage: u.Usage}
 		}
 	}
 	return t.src.Close()

@@ -208,25 +208,28 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.answered(res)
 		return res, nil
 	}
-	pool := t.poolOf(a.route)
+	pool := t.poolOf(a.target.Route)
 	a.maxHeader = pool.MaxResponseHeaderBytes
 	ctx := a.limit(req.Context())
-	out := a.request(req).WithContext(untraced{ctx})
+	out := a.http(req).WithContext(untraced{ctx})
+	if a.body == nil && a.x.PassesThrough() {
+		out.Body = &uploading{out.Body, a.headersLate()}
+	}
 	res, err := pool.RoundTrip(out)
 	if err == nil {
-		res, err = a.followed(pool, out, res)
+		res, err = a.follow(pool, out, res, a.headersLate())
 	}
 	if err == nil {
-		if a.timeout == 0 { // the headers are there, and the rest may take its time
+		if a.patience.answer == 0 { // the headers are there, and the rest may take its time
 			a.late.lift()
 		}
 		res = withoutTrailers(res)
-		a.status = res.StatusCode
+		a.try.ProviderStatus = res.StatusCode
 		a.steadied(res)
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
 			err = unusableError(why)
-		} else if a.timeout > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+		} else if a.patience.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
 			res.Body = &bodyWithDeadline{res.Body, a.late}
 		}
 		if err == nil {
@@ -322,9 +325,9 @@ func (a *attempt) take(res *http.Response) error {
 		return why
 	}
 	if !a.tentative {
-		if a.timeout > 0 && res.StatusCode == http.StatusOK {
+		if a.patience.answer > 0 && res.StatusCode == http.StatusOK {
 			// A stream has begun with its first event, and not before.
-			if why := begins(a.x, res); inflight.Refused(why) {
+			if why := begins(a.call, res); inflight.Refused(why) {
 				res.Body.Close()
 				return why
 			}
@@ -334,7 +337,7 @@ func (a *attempt) take(res *http.Response) error {
 	var why error
 	switch {
 	case res.StatusCode == http.StatusOK:
-		if why = begins(a.x, res); inflight.Refused(why) {
+		if why = begins(a.call, res); inflight.Refused(why) {
 			res.Body.Close()
 			return why
 		}
@@ -391,7 +394,7 @@ func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error)
 	if err != nil {
 		return nil, err
 	}
-	if a.route.CallerHost {
+	if a.target.Route.CallerHost {
 		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
 	}
 	port := a.url.Port()

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -11,20 +12,25 @@ import (
 )
 
 // book books what an answer, or the response in an event, says was used, and by which model.
-func (m *members) book(x *exchange.Exchange) {
-	if x.Endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
+func (w *watcher) book(m *members) {
+	endpoint := w.x.Endpoint
+	if endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
 		return
 	}
-	a := x.Latest()
-	if a == nil {
-		return
-	}
-	readUsage(x, bytes.TrimSpace(m.usage))
+	readUsage(&w.try.Usage, endpoint.Name, bytes.TrimSpace(m.usage))
 	if pages := figureIn(m.usageInfo, "pages_processed"); pages.given { // of OCR
-		a.Usage.Pages = pages.n
+		w.try.Usage.Pages = pages.n
 	}
 	if model := text(m.model); model != "" {
-		a.AnsweredBy(model)
+		w.try.AnsweredBy(model)
+	}
+}
+
+// remember has the provider of a stored response found when the client asks for it.
+func (w *watcher) remember(m *members) {
+	if w.remembers {
+		w.remembers = false
+		w.out.Failure = cmp.Or(w.try.Remember(text(m.id)), w.out.Failure)
 	}
 }
 
@@ -151,18 +157,17 @@ func figuresOf(usage []byte) (f figures) {
 	return f
 }
 
-// readUsage books what a usage says, if it says anything. The last word counts; what it
-// leaves out stays.
-func readUsage(x *exchange.Exchange, usage []byte) {
-	a := x.Latest()
-	if len(usage) == 0 || usage[0] != '{' || a == nil || x.Endpoint.Method == http.MethodGet {
+// readUsage books what a usage in an answer of an endpoint says, if it says anything. The last
+// word counts; what it leaves out stays.
+func readUsage(u *exchange.Usage, endpoint string, usage []byte) {
+	if len(usage) == 0 || usage[0] != '{' {
 		return
 	}
-	u, f := &a.Usage, figuresOf(usage)
+	f := figuresOf(usage)
 	put(&u.Milliseconds, f.seconds)
 	whole := put(&u.Completion, f.completion, f.output)
 	put(&u.Reasoning, f.ofCompletion.reasoning)
-	if x.Endpoint.Name == providers.Messages {
+	if endpoint == providers.Messages {
 		uncached := u.Prompt - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
 		prompt := put(&uncached, f.input)
 		cached := put(&u.CacheRead, f.cacheRead)

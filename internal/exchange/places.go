@@ -20,13 +20,13 @@ var placeHeaders = func() map[string]bool {
 
 // admitStored refuses what a call may not do with a stored credential: have it go to a path
 // that nobody named, or to a place of the call's.
-func (x *Exchange) admitStored(route *credentials.Route) *Error {
-	if err := x.admitPath(route); err != nil || !route.Stored {
+func (c *Call) admitStored(route *credentials.Route) *Error {
+	if err := c.admitPath(route); err != nil || !route.Stored {
 		return err
 	}
 	field := ""
-	for name, values := range x.request.Header {
-		suffix, ok := x.Gateway.Headers.Suffix(name)
+	for name, values := range c.request.Header {
+		suffix, ok := c.Gateway.Headers.Suffix(name)
 		if !ok || !placeHeaders[suffix] || len(values) == 1 && values[0] == "" {
 			continue
 		}

@@ -10,14 +10,13 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Keep stores a response that the gateway made of a conversation. It must be there
-// before the caller can ask for it. The error, an *Error, is for the caller.
-func (x *Exchange) Keep(id string, t *stored.Turn) error {
-	err := x.Gateway.Responses.Keep(context.WithoutCancel(x.request.Context()), x.Caller.WorkspaceID, id, t)
+// StoreResponse stores a response that the gateway made of a conversation. It must be there
+// before the caller can ask for it. The error is for the caller.
+func (c *Call) StoreResponse(id string, t *stored.Turn) *Error {
+	err := c.Gateway.Responses.Keep(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, t)
 	if err == nil {
 		return nil
 	}
-	x.Failure = "the response could not be stored: " + err.Error()
 	return &Error{
 		Status: http.StatusInternalServerError, Type: "server_error", Code: "response_not_stored", Gateway: true, Err: err,
 		Message: "The response was made but could not be stored. Send store: false where it need not be",
@@ -26,13 +25,13 @@ func (x *Exchange) Keep(id string, t *stored.Turn) error {
 
 // Conversation returns the turns that a response is to go on from. The error is for the
 // caller.
-func (x *Exchange) Conversation(previous string) ([]stored.Turn, *Error) {
-	turns, err := x.Gateway.Responses.Conversation(x.request.Context(), x.Caller.WorkspaceID, previous)
+func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
+	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, previous)
 	var lost *stored.LostTurnError
 	const param, code = "previous_response_id", "previous_response_not_found"
 	switch {
 	case err == nil:
-		if err := x.holdTurns(turns); err != nil {
+		if err := c.holdTurns(turns); err != nil {
 			return nil, Overloaded(err)
 		}
 		return turns, nil
@@ -49,49 +48,49 @@ func (x *Exchange) Conversation(previous string) ([]stored.Turn, *Error) {
 }
 
 // holdTurns pays for what was read of a conversation.
-func (x *Exchange) holdTurns(turns []stored.Turn) error {
+func (c *Call) holdTurns(turns []stored.Turn) error {
 	size := 0
 	for i := range turns {
 		size += len(turns[i].Response) + len(turns[i].Input)
 	}
-	return x.Hold(size)
+	return c.Hold(size)
 }
 
-// Turn returns a response of the workspace that the gateway holds, or nil.
-func (x *Exchange) Turn(id string) (*stored.Turn, *Error) {
-	_, held, err := x.Gateway.Responses.Recall(x.request.Context(), x.Caller.WorkspaceID, id)
+// OwnResponse returns a response of the workspace that the gateway itself holds, or nil.
+func (c *Call) OwnResponse(id string) (*stored.Turn, *Error) {
+	_, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
 	if err != nil {
 		return nil, Unavailable("The stored response cannot be read for now", err)
 	}
 	return held, nil
 }
 
-// ListTurns returns what is still there of the turns up to the response that the call is
+// Turns returns what is still there of the turns up to the response that the call is
 // about.
-func (x *Exchange) ListTurns() ([]stored.Turn, *Error) {
-	turns, err := x.Gateway.Responses.Conversation(x.request.Context(), x.Caller.WorkspaceID, x.responseID())
+func (c *Call) Turns() ([]stored.Turn, *Error) {
+	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
 	var lost *stored.LostTurnError
 	if err != nil && !errors.As(err, &lost) && !errors.Is(err, stored.ErrTooLong) {
 		return nil, Unavailable("The stored response cannot be read for now", err)
 	}
-	if err := x.holdTurns(turns); err != nil {
+	if err := c.holdTurns(turns); err != nil {
 		return nil, Overloaded(err)
 	}
 	return turns, nil
 }
 
-// Forget deletes the response that the call is about.
-func (x *Exchange) Forget() *Error {
-	err := x.Gateway.Responses.Forget(x.request.Context(), x.Caller.WorkspaceID, x.responseID())
+// DeleteResponse deletes the response that the call is about.
+func (c *Call) DeleteResponse() *Error {
+	err := c.Gateway.Responses.Forget(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return unknownResponse(x.responseID())
+		return unknownResponse(c.responseID())
 	case err != nil:
 		return Unavailable("The stored response cannot be deleted for now", err)
 	}
 	return nil
 }
 
-// Unheld refuses a call about a stored response that the gateway does not hold, with a
+// ResponseNotFound refuses a call about a stored response that the gateway does not hold, with a
 // provider that holds none.
-func (x *Exchange) Unheld() *Error { return unknownResponse(x.responseID()) }
+func (c *Call) ResponseNotFound() *Error { return unknownResponse(c.responseID()) }

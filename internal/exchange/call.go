@@ -1,0 +1,139 @@
+package exchange
+
+import (
+	"encoding/hex"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
+	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/internal/validation"
+)
+
+// A Call is what a client asked for. Begin and Prepare make it; once it is prepared,
+// nothing writes to its fields (TestACallIsFrozen). What becomes of it is in its Exchange.
+type Call struct {
+	Gateway  *Gateway
+	Endpoint *Endpoint
+	TraceID  string
+	Span     Span
+	Start    time.Time
+
+	// Path is where the call goes below a provider's base URL, escaped, and Query its
+	// query.
+	Path, Query string
+
+	// Set by Prepare, when it succeeds.
+	Caller *credentials.Caller
+	Model  string // that the body asks for, without @slug/
+	Stream bool
+
+	// Catalogue: the call asks for the models of every saved provider; it has no route.
+	Catalogue bool
+
+	// StoredResponse is the response that the call is about, if the gateway itself holds it;
+	// the call has no route then.
+	StoredResponse *stored.Turn
+
+	Config         *routing.Config // nil: the call has one target
+	ConfigID       string          // slug of a saved config
+	ConfigVersion  string          // id
+	InlineConfig   bool
+	RequestTimeout time.Duration // x-gw-request-timeout, which beats a config's; 0: not given
+	ForwardHeaders []string      // x-gw-forward-headers, canonical
+	Caching        Caching
+
+	// Trace is the call's span, and starts those of its attempts; nil: Caddy's tracing
+	// is off.
+	Trace *telemetry.Span
+
+	request   *http.Request
+	metadata  string // x-gw-metadata
+	baggage   string // an object made of the header baggage
+	selection credentials.Selection
+	located   located           // the model in the URL
+	unread    unread            // why the model may be one that was not read
+	fault     *validation.Fault // of the endpoint's tables, which a config may let pass
+
+	lease inflight.Lease // of the memory that the call holds until it is closed
+	body
+}
+
+// A body is the body of a call, as far as it was read. Unlike what was read of it, it is
+// used up: it is given back once no attempt needs it any more.
+type body struct {
+	writer    http.ResponseWriter // of the client; only its read deadline is used
+	patience  time.Duration       // with the client
+	arrival   arrival
+	buffer    *Buffer         // of a body that was read whole
+	spool     *Spool          // of a body that passes through
+	form      *form           // what was read of a form that passes through
+	formNames *formNames      // the objects that a form names; nil: they are not read
+	opaque    bool            // buffer is not JSON
+	binary    bool            // the body that passes through is media, and cannot be text
+	upload    bool            // the body that passes through is a form without parameters of a model
+	model     validation.Span // of the model in buffer
+	report    validation.Report
+	committed bool // buffer was given back
+}
+
+// Hold takes n bytes of memory for the call, until [Call.Drop] gives them back, or at
+// most until the call is closed. The error is of package inflight; [Overloaded] is what the
+// caller sees.
+func (c *Call) Hold(n int) error { return c.lease.Grow(n) }
+
+// Drop gives n bytes of memory back.
+func (c *Call) Drop(n int) { c.lease.Shrink(n) }
+
+// PassesThrough reports whether the call has a body that [Attempt.Upload] returns.
+func (c *Call) PassesThrough() bool { return c.spool != nil }
+
+// JSON is the body of a call that has one in JSON, as the client sent it, or nil.
+func (c *Call) JSON() []byte {
+	if c.buffer == nil {
+		return nil
+	}
+	return c.buffer.b
+}
+
+// Replayable returns nil if the body can be sent once more, and otherwise why it
+// cannot; see [Spool.Replayable].
+func (c *Call) Replayable() error {
+	if c.spool == nil {
+		return nil
+	}
+	return c.spool.Replayable()
+}
+
+// HasJSON reports whether the call has a JSON body.
+func (c *Call) HasJSON() bool { return c.buffer != nil }
+
+// Method is the request's method.
+func (c *Call) Method() string { return c.request.Method }
+
+// URLPath is the path that was called, escaped.
+func (c *Call) URLPath() string { return c.request.URL.EscapedPath() }
+
+// Header returns the client's request headers.
+func (c *Call) Header() http.Header { return c.request.Header }
+
+// MetadataHeader is the call's own metadata as it came, or nil.
+func (c *Call) MetadataHeader() []byte {
+	if c.metadata == "" {
+		return nil
+	}
+	return []byte(c.metadata)
+}
+
+// NewID is a new id, for an answer to which its provider gives none: 32 hexadecimal digits.
+func (c *Call) NewID() string {
+	var id [16]byte
+	if _, err := io.ReadFull(c.Gateway.Random, id[:]); err != nil {
+		return c.TraceID
+	}
+	return hex.EncodeToString(id[:])
+}

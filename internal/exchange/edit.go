@@ -1,0 +1,168 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/validation"
+)
+
+// Body returns the body to forward, with a reference for the caller to release: the
+// client's bytes with the target's edit made, and with the target's model. It is nil if
+// there is none, or if it passes through. unasked tells that it is for a stream whose usage
+// the client does not ask for; with usage, the body that is returned asks for it. An *Error
+// says what is still missing in it.
+func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
+	c, edit, model := a.call, a.Edit, a.Route.Model
+	if err := a.unchangeable(); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case c.buffer == nil:
+		return nil, false, nil
+	case c.opaque:
+		c.buffer.refs.Add(1)
+		return c.buffer, false, nil
+	}
+	if fault := c.missing(edit); fault != nil {
+		return nil, false, badRequest(fault.Param, fault.Code, fault.Message)
+	}
+	unasked = a.WithoutUsage()
+	usage = usage && unasked
+	edit = c.completed(edit, usage)
+	b := c.buffer.b
+	appends := usage && c.onlyAppends(edit)
+	switch {
+	case edit.Empty() && !appends && (model == "" || c.model.End == 0):
+		c.buffer.refs.Add(1)
+		return c.buffer, unasked, nil
+	case edit.Empty():
+		// The scan said where the model stands, so that nothing looks for it: sjson in place takes
+		// two to five times as long, and fifteen where a longer model needs another buffer.
+		out, err := newBuffer(len(b)+len(model)+2+len(usageOption), &c.lease)
+		if err != nil {
+			return nil, false, Overloaded(err)
+		}
+		if model == "" || c.model.End == 0 {
+			out.b = append(out.b, b...)
+		} else {
+			out.b = append(out.b, b[:c.model.Start]...)
+			out.b = jsonscan.AppendQuoted(out.b, model)
+			out.b = append(out.b, b[c.model.End:]...)
+		}
+		if appends {
+			end := bytes.LastIndexByte(out.b, '}')
+			out.b = append(append(out.b[:end], usageOption...), '}')
+		}
+		if out, err = out.charged(); err != nil { // quoting may have made it longer
+			return nil, false, Overloaded(err)
+		}
+		return out, unasked, nil
+	}
+	if model != "" {
+		edit = edit.With("model", jsonscan.AppendQuoted(nil, model))
+	}
+	out, err := newBuffer(len(b)+1024, &c.lease)
+	if err != nil {
+		return nil, false, Overloaded(err)
+	}
+	if out.b, err = routing.Append(out.b, b, edit); err != nil {
+		out.Release()
+		return nil, false, badRequest("", "invalid_config", "The config's parameters cannot be put into the body: "+err.Error())
+	}
+	if out, err = out.charged(); err != nil {
+		return nil, false, Overloaded(err)
+	}
+	return out, unasked, nil
+}
+
+// usageOption asks for the usage of a stream, after the last member of a body, which sjson
+// would look through.
+const usageOption = `,"stream_options":{"include_usage":true}`
+
+// onlyAppends reports whether asking for the usage of a stream is one more member, after
+// all that the body has.
+func (c *Call) onlyAppends(edit *routing.Edit) bool {
+	return edit.Empty() && !c.report.Has("stream_options")
+}
+
+// completed is a config's edit with what the gateway itself adds: a text completion's
+// default prompt, and where the edit has to be made anyway, the option for usage.
+func (c *Call) completed(edit *routing.Edit, usage bool) *routing.Edit {
+	if c.Endpoint.Table == validation.Completion && !c.passthrough() && !c.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
+		edit = edit.With("prompt", jsonscan.AppendQuoted(nil, validation.DefaultPrompt))
+	}
+	switch options := edit.Result("stream_options", c.member("stream_options")); {
+	case !usage || c.onlyAppends(edit):
+	case len(options) > 0 && options[0] == '{':
+		edit = edit.With("stream_options.include_usage", json.RawMessage("true"))
+	default:
+		edit = edit.With("stream_options", json.RawMessage(`{"include_usage":true}`))
+	}
+	return edit
+}
+
+// streams reports whether a stream is asked for, once a config's edit is made.
+func (c *Call) streams(edit *routing.Edit) bool {
+	if edit.Empty() {
+		return c.Stream
+	}
+	return string(edit.Result("stream", c.member("stream"))) == "true"
+}
+
+func asksUsage(options json.RawMessage) bool {
+	return gjson.GetBytes(options, "include_usage").Type == gjson.True
+}
+
+// Thinks reports whether the attempt asks for thinking.
+func (a *Attempt) Thinks() bool {
+	if a.call.buffer == nil {
+		return false
+	}
+	v := a.Edit.Result("thinking", a.call.member("thinking"))
+	return given(v) && gjson.GetBytes(v, "type").Str != "disabled"
+}
+
+// missing is the first field that the body lacks once the config's edit is made.
+func (c *Call) missing(edit *routing.Edit) *validation.Fault {
+	if c.Endpoint.Table == nil || c.passthrough() {
+		return nil
+	}
+	return c.Endpoint.Table.Missing(func(name string) bool { return given(edit.Result(name, c.member(name))) })
+}
+
+// member is the body's value of a field that its table lists; nil: it has none.
+func (c *Call) member(name string) json.RawMessage {
+	if c.buffer == nil || !c.report.Has(name) {
+		return nil
+	}
+	span := c.report.Span(name)
+	return c.buffer.b[span.Start:span.End]
+}
+
+// given reports whether a field has a value. Null is absent.
+func given(value json.RawMessage) bool { return value != nil && string(value) != "null" }
+
+// missingModel refuses a call without a config that lacks what a config could add.
+func (c *Call) missingModel() *Error {
+	if c.buffer == nil || c.Config != nil {
+		return nil
+	}
+	if fault := c.missing(nil); fault != nil {
+		return badRequest(fault.Param, fault.Code, fault.Message)
+	}
+	return nil
+}
+
+// WithoutUsage reports whether the attempt asks for a stream and not for its usage.
+func (a *Attempt) WithoutUsage() bool {
+	c, edit := a.call, a.Edit
+	return c.buffer != nil && c.Endpoint.Done && !c.passthrough() && c.streams(edit) && !asksUsage(edit.Result("stream_options", c.member("stream_options")))
+}
+
+// Streams reports whether the attempt's body asks for a stream.
+func (a *Attempt) Streams() bool { return a.call.buffer != nil && a.call.streams(a.Edit) }

@@ -1,0 +1,100 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// headersTooLarge reports whether a provider's headers are larger than the transport reads.
+// net/http has no types for these errors.
+func headersTooLarge(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "server response headers exceeded") || strings.Contains(said, "response header list larger than")
+}
+
+// codeNotReplayable is the code of a call that was not tried again, though it should
+// have been, because its body was too large to be kept.
+const codeNotReplayable = "body_not_replayable"
+
+// failure turns what went wrong with an attempt into what the client sees.
+func (a *attempt) failure(err error) *exchange.Error {
+	provider := a.target.Route.Provider
+	switch {
+	case errors.As(err, new(*exchange.Error)):
+	case errors.Is(err, errAttemptTimeout):
+		return exchange.TimedOut(a.patience.answer, err)
+	case errors.Is(err, errHeadersLate):
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(a.patience.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
+	case errors.Is(err, errBodyStalled):
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no more of its answer within "+strconv.FormatInt(a.steady.after.Milliseconds(), 10)+"ms ("+a.steady.option+")", err)
+	case headersTooLarge(err):
+		return misbehaved("Provider "+provider+" sent response headers larger than "+humanize.IBytes(uint64(a.maxHeader)), err)
+	}
+	return a.request.failure(err)
+}
+
+// misbehaved is the error of a provider that would do the same again.
+func misbehaved(message string, err error) *exchange.Error {
+	return &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_misbehaved", Pointless: true, Message: message, Err: err}
+}
+
+// failure turns what went wrong with a request into what the client sees.
+func (q *request) failure(err error) *exchange.Error {
+	var own *exchange.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	provider := q.target.Route.Provider
+	var host *credentials.HostError
+	if errors.As(err, &host) && q.target.Route.CallerHost {
+		return exchange.Refused(credentials.RefuseHost(err))
+	}
+	if inflight.Refused(err) && !errors.Is(err, exchange.ErrNotReplayable) {
+		return exchange.Overloaded(err)
+	}
+	if refusal := q.call.BodyFault(err); refusal != nil {
+		return refusal
+	}
+	if refusal := new(providers.Refusal); errors.As(err, &refusal) { // of a request that followed another
+		e := refused(refusal)
+		e.Caller = true
+		return e
+	}
+	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
+	var dial *dialError
+	var unusable unusableError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &unusable):
+		return misbehaved("Provider "+provider+" could not be used: "+string(unusable), err)
+	case errors.Is(err, errEmpty):
+		e.Code = "provider_misbehaved"
+		e.Message = "Provider " + provider + " answered 200 with an empty body, where there should be JSON"
+	case errors.Is(err, errPage):
+		e.Code = "provider_misbehaved"
+		e.Message = "Provider " + provider + " answered 200 with a page in HTML, where there should be JSON"
+	case errors.Is(err, exchange.ErrNotReplayable):
+		e.Code = codeNotReplayable
+		e.Message = "Provider " + provider + " could not be tried: " + exchange.ErrNotReplayable.Error()
+	case errors.As(err, new(*providers.UploadError)):
+		return unread(err)
+	case errors.As(err, &dial):
+		e.Status = http.StatusServiceUnavailable
+		e.Message = "Provider " + provider + " could not be reached"
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return exchange.ProviderTimedOut("Provider "+provider+" did not answer in time", err)
+	default:
+		e.Message = "Provider " + provider + " closed the connection without an answer"
+	}
+	return e
+}

@@ -1,0 +1,347 @@
+package inference
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A request is what goes to a provider: for an attempt, or for the gateway itself.
+type request struct {
+	call   *exchange.Call
+	target *exchange.Attempt // where it goes, and what for
+	method string
+	url    *url.URL
+	header http.Header       // credential included
+	body   *exchange.Buffer  // nil: there is none, or the client's passes through
+	answer *providers.Answer // translates what the provider answers; nil: it passes
+	common http.Header       // of the requests that follow the first; nil: none does
+	upload io.Closer         // what the provider's dialect reads of the client's body; nil: nothing
+
+	// rewritten: the body is in the provider's words, and not the client's.
+	rewritten bool
+	// unasked: of a stream, the client does not ask for the usage; the gateway does.
+	unasked bool
+	// unsigned: it lacks a token, so that another one has to be made to be sent.
+	unsigned bool
+	// secrets are the credentials that go to the provider; if own is false, without the
+	// caller's own.
+	secrets func(own bool) []credentials.Secret
+	// store stores the response that the gateway makes; nil: nothing is to be stored.
+	store func(response []byte) error
+	// fail notes why an answer that goes on has failed; nil: nobody asks.
+	fail         func(why string)
+	conversation conversation
+	claims       *claims // of what the call makes; nil: it makes nothing that is noted
+	// page gets another page of the list that the call asks for; nil: all of it may be seen.
+	page func(query string) (status int, body []byte, err error)
+}
+
+// A conversation is what a response is made of, for a provider without the Responses API.
+type conversation struct {
+	adapted    bool // a response is made of one
+	turns      int
+	shortened  int  // how often the older half of them was dropped
+	mayShorten bool // if it is too long
+}
+
+// An operation is what a request asks of a provider. With a model it is of the gateway's
+// own, and nothing of the client's goes along.
+type operation struct{ endpoint, method, path, query, model string }
+
+// newAttempt shapes the upstream request of a call for the target that was chosen, with the
+// older half of its conversation dropped as often as shortened says. Unless it is to be
+// sent, it may lack the token of a login. The caller closes it.
+func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, t *routing.Target, path string, shortened int, send bool) (*attempt, *exchange.Error) {
+	target := x.Chosen()
+	p := dialect(target.Route)
+	body, unasked, err := target.Body(p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
+	if err != nil {
+		refusal := exchange.AsError(err)
+		refusal.Caller = true
+		return nil, refusal
+	}
+	a := &attempt{
+		request: request{call: x.Call, target: target, body: body, unasked: unasked, conversation: conversation{shortened: shortened}},
+		watcher: watcher{x: x},
+	}
+	a.fail = func(why string) {
+		if a.out != nil {
+			a.out.Failure = why
+		}
+	}
+	refusal := f.guard(ctx, a, t, p, path)
+	if refusal == nil {
+		refusal = f.shape(ctx, &a.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery(), ""}, send)
+	}
+	if refusal != nil {
+		a.close()
+		return nil, refusal
+	}
+	return a, nil
+}
+
+// dialect is the provider whose dialect a route speaks.
+func dialect(route *credentials.Route) *providers.Provider {
+	p, ok := providers.Lookup(route.Dialect)
+	if !ok {
+		panic("route to the unknown dialect " + route.Dialect) // the router made it from the same table
+	}
+	return p
+}
+
+// shape makes the URL, the headers and the body of a request. Unless it is to be sent, it may
+// lack the token of a login.
+func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to operation, send bool) *exchange.Error {
+	c, route := q.call, q.target.Route
+	p := dialect(route)
+	setting := func(name string) string { return setting(c, route, t, name) }
+	strict, refusal := strict(c, t)
+	if refusal != nil {
+		return refusal
+	}
+	if strict && to.endpoint == providers.ChatComplete && q.target.Thinks() {
+		return refused(&providers.Refusal{Param: "thinking", Code: "thinking_not_allowed", Message: "'thinking' is only allowed where strict_open_ai_compliance is off: " +
+			"send x-gw-strict-open-ai-compliance: false, or set it in the config"})
+	}
+	base := route.BaseURL
+	if base == nil {
+		var err error
+		if base, err = p.Base(setting); err != nil {
+			return refused(err)
+		}
+	}
+	model, stream := to.model, false
+	if model == "" {
+		model, stream = q.target.Model, c.Stream
+		q.header = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders))
+	} else {
+		q.header = http.Header{"User-Agent": {""}}
+	}
+	call := &providers.Call{
+		Provider: p, Name: route.Provider, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
+		Model: model, Stream: stream, Strict: strict, Key: route.Key, Setting: setting,
+		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID,
+	}
+	if q.body != nil {
+		call.Body = q.body.Bytes()
+	}
+	if refusal := f.adapt(q, call); refusal != nil {
+		return refusal
+	}
+	if refusal := f.login(ctx, q, t, call, send); refusal != nil {
+		return refusal
+	}
+	if c.PassesThrough() && p.Endpoints[to.endpoint] != nil {
+		upload, _ := q.target.Upload()
+		q.upload, call.Upload = upload, upload
+	}
+	r, err := p.Prepare(call)
+	call.Body = nil // whoever else holds on to the call need not hold its body
+	if unread := new(providers.UploadError); errors.As(err, &unread) {
+		return q.failure(err)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	q.store, q.secrets = call.Keep, func(own bool) []credentials.Secret {
+		if !own && !route.Stored {
+			return t.Edit().Secrets()
+		}
+		return slices.Concat(secretsOf(call, route), t.Edit().Secrets())
+	}
+	if r.Answer != nil && r.Answer.Then != nil {
+		q.common = maps.Clone(q.header)
+		delete(q.common, "Content-Type")
+	}
+	q.method = to.method
+	if err := q.set(r); err != nil {
+		return q.failure(err)
+	}
+	return nil
+}
+
+// set takes over what a provider's dialect made of the request. The error says that there is
+// no memory for its body.
+func (q *request) set(r *providers.Request) (err error) {
+	q.url, q.answer, q.conversation.turns = r.URL, r.Answer, r.Turns
+	if r.Method != "" {
+		q.method = r.Method
+	}
+	for name, v := range r.Header {
+		q.header[name] = v
+	}
+	for name, v := range q.target.Route.Header { // the operator's own, whatever the provider's
+		q.header[name] = v
+	}
+	if r.Body == nil {
+		return nil
+	}
+	if q.body != nil {
+		q.body.Release()
+	}
+	q.rewritten = true
+	if q.body, err = q.call.NewBuffer(r.Body); err != nil {
+		return err
+	}
+	switch {
+	case len(r.Body) == 0:
+		delete(q.header, "Content-Type")
+	case r.Header["Content-Type"] == nil:
+		q.header["Content-Type"] = []string{"application/json"}
+	}
+	return nil
+}
+
+// secretsOf are the credentials that a call takes along.
+func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Secret {
+	secrets := []credentials.Secret{call.Key, call.Token}
+	for _, name := range routing.SecretKeys {
+		secrets = append(secrets, credentials.NewSecret(call.Setting(name)))
+	}
+	for _, values := range route.Header { // the operator's, of which some are credentials
+		for _, v := range values {
+			secrets = append(secrets, credentials.NewSecret(v))
+		}
+	}
+	return secrets
+}
+
+// refused turns a provider's refusal of a call into what the client sees.
+func refused(err error) *exchange.Error {
+	var r *providers.Refusal
+	if !errors.As(err, &r) {
+		return &exchange.Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "The call cannot be put into the provider's words", Err: err}
+	}
+	return &exchange.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Param: r.Param, Code: r.Code, Message: r.Message}
+}
+
+// strict is whether answers hold to OpenAI's own fields: as the request says, or else the
+// config. They do where nobody says.
+func strict(c *exchange.Call, t *routing.Target) (bool, *exchange.Error) {
+	switch v, ok := c.Gateway.Headers.Get(c.Header(), exchange.HeaderStrict); {
+	case ok && v == "" && t.Strict != nil:
+		return *t.Strict, nil
+	case ok && v == "", ok && strings.EqualFold(v, "true"):
+		return true, nil
+	case ok && strings.EqualFold(v, "false"):
+		return false, nil
+	}
+	const name = "x-gw-strict-open-ai-compliance"
+	return true, refused(&providers.Refusal{Param: name, Code: "invalid_header", Message: "Invalid " + name + ": expected true or false"})
+}
+
+// setting is the value of a provider's setting. What is saved with a credential counts
+// before what a config says, and a call's own headers count only beside the caller's own
+// credential: nobody else decides where a stored one goes. So does a config not beside the
+// credential of another resource, nor does its own secret go where that one does.
+func setting(c *exchange.Call, route *credentials.Route, t *routing.Target, name string) string {
+	if v, ok := route.Settings[name]; ok {
+		return v.Reveal()
+	}
+	place := routing.IsPlace(name)
+	if route.Inline || !place && !routing.IsSecret(name) {
+		for _, s := range t.Vendor {
+			if s.Name == name {
+				return s.Value.Reveal()
+			}
+		}
+	}
+	if !route.Inline || place && route.Stored {
+		return ""
+	}
+	v, _ := c.Gateway.Headers.Named(c.Header(), textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
+	return v
+}
+
+// upstreamHeader builds the headers of an upstream request from an allow-list; it
+// never filters the client's down. forward names what a config adds to the list.
+func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Provider, forward []string) http.Header {
+	client, route := c.Header(), target.Route
+	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+2)
+	h["User-Agent"] = []string{""} // none, rather than Go's
+	lists := [...][]string{providers.Forwarded, forward, nil, nil, p.Forward}
+	if !route.Stored {
+		lists[2] = providers.ForwardedInline
+	}
+	if exchange.UpgradesToWebSocket(client) {
+		lists[3] = providers.ForwardedWebSocket
+	}
+	for _, list := range lists {
+		for _, name := range list {
+			if v := client[name]; len(v) == 1 && v[0] != "" || len(v) > 1 && name != "Content-Type" {
+				h[name] = v
+			}
+		}
+	}
+	if h["Content-Type"] == nil && c.HasJSON() {
+		h["Content-Type"] = []string{"application/json"}
+	}
+	if key := h["Idempotency-Key"]; key != nil && target.Guarded() { // the same of another workspace is another
+		sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))
+		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
+	}
+	if route.CallerHost {
+		if name, values := c.Through(); values != nil {
+			h[name] = values
+		}
+	}
+	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
+		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
+	}
+	return h
+}
+
+// close gives back what the request holds.
+func (q *request) close() {
+	if q.body != nil {
+		q.body.Release()
+		q.body = nil
+	}
+	if q.upload != nil {
+		q.upload.Close()
+	}
+}
+
+// errCommitted is that a body is gone, since an answer to it has come.
+var errCommitted = errors.New("the request has its answer already")
+
+// http is the request for net/http. It replaces the one that reverse_proxy made, of which
+// only the context stays.
+func (q *request) http(proxied *http.Request) *http.Request {
+	r := *proxied
+	r.Method, r.URL, r.Host, r.Header = q.method, q.url, q.url.Host, q.header
+	r.Body, r.GetBody, r.ContentLength = nil, nil, 0
+	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
+	r.RequestURI, r.Close, r.Response = "", false, nil
+	switch {
+	case q.body != nil && len(q.body.Bytes()) == 0:
+		r.Body = http.NoBody
+	case q.body != nil:
+		r.Body, r.ContentLength = q.body.Reader(), int64(len(q.body.Bytes()))
+		// With it, net/http sends the request again where a kept connection turns
+		// out to be dead before anything was written to it.
+		r.GetBody = func() (io.ReadCloser, error) {
+			if q.body == nil {
+				return nil, errCommitted
+			}
+			return q.body.Reader(), nil
+		}
+	case q.call.PassesThrough():
+		r.Body, r.ContentLength = q.target.Upload()
+	}
+	return &r
+}

@@ -1,0 +1,28 @@
+package inference
+
+import (
+	"github.com/caddy-gw/gateway/internal/exchange"
+)
+
+// A watcher is what those who read an answer report to as it passes.
+type watcher struct {
+	x   *exchange.Exchange
+	try *exchange.Attempt // that the answer is of; nil: nothing was sent yet
+
+	// out is what became of the answer. It is the attempt's, save for the answer of an attempt
+	// that failed and is given to the client after all: that attempt is over.
+	out *exchange.Outcome
+
+	// remembers: the answer is a response of which its provider has to be remembered.
+	remembers bool
+}
+
+// begin has the watcher report to an attempt.
+func (w *watcher) of(try *exchange.Attempt) { w.try, w.out = try, &try.Outcome }
+
+// noteFirstByte notes when the answer began.
+func (w *watcher) noteFirstByte() {
+	if w.out.FirstByte.IsZero() {
+		w.out.FirstByte = w.x.Gateway.Now()
+	}
+}
