@@ -178,7 +178,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x.Fail(w, refusal)
 		return nil
 	}
-	if !x.MayBeCached() { // a hit is not forwarded, and so not counted
+	if !h.forwarder.MayAnswer(x.Call) {
 		if limited := x.AdmitCall(r.Context()); limited != nil {
 			if r.Context().Err() == nil { // otherwise the client left while the call was counted
 				x.Fail(w, limited)

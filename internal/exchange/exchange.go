@@ -79,8 +79,8 @@ type Exchange struct {
 	release  func()
 	excerpts excerpts
 
-	callAdmitted bool // to its limits that do not depend on the target
-	holds        []held
+	callAdmitted           bool // to its limits that do not depend on the target
+	callHolds, targetHolds holds
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
@@ -208,7 +208,8 @@ func (x *Exchange) End() {
 // Close ends the exchange: it settles what its limits hold, counts it, and gives back what
 // it has.
 func (x *Exchange) Close() {
-	x.EndHolds(0)
+	x.LeaveTarget()
+	x.callHolds.end(x.Attempts)
 	x.committed = true
 	x.count()
 	x.endSpan()

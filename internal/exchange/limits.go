@@ -23,10 +23,29 @@ type Hold interface {
 	Release()
 }
 
-// A held is a hold, and how many attempts there were before it.
-type held struct {
-	Hold
-	before int
+// holds are what stages hold of a call, or of a call at one target.
+type holds struct {
+	all    []Hold
+	before int // attempts when the first was added
+}
+
+// end ends all holds, the latest first: without an attempt since the first of them, nothing
+// was sent, whatever the reason.
+func (h *holds) end(attempts []*Attempt) {
+	h.endAfter(0, attempts)
+}
+
+// endAfter does so with all holds but the first n.
+func (h *holds) endAfter(n int, attempts []*Attempt) {
+	for i := len(h.all) - 1; i >= n; i-- {
+		hold := h.all[i]
+		h.all = h.all[:i]
+		if sent := attempts[h.before:]; len(sent) > 0 {
+			hold.Settle(sent)
+		} else {
+			hold.Release()
+		}
+	}
 }
 
 // Limit has a limiter count the call.
@@ -46,7 +65,7 @@ func (x *Exchange) AdmitCall(ctx context.Context) *Error {
 	if x.Config != nil { // where it goes is not known yet
 		target = nil
 	}
-	err := x.admit(ctx, target)
+	err := x.admit(ctx, target, &x.callHolds)
 	x.callAdmitted = err == nil
 	return err
 }
@@ -56,48 +75,39 @@ func (x *Exchange) AdmitTarget(ctx context.Context) *Error {
 	if x.Config == nil {
 		return nil
 	}
-	return x.admit(ctx, x.chosen)
+	return x.admit(ctx, x.chosen, &x.targetHolds)
 }
 
-func (x *Exchange) admit(ctx context.Context, target *Attempt) *Error {
-	before := x.Holds()
+func (x *Exchange) admit(ctx context.Context, target *Attempt, to *holds) *Error {
+	before := len(to.all)
 	for _, l := range x.limiters {
 		hold, err := l.Admit(ctx, x.Call, target)
 		if err != nil {
 			if err.Header != nil {
 				x.AnswerHeader = err.Header
 			}
-			x.EndHolds(before)
+			to.endAfter(before, x.Attempts)
 			return err
 		}
 		if hold != nil {
-			x.AddHold(hold)
+			x.add(hold, to)
 		}
 	}
 	return nil
 }
 
-// AddHold has the exchange end a hold, with [Exchange.EndHolds].
-func (x *Exchange) AddHold(h Hold) {
+func (x *Exchange) add(h Hold, to *holds) {
+	if len(to.all) == 0 {
+		to.before = len(x.Attempts)
+	}
+	to.all = append(to.all, h)
 	if header := h.Header(); header != nil {
 		x.AnswerHeader = header
 	}
-	x.holds = append(x.holds, held{h, len(x.Attempts)})
 }
 
-// Holds is how many holds the call has.
-func (x *Exchange) Holds() int { return len(x.holds) }
+// HoldTarget has the exchange end a hold when the call leaves the target that was chosen.
+func (x *Exchange) HoldTarget(h Hold) { x.add(h, &x.targetHolds) }
 
-// EndHolds ends all holds but the first n, the latest first. Those since which nothing was
-// sent are released, whatever the reason.
-func (x *Exchange) EndHolds(n int) {
-	for i := len(x.holds) - 1; i >= n; i-- {
-		h := x.holds[i]
-		x.holds = x.holds[:i]
-		if sent := x.Attempts[h.before:]; len(sent) > 0 {
-			h.Settle(sent)
-		} else {
-			h.Release()
-		}
-	}
-}
+// LeaveTarget ends what is held of the call at the target that was chosen.
+func (x *Exchange) LeaveTarget() { x.targetHolds.end(x.Attempts) }

@@ -62,15 +62,17 @@ func TestHoldsAreSettledOrReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			func() {
-				defer x.EndHolds(x.Holds())
+				defer x.LeaveTarget()
 				if err := x.AdmitTarget(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				target(x)
 			}()
 		}
-		x.EndHolds(0)
-		x.EndHolds(0)
+		for range 2 {
+			x.LeaveTarget()
+			x.callHolds.end(x.Attempts)
+		}
 		if !slices.Equal(limiter.said, c.want) {
 			t.Errorf("%s: %q, want %q", name, limiter.said, c.want)
 		}

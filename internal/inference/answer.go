@@ -37,16 +37,17 @@ func (a *attempt) answered(res *http.Response) {
 
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	x.SendsType(media, res.Header.Get("Content-Encoding"))
-	if t := a.recorder; t != nil && res.StatusCode == http.StatusOK && res.Body != nil && res.Header.Get("Content-Encoding") == "" {
-		t.src, t.media, t.stream = res.Body, res.Header.Get("Content-Type"), media == "text/event-stream"
-		res.Body = t
+	for _, v := range a.visits {
+		if hook, ok := v.(DeliveryHook); ok {
+			hook.Deliver(res)
+		}
 	}
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
 		a.steady.lift()
 		s := newStream(res.Body, &a.watcher, a.patience.idle)
-		s.unasked, s.claims = a.unasked, a.claims
+		s.unasked, s.hooks = a.unasked, a.eventHooks()
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")

@@ -28,8 +28,8 @@ type attempt struct {
 	// held is the answer of a tentative attempt that failed. It goes to the client
 	// when nothing follows: the attempt is then run again, and answers with it.
 	held       *http.Response
-	recorder   *recorder // of the answer; nil: it is not recorded
-	overflowed bool      // the conversation is too long for the model
+	visits     []Visit // of the hooks, at the target
+	overflowed bool    // the conversation is too long for the model
 
 	over bool               // it is over, and counted
 	span *telemetry.Attempt // nil: Caddy's tracing is off
@@ -55,6 +55,19 @@ func attemptOf(ctx context.Context) (*attempt, error) {
 		return a, nil
 	}
 	return nil, errNoAttempt
+}
+
+// eventHooks are those who look at the events of the attempt's stream.
+func (a *attempt) eventHooks() (hooks []EventHook) {
+	if a.claims != nil {
+		hooks = append(hooks, a.claims)
+	}
+	for _, v := range a.visits {
+		if hook, ok := v.(EventHook); ok {
+			hooks = append(hooks, hook)
+		}
+	}
+	return hooks
 }
 
 // close gives back what the attempt holds.

@@ -31,8 +31,9 @@ type engine struct {
 	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // why it failed, where it holds none
 	status int             // of the failure, as strategies see it
-	path   string          // of the request, below the provider's base URL
-	waited time.Duration   // for the answer of another call, before the next attempt
+
+	candidate Candidate // the target that is tried
+	visits    []Visit   // of the hooks, at that target
 }
 
 // maxAttempts bounds the upstream requests of one call, whatever its config nests: it is
@@ -48,7 +49,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	defer e.end()
 	if x.Config == nil {
 		if !e.target(&direct, false) {
-			e.give()
+			e.answerFailure()
 		}
 		return
 	}
@@ -84,7 +85,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		x.Fail(w, exchange.Unroutable(err))
 		return
 	}
-	e.give()
+	e.answerFailure()
 }
 
 // outcome is the status of a target as its breaker sees it.
@@ -99,7 +100,6 @@ func (e *engine) outcome(done bool) int {
 // client has its answer. more says that another target might follow.
 func (e *engine) target(t *routing.Target, more bool) bool {
 	x := e.x
-	e.waited = 0 // at the target before
 	if x.Config != nil {
 		if err := x.Choose(t); err != nil {
 			e.fail(nil, err)
@@ -111,100 +111,101 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		return false
 	}
 	if why := x.Replayable(); len(x.Attempts) > 0 && why != nil {
-		e.untried(why)
+		e.notTried(why)
 		return false
 	}
-	keep, a, refusal := e.keep(t)
-	if refusal != nil {
+	e.candidate = Candidate{Exchange: x, Target: t, Timeout: cmp.Or(x.RequestTimeout, t.RequestTimeout, e.f.Timeout), f: e.f}
+	defer e.leaveTarget()
+	r, refusal := e.before()
+	if r == nil && refusal == nil {
+		if clientGone(e.r, x) {
+			return true
+		}
+		r, refusal = e.admit()
+	}
+	path := x.Path
+	if r == nil && refusal == nil && x.Endpoint.Name == exchange.BatchOutput {
+		path, refusal = e.f.batchOutput(e.r.Context(), x, t)
+	}
+	switch {
+	case refusal != nil:
 		e.fail(nil, refusal)
 		return false
-	}
-	if keep != nil {
-		if done, refusal := e.kept(keep, t); done || refusal != nil { // what is not forwarded is not counted
-			a.close()
-			if refusal != nil {
-				e.fail(nil, refusal)
-			}
-			return done
-		}
-	}
-	defer keep.leave()
-	if err := x.AdmitCall(e.r.Context()); err != nil {
-		keep.fail(e.r.Context())
-		if a != nil {
-			a.close()
-		}
-		refusal := *err
-		refusal.Caller = true // no other target would do
-		e.fail(nil, &refusal)
-		return false
-	}
-	if e.alike(keep, t) {
-		a.close()
+	case r != nil:
+		reply(e.w, x, r)
 		return true
 	}
-	defer x.EndHolds(x.Holds())
-	if err := x.AdmitTarget(e.r.Context()); err != nil {
-		keep.fail(e.r.Context())
-		if a != nil {
-			a.close()
-		}
-		e.fail(nil, err)
-		return false
-	}
-	e.path = x.Path
-	if x.Endpoint.Name == exchange.BatchOutput {
-		path, err := e.f.batchOutput(e.r.Context(), x, t)
-		if err != nil {
-			e.fail(nil, err)
-			return false
-		}
-		e.path = path
-	}
-	if a != nil && a.unsigned {
-		a.close()
-		a = nil
-	}
 	x.Admitted = true
-	answered := e.attempts(t, a, keep, more)
-	if !answered {
-		keep.fail(e.r.Context())
+	return e.attempts(path, more)
+}
+
+// before asks the hooks before anything counts the call: what they answer or refuse is not
+// forwarded.
+func (e *engine) before() (*Reply, *exchange.Error) {
+	for _, h := range e.f.hooks {
+		visit, r, refusal := h.Before(e.r.Context(), &e.candidate)
+		if visit != nil {
+			e.x.HoldTarget(visit)
+			e.visits = append(e.visits, visit)
+		}
+		if r != nil || refusal != nil {
+			return r, refusal
+		}
 	}
-	return answered
+	return nil, nil
 }
 
-// timeout is how long an attempt at a target may take until its answer begins; 0: for ever.
-func (e *engine) timeout(t *routing.Target) time.Duration {
-	return cmp.Or(e.x.RequestTimeout, t.RequestTimeout, e.f.Timeout)
+// admit holds the call against its limits, and asks the hooks for which it has to be counted.
+func (e *engine) admit() (*Reply, *exchange.Error) {
+	ctx := e.r.Context()
+	if err := e.x.AdmitCall(ctx); err != nil {
+		refusal := *err
+		refusal.Caller = true // no other target would do
+		return nil, &refusal
+	}
+	for _, v := range e.visits {
+		if hook, ok := v.(CountedHook); ok {
+			if r, refusal := hook.Counted(ctx); r != nil || refusal != nil {
+				return r, refusal
+			}
+		}
+	}
+	return nil, e.x.AdmitTarget(ctx)
 }
 
-// attempts tries a target until it answers or is given up; a is the first attempt, where
-// it is made already.
-func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more bool) (answered bool) {
-	x, timeout := e.x, e.timeout(t)
-	if timeout > 0 && e.waited > 0 { // for another's answer
-		timeout = max(timeout-e.waited, time.Millisecond)
-		e.waited = 0
+// leaveTarget ends what is held of the call at a target.
+func (e *engine) leaveTarget() {
+	e.candidate.drop()
+	e.x.LeaveTarget()
+	e.visits = nil
+}
+
+// attempts tries the target until it answers or is given up; path is that of the requests.
+func (e *engine) attempts(path string, more bool) (answered bool) {
+	x, t, timeout := e.x, e.candidate.Target, e.candidate.Timeout
+	if waited := e.candidate.Waited; timeout > 0 && waited > 0 {
+		timeout = max(timeout-waited, time.Millisecond)
 	}
 	var waited time.Duration
 	shortened := 0
+	a := e.candidate.take()
 	for n := 0; ; n++ {
 		if a == nil {
 			var refusal *exchange.Error
-			if a, refusal = e.f.newAttempt(e.r.Context(), x, t, e.path, shortened, true); refusal != nil {
+			if a, refusal = e.f.newAttempt(e.r.Context(), x, t, path, shortened, true); refusal != nil {
 				e.fail(nil, refusal)
 				return false
 			}
 		}
-		a.recorder = keep.record()
+		a.visits = e.visits
 		a.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
 		a.tentative = more || t.Retry != nil || a.conversation.shortens()
 		a.of(x.Begin(n))
 		x.SetHeader(e.w.Header())
 		e.tried = a
-		answered, why := e.f.once(e.w, e.r, a)
+		answered, why := e.f.forward(e.w, e.r, a)
 		if answered {
-			e.land(keep, a)
+			e.delivered(a)
 			a.close()
 			return true
 		}
@@ -218,7 +219,7 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 		}
 		again := len(x.Attempts) < maxAttempts && (e.err == nil || !e.err.Gateway) && t.Retry.Again(e.status, n)
 		if again {
-			e.unrepeatable()
+			e.checkReplay()
 		}
 		if !again || x.Replayable() != nil {
 			if n > 0 {
@@ -232,6 +233,15 @@ func (e *engine) attempts(t *routing.Target, a *attempt, keep *keeping, more boo
 			return false
 		}
 		waited += wait
+	}
+}
+
+// delivered tells the hooks that the client has the answer of an attempt.
+func (e *engine) delivered(a *attempt) {
+	for _, v := range e.visits {
+		if hook, ok := v.(DeliveryHook); ok {
+			hook.Delivered(e.r.Context(), a.try)
+		}
 	}
 }
 
@@ -272,22 +282,22 @@ func (e *engine) failed(a *attempt, why error) {
 	}
 }
 
-// untried notes that a target cannot be tried, as the body cannot be sent again. What the
+// notTried notes that a target cannot be tried, as the body cannot be sent again. What the
 // target before it answered stays the failure of the call, with that said.
-func (e *engine) untried(why error) {
+func (e *engine) notTried(why error) {
 	if !errors.Is(why, exchange.ErrNotReplayable) || e.last == nil || e.err != nil && e.err.Code == codeNotReplayable {
 		if e.err == nil || e.err.Code != codeNotReplayable {
 			e.fail(nil, (&request{call: e.x.Call, target: e.x.Chosen()}).failure(why))
 		}
 		return
 	}
-	e.replaced("provider " + e.x.Chosen().Route.Provider + " could not be tried, because " + notKept(why))
+	e.explain("provider " + e.x.Chosen().Route.Provider + " could not be tried, because " + notKept(why))
 }
 
-// unrepeatable turns the latest failure, which the target's retry setting is about, into
+// checkReplay turns the latest failure, which the target's retry setting is about, into
 // one that says so where the body cannot be sent again. Its status stays, save that of
 // an answer with status 200.
-func (e *engine) unrepeatable() {
+func (e *engine) checkReplay() {
 	a, why := e.last, e.x.Replayable()
 	if why == nil || e.err != nil && e.err.Caller {
 		return
@@ -296,7 +306,7 @@ func (e *engine) unrepeatable() {
 		e.fail(a, a.failure(why))
 		return
 	}
-	e.replaced("it could not be retried, because " + notKept(why))
+	e.explain("it could not be retried, because " + notKept(why))
 }
 
 // notKept says why an upload cannot be sent again.
@@ -307,9 +317,9 @@ func notKept(why error) string {
 	return "the upload is larger than max_replay"
 }
 
-// replaced makes an error of the gateway's own of the latest failure, which says what the
+// explain makes an error of the gateway's own of the latest failure, which says what the
 // provider answered, and what could not be done about it.
-func (e *engine) replaced(but string) {
+func (e *engine) explain(but string) {
 	a := e.last
 	err := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error"}
 	switch {
@@ -373,8 +383,8 @@ func (e *engine) drop() {
 	}
 }
 
-// give answers with the latest failure: nothing follows it.
-func (e *engine) give() {
+// answerFailure answers with the latest failure: nothing follows it.
+func (e *engine) answerFailure() {
 	if clientGone(e.r, e.x) {
 		return
 	}
@@ -386,8 +396,8 @@ func (e *engine) give() {
 		return
 	}
 	e.x.SetHeader(e.w.Header())
-	e.last.out = &e.x.Outcome // the attempt itself is over
-	if _, why := e.f.once(e.w, e.r, e.last); why != nil {
+	e.last.out, e.last.visits = &e.x.Outcome, nil // the attempt itself is over
+	if _, why := e.f.forward(e.w, e.r, e.last); why != nil {
 		e.x.Fail(e.w, e.last.failure(why))
 	}
 }

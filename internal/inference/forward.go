@@ -17,7 +17,8 @@ import (
 // A Forwarder forwards calls through a reverse proxy of Caddy's.
 type Forwarder struct {
 	Settings
-	proxy     *reverseproxy.Handler
+	hooks     []Hook
+	proxy     caddyhttp.MiddlewareHandler
 	transport *Transport
 	logins    logins
 	logger    *zap.Logger
@@ -33,29 +34,41 @@ type Settings struct {
 	Random      routing.Rand
 	Timeout     time.Duration // of an attempt for which nobody sets one; 0: none
 	Idle        time.Duration // that a stream may be silent once it has begun; 0: for ever
-	Headers     time.Duration // that an answer\'s headers may take where nobody sets a timeout; 0: for ever
+	Headers     time.Duration // that an answer's headers may take where nobody sets a timeout; 0: for ever
 }
 
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive
 // a reload of the configuration for streamCloseDelay. Call Cleanup when done.
 func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duration, s Settings) (*Forwarder, error) {
-	f := &Forwarder{
-		Settings: s,
-		proxy: &reverseproxy.Handler{
-			Transport: t, DynamicUpstreams: Upstreams{}, StreamCloseDelay: caddy.Duration(streamCloseDelay),
-		},
-		transport: t,
-		logger:    ctx.Logger(),
+	proxy := &reverseproxy.Handler{
+		Transport: t, DynamicUpstreams: Upstreams{}, StreamCloseDelay: caddy.Duration(streamCloseDelay),
 	}
-	return f, f.proxy.Provision(ctx)
+	f := &Forwarder{Settings: s, proxy: proxy, transport: t, logger: ctx.Logger()}
+	f.hooks = []Hook{&cacheHook{f}}
+	return f, proxy.Provision(ctx)
 }
 
 // Cleanup releases what the forwarder holds.
-func (f *Forwarder) Cleanup() error { return f.proxy.Cleanup() }
+func (f *Forwarder) Cleanup() error {
+	if proxy, ok := f.proxy.(caddy.CleanerUpper); ok {
+		return proxy.Cleanup()
+	}
+	return nil
+}
 
-// once sends one attempt. It reports whether the client has its answer; where it has
+// MayAnswer reports whether a hook may answer a call, which must not be counted before.
+func (f *Forwarder) MayAnswer(call *exchange.Call) bool {
+	for _, h := range f.hooks {
+		if h.MayAnswer(call) {
+			return true
+		}
+	}
+	return false
+}
+
+// forward sends one attempt. It reports whether the client has its answer; where it has
 // not, why says what went wrong, and the attempt may hold the provider's answer.
-func (f *Forwarder) once(w http.ResponseWriter, r *http.Request, a *attempt) (answered bool, why error) {
+func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, a *attempt) (answered bool, why error) {
 	a.startSpan()
 	defer func() { a.count(r.Context(), why) }() // also when the answer breaks off and panics
 	if a.held == nil {                           // otherwise it is over

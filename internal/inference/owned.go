@@ -148,19 +148,20 @@ func (c *claims) whole(body []byte) *exchange.Error {
 	return c.target.Claim(c.fresh(body, c.names), true)
 }
 
-// event does the same of an event of a stream.
-func (c *claims) event(data []byte) error {
+// Event notes what an event of a stream says was made.
+func (c *claims) Event(data []byte) error {
 	// Most events of a response are pieces of a text.
 	if c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
 		return nil
 	}
-	if err := c.target.Claim(c.fresh(data, c.events), false); err != nil {
-		return err
+	err := c.target.Claim(c.fresh(data, c.events), false)
+	if err == nil {
+		err = c.target.Claim(c.fresh(data, c.names), true)
 	}
-	if err := c.target.Claim(c.fresh(data, c.names), true); err != nil {
-		return err
+	if err == nil {
+		return nil
 	}
-	return nil
+	return &cut{"object_not_stored", "made something whose owner could not be stored: " + err.Error()}
 }
 
 // fresh are the ids in members of an answer that were not seen in this call.

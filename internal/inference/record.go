@@ -54,7 +54,7 @@ func tries(x *exchange.Exchange) []reqlog.Try {
 	return all
 }
 
-// conclude notes what became of an attempt that began at a time; why is as once has it. If
+// conclude notes what became of an attempt that began at a time; why is as forward has it. If
 // that is nil, the client has its answer, or left; or the answer broke off with a panic: who
 // watched the answer has noted it.
 func (a *attempt) conclude(begun time.Time, why *error) {

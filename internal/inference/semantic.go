@@ -33,23 +33,23 @@ type question struct {
 	meaning []float32 // nil: not known
 }
 
-// similar is the kept answer to a question of the same meaning, nil where there is none, or
-// where the call wants a fresh one, whose meaning is learned.
-// That it cannot be found is no fault of the call's: it is logged, and the call forwarded.
-func (e *engine) similar(k *keeping) *cache.Entry {
-	q, x := k.question, e.x
+// similar is the cached answer to a question of the same meaning; nil if there is none, or if
+// the call wants a fresh one, whose meaning is learned. If the meaning is not known, the call
+// is forwarded all the same: that is logged.
+func (l *lookup) similar(parent context.Context) *cache.Entry {
+	q, x, f := l.question, l.x, l.h.f
 	if !x.Caching.Refresh {
 		x.CacheStatus = exchange.CacheSemanticMiss
 	}
-	ctx, cancel := context.WithTimeout(e.r.Context(), maxEmbedding)
+	ctx, cancel := context.WithTimeout(parent, maxEmbedding)
 	defer cancel()
 	var entry *cache.Entry
 	var err error
-	if q.meaning, err = e.f.embed(ctx, x, q.Text); err == nil && !x.Caching.Refresh {
-		entry, err = e.f.Cache().Similar(ctx, q.learned(), e.f.Semantic.Threshold, k.maxAge)
+	if q.meaning, err = f.embed(ctx, x, q.Text); err == nil && !x.Caching.Refresh {
+		entry, err = l.answers.Similar(ctx, q.learned(), f.Semantic.Threshold, l.maxAge)
 	}
-	if err != nil && e.r.Context().Err() == nil {
-		e.f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.TraceID), zap.Error(err))
+	if err != nil && parent.Err() == nil {
+		f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.TraceID), zap.Error(err))
 	}
 	return entry
 }

@@ -31,15 +31,15 @@ type stream struct {
 	passed, end int    // buf[passed:end] is whole lines
 	err         error  // what to return once they are passed on
 
-	open      bool // the last line passed on did not end an event
-	data      bool // that event has data already
-	done      bool // [DONE] came
-	finished  bool // a choice finished
-	errored   bool // the provider sent an error event of its own; no [DONE] follows it
-	closed    bool // the last event of an answer came, in the APIs that name theirs
-	claims    *claims
-	unclaimed error // why what the stream made is nobody's
-	unasked   bool  // the client does not ask for usage: a chunk of nothing else is taken out
+	open     bool // the last line passed on did not end an event
+	data     bool // that event has data already
+	done     bool // [DONE] came
+	finished bool // a choice finished
+	errored  bool // the provider sent an error event of its own; no [DONE] follows it
+	closed   bool // the last event of an answer came, in the APIs that name theirs
+	hooks    []EventHook
+	refused  error // why a hook ends it
+	unasked  bool  // the client does not ask for usage: a chunk of nothing else is taken out
 
 	// Of the event that is looked at.
 	scan            jsonscan.Scanner
@@ -115,8 +115,10 @@ func (s *stream) fill() {
 		s.to.noteFirstByte()
 	}
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
-		if s.end = s.watch(from + last + 1); s.unclaimed != nil {
-			err = &cut{"object_not_stored", "made something whose owner could not be stored: " + s.unclaimed.Error()}
+		if s.end = s.watch(from + last + 1); s.refused != nil {
+			if err = s.refused; !errors.As(err, new(*cut)) {
+				err = &cut{"answer_refused", "was refused: " + err.Error()}
+			}
 		}
 	} else if len(s.buf) > maxLine {
 		err = &cut{"stream_malformed", fmt.Sprintf("has a line of more than %d bytes", maxLine)}
@@ -169,7 +171,7 @@ func (s *stream) watch(end int) int {
 				continue
 			}
 		}
-		if s.unclaimed != nil { // nothing of what has an id goes on
+		if s.refused != nil { // nothing goes on
 			s.buf = s.buf[:kept]
 			return kept
 		}
@@ -202,8 +204,10 @@ func (s *stream) event(data []byte) bool {
 		return false
 	}
 	s.finished = s.ends
-	if s.claims != nil {
-		s.unclaimed = s.claims.event(data)
+	for _, hook := range s.hooks {
+		if s.refused = hook.Event(data); s.refused != nil {
+			break
+		}
 	}
 	s.to.describe(data)
 	if s.response != nil {

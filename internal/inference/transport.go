@@ -17,7 +17,6 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
 func init() {
@@ -236,10 +235,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			err = a.translate(res)
 		}
 		if err == nil {
-			err = a.own(res)
-		}
-		if err == nil {
-			err = a.take(res)
+			err = a.inspect(req.Context(), res)
 		}
 		if err == nil && a.passed() != nil {
 			res.Body.Close()
@@ -316,39 +312,6 @@ func unusable(res *http.Response, req *http.Request) string {
 type unusableError string
 
 func (e unusableError) Error() string { return string(e) }
-
-// take decides whether an answer goes to the client. The answer of a tentative
-// attempt that failed is held instead.
-func (a *attempt) take(res *http.Response) error {
-	if why := noJSON(res, a.x.Endpoint); why != nil {
-		res.Body.Close()
-		return why
-	}
-	if !a.tentative {
-		if a.patience.answer > 0 && res.StatusCode == http.StatusOK {
-			// A stream has begun with its first event, and not before.
-			if why := begins(a.call, res); inflight.Refused(why) {
-				res.Body.Close()
-				return why
-			}
-		}
-		return nil
-	}
-	var why error
-	switch {
-	case res.StatusCode == http.StatusOK:
-		if why = begins(a.call, res); inflight.Refused(why) {
-			res.Body.Close()
-			return why
-		}
-	case res.StatusCode >= http.StatusMultipleChoices:
-		why = errors.New("the provider answered " + res.Status)
-	}
-	if why != nil {
-		a.held = res
-	}
-	return why
-}
 
 // An attemptError is a failure of an attempt before anything of an answer came. It
 // hides its cause from errors.Is(err, context.Canceled), which reverse_proxy takes

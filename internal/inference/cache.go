@@ -1,0 +1,277 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+)
+
+// A cacheHook answers calls with what the cache has, and has the cache keep the answers of
+// others.
+type cacheHook struct{ f *Forwarder }
+
+// MayAnswer reports whether some target of the call may be answered from the cache: a hit is
+// not forwarded, and so not counted.
+func (h *cacheHook) MayAnswer(call *exchange.Call) bool { return call.MayBeCached() }
+
+// Before answers the call from the cache. A call that is the same as one under way waits for
+// that one's answer, as long as it would for its own; otherwise it leads, and the visit is
+// its flight.
+func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	maxAge, ok := c.Cached(c.Target)
+	answers := h.f.Cache()
+	if !ok || answers == nil {
+		if c.Endpoint.Cacheable {
+			c.CacheStatus = exchange.CacheDisabled
+		}
+		return nil, nil, nil
+	}
+	a, refusal := c.first(ctx)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	call, err := h.f.cacheCall(a, c.Target)
+	var key cache.Key
+	if err == nil {
+		key, err = call.Key()
+	}
+	if err != nil { // a body that is not JSON is not the cache's to judge
+		c.CacheStatus = exchange.CacheDisabled
+		return nil, nil, nil //nolint:nilerr // such a call is forwarded as it is
+	}
+	l := &lookup{h: h, x: c.Exchange, answers: answers, key: key, maxAge: maxAge, store: a.store, gone: ctx.Done()}
+	if s := h.f.Semantic; s != nil && c.Semantic(c.Target) {
+		if q, ok := call.Question(s.Provider + "/" + s.Model); ok {
+			l.question = &question{Question: q}
+		}
+	}
+	if c.Caching.Refresh {
+		c.CacheStatus = exchange.CacheRefresh
+		return l, nil, nil
+	}
+	c.CacheStatus = exchange.CacheMiss
+	r, refusal := l.find(ctx, c)
+	return l, r, refusal
+}
+
+// A lookup is the way of a call through the cache: its key, and the flight that it leads, if
+// others may wait for its answer.
+type lookup struct {
+	h        *cacheHook
+	x        *exchange.Exchange
+	answers  *cache.Cache
+	key      cache.Key
+	maxAge   time.Duration
+	flight   *cache.Flight // nil: nobody waits
+	question *question     // nil: answers to the same letters alone do
+	recorder *recorder     // nil: the client gets no answer yet
+	gone     <-chan struct{}
+	// store stores the response that the answer is, if the gateway holds it; nil: it does not.
+	store func(response []byte) error
+}
+
+// find looks for the answer until the call leads a flight, or may not share one.
+func (l *lookup) find(ctx context.Context, c *Candidate) (*Reply, *exchange.Error) {
+	begun := time.Now()
+	for {
+		entry, err := l.answers.Get(ctx, l.key, l.maxAge)
+		if entry != nil {
+			if err := l.x.Hold(2 * len(entry.Body)); err != nil { // and in the other form
+				return nil, exchange.Overloaded(err)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			l.h.f.logger.Error("reading the cache", zap.String("trace_id", l.x.TraceID), zap.Error(err))
+			return nil, nil
+		}
+		if r := l.reply(entry, exchange.CacheHit); r != nil {
+			return r, nil
+		}
+		flight, leads := l.answers.Join(l.key)
+		if leads {
+			l.flight = flight
+			return nil, nil
+		}
+		inTime := await(ctx, flight, c.Timeout, begun)
+		c.Waited = time.Since(begun)
+		switch {
+		case !inTime:
+			return nil, exchange.TimedOut(c.Timeout, errAttemptTimeout)
+		case ctx.Err() != nil:
+			return nil, nil //nolint:nilerr // it is logged, and the call is forwarded
+		}
+		entry, failed := flight.Result()
+		if r := l.reply(entry, exchange.CacheHit); r != nil {
+			return r, nil
+		}
+		if failed || entry != nil { // what cannot be shared is everybody's own
+			return nil, nil
+		}
+	}
+}
+
+// If the client of a leader does not read, another leads after maxHeld.
+const (
+	maxHeld   = time.Second
+	heldEvery = 250 * time.Millisecond
+)
+
+// await waits for a flight to end, as long as the client is there. It reports false
+// if a timeout that runs since begun, if there is one, was over first.
+func await(ctx context.Context, flight *cache.Flight, timeout time.Duration, begun time.Time) (inTime bool) {
+	look := time.NewTicker(heldEvery)
+	defer look.Stop()
+	var over <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout - time.Since(begun))
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		select {
+		case <-flight.Done():
+			return true
+		case <-ctx.Done():
+			return true
+		case <-over:
+			return false
+		case <-look.C:
+			if flight.Held() > maxHeld {
+				flight.Leave()
+			}
+		}
+	}
+}
+
+// Counted answers with the cached answer to a question of the same meaning. To find it costs
+// a call of the model of embeddings, so that the call is counted before.
+func (l *lookup) Counted(ctx context.Context) (*Reply, *exchange.Error) {
+	if l.question == nil || l.flight == nil && !l.x.Caching.Refresh {
+		return nil, nil
+	}
+	entry := l.similar(ctx)
+	r := l.reply(entry, exchange.CacheSemanticHit)
+	if r != nil {
+		l.flight.Land(entry)
+	}
+	return r, nil
+}
+
+// reply is a cached answer as the call asks for it, as a stream or in one piece; nil if there
+// is none, or if it cannot be given.
+func (l *lookup) reply(entry *cache.Entry, status string) *Reply {
+	if entry == nil {
+		return nil
+	}
+	streams := l.x.Chosen().Streams()
+	media := entry.Type
+	own, err := l.own(entry)
+	var body []byte
+	if err == nil {
+		body, err = own.As(l.x.Endpoint.Name, streams)
+	}
+	if err != nil {
+		l.h.f.logger.Error("a cached answer cannot be given", zap.String("trace_id", l.x.TraceID), zap.Error(err))
+		return nil
+	}
+	switch {
+	case streams:
+		media = "text/event-stream"
+	case entry.Stream:
+		media = "application/json"
+	}
+	return &Reply{Type: media, Body: body, CacheStatus: status}
+}
+
+// own is a cached answer for another caller. Of a response that the gateway holds it is
+// another response, with an id of its own: each caller may go on from it, or delete it.
+func (l *lookup) own(entry *cache.Entry) (*cache.Entry, error) {
+	if l.store == nil {
+		return entry, nil
+	}
+	whole, err := entry.As(l.x.Endpoint.Name, false)
+	if err != nil {
+		return nil, err
+	}
+	id, ours := strings.CutPrefix(gjson.GetBytes(whole, "id").Str, "resp_")
+	if !ours || len(id) < minID {
+		return nil, errors.New("a response without an id of the gateway's")
+	}
+	fresh := l.x.NewID()
+	if err := l.store(bytes.ReplaceAll(whole, []byte(id), []byte(fresh))); err != nil {
+		return nil, err
+	}
+	other := *entry
+	other.Body = bytes.ReplaceAll(entry.Body, []byte(id), []byte(fresh))
+	return &other, nil
+}
+
+const minID = 16 // characters of what is unique in an id
+
+// Deliver records the answer.
+func (l *lookup) Deliver(res *http.Response) {
+	l.recorder = record(l.x.Call, l.flight, res)
+}
+
+// Delivered keeps the answer, and gives it to all who wait.
+func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
+	entry := l.recorder.entry(l.x.Endpoint.Name, &attempt.Outcome)
+	if entry == nil {
+		l.fail()
+		return
+	}
+	entry.At, entry.Provider = l.x.Gateway.Now(), attempt.Route.Provider
+	// The client has its answer: that it leaves now changes nothing.
+	if err := l.answers.Put(context.WithoutCancel(ctx), l.key, entry, l.question.learned(), l.maxAge); err != nil {
+		l.h.f.logger.Error("keeping an answer", zap.String("trace_id", l.x.TraceID), zap.Error(err))
+	}
+	if l.flight != nil {
+		l.flight.Land(entry)
+	}
+}
+
+// fail lets those who wait call by themselves; or lead, if it is this call's client that
+// left.
+func (l *lookup) fail() {
+	if l.flight == nil {
+		return
+	}
+	select {
+	case <-l.gone:
+		l.flight.Leave()
+	default:
+		l.flight.Fail()
+	}
+}
+
+// Header is nil: a lookup says nothing of itself.
+func (l *lookup) Header() []exchange.HeaderField { return nil }
+
+// Settle ends the flight of a call that gave no answer that could be shared. Another may lead
+// if the answer broke off.
+func (l *lookup) Settle([]*exchange.Attempt) {
+	if l.flight != nil && l.recorder != nil {
+		l.flight.Leave()
+	}
+	l.fail()
+}
+
+// Release ends the flight of a call that was not sent.
+func (l *lookup) Release() { l.fail() }
+
+// Interface guards
+var (
+	_ Hook         = (*cacheHook)(nil)
+	_ Visit        = (*lookup)(nil)
+	_ CountedHook  = (*lookup)(nil)
+	_ DeliveryHook = (*lookup)(nil)
+)

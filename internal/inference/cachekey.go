@@ -1,0 +1,73 @@
+package inference
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// cacheCall is what makes the call of an attempt the same as another. Its body is the cache's
+// to keep.
+func (f *Forwarder) cacheCall(a *attempt, t *routing.Target) (*cache.Call, error) {
+	x := a.x
+	strict, _ := strict(x.Call, t) // it was checked when the attempt was shaped
+	body, _, err := a.target.Body(false)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Release()
+	call := &cache.Call{
+		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: a.plainURL(), Strict: strict,
+		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: bytes.Clone(body.Bytes()),
+	}
+	if !f.SharedCache {
+		call.Workspace = x.Caller.WorkspaceID
+	}
+	if a.target.Route.Inline {
+		call.Credential = a.credential(t)
+	}
+	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
+		slices.Sorted(maps.Keys(a.target.Route.Header))) {
+		call.Headers = append(call.Headers, name+": "+strings.Join(a.header.Values(name), "\n"))
+	}
+	return call, nil
+}
+
+// credential is what the caller brings along to be known by, of whatever provider: who
+// has another gets answers of its own.
+func (a *attempt) credential(t *routing.Target) []string {
+	parts := []string{a.target.Route.Key.Reveal()}
+	for _, name := range routing.VendorNames {
+		if v := setting(a.call, a.target.Route, t, name); v != "" {
+			parts = append(parts, name, v)
+		}
+	}
+	return parts
+}
+
+// plainURL is the attempt's URL as it would be for an answer in one piece: some providers
+// have streams at another path.
+func (a *attempt) plainURL() string {
+	if a.answer == nil {
+		return a.url.String()
+	}
+	u := *a.url
+	u.Path, u.RawPath = asWhole.Replace(u.Path), asWhole.Replace(u.RawPath)
+	query := u.Query()
+	if query.Get("alt") == "sse" {
+		query.Del("alt")
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// asWhole are the paths of streams, and those of the same answer in one piece: Gemini's,
+// those of Claude on Vertex AI, and Bedrock's.
+var asWhole = strings.NewReplacer(
+	":streamGenerateContent", ":generateContent", ":streamRawPredict", ":rawPredict",
+	"/converse-stream", "/converse", "/invoke-with-response-stream", "/invoke",
+)

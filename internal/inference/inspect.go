@@ -1,0 +1,126 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+)
+
+// inspect looks at an answer before its commit point: nothing of it has gone to the client
+// yet, and another attempt may follow. The error says why the client does not get it; that of
+// a tentative attempt that failed is held.
+func (a *attempt) inspect(ctx context.Context, res *http.Response) error {
+	if err := a.own(res); err != nil {
+		return err
+	}
+	if err := noJSON(res, a.x.Endpoint); err != nil {
+		res.Body.Close()
+		return err
+	}
+	var why error
+	switch ok := res.StatusCode == http.StatusOK; {
+	case ok && (a.tentative || a.patience.answer > 0):
+		// A stream has begun with its first event, and not before.
+		if why = begins(a.call, res); inflight.Refused(why) {
+			res.Body.Close()
+			return why
+		}
+	case !ok && res.StatusCode >= http.StatusMultipleChoices:
+		why = errors.New("the provider answered " + res.Status)
+	}
+	switch {
+	case why == nil:
+		return a.complete(ctx, res)
+	case a.tentative:
+		a.held = res
+		return why
+	}
+	return nil
+}
+
+// complete shows an answer in one piece with status 200 to the hooks that look at those.
+func (a *attempt) complete(ctx context.Context, res *http.Response) error {
+	var hooks []AnswerHook
+	for _, v := range a.visits {
+		if hook, ok := v.(AnswerHook); ok {
+			hooks = append(hooks, hook)
+		}
+	}
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if len(hooks) == 0 || res.StatusCode != http.StatusOK || !strings.HasSuffix(media, "json") || res.Body == nil {
+		return nil
+	}
+	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {
+		return a.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
+	}
+	body, err := readAtMost(a.call, res.Body, maxWhole)
+	defer a.call.Drop(cap(body))
+	switch {
+	case inflight.Refused(err), errors.Is(err, errBodyStalled):
+		res.Body.Close()
+		return err
+	case err != nil:
+		return a.unreadable(res, "the provider's answer broke off: "+err.Error())
+	}
+	answer := &Answer{Attempt: a.try, Status: res.StatusCode, Body: body}
+	for _, hook := range hooks {
+		if refusal := hook.Complete(ctx, answer); refusal != nil {
+			res.Body.Close()
+			return refusal
+		}
+	}
+	contentType := res.Header["Content-Type"]
+	err = replaceBody(a.call, res, answer.Body)
+	res.Header["Content-Type"] = contentType
+	return err
+}
+
+// errEmpty is the failure of an attempt whose answer has status 200 and nothing in it.
+var errEmpty = errors.New("the provider answered 200 with an empty body")
+
+// errPage is the failure of an attempt whose answer is a page, as of something between the
+// gateway and the provider.
+var errPage = errors.New("the provider answered 200 with a page in HTML")
+
+// noJSON is why an answer with status 200 cannot be the JSON that it should be, nil where it
+// may be.
+func noJSON(res *http.Response, endpoint *exchange.Endpoint) error {
+	if res.StatusCode != http.StatusOK || !endpoint.AnswersJSON() {
+		return nil
+	}
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/html" {
+		return errPage
+	}
+	if emptyBody(res) {
+		return errEmpty
+	}
+	return nil
+}
+
+// emptyBody reports whether an answer with status 200 has an empty body.
+// It waits for the first byte where the length is unknown, save for that of a stream,
+// which says itself that it broke off.
+func emptyBody(res *http.Response) bool {
+	if res.ContentLength > 0 {
+		return false
+	}
+	if res.ContentLength == 0 || res.Body == http.NoBody {
+		return true
+	}
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" {
+		return false
+	}
+	var first [1]byte
+	n, err := io.ReadFull(res.Body, first[:])
+	if err == io.EOF {
+		return true
+	}
+	res.Body = &peeked{seen: first[:n:n], src: res.Body}
+	return false
+}

@@ -1,0 +1,124 @@
+package inference
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A recorder keeps an answer as it passes, for the cache.
+type recorder struct {
+	call   *exchange.Call // whose memory b is
+	src    io.ReadCloser
+	media  string
+	stream bool
+	b      []byte
+	full   bool          // there was no room for all of it
+	whole  bool          // it came to its end
+	flight *cache.Flight // of those who wait for it; nil: nobody does
+}
+
+// record records an answer with status 200; nil: it is another one, or none that can be read.
+func record(call *exchange.Call, flight *cache.Flight, res *http.Response) *recorder {
+	if res.StatusCode != http.StatusOK || res.Body == nil || res.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	r := &recorder{call: call, src: res.Body, media: res.Header.Get("Content-Type"), flight: flight}
+	media, _, _ := mime.ParseMediaType(r.media)
+	r.stream = media == "text/event-stream"
+	res.Body = r
+	return r
+}
+
+func (r *recorder) Read(p []byte) (int, error) {
+	if r.flight != nil {
+		r.flight.Flow()
+		defer r.flight.Hold()
+	}
+	n, err := r.src.Read(p)
+	if !r.full && !r.keep(p[:n]) {
+		r.call.Drop(cap(r.b))
+		r.full, r.b = true, nil
+		if r.flight != nil {
+			r.flight.Fail()
+		}
+	}
+	r.whole = r.whole || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// keep keeps what passes, and reports whether there is room for it.
+func (r *recorder) keep(p []byte) bool {
+	need := len(r.b) + len(p)
+	if need > cap(r.b) {
+		size := max(need, min(2*cap(r.b), cache.MaxEntry))
+		if need > cache.MaxEntry || r.call.Hold(size-cap(r.b)) != nil {
+			return false
+		}
+		r.b = append(make([]byte, 0, size), r.b...)
+	}
+	r.b = append(r.b, p...)
+	return true
+}
+
+func (r *recorder) Close() error { return r.src.Close() }
+
+// entry is what is to be kept of an answer of an endpoint: a whole answer that is no error
+// and ends as it should. Otherwise it is nil.
+func (r *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
+	switch {
+	case r == nil, r.full, !r.whole, out.Status != http.StatusOK, out.Failure != "", out.Malformed > 0:
+		return nil
+	case r.stream && !cache.Streams(endpoint):
+		return nil
+	}
+	if !r.stream && (!gjson.ValidBytes(r.b) || membersOf(r.b).onlyError()) {
+		return nil
+	}
+	entry := &cache.Entry{Stream: r.stream, Type: r.media, Body: r.b}
+	// A stream is looked at in one piece, which it must be able to become.
+	if whole, err := entry.As(endpoint, false); err != nil || !finished(endpoint, gjson.ParseBytes(whole)) {
+		return nil
+	}
+	return entry
+}
+
+// complete are the words in which providers say that an answer is whole, in small letters.
+// Why else an answer ended, nobody knows for sure.
+var complete = map[string]bool{
+	"stop": true, "tool_calls": true, "function_call": true, "eos": true, "eos_token": true, "complete": true,
+	"end_turn": true, "stop_sequence": true, "tool_use": true,
+}
+
+// finished reports whether an answer says that it is whole, in the words of the caller's
+// dialect. Of those without such words, one that says anything is.
+func finished(endpoint string, answer gjson.Result) bool {
+	is := func(reason gjson.Result) bool { return complete[strings.ToLower(reason.Str)] }
+	if isError(answer) && endpoint != exchange.CreateResponse {
+		return false
+	}
+	switch endpoint {
+	case "chatComplete", "complete":
+		choices := answer.Get("choices").Array()
+		return len(choices) > 0 && !slices.ContainsFunc(choices, func(c gjson.Result) bool { return !is(c.Get("finish_reason")) })
+	case providers.Messages:
+		return is(answer.Get("stop_reason"))
+	case exchange.CreateResponse: // one that goes on in the background is not one yet
+		return answer.Get("status").Str == "completed"
+	}
+	says := false
+	answer.ForEach(func(_, _ gjson.Result) bool {
+		says = true
+		return false
+	})
+	return says
+}

@@ -1,0 +1,35 @@
+package inference
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+)
+
+// reply answers a call as a hook has it, which is watched as a provider's answer is.
+func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply) {
+	x.CacheStatus, x.Admitted = r.CacheStatus, true
+	to := watcher{x: x}
+	to.of(x.Chosen())
+	to.out.Status = http.StatusOK
+	x.AnswerBy(to.try)
+	h := w.Header()
+	x.SetHeader(h)
+	h["Content-Type"] = []string{r.Type}
+	if r.Type != "text/event-stream" {
+		h["Content-Length"] = []string{strconv.Itoa(len(r.Body))}
+		w.WriteHeader(http.StatusOK)
+		to.noteFirstByte()
+		to.book(membersOf(r.Body))
+		x.Sent(r.Body)
+		_, _ = w.Write(r.Body)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	s := newStream(io.NopCloser(bytes.NewReader(r.Body)), &to, 0)
+	s.unasked = to.try.WithoutUsage()
+	_, _ = io.Copy(w, s)
+}

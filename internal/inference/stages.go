@@ -1,0 +1,112 @@
+package inference
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// A Hook is a stage that looks at calls on their way to a provider, and at the answers on
+// their way back: a guardrail, a cache. For each target of a call, the forwarder asks its
+// hooks in order, then the limits of the call, then the visits that are a [CountedHook],
+// then the limits of the target; then it forwards.
+type Hook interface {
+	// MayAnswer reports whether the hook may answer a call itself, so that the call must not
+	// be counted before it was asked.
+	MayAnswer(call *exchange.Call) bool
+
+	// Before may answer a call that is about to be sent to a target, or refuse to have it
+	// sent there. The visit, which may be nil, follows what becomes of the call at the target.
+	Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error)
+}
+
+// A Visit is what a hook has to do with a call at one target. Its hold is ended whatever
+// happens. It implements those of the interfaces below that it needs.
+type Visit = exchange.Hold
+
+// A CountedHook looks at a call once its limits have counted it, because that costs
+// something.
+type CountedHook interface {
+	// Counted may answer the call.
+	Counted(ctx context.Context) (*Reply, *exchange.Error)
+}
+
+// An AnswerHook looks at answers in one piece before the client gets any of them.
+type AnswerHook interface {
+	// Complete may change the body of an answer. An error makes the attempt fail, so that
+	// another one may follow.
+	Complete(ctx context.Context, answer *Answer) *exchange.Error
+}
+
+// An EventHook looks at the events of a stream as they pass.
+type EventHook interface {
+	// Event is given the data of an event, which is JSON, before the client has it. An error
+	// ends the stream before the event.
+	Event(data []byte) error
+}
+
+// A DeliveryHook follows an answer on its way to the client.
+type DeliveryHook interface {
+	// Deliver is called when the client begins to get an answer, whose body it may wrap.
+	Deliver(res *http.Response)
+	// Delivered is called when the client has all that there is of the answer.
+	Delivered(ctx context.Context, attempt *exchange.Attempt)
+}
+
+// A Candidate is a target that a call is about to be sent to.
+type Candidate struct {
+	*exchange.Exchange
+	Target *routing.Target
+
+	// Timeout is how long the call may wait for an answer; 0: for ever. Waited is how much of
+	// it a hook has taken.
+	Timeout, Waited time.Duration
+
+	f       *Forwarder
+	attempt *attempt // the first, if a hook has asked for it
+}
+
+// first is the first attempt at the target, as it would be sent; it may lack the token of a
+// login.
+func (c *Candidate) first(ctx context.Context) (_ *attempt, refusal *exchange.Error) {
+	if c.attempt == nil {
+		c.attempt, refusal = c.f.newAttempt(ctx, c.Exchange, c.Target, c.Path, 0, false)
+	}
+	return c.attempt, refusal
+}
+
+// take returns the first attempt if it can be sent, and closes it otherwise.
+func (c *Candidate) take() *attempt {
+	a := c.attempt
+	c.attempt = nil
+	if a != nil && a.unsigned {
+		a.close()
+		return nil
+	}
+	return a
+}
+
+// drop closes the first attempt if it was not taken.
+func (c *Candidate) drop() {
+	if c.attempt != nil {
+		c.attempt.close()
+		c.attempt = nil
+	}
+}
+
+// An Answer is a provider's answer in one piece, in the caller's dialect.
+type Answer struct {
+	Attempt *exchange.Attempt
+	Status  int
+	Body    []byte
+}
+
+// A Reply is an answer that a hook gives to a call.
+type Reply struct {
+	Type        string // the media type
+	Body        []byte
+	CacheStatus string // x-gw-cache-status
+}

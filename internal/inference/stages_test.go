@@ -1,0 +1,399 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
+)
+
+const operatorKey = "the operator's key of more than 32 characters"
+
+// A bench is a forwarder whose providers, "one" and "two", are a round-tripper. No Caddy
+// runs.
+type bench struct {
+	*Forwarder
+	gateway *exchange.Gateway
+	said    []string // by the stages and the providers, in order
+	answers map[string]func() *http.Response
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storage.NewDB(store)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	now := func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
+	keyring, err := credentials.OpenKeyring(t.Context(), db, credentials.NewSecret("master"), now, crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shelf, err := routing.OpenShelf(t.Context(), db, keyring, now, crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := cache.Open(t.Context(), db, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers, err := exchange.NewHeaders(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := credentials.DigestOf(operatorKey)
+	saved := make(map[string]*credentials.Provider)
+	for _, slug := range []string{"one", "two"} {
+		saved[slug] = &credentials.Provider{Slug: slug, Dialect: "openai", BaseURL: &url.URL{Scheme: "fake", Host: slug, Path: "/v1"}, Key: credentials.NewSecret("sk-" + slug)}
+	}
+	b := &bench{answers: make(map[string]func() *http.Response)}
+	b.gateway = &exchange.Gateway{
+		Authenticator: &credentials.Authenticator{Keyring: keyring, OrganisationID: "org", DefaultWorkspace: "ws", AdminKey: &admin},
+		Router:        &credentials.Router{Keyring: keyring, Providers: saved, BuiltIn: func(string) (*url.URL, bool, bool) { return nil, false, false }, SlugOf: func(id string) string { return id }},
+		Configs:       &exchange.Configs{Shelf: shelf, Options: routing.Options{Saved: true, SavedProvider: func(string) bool { return true }}},
+		Headers:       headers, Now: now, Random: crand.Reader, Acquire: func() func() { return func() {} },
+	}
+	connections := &http.Transport{}
+	connections.RegisterProtocol("fake", b)
+	transport := &Transport{operator: &pool{Transport: connections}}
+	b.Forwarder = &Forwarder{
+		Settings:  Settings{Cache: func() *cache.Cache { return answers }, Random: rand.New(rand.NewPCG(1, 2))},
+		proxy:     passing{transport},
+		transport: transport,
+		logger:    zap.NewNop(),
+	}
+	b.hooks = []Hook{&cacheHook{b.Forwarder}}
+	return b
+}
+
+func (b *bench) say(what string) { b.said = append(b.said, what) }
+
+// RoundTrip is the providers: what has no answer of its own answers with its name.
+func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	b.say("sent to " + r.URL.Host)
+	if answer := b.answers[r.URL.Host]; answer != nil {
+		return answer(), nil
+	}
+	return answering(200, "application/json", answerOf(r.URL.Host)), nil
+}
+
+func answerOf(text string) string {
+	return `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
+}
+
+func answering(status int, media, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {media}},
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), ProtoMajor: 1,
+	}
+}
+
+// passing does what reverse_proxy does with a request: it passes the answer on.
+type passing struct{ transport http.RoundTripper }
+
+func (p passing) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	res, err := p.transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	maps.Copy(w.Header(), res.Header)
+	w.WriteHeader(res.StatusCode)
+	_, err = io.Copy(w, res.Body)
+	return err
+}
+
+const twoTargets = `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@one"},{"provider":"@two"}]}`
+
+// call makes a chat and returns its answer, and what became of it.
+func (b *bench) call(t *testing.T, body string, limiter exchange.Limiter, header ...string) (*httptest.ResponseRecorder, *exchange.Exchange) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Gw-Api-Key", operatorKey)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{}))
+	w := httptest.NewRecorder()
+	x := b.gateway.Begin(w, r, endpointOf("/v1/chat/completions"))
+	defer x.Close()
+	if limiter != nil {
+		x.Limit(limiter)
+	}
+	if err := x.Prepare(exchange.Limits{Body: 1 << 20, Upload: 1 << 20, Replay: 1 << 20}); err != nil {
+		t.Fatalf("refused: %v", err)
+	}
+	b.Serve(w, r, x)
+	x.End()
+	return w, x
+}
+
+const plainChat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
+
+// A noting limiter notes whom it admits, and what becomes of its holds.
+type noting struct {
+	*bench
+	refuse string // the target that it refuses
+}
+
+type noted struct {
+	*bench
+	what string
+}
+
+func (n *noting) Admit(_ context.Context, _ *exchange.Call, target *exchange.Attempt) (exchange.Hold, *exchange.Error) {
+	what := "call"
+	if target != nil {
+		what = target.Route.Provider
+	}
+	if what == n.refuse {
+		n.say("refuse " + what)
+		return nil, exchange.RateLimited("too many", 0)
+	}
+	n.say("admit " + what)
+	return &noted{n.bench, what}, nil
+}
+
+func (n *noted) Header() []exchange.HeaderField  { return nil }
+func (n *noted) Settle(sent []*exchange.Attempt) { n.say("settle " + n.what) }
+func (n *noted) Release()                        { n.say("release " + n.what) }
+
+// A scripted hook does what its functions say.
+type scripted struct {
+	*noted
+	before   func(*Candidate) (*Reply, *exchange.Error)
+	counted  func() (*Reply, *exchange.Error)
+	complete func(*Answer) *exchange.Error
+	event    func([]byte) error
+}
+
+func (s *scripted) MayAnswer(*exchange.Call) bool { return s.before != nil }
+
+func (s *scripted) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	visit := *s
+	visit.noted = &noted{s.bench, "hook"}
+	s.say("before " + c.Chosen().Route.Provider)
+	if s.before == nil {
+		return &visit, nil, nil
+	}
+	r, refusal := s.before(c)
+	return &visit, r, refusal
+}
+
+func (s *scripted) Counted(context.Context) (*Reply, *exchange.Error) {
+	if s.counted == nil {
+		return nil, nil
+	}
+	return s.counted()
+}
+
+func (s *scripted) Complete(_ context.Context, a *Answer) *exchange.Error {
+	if s.complete == nil {
+		return nil
+	}
+	return s.complete(a)
+}
+
+func (s *scripted) Event(data []byte) error {
+	if s.event == nil {
+		return nil
+	}
+	return s.event(data)
+}
+
+func TestStagesAreAskedInTheirOrder(t *testing.T) {
+	refusal := &exchange.Error{Status: 446, Type: "hooks_failed", Message: "no"}
+	first := func(provider string, do func() *exchange.Error) func(*Candidate) (*Reply, *exchange.Error) {
+		return func(c *Candidate) (*Reply, *exchange.Error) {
+			if c.Chosen().Route.Provider == provider {
+				return nil, do()
+			}
+			return nil, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		hook   scripted
+		refuse string
+		config string
+		said   []string
+		status int
+		answer string
+	}{
+		"a target that answers": {
+			config: twoTargets, status: 200, answer: "one",
+			said: []string{"before one", "admit call", "admit one", "sent to one", "settle one", "settle hook", "settle call"},
+		},
+		"no config": {
+			status: 200, answer: "one",
+			said: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
+		},
+		"a hook that refuses the first target": {
+			hook: scripted{before: first("one", func() *exchange.Error { return refusal })}, config: twoTargets, status: 200, answer: "two",
+			said: []string{"before one", "release hook", "before two", "admit call", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
+		},
+		"a hook that answers": {
+			hook: scripted{before: func(*Candidate) (*Reply, *exchange.Error) {
+				return &Reply{Type: "application/json", Body: []byte(answerOf("hook"))}, nil
+			}}, config: twoTargets, status: 200, answer: "hook",
+			said: []string{"before one", "release hook"},
+		},
+		"a hook that refuses once the call is counted": {
+			hook: scripted{counted: func() (*Reply, *exchange.Error) { return nil, refusal }}, config: twoTargets, status: 446,
+			said: []string{"before one", "admit call", "release hook", "before two", "release hook", "release call"},
+		},
+		"a limit of the first target": {
+			refuse: "one", config: twoTargets, status: 200, answer: "two",
+			said: []string{"before one", "admit call", "refuse one", "release hook", "before two", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
+		},
+		"a limit of the call": {
+			refuse: "call", config: twoTargets, status: 429,
+			said: []string{"before one", "refuse call", "release hook"},
+		},
+		"a hook that refuses the first answer": {
+			hook: scripted{complete: func(a *Answer) *exchange.Error {
+				if a.Attempt.Route.Provider == "one" {
+					return refusal
+				}
+				return nil
+			}}, config: twoTargets, status: 200, answer: "two",
+			said: []string{"before one", "admit call", "admit one", "sent to one", "settle one", "settle hook", "before two", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
+		},
+		"a hook that refuses the only answer": {
+			hook: scripted{complete: func(*Answer) *exchange.Error { return refusal }}, status: 446,
+			said: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
+		},
+		"a hook that changes the answer": {
+			hook: scripted{complete: func(a *Answer) *exchange.Error {
+				a.Body = bytes.ReplaceAll(a.Body, []byte("one"), []byte("changed"))
+				return nil
+			}}, status: 200, answer: "changed",
+			said: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			hook := c.hook
+			hook.noted = &noted{bench: b}
+			b.hooks = []Hook{&hook}
+			header := []string{"X-Gw-Provider", "one"}
+			if c.config != "" {
+				header = []string{"X-Gw-Config", c.config}
+			}
+			w, x := b.call(t, plainChat, &noting{b, c.refuse}, header...)
+			if !slices.Equal(b.said, c.said) {
+				t.Errorf("said %q, want %q", b.said, c.said)
+			}
+			if w.Code != c.status || x.Status != c.status || c.answer != "" && !strings.Contains(w.Body.String(), `"`+c.answer+`"`) {
+				t.Errorf("%d, noted %d: %s", w.Code, x.Status, w.Body)
+			}
+		})
+	}
+}
+
+func TestAHookEndsAStream(t *testing.T) {
+	b := newBench(t)
+	b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", whole) }
+	seen := 0
+	hook := &scripted{noted: &noted{bench: b}, event: func([]byte) error {
+		if seen++; seen > 1 {
+			return errors.New("that is enough")
+		}
+		return nil
+	}}
+	b.hooks = []Hook{hook}
+	w, x := b.call(t, strings.Replace(plainChat, "{", `{"stream":true,`, 1), nil, "X-Gw-Provider", "one")
+	if got := w.Body.String(); !strings.HasPrefix(got, firstChunk) || strings.Contains(got, textChunk) || !strings.Contains(got, "stream_interrupted") || strings.Contains(got, "[DONE]") {
+		t.Errorf("got %s", got)
+	}
+	if x.Cut != "answer_refused" || !strings.Contains(x.Failure, "that is enough") {
+		t.Errorf("noted %q, %q", x.Cut, x.Failure)
+	}
+}
+
+// A hit is neither sent nor counted, and its answer is that of the call which was.
+func TestTheCacheAnswersBeforeACallIsCounted(t *testing.T) {
+	b := newBench(t)
+	var bodies []string
+	for range 2 {
+		w, _ := b.call(t, plainChat, &noting{b, ""}, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
+		bodies = append(bodies, w.Body.String())
+		b.say(w.Header().Get("X-Gw-Cache-Status"))
+	}
+	if want := []string{"admit one", "sent to one", "settle one", "MISS", "HIT"}; !slices.Equal(b.said, want) {
+		t.Errorf("said %q, want %q", b.said, want)
+	}
+	if bodies[0] != bodies[1] || bodies[0] != answerOf("one") {
+		t.Errorf("got %s, then %s", bodies[0], bodies[1])
+	}
+}
+
+// Whatever ends a call that leads a flight, its flight ends, and nothing is kept of an answer
+// that is not whole.
+func TestAFlightEndsWithItsCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func() *http.Response
+		refuse string
+	}{
+		"it is refused by a limit": {refuse: "one"},
+		"its provider fails":       {answer: func() *http.Response { return answering(500, "application/json", `{}`) }},
+		"its answer is not whole": {answer: func() *http.Response {
+			return answering(200, "application/json", strings.Replace(answerOf("one"), `"stop"`, `"length"`, 1))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.answers["one"] = c.answer
+			b.call(t, plainChat, &noting{b, c.refuse}, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
+			delete(b.answers, "one")
+			w, _ := b.call(t, plainChat, nil, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
+			if status := w.Header().Get("X-Gw-Cache-Status"); w.Code != 200 || status != "MISS" || w.Body.String() != answerOf("one") {
+				t.Errorf("%d, %s: %s", w.Code, status, w.Body)
+			}
+		})
+	}
+}
+
+// What an attempt that failed had noted is not said of the call: the provider, the model and
+// what was used are those of the attempt that answered.
+func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
+	b := newBench(t)
+	b.answers["one"] = func() *http.Response {
+		return answering(200, "application/json", `{"error":{"message":"no"},"usage":{"prompt_tokens":900,"completion_tokens":900}}`)
+	}
+	_, x := b.call(t, plainChat, nil, "X-Gw-Config", twoTargets)
+	record := Record(x)
+	if record.Provider != "two" || record.PromptTokens != 3 || record.Status != 200 || record.Failure != "" || len(record.Tries) != 2 || record.Tries[0].Provider != "one" || record.Tries[0].Failure == "" {
+		t.Errorf("got %+v", record)
+	}
+	if x.Attempts[0].Usage.Known || !x.Attempts[0].FirstByte.IsZero() {
+		t.Errorf("the first attempt has %+v", x.Attempts[0])
+	}
+}
