@@ -54,9 +54,15 @@ type Outcome struct {
 
 // NewAttempt returns an attempt at a target of the call that is none of its attempts yet.
 func (c *Call) NewAttempt(target string, route *credentials.Route, edit *routing.Edit) *Attempt {
-	a := &Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit)}
-	a.SavedModel = c.savesModel(edit, a.Model)
+	a := new(Attempt)
+	c.choose(a, target, route, edit)
 	return a
+}
+
+// choose makes an attempt at a target of the call.
+func (c *Call) choose(a *Attempt, target string, route *credentials.Route, edit *routing.Edit) {
+	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit)}
+	a.SavedModel = c.savesModel(edit, a.Model)
 }
 
 // modelFor is the model that a target gets.
@@ -106,6 +112,9 @@ func (x *Exchange) Chosen() *Attempt { return x.chosen }
 func (x *Exchange) Begin(retry int) *Attempt {
 	a := *x.chosen
 	a.Retry = retry
+	if x.Attempts == nil {
+		x.Attempts = x.sent[:0]
+	}
 	x.Attempts = append(x.Attempts, &a)
 	return &a
 }

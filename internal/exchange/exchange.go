@@ -71,9 +71,11 @@ type Exchange struct {
 	AnswerHeader []HeaderField
 
 	limiters []Limiter
-	limiter  [1]Limiter // room for the first
-	chosen   *Attempt   // the target that the next attempts are for
-	answer   *Attempt   // the attempt whose answer goes to the client; nil: none does
+	limiter  [1]Limiter  // room for the first
+	chosen   *Attempt    // the target that the next attempts are for
+	only     Attempt     // the target of a call without a config
+	sent     [1]*Attempt // room for the first of Attempts
+	answer   *Attempt    // the attempt whose answer goes to the client; nil: none does
 	prepared bool
 	err      *Error // of Prepare
 	release  func()
@@ -131,7 +133,8 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 			x.startSpan()
 		}
 		if route != nil {
-			x.chosen = x.NewAttempt("config", route, nil)
+			x.chosen = &x.only
+			x.choose(x.chosen, "config", route, nil)
 		}
 	}
 	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {

@@ -26,7 +26,8 @@ type Hold interface {
 // holds are what stages hold of a call, or of a call at one target.
 type holds struct {
 	all    []Hold
-	before int // attempts when the first was added
+	room   [1]Hold // for the first
+	before int     // attempts when the first was added
 }
 
 // end ends all holds, the latest first: without an attempt since the first of them, nothing
@@ -98,7 +99,7 @@ func (x *Exchange) admit(ctx context.Context, target *Attempt, to *holds) *Error
 
 func (x *Exchange) add(h Hold, to *holds) {
 	if len(to.all) == 0 {
-		to.before = len(x.Attempts)
+		to.all, to.before = to.room[:0], len(x.Attempts)
 	}
 	to.all = append(to.all, h)
 	if header := h.Header(); header != nil {

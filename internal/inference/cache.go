@@ -75,6 +75,7 @@ type lookup struct {
 	question *question     // nil: answers to the same letters alone do
 	recorder *recorder     // nil: the client gets no answer yet
 	gone     <-chan struct{}
+	cached   Reply
 	// store stores the response that the answer is, if the gateway holds it; nil: it does not.
 	store func(response []byte) error
 }
@@ -189,7 +190,8 @@ func (l *lookup) reply(entry *cache.Entry, status string) *Reply {
 	case entry.Stream:
 		media = "application/json"
 	}
-	return &Reply{Type: media, Body: body, CacheStatus: status}
+	l.cached = Reply{Type: media, Body: body, CacheStatus: status}
+	return &l.cached
 }
 
 // own is a cached answer for another caller. Of a response that the gateway holds it is

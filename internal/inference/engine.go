@@ -34,6 +34,7 @@ type engine struct {
 
 	candidate Candidate // the target that is tried
 	visits    []Visit   // of the hooks, at that target
+	room      [1]Visit  // for the first of them
 }
 
 // maxAttempts bounds the upstream requests of one call, whatever its config nests: it is
@@ -46,6 +47,7 @@ var direct = routing.Target{Path: "config"}
 // Serve answers a prepared exchange.
 func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	e := &engine{f: f, w: w, r: r, x: x}
+	e.visits = e.room[:0]
 	defer e.end()
 	if x.Config == nil {
 		if !e.target(&direct, false) {
@@ -177,7 +179,7 @@ func (e *engine) admit() (*Reply, *exchange.Error) {
 func (e *engine) leaveTarget() {
 	e.candidate.drop()
 	e.x.LeaveTarget()
-	e.visits = nil
+	e.visits = e.room[:0]
 }
 
 // attempts tries the target until it answers or is given up; path is that of the requests.

@@ -52,8 +52,10 @@ func (a *attempt) complete(ctx context.Context, res *http.Response) error {
 			hooks = append(hooks, hook)
 		}
 	}
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if len(hooks) == 0 || res.StatusCode != http.StatusOK || !strings.HasSuffix(media, "json") || res.Body == nil {
+	if len(hooks) == 0 || res.StatusCode != http.StatusOK || res.Body == nil {
+		return nil
+	}
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); !strings.HasSuffix(media, "json") {
 		return nil
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {

@@ -42,8 +42,8 @@ type request struct {
 	secrets func(own bool) []credentials.Secret
 	// store stores the response that the gateway makes; nil: nothing is to be stored.
 	store func(response []byte) error
-	// fail notes why an answer that goes on has failed; nil: nobody asks.
-	fail         func(why string)
+	// reports is what watches the answer; nil: nobody does.
+	reports      *watcher
 	conversation conversation
 	claims       *claims // of what the call makes; nil: it makes nothing that is noted
 	// page gets another page of the list that the call asks for; nil: all of it may be seen.
@@ -78,11 +78,7 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, t *rou
 		request: request{call: x.Call, target: target, body: body, unasked: unasked, conversation: conversation{shortened: shortened}},
 		watcher: watcher{x: x},
 	}
-	a.fail = func(why string) {
-		if a.out != nil {
-			a.out.Failure = why
-		}
-	}
+	a.reports = &a.watcher
 	refusal := f.guard(ctx, a, t, p, path)
 	if refusal == nil {
 		refusal = f.shape(ctx, &a.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery(), ""}, send)

@@ -88,7 +88,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 			return nil
 		}
 		f.logger.Error("response not stored", zap.String("trace_id", c.TraceID), zap.Error(err.Err))
-		q.fail("the response could not be stored: " + err.Err.Error())
+		q.reports.fail("the response could not be stored: " + err.Err.Error())
 		return err
 	}
 	return nil

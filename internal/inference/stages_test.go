@@ -38,7 +38,7 @@ type bench struct {
 	answers map[string]func() *http.Response
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	store, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
@@ -133,7 +133,7 @@ func (p passing) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.H
 const twoTargets = `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@one"},{"provider":"@two"}]}`
 
 // call makes a chat and returns its answer, and what became of it.
-func (b *bench) call(t *testing.T, body string, limiter exchange.Limiter, header ...string) (*httptest.ResponseRecorder, *exchange.Exchange) {
+func (b *bench) call(t testing.TB, body string, limiter exchange.Limiter, header ...string) (*httptest.ResponseRecorder, *exchange.Exchange) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -395,5 +395,33 @@ func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
 	}
 	if x.Attempts[0].Usage.Known || !x.Attempts[0].FirstByte.IsZero() {
 		t.Errorf("the first attempt has %+v", x.Attempts[0])
+	}
+}
+
+// BenchmarkServe is what the gateway itself costs of a call of 2 KB.
+func BenchmarkServe(b *testing.B) {
+	text := strings.Repeat("word ", 400)
+	chunk := strings.Replace(firstChunk, "Hel", "word ", 1)
+	for name, c := range map[string]struct {
+		media, answer, members string
+		header                 []string
+	}{
+		"plain":  {"application/json", answerOf(text), "", []string{"X-Gw-Provider", "one"}},
+		"stream": {"text/event-stream", strings.Repeat(chunk, 100) + lastChunk + usageChunk + doneEvent, `"stream":true,`, []string{"X-Gw-Provider", "one"}},
+		"config": {"application/json", answerOf(text), "", []string{"X-Gw-Config", twoTargets}},
+		"cached": {"application/json", answerOf(text), "", []string{"X-Gw-Provider", "one", "X-Gw-Cache", "simple"}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := newBench(b)
+			w.answers["one"] = func() *http.Response { return answering(200, c.media, c.answer) }
+			body := `{"model":"m",` + c.members + `"messages":[{"role":"user","content":"` + text + `"}]}`
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, x := w.call(b, body, nil, c.header...); Record(x).Status != 200 {
+					b.Fatal("it failed")
+				}
+				w.said = w.said[:0]
+			}
+		})
 	}
 }

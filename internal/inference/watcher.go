@@ -20,6 +20,13 @@ type watcher struct {
 // begin has the watcher report to an attempt.
 func (w *watcher) of(try *exchange.Attempt) { w.try, w.out = try, &try.Outcome }
 
+// fail notes why an answer that goes on has failed.
+func (w *watcher) fail(why string) {
+	if w.out != nil {
+		w.out.Failure = why
+	}
+}
+
 // noteFirstByte notes when the answer began.
 func (w *watcher) noteFirstByte() {
 	if w.out.FirstByte.IsZero() {
