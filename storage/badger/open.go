@@ -22,13 +22,13 @@ import (
 
 // Sizes in bytes.
 const (
-	memtableSize   = 4 << 20   // also bounds a transaction: see maxSmall
+	memtableSize   = 2 << 20   // also bounds a transaction: see maxSmall; the library keeps up to eight buffers of nearly twice this
 	memtables      = 1         // that may wait for their flush
 	tableSize      = 512 << 10 // some ten are made at once, with twice the memory each
 	blockSize      = 64 << 10  // of a table: a row that does not fit takes three times its size while it is written
 	blockCacheSize = 16 << 20
-	valueLogSize   = 64 << 20  // of a file
-	valueThreshold = 256 << 10 // larger values go to the value log; two below it and their indexes fit maxSmall
+	valueLogSize   = 64 << 20 // of a file
+	valueThreshold = 96 << 10 // larger values go to the value log; two below it and their indexes fit maxSmall
 
 	maxSmall = memtableSize * 15 / 100    // all values below the threshold in a transaction, the library's rule
 	maxKeys  = maxSmall / skl.MaxNodeSize // in a transaction, the library's rule
@@ -67,8 +67,8 @@ type Options struct {
 // If another process has the directory open, Open waits for two seconds before
 // it returns an error that wraps [storage.ErrLocked].
 //
-// A transaction may write 600 KiB in values of less than 256 KiB, 32 MiB in all, and
-// 6,500 keys; beyond that it returns [ErrTooBig].
+// A transaction may write 300 KiB in values of less than 96 KiB, 32 MiB in all, and
+// 3,200 keys; beyond that it returns [ErrTooBig].
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trimInterval is how long the pages of tables that were written or read stay in memory.
+// trimInterval is how long pages that were written or read stay in memory.
 const trimInterval = 2 * time.Second
 
-// trim takes the pages of tables out of the process until ctx ends. The library maps
-// tables into memory, also to write them, and each page that was touched would count as
-// the process's for as long as the table is there.
+// trim takes the pages of tables and of the value log out of the process until ctx ends.
+// The library maps these files into memory, also to write them, and each page that was
+// touched would count as the process's for as long as the file is there.
 func (s *Store) trim(ctx context.Context) {
 	tick := time.NewTicker(trimInterval)
 	defer tick.Stop()
@@ -45,15 +45,15 @@ func readMaps(to *bytes.Buffer) error {
 	return errors.Join(err, f.Close())
 }
 
-// pageOut advises the system that the mapped tables of a directory are not needed for
-// now. The advice changes no memory, so that it does no harm where a mapping has ended in
-// the meantime, and another has its place.
-func pageOut(maps []byte, dir string) (tables int) {
+// pageOut advises the system that the mapped tables and value logs of a directory are not
+// needed for now, and returns how many there are. The advice changes no memory, so that it
+// does no harm where a mapping has ended in the meantime, and another has its place.
+func pageOut(maps []byte, dir string) (files int) {
 	prefix := []byte(filepath.Clean(dir) + string(filepath.Separator))
 	for line := range bytes.Lines(maps) {
 		// proc_pid_maps(5): the addresses, four words, and the path to the end of the line.
 		i := bytes.Index(line, prefix)
-		if i < 0 || !bytes.HasSuffix(line, []byte(".sst\n")) || bytes.IndexByte(line[i+len(prefix):], filepath.Separator) >= 0 {
+		if i < 0 || !bytes.HasSuffix(line, []byte(".sst\n")) && !bytes.HasSuffix(line, []byte(".vlog\n")) || bytes.IndexByte(line[i+len(prefix):], filepath.Separator) >= 0 {
 			continue
 		}
 		addresses, _, _ := bytes.Cut(line, []byte(" "))
@@ -65,7 +65,7 @@ func pageOut(maps []byte, dir string) (tables int) {
 		}
 		// A kernel without this advice says so, and nothing else happens.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_PAGEOUT)
-		tables++
+		files++
 	}
-	return tables
+	return files
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// resident is how much of a directory's mapped tables is in memory, in KiB.
+// resident is how much of a directory's mapped tables and value logs is in memory, in KiB.
 func resident(t *testing.T, dir string) (kib int) {
 	t.Helper()
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := false
+	counted := false
 	for line := range strings.Lines(string(smaps)) {
 		switch fields := strings.Fields(line); {
 		case len(fields) > 4 && !strings.HasSuffix(fields[0], ":"):
-			table = strings.Contains(line, dir+"/") && strings.HasSuffix(line, ".sst\n")
-		case table && fields[0] == "Rss:":
+			counted = strings.Contains(line, dir+"/") && (strings.HasSuffix(line, ".sst\n") || strings.HasSuffix(line, ".vlog\n"))
+		case counted && fields[0] == "Rss:":
 			n, err := strconv.Atoi(fields[1])
 			if err != nil {
 				t.Fatal(err)
@@ -39,7 +39,14 @@ func resident(t *testing.T, dir string) (kib int) {
 	return kib
 }
 
-func TestTablesLeaveMemory(t *testing.T) {
+func TestTablesLeaveMemory(t *testing.T) { leavesMemory(t, 80<<10) }
+
+func TestValueLogLeavesMemory(t *testing.T) { leavesMemory(t, 200<<10) }
+
+// leavesMemory reads 24 MB that were written in rows of a size.
+func leavesMemory(t *testing.T, size int) {
+	t.Helper()
+	rows := 24 << 20 / size
 	dir := t.TempDir()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC {
@@ -49,9 +56,9 @@ func TestTablesLeaveMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := make([]byte, 200<<10)
+	row := make([]byte, size)
 	_, _ = rand.Read(row)
-	for i := range 120 { // three memtables
+	for i := range rows {
 		if err := s.Write(context.Background(), func(tx storage.Tx) error { return tx.Set(fmt.Appendf(nil, "r/%04d", i), row) }); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +73,7 @@ func TestTablesLeaveMemory(t *testing.T) {
 	read := func() {
 		t.Helper()
 		if err := s.View(context.Background(), func(tx storage.Tx) error {
-			for i := range 120 {
+			for i := range rows {
 				if got, err := tx.Get(fmt.Appendf(nil, "r/%04d", i)); err != nil || !bytes.Equal(got, row) {
 					return fmt.Errorf("row %d is not what was written: %w", i, err)
 				}
@@ -79,7 +86,7 @@ func TestTablesLeaveMemory(t *testing.T) {
 	read()
 	before := resident(t, dir)
 	if before < 10<<10 {
-		t.Fatalf("%d KiB of tables are in memory after reading 24 MB of them", before)
+		t.Fatalf("%d KiB are in memory after reading 24 MB", before)
 	}
 	unix.Sync() // pages that are not written yet stay
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -87,13 +94,13 @@ func TestTablesLeaveMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := pageOut(maps, dir); n == 0 {
-		t.Fatal("no tables are found")
+		t.Fatal("no files are found")
 	}
 	if after := resident(t, dir); after > before/4 {
 		t.Errorf("%d of %d KiB stay in memory", after, before)
 	}
 	read()
 	if n := pageOut(maps, filepath.Dir(dir)); n != 0 {
-		t.Errorf("%d tables of another directory", n)
+		t.Errorf("%d files of another directory", n)
 	}
 }

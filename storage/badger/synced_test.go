@@ -14,7 +14,7 @@ import (
 func TestHowFarALogWasSyncedIsNoted(t *testing.T) {
 	dir := t.TempDir()
 	s := openTest(t, dir, Options{})
-	for _, values := range []int{1, 3, 58, 1, 0} {
+	for _, values := range []int{1, 3, 28, 1, 0} {
 		err := s.Update(t.Context(), func(tx storage.Tx) error {
 			for n := range values {
 				if err := tx.Set(fmt.Append(nil, "key ", n), bytes.Repeat([]byte("v"), 10<<10)); err != nil {

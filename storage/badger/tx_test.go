@@ -15,7 +15,7 @@ func TestTooBig(t *testing.T) {
 	s := openTest(t, t.TempDir(), Options{})
 	for name, size := range map[string][2]int{
 		"too many keys":          {maxKeys + 1, 1},
-		"too much in small ones": {3, 255 << 10},
+		"too much in small ones": {4, 95 << 10},
 		"too much in all":        {33, 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestTooBig(t *testing.T) {
 	}
 	// What Open promises fits.
 	err := s.Update(t.Context(), func(tx storage.Tx) error {
-		for n := range 6_500 {
+		for n := range 3_200 {
 			if err := tx.Set([]byte(strconv.Itoa(n)), nil); err != nil {
 				return err
 			}
