@@ -24,7 +24,7 @@ func (m madeUp) Fact(key string) (value, alias string, ok bool) {
 	return "", "", false
 }
 
-func (madeUp) Unseen() (alias string, unseen bool) { return "", false }
+func (madeUp) ModelUnread() (alias string, unseen bool) { return "", false }
 
 // The metrics say how many values have counters of their own, and how many calls were counted
 // in one that values share.

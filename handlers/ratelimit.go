@@ -97,7 +97,7 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		return nil, uncounted(err)
 	}
 	if verdict.Undecided != nil {
-		return nil, call.UnseenModel("a rate limit depends on it")
+		return nil, call.RefuseUnread("a rate limit depends on it")
 	}
 	if verdict.Denied != nil {
 		refusal := exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter)

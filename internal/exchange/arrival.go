@@ -100,10 +100,10 @@ func (c *Call) BodyLate() error {
 	return nil
 }
 
-// BodyFault returns the refusal of a call whose body turned out to be wrong while it
+// BodyError returns the refusal of a call whose body turned out to be wrong while it
 // passed: too large, too slow, or a form that cannot be read; nil if err is about none of
 // these.
-func (c *Call) BodyFault(err error) *Error {
+func (c *Call) BodyError(err error) *Error {
 	switch {
 	case errors.Is(err, errBodySlow):
 		return bodyTooSlow(c.patience)

@@ -206,10 +206,10 @@ func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 // only what its provider says was used costs something.
 func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
 	u, c := &a.Usage, a.call
-	told := u.Known || u.Pages > 0 || u.Milliseconds > 0
+	reported := u.Known || u.Pages > 0 || u.Milliseconds > 0
 	for _, model := range [...]string{a.Model, a.answered} {
 		if p := c.Gateway.Prices.Of(model, c.Start, a.Route.Provider, a.Route.Dialect); p != nil {
-			if !told && (status != http.StatusOK || !p.OnlyCalls()) {
+			if !reported && (status != http.StatusOK || !p.OnlyCalls()) {
 				return 0, false
 			}
 			return p.Cost(&u.Usage)

@@ -81,13 +81,13 @@ type body struct {
 	committed bool // buffer was given back
 }
 
-// Hold takes n bytes of memory for the call, until [Call.Drop] gives them back, or at
+// Reserve takes n bytes of memory for the call, until [Call.Free] gives them back, or at
 // most until the call is closed. The error is of package inflight; [Overloaded] is what the
 // caller sees.
-func (c *Call) Hold(n int) error { return c.lease.Grow(n) }
+func (c *Call) Reserve(n int) error { return c.lease.Grow(n) }
 
-// Drop gives n bytes of memory back.
-func (c *Call) Drop(n int) { c.lease.Shrink(n) }
+// Free gives n bytes of memory back.
+func (c *Call) Free(n int) { c.lease.Shrink(n) }
 
 // PassesThrough reports whether the call has a body that [Attempt.Upload] returns.
 func (c *Call) PassesThrough() bool { return c.spool != nil }

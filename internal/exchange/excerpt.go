@@ -42,7 +42,7 @@ func (x *Exchange) Sent(p []byte) {
 	p = p[:min(len(p), e.limit-len(e.answer))]
 	if need := len(e.answer) + len(p); need > cap(e.answer) && !e.full {
 		size := min(max(need, 2*cap(e.answer)), e.limit)
-		if e.full = x.Hold(size-cap(e.answer)) != nil; !e.full {
+		if e.full = x.Reserve(size-cap(e.answer)) != nil; !e.full {
 			e.answer = append(make([]byte, 0, size), e.answer...)
 		}
 	}

@@ -32,11 +32,12 @@ func (c *Call) Fact(key string) (value, alias string, ok bool) {
 	return value, alias, value != ""
 }
 
-// Unseen reports that the call may have a model that nobody has seen. alias is how the
+// ModelUnread reports whether the call may be for a model that was not read. alias is how the
 // model's other name would begin, which only a target says.
-func (c *Call) Unseen() (alias string, unseen bool) { return "", c.unseen(c.Model) }
+func (c *Call) ModelUnread() (alias string, unread bool) { return "", c.mayHaveOther(c.Model) }
 
-func (c *Call) unseen(model string) bool {
+// mayHaveOther reports whether the provider may read another model than the given one.
+func (c *Call) mayHaveOther(model string) bool {
 	return c.unread != read && (c.unread.fixed() || model == "")
 }
 
@@ -57,10 +58,10 @@ func (a *Attempt) Fact(key string) (value, alias string, ok bool) {
 	return value, alias, value != ""
 }
 
-// Unseen is [Call.Unseen] of a call that is about to be sent to a target, which may set the
+// ModelUnread is [Call.ModelUnread] of a call that is about to be sent to a target, which may set the
 // model.
-func (a *Attempt) Unseen() (alias string, unseen bool) {
-	if !a.call.unseen(a.Model) {
+func (a *Attempt) ModelUnread() (alias string, unread bool) {
+	if !a.call.mayHaveOther(a.Model) {
 		return "", false
 	}
 	return "@" + saved(a.Route) + "/", true

@@ -172,7 +172,7 @@ func (c *Call) readForm(boundary string) *Error {
 	}
 	rest := &restOfForm{src: c.spool.src, delimiter: f.delimiter}
 	if err := rest.look(c.spool.kept[f.end:]); err != nil {
-		return c.BodyFault(err)
+		return c.BodyError(err)
 	}
 	c.spool.src = rest
 	return nil
@@ -183,7 +183,7 @@ func (c *Call) peek(enough func(head []byte) bool) *Error {
 	if err := c.spool.Peek(enough); err != nil {
 		return Overloaded(err)
 	}
-	return c.BodyFault(c.spool.Replayable())
+	return c.BodyError(c.spool.Replayable())
 }
 
 // errModel refuses a form whose provider might read another model than the one that was

@@ -128,16 +128,16 @@ func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
 	} {
 		x := exchangeOf(c.body, 4<<10)
 		x.chosen.Route.Provider = "good"
-		if alias, unseen := x.chosen.Unseen(); unseen != c.unseen || unseen && alias != "@good/" {
+		if alias, unseen := x.chosen.ModelUnread(); unseen != c.unseen || unseen && alias != "@good/" {
 			t.Errorf("%s: unseen %v, %q", name, unseen, alias)
 		}
 		x.chosen.Route.Model = "set"
 		x.chosen = x.NewAttempt("", x.chosen.Route, nil)
-		if _, unseen := x.chosen.Unseen(); unseen {
+		if _, unseen := x.chosen.ModelUnread(); unseen {
 			t.Errorf("%s: unseen, though it is set", name)
 		}
 	}
-	if _, unseen := new(Call).Unseen(); unseen {
+	if _, unseen := new(Call).ModelUnread(); unseen {
 		t.Error("unseen in no form")
 	}
 }
@@ -169,7 +169,7 @@ func TestAFormHasOneModel(t *testing.T) {
 				x.chosen = x.NewAttempt("", new(credentials.Route), nil)
 				body, _ := x.chosen.Upload()
 				got, err := io.ReadAll(body)
-				if refusal = x.BodyFault(err); refusal == nil && string(got) != c.body {
+				if refusal = x.BodyError(err); refusal == nil && string(got) != c.body {
 					t.Errorf("%s, portions of %d: %d bytes of %d, %v", name, portion, len(got), len(c.body), err)
 				}
 			}

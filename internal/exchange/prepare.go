@@ -106,8 +106,8 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 		if id := c.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
 			return nil, unknownResponse(id)
 		}
-		if _, unseen := c.Unseen(); unseen && refusal.Reason == credentials.NoProvider {
-			return nil, c.UnseenModel("nothing else says where the call goes")
+		if _, unseen := c.ModelUnread(); unseen && refusal.Reason == credentials.NoProvider {
+			return nil, c.RefuseUnread("nothing else says where the call goes")
 		}
 		return nil, Refused(refusal)
 	}

@@ -38,7 +38,7 @@ func NewSpool(src io.Reader, limit int, lease *inflight.Lease) *Spool {
 }
 
 // Replayable returns nil if the body can be read from its beginning, and otherwise why
-// it cannot: ErrNotReplayable, or what [Exchange.BodyFault] is about.
+// it cannot: ErrNotReplayable, or what [Exchange.BodyError] is about.
 func (s *Spool) Replayable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ func (c *Call) holdTurns(turns []stored.Turn) error {
 	for i := range turns {
 		size += len(turns[i].Response) + len(turns[i].Input)
 	}
-	return c.Hold(size)
+	return c.Reserve(size)
 }
 
 // OwnResponse returns a response of the workspace that the gateway itself holds, or nil.

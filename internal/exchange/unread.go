@@ -306,8 +306,8 @@ func (a *Attempt) UpstreamQuery() string {
 	return string(append(out, c.Query[from:]...))
 }
 
-// UnseenModel refuses a call for which its model has to be known, and was not read.
-func (c *Call) UnseenModel(why string) *Error {
+// RefuseUnread refuses a call for which its model has to be known, and was not read.
+func (c *Call) RefuseUnread(why string) *Error {
 	var message string
 	code := "model_unread"
 	switch c.unread {

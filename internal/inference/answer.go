@@ -12,23 +12,23 @@ import (
 )
 
 // Headers of a provider's answer that are between the provider and the gateway.
-var notAnswered = []string{
+var droppedHeaders = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Alt-Svc", "Clear-Site-Data", "Set-Cookie", "Strict-Transport-Security",
 }
 
 // answered takes a provider's answer in: fixes its headers, and wraps its body so
 // that what passes is watched.
-func (a *attempt) answered(res *http.Response) {
-	x := a.x
-	a.commit()
-	if a.out == &a.try.Outcome {
-		x.AnswerBy(a.try)
+func (rt *roundTrip) answered(res *http.Response) {
+	x := rt.x
+	rt.commit()
+	if rt.out == &rt.attempt.Outcome {
+		x.AnswerBy(rt.attempt)
 	}
-	a.out.Status, a.out.Complete = res.StatusCode, res.Body == nil || res.Body == http.NoBody
-	a.remembers = x.Endpoint.Name == exchange.CreateResponse && !a.conversation.adapted
+	rt.out.Status, rt.out.Complete = res.StatusCode, res.Body == nil || res.Body == http.NoBody
+	rt.remembers = x.Endpoint.Name == exchange.CreateResponse && !rt.conversation.adapted
 	x.Gateway.Headers.Strip(res.Header)
-	for _, name := range notAnswered {
+	for _, name := range droppedHeaders {
 		delete(res.Header, name)
 	}
 	for _, f := range x.AnswerHeader { // the gateway's own stand in the answer already
@@ -37,7 +37,7 @@ func (a *attempt) answered(res *http.Response) {
 
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	x.SendsType(media, res.Header.Get("Content-Encoding"))
-	for _, v := range a.visits {
+	for _, v := range rt.visits {
 		if hook, ok := v.(DeliveryHook); ok {
 			hook.Deliver(res)
 		}
@@ -45,14 +45,14 @@ func (a *attempt) answered(res *http.Response) {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
-		a.steady.lift()
-		s := newStream(res.Body, &a.watcher, a.patience.idle)
-		s.unasked, s.hooks = a.unasked, a.eventHooks()
+		rt.steady.lift()
+		s := newStream(res.Body, &rt.watcher, rt.patience.idle)
+		s.unasked, s.hooks = rt.unasked, rt.eventHooks()
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		res.Body = &body{src: res.Body, to: &a.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
+		res.Body = &body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
 	}
 }
 
@@ -120,7 +120,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) keep(p []byte) {
 	need := len(b.kept) + len(p)
 	if size := max(need, 2*cap(b.kept)); need > cap(b.kept) {
-		if b.long = need > maxDescribed || b.to.x.Hold(size-cap(b.kept)) != nil; b.long {
+		if b.long = need > maxDescribed || b.to.x.Reserve(size-cap(b.kept)) != nil; b.long {
 			return
 		}
 		b.kept = append(make([]byte, 0, size), b.kept...)

@@ -35,11 +35,11 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 		}
 		return nil, nil, nil
 	}
-	a, refusal := c.first(ctx)
+	rt, refusal := c.first(ctx)
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	call, err := h.f.cacheCall(a, c.Target)
+	call, err := h.f.cacheCall(rt, c.Target)
 	var key cache.Key
 	if err == nil {
 		key, err = call.Key()
@@ -48,7 +48,7 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 		c.CacheStatus = exchange.CacheDisabled
 		return nil, nil, nil //nolint:nilerr // such a call is forwarded as it is
 	}
-	l := &lookup{h: h, x: c.Exchange, answers: answers, key: key, maxAge: maxAge, store: a.store, gone: ctx.Done()}
+	l := &lookup{h: h, x: c.Exchange, answers: answers, key: key, maxAge: maxAge, store: rt.store, gone: ctx.Done()}
 	if s := h.f.Semantic; s != nil && c.Semantic(c.Target) {
 		if q, ok := call.Question(s.Provider + "/" + s.Model); ok {
 			l.question = &question{Question: q}
@@ -86,7 +86,7 @@ func (l *lookup) find(ctx context.Context, c *Candidate) (*Reply, *exchange.Erro
 	for {
 		entry, err := l.answers.Get(ctx, l.key, l.maxAge)
 		if entry != nil {
-			if err := l.x.Hold(2 * len(entry.Body)); err != nil { // and in the other form
+			if err := l.x.Reserve(2 * len(entry.Body)); err != nil { // and in the other form
 				return nil, exchange.Overloaded(err)
 			}
 		}

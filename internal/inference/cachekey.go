@@ -12,37 +12,37 @@ import (
 
 // cacheCall is what makes the call of an attempt the same as another. Its body is the cache's
 // to keep.
-func (f *Forwarder) cacheCall(a *attempt, t *routing.Target) (*cache.Call, error) {
-	x := a.x
+func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target) (*cache.Call, error) {
+	x := rt.x
 	strict, _ := strict(x.Call, t) // it was checked when the attempt was shaped
-	body, _, err := a.target.Body(false)
+	body, _, err := rt.target.Body(false)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Release()
 	call := &cache.Call{
-		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: a.plainURL(), Strict: strict,
+		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: rt.plainURL(), Strict: strict,
 		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: bytes.Clone(body.Bytes()),
 	}
 	if !f.SharedCache {
 		call.Workspace = x.Caller.WorkspaceID
 	}
-	if a.target.Route.Inline {
-		call.Credential = a.credential(t)
+	if rt.target.Route.Inline {
+		call.Credential = rt.credential(t)
 	}
 	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
-		slices.Sorted(maps.Keys(a.target.Route.Header))) {
-		call.Headers = append(call.Headers, name+": "+strings.Join(a.header.Values(name), "\n"))
+		slices.Sorted(maps.Keys(rt.target.Route.Header))) {
+		call.Headers = append(call.Headers, name+": "+strings.Join(rt.header.Values(name), "\n"))
 	}
 	return call, nil
 }
 
 // credential is what the caller brings along to be known by, of whatever provider: who
 // has another gets answers of its own.
-func (a *attempt) credential(t *routing.Target) []string {
-	parts := []string{a.target.Route.Key.Reveal()}
+func (rt *roundTrip) credential(t *routing.Target) []string {
+	parts := []string{rt.target.Route.Key.Reveal()}
 	for _, name := range routing.VendorNames {
-		if v := setting(a.call, a.target.Route, t, name); v != "" {
+		if v := setting(rt.call, rt.target.Route, t, name); v != "" {
 			parts = append(parts, name, v)
 		}
 	}
@@ -51,11 +51,11 @@ func (a *attempt) credential(t *routing.Target) []string {
 
 // plainURL is the attempt's URL as it would be for an answer in one piece: some providers
 // have streams at another path.
-func (a *attempt) plainURL() string {
-	if a.answer == nil {
-		return a.url.String()
+func (rt *roundTrip) plainURL() string {
+	if rt.answer == nil {
+		return rt.url.String()
 	}
-	u := *a.url
+	u := *rt.url
 	u.Path, u.RawPath = asWhole.Replace(u.Path), asWhole.Replace(u.RawPath)
 	query := u.Query()
 	if query.Get("alt") == "sse" {

@@ -24,13 +24,13 @@ type deadline struct {
 }
 
 // limit gives the attempt a deadline, and returns the context that it ends.
-func (a *attempt) limit(parent context.Context) context.Context {
-	d, why := &deadline{after: a.patience.answer}, errAttemptTimeout
+func (rt *roundTrip) limit(parent context.Context) context.Context {
+	d, why := &deadline{after: rt.patience.answer}, errAttemptTimeout
 	if d.after == 0 {
-		d.after, why = a.patience.headers, errHeadersLate
+		d.after, why = rt.patience.headers, errHeadersLate
 	}
 	if d.after == 0 {
-		a.late = nil
+		rt.late = nil
 		return parent
 	}
 	d.ctx, d.cancel = context.WithCancelCause(parent)
@@ -39,7 +39,7 @@ func (a *attempt) limit(parent context.Context) context.Context {
 			d.cancel(why)
 		}
 	})
-	a.late = d
+	rt.late = d
 	return d.ctx
 }
 
@@ -71,11 +71,11 @@ func (d *deadline) end() {
 
 // headersLate is the deadline that begins anew while a request is sent, and with each of
 // several requests; nil: there is none. That which a request or a config sets does not.
-func (a *attempt) headersLate() *deadline {
-	if a.patience.answer > 0 {
+func (rt *roundTrip) headersLate() *deadline {
+	if rt.patience.answer > 0 {
 		return nil
 	}
-	return a.late
+	return rt.late
 }
 
 // restart has the time begin anew.

@@ -26,8 +26,8 @@ type engine struct {
 	r *http.Request
 	x *exchange.Exchange
 
-	tried  *attempt        // the latest
-	last   *attempt        // the latest that failed, which may hold an answer
+	tried  *roundTrip      // the latest
+	last   *roundTrip      // the latest that failed, which may hold an answer
 	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // why it failed, where it holds none
 	status int             // of the failure, as strategies see it
@@ -190,30 +190,30 @@ func (e *engine) attempts(path string, more bool) (answered bool) {
 	}
 	var waited time.Duration
 	shortened := 0
-	a := e.candidate.take()
+	rt := e.candidate.take()
 	for n := 0; ; n++ {
-		if a == nil {
+		if rt == nil {
 			var refusal *exchange.Error
-			if a, refusal = e.f.newAttempt(e.r.Context(), x, t, path, shortened, true); refusal != nil {
+			if rt, refusal = e.f.newRoundTrip(e.r.Context(), x, t, path, shortened, true); refusal != nil {
 				e.fail(nil, refusal)
 				return false
 			}
 		}
-		a.visits = e.visits
-		a.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
-		a.tentative = more || t.Retry != nil || a.conversation.shortens()
-		a.of(x.Begin(n))
+		rt.visits = e.visits
+		rt.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
+		rt.tentative = more || t.Retry != nil || rt.conversation.shortens()
+		rt.of(x.Begin(n))
 		x.SetHeader(e.w.Header())
-		e.tried = a
-		answered, why := e.f.forward(e.w, e.r, a)
+		e.tried = rt
+		answered, why := e.f.forward(e.w, e.r, rt)
 		if answered {
-			e.delivered(a)
-			a.close()
+			e.delivered(rt)
+			rt.close()
 			return true
 		}
-		e.failed(a, why)
-		shortens := a.overflowed && a.conversation.shortens() && len(x.Attempts) < maxAttempts
-		a = nil
+		e.failed(rt, why)
+		shortens := rt.overflowed && rt.conversation.shortens() && len(x.Attempts) < maxAttempts
+		rt = nil
 		if shortens { // no retry: it is another call
 			shortened++
 			n--
@@ -239,10 +239,10 @@ func (e *engine) attempts(path string, more bool) (answered bool) {
 }
 
 // delivered tells the hooks that the client has the answer of an attempt.
-func (e *engine) delivered(a *attempt) {
+func (e *engine) delivered(rt *roundTrip) {
 	for _, v := range e.visits {
 		if hook, ok := v.(DeliveryHook); ok {
-			hook.Delivered(e.r.Context(), a.try)
+			hook.Delivered(e.r.Context(), rt.attempt)
 		}
 	}
 }
@@ -267,16 +267,16 @@ func (e *engine) sleep(d time.Duration) bool {
 }
 
 // failed notes what became of an attempt that did not answer.
-func (e *engine) failed(a *attempt, why error) {
-	if a.held == nil {
+func (e *engine) failed(rt *roundTrip, why error) {
+	if rt.held == nil {
 		e.f.logger.Error("attempt failed",
-			zap.String("provider", a.target.Route.Provider), zap.String("trace_id", e.x.TraceID), zap.Error(why))
-		e.fail(a, a.failure(why))
+			zap.String("provider", rt.target.Route.Provider), zap.String("trace_id", e.x.TraceID), zap.Error(why))
+		e.fail(rt, rt.failure(why))
 		return
 	}
-	e.fail(a, nil)
-	e.status = a.held.StatusCode
-	if v := a.held.Header["Retry-After"]; v != nil {
+	e.fail(rt, nil)
+	e.status = rt.held.StatusCode
+	if v := rt.held.Header["Retry-After"]; v != nil {
 		e.after = v
 	}
 	if e.status == http.StatusOK { // it said 200 and began with an error
@@ -300,12 +300,12 @@ func (e *engine) notTried(why error) {
 // one that says so where the body cannot be sent again. Its status stays, save that of
 // an answer with status 200.
 func (e *engine) checkReplay() {
-	a, why := e.last, e.x.Replayable()
+	rt, why := e.last, e.x.Replayable()
 	if why == nil || e.err != nil && e.err.Caller {
 		return
 	}
 	if !errors.Is(why, exchange.ErrNotReplayable) {
-		e.fail(a, a.failure(why))
+		e.fail(rt, rt.failure(why))
 		return
 	}
 	e.explain("it could not be retried, because " + notKept(why))
@@ -322,49 +322,49 @@ func notKept(why error) string {
 // explain makes an error of the gateway's own of the latest failure, which says what the
 // provider answered, and what could not be done about it.
 func (e *engine) explain(but string) {
-	a := e.last
+	rt := e.last
 	err := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error"}
 	switch {
 	case e.err != nil:
 		*err = *e.err
-	case a.held.StatusCode == http.StatusOK:
-		err.Message = "Provider " + a.target.Route.Provider + " answered with an error and status 200"
+	case rt.held.StatusCode == http.StatusOK:
+		err.Message = "Provider " + rt.target.Route.Provider + " answered with an error and status 200"
 	default:
-		err.Status = a.held.StatusCode
-		err.Message = "Provider " + a.target.Route.Provider + " answered " + strings.TrimSpace(strconv.Itoa(err.Status)+" "+http.StatusText(err.Status))
+		err.Status = rt.held.StatusCode
+		err.Message = "Provider " + rt.target.Route.Provider + " answered " + strings.TrimSpace(strconv.Itoa(err.Status)+" "+http.StatusText(err.Status))
 	}
-	if said := a.said(); said != "" {
-		err.Message += " (" + said + ")"
+	if message := rt.message(); message != "" {
+		err.Message += " (" + message + ")"
 	}
 	err.Code = codeNotReplayable
 	err.Message += "; " + but
 	status := e.status
-	e.fail(a, err)
+	e.fail(rt, err)
 	e.status = status // as strategies see it
 }
 
-// said is the message in the error that the attempt holds, "" where there is none.
-func (a *attempt) said() string {
-	if a.held == nil || a.held.Header.Get("Content-Encoding") != "" {
+// message is that of the error in the answer that is held; "" if there is none.
+func (rt *roundTrip) message() string {
+	if rt.held == nil || rt.held.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
-	b, _ := io.ReadAll(io.LimitReader(a.held.Body, maxPeeked)) // it was read before
-	said := gjson.GetBytes(b, "error.message").Str
-	if said == providers.Answered(a.held.StatusCode) {
+	b, _ := io.ReadAll(io.LimitReader(rt.held.Body, maxPeeked)) // it was read before
+	message := gjson.GetBytes(b, "error.message").Str
+	if message == providers.Answered(rt.held.StatusCode) {
 		return ""
 	}
-	if len(said) > maxSaid {
-		said = said[:maxSaid] + "…"
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + "…"
 	}
-	return strings.ToValidUTF8(said, "")
+	return strings.ToValidUTF8(message, "")
 }
 
-const maxSaid = 512 // bytes of a provider's message
+const maxMessage = 512 // bytes of a provider's message
 
 // fail makes a failure the latest one.
-func (e *engine) fail(a *attempt, err *exchange.Error) {
+func (e *engine) fail(rt *roundTrip, err *exchange.Error) {
 	e.drop()
-	e.last, e.err = a, err
+	e.last, e.err = rt, err
 	if err != nil {
 		e.status = err.Status
 	}

@@ -18,8 +18,8 @@ import (
 // headersTooLarge reports whether a provider's headers are larger than the transport reads.
 // net/http has no types for these errors.
 func headersTooLarge(err error) bool {
-	said := err.Error()
-	return strings.Contains(said, "server response headers exceeded") || strings.Contains(said, "response header list larger than")
+	text := err.Error()
+	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
 }
 
 // codeNotReplayable is the code of a call that was not tried again, though it should
@@ -27,20 +27,20 @@ func headersTooLarge(err error) bool {
 const codeNotReplayable = "body_not_replayable"
 
 // failure turns what went wrong with an attempt into what the client sees.
-func (a *attempt) failure(err error) *exchange.Error {
-	provider := a.target.Route.Provider
+func (rt *roundTrip) failure(err error) *exchange.Error {
+	provider := rt.target.Route.Provider
 	switch {
 	case errors.As(err, new(*exchange.Error)):
 	case errors.Is(err, errAttemptTimeout):
-		return exchange.TimedOut(a.patience.answer, err)
+		return exchange.TimedOut(rt.patience.answer, err)
 	case errors.Is(err, errHeadersLate):
-		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(a.patience.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(rt.patience.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
 	case errors.Is(err, errBodyStalled):
-		return exchange.ProviderTimedOut("Provider "+provider+" sent no more of its answer within "+strconv.FormatInt(a.steady.after.Milliseconds(), 10)+"ms ("+a.steady.option+")", err)
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no more of its answer within "+strconv.FormatInt(rt.steady.after.Milliseconds(), 10)+"ms ("+rt.steady.option+")", err)
 	case headersTooLarge(err):
-		return misbehaved("Provider "+provider+" sent response headers larger than "+humanize.IBytes(uint64(a.maxHeader)), err)
+		return misbehaved("Provider "+provider+" sent response headers larger than "+humanize.IBytes(uint64(rt.maxHeader)), err)
 	}
-	return a.request.failure(err)
+	return rt.request.failure(err)
 }
 
 // misbehaved is the error of a provider that would do the same again.
@@ -62,7 +62,7 @@ func (q *request) failure(err error) *exchange.Error {
 	if inflight.Refused(err) && !errors.Is(err, exchange.ErrNotReplayable) {
 		return exchange.Overloaded(err)
 	}
-	if refusal := q.call.BodyFault(err); refusal != nil {
+	if refusal := q.call.BodyError(err); refusal != nil {
 		return refusal
 	}
 	if refusal := new(providers.Refusal); errors.As(err, &refusal) { // of a request that followed another
@@ -72,7 +72,7 @@ func (q *request) failure(err error) *exchange.Error {
 	}
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
 	var dial *dialError
-	var unusable unusableError
+	var unusable answerError
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &unusable):

@@ -25,12 +25,12 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 		}
 		body, err := readAtMost(q.call, res.Body, maxFetched)
 		res.Body.Close()
-		q.call.Drop(cap(body))
+		q.call.Free(cap(body))
 		switch {
 		case inflight.Refused(err):
 			return nil, err
 		case err != nil:
-			return nil, unusableError("the provider's answer broke off: " + err.Error())
+			return nil, answerError("the provider's answer broke off: " + err.Error())
 		}
 		next, err := q.answer.Then(q.call.Gateway.Now(), body, res.Header)
 		refusal, upload := new(providers.Refusal), new(providers.UploadError)
@@ -38,7 +38,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 		case errors.As(err, &refusal), errors.As(err, &upload): // the caller's fault
 			return nil, err
 		case err != nil:
-			return nil, unusableError("the provider's answer cannot be read: " + err.Error())
+			return nil, answerError("the provider's answer cannot be read: " + err.Error())
 		}
 		if next == nil {
 			res.Body = io.NopCloser(bytes.NewReader(body))
@@ -57,7 +57,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 		}
 	}
 	res.Body.Close()
-	return nil, unusableError("the call does not come to an end")
+	return nil, answerError("the call does not come to an end")
 }
 
 // unread is the refusal of a call whose body could not be read while it was put into a

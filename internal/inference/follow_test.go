@@ -69,7 +69,7 @@ func TestRequestsThatFollowAreSentUntilOneIsTheLast(t *testing.T) {
 			t.Errorf("%s: sent %d, first %q", name, len(pool.sent), pool.sent[:min(1, len(pool.sent))])
 		}
 		if c.body == "" {
-			var unusable unusableError
+			var unusable answerError
 			if !errors.Is(err, c.end) && !errors.As(err, &unusable) || errors.Is(c.end, why) && !errors.Is(err, why) {
 				t.Errorf("%s: %v", name, err)
 			}

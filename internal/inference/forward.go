@@ -68,14 +68,14 @@ func (f *Forwarder) MayAnswer(call *exchange.Call) bool {
 
 // forward sends one attempt. It reports whether the client has its answer; where it has
 // not, why says what went wrong, and the attempt may hold the provider's answer.
-func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, a *attempt) (answered bool, why error) {
-	a.startSpan()
-	defer func() { a.count(r.Context(), why) }() // also when the answer breaks off and panics
-	if a.held == nil {                           // otherwise it is over
-		defer a.conclude(a.x.Gateway.Now(), &why)
+func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, rt *roundTrip) (answered bool, why error) {
+	rt.startSpan()
+	defer func() { rt.count(r.Context(), why) }() // also when the answer breaks off and panics
+	if rt.held == nil {                           // otherwise it is over
+		defer rt.conclude(rt.x.Gateway.Now(), &why)
 	}
-	why = f.proxy.ServeHTTP(w, shell(r, a), caddyhttp.HandlerFunc(noNext))
-	if a.clientGone(r) {
+	why = f.proxy.ServeHTTP(w, shell(r, rt), caddyhttp.HandlerFunc(noNext))
+	if rt.clientGone(r) {
 		why = nil
 	}
 	return why == nil, why
@@ -91,12 +91,12 @@ func clientGone(r *http.Request, x *exchange.Exchange) bool {
 }
 
 // clientGone reports whether the client left before it had the whole answer, and notes it.
-func (a *attempt) clientGone(r *http.Request) bool {
-	if r.Context().Err() == nil || a.x.BodyLate() != nil || a.out.Complete {
+func (rt *roundTrip) clientGone(r *http.Request) bool {
+	if r.Context().Err() == nil || rt.x.BodyLate() != nil || rt.out.Complete {
 		return false
 	}
-	a.out.Status, a.out.Failure = a.try.ProviderStatus, gone()
-	return clientGone(r, a.x)
+	rt.out.Status, rt.out.Failure = rt.attempt.ProviderStatus, gone()
+	return clientGone(r, rt.x)
 }
 
 // statusClientGone is what Caddy answers, and logs, if the client left.
@@ -107,10 +107,10 @@ func noNext(http.ResponseWriter, *http.Request) error { return nil }
 // shell is the request that reverse_proxy sees. It carries the attempt and nothing
 // of the client's headers or body, save that it may want to become a WebSocket:
 // Caddy's debug log prints it.
-func shell(r *http.Request, a *attempt) *http.Request {
-	out := r.WithContext(withAttempt(r.Context(), a))
+func shell(r *http.Request, rt *roundTrip) *http.Request {
+	out := r.WithContext(withRoundTrip(r.Context(), rt))
 	out.Header = make(http.Header)
-	out.RequestURI, _ = a.x.Gateway.Headers.RedactQuery(r.RequestURI, nil)
+	out.RequestURI, _ = rt.x.Gateway.Headers.RedactQuery(r.RequestURI, nil)
 	if exchange.UpgradesToWebSocket(r.Header) {
 		out.Header["Connection"], out.Header["Upgrade"] = r.Header["Connection"], r.Header["Upgrade"]
 	}

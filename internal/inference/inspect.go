@@ -15,19 +15,19 @@ import (
 // inspect looks at an answer before its commit point: nothing of it has gone to the client
 // yet, and another attempt may follow. The error says why the client does not get it; that of
 // a tentative attempt that failed is held.
-func (a *attempt) inspect(ctx context.Context, res *http.Response) error {
-	if err := a.own(res); err != nil {
+func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
+	if err := rt.own(res); err != nil {
 		return err
 	}
-	if err := noJSON(res, a.x.Endpoint); err != nil {
+	if err := noJSON(res, rt.x.Endpoint); err != nil {
 		res.Body.Close()
 		return err
 	}
 	var why error
 	switch ok := res.StatusCode == http.StatusOK; {
-	case ok && (a.tentative || a.patience.answer > 0):
+	case ok && (rt.tentative || rt.patience.answer > 0):
 		// A stream has begun with its first event, and not before.
-		if why = begins(a.call, res); inflight.Refused(why) {
+		if why = begins(rt.call, res); inflight.Refused(why) {
 			res.Body.Close()
 			return why
 		}
@@ -36,18 +36,18 @@ func (a *attempt) inspect(ctx context.Context, res *http.Response) error {
 	}
 	switch {
 	case why == nil:
-		return a.complete(ctx, res)
-	case a.tentative:
-		a.held = res
+		return rt.complete(ctx, res)
+	case rt.tentative:
+		rt.held = res
 		return why
 	}
 	return nil
 }
 
 // complete shows an answer in one piece with status 200 to the hooks that look at those.
-func (a *attempt) complete(ctx context.Context, res *http.Response) error {
+func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	var hooks []AnswerHook
-	for _, v := range a.visits {
+	for _, v := range rt.visits {
 		if hook, ok := v.(AnswerHook); ok {
 			hooks = append(hooks, hook)
 		}
@@ -59,18 +59,18 @@ func (a *attempt) complete(ctx context.Context, res *http.Response) error {
 		return nil
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {
-		return a.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
 	}
-	body, err := readAtMost(a.call, res.Body, maxWhole)
-	defer a.call.Drop(cap(body))
+	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	defer rt.call.Free(cap(body))
 	switch {
 	case inflight.Refused(err), errors.Is(err, errBodyStalled):
 		res.Body.Close()
 		return err
 	case err != nil:
-		return a.unreadable(res, "the provider's answer broke off: "+err.Error())
+		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
-	answer := &Answer{Attempt: a.try, Status: res.StatusCode, Body: body}
+	answer := &Answer{Attempt: rt.attempt, Status: res.StatusCode, Body: body}
 	for _, hook := range hooks {
 		if refusal := hook.Complete(ctx, answer); refusal != nil {
 			res.Body.Close()
@@ -78,7 +78,7 @@ func (a *attempt) complete(ctx context.Context, res *http.Response) error {
 		}
 	}
 	contentType := res.Header["Content-Type"]
-	err = replaceBody(a.call, res, answer.Body)
+	err = replaceBody(rt.call, res, answer.Body)
 	res.Header["Content-Type"] = contentType
 	return err
 }

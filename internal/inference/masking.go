@@ -13,16 +13,16 @@ import (
 // maskBody masks the stored credentials of a call in an answer that passes as it is. A
 // caller's own credential is no secret to the caller. An answer that the cache may keep is a
 // model's, and not about the credential.
-func (a *attempt) maskBody(res *http.Response) error {
-	if a.secrets == nil || a.x.Endpoint.Cacheable || res.Body == nil || res.Body == http.NoBody {
+func (rt *roundTrip) maskBody(res *http.Response) error {
+	if rt.secrets == nil || rt.x.Endpoint.Cacheable || res.Body == nil || res.Body == http.NoBody {
 		return nil
 	}
-	words := maskable(a.secrets(false))
+	words := maskable(rt.secrets(false))
 	if len(words) == 0 {
 		return nil
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return a.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
 	}
 	res.Body = newMasking(res.Body, words)
 	return nil

@@ -11,71 +11,71 @@ import (
 
 // startSpan starts the span of an attempt. Where a config or the call forwards the header
 // traceparent to the provider, it is that of the span; nobody else gets one.
-func (a *attempt) startSpan() {
-	x := a.x
-	if x.Trace == nil || a.over {
+func (rt *roundTrip) startSpan() {
+	x := rt.x
+	if x.Trace == nil || rt.over {
 		return
 	}
-	a.span = x.Trace.Attempt(&telemetry.Try{
-		Provider: a.try.Route.Provider, Dialect: a.try.Route.Dialect, Model: a.try.Model, Target: a.try.Target, Retry: a.try.Retry, URL: a.url,
+	rt.span = x.Trace.Attempt(&telemetry.Try{
+		Provider: rt.attempt.Route.Provider, Dialect: rt.attempt.Route.Dialect, Model: rt.attempt.Model, Target: rt.attempt.Target, Retry: rt.attempt.Retry, URL: rt.url,
 	})
-	if a.header["Traceparent"] != nil {
-		a.header["Traceparent"] = []string{a.span.Header()}
-		delete(a.header, "Tracestate") // it speaks of another span
+	if rt.header["Traceparent"] != nil {
+		rt.header["Traceparent"] = []string{rt.span.Header()}
+		delete(rt.header, "Tracestate") // it speaks of another span
 	}
 }
 
 // count counts an attempt and ends its span, once: one that failed and is given to the
 // client later, as nothing followed it, is over already.
-func (a *attempt) count(ctx context.Context, why error) {
-	if a.over {
+func (rt *roundTrip) count(ctx context.Context, why error) {
+	if rt.over {
 		return
 	}
-	a.over = true
-	x := a.x
+	rt.over = true
+	x := rt.x
 	if m := x.Gateway.Metrics; m != nil {
-		t := x.MetricTarget(a.try)
-		m.Attempt(&t, a.try.ProviderStatus, ctx.Err() != nil, a.try.Retry > 0)
+		t := x.MetricTarget(rt.attempt)
+		m.Attempt(&t, rt.attempt.ProviderStatus, ctx.Err() != nil, rt.attempt.Retry > 0)
 	}
-	if a.span == nil {
+	if rt.span == nil {
 		return
 	}
-	o := telemetry.Outcome{Status: a.try.ProviderStatus, Error: a.errorType(ctx, why)}
-	a.out.ErrorType = o.Error
+	o := telemetry.Outcome{Status: rt.attempt.ProviderStatus, Error: rt.errorType(ctx, why)}
+	rt.out.ErrorType = o.Error
 	if why == nil {
 		if x.Stream {
-			o.FirstToken = a.out.FirstByte
+			o.FirstToken = rt.out.FirstByte
 		}
-		if u := a.try.Usage; u.Known {
+		if u := rt.attempt.Usage; u.Known {
 			o.Usage = &u.Usage
 		}
 	}
-	a.span.End(&o)
-	a.span = nil
+	rt.span.End(&o)
+	rt.span = nil
 }
 
 // errorType is why an attempt failed, in one word; "" where it did not, or where its
 // status says it.
-func (a *attempt) errorType(ctx context.Context, why error) string {
+func (rt *roundTrip) errorType(ctx context.Context, why error) string {
 	switch {
-	case ctx.Err() != nil && !a.out.Complete:
+	case ctx.Err() != nil && !rt.out.Complete:
 		return "canceled"
-	case a.try.ProviderStatus >= 400:
+	case rt.attempt.ProviderStatus >= 400:
 		return ""
-	case a.held != nil && errors.As(why, new(brokenOff)):
+	case rt.held != nil && errors.As(why, new(brokenOff)):
 		return "stream_interrupted"
-	case why != nil && a.held != nil, why == nil && (a.out.Failure == failureIn200 || a.out.Failure == failureInStream):
+	case why != nil && rt.held != nil, why == nil && (rt.out.Failure == failureIn200 || rt.out.Failure == failureInStream):
 		return "error_in_answer"
 	case errors.Is(why, errAttemptTimeout), errors.Is(why, errHeadersLate), errors.Is(why, errBodyStalled), timedOut(why):
 		return "provider_timeout"
 	case why != nil:
-		if code := a.failure(why).Code; code != "" {
+		if code := rt.failure(why).Code; code != "" {
 			return code
 		}
 		return "_OTHER"
-	case a.out.Cut != "":
-		return a.out.Cut
-	case a.out.Failure != "":
+	case rt.out.Cut != "":
+		return rt.out.Cut
+	case rt.out.Failure != "":
 		return "stream_interrupted"
 	}
 	return ""

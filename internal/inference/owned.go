@@ -28,30 +28,30 @@ type claims struct {
 
 // guard checks that an attempt's body names objects of its workspace alone, and readies the
 // attempt to note what it makes, where workspaces share the credential.
-func (f *Forwarder) guard(ctx context.Context, a *attempt, t *routing.Target, p *providers.Provider, path string) *exchange.Error {
-	x := a.x
-	if !a.target.Noted() {
+func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target, p *providers.Provider, path string) *exchange.Error {
+	x := rt.x
+	if !rt.target.Noted() {
 		return nil
 	}
 	var body []byte
-	if a.body != nil {
-		body = a.body.Bytes()
+	if rt.body != nil {
+		body = rt.body.Bytes()
 	}
 	responses := x.Endpoint.Name == exchange.CreateResponse
 	adapted := responses && p.Adapts(providers.CreateResponse)
-	if refusal := a.target.CheckNamed(body, adapted); refusal != nil {
+	if refusal := rt.target.CheckNamed(body, adapted); refusal != nil {
 		return refusal
 	}
 	o := &x.Endpoint.Objects
-	if o.Lists && a.target.Guarded() {
-		a.page = func(query string) (int, []byte, error) {
-			return f.fetch(ctx, x, a.target, t, operation{x.Endpoint.Name, x.Method(), path, query, ""}, nil)
+	if o.Lists && rt.target.Guarded() {
+		rt.page = func(query string) (int, []byte, error) {
+			return f.fetch(ctx, x, rt.target, t, operation{x.Endpoint.Name, x.Method(), path, query, ""}, nil)
 		}
 	}
 	if adapted || !o.Creates() && len(o.Names) == 0 {
 		return nil
 	}
-	c := &claims{target: a.target, makes: o.Makes, events: o.Events, names: o.Names, responses: responses}
+	c := &claims{target: rt.target, makes: o.Makes, events: o.Events, names: o.Names, responses: responses}
 	if o.Stored != "" && !stores(body, o.Stored, o.Kept) {
 		c.makes, c.events = nil, nil
 		c.names = slices.DeleteFunc(slices.Clone(o.Names), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
@@ -59,7 +59,7 @@ func (f *Forwarder) guard(ctx context.Context, a *attempt, t *routing.Target, p 
 			return nil
 		}
 	}
-	a.claims = c
+	rt.claims = c
 	return nil
 }
 
@@ -79,20 +79,20 @@ func stores(body []byte, parameter string, otherwise bool) bool {
 
 // own notes what an answer says was made or deleted, and shows of a list what is the
 // workspace's.
-func (a *attempt) own(res *http.Response) error {
-	x := a.x
-	if !a.target.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
+func (rt *roundTrip) own(res *http.Response) error {
+	x := rt.x
+	if !rt.target.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
 		return nil
 	}
 	if x.Method() == http.MethodDelete {
-		if failure := a.target.Deleted(); failure != "" {
-			a.out.Failure = failure
+		if failure := rt.target.Deleted(); failure != "" {
+			rt.out.Failure = failure
 		}
 		return nil
 	}
 	if x.Endpoint.Objects.Location {
 		if location := res.Header.Get("Location"); location != "" {
-			if err := a.target.Claim([]string{path.Base(location)}, false); err != nil {
+			if err := rt.target.Claim([]string{path.Base(location)}, false); err != nil {
 				res.Body.Close()
 				return err
 			}
@@ -101,39 +101,39 @@ func (a *attempt) own(res *http.Response) error {
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
-	case a.page == nil && (a.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
+	case rt.page == nil && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
 		return nil // of a stream, the events are looked at as they pass
 	case res.Header.Get("Content-Encoding") != "":
-		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
 	}
-	body, err := readAtMost(a.call, res.Body, maxWhole)
+	body, err := readAtMost(rt.call, res.Body, maxWhole)
 	switch {
 	case inflight.Refused(err):
 		res.Body.Close()
 		return err
 	case err != nil:
-		x.Drop(cap(body))
-		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+		x.Free(cap(body))
+		return rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
 	}
-	if a.page != nil {
-		out, refusal := a.shown(body)
-		x.Drop(cap(body))
+	if rt.page != nil {
+		out, refusal := rt.shown(body)
+		x.Free(cap(body))
 		if refusal != nil {
 			res.Body.Close()
 			return refusal
 		}
-		if refusal := a.claims.whole(out); refusal != nil {
+		if refusal := rt.claims.whole(out); refusal != nil {
 			res.Body.Close()
 			return refusal
 		}
-		return replaceBody(a.call, res, out)
+		return replaceBody(rt.call, res, out)
 	}
 	res.Body.Close()
-	if refusal := a.claims.whole(body); refusal != nil {
-		x.Drop(cap(body))
+	if refusal := rt.claims.whole(body); refusal != nil {
+		x.Free(cap(body))
 		return refusal
 	}
-	res.Body, res.ContentLength = &peeked{call: a.call, seen: body, src: http.NoBody}, int64(len(body))
+	res.Body, res.ContentLength = &peeked{call: rt.call, seen: body, src: http.NoBody}, int64(len(body))
 	return nil
 }
 

@@ -60,8 +60,8 @@ func readPage(body []byte) *page {
 
 // shown is the list in an answer with what the call's workspace made alone. Where a page has
 // nothing of it, the next one takes its place: clients go on from the last object of a page.
-func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
-	x := a.x
+func (rt *roundTrip) shown(body []byte) ([]byte, *exchange.Error) {
+	x := rt.x
 	query, err := url.ParseQuery(x.Query)
 	if err != nil {
 		return nil, refusedList("its query cannot be read")
@@ -69,10 +69,10 @@ func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
 	backwards := query.Get("before") != "" && query.Get("after") == ""
 	first := readPage(body)
 	p, most, held := first, 0, 0
-	defer func() { x.Drop(held) }()
+	defer func() { x.Free(held) }()
 	for n := 1; ; n++ {
 		if p == nil {
-			return nil, refusedList("what provider " + a.target.Route.Provider + " answered is no list")
+			return nil, refusedList("what provider " + rt.target.Route.Provider + " answered is no list")
 		}
 		if n == 1 {
 			most = max(len(p.data), 1)
@@ -80,7 +80,7 @@ func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
 				most = limit
 			}
 		}
-		owns, refusal := a.target.Owns(p.ids)
+		owns, refusal := rt.target.Owns(p.ids)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -106,14 +106,14 @@ func (a *attempt) shown(body []byte) ([]byte, *exchange.Error) {
 		} else {
 			query.Set("after", end)
 		}
-		x.Drop(held)
-		status, body, err := a.page(query.Encode())
+		x.Free(held)
+		status, body, err := rt.page(query.Encode())
 		held = cap(body)
 		if err != nil {
-			return nil, a.failure(err)
+			return nil, rt.failure(err)
 		}
 		if status != http.StatusOK {
-			return nil, refusedList("provider " + a.target.Route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
+			return nil, refusedList("provider " + rt.target.Route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
 		}
 		p = readPage(body)
 	}

@@ -40,7 +40,7 @@ func (p *peeked) Close() error { return p.src.Close() }
 // drop lets go of what was read again.
 func (p *peeked) drop() {
 	if p.call != nil {
-		p.call.Drop(cap(p.seen))
+		p.call.Free(cap(p.seen))
 	}
 	p.seen, p.off = nil, 0
 }
@@ -62,7 +62,7 @@ func begins(c *exchange.Call, res *http.Response) (why error) {
 	default:
 		return nil
 	}
-	if err := c.Hold(cap(seen)); err != nil {
+	if err := c.Reserve(cap(seen)); err != nil {
 		return err
 	}
 	res.Body = &peeked{call: c, seen: seen, src: res.Body}

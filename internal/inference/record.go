@@ -57,14 +57,14 @@ func tries(x *exchange.Exchange) []reqlog.Try {
 // conclude notes what became of an attempt that began at a time; why is as forward has it. If
 // that is nil, the client has its answer, or left; or the answer broke off with a panic: who
 // watched the answer has noted it.
-func (a *attempt) conclude(begun time.Time, why *error) {
-	a.try.Duration = a.x.Gateway.Now().Sub(begun)
+func (rt *roundTrip) conclude(begun time.Time, why *error) {
+	rt.attempt.Duration = rt.x.Gateway.Now().Sub(begun)
 	switch {
 	case *why == nil:
-	case a.held != nil:
-		a.out.Status, a.out.Failure = a.held.StatusCode, reason(*why)
+	case rt.held != nil:
+		rt.out.Status, rt.out.Failure = rt.held.StatusCode, reason(*why)
 	default:
-		a.out.Failure = a.failure(*why).Message
+		rt.out.Failure = rt.failure(*why).Message
 	}
 }
 

@@ -15,7 +15,7 @@ func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply) {
 	to := watcher{x: x}
 	to.of(x.Chosen())
 	to.out.Status = http.StatusOK
-	x.AnswerBy(to.try)
+	x.AnswerBy(to.attempt)
 	h := w.Header()
 	x.SetHeader(h)
 	h["Content-Type"] = []string{r.Type}
@@ -30,6 +30,6 @@ func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply) {
 	}
 	w.WriteHeader(http.StatusOK)
 	s := newStream(io.NopCloser(bytes.NewReader(r.Body)), &to, 0)
-	s.unasked = to.try.WithoutUsage()
+	s.unasked = to.attempt.WithoutUsage()
 	_, _ = io.Copy(w, s)
 }

@@ -62,10 +62,10 @@ type conversation struct {
 // own, and nothing of the client's goes along.
 type operation struct{ endpoint, method, path, query, model string }
 
-// newAttempt shapes the upstream request of a call for the target that was chosen, with the
+// newRoundTrip shapes the upstream request of a call for the target that was chosen, with the
 // older half of its conversation dropped as often as shortened says. Unless it is to be
 // sent, it may lack the token of a login. The caller closes it.
-func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, t *routing.Target, path string, shortened int, send bool) (*attempt, *exchange.Error) {
+func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *routing.Target, path string, shortened int, send bool) (*roundTrip, *exchange.Error) {
 	target := x.Chosen()
 	p := dialect(target.Route)
 	body, unasked, err := target.Body(p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
@@ -74,20 +74,20 @@ func (f *Forwarder) newAttempt(ctx context.Context, x *exchange.Exchange, t *rou
 		refusal.Caller = true
 		return nil, refusal
 	}
-	a := &attempt{
+	rt := &roundTrip{
 		request: request{call: x.Call, target: target, body: body, unasked: unasked, conversation: conversation{shortened: shortened}},
 		watcher: watcher{x: x},
 	}
-	a.reports = &a.watcher
-	refusal := f.guard(ctx, a, t, p, path)
+	rt.reports = &rt.watcher
+	refusal := f.guard(ctx, rt, t, p, path)
 	if refusal == nil {
-		refusal = f.shape(ctx, &a.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery(), ""}, send)
+		refusal = f.shape(ctx, &rt.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery(), ""}, send)
 	}
 	if refusal != nil {
-		a.close()
+		rt.close()
 		return nil, refusal
 	}
-	return a, nil
+	return rt, nil
 }
 
 // dialect is the provider whose dialect a route speaks.

@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/responses"
 )
 
-// aboutNone are the paths of the Responses API that are not about one stored response.
-var aboutNone = []string{"/responses/input_tokens", "/responses/compact"}
+// statelessPaths are the paths of the Responses API that are not about one stored response.
+var statelessPaths = []string{"/responses/input_tokens", "/responses/compact"}
 
 // maxShortened bounds how often the older half of a conversation is dropped.
 const maxShortened = 4
@@ -36,7 +36,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	switch {
 	case !call.Provider.Adapts(providers.CreateResponse):
 		return nil
-	case slices.Contains(aboutNone, call.Path):
+	case slices.Contains(statelessPaths, call.Path):
 		return refused(&providers.Refusal{
 			Param: "x-gw-provider", Code: "endpoint_not_supported",
 			Message: "Provider " + call.Provider.Name + " does not serve " + call.Method + " /v1" + call.Path,
@@ -61,11 +61,11 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 		}
 		for i := range turns {
 			for _, items := range [][]byte{turns[i].Input, member(turns[i].Response, "output")} {
-				said, err := responses.Messages(items, call.Provider.Name)
+				messages, err := responses.Messages(items, call.Provider.Name)
 				if err != nil {
 					return exchange.AsError(err)
 				}
-				call.History = append(call.History, said...)
+				call.History = append(call.History, messages...)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 			Message: "The input has more than " + strconv.Itoa(stored.MaxInput) + " bytes, too many to be stored. Send store: false",
 		})
 	}
-	if err := c.Hold(len(head.Input)); err != nil {
+	if err := c.Reserve(len(head.Input)); err != nil {
 		return exchange.Overloaded(err)
 	}
 	input := bytes.Clone(head.Input) // the body is gone when the response is there
@@ -113,16 +113,16 @@ var overflows = []string{
 }
 
 // overflow makes a failure that says that the conversation is too long what OpenAI calls
-// it (the interface, "Errors", condition 1).
-func (a *attempt) overflow(res *http.Response, f *providers.Failure) {
-	if !a.conversation.adapted || res.StatusCode == http.StatusTooManyRequests {
+// it.
+func (rt *roundTrip) overflow(res *http.Response, f *providers.Failure) {
+	if !rt.conversation.adapted || res.StatusCode == http.StatusTooManyRequests {
 		return
 	}
-	said := strings.ToLower(f.Code + " " + f.Type + " " + f.Message)
-	if !slices.ContainsFunc(overflows, func(words string) bool { return strings.Contains(said, words) }) {
+	text := strings.ToLower(f.Code + " " + f.Type + " " + f.Message)
+	if !slices.ContainsFunc(overflows, func(words string) bool { return strings.Contains(text, words) }) {
 		return
 	}
-	a.overflowed = true
+	rt.overflowed = true
 	res.StatusCode, res.Status = http.StatusBadRequest, "400 Bad Request"
 	f.Type, f.Param, f.Code = "invalid_request_error", "input", "context_length_exceeded"
 }

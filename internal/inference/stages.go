@@ -65,35 +65,35 @@ type Candidate struct {
 	// it a hook has taken.
 	Timeout, Waited time.Duration
 
-	f       *Forwarder
-	attempt *attempt // the first, if a hook has asked for it
+	f        *Forwarder
+	prepared *roundTrip // the first, if a hook has asked for it
 }
 
 // first is the first attempt at the target, as it would be sent; it may lack the token of a
 // login.
-func (c *Candidate) first(ctx context.Context) (_ *attempt, refusal *exchange.Error) {
-	if c.attempt == nil {
-		c.attempt, refusal = c.f.newAttempt(ctx, c.Exchange, c.Target, c.Path, 0, false)
+func (c *Candidate) first(ctx context.Context) (_ *roundTrip, refusal *exchange.Error) {
+	if c.prepared == nil {
+		c.prepared, refusal = c.f.newRoundTrip(ctx, c.Exchange, c.Target, c.Path, 0, false)
 	}
-	return c.attempt, refusal
+	return c.prepared, refusal
 }
 
 // take returns the first attempt if it can be sent, and closes it otherwise.
-func (c *Candidate) take() *attempt {
-	a := c.attempt
-	c.attempt = nil
-	if a != nil && a.unsigned {
-		a.close()
+func (c *Candidate) take() *roundTrip {
+	rt := c.prepared
+	c.prepared = nil
+	if rt != nil && rt.unsigned {
+		rt.close()
 		return nil
 	}
-	return a
+	return rt
 }
 
 // drop closes the first attempt if it was not taken.
 func (c *Candidate) drop() {
-	if c.attempt != nil {
-		c.attempt.close()
-		c.attempt = nil
+	if c.prepared != nil {
+		c.prepared.close()
+		c.prepared = nil
 	}
 }
 

@@ -23,14 +23,14 @@ type steady struct {
 }
 
 // steadied bounds how long the provider may be silent within an answer.
-func (a *attempt) steadied(res *http.Response) {
-	a.steady = nil
+func (rt *roundTrip) steadied(res *http.Response) {
+	rt.steady = nil
 	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	s, body := &steady{ReadCloser: res.Body, after: a.patience.headers, option: "provider_header_timeout"}, res.Body
+	s, body := &steady{ReadCloser: res.Body, after: rt.patience.headers, option: "provider_header_timeout"}, res.Body
 	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
-		s.after, s.option = a.patience.idle, "stream_idle_timeout"
+		s.after, s.option = rt.patience.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {
 		return
@@ -40,7 +40,7 @@ func (a *attempt) steadied(res *http.Response) {
 		body.Close() // ends the Read that waits
 	})
 	s.timer.Stop()
-	a.steady, res.Body = s, s
+	rt.steady, res.Body = s, s
 }
 
 func (s *steady) Read(p []byte) (int, error) {
@@ -72,9 +72,9 @@ func (s *steady) passed() error {
 }
 
 // passed is why the provider was too slow; nil where it was not.
-func (a *attempt) passed() error {
-	if late := a.late.passed(); late != nil {
+func (rt *roundTrip) passed() error {
+	if late := rt.late.passed(); late != nil {
 		return late
 	}
-	return a.steady.passed()
+	return rt.steady.passed()
 }

@@ -95,7 +95,7 @@ func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
 	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
-		if err := s.to.x.Hold(size - cap(s.buf)); err != nil {
+		if err := s.to.x.Reserve(size - cap(s.buf)); err != nil {
 			s.finish(&cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()})
 			return
 		}
@@ -329,7 +329,7 @@ func (s *stream) finish(err error) {
 			what = "was ended by the gateway, because it " + own.why
 			out.Failure, out.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
 		}
-		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.try.Route.Provider+" "+what))
+		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.attempt.Route.Provider+" "+what))
 	}
 }
 

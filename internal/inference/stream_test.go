@@ -367,8 +367,8 @@ func TestUsageIsReadAsItPasses(t *testing.T) {
 		if _, err := pass(w, c.text, io.EOF); err != nil {
 			t.Fatal(err)
 		}
-		if w.try.Usage != c.want {
-			t.Errorf("%s: got %+v", name, w.try.Usage)
+		if w.attempt.Usage != c.want {
+			t.Errorf("%s: got %+v", name, w.attempt.Usage)
 		}
 	}
 }

@@ -25,56 +25,56 @@ const (
 	maxWhole   = 64 << 20 // of an answer that is translated in one piece
 	maxFailure = 1 << 20  // of an error answer
 
-	maxSaying = 2 * time.Second // that an error answer may take to come
+	failureTimeout = 2 * time.Second // that an error answer may take to come
 )
 
 // translate puts a provider's answer into the caller's dialect: its status stays, its
 // body is another. What needs no translation stays as it is, save that an error says
 // whose it is.
-func (a *attempt) translate(res *http.Response) error {
-	a.redactHeader(res)
+func (rt *roundTrip) translate(res *http.Response) error {
+	rt.redactHeader(res)
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		return nil
 	case res.StatusCode >= http.StatusBadRequest:
-		return a.translateFailure(res)
-	case a.x.Endpoint.Passes:
-		return a.maskBody(res)
-	case a.answer == nil || a.answer.Whole == nil && a.answer.Stream == nil:
-		if a.answer != nil && a.answer.Begin != nil {
-			a.answer.Begin(res.Header)
+		return rt.translateFailure(res)
+	case rt.x.Endpoint.Passes:
+		return rt.maskBody(res)
+	case rt.answer == nil || rt.answer.Whole == nil && rt.answer.Stream == nil:
+		if rt.answer != nil && rt.answer.Begin != nil {
+			rt.answer.Begin(res.Header)
 		}
-		return a.maskBody(res)
+		return rt.maskBody(res)
 	case res.Header.Get("Content-Encoding") != "":
-		return a.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
 	}
-	if a.answer.Begin != nil {
-		a.answer.Begin(res.Header)
+	if rt.answer.Begin != nil {
+		rt.answer.Begin(res.Header)
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if a.answer.Stream != nil && (a.answer.Media != "" || media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
-		if a.answer.Media != "" {
-			media = a.answer.Media
+	if rt.answer.Stream != nil && (rt.answer.Media != "" || media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
+		if rt.answer.Media != "" {
+			media = rt.answer.Media
 			withoutDigests(res.Header)
 		} else {
 			media = "text/event-stream"
 		}
-		res.Body = &translated{src: res.Body, stream: a.answer.Stream, to: &a.watcher}
+		res.Body = &translated{src: res.Body, stream: rt.answer.Stream, to: &rt.watcher}
 		res.Header["Content-Type"] = []string{media}
 		delete(res.Header, "Content-Length")
 		res.ContentLength = -1
 		return nil
 	}
-	body, err := readAtMost(a.call, res.Body, maxWhole)
-	defer a.x.Drop(cap(body))
+	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	defer rt.x.Free(cap(body))
 	switch {
 	case inflight.Refused(err), errors.Is(err, errBodyStalled):
 		res.Body.Close()
 		return err
 	case err != nil:
-		return a.unreadable(res, "the provider's answer broke off: "+err.Error())
+		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
-	out, err := a.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
+	out, err := rt.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
 	var failure *providers.Failure
 	var own *exchange.Error
 	switch {
@@ -83,70 +83,70 @@ func (a *attempt) translate(res *http.Response) error {
 		return own
 	case errors.As(err, &failure): // with status 200
 		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
-		a.overflow(res, failure)
-		out = failure.Append(nil, a.x.Endpoint.Name, a.target.Route.Provider)
+		rt.overflow(res, failure)
+		out = failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider)
 	case err != nil:
-		return a.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+		return rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
 	}
 	if res.StatusCode == http.StatusNoContent { // there is some
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
-	return replaceBody(a.call, res, out)
+	return replaceBody(rt.call, res, out)
 }
 
 // unreadable gives an answer up that can go to nobody.
-func (a *attempt) unreadable(res *http.Response, why string) error {
+func (rt *roundTrip) unreadable(res *http.Response, why string) error {
 	res.Body.Close()
-	return unusableError(why)
+	return answerError(why)
 }
 
 // translateFailure makes the envelope of an error answer, in which the provider's name
 // stands. An error that is in the caller's dialect already keeps its bytes beside it.
-func (a *attempt) translateFailure(res *http.Response) error {
+func (rt *roundTrip) translateFailure(res *http.Response) error {
 	var body []byte
 	if res.Body == nil {
 		res.Body = http.NoBody
 	}
 	if src := res.Body; res.Header.Get("Content-Encoding") == "" {
-		stop := time.AfterFunc(maxSaying, func() { src.Close() })
+		stop := time.AfterFunc(failureTimeout, func() { src.Close() })
 		var err error
-		body, err = readAtMost(a.call, src, maxFailure)
-		defer a.x.Drop(cap(body))
+		body, err = readAtMost(rt.call, src, maxFailure)
+		defer rt.x.Free(cap(body))
 		if err != nil {
 			body = nil // the status says enough
 		}
 		stop.Stop()
-		if err == nil && a.x.Endpoint.Passes {
+		if err == nil && rt.x.Endpoint.Passes {
 			media := res.Header["Content-Type"]
-			err = replaceBody(a.call, res, a.redact(body))
+			err = replaceBody(rt.call, res, rt.redact(body))
 			res.Header["Content-Type"] = media
 			return err
 		}
 	}
-	body = a.redact(body)
-	if a.answer == nil {
-		if out, ok := withProvider(body, a.target.Route.Provider); ok {
-			return replaceBody(a.call, res, out)
+	body = rt.redact(body)
+	if rt.answer == nil {
+		if out, ok := withProvider(body, rt.target.Route.Provider); ok {
+			return replaceBody(rt.call, res, out)
 		}
 	}
 	read := providers.ReadFailure
-	if a.answer != nil && a.answer.Failure != nil {
-		read = a.answer.Failure
+	if rt.answer != nil && rt.answer.Failure != nil {
+		read = rt.answer.Failure
 	}
 	failure := read(res.StatusCode, res.Header, body)
 	failure.Status = res.StatusCode
-	a.overflow(res, failure)
+	rt.overflow(res, failure)
 	delete(res.Header, "Content-Encoding")
-	return replaceBody(a.call, res, failure.Append(nil, a.x.Endpoint.Name, a.target.Route.Provider))
+	return replaceBody(rt.call, res, failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider))
 }
 
 // redact masks the credentials of the call in an error, in which some providers repeat
 // them.
-func (a *attempt) redact(body []byte) []byte {
-	if a.secrets == nil {
+func (rt *roundTrip) redact(body []byte) []byte {
+	if rt.secrets == nil {
 		return body
 	}
-	for _, s := range a.secrets(true) {
+	for _, s := range rt.secrets(true) {
 		if secret := s.Reveal(); len(secret) >= minSecret {
 			body = bytes.ReplaceAll(body, []byte(secret), []byte(s.Hint()))
 		}
@@ -156,10 +156,10 @@ func (a *attempt) redact(body []byte) []byte {
 
 // redactHeader masks the credentials of the call in the headers of an answer. Of an answer
 // of a model, which is not about the credential, that is the key alone.
-func (a *attempt) redactHeader(res *http.Response) {
-	secrets := []credentials.Secret{a.target.Route.Key}
-	if a.secrets != nil && (a.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
-		secrets = a.secrets(true)
+func (rt *roundTrip) redactHeader(res *http.Response) {
+	secrets := []credentials.Secret{rt.target.Route.Key}
+	if rt.secrets != nil && (rt.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
+		secrets = rt.secrets(true)
 	}
 	for _, s := range secrets {
 		secret := s.Reveal()
@@ -193,7 +193,7 @@ func withProvider(body []byte, provider string) ([]byte, bool) {
 // error says that there is no memory for it.
 func replaceBody(c *exchange.Call, res *http.Response, body []byte) error {
 	res.Body.Close()
-	if err := c.Hold(cap(body)); err != nil {
+	if err := c.Reserve(cap(body)); err != nil {
 		return err
 	}
 	res.Body, res.ContentLength = &peeked{call: c, seen: body, src: http.NoBody}, int64(len(body))
@@ -218,11 +218,11 @@ func readAtMost(c *exchange.Call, r io.Reader, limit int) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
 			size := max(leastRead, 2*cap(b))
-			if err := c.Hold(size); err != nil {
+			if err := c.Reserve(size); err != nil {
 				return b, err
 			}
 			larger := append(make([]byte, 0, size), b...)
-			c.Drop(cap(b))
+			c.Free(cap(b))
 			b = larger
 		}
 		n, err := r.Read(b[len(b):cap(b)])
@@ -284,7 +284,7 @@ func (t *translated) fill() {
 			more += s.Held()
 		}
 		if more > 0 {
-			if wrong = t.to.x.Hold(more); wrong != nil {
+			if wrong = t.to.x.Reserve(more); wrong != nil {
 				err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + wrong.Error()}
 			} else {
 				t.held += more
@@ -313,9 +313,9 @@ func (t *translated) Close() error {
 	if s, ok := t.stream.(interface{ Skips() int }); ok {
 		t.to.out.Malformed += s.Skips()
 	}
-	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.to.try.Usage.Known {
+	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.to.attempt.Usage.Known {
 		if u, told := s.Used(); told { // of a stream that was cut
-			t.to.try.Usage = exchange.Usage{Known: true, Usage: u.Usage}
+			t.to.attempt.Usage = exchange.Usage{Known: true, Usage: u.Usage}
 		}
 	}
 	return t.src.Close()

@@ -198,63 +198,63 @@ func (t *Transport) Cleanup() error {
 
 // RoundTrip sends the attempt in the context of req.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	a, err := attemptOf(req.Context())
+	rt, err := roundTripOf(req.Context())
 	if err != nil {
 		return nil, err
 	}
-	if res := a.held; res != nil { // it failed before, and nothing follows it
-		a.held = nil
-		a.answered(res)
+	if res := rt.held; res != nil { // it failed before, and nothing follows it
+		rt.held = nil
+		rt.answered(res)
 		return res, nil
 	}
-	pool := t.poolOf(a.target.Route)
-	a.maxHeader = pool.MaxResponseHeaderBytes
-	ctx := a.limit(req.Context())
-	out := a.http(req).WithContext(untraced{ctx})
-	if a.body == nil && a.x.PassesThrough() {
-		out.Body = &uploading{out.Body, a.headersLate()}
+	pool := t.poolOf(rt.target.Route)
+	rt.maxHeader = pool.MaxResponseHeaderBytes
+	ctx := rt.limit(req.Context())
+	out := rt.http(req).WithContext(untraced{ctx})
+	if rt.body == nil && rt.x.PassesThrough() {
+		out.Body = &uploading{out.Body, rt.headersLate()}
 	}
 	res, err := pool.RoundTrip(out)
 	if err == nil {
-		res, err = a.follow(pool, out, res, a.headersLate())
+		res, err = rt.follow(pool, out, res, rt.headersLate())
 	}
 	if err == nil {
-		if a.patience.answer == 0 { // the headers are there, and the rest may take its time
-			a.late.lift()
+		if rt.patience.answer == 0 { // the headers are there, and the rest may take its time
+			rt.late.lift()
 		}
 		res = withoutTrailers(res)
-		a.try.ProviderStatus = res.StatusCode
-		a.steadied(res)
+		rt.attempt.ProviderStatus = res.StatusCode
+		rt.steadied(res)
 		if why := unusable(res, req); why != "" {
 			res.Body.Close()
-			err = unusableError(why)
-		} else if a.patience.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
-			res.Body = &bodyWithDeadline{res.Body, a.late}
+			err = answerError(why)
+		} else if rt.patience.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+			res.Body = &bodyWithDeadline{res.Body, rt.late}
 		}
 		if err == nil {
-			err = a.translate(res)
+			err = rt.translate(res)
 		}
 		if err == nil {
-			err = a.inspect(req.Context(), res)
+			err = rt.inspect(req.Context(), res)
 		}
-		if err == nil && a.passed() != nil {
+		if err == nil && rt.passed() != nil {
 			res.Body.Close()
-			err = a.passed()
+			err = rt.passed()
 		}
 	}
 	if err != nil {
-		late := a.passed()
-		if late != nil && a.held != nil { // what broke off is no answer to hold
-			a.held.Body.Close()
-			a.held = nil
+		late := rt.passed()
+		if late != nil && rt.held != nil { // what broke off is no answer to hold
+			rt.held.Body.Close()
+			rt.held = nil
 		}
-		a.late.lift()
-		if a.held == nil {
-			a.late.end()
+		rt.late.lift()
+		if rt.held == nil {
+			rt.late.end()
 		}
 		switch {
-		case a.x.BodyLate() != nil:
-			err = a.x.BodyLate()
+		case rt.x.BodyLate() != nil:
+			err = rt.x.BodyLate()
 		case late != nil:
 			err = late
 		case req.Context().Err() != nil:
@@ -262,8 +262,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &attemptError{err}
 	}
-	a.late.lift()
-	a.answered(res)
+	rt.late.lift()
+	rt.answered(res)
 	return res, nil
 }
 
@@ -308,10 +308,10 @@ func unusable(res *http.Response, req *http.Request) string {
 	return ""
 }
 
-// An unusableError says why an answer can go to nobody.
-type unusableError string
+// An answerError says why an answer can go to nobody.
+type answerError string
 
-func (e unusableError) Error() string { return string(e) }
+func (e answerError) Error() string { return string(e) }
 
 // An attemptError is a failure of an attempt before anything of an answer came. It
 // hides its cause from errors.Is(err, context.Canceled), which reverse_proxy takes
@@ -353,22 +353,22 @@ func (Upstreams) CaddyModule() caddy.ModuleInfo {
 
 // GetUpstreams returns a fresh value each time: reverse_proxy writes to it.
 func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error) {
-	a, err := attemptOf(r.Context())
+	rt, err := roundTripOf(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	if a.target.Route.CallerHost {
+	if rt.target.Route.CallerHost {
 		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
 	}
-	port := a.url.Port()
+	port := rt.url.Port()
 	switch {
 	case port != "":
-	case a.url.Scheme == "https":
+	case rt.url.Scheme == "https":
 		port = "443"
 	default:
 		port = "80"
 	}
-	return []*reverseproxy.Upstream{{Dial: net.JoinHostPort(a.url.Hostname(), port)}}, nil
+	return []*reverseproxy.Upstream{{Dial: net.JoinHostPort(rt.url.Hostname(), port)}}, nil
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:

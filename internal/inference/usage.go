@@ -17,12 +17,12 @@ func (w *watcher) book(m *members) {
 	if endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
 		return
 	}
-	readUsage(&w.try.Usage, endpoint.Name, bytes.TrimSpace(m.usage))
+	readUsage(&w.attempt.Usage, endpoint.Name, bytes.TrimSpace(m.usage))
 	if pages := figureIn(m.usageInfo, "pages_processed"); pages.given { // of OCR
-		w.try.Usage.Pages = pages.n
+		w.attempt.Usage.Pages = pages.n
 	}
 	if model := text(m.model); model != "" {
-		w.try.AnsweredBy(model)
+		w.attempt.AnsweredBy(model)
 	}
 }
 
@@ -30,7 +30,7 @@ func (w *watcher) book(m *members) {
 func (w *watcher) remember(m *members) {
 	if w.remembers {
 		w.remembers = false
-		w.out.Failure = cmp.Or(w.try.Remember(text(m.id)), w.out.Failure)
+		w.out.Failure = cmp.Or(w.attempt.Remember(text(m.id)), w.out.Failure)
 	}
 }
 

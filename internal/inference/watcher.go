@@ -6,8 +6,8 @@ import (
 
 // A watcher is what those who read an answer report to as it passes.
 type watcher struct {
-	x   *exchange.Exchange
-	try *exchange.Attempt // that the answer is of; nil: nothing was sent yet
+	x       *exchange.Exchange
+	attempt *exchange.Attempt // that the answer is of; nil: nothing was sent yet
 
 	// out is what became of the answer. It is the attempt's, save for the answer of an attempt
 	// that failed and is given to the client after all: that attempt is over.
@@ -18,7 +18,7 @@ type watcher struct {
 }
 
 // begin has the watcher report to an attempt.
-func (w *watcher) of(try *exchange.Attempt) { w.try, w.out = try, &try.Outcome }
+func (w *watcher) of(try *exchange.Attempt) { w.attempt, w.out = try, &try.Outcome }
 
 // fail notes why an answer that goes on has failed.
 func (w *watcher) fail(why string) {

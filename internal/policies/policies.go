@@ -24,9 +24,9 @@ type Facts interface {
 	// (a workspace's slug beside its id; beside an API key, the one that it is counted
 	// as; the id of a virtual key beside its slug), and whether it has one.
 	Fact(key string) (value, alias string, ok bool)
-	// Unseen reports that the call may have a model that nobody has seen, and how
+	// ModelUnread reports whether the call may be for a model that was not read, and how
 	// its other name would begin.
-	Unseen() (alias string, unseen bool)
+	ModelUnread() (alias string, unread bool)
 }
 
 // Keys of conditions and groups. A key of metadata is "metadata." and its name.

@@ -18,8 +18,8 @@ func (c call) Fact(key string) (value, alias string, ok bool) {
 	return f[0], f[1], ok
 }
 
-// Unseen: a call with the key "unseen" has a model that nobody saw.
-func (c call) Unseen() (alias string, unseen bool) {
+// ModelUnread: a call with the key "unseen" has a model that nobody saw.
+func (c call) ModelUnread() (alias string, unread bool) {
 	f, ok := c["unseen"]
 	return f[1], ok
 }

@@ -253,13 +253,13 @@ func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f 
 	var fewMatched [4]*RateLimit
 	claims, matched := few[:0], fewMatched[:0]
 	v.refs = v.few[:0]
-	alias, unseen := f.Unseen()
+	alias, unread := f.ModelUnread()
 	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
 		for _, p := range list {
 			switch {
 			case !ask.about(p):
 				continue
-			case unseen && p.undecided(f, alias):
+			case unread && p.undecided(f, alias):
 				v.Undecided = p
 				return false, nil
 			case !matches(p.Conditions, f):

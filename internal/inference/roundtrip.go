@@ -14,7 +14,7 @@ import (
 
 // An attempt is a request on its way to a provider, and its answer on the way back. It
 // travels in the context of the request that reverse_proxy forwards.
-type attempt struct {
+type roundTrip struct {
 	request
 	watcher
 	patience  patience
@@ -42,27 +42,27 @@ type patience struct {
 	idle    time.Duration // that a stream may be silent after that
 }
 
-type attemptKey struct{}
+type roundTripKey struct{}
 
-func withAttempt(ctx context.Context, a *attempt) context.Context {
-	return context.WithValue(ctx, attemptKey{}, a)
+func withRoundTrip(ctx context.Context, rt *roundTrip) context.Context {
+	return context.WithValue(ctx, roundTripKey{}, rt)
 }
 
-var errNoAttempt = errors.New("no attempt in this request: the gw transport and upstreams work only below gw_inference")
+var errNoRoundTrip = errors.New("no attempt in this request: the gw transport and upstreams work only below gw_inference")
 
-func attemptOf(ctx context.Context) (*attempt, error) {
-	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		return a, nil
+func roundTripOf(ctx context.Context) (*roundTrip, error) {
+	if rt, ok := ctx.Value(roundTripKey{}).(*roundTrip); ok {
+		return rt, nil
 	}
-	return nil, errNoAttempt
+	return nil, errNoRoundTrip
 }
 
 // eventHooks are those who look at the events of the attempt's stream.
-func (a *attempt) eventHooks() (hooks []EventHook) {
-	if a.claims != nil {
-		hooks = append(hooks, a.claims)
+func (rt *roundTrip) eventHooks() (hooks []EventHook) {
+	if rt.claims != nil {
+		hooks = append(hooks, rt.claims)
 	}
-	for _, v := range a.visits {
+	for _, v := range rt.visits {
 		if hook, ok := v.(EventHook); ok {
 			hooks = append(hooks, hook)
 		}
@@ -71,23 +71,23 @@ func (a *attempt) eventHooks() (hooks []EventHook) {
 }
 
 // close gives back what the attempt holds.
-func (a *attempt) close() {
-	if a.held != nil {
+func (rt *roundTrip) close() {
+	if rt.held != nil {
 		// A little is read, so that the connection can be used again.
-		_, _ = io.CopyN(io.Discard, a.held.Body, maxDrained)
-		a.held.Body.Close()
-		a.held = nil
+		_, _ = io.CopyN(io.Discard, rt.held.Body, maxDrained)
+		rt.held.Body.Close()
+		rt.held = nil
 	}
-	a.request.close()
+	rt.request.close()
 }
 
 // commit lets go of what only another attempt would need.
-func (a *attempt) commit() {
+func (rt *roundTrip) commit() {
 	// Of a body in a provider's words, a translation may still hold parts.
-	a.x.Commit(a.rewritten || a.answer != nil)
-	if a.body != nil {
-		a.body.Release()
-		a.body = nil
+	rt.x.Commit(rt.rewritten || rt.answer != nil)
+	if rt.body != nil {
+		rt.body.Release()
+		rt.body = nil
 	}
 }
 
