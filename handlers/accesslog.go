@@ -40,8 +40,8 @@ var shown = map[string]bool{
 	"Span-Name": true, "Strict-Open-Ai-Compliance": true, "Trace-Id": true,
 }
 
-// redact returns a copy of header without credentials, or nil where there are none
-// but those that Caddy redacts itself.
+// redact returns a copy of header without credentials, or nil if there are none but those that
+// Caddy redacts itself.
 func (l *accessLog) redact(header http.Header) http.Header {
 	var out http.Header
 	hide := func(name string) {
@@ -64,8 +64,8 @@ func (l *accessLog) redact(header http.Header) http.Header {
 
 const accessLogVar = "gw.access_log"
 
-// guard takes over the access log entry of a request, where it has to, and has the entry
-// say what became of an inference call. The caller defers done.
+// guard takes over the access log entry of a request if it has to, and adds what became of an
+// inference call to it. The caller defers done.
 func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) {
 	ctx := r.Context()
 	nothing := func() {}
@@ -111,7 +111,7 @@ func note(r *http.Request) {
 	}
 }
 
-// callField is the field that says what became of an inference call.
+// callField is the field of an entry about an inference call.
 const callField = "gw"
 
 // write logs what Caddy's own Server.logRequest does.

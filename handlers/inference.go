@@ -23,9 +23,8 @@ func init() {
 	caddy.RegisterModule(Inference{})
 }
 
-// Inference is gw_inference: it forwards inference calls to model providers. Paths
-// outside /v1 and /v2 go to the next handler; what nobody serves inside them is
-// answered with 404.
+// Inference is gw_inference: it forwards inference calls to model providers. Paths outside /v1
+// and /v2 go to the next handler; other paths inside them are answered with 404.
 type Inference struct {
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
@@ -53,13 +52,14 @@ type Inference struct {
 	// bytes a second in the long run. Default: 1 minute.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
-	// How long a provider may take to send the headers of its answer where neither the
-	// call nor its config nor REQUEST_TIMEOUT sets a timeout; and how long an answer in one
-	// piece may stand still. Default: 10 minutes.
+	// How long a provider may take to send the headers of its answer if neither the call nor its
+	// config nor REQUEST_TIMEOUT sets a timeout; and how long an answer in one piece may stand
+	// still. Default: 10 minutes.
 	ProviderHeaderTimeout caddy.Duration `json:"provider_header_timeout,omitempty"`
 
-	// Where Caddy's admin endpoint listens, which no host of a caller's leads to, beside
-	// localhost:2019 or what CADDY_ADMIN says. A Caddyfile's option admin sets it.
+	// Where Caddy's admin endpoint listens, apart from localhost:2019 or the value of
+	// CADDY_ADMIN: no host that a caller chooses may lead there. The Caddyfile's option admin
+	// sets it.
 	AdminListen string `json:"admin_listen,omitempty"`
 
 	app       *app.App
@@ -207,8 +207,8 @@ func (h *Inference) limits() exchange.Limits {
 	return exchange.Limits{Body: h.MaxBody, Upload: h.MaxUpload, Replay: int(h.MaxReplay), Patience: time.Duration(h.BodyTimeout)}
 }
 
-// endpointOf returns the endpoint of a request: nil where the path is not the
-// gateway's, and an error where it is and nothing is served.
+// endpointOf returns the endpoint of a request: nil if the path is not the gateway's, and an
+// error if it is but has no endpoint.
 func endpointOf(r *http.Request) (*exchange.Endpoint, *exchange.Error) {
 	if admin.Reserved(r.URL.Path) {
 		return nil, exchange.NotFound(r.URL.Path)

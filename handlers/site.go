@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/app"
 )
 
-// gateway returns the gw app, after telling it where the handler called name
-// stands, and the access log of that place.
+// gateway returns the gw app, which it tells the site of the handler called name, and the access
+// log of that site.
 func gateway(ctx caddy.Context, name string) (*app.App, *accessLog, error) {
 	module, err := ctx.App("gw")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultMaxAge is how long an answer is kept where nobody says.
+	// DefaultMaxAge is how long an answer is kept by default.
 	DefaultMaxAge = 7 * 24 * time.Hour
 	// MinMaxAge is the least that may be said.
 	MinMaxAge = time.Minute

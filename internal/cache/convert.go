@@ -19,7 +19,7 @@ type shape struct {
 // object is a JSON object; its numbers keep their digits.
 type object = map[string]any
 
-// An event is one server-sent event; name is empty where the endpoint has no names.
+// An event is one server-sent event; name is empty if the endpoint's events have no names.
 type event struct {
 	name string
 	data object
@@ -36,8 +36,8 @@ var shapes = map[string]shape{
 // Streams reports whether an endpoint's streams can be kept.
 func Streams(endpoint string) bool { _, ok := shapes[endpoint]; return ok }
 
-// As returns the entry's body as a stream, or in one piece: as it was kept, where that is
-// what it is, and otherwise saying the same.
+// As returns the entry's body as a stream or in one piece. If it was kept in the other form, it
+// is converted.
 func (e *Entry) As(endpoint string, stream bool) ([]byte, error) {
 	if e.Stream == stream {
 		return e.Body, nil

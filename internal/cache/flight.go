@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A Flight is a call under way whose answer others wait for. It is not singleflight's: who
-// leads streams the answer to its own client meanwhile, and may leave it to another to lead.
+// A Flight is a call under way whose answer other calls wait for. It does not use singleflight,
+// because the leader streams the answer to its own client meanwhile, and may hand over to another
+// leader.
 type Flight struct {
 	c     *Cache
 	key   Key
@@ -18,8 +19,8 @@ type Flight struct {
 	failed bool
 }
 
-// Join returns the flight of a key, and whether the caller leads it: who leads makes the
-// call, and ends the flight with Land, Fail or Leave.
+// Join returns the flight of a key, and whether the caller leads it. The leader makes the call,
+// and ends the flight with Land, Fail or Leave.
 func (c *Cache) Join(key Key) (f *Flight, leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,19 +35,18 @@ func (c *Cache) Join(key Key) (f *Flight, leads bool) {
 // Done is closed when the flight has ended.
 func (f *Flight) Done() <-chan struct{} { return f.done }
 
-// Result is what came of a flight that has ended: an entry; or nothing, and whether the
-// call failed, so that who waited calls by itself, or its leader left, so that another may
-// lead.
+// Result is the result of a flight that has ended. Without an entry, failed means that the calls
+// that waited have to be made one by one; otherwise the leader left, and another may lead.
 func (f *Flight) Result() (e *Entry, failed bool) { return f.entry, f.failed }
 
-// Land ends the flight with an answer for all who wait.
+// Land ends the flight with an answer for the calls that wait.
 func (f *Flight) Land(e *Entry) { f.end(e, false) }
 
 // Fail ends the flight without an answer that could be shared.
 func (f *Flight) Fail() { f.end(nil, true) }
 
-// Hold notes that a piece of the answer goes to the leader's client now, and Flow that the
-// client has it.
+// Hold notes that a part of the answer is being sent to the leader's client, and Flow that the
+// client has read it.
 func (f *Flight) Hold() { f.since.Store(time.Now().UnixNano()) }
 
 // Flow notes that the leader's client has all that came of the answer.
@@ -65,8 +65,8 @@ func (f *Flight) Held() time.Duration {
 	return time.Duration(held)
 }
 
-// Leave ends the flight of a leader whose own client left, or does not read on. It does
-// nothing where the flight has ended.
+// Leave ends the flight of a leader whose own client left, or does not read on. It does nothing
+// if the flight has ended.
 func (f *Flight) Leave() { f.end(nil, false) }
 
 func (f *Flight) end(e *Entry, failed bool) {

@@ -1,6 +1,6 @@
-// Package cache keeps answers of models, for calls that ask for the same again. It has no
-// HTTP and takes its clock as a parameter: what a call is, what an answer is, and when it
-// may be kept are told by whoever forwards.
+// Package cache keeps answers of models for calls that ask for the same again. It knows no HTTP
+// and takes its clock as a parameter. Its users decide what a call is, and which answers may be
+// kept.
 package cache
 
 import (
@@ -16,14 +16,14 @@ import (
 // A Key is the canonical hash of a call.
 type Key [sha256.Size]byte
 
-// A Call is what makes a call the same as another.
+// A Call is what has to be the same for two calls to share an answer.
 type Call struct {
 	Organisation string
 	Workspace    string // "": the whole organisation shares answers
 	Endpoint     string
 	URL          string // upstream, with its query
 	Strict       bool
-	Namespace    string   // of the caller's; where it is empty, Metadata tells calls apart
+	Namespace    string   // of the caller; if it is empty, calls with different Metadata do not share answers
 	Metadata     []byte   // a JSON object, or nil
 	Headers      []string // that change what is answered
 	Credential   []string // the caller's own; nil: a stored one

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// once are the texts of a delta that come whole, and may be said again.
-var once = []string{"id", "type", "role", "name", "object", "model"}
+// unjoined are the members of a delta whose values come whole, and may be repeated.
+var unjoined = []string{"id", "type", "role", "name", "object", "model"}
 
 // merge adds a piece of a stream to what came before: texts go on, lists are merged by
 // the index of their elements, and of what is neither the last counts.
@@ -21,7 +21,7 @@ func merge(to, piece object) {
 			}
 		case string:
 			old, _ := to[k].(string)
-			if slices.Contains(once, k) && old != "" {
+			if slices.Contains(unjoined, k) && old != "" {
 				continue
 			}
 			to[k] = old + v
@@ -64,7 +64,7 @@ func mergeList(to, piece []any) []any {
 	return to
 }
 
-// top is what the chunks of a stream say beside their choices.
+// top has the members that the chunks of a stream have apart from their choices.
 func top(chunks []object, kind string) object {
 	answer := make(object)
 	for _, c := range chunks {

@@ -22,7 +22,7 @@ func (q *Question) Of(meaning []float32) Key {
 }
 
 const (
-	maxTurns  = 4    // messages, beside a first one of the system's
+	maxTurns  = 4    // messages, apart from a system message at the beginning
 	maxTokens = 8191 // that models of embeddings take
 	perToken  = 4    // bytes of a token, about
 )
@@ -30,11 +30,10 @@ const (
 // asked are the members of a body that hold the question, by the endpoint.
 var asked = map[string]string{"chatComplete": "messages", "complete": "prompt"}
 
-// Question returns the question of a call for a model of embeddings, in whose words alone
-// meanings can be compared, and whether it has one: the last of at most four messages of a
-// chat, of which a first one of the system's does not count, where it is a user's; or the
-// prompt of a text completion. It is of text only, and not too long for a model of
-// embeddings.
+// Question returns the part of a call that is compared by its meaning, for a model of embeddings,
+// and whether the call has one. It is the last message of a chat, if that is a user's and there
+// are at most four besides a system message at the beginning; or the prompt of a text completion.
+// It is text only, and not too long for a model of embeddings.
 func (c *Call) Question(embeddings string) (q Question, ok bool) {
 	member, ok := asked[c.Endpoint]
 	if !ok {
@@ -58,13 +57,13 @@ func (c *Call) Question(embeddings string) (q Question, ok bool) {
 
 // text is the question, and a hash of what is said before it; ok tells that there is one.
 func (c *Call) text(member string) (text string, before Key, ok bool) {
-	said := 0
+	members := 0
 	r := jsonscan.NewReader(c.Body)
 	r.Object(func(key jsonscan.Key) {
 		if !key.Is(member) {
 			return
 		}
-		said++
+		members++
 		switch {
 		case member == "messages":
 			text, before, ok = last(r)
@@ -74,7 +73,7 @@ func (c *Call) text(member string) (text string, before Key, ok bool) {
 			ok = false
 		}
 	})
-	return text, before, ok && said == 1 && r.Err() == nil
+	return text, before, ok && members == 1 && r.Err() == nil
 }
 
 // last reads messages. The question is the last one, if it is a user's and nothing but text.
@@ -95,8 +94,8 @@ func last(r *jsonscan.Reader) (text string, before Key, ok bool) {
 	}) || turns > maxTurns || first {
 		return "", before, false
 	}
-	role, said, plain := turn(jsonscan.NewReader(end))
-	return said, Key(h.Sum(nil)), plain && role == "user"
+	role, text, plain := turn(jsonscan.NewReader(end))
+	return text, Key(h.Sum(nil)), plain && role == "user"
 }
 
 func roleOf(message []byte) string {
@@ -104,9 +103,9 @@ func roleOf(message []byte) string {
 	return role
 }
 
-// turn reads a message; plain tells that there is nothing but text in it, and that all who
-// read it read the same.
-func turn(r *jsonscan.Reader) (role, said string, plain bool) {
+// turn reads a message; plain reports that it contains only text, which every reader reads the
+// same way.
+func turn(r *jsonscan.Reader) (role, text string, plain bool) {
 	plain = true
 	roles, contents := 0, 0
 	if !r.Object(func(key jsonscan.Key) {
@@ -119,12 +118,12 @@ func turn(r *jsonscan.Reader) (role, said string, plain bool) {
 		case key.Is("content"):
 			contents++
 			if r.Kind() == jsonscan.String {
-				said = jsonscan.Unquote(r.Raw())
+				text = jsonscan.Unquote(r.Raw())
 				return
 			}
 			plain = r.Array(func() {
-				text, ok := part(r)
-				said += text
+				more, ok := part(r)
+				text += more
 				plain = plain && ok
 			}) && plain
 		default: // names, calls of tools and their results
@@ -135,7 +134,7 @@ func turn(r *jsonscan.Reader) (role, said string, plain bool) {
 	}) {
 		return "", "", false
 	}
-	return role, said, plain && roles == 1 && contents == 1
+	return role, text, plain && roles == 1 && contents == 1
 }
 
 // part reads a part of a content, and reports whether it is a text.

@@ -38,15 +38,15 @@ func responseEvents(response object) (events []event) {
 		case "message":
 			for n, part := range list(item["content"]) {
 				where := []any{"item_id", id, "output_index", at, "content_index", number(n)}
-				said := func(name string, members ...any) { say(name, append(members, where...)...) }
+				add := func(name string, members ...any) { say(name, append(members, where...)...) }
 				kind, member := "response.output_text", "text"
 				if part["type"] == "refusal" {
 					kind, member = "response.refusal", "refusal"
 				}
-				said("response.content_part.added", "part", with(part, member, ""))
-				said(kind+".delta", "delta", part[member])
-				said(kind+".done", member, part[member])
-				said("response.content_part.done", "part", part)
+				add("response.content_part.added", "part", with(part, member, ""))
+				add(kind+".delta", "delta", part[member])
+				add(kind+".done", member, part[member])
+				add("response.content_part.done", "part", part)
 			}
 		case "function_call":
 			say("response.function_call_arguments.delta", "item_id", id, "output_index", at, "delta", item["arguments"])
@@ -54,11 +54,11 @@ func responseEvents(response object) (events []event) {
 		case "reasoning":
 			for n, part := range list(item["summary"]) {
 				where := []any{"item_id", id, "output_index", at, "summary_index", number(n)}
-				said := func(name string, members ...any) { say(name, append(members, where...)...) }
-				said("response.reasoning_summary_part.added", "part", with(part, "text", ""))
-				said("response.reasoning_summary_text.delta", "delta", part["text"])
-				said("response.reasoning_summary_text.done", "text", part["text"])
-				said("response.reasoning_summary_part.done", "part", part)
+				add := func(name string, members ...any) { say(name, append(members, where...)...) }
+				add("response.reasoning_summary_part.added", "part", with(part, "text", ""))
+				add("response.reasoning_summary_text.delta", "delta", part["text"])
+				add("response.reasoning_summary_text.done", "text", part["text"])
+				add("response.reasoning_summary_part.done", "part", part)
 			}
 		}
 		say("response.output_item.done", "output_index", at, "item", item)

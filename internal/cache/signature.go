@@ -24,8 +24,8 @@ func (s *signature) distance(other *signature) (n int) {
 	return n
 }
 
-// rounding is how much too large the cosine of two vectors may be computed. It matters close
-// to 1, where that little is an angle whose vectors have different signatures.
+// rounding is by how much the computed cosine of two vectors may be too large. It matters close
+// to 1, where so little is an angle whose vectors have different signatures.
 const rounding = 1e-6
 
 // farthest is in how many places the signatures of two vectors may differ whose cosine is
@@ -90,7 +90,7 @@ func transform(x []float32) {
 	}
 }
 
-// unit returns a vector of length 1 in the same direction; ok is false where there is none.
+// unit returns a vector of length 1 in the same direction; ok is false if there is none.
 func unit(vector []float32) (u []float32, ok bool) {
 	var sum float64
 	for _, v := range vector {

@@ -131,7 +131,7 @@ func (v *vectors) drop(id string) {
 	s.ids, s.at, s.signatures, s.units = s.ids[:end], s.at[:end], s.signatures[:end], s.units[:end]
 }
 
-// outgrown returns the id of the oldest answer of a scope that is full, "" where it is not.
+// outgrown returns the id of the oldest answer of a scope that is full; "" if it is not.
 func (v *vectors) outgrown(name string) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -188,7 +188,7 @@ func (v *vectors) find(name string, floats []float32, threshold float64) []strin
 	return ids
 }
 
-// distances are where the distances of a scope's signatures are noted.
+// distances is scratch space for the distances of a scope's signatures.
 var distances = sync.Pool{New: func() any { return new([]uint16) }}
 
 // likely returns the places of the meanings whose signatures differ from sum in no more
@@ -248,7 +248,7 @@ func (c *Cache) Similar(ctx context.Context, m *Meaning, threshold float64, maxA
 
 var errNoDirection = errors.New("a meaning that cannot be compared: expected finite numbers, at most 8192, that are not all 0")
 
-// row is what is stored of a meaning, with its vector of length 1; nil where there is none.
+// row returns what is stored of a meaning, with its vector at length 1; nil if there is none.
 func (m *Meaning) row(id string) (*vector, []float32) {
 	if m == nil {
 		return nil, nil

@@ -48,7 +48,7 @@ var watches = sync.Pool{New: func() any {
 // ring has the Read that waits return with an error, and all that follow.
 func (w *watch) ring() {
 	w.rang.Store(true)
-	// A writer without deadlines is of no server: there is nobody to be slow.
+	// A writer without deadlines is not a server's, so no client can be slow.
 	_ = http.NewResponseController(w.to).SetReadDeadline(time.Unix(1, 0))
 }
 
@@ -91,8 +91,8 @@ func bodyTooSlow(patience time.Duration) *Error {
 	}
 }
 
-// BodyLate returns the error of a body that did not come in time, nil where it did. The
-// server takes the request's context of such a call for over.
+// BodyLate returns the error of a body that did not come in time, or nil. The server cancels the
+// request's context of such a call.
 func (c *Call) BodyLate() error {
 	if c.arrival.late.Load() {
 		return errBodySlow

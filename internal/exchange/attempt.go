@@ -80,7 +80,7 @@ func (c *Call) modelFor(route *credentials.Route, edit *routing.Edit) string {
 	return jsonscan.Unquote(model)
 }
 
-// savesModel reports whether it is a saved config that says which model a target gets.
+// savesModel reports whether the model of a target comes from a saved config.
 func (c *Call) savesModel(edit *routing.Edit, model string) bool {
 	if c.ConfigID == "" || edit.Empty() {
 		return false

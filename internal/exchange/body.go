@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
-// A Buffer holds a body. Buffers are pooled: everyone who may still read one holds
-// a reference, because an HTTP transport may go on reading a request's body after
-// its answer has arrived. What it takes is leased until the last reference is gone.
+// A Buffer holds a body. Buffers are pooled: each reader holds a reference, because an HTTP
+// transport may go on reading a request's body after its answer has arrived. The memory is leased
+// until the last reference is gone.
 type Buffer struct {
 	b     []byte
 	refs  atomic.Int32
@@ -68,8 +68,8 @@ func newBuffer(size int, of *inflight.Lease) (*Buffer, error) {
 	return b, nil
 }
 
-// grown returns a larger buffer with what b holds, which it releases. It is for up to want
-// bytes in all, where that is known.
+// grown returns a larger buffer with the contents of b, which it releases. If it is known how
+// much is to come, want is the final size.
 func (b *Buffer) grown(want int) (*Buffer, error) {
 	defer b.Release()
 	size := min(4*cap(b.b), maxPooled)
@@ -87,7 +87,8 @@ func (b *Buffer) grown(want int) (*Buffer, error) {
 	return larger, nil
 }
 
-// charged has a buffer that grew otherwise pay for it. Where that is refused, it is released.
+// charged updates the lease of a buffer that has grown. If that is refused, the buffer is
+// released.
 func (b *Buffer) charged() (*Buffer, error) {
 	if err := b.lease.Grow(cap(b.b) - int(b.lease.Held())); err != nil {
 		b.Release()
@@ -118,8 +119,8 @@ func (b *Buffer) Release() {
 	}
 }
 
-// Forget gives a reference back to a buffer that is not used again, because somebody else
-// may still look at its bytes.
+// Forget gives a reference back to a buffer that must not be used again, because its bytes may
+// still be in use elsewhere.
 func (b *Buffer) Forget() {
 	b.forgotten.Store(true)
 	b.Release()

@@ -23,8 +23,7 @@ type Call struct {
 	Span     Span
 	Start    time.Time
 
-	// Path is where the call goes below a provider's base URL, escaped, and Query its
-	// query.
+	// Path and Query are those of the URL below a provider's base URL; Path is escaped.
 	Path, Query string
 
 	// Set by Prepare, when it succeeds.

@@ -14,8 +14,8 @@ type Configs struct {
 	Options routing.Options // of saved configs
 }
 
-// config resolves the config that a call names, or that its key or workspace has as
-// the default; nil where there is none.
+// config resolves the config that a call names, or else the default of its key or workspace; nil:
+// there is none.
 func (call *Call) config(named, version string) (*routing.Config, *Error) {
 	fallback := call.Caller.ConfigID
 	if fallback == "" {
@@ -47,8 +47,8 @@ func (call *Call) config(named, version string) (*routing.Config, *Error) {
 	return call.savedConfig(slug, pinned)
 }
 
-// passthrough reports whether the call's config has it go to the provider as it came,
-// whatever the endpoint's tables say.
+// passthrough reports whether the call's config sends it to the provider as it came, without
+// validation.
 func (c *Call) passthrough() bool { return c.Config != nil && c.Config.Passthrough }
 
 // inline reports whether a config header holds a config itself.

@@ -41,8 +41,8 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 		c.buffer.refs.Add(1)
 		return c.buffer, unasked, nil
 	case edit.Empty():
-		// The scan said where the model stands, so that nothing looks for it: sjson in place takes
-		// two to five times as long, and fifteen where a longer model needs another buffer.
+		// The scan has found the model already. sjson, which would look for it, takes two to five
+		// times as long in place, and fifteen times if a longer model needs another buffer.
 		out, err := newBuffer(len(b)+len(model)+2+len(usageOption), &c.lease)
 		if err != nil {
 			return nil, false, Overloaded(err)
@@ -90,8 +90,8 @@ func (c *Call) onlyAppends(edit *routing.Edit) bool {
 	return edit.Empty() && !c.report.Has("stream_options")
 }
 
-// completed is a config's edit with what the gateway itself adds: a text completion's
-// default prompt, and where the edit has to be made anyway, the option for usage.
+// completed returns a config's edit with the gateway's own changes: a text completion's default
+// prompt and, if there is an edit anyway, the option for usage.
 func (c *Call) completed(edit *routing.Edit, usage bool) *routing.Edit {
 	if c.Endpoint.Table == validation.Completion && !c.passthrough() && !c.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
 		edit = edit.With("prompt", jsonscan.AppendQuoted(nil, validation.DefaultPrompt))

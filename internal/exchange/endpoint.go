@@ -55,7 +55,7 @@ const (
 	JSON   Body = iota // a JSON object, read whole and scanned
 	None               // none is expected; what comes is taken as Any
 	Stream             // multipart or audio: it passes through and is not held in memory
-	Any                // a JSON object where the content type says so, else a stream
+	Any                // a JSON object if the content type says so, else a stream
 )
 
 // Names of endpoints that are more than forwarded.
@@ -66,8 +66,7 @@ const (
 	Models         = "models"
 )
 
-// endpoints is the table of the data plane (the interface, "Endpoints", and what its
-// clients call beside it).
+// endpoints is the table of the data plane: OpenAI's endpoints, and others that its clients call.
 var endpoints = []Endpoint{
 	{Name: "ocr", Method: "POST", Path: "/v1/ocr", Cacheable: true, Table: validation.OCR},
 	{Name: "chatComplete", Method: "POST", Path: "/v1/chat/completions", Cacheable: true, Done: true, Table: validation.Chat},
@@ -115,8 +114,8 @@ var endpoints = []Endpoint{
 	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},
 }
 
-// passThrough is what any other path below /v1 is: it goes to the provider's base
-// URL with the rest of the path, where the credential may go there.
+// passThrough is the endpoint of any other path below /v1. It goes to the provider's base URL
+// with the rest of the path, if the credential may be sent there.
 var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader", "method", "tools"}}
 
 // passed are the methods of the pass-through.
@@ -150,9 +149,9 @@ var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	return byPath, patterns
 }()
 
-// EndpointOf returns the endpoint that serves a request. The path is that of the
-// request line, escapes included. Where nothing is served it returns nil, and where
-// only other methods are, those.
+// EndpointOf returns the endpoint that serves a request. The path is that of the request line,
+// with its escapes. If no endpoint has the path, both results are nil; if only other methods have
+// it, allow lists these.
 func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 	rows := exactRows[path]
 	for i := 0; rows == nil && i < len(patternRows); i++ {

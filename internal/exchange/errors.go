@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// An Error is an answer of the data plane that refuses a call. Its envelope suits
-// the clients of the interface (status, message) and OpenAI's (error.message,
-// error.type, error.param, error.code) alike.
+// An Error is an answer of the data plane that refuses a call. Its envelope suits clients that
+// read status and message, and OpenAI's, which read error.message, error.type, error.param and
+// error.code.
 type Error struct {
 	Status  int
 	Message string
@@ -41,7 +41,7 @@ func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error types of OpenAI's vocabulary; the others stand where they are used.
+// Error types of OpenAI's that are used several times.
 const (
 	typeInvalidRequest = "invalid_request_error"
 	typeAuthentication = "authentication_error"
@@ -86,7 +86,7 @@ func badRequest(param, code, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Code: code, Message: message}
 }
 
-// NotFound is the answer to a path of the API that nobody serves.
+// NotFound is the answer to a path of the API that has no endpoint.
 func NotFound(path string) *Error {
 	message := "Not Found: nothing is served at " + credentials.Clip(path)
 	if plain := meant(path); plain != "" {
@@ -118,7 +118,7 @@ func size(n int64) string {
 	return strconv.FormatInt(n, 10) + " bytes"
 }
 
-// TimedOut is the answer where an attempt did not begin to answer in time.
+// TimedOut is the answer if an attempt did not begin to answer in time.
 func TimedOut(timeout time.Duration, cause error) *Error {
 	return &Error{
 		Status: http.StatusRequestTimeout, Type: typeTimeout, Err: cause,
@@ -126,13 +126,13 @@ func TimedOut(timeout time.Duration, cause error) *Error {
 	}
 }
 
-// ProviderTimedOut is the answer where a provider was silent for longer than it may, though
-// the request sets no timeout. It may be followed by another attempt, as that of TimedOut.
+// ProviderTimedOut is the answer if a provider was silent for too long and the request sets no
+// timeout. Like TimedOut, it may be followed by another attempt.
 func ProviderTimedOut(message string, cause error) *Error {
 	return &Error{Status: http.StatusRequestTimeout, Type: typeTimeout, Message: message, Err: cause}
 }
 
-// Unroutable is the answer where a config's conditions lead nowhere.
+// Unroutable is the answer if a config's conditions select no target.
 func Unroutable(err error) *Error {
 	code, message := "no_target", "Router error: "+err.Error()
 	if errors.As(err, new(*routing.UnreadError)) {
@@ -199,7 +199,7 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 		h["X-Should-Retry"] = []string{"false"} // OpenAI's clients heed it
 	}
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(body) // the client left; there is nobody to tell
+	_, _ = w.Write(body) // an error means that the client left
 }
 
 // JSON is the envelope.
@@ -236,8 +236,7 @@ func null(s string) *string {
 // Interface guards
 var _ error = (*Error)(nil)
 
-// unknownResponse refuses a call about a stored response of which the gateway does not
-// know who holds it.
+// unknownResponse refuses a call about a stored response that the gateway does not know.
 func unknownResponse(id string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "response_id", Code: "response_not_found",

@@ -40,11 +40,11 @@ type Gateway struct {
 	// Responses are the stored responses: which provider holds one; nil: none are known.
 	Responses *stored.Responses
 	// Owners knows which workspace made an object with a credential that several share; nil:
-	// nobody does.
+	// owners are not tracked.
 	Owners *stored.Owners
 	// Several reports whether the organisation has more than one workspace; nil: it has not.
 	Several func() bool
-	// Metrics counts what becomes of the calls; nil: nobody does.
+	// Metrics counts calls and attempts; nil: they are not counted.
 	Metrics *telemetry.Metrics
 	// InFlight bounds the memory of the calls that are under way; nil: nothing does.
 	InFlight *inflight.Budget

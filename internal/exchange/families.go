@@ -12,7 +12,7 @@ import (
 // A family is a kind of objects whose calls go to the provider as they are.
 type family struct {
 	name string // of its endpoints, as policies name it (condition endpoint_type)
-	// model: a call of it that names no model may have one answer it all the same.
+	// model: its calls are answered by a model, even if they name none.
 	model bool
 	rows  []string // methods and paths below /v1
 	// models are members of its bodies, and fields of its forms, in which models stand or
@@ -94,8 +94,8 @@ var familyRows = func() (rows []Endpoint) {
 	return rows
 }()
 
-// admitPath refuses a path that is none of the gateway's endpoints where a stored
-// credential would go along: nobody said that callers may do that with it.
+// admitPath refuses a path that is not one of the gateway's endpoints if a stored credential
+// would be sent along, unless the operator has allowed that.
 func (c *Call) admitPath(route *credentials.Route) *Error {
 	method, path := c.request.Method, "/v1"+c.Path
 	if c.Endpoint != &passThrough || !route.Stored || route.Passthrough.Match(method, path) {

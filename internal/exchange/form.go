@@ -19,10 +19,10 @@ import (
 type form struct {
 	delimiter []byte // between parts, with the CRLF before it
 
-	at    int    // where the search goes on
+	at    int    // of the search
 	begun bool   // the first delimiter was seen
 	name  string // of the part that is searched for its end
-	value int    // where its value begins
+	value int    // of its value
 
 	model      string
 	start, end int  // of the model's value
@@ -197,8 +197,8 @@ func invalidForm() *Error {
 	return e
 }
 
-// restOfForm looks at what follows the model of a form as it passes, and fails where
-// another one comes. It holds no more than a part's header.
+// restOfForm looks at what follows the model of a form as it passes, and fails if there is a
+// second model. It holds no more than the header of a part.
 type restOfForm struct {
 	src       io.Reader
 	delimiter []byte
@@ -260,8 +260,8 @@ func (r *restOfForm) look(b []byte) error {
 	return nil
 }
 
-// Upload is the body that passes through, with the model that the call's target gets,
-// and its length; -1 where that is unknown.
+// Upload returns the body that passes through, with the model of the target, and its length; -1
+// if that is unknown.
 func (a *Attempt) Upload() (io.ReadCloser, int64) {
 	c := a.call
 	f, length := c.form, c.request.ContentLength

@@ -12,13 +12,13 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// errNaming refuses a form that could name objects in ways that nobody reads here.
+// errNaming refuses a form that could name objects in ways that the gateway does not read.
 var errNaming = errors.New("the headers of the form's parts must be readable, of at most 8 KiB, and its fields plain text, of at most 64 KiB where they name objects")
 
 const maxFormField = 64 << 10 // bytes of a field that may name objects
 
-// formNames reads the objects that a form names as it passes. Whoever forwards it says what
-// has to be the workspace's own.
+// formNames collects the objects that a form names as it passes. Before it is forwarded, a check
+// is set that they have to pass.
 type formNames struct {
 	src       io.Reader
 	delimiter []byte

@@ -117,8 +117,8 @@ func notToken(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Get returns the value of one of the gateway's headers under any of the prefixes,
-// and whether it is the only one: a header that says two things is ambiguous.
+// Get returns the value of one of the gateway's headers under any of the prefixes, and whether it
+// is unambiguous: a header with two different values is not.
 func (h *Headers) Get(header http.Header, which Header) (value string, ok bool) {
 	return only(header, h.names[which])
 }

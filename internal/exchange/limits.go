@@ -63,7 +63,7 @@ func (x *Exchange) AdmitCall(ctx context.Context) *Error {
 		return nil
 	}
 	target := x.chosen
-	if x.Config != nil { // where it goes is not known yet
+	if x.Config != nil { // the target is not known yet
 		target = nil
 	}
 	err := x.admit(ctx, target, &x.callHolds)

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Bounds of what is read of a body that nobody needs, so that its client comes to read the
-// answer: many send all of it first, and a connection that is closed before that takes the
-// answer with it.
+// Bounds of what is read of a request body after the answer. Many clients send all of it before
+// they read the answer, which they would not get if the connection were closed earlier.
 const (
 	lingerBytes  = 256 << 20
 	unknownBytes = 64 << 20 // of a caller whose key is not known
@@ -49,5 +48,5 @@ func (c *Call) linger(w http.ResponseWriter) {
 	if c.Caller == nil {
 		most = unknownBytes
 	}
-	_, _ = io.CopyN(io.Discard, c.request.Body, most) // what ends it matters to nobody
+	_, _ = io.CopyN(io.Discard, c.request.Body, most) // an error does not matter
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// Bounds of a request's metadata. The interface has an object of any values; what it
-// leaves open is bounded so that metadata can be logged, grouped by and compared.
+// Bounds of a request's metadata, which may be any JSON object. It is bounded so that metadata
+// can be logged, grouped by and compared.
 const (
 	maxMetadata        = 16 << 10 // bytes
 	maxMetadataMembers = 64       // of the object itself
@@ -112,9 +112,9 @@ const (
 	maxBaggageEntries = 64
 )
 
-// baggage is what is readable of the header's lines, as a JSON object; "" where nothing is.
-// An entry that is malformed or out of bounds is left out: it was put there by what is
-// between the caller and the gateway, and no call fails because of it.
+// baggage returns the readable entries of the header's lines as a JSON object; "" if there are
+// none. Entries that are malformed or out of bounds are left out: proxies between the caller and
+// the gateway may have added them, and they must not make a call fail.
 func baggage(lines []string) string {
 	entries, size := make(map[string]string), 0
 	for _, line := range lines {
@@ -143,8 +143,8 @@ func baggage(lines []string) string {
 	return string(b)
 }
 
-// sources are where the call's metadata comes from, as JSON objects; the first that has an
-// entry counts: the workspace's defaults, the key's, the request's own, and baggage.
+// sources are the JSON objects that the call's metadata comes from: the workspace's defaults, the
+// key's, the request's own, and baggage. The first one that has an entry counts.
 func (c *Call) sources() [4]string {
 	var workspace json.RawMessage
 	if of := c.Gateway.WorkspaceMetadata; of != nil {
@@ -153,7 +153,7 @@ func (c *Call) sources() [4]string {
 	return [...]string{string(workspace), string(c.Caller.Metadata), c.metadata, c.baggage}
 }
 
-// MetadataJSON returns a value of the call's metadata, nil where there is none.
+// MetadataJSON returns a value of the call's metadata, or nil if there is none.
 func (c *Call) MetadataJSON(key string) json.RawMessage {
 	if v := c.metadataValue(key); v.Exists() {
 		return json.RawMessage(v.Raw)
@@ -189,7 +189,7 @@ func (c *Call) metadataValue(key string) gjson.Result {
 	return gjson.Result{}
 }
 
-// AllMetadata is the call's metadata as one JSON object, nil where there is none.
+// AllMetadata returns the call's metadata as one JSON object, or nil if there is none.
 func (c *Call) AllMetadata() json.RawMessage {
 	sources := c.sources()
 	if c.Caller.UserID == "" && sources == [4]string{} {

@@ -21,7 +21,7 @@ type Objects struct {
 	Brief bool
 	// Stored is the parameter of the call without which nothing is kept; "": there is none.
 	Stored string
-	// Kept is what that parameter is where the call does not say.
+	// Kept is the default of that parameter.
 	Kept bool
 	// Location: the id is the last segment of that header.
 	Location bool
@@ -152,9 +152,9 @@ func objectIn(pattern, path string) (id string, whole bool) {
 	return "", false
 }
 
-// object is the id of the object that the call's path names, as its provider reads it; ""
-// where it names none. Of a path that is passed on because the operator says so, an
-// endpoint of another method tells.
+// object returns the id of the object that the call's path names, as its provider reads it; "" if
+// it names none. For a path that the operator passes through, the table is consulted for an
+// endpoint of another method.
 func (c *Call) object() (id string, whole bool) {
 	pattern := c.Endpoint.Path
 	switch {

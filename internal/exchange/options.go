@@ -16,7 +16,7 @@ const (
 	maxForwarded      = 50
 )
 
-// urlHeaders are the headers by which a call says where a provider is.
+// urlHeaders are the headers that give the address of a provider.
 var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzureEndpoint, HeaderHuggingfaceURL, HeaderDatabricks, HeaderSnowflake}
 
 // readOptions reads the headers by which a call sets what a config also could.

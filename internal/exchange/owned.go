@@ -25,8 +25,8 @@ func (a *Attempt) Guarded() bool {
 	return a.Noted() && a.call.Gateway.Several != nil && a.call.Gateway.Several()
 }
 
-// CheckObject refuses a call to the target that was chosen about an object that another workspace
-// made, or nobody knows who. To the caller it is one that is not there.
+// CheckObject refuses a call about an object that another workspace made, or that is not known.
+// The caller sees 404 in either case.
 func (a *Attempt) CheckObject() *Error {
 	if !a.Guarded() {
 		return nil
@@ -53,7 +53,7 @@ func (a *Attempt) CheckObject() *Error {
 	return a.mustOwn(ids, params)
 }
 
-// mustOwn refuses a call that names objects of others; params say where it does.
+// mustOwn refuses a call that names objects of others; params are where they are named.
 func (a *Attempt) mustOwn(ids, params []string) *Error {
 	if len(ids) == 0 {
 		return nil
@@ -92,10 +92,9 @@ func (a *Attempt) unknownObject(id, param string) *Error {
 	}
 }
 
-// CheckNamed refuses a call to the target that was chosen whose body names objects that its
-// workspace did not make, or may name some where nobody reads it. body is what is
-// forwarded; nil: it passes through, or there is none. With adapted, the responses that it
-// names are the gateway's own.
+// CheckNamed refuses a call whose body names objects that its workspace did not make, or whose
+// body is not read and might. body is what is forwarded; nil: it passes through, or there is
+// none. With adapted, the responses that it names are stored by the gateway itself.
 func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 	if !a.Guarded() {
 		if a.call.formNames != nil {
@@ -129,7 +128,7 @@ func (c *Call) offers() bool {
 	return c.Endpoint.Objects.Location && c.request.Header.Get("Content-Type") == "application/sdp"
 }
 
-// unreadObjects refuses a call whose body may name any object, as nobody reads it.
+// unreadObjects refuses a call whose body is not read and may name any object.
 func (a *Attempt) unreadObjects() *Error {
 	e := badRequest("content-type", "body_unread", "The body is not read, and could name objects of other workspaces, which share the credential of provider "+a.Route.Provider+
 		": send JSON as application/json or a form as multipart/form-data, uncompressed, or use a virtual key of the workspace")
@@ -137,9 +136,9 @@ func (a *Attempt) unreadObjects() *Error {
 	return e
 }
 
-// Claim notes that the call's workspace made objects. They must be known to be its own
-// before the caller has their ids. With lenient, what is another's stays so. The error is
-// for the caller.
+// Claim notes that the call's workspace made objects. It has to be called before the caller gets
+// their ids. With lenient, objects of other workspaces are left alone. The error is for the
+// caller.
 func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	if len(ids) == 0 {
 		return nil

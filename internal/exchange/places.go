@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// placeHeaders are the names, after the prefix, of the headers by which a call says where
-// its own credential goes.
+// placeHeaders are the names, after the prefix, of the headers that say where a call's own
+// credential is sent.
 var placeHeaders = func() map[string]bool {
 	names := map[string]bool{headerNames[HeaderCustomHost]: true}
 	for _, key := range routing.PlaceKeys {
@@ -18,8 +18,8 @@ var placeHeaders = func() map[string]bool {
 	return names
 }()
 
-// admitStored refuses what a call may not do with a stored credential: have it go to a path
-// that nobody named, or to a place of the call's.
+// admitStored refuses to send a stored credential to a path that was not allowed, or to a place
+// that the call gives.
 func (c *Call) admitStored(route *credentials.Route) *Error {
 	if err := c.admitPath(route); err != nil || !route.Stored {
 		return err

@@ -29,8 +29,8 @@ type Limits struct {
 	Patience time.Duration
 }
 
-// prepare makes all of the call that is known before anything is sent. The route is nil if a
-// config says where the call goes, or if it goes nowhere.
+// prepare makes all of the call that is known before anything is sent. The route is nil if the
+// target is chosen later, or if there is none.
 func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	r := c.request
 	if err := c.refuseLoop(); err != nil {
@@ -131,8 +131,8 @@ func (c *Call) catalogue(h http.Header, s credentials.Selection) bool {
 	return s.Provider == "" && s.VirtualKey == "" && s.Model == ""
 }
 
-// Listed returns those of the saved providers that a call for the unified list of models
-// refers to: all, where it names none.
+// Listed returns the saved providers whose models a call for the unified list asks for: all of
+// them, unless it names some.
 func (c *Call) Listed(saved []string) []string {
 	named := make(map[string]bool)
 	if slug := c.selection.Slug(); slug != "" {
@@ -151,7 +151,7 @@ func (c *Call) Listed(saved []string) []string {
 	return slices.DeleteFunc(saved, func(slug string) bool { return !named[slug] })
 }
 
-// target is where a target of the call's config leads.
+// target returns the route of a target of the call's config.
 func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 	s := t.Selection()
 	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
@@ -176,7 +176,7 @@ func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 		s = own
 	}
 	if s.Model == "" && (s.VirtualKey != "" || strings.HasPrefix(s.Provider, "@")) {
-		s.Model = c.Model // so that @slug/ goes, where it is the same slug
+		s.Model = c.Model // so that @slug/ is removed if it is the same slug
 	}
 	route, refusal := c.Gateway.Router.Route(c.Caller, s)
 	if refusal != nil {
@@ -189,8 +189,8 @@ func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 	return route, nil
 }
 
-// Stored is the name of a credential that a target of a saved config holds, "" where it
-// holds none, or where the config is the call's own.
+// Stored returns the name of a credential that a target of a saved config holds; "" if it holds
+// none, or if the config is the call's own.
 func (c *Call) Stored(t *routing.Target) string {
 	if c.Config == nil || c.InlineConfig {
 		return ""
@@ -209,9 +209,8 @@ func (c *Call) Stored(t *routing.Target) string {
 	return ""
 }
 
-// read takes the credentials headers apart. The service key is x-gw-api-key, or
-// the bearer where there is none; a bearer that repeats it is no provider
-// credential, and neither is ever forwarded.
+// read reads the headers with credentials. The service key is x-gw-api-key, or else the bearer
+// token; a bearer that repeats it is no provider credential. The service key is never forwarded.
 func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Refusal) {
 	for _, f := range []struct {
 		header Header
@@ -270,7 +269,7 @@ func (h *Headers) ServiceKey(header http.Header) string {
 	return Bearer(header)
 }
 
-// takeBody takes the body as the endpoint has it.
+// takeBody reads the body, or makes ready to pass it through, depending on the endpoint.
 func (c *Call) takeBody(limits Limits) *Error {
 	c.patience = limits.Patience
 	contentType, encoded := c.request.Header.Get("Content-Type"), encoded(c.request.Header)
@@ -286,7 +285,7 @@ func (c *Call) takeBody(limits Limits) *Error {
 		return c.readBody(limits.Body)
 	}
 	media, params, err := mime.ParseMediaType(contentType)
-	badForm := err != nil && strings.Contains(strings.ToLower(contentType), formData) // a provider might read it all the same
+	badForm := err != nil && strings.Contains(strings.ToLower(contentType), formData) // a provider might read it nevertheless
 	if err != nil {
 		media = ""
 	}

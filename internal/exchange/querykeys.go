@@ -17,10 +17,10 @@ const (
 	maxEscapes = 3
 )
 
-// KeyInQuery returns the parameter of a query that holds a service key, "query" where that
-// has no name, and "" where none does: one of the name of the header for it, or with a
-// value in which one stands. known tells of the operator's own, which has no form and is a
-// value of its own.
+// KeyInQuery returns the name of the query parameter that holds a service key; "query" if it has
+// no name, and "" if there is none. A parameter holds one if it is named like the header for
+// service keys, or if one is part of its value. known recognizes the operator's own key, which
+// has no particular form and has to be the whole value.
 func (h *Headers) KeyInQuery(query string, known func(string) bool) string {
 	for query != "" {
 		var part string

@@ -31,8 +31,8 @@ type Spool struct {
 	err   error           // that src ended with
 }
 
-// NewSpool returns a spool over src that keeps at most limit bytes, for which the lease of
-// the call pays; nil: nobody has to.
+// NewSpool returns a spool over src that keeps at most limit bytes, which are charged to the
+// lease of the call; nil: they are not charged.
 func NewSpool(src io.Reader, limit int, lease *inflight.Lease) *Spool {
 	return &Spool{src: src, limit: limit, lease: lease}
 }
@@ -53,7 +53,7 @@ func (s *Spool) Replayable() error {
 	return nil
 }
 
-// Reader returns a reader of the body from its beginning. Where that is gone, its
+// Reader returns a reader of the body from its beginning. If the beginning was not kept, its
 // first Read returns ErrNotReplayable.
 func (s *Spool) Reader() io.ReadCloser { return s.reader(0) }
 
@@ -95,8 +95,8 @@ func (s *Spool) readAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// commit says that no other attempt follows. What is kept goes when the one under way has
-// read it.
+// commit tells the spool that no other attempt follows: what is kept is dropped as soon as the
+// current attempt has read it.
 func (s *Spool) commit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Spool) drop() {
 	s.lost, s.kept = true, nil
 }
 
-// readKept reads what needs no look at the client; ok is false where that is needed.
+// readKept reads what is kept; ok is false if the client has to be read.
 func (s *Spool) readKept(p []byte, off int64) (n int, err error, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (r *spoolReader) Close() error {
 	return nil
 }
 
-// A limited reader fails with errBodyTooLarge where a body goes on past a limit.
+// A limited reader fails with errBodyTooLarge if a body is longer than a limit.
 type limited struct {
 	src  io.Reader
 	left int64

@@ -14,8 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// A Span is where a call stands in its trace, as its caller says. What nobody says is
-// empty.
+// A Span is the place of a call in its trace, as the caller gives it. What is not given is empty.
 type Span struct {
 	ID     string // x-gw-span-id; of a traceparent, a new one
 	Parent string // x-gw-parent-span-id, or the span of a traceparent
@@ -27,8 +26,8 @@ type Span struct {
 // only watches it.
 const maxTraceID = 256
 
-// readTrace reads where the call stands: by the gateway's own headers, or else by a W3C
-// traceparent. Where Caddy's tracing is on, that is Caddy's.
+// readTrace reads the trace headers: the gateway's own, or else a W3C traceparent. If Caddy's
+// tracing is on, that is Caddy's.
 func (c *Call) readTrace(h http.Header) {
 	own := func(name Header) string {
 		v, ok := c.Gateway.Headers.Get(h, name)
@@ -90,7 +89,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
 }
 
-// startSpan starts the span of a call that is prepared, where Caddy's tracing is on.
+// startSpan starts the span of a prepared call, if Caddy's tracing is on.
 func (c *Call) startSpan() {
 	ctx := c.request.Context()
 	if !telemetry.Traced(ctx) {

@@ -15,10 +15,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
-// Where a call says its model: in its JSON body, in its form, in its query (?model=) or
-// in its path (models/<id>:verb, deployments/<id>/…). A call that may have a model that
-// was not read is unread: what depends on the model refuses it, and so does an edit that
-// cannot be made.
+// A call names its model in its JSON body, in its form, in its query (?model=) or in its path
+// (models/<id>:verb, deployments/<id>/…). If it may be for a model that was not read, it is
+// unread: limits on the model refuse it, and so do edits that cannot be made.
 type unread uint8
 
 const (
@@ -36,7 +35,7 @@ const (
 type located struct {
 	model  string
 	inPath bool
-	spans  []validation.Span // of the query: where its fields stand
+	spans  []validation.Span // of the query: positions of its fields
 }
 
 // fixed reports whether what would set the model leaves the ones that were not read.

@@ -89,7 +89,7 @@ func (b *body) Read(p []byte) (int, error) {
 			}
 		}
 	}
-	if err != nil && b.json { // what it said counts, also where it broke off
+	if err != nil && b.json { // usage counts even if the answer broke off
 		b.to.book(&b.tap.members)
 	}
 	switch out := b.to.out; {
@@ -106,7 +106,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.to.remember(answer)
 			b.json, b.kept = false, nil
 		}
-	case errors.Is(err, context.Canceled): // the client left; nobody reads on
+	case errors.Is(err, context.Canceled): // the client left
 		out.Failure = gone()
 	case errors.Is(err, errBodyStalled):
 		out.Failure, out.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"

@@ -71,7 +71,7 @@ type lookup struct {
 	answers  *cache.Cache
 	key      cache.Key
 	maxAge   time.Duration
-	flight   *cache.Flight // nil: nobody waits
+	flight   *cache.Flight // nil: no other call may wait for its answer
 	question *question     // nil: answers to the same letters alone do
 	recorder *recorder     // nil: the client gets no answer yet
 	gone     <-chan struct{}
@@ -194,8 +194,8 @@ func (l *lookup) reply(entry *cache.Entry, status string) *Reply {
 	return &l.cached
 }
 
-// own is a cached answer for another caller. Of a response that the gateway holds it is
-// another response, with an id of its own: each caller may go on from it, or delete it.
+// own returns a cached answer for another caller. A response that the gateway itself stores gets
+// a new id and is stored again: each caller may continue or delete its own.
 func (l *lookup) own(entry *cache.Entry) (*cache.Entry, error) {
 	if l.store == nil {
 		return entry, nil
@@ -224,7 +224,7 @@ func (l *lookup) Deliver(res *http.Response) {
 	l.recorder = record(l.x.Call, l.flight, res)
 }
 
-// Delivered keeps the answer, and gives it to all who wait.
+// Delivered keeps the answer, and gives it to the calls that wait for it.
 func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
 	entry := l.recorder.entry(l.x.Endpoint.Name, &attempt.Outcome)
 	if entry == nil {
@@ -241,8 +241,8 @@ func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
 	}
 }
 
-// fail lets those who wait call by themselves; or lead, if it is this call's client that
-// left.
+// fail ends the flight without an answer. The calls that wait are made one by one; if only this
+// call's client left, one of them leads.
 func (l *lookup) fail() {
 	if l.flight == nil {
 		return

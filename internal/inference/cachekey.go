@@ -37,8 +37,8 @@ func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target) (*cache.Call, er
 	return call, nil
 }
 
-// credential is what the caller brings along to be known by, of whatever provider: who
-// has another gets answers of its own.
+// credential returns what the caller authenticates to the provider with. Callers with different
+// credentials do not share answers.
 func (rt *roundTrip) credential(t *routing.Target) []string {
 	parts := []string{rt.target.Route.Key.Reveal()}
 	for _, name := range routing.VendorNames {

@@ -43,7 +43,7 @@ func (rt *roundTrip) limit(parent context.Context) context.Context {
 	return d.ctx
 }
 
-// passed is why the deadline ended the context; nil where it did not.
+// passed returns why the deadline ended the context, or nil if it did not.
 func (d *deadline) passed() error {
 	if d == nil {
 		return nil
@@ -62,15 +62,16 @@ func (d *deadline) lift() {
 	}
 }
 
-// end ends the context, as nobody reads on.
+// end ends the context: the rest of the answer is not read.
 func (d *deadline) end() {
 	if d != nil {
 		d.cancel(context.Canceled)
 	}
 }
 
-// headersLate is the deadline that begins anew while a request is sent, and with each of
-// several requests; nil: there is none. That which a request or a config sets does not.
+// headersLate returns the deadline that starts over while a request body is being sent, and with
+// each of several requests; nil: there is none. A timeout set by a request or a config does not
+// start over.
 func (rt *roundTrip) headersLate() *deadline {
 	if rt.patience.answer > 0 {
 		return nil
@@ -78,7 +79,7 @@ func (rt *roundTrip) headersLate() *deadline {
 	return rt.late
 }
 
-// restart has the time begin anew.
+// restart starts the time over.
 func (d *deadline) restart() {
 	if d != nil && !d.lifted.Load() {
 		d.timer.Reset(d.after)

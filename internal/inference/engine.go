@@ -29,7 +29,7 @@ type engine struct {
 	tried  *roundTrip      // the latest
 	last   *roundTrip      // the latest that failed, which may hold an answer
 	after  []string        // Retry-After of the latest answer that had one
-	err    *exchange.Error // why it failed, where it holds none
+	err    *exchange.Error // of the failure, if no answer is held
 	status int             // of the failure, as strategies see it
 
 	candidate Candidate // the target that is tried
@@ -214,7 +214,7 @@ func (e *engine) attempts(path string, more bool) (answered bool) {
 		e.failed(rt, why)
 		shortens := rt.overflowed && rt.conversation.shortens() && len(x.Attempts) < maxAttempts
 		rt = nil
-		if shortens { // no retry: it is another call
+		if shortens { // this does not count as a retry
 			shortened++
 			n--
 			continue
@@ -296,9 +296,8 @@ func (e *engine) notTried(why error) {
 	e.explain("provider " + e.x.Chosen().Route.Provider + " could not be tried, because " + notKept(why))
 }
 
-// checkReplay turns the latest failure, which the target's retry setting is about, into
-// one that says so where the body cannot be sent again. Its status stays, save that of
-// an answer with status 200.
+// checkReplay is called before a retry. If the body cannot be sent again, it turns the latest
+// failure into one that says so. The status stays, unless it was 200.
 func (e *engine) checkReplay() {
 	rt, why := e.last, e.x.Replayable()
 	if why == nil || e.err != nil && e.err.Caller {
@@ -370,7 +369,7 @@ func (e *engine) fail(rt *roundTrip, err *exchange.Error) {
 	}
 }
 
-// end gives back what is left, also where an answer broke off with a panic.
+// end releases what is left, even if the answer broke off with a panic.
 func (e *engine) end() {
 	e.drop()
 	if e.tried != nil {

@@ -15,9 +15,9 @@ import (
 // many parts as S3 takes, with its beginning and its end.
 const maxFollowing = 10_002
 
-// follow sends what follows a request whose answer is not yet the call's, through the
-// same pool, and returns the answer that is. One with an error ends the row. With each of
-// them the time until the headers come, which may be nil, begins anew.
+// follow sends the requests that follow one whose answer is not yet the call's, through the same
+// pool, and returns the final answer. An error ends the sequence. headers, which may be nil,
+// starts over with each request.
 func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Response, headers *deadline) (*http.Response, error) {
 	for range maxFollowing {
 		if q.answer == nil || q.answer.Then == nil || res.StatusCode < 200 || res.StatusCode >= 300 {

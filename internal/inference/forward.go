@@ -32,9 +32,9 @@ type Settings struct {
 	SharedCache bool
 	Semantic    *Semantic // nil: questions are compared letter by letter
 	Random      routing.Rand
-	Timeout     time.Duration // of an attempt for which nobody sets one; 0: none
+	Timeout     time.Duration // of an attempt, unless the request or its config sets one; 0: none
 	Idle        time.Duration // that a stream may be silent once it has begun; 0: for ever
-	Headers     time.Duration // that an answer's headers may take where nobody sets a timeout; 0: for ever
+	Headers     time.Duration // until an answer's headers come, if there is no timeout; 0: no limit
 }
 
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive
@@ -66,8 +66,8 @@ func (f *Forwarder) MayAnswer(call *exchange.Call) bool {
 	return false
 }
 
-// forward sends one attempt. It reports whether the client has its answer; where it has
-// not, why says what went wrong, and the attempt may hold the provider's answer.
+// forward sends one attempt. It reports whether the client has its answer. If not, why says what
+// went wrong, and the attempt may hold the provider's answer.
 func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, rt *roundTrip) (answered bool, why error) {
 	rt.startSpan()
 	defer func() { rt.count(r.Context(), why) }() // also when the answer breaks off and panics
@@ -104,9 +104,9 @@ const statusClientGone = 499
 
 func noNext(http.ResponseWriter, *http.Request) error { return nil }
 
-// shell is the request that reverse_proxy sees. It carries the attempt and nothing
-// of the client's headers or body, save that it may want to become a WebSocket:
-// Caddy's debug log prints it.
+// shell is the request that reverse_proxy sees. It carries the attempt, but none of the client's
+// headers or body, because Caddy's debug log prints them. Only a request to upgrade to a
+// WebSocket is passed on.
 func shell(r *http.Request, rt *roundTrip) *http.Request {
 	out := r.WithContext(withRoundTrip(r.Context(), rt))
 	out.Header = make(http.Header)
@@ -118,7 +118,7 @@ func shell(r *http.Request, rt *roundTrip) *http.Request {
 	return out
 }
 
-// gone says why nobody reads on.
+// gone says why the client reads no further.
 func gone() string {
 	if caddy.Exiting() {
 		return gatewayStopped

@@ -90,8 +90,8 @@ var errEmpty = errors.New("the provider answered 200 with an empty body")
 // gateway and the provider.
 var errPage = errors.New("the provider answered 200 with a page in HTML")
 
-// noJSON is why an answer with status 200 cannot be the JSON that it should be, nil where it
-// may be.
+// noJSON returns why an answer with status 200 cannot be JSON although the endpoint answers JSON,
+// or nil.
 func noJSON(res *http.Response, endpoint *exchange.Endpoint) error {
 	if res.StatusCode != http.StatusOK || !endpoint.AnswersJSON() {
 		return nil
@@ -105,9 +105,9 @@ func noJSON(res *http.Response, endpoint *exchange.Endpoint) error {
 	return nil
 }
 
-// emptyBody reports whether an answer with status 200 has an empty body.
-// It waits for the first byte where the length is unknown, save for that of a stream,
-// which says itself that it broke off.
+// emptyBody reports whether an answer with status 200 has an empty body. If the length is
+// unknown, it waits for the first byte, except of a stream: an empty stream is reported as one
+// that broke off.
 func emptyBody(res *http.Response) bool {
 	if res.ContentLength > 0 {
 		return false

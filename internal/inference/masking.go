@@ -102,8 +102,8 @@ func (m *masking) fill(p []byte) (int, error) {
 	}
 }
 
-// mask masks the words in b, and returns how much of it can be passed on: all where nothing
-// follows.
+// mask masks the words in b, and returns how much of it can be passed on: everything, if this is
+// the last of the body.
 func (m *masking) mask(b []byte, last bool) (passed int) {
 	for {
 		open := len(b)
@@ -130,7 +130,7 @@ func (m *masking) find(b []byte, from, to int) (at, length int) {
 	return at, length
 }
 
-// begins is where the rest of b, from an index on, may begin a word that is not all there.
+// begins returns where, from an index on, b ends with an incomplete word.
 func (m *masking) begins(b []byte, from int) int {
 	first := len(b)
 	for _, w := range m.words {
@@ -148,7 +148,7 @@ func (m *masking) begins(b []byte, from int) int {
 	return first
 }
 
-// hide masks a word as [credentials.Secret.Hint] does, save that its length stays.
+// hide masks a word like [credentials.Secret.Hint], but keeps its length.
 func hide(word []byte) {
 	if len(word) >= 12 {
 		word = word[2 : len(word)-3]

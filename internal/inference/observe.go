@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// startSpan starts the span of an attempt. Where a config or the call forwards the header
-// traceparent to the provider, it is that of the span; nobody else gets one.
+// startSpan starts the span of an attempt. If a config or the call forwards the header
+// traceparent, the provider gets that of the span; otherwise it gets none.
 func (rt *roundTrip) startSpan() {
 	x := rt.x
 	if x.Trace == nil || rt.over {
@@ -54,8 +54,7 @@ func (rt *roundTrip) count(ctx context.Context, why error) {
 	rt.span = nil
 }
 
-// errorType is why an attempt failed, in one word; "" where it did not, or where its
-// status says it.
+// errorType is why an attempt failed, in one word; "" if it did not, or if the status says it.
 func (rt *roundTrip) errorType(ctx context.Context, why error) string {
 	switch {
 	case ctx.Err() != nil && !rt.out.Complete:

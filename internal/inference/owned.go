@@ -26,8 +26,8 @@ type claims struct {
 	seen          map[string]bool
 }
 
-// guard checks that an attempt's body names objects of its workspace alone, and readies the
-// attempt to note what it makes, where workspaces share the credential.
+// guard checks that an attempt's body names only objects of its workspace, and has the attempt
+// note the objects that it creates, if workspaces share the credential.
 func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target, p *providers.Provider, path string) *exchange.Error {
 	x := rt.x
 	if !rt.target.Noted() {

@@ -58,8 +58,9 @@ func readPage(body []byte) *page {
 	return p
 }
 
-// shown is the list in an answer with what the call's workspace made alone. Where a page has
-// nothing of it, the next one takes its place: clients go on from the last object of a page.
+// shown returns the list in an answer with only the objects that the call's workspace made. If a
+// page has none of them, the next page is fetched: clients continue from the last object of a
+// page.
 func (rt *roundTrip) shown(body []byte) ([]byte, *exchange.Error) {
 	x := rt.x
 	query, err := url.ParseQuery(x.Query)
@@ -84,7 +85,7 @@ func (rt *roundTrip) shown(body []byte) ([]byte, *exchange.Error) {
 		if refusal != nil {
 			return nil, refusal
 		}
-		var end string // of the page, on the side where the next one is
+		var end string // of the page, on the side of the next one
 		switch {
 		case len(p.ids) == 0:
 		case backwards:
@@ -169,7 +170,7 @@ func (p *page) append(first *page) []byte {
 	return b
 }
 
-// refusedList refuses a list of which it cannot be told what is the workspace's.
+// refusedList refuses a list that cannot be filtered by workspace.
 func refusedList(why string) *exchange.Error {
 	return &exchange.Error{
 		Status: http.StatusBadGateway, Type: "provider_error", Code: "list_not_filtered", Pointless: true,

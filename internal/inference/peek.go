@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// maxPeeked bounds what is looked at of an answer before it is taken for good.
+// maxPeeked bounds how much of an answer is read before it is accepted.
 const maxPeeked = 64 << 10
 
 // A peeked body is an answer of which a part was read already. The call holds the capacity
@@ -50,7 +50,7 @@ func (p *peeked) drop() {
 // attempt may follow. What was read is put back.
 func begins(c *exchange.Call, res *http.Response) (why error) {
 	if res.Header.Get("Content-Encoding") != "" {
-		return nil // nobody asked for it, and nobody looks into it
+		return nil // no encoding was asked for, and it is not decoded
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	var seen []byte

@@ -42,7 +42,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	return r
 }
 
-// tries are the attempts of a call; none where there was one, of which the record says all.
+// tries are the attempts of a call; none if there was just one that the record describes.
 func tries(x *exchange.Exchange) []reqlog.Try {
 	if n := len(x.Attempts); n == 0 || n == 1 && x.Attempts[0].Status == x.Status && x.Attempts[0].Failure == x.Failure {
 		return nil
@@ -54,9 +54,9 @@ func tries(x *exchange.Exchange) []reqlog.Try {
 	return all
 }
 
-// conclude notes what became of an attempt that began at a time; why is as forward has it. If
-// that is nil, the client has its answer, or left; or the answer broke off with a panic: who
-// watched the answer has noted it.
+// conclude notes how an attempt ended that began at a time; why is as returned by forward. If it
+// is nil, the client has its answer, or left, or the answer broke off with a panic: those who
+// watched the answer have noted it.
 func (rt *roundTrip) conclude(begun time.Time, why *error) {
 	rt.attempt.Duration = rt.x.Gateway.Now().Sub(begun)
 	switch {
@@ -68,8 +68,7 @@ func (rt *roundTrip) conclude(begun time.Time, why *error) {
 	}
 }
 
-// plain is what an error says, without the addresses of connections: records are read by
-// those who made the calls.
+// plain is the text of an error without the addresses of connections: callers can read records.
 func plain(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {

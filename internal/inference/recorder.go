@@ -24,10 +24,11 @@ type recorder struct {
 	b      []byte
 	full   bool          // there was no room for all of it
 	whole  bool          // it came to its end
-	flight *cache.Flight // of those who wait for it; nil: nobody does
+	flight *cache.Flight // of calls that wait for the answer; nil: none do
 }
 
-// record records an answer with status 200; nil: it is another one, or none that can be read.
+// record records an answer with status 200. It returns nil for other answers, and for those that
+// are compressed.
 func record(call *exchange.Call, flight *cache.Flight, res *http.Response) *recorder {
 	if res.StatusCode != http.StatusOK || res.Body == nil || res.Header.Get("Content-Encoding") != "" {
 		return nil
@@ -92,15 +93,15 @@ func (r *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
 	return entry
 }
 
-// complete are the words in which providers say that an answer is whole, in small letters.
-// Why else an answer ended, nobody knows for sure.
+// complete are the finish reasons, in lower case, by which providers say that an answer is
+// complete. What other reasons mean is not known.
 var complete = map[string]bool{
 	"stop": true, "tool_calls": true, "function_call": true, "eos": true, "eos_token": true, "complete": true,
 	"end_turn": true, "stop_sequence": true, "tool_use": true,
 }
 
-// finished reports whether an answer says that it is whole, in the words of the caller's
-// dialect. Of those without such words, one that says anything is.
+// finished reports whether an answer says that it is complete, in the caller's dialect. If the
+// dialect has no finish reason, any answer that is not empty is.
 func finished(endpoint string, answer gjson.Result) bool {
 	is := func(reason gjson.Result) bool { return complete[strings.ToLower(reason.Str)] }
 	if isError(answer) && endpoint != exchange.CreateResponse {

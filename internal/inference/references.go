@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/responses"
 )
 
-// resolve puts the items of responses that the gateway holds in the place of references
-// to them: some clients send those in a loop with tools. Others stay, and are refused.
+// resolve replaces references to items of responses that the gateway stores by the items: some
+// clients send references in a tool loop. Other references stay, and are refused.
 func resolve(c *exchange.Call, call *providers.Call, head *responses.Head) *exchange.Error {
 	r := &references{call: c, items: make(map[string][]byte), seen: make(map[string]bool)}
 	input, err := responses.Expand(head.Input, r.find)
@@ -38,7 +38,7 @@ type references struct {
 	lost  bool              // one was not found, so that the call is refused anyway
 }
 
-// find returns an item by its id, nil where the gateway does not hold it.
+// find returns an item by its id, or nil if the gateway does not store it.
 func (r *references) find(id string) ([]byte, error) {
 	owner := responses.Owner(id)
 	if owner == "" || r.seen[owner] || r.lost {

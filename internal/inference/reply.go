@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// reply answers a call as a hook has it, which is watched as a provider's answer is.
+// reply answers a call for a hook. The answer is watched like that of a provider.
 func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply) {
 	x.CacheStatus, x.Admitted = r.CacheStatus, true
 	to := watcher{x: x}

@@ -22,7 +22,7 @@ import (
 // A request is what goes to a provider: for an attempt, or for the gateway itself.
 type request struct {
 	call   *exchange.Call
-	target *exchange.Attempt // where it goes, and what for
+	target *exchange.Attempt // the target that was chosen
 	method string
 	url    *url.URL
 	header http.Header       // credential included
@@ -42,7 +42,7 @@ type request struct {
 	secrets func(own bool) []credentials.Secret
 	// store stores the response that the gateway makes; nil: nothing is to be stored.
 	store func(response []byte) error
-	// reports is what watches the answer; nil: nobody does.
+	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher
 	conversation conversation
 	claims       *claims // of what the call makes; nil: it makes nothing that is noted
@@ -225,8 +225,8 @@ func refused(err error) *exchange.Error {
 	return &exchange.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Param: r.Param, Code: r.Code, Message: r.Message}
 }
 
-// strict is whether answers hold to OpenAI's own fields: as the request says, or else the
-// config. They do where nobody says.
+// strict reports whether answers are limited to OpenAI's own fields. The request says so, or else
+// the config; the default is true.
 func strict(c *exchange.Call, t *routing.Target) (bool, *exchange.Error) {
 	switch v, ok := c.Gateway.Headers.Get(c.Header(), exchange.HeaderStrict); {
 	case ok && v == "" && t.Strict != nil:
@@ -240,10 +240,11 @@ func strict(c *exchange.Call, t *routing.Target) (bool, *exchange.Error) {
 	return true, refused(&providers.Refusal{Param: name, Code: "invalid_header", Message: "Invalid " + name + ": expected true or false"})
 }
 
-// setting is the value of a provider's setting. What is saved with a credential counts
-// before what a config says, and a call's own headers count only beside the caller's own
-// credential: nobody else decides where a stored one goes. So does a config not beside the
-// credential of another resource, nor does its own secret go where that one does.
+// setting returns the value of a provider's setting. A setting saved with a credential wins over
+// the config's, and the call's own headers count only if the credential is the caller's own:
+// otherwise callers could decide where a stored credential goes. For the same reason a config's
+// place does not apply to the credential of another resource, nor is its secret sent to that
+// resource's place.
 func setting(c *exchange.Call, route *credentials.Route, t *routing.Target, name string) string {
 	if v, ok := route.Settings[name]; ok {
 		return v.Reveal()
@@ -286,7 +287,7 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 	if h["Content-Type"] == nil && c.HasJSON() {
 		h["Content-Type"] = []string{"application/json"}
 	}
-	if key := h["Idempotency-Key"]; key != nil && target.Guarded() { // the same of another workspace is another
+	if key := h["Idempotency-Key"]; key != nil && target.Guarded() { // workspaces must not share the provider's idempotency keys
 		sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))
 		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
 	}
@@ -328,8 +329,8 @@ func (q *request) http(proxied *http.Request) *http.Request {
 		r.Body = http.NoBody
 	case q.body != nil:
 		r.Body, r.ContentLength = q.body.Reader(), int64(len(q.body.Bytes()))
-		// With it, net/http sends the request again where a kept connection turns
-		// out to be dead before anything was written to it.
+		// It lets net/http send the request again if a kept connection turns out to be dead
+		// before anything was written to it.
 		r.GetBody = func() (io.ReadCloser, error) {
 			if q.body == nil {
 				return nil, errCommitted

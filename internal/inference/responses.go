@@ -94,7 +94,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	return nil
 }
 
-// member is the value of an object's member, nil where it has none.
+// member returns the value of an object's member, or nil if there is none.
 func member(object []byte, name string) (value []byte) {
 	r := jsonscan.NewReader(object)
 	r.Object(func(key jsonscan.Key) {
@@ -112,8 +112,8 @@ var overflows = []string{
 	"input token count", "too many tokens", "too many input tokens", "maximum number of tokens", "model_max_prompt_tokens_exceeded",
 }
 
-// overflow makes a failure that says that the conversation is too long what OpenAI calls
-// it.
+// overflow turns a failure that says that the conversation is too long into OpenAI's own error
+// for that.
 func (rt *roundTrip) overflow(res *http.Response, f *providers.Failure) {
 	if !rt.conversation.adapted || res.StatusCode == http.StatusTooManyRequests {
 		return

@@ -57,7 +57,7 @@ func roundTripOf(ctx context.Context) (*roundTrip, error) {
 	return nil, errNoRoundTrip
 }
 
-// eventHooks are those who look at the events of the attempt's stream.
+// eventHooks are the hooks that look at the events of the answer's stream.
 func (rt *roundTrip) eventHooks() (hooks []EventHook) {
 	if rt.claims != nil {
 		hooks = append(hooks, rt.claims)

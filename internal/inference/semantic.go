@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// Semantic is how the meaning of a question is had: from a model of embeddings.
+// Semantic is the model of embeddings by which questions are compared.
 type Semantic struct {
 	Provider  string  // slug of a provider of the configuration
 	Model     string  // of embeddings
@@ -33,9 +33,9 @@ type question struct {
 	meaning []float32 // nil: not known
 }
 
-// similar is the cached answer to a question of the same meaning; nil if there is none, or if
-// the call wants a fresh one, whose meaning is learned. If the meaning is not known, the call
-// is forwarded all the same: that is logged.
+// similar returns the cached answer to a question of the same meaning, or nil if there is none.
+// If the call wants a fresh answer, its meaning is only learned. If the meaning cannot be
+// determined, that is logged and the call is forwarded.
 func (l *lookup) similar(parent context.Context) *cache.Entry {
 	q, x, f := l.question, l.x, l.h.f
 	if !x.Caching.Refresh {
@@ -83,7 +83,7 @@ func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string
 	return meaning, nil
 }
 
-// learned is what the cache keeps of a question, nil where its meaning is not known.
+// learned is what the cache keeps of a question, or nil if its meaning is not known.
 func (q *question) learned() *cache.Meaning {
 	if q == nil || q.meaning == nil {
 		return nil

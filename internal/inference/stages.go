@@ -23,8 +23,8 @@ type Hook interface {
 	Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error)
 }
 
-// A Visit is what a hook has to do with a call at one target. Its hold is ended whatever
-// happens. It implements those of the interfaces below that it needs.
+// A Visit is what a hook has to do with a call at one target. It is ended like every hold. It may
+// implement any of the interfaces below.
 type Visit = exchange.Hold
 
 // A CountedHook looks at a call once its limits have counted it, because that costs
@@ -43,8 +43,8 @@ type AnswerHook interface {
 
 // An EventHook looks at the events of a stream as they pass.
 type EventHook interface {
-	// Event is given the data of an event, which is JSON, before the client has it. An error
-	// ends the stream before the event.
+	// Event is called with the data of an event, which is JSON, before the client gets it. An
+	// error ends the stream before the event.
 	Event(data []byte) error
 }
 

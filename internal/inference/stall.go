@@ -11,12 +11,12 @@ import (
 
 var errBodyStalled = errors.New("no more of the answer came in time")
 
-// A steady body ends with errBodyStalled where the provider sends nothing for too long. Only
-// time in which somebody waits for the provider counts.
+// A steady body fails with errBodyStalled if the provider sends nothing for too long. Only the
+// time spent waiting for the provider counts.
 type steady struct {
 	io.ReadCloser
 	after   time.Duration
-	option  string // that says so
+	option  string // that set the limit, for errors
 	timer   *time.Timer
 	stalled atomic.Bool
 	lifted  atomic.Bool
@@ -56,14 +56,14 @@ func (s *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lift has the body be silent for as long as it likes: somebody else watches it.
+// lift removes the limit: the stream has its own.
 func (s *steady) lift() {
 	if s != nil {
 		s.lifted.Store(true)
 	}
 }
 
-// passed is the error that the body ended with; nil where it did not.
+// passed returns the error that the body ended with, or nil if it did not stall.
 func (s *steady) passed() error {
 	if s != nil && s.stalled.Load() {
 		return errBodyStalled
@@ -71,7 +71,7 @@ func (s *steady) passed() error {
 	return nil
 }
 
-// passed is why the provider was too slow; nil where it was not.
+// passed returns why the provider was too slow, or nil if it was not.
 func (rt *roundTrip) passed() error {
 	if late := rt.late.passed(); late != nil {
 		return late

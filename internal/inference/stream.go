@@ -14,10 +14,10 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A stream passes a provider's server-sent events on as they come, line by line and
-// byte for byte, and watches them: usage, the finish, the end. Where the provider
-// breaks off, the client gets an error event instead of the half of a line, and no
-// [DONE]; where it merely forgot [DONE], the client gets it.
+// A stream passes a provider's server-sent events on as they come, line by line and byte for
+// byte, and watches them for usage, the finish reason and the end. If the provider breaks off,
+// the client gets an error event instead of half a line, and no [DONE]; if the provider merely
+// forgot [DONE], the client gets one.
 type stream struct {
 	src io.ReadCloser
 	to  *watcher
@@ -140,10 +140,9 @@ func larger(length, size int, full bool) int {
 	return size
 }
 
-// watch looks at the whole lines in buf[:end] on their way, and takes out the malformed
-// ones: data that is not JSON, and is all the data of its event; and usage that nobody
-// asked for. It returns where what
-// can be passed on ends; a line of which only the next one can tell waits for that.
+// watch looks at the whole lines in buf[:end] and removes malformed ones (data that is not JSON
+// and is all the data of its event) and usage that the client did not ask for. It returns the end
+// of what can be passed on; a line that depends on the next one waits for it.
 func (s *stream) watch(end int) int {
 	kept, at := 0, 0
 	for at < end {
@@ -300,14 +299,14 @@ func finishes(choices []byte) bool {
 // finish decides what follows the last whole line that came.
 func (s *stream) finish(err error) {
 	out := s.to.out
-	if errors.Is(err, context.Canceled) { // the client left; nobody reads on
+	if errors.Is(err, context.Canceled) { // the client left
 		s.err = err
 		if out.Complete = s.done; !s.done {
 			out.Failure = gone()
 		}
 		return
 	}
-	out.Complete = true // that it is not what it should be, the client was told
+	out.Complete = true // the client has the end of it, or was told of the error
 	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
 	if s.spare { // it waited for a line after it
 		half = nil
@@ -341,7 +340,7 @@ type cut struct {
 
 func (c *cut) Error() string { return "it " + c.why }
 
-// tail puts a last event in the place of what is left of a line.
+// tail replaces what is left of a line by a last event.
 func (s *stream) tail(event []byte) {
 	s.buf = s.buf[:s.end]
 	if s.open {

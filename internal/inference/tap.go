@@ -33,7 +33,7 @@ const (
 	maxKey    = 64       // bytes of a key that matters, each of which may be escaped
 )
 
-// of is where a member goes.
+// of returns where a member is kept, or nil if it is not.
 func (m *members) of(key []byte) *[]byte {
 	switch string(key) {
 	case "id":
@@ -119,7 +119,7 @@ func (t *tap) escapes(p []byte, first int) int {
 	return len(p)
 }
 
-// structure reads on outside of strings, at most to where one begins.
+// structure reads on outside of strings, at most to the beginning of one.
 func (t *tap) structure(p []byte) int {
 	from := 0 // of what was not kept yet
 	for i, c := range p {
@@ -197,7 +197,7 @@ func (m *members) onlyError() bool {
 	return len(m.failure) > 0 && !empty(gjson.ParseBytes(m.failure)) && m.choices == nil && m.id == nil && m.object == nil
 }
 
-// text is what a string says, "" where the value is none.
+// text is the value of a JSON string; "" if it is none.
 func text(literal []byte) string {
 	if literal = bytes.TrimSpace(literal); len(literal) < 2 || literal[0] != '"' {
 		return ""

@@ -28,9 +28,8 @@ const (
 	failureTimeout = 2 * time.Second // that an error answer may take to come
 )
 
-// translate puts a provider's answer into the caller's dialect: its status stays, its
-// body is another. What needs no translation stays as it is, save that an error says
-// whose it is.
+// translate puts a provider's answer into the caller's dialect; the status stays. An answer that
+// needs no translation passes as it is, except that errors get the provider's name.
 func (rt *roundTrip) translate(res *http.Response) error {
 	rt.redactHeader(res)
 	switch {
@@ -94,14 +93,14 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	return replaceBody(rt.call, res, out)
 }
 
-// unreadable gives an answer up that can go to nobody.
+// unreadable discards an answer that cannot be passed on.
 func (rt *roundTrip) unreadable(res *http.Response, why string) error {
 	res.Body.Close()
 	return answerError(why)
 }
 
-// translateFailure makes the envelope of an error answer, in which the provider's name
-// stands. An error that is in the caller's dialect already keeps its bytes beside it.
+// translateFailure makes the envelope of an error answer, with the provider's name in it. An
+// error that is in the caller's dialect already keeps its bytes.
 func (rt *roundTrip) translateFailure(res *http.Response) error {
 	var body []byte
 	if res.Body == nil {

@@ -77,7 +77,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		}
 	}
 	if len(t.Versions) == 0 {
-		t.Versions = []string{"1.1", "2"} // as Caddy's own transport has it
+		t.Versions = []string{"1.1", "2"} // the default of Caddy's own transport
 	}
 	if t.KeepAlive == nil {
 		t.KeepAlive = new(reverseproxy.KeepAlive)
@@ -139,8 +139,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// settle closes the connections of a retired pool that are idle, and has it close the others
-// when they become so.
+// settle closes the idle connections of a retired pool, and the others once they are idle.
 func (p *pool) settle() {
 	if p.retired.Load() {
 		p.CloseIdleConnections()
@@ -296,8 +295,8 @@ func (t *Transport) poolOf(route *credentials.Route) *pool {
 	return t.operator
 }
 
-// unusable says why an answer can go to nobody. A client would follow a redirect with
-// its service key to wherever the provider, or a tenant's own host, points.
+// unusable returns why an answer cannot be passed on. A client would follow a redirect with its
+// service key to wherever the provider, or a tenant's own host, points.
 func unusable(res *http.Response, req *http.Request) string {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols && !exchange.UpgradesToWebSocket(req.Header):
@@ -308,7 +307,7 @@ func unusable(res *http.Response, req *http.Request) string {
 	return ""
 }
 
-// An answerError says why an answer can go to nobody.
+// An answerError is why a provider's answer cannot be passed on.
 type answerError string
 
 func (e answerError) Error() string { return string(e) }

@@ -4,13 +4,14 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// A watcher is what those who read an answer report to as it passes.
+// A watcher is what the readers of an answer report to as it passes.
 type watcher struct {
 	x       *exchange.Exchange
 	attempt *exchange.Attempt // that the answer is of; nil: nothing was sent yet
 
-	// out is what became of the answer. It is the attempt's, save for the answer of an attempt
-	// that failed and is given to the client after all: that attempt is over.
+	// out is the outcome of the attempt. If an attempt failed and its answer is given to the
+	// client after all, because nothing follows, it is the outcome of the call: the attempt has
+	// ended.
 	out *exchange.Outcome
 
 	// remembers: the answer is a response of which its provider has to be remembered.
