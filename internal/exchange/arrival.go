@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// leastRate is the bytes a second that a request body has to come with, in the long run.
+// leastRate is the least rate of a request body in the long run, in bytes a second.
 const leastRate = 1 << 10
 
-// errBodySlow is that a body did not come in time.
+// errBodySlow means that a body did not come in time.
 var errBodySlow = errors.New("the request body did not come in time")
 
-// An arrival is a request body that has to come in time: its client may make the gateway
-// wait for patience, and has a second of that back for each leastRate bytes, but never more
-// than patience: what came fast buys no time to hold it. Only the time in which the gateway
-// waits for the client counts.
+// An arrival is a request body that has to come in time: the gateway waits for the client as long
+// as patience, which is restored by a second for each leastRate bytes, but never exceeds its
+// initial value: a client cannot save time for later. Only the time spent waiting for the client
+// counts.
 type arrival struct {
 	src      io.Reader
 	to       http.ResponseWriter
-	patience time.Duration // 0: for ever
+	patience time.Duration // 0: no limit
 	watch    *watch        // nil before the first Read, and after the last
-	waited   time.Duration // of patience, that was not made up for
+	waited   time.Duration // the part of patience that is used up
 	late     atomic.Bool
 }
 
-// A watch ends a Read that takes too long. Watches are pooled with their timers: all but
-// the slowest bodies need one for a moment.
+// A watch ends a Read that takes too long. Watches are pooled with their timers: most bodies need
+// one only for a moment.
 type watch struct {
 	timer  *time.Timer
 	to     http.ResponseWriter
 	rang   atomic.Bool
-	pooled bool // it is one of watches
+	pooled bool // it came from the pool
 }
 
 var watches = sync.Pool{New: func() any {
@@ -45,7 +45,7 @@ var watches = sync.Pool{New: func() any {
 	return w
 }}
 
-// ring has the Read that waits return with an error, and all that follow.
+// ring ends the blocked Read, and all that follow, with an error.
 func (w *watch) ring() {
 	w.rang.Store(true)
 	// A writer without deadlines is not a server's, so no client can be slow.
@@ -70,7 +70,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	switch {
 	case late:
 		a.late.Store(true)
-		a.watch = nil // it may be ringing still
+		a.watch = nil // its timer may be about to fire
 		return n, errBodySlow
 	case err != nil:
 		a.watch.to = nil
@@ -100,9 +100,8 @@ func (c *Call) BodyLate() error {
 	return nil
 }
 
-// BodyError returns the refusal of a call whose body turned out to be wrong while it
-// passed: too large, too slow, or a form that cannot be read; nil if err is about none of
-// these.
+// BodyError returns the refusal of a call whose body turned out to be wrong while it passed: too
+// large, too slow, or an unreadable form. It returns nil for other errors.
 func (c *Call) BodyError(err error) *Error {
 	switch {
 	case errors.Is(err, errBodySlow):
@@ -122,8 +121,8 @@ func (c *Call) BodyError(err error) *Error {
 	return nil
 }
 
-// ofTheClient reports whether err, with which a body ended, is the client's fault: no
-// attempt would see another end of it.
+// ofTheClient reports whether a body ended with an error of the client's, which another attempt
+// would see, too.
 func ofTheClient(err error) bool {
 	return errors.Is(err, errBodyTooLarge) || errors.Is(err, errBodySlow)
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// An Attempt is one request to one target of a call. What was chosen is set together and
-// stays; the rest is what came of it.
+// An Attempt is one request to one target of a call. The target is chosen as a whole and does not
+// change; the rest is what came of it.
 type Attempt struct {
 	call *Call
 
-	// Target is the JSON path of the target in the config, Route where it leads, and Edit
-	// what the config changes in the body for it.
+	// Target is the JSON path of the target in the config, Route its provider, and Edit what the
+	// config changes in the body.
 	Target string
 	Route  *credentials.Route
 	Edit   *routing.Edit
 
-	// Model is the one that the provider is asked for, SavedModel whether a saved config
-	// says so.
+	// Model is the model that the provider is asked for. SavedModel: it comes from a saved
+	// config.
 	Model      string
 	SavedModel bool
 
@@ -33,7 +33,7 @@ type Attempt struct {
 	Exhausted bool
 
 	Duration       time.Duration
-	ProviderStatus int // that the provider answered with; 0: it did not
+	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
 	answered       string // the model that the answer names
 	Outcome
@@ -43,7 +43,7 @@ type Attempt struct {
 type Outcome struct {
 	Status    int       // of the answer; 0: there was none
 	FirstByte time.Time // of the answer
-	Malformed int       // events of a stream that were taken out
+	Malformed int       // events that were removed from a stream
 	Cut       string    // why the gateway itself ended the answer, in one word; "": it did not
 	Failure   string    // why it failed; "": it did not
 	ErrorType string    // the same in one word; "": it did not fail, the status says it, or nobody watches
@@ -52,7 +52,7 @@ type Outcome struct {
 	Complete bool
 }
 
-// NewAttempt returns an attempt at a target of the call that is none of its attempts yet.
+// NewAttempt returns an attempt at a target, which does not belong to the exchange's attempts.
 func (c *Call) NewAttempt(target string, route *credentials.Route, edit *routing.Edit) *Attempt {
 	a := new(Attempt)
 	c.choose(a, target, route, edit)
@@ -65,7 +65,7 @@ func (c *Call) choose(a *Attempt, target string, route *credentials.Route, edit 
 	a.SavedModel = c.savesModel(edit, a.Model)
 }
 
-// modelFor is the model that a target gets.
+// modelFor is the model for a target.
 func (c *Call) modelFor(route *credentials.Route, edit *routing.Edit) string {
 	switch {
 	case route.Model != "":
@@ -93,9 +93,8 @@ func (c *Call) savesModel(edit *routing.Edit, model string) bool {
 	return edit.Lookup("model") != nil
 }
 
-// Choose makes a target of the call's config the one that the next attempts are for. What
-// the target leaves open, the call itself says. If that leads nowhere, what was chosen
-// before stays.
+// Choose chooses a target of the call's config for the next attempts. What the target leaves open
+// is taken from the call. If the target cannot be used, the former choice remains.
 func (x *Exchange) Choose(t *routing.Target) *Error {
 	route, err := x.target(t)
 	if err == nil {
@@ -105,10 +104,10 @@ func (x *Exchange) Choose(t *routing.Target) *Error {
 	return err
 }
 
-// Chosen is the target that the next attempts are for; nil: none was chosen.
+// Chosen is the target of the next attempts; nil: none was chosen.
 func (x *Exchange) Chosen() *Attempt { return x.chosen }
 
-// Begin is the next attempt at the target that was chosen.
+// Begin adds an attempt at the chosen target.
 func (x *Exchange) Begin(retry int) *Attempt {
 	a := *x.chosen
 	a.Retry = retry
@@ -119,8 +118,8 @@ func (x *Exchange) Begin(retry int) *Attempt {
 	return &a
 }
 
-// Latest is the attempt that the call's outcome is of: the last that was sent, or if
-// none was, or the cache answered, the target that was chosen; nil: there is none.
+// Latest is the attempt that describes the call: the last that was sent. If none was, or the
+// cache answered, it is the chosen target; nil: there is none.
 func (x *Exchange) Latest() *Attempt {
 	if n := len(x.Attempts); n > 0 && !x.Hit() {
 		return x.Attempts[n-1]
@@ -136,8 +135,8 @@ func (x *Exchange) Usage() Usage {
 	return Usage{}
 }
 
-// LastUsed is the JSON path of the latest attempt's target in the config; "": nothing was
-// about to be sent.
+// LastUsed is the JSON path of the latest attempt's target in the config; "": nothing was about
+// to be sent.
 func (x *Exchange) LastUsed() string {
 	if a := x.Latest(); a != nil && (x.Admitted || len(x.Attempts) > 0) {
 		return a.Target
@@ -145,7 +144,7 @@ func (x *Exchange) LastUsed() string {
 	return ""
 }
 
-// Retries counts those of the latest attempt's target; -1: they are exhausted.
+// Retries is the number of retries at the latest attempt's target; -1: they are exhausted.
 func (x *Exchange) Retries() int {
 	switch a := x.Latest(); {
 	case a == nil:
@@ -157,7 +156,7 @@ func (x *Exchange) Retries() int {
 	}
 }
 
-// Provider is the provider of the latest attempt, as answers name it; "" if there is none.
+// Provider is the provider of the latest attempt; "" if there is none.
 func (x *Exchange) Provider() string {
 	if a := x.Latest(); a != nil {
 		return a.Route.Provider
@@ -173,8 +172,8 @@ func (x *Exchange) AskedModel() string {
 	return x.Model
 }
 
-// AnsweredBy notes the model that an answer names. It is the one that has a price if
-// the caller's name for it has none, as deployments of Azure have not.
+// AnsweredBy notes the model that an answer names. Its price applies if there is none for the
+// model that was asked for, such as a deployment of Azure.
 func (a *Attempt) AnsweredBy(model string) {
 	const maxModel = 256
 	if len(model) <= maxModel {
@@ -182,7 +181,7 @@ func (a *Attempt) AnsweredBy(model string) {
 	}
 }
 
-// MetricTarget is what an attempt is counted under; of a nil one, a call without any.
+// MetricTarget is what an attempt is counted under; a may be nil.
 func (c *Call) MetricTarget(a *Attempt) telemetry.Target {
 	if a == nil {
 		return telemetry.Target{Endpoint: c.Endpoint.Name, Model: c.Model}
@@ -193,8 +192,8 @@ func (c *Call) MetricTarget(a *Attempt) telemetry.Target {
 // Hit reports whether the answer came from the cache.
 func (x *Exchange) Hit() bool { return x.CacheStatus == CacheHit || x.CacheStatus == CacheSemanticHit }
 
-// Cost is what the call cost at list prices; known: the provider said what was used, and
-// there is a price for it. A call that was sent to no provider costs nothing.
+// Cost is what the call cost at list prices; known: the usage and the price are known. A call
+// that was sent to no provider costs nothing.
 func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 	if len(x.Attempts) == 0 || x.Hit() {
 		return 0, true
@@ -202,8 +201,8 @@ func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 	return x.Latest().cost(x.Status)
 }
 
-// cost is what an attempt cost, whose call was answered with a status. If that is not 200,
-// only what its provider says was used costs something.
+// cost is the cost of an attempt of a call that was answered with a status. If that is not 200,
+// only usage that the provider reported costs something.
 func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
 	u, c := &a.Usage, a.call
 	reported := u.Known || u.Pages > 0 || u.Milliseconds > 0

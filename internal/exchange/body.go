@@ -166,9 +166,8 @@ func (r *bufferReader) Close() error {
 
 var errBodyTooLarge = errors.New("body over the limit")
 
-// readBody reads a whole body of at most limit bytes into a buffer; length is what a header
-// promises, -1 where none does. What a header promises
-// takes no memory: that grows with what comes.
+// readBody reads a whole body of at most limit bytes into a buffer. length is that of the header,
+// or -1; no memory is reserved for more than has arrived.
 func readBody(src io.Reader, length, limit int64, of *inflight.Lease) (*Buffer, error) {
 	if length > limit {
 		return nil, errBodyTooLarge

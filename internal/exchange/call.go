@@ -31,18 +31,18 @@ type Call struct {
 	Model  string // that the body asks for, without @slug/
 	Stream bool
 
-	// Catalogue: the call asks for the models of every saved provider; it has no route.
+	// Catalogue: the call asks for the models of all saved providers; it has no route.
 	Catalogue bool
 
-	// StoredResponse is the response that the call is about, if the gateway itself holds it;
-	// the call has no route then.
+	// StoredResponse is the response that the call is about, if the gateway itself stores it; the
+	// call has no route then.
 	StoredResponse *stored.Turn
 
 	Config         *routing.Config // nil: the call has one target
 	ConfigID       string          // slug of a saved config
 	ConfigVersion  string          // id
 	InlineConfig   bool
-	RequestTimeout time.Duration // x-gw-request-timeout, which beats a config's; 0: not given
+	RequestTimeout time.Duration // x-gw-request-timeout, which wins over a config's; 0: not given
 	ForwardHeaders []string      // x-gw-forward-headers, canonical
 	Caching        Caching
 
@@ -56,16 +56,16 @@ type Call struct {
 	selection credentials.Selection
 	located   located           // the model in the URL
 	unread    unread            // why the model may be one that was not read
-	fault     *validation.Fault // of the endpoint's tables, which a config may let pass
+	fault     *validation.Fault // found by the endpoint's tables, which a config may ignore
 
-	lease inflight.Lease // of the memory that the call holds until it is closed
+	lease inflight.Lease // of the call's memory, until it is closed
 	body
 }
 
-// A body is the body of a call, as far as it was read. Unlike what was read of it, it is
-// used up: it is given back once no attempt needs it any more.
+// A body is the body of a call, as far as it was read. It is not frozen: it is released once no
+// attempt needs it any more.
 type body struct {
-	writer    http.ResponseWriter // of the client; only its read deadline is used
+	writer    http.ResponseWriter // to the client; only its read deadline is used
 	patience  time.Duration       // with the client
 	arrival   arrival
 	buffer    *Buffer         // of a body that was read whole
@@ -73,19 +73,18 @@ type body struct {
 	form      *form           // what was read of a form that passes through
 	formNames *formNames      // the objects that a form names; nil: they are not read
 	opaque    bool            // buffer is not JSON
-	binary    bool            // the body that passes through is media, and cannot be text
+	binary    bool            // the body that passes through is media, and not text
 	upload    bool            // the body that passes through is a form without parameters of a model
 	model     validation.Span // of the model in buffer
 	report    validation.Report
-	committed bool // buffer was given back
+	committed bool // buffer was released
 }
 
-// Reserve takes n bytes of memory for the call, until [Call.Free] gives them back, or at
-// most until the call is closed. The error is of package inflight; [Overloaded] is what the
-// caller sees.
+// Reserve reserves n bytes of memory for the call, until [Call.Free] or the end of the call. The
+// error is of package inflight; [Overloaded] makes the caller's of it.
 func (c *Call) Reserve(n int) error { return c.lease.Grow(n) }
 
-// Free gives n bytes of memory back.
+// Free gives back n bytes of memory.
 func (c *Call) Free(n int) { c.lease.Shrink(n) }
 
 // PassesThrough reports whether the call has a body that [Attempt.Upload] returns.
@@ -120,7 +119,7 @@ func (c *Call) URLPath() string { return c.request.URL.EscapedPath() }
 // Header returns the client's request headers.
 func (c *Call) Header() http.Header { return c.request.Header }
 
-// MetadataHeader is the call's own metadata as it came, or nil.
+// MetadataHeader is the header x-gw-metadata, or nil.
 func (c *Call) MetadataHeader() []byte {
 	if c.metadata == "" {
 		return nil
@@ -128,7 +127,7 @@ func (c *Call) MetadataHeader() []byte {
 	return []byte(c.metadata)
 }
 
-// NewID is a new id, for an answer to which its provider gives none: 32 hexadecimal digits.
+// NewID returns a new id of 32 hexadecimal digits, for answers without one.
 func (c *Call) NewID() string {
 	var id [16]byte
 	if _, err := io.ReadFull(c.Gateway.Random, id[:]); err != nil {

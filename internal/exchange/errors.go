@@ -22,18 +22,18 @@ type Error struct {
 	Type    string
 	Param   string   // the header or body field at fault; "" is null
 	Code    string   // "" is null
-	Field   string   // error.field, of what block_inline_config refuses
-	Errors  []string // errors, of a config with faults
+	Field   string   // error.field, for block_inline_config
+	Errors  []string // errors, for faults of a config
 
-	// Gateway: the fault is the gateway's own.
+	// Gateway: the gateway itself has failed.
 	Gateway bool
-	// Caller: the fault is the call's own, so no other target would do better.
+	// Caller: the call is at fault, so that no other target can help.
 	Caller bool
-	// Pointless: the same call would fail again, whatever its status suggests.
+	// Pointless: a retry would fail in the same way, whatever the status suggests.
 	Pointless  bool
 	RetryAfter time.Duration // rounded up to whole seconds; 0: no header
-	Allow      string        // the methods that would do, of a 405
-	Header     []HeaderField // that the answer gets as the AnswerHeader of the exchange
+	Allow      string        // for 405
+	Header     []HeaderField // becomes the AnswerHeader of the exchange
 	Err        error         // the cause, for the log
 }
 
@@ -49,8 +49,7 @@ const (
 	typeTimeout        = "timeout_error"
 )
 
-// refusals is the table of section 3 of the data plane reference: what each reason
-// of a refusal looks like to the caller.
+// refusals are the answers for the reasons of a refusal.
 var refusals = map[credentials.Reason]Error{
 	credentials.InvalidKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "03"},
 	credentials.ExpiredKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "01"},
@@ -71,7 +70,7 @@ var refusals = map[credentials.Reason]Error{
 	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
 }
 
-// Refused turns a refusal into what the caller sees.
+// Refused turns a refusal into an error for the caller.
 func Refused(r *credentials.Refusal) *Error {
 	e := refusals[r.Reason]
 	e.Message, e.Param, e.Err = r.Message, r.Field, r.Err
@@ -143,7 +142,7 @@ func Unroutable(err error) *Error {
 	return e
 }
 
-// AsError turns an error of this package's into what the caller sees.
+// AsError turns any error into one for the caller.
 func AsError(err error) *Error {
 	var e *Error
 	switch {
@@ -155,8 +154,8 @@ func AsError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "Something went wrong", Err: err}
 }
 
-// Unavailable is the answer while the gateway cannot do its part: it has not
-// started, or its store cannot be written.
+// Unavailable is the answer if the gateway cannot serve the call for now: it has not started, or
+// its store cannot be written.
 func Unavailable(message string, cause error) *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_unavailable", Gateway: true,
@@ -164,8 +163,7 @@ func Unavailable(message string, cause error) *Error {
 	}
 }
 
-// Overloaded is the answer to a call for which there is no memory: err is of package
-// inflight.
+// Overloaded is the answer if there is no memory for a call; err is of package inflight.
 func Overloaded(err error) *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_overloaded", Gateway: true,
@@ -173,12 +171,12 @@ func Overloaded(err error) *Error {
 	}
 }
 
-// RateLimited is the refusal of a rate limit.
+// RateLimited is the answer to a call over a rate limit.
 func RateLimited(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: "rate_limits_policy_exhaust_error", Message: message, RetryAfter: retryAfter}
 }
 
-// Write answers with the error. It does not log; whoever made the error does.
+// Write answers with the error. It does not log it.
 func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 	body := e.JSON()
 	h := w.Header()
@@ -196,7 +194,7 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 		headers.Set(h, HeaderException, "true")
 	}
 	if e.Gateway && e.RetryAfter == 0 || e.Pointless {
-		h["X-Should-Retry"] = []string{"false"} // OpenAI's clients heed it
+		h["X-Should-Retry"] = []string{"false"} // OpenAI's clients obey it
 	}
 	w.WriteHeader(e.Status)
 	_, _ = w.Write(body) // an error means that the client left

@@ -1,6 +1,6 @@
-// Package exchange is one inference call, from its first byte to its record:
-// caller, endpoint, body, route, attempts, usage. Every gw handler of a request
-// shares the one in its context; whoever asks first does the work.
+// Package exchange is one inference call, from its first byte to its record: caller, endpoint,
+// body, attempts, usage. The handlers of a request share the exchange in its context; the first
+// one that needs it begins and prepares it.
 package exchange
 
 import (
@@ -20,35 +20,35 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// A Gateway is what every exchange of a configuration shares.
+// A Gateway is what all exchanges of a configuration share.
 type Gateway struct {
 	Authenticator *credentials.Authenticator
 	Router        *credentials.Router
 	Headers       *Headers
 	Now           func() time.Time
 	Random        io.Reader
-	// ID is what a call carries to a host that a caller or a tenant chose, by which it is
-	// refused when that host leads back; "": none does.
+	// ID is sent along with calls to hosts that callers or tenants chose. Calls that come back
+	// with it are refused; "": it is not sent.
 	ID string
-	// Acquire holds the gateway's state open until the release function is
-	// called, so that a stream that outlives its configuration ends well.
+	// Acquire keeps the gateway's state open until the release function is called, so that a
+	// stream can outlive its configuration.
 	Acquire func() (release func())
 	Configs *Configs
-	// WorkspaceMetadata returns the metadata that the calls of a workspace have, an object;
-	// nil: none do.
+	// WorkspaceMetadata returns the default metadata of a workspace's calls, an object; may be
+	// nil.
 	WorkspaceMetadata func(workspaceID string) json.RawMessage
-	// Responses are the stored responses: which provider holds one; nil: none are known.
+	// Responses knows the stored responses; nil: there are none.
 	Responses *stored.Responses
 	// Owners knows which workspace made an object with a credential that several share; nil:
 	// owners are not tracked.
 	Owners *stored.Owners
-	// Several reports whether the organisation has more than one workspace; nil: it has not.
+	// Several reports whether the organisation has several workspaces; nil: it has one.
 	Several func() bool
 	// Metrics counts calls and attempts; nil: they are not counted.
 	Metrics *telemetry.Metrics
-	// InFlight bounds the memory of the calls that are under way; nil: nothing does.
+	// InFlight bounds the memory of all calls under way; nil: it is not bounded.
 	InFlight *inflight.Budget
-	// Prices knows what models cost; nil: nothing has a price.
+	// Prices knows what models cost; nil: no price is known.
 	Prices *prices.Table
 }
 
@@ -57,11 +57,11 @@ type Exchange struct {
 	*Call
 	Attempts []*Attempt // that were sent, in order
 
-	// Outcome is what became of the call. [Exchange.End] takes it from the attempt that
-	// answered, unless the gateway itself did.
+	// Outcome is what became of the call. [Exchange.End] takes it from the attempt that answered,
+	// unless the gateway answered itself.
 	Outcome
 
-	// CacheStatus is what x-gw-cache-status says; "": answers of the endpoint are not cached.
+	// CacheStatus is the value of x-gw-cache-status; "": the endpoint's answers are not cached.
 	CacheStatus string
 
 	// Admitted: the call may be sent to the target that was chosen.
@@ -75,21 +75,21 @@ type Exchange struct {
 	chosen   *Attempt    // the target that the next attempts are for
 	only     Attempt     // the target of a call without a config
 	sent     [1]*Attempt // room for the first of Attempts
-	answer   *Attempt    // the attempt whose answer goes to the client; nil: none does
+	answer   *Attempt    // the attempt whose answer goes to the client; nil: there is none
 	prepared bool
 	err      *Error // of Prepare
 	release  func()
 	excerpts excerpts
 
-	callAdmitted           bool // to its limits that do not depend on the target
+	callAdmitted           bool // by the limits that do not depend on the target
 	callHolds, targetHolds holds
 }
 
 // A HeaderField is one line of a header; Name is in canonical form.
 type HeaderField struct{ Name, Value string }
 
-// Usage is what a provider said a call used. The prompt includes what came from caches
-// and what was written to them, the completion includes reasoning.
+// Usage is what a call used, according to its provider. The prompt includes what was read from or
+// written to the provider's cache, the completion includes reasoning.
 type Usage struct {
 	Known bool
 	prices.Usage
@@ -106,7 +106,7 @@ func Of(r *http.Request) *Exchange {
 // Begin starts the exchange of a request for endpoint, with its trace id set on w.
 // The caller of Begin calls Close when the request is done.
 func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoint) *Exchange {
-	both := &struct { // in one piece of memory
+	both := &struct { // one allocation for both
 		Exchange
 		call Call
 	}{call: Call{
@@ -143,9 +143,9 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 	return x.err
 }
 
-// Commit lets go of the request's body: an answer goes to the client, and no other attempt
-// follows. What a transport still reads of it stays until it was read. With aliased, parts
-// of the body may be in use elsewhere, so that its buffer is not used again.
+// Commit releases the request's body: an answer goes to the client, and no other attempt follows.
+// A transport that is still reading it may continue. With aliased, parts of the body may be in
+// use elsewhere, so that its buffer is not used again.
 func (x *Exchange) Commit(aliased bool) {
 	if x.spool != nil {
 		x.spool.commit()
@@ -165,10 +165,10 @@ func (x *Exchange) Commit(aliased bool) {
 	x.buffer = nil
 }
 
-// AnswerBy has the call's outcome be that of an attempt, whose answer goes to the client.
+// AnswerBy has the outcome of the call taken from an attempt, whose answer goes to the client.
 func (x *Exchange) AnswerBy(a *Attempt) { x.answer = a }
 
-// Fail answers with an error of the gateway's own.
+// Fail answers with an error of the gateway's.
 func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	x.Conclude(e.Status, e.Message)
 	x.SetHeader(w.Header())
@@ -182,8 +182,8 @@ func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	}
 }
 
-// Conclude notes what became of a call that no attempt answered: the gateway itself did, or
-// its client left.
+// Conclude sets the outcome of a call that no attempt answered: the gateway itself did, or the
+// client left.
 func (x *Exchange) Conclude(status int, failure string) {
 	if a := x.Latest(); a != nil {
 		x.Outcome = a.Outcome
@@ -192,7 +192,7 @@ func (x *Exchange) Conclude(status int, failure string) {
 	x.Status, x.Failure = status, failure
 }
 
-// AnswerStatus is the status of the answer, as far as it is known before the call has ended.
+// AnswerStatus is the status of the answer, which is known before the call ends.
 func (x *Exchange) AnswerStatus() int {
 	if x.answer != nil {
 		return x.answer.Status
@@ -200,16 +200,15 @@ func (x *Exchange) AnswerStatus() int {
 	return x.Status
 }
 
-// End takes the outcome of the call from the attempt that answered it. Whoever forwards the
-// call does that once, when it is over.
+// End takes the outcome of the call from the attempt that answered it. It is called once, when
+// the call has been forwarded.
 func (x *Exchange) End() {
 	if x.answer != nil {
 		x.Outcome = x.answer.Outcome
 	}
 }
 
-// Close ends the exchange: it settles what its limits hold, counts it, and gives back what
-// it has.
+// Close ends the exchange: it ends the holds, counts the call, and releases its memory.
 func (x *Exchange) Close() {
 	x.LeaveTarget()
 	x.callHolds.end(x.Attempts)
@@ -224,7 +223,7 @@ func (x *Exchange) Close() {
 	x.release()
 }
 
-// count counts a call that is over.
+// count counts a call that has ended.
 func (x *Exchange) count() {
 	m := x.Gateway.Metrics
 	if m == nil {
@@ -234,7 +233,7 @@ func (x *Exchange) count() {
 		Target: x.MetricTarget(x.Latest()),
 		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
 	}
-	if len(x.Attempts) > 0 && !x.Hit() { // what the cache answers was used before
+	if len(x.Attempts) > 0 && !x.Hit() { // the cache uses no tokens
 		call.Usage = x.Usage().Usage
 	}
 	call.Cost, _ = x.Cost()
@@ -271,7 +270,7 @@ func (x *Exchange) NextTarget() {
 	}
 }
 
-// SetHeader sets what the gateway says of the call on an answer.
+// SetHeader sets the gateway's own headers on an answer.
 func (x *Exchange) SetHeader(h http.Header) {
 	values := make([]string, len(x.AnswerHeader))
 	for i, f := range x.AnswerHeader {

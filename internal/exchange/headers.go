@@ -123,8 +123,8 @@ func (h *Headers) Get(header http.Header, which Header) (value string, ok bool) 
 	return only(header, h.names[which])
 }
 
-// Named is Get for a header by its name after the prefix, in canonical form: one of those
-// that are many, such as the settings of providers.
+// Named is like Get, for a header by its name after the prefix, in canonical form, such as a
+// setting of a provider.
 func (h *Headers) Named(header http.Header, name string) (value string, ok bool) {
 	names := make([]string, len(h.prefixes))
 	for i, p := range h.prefixes {
@@ -154,7 +154,7 @@ func (h *Headers) Set(header http.Header, which Header, value string) {
 	}
 }
 
-// Strip removes every header of the gateway, whatever its name.
+// Strip removes all headers with one of the prefixes.
 func (h *Headers) Strip(header http.Header) {
 	for name := range header {
 		if _, ok := h.Suffix(name); ok {

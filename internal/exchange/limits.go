@@ -5,38 +5,38 @@ import "context"
 // A Limiter is a stage that counts calls before they are forwarded: a rate limit, a budget.
 type Limiter interface {
 	// Admit counts a call against limits, all together or none. A call without a config is
-	// counted once, with its target; another one is counted against the limits that do not
-	// depend on the target once (target is nil), and against the others for each target that
-	// is tried. The hold is nil if nothing was counted. An error means that the call must not
-	// be forwarded, and that nothing was counted.
+	// counted once, with its target. Other calls are counted once against the limits that do not
+	// depend on the target, with target nil, and against the others for each target that is
+	// tried. The hold is nil if nothing was counted. An error means that nothing was counted, and
+	// that the call must not be forwarded.
 	Admit(ctx context.Context, call *Call, target *Attempt) (Hold, *Error)
 }
 
-// A Hold is what a stage holds of a call. One of Settle and Release is called, once, whatever
-// happens.
+// A Hold is what a stage holds of a call. Whatever happens, either Settle or Release is called,
+// once.
 type Hold interface {
-	// Header is what answers to the call say of the hold; nil: nothing.
+	// Header returns the headers that answers get because of the hold; may be nil.
 	Header() []HeaderField
-	// Settle ends the hold of a call that was sent to providers, in these attempts.
+	// Settle ends the hold of a call of which these attempts were sent to providers.
 	Settle(sent []*Attempt)
-	// Release gives back what is held: nothing was sent.
+	// Release ends the hold of a call that was not sent.
 	Release()
 }
 
-// holds are what stages hold of a call, or of a call at one target.
+// holds are the holds of a call, or of a call at one target.
 type holds struct {
 	all    []Hold
 	room   [1]Hold // for the first
 	before int     // attempts when the first was added
 }
 
-// end ends all holds, the latest first: without an attempt since the first of them, nothing
-// was sent, whatever the reason.
+// end ends all holds, the latest first. If there was no attempt since the first one, nothing was
+// sent.
 func (h *holds) end(attempts []*Attempt) {
 	h.endAfter(0, attempts)
 }
 
-// endAfter does so with all holds but the first n.
+// endAfter ends all holds but the first n.
 func (h *holds) endAfter(n int, attempts []*Attempt) {
 	for i := len(h.all) - 1; i >= n; i-- {
 		hold := h.all[i]
@@ -107,8 +107,8 @@ func (x *Exchange) add(h Hold, to *holds) {
 	}
 }
 
-// HoldTarget has the exchange end a hold when the call leaves the target that was chosen.
+// HoldTarget adds a hold that ends when the call leaves the chosen target.
 func (x *Exchange) HoldTarget(h Hold) { x.add(h, &x.targetHolds) }
 
-// LeaveTarget ends what is held of the call at the target that was chosen.
+// LeaveTarget ends the holds of the call at the chosen target.
 func (x *Exchange) LeaveTarget() { x.targetHolds.end(x.Attempts) }

@@ -12,29 +12,29 @@ const (
 	lingerBytes  = 256 << 20
 	unknownBytes = 64 << 20 // of a caller whose key is not known
 	lingerTime   = 10 * time.Second
-	// ownDiscard is what net/http itself reads of such a body.
+	// ownDiscard is how much of such a body net/http reads itself.
 	ownDiscard = 256 << 10
 )
 
-// lingers reports whether a part of the body may still come after the answer that is about
-// to be written, and readies the answer for that.
+// lingers reports whether more of the body may arrive after the answer that is about to be
+// written. If so, it sets the headers for that.
 func (c *Call) lingers(w http.ResponseWriter) bool {
 	r := c.request
 	switch {
-	case r.ProtoMajor != 1: // a stream of HTTP/2 is ended without the connection
+	case r.ProtoMajor != 1: // HTTP/2 ends the stream without the connection
 		return false
 	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || c.buffer != nil || c.committed:
 		return false
 	case c.BodyLate() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
 		return false
-	case r.Header.Get("Expect") != "" && c.arrival.src == nil: // it waits for leave to send
+	case r.Header.Get("Expect") != "" && c.arrival.src == nil: // the client waits before it sends the body
 		return false
 	}
 	w.Header()["Connection"] = []string{"close"}
 	return true
 }
 
-// linger reads on after an answer was written.
+// linger reads the rest of the body after the answer.
 func (c *Call) linger(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {

@@ -9,11 +9,10 @@ import (
 // loopHeader names the gateways that a call came through (RFC 8586).
 const loopHeader = "Cdn-Loop"
 
-// maxThrough is how many gateways a call may come through.
+// maxThrough is the most gateways that a call may have passed.
 const maxThrough = 10
 
-// refuseLoop refuses a call that this gateway sent itself: each would become another one,
-// without end.
+// refuseLoop refuses a call that this gateway has sent: it would be sent again and again.
 func (c *Call) refuseLoop() *Error {
 	values := c.request.Header[loopHeader]
 	if len(values) == 0 || c.Gateway.ID == "" {
@@ -32,8 +31,8 @@ func (c *Call) refuseLoop() *Error {
 	}
 }
 
-// Through is the header by which the call is known when the host that it goes to leads
-// back here; nil: it needs none.
+// Through returns the header by which the call is recognized if its host leads back here; values
+// may be nil.
 func (c *Call) Through() (name string, values []string) {
 	if c.Gateway.ID == "" {
 		return loopHeader, nil

@@ -19,7 +19,7 @@ const (
 // urlHeaders are the headers that give the address of a provider.
 var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzureEndpoint, HeaderHuggingfaceURL, HeaderDatabricks, HeaderSnowflake}
 
-// readOptions reads the headers by which a call sets what a config also could.
+// readOptions reads the headers for what a config could also set.
 func (c *Call) readOptions(h http.Header) *Error {
 	if raw, _ := c.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
 		ms, err := strconv.ParseInt(raw, 10, 64)

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// placeholders are what Caddy's logs and matchers may ask of a call, as
-// {http.gw.<name>}. Before a call is prepared, which gw_ratelimit does, most are empty.
+// placeholders are the placeholders {http.gw.<name>} for Caddy's logs and matchers. Most are
+// empty until gw_ratelimit or gw_inference has prepared the call.
 var placeholders = map[string]func(*Exchange) any{
 	"endpoint":               func(x *Exchange) any { return x.Endpoint.Name },
 	"trace_id":               func(x *Exchange) any { return x.TraceID },
@@ -50,7 +50,7 @@ const (
 	metadataPrefix    = "metadata."
 )
 
-// placeholder is the value of a placeholder of Caddy's; ok: it is one of the gateway's.
+// placeholder returns the value of one of the gateway's placeholders.
 func (x *Exchange) placeholder(name string) (value any, ok bool) {
 	if name, ok = strings.CutPrefix(name, placeholderPrefix); !ok {
 		return nil, false
@@ -68,7 +68,7 @@ func (x *Exchange) placeholder(name string) (value any, ok bool) {
 	return nil, false
 }
 
-// publish makes the placeholders known. Each is looked up when it is asked for, also
+// publish adds the placeholders to Caddy's replacer. Their values are looked up on demand, even
 // after the exchange was closed: access logs are written then.
 func (x *Exchange) publish() {
 	if repl, ok := x.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
@@ -76,8 +76,8 @@ func (x *Exchange) publish() {
 	}
 }
 
-// MarshalLogObject is what access logs say of a call. Its failure is left out, which may
-// quote the provider's words.
+// MarshalLogObject writes the call's fields for access logs, except its failure, which may quote
+// the provider.
 func (x *Exchange) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	for _, name := range [...]string{"trace_id", "endpoint", "workspace", "key_id", "config", "provider", "model", "cache_status", "last_used_option_index"} {
 		if v, ok := placeholders[name](x).(string); ok && v != "" {

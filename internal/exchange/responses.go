@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/stored"
 )
 
-// Remember notes which saved provider holds a response that the attempt has made. It must
-// be known before the client can ask for it. The failure is "" or for the call's record: the
-// response can still be had by naming its provider.
+// Remember notes which saved provider has stored a response that the attempt has created. It has
+// to be called before the client gets the id. A failure, for the call's record, is not fatal:
+// callers can still name the provider.
 func (a *Attempt) Remember(id string) (failure string) {
 	c := a.call
 	if id == "" || a.Route.Inline || a.Noted() || c.Gateway.Responses == nil {
@@ -22,8 +22,8 @@ func (a *Attempt) Remember(id string) (failure string) {
 	return ""
 }
 
-// recall finds the stored response that a call is about: it is in StoredResponse, or the
-// selection is completed if it names no provider.
+// recall finds the stored response that a call is about: either StoredResponse is set, or the
+// selection gets its provider, if it names none.
 func (c *Call) recall(s *credentials.Selection) *credentials.Refusal {
 	id := c.responseID()
 	if id == "" || len(id) > stored.MaxID || c.Gateway.Responses == nil {
@@ -40,7 +40,7 @@ func (c *Call) recall(s *credentials.Selection) *credentials.Refusal {
 	return nil
 }
 
-// responseID is the stored response that a call is about, or "".
+// responseID is the id of the stored response that a call is about, or "".
 func (c *Call) responseID() string {
 	rest, ok := strings.CutPrefix(c.Path, "/responses/")
 	if !ok || !strings.Contains(c.Endpoint.Path, "{response_id}") {

@@ -13,11 +13,10 @@ import (
 // another attempt.
 var ErrNotReplayable = errors.New("the request body is too large to be sent again")
 
-// A Spool is a body that passes through: it is read once from the client, and what
-// was read is kept up to a limit, so that an attempt that failed early can be
-// followed by another.
+// A Spool is a body that passes through: it is read once from the client, and kept up to a limit,
+// so that another attempt can follow one that failed early.
 type Spool struct {
-	reading sync.Mutex // held while src is read, which may take as long as the client does
+	reading sync.Mutex // held while src is read, which may take long
 	src     io.Reader
 
 	mu    sync.Mutex // of what follows
@@ -26,8 +25,8 @@ type Spool struct {
 	lease *inflight.Lease // of what is kept
 	read  int64           // bytes taken from src
 	lost  bool            // more was read than is kept
-	full  error           // that there was no memory to keep it
-	final bool            // nothing more need be kept
+	full  error           // why there was no memory to keep it
+	final bool            // no more has to be kept
 	err   error           // that src ended with
 }
 
@@ -37,8 +36,8 @@ func NewSpool(src io.Reader, limit int, lease *inflight.Lease) *Spool {
 	return &Spool{src: src, limit: limit, lease: lease}
 }
 
-// Replayable returns nil if the body can be read from its beginning, and otherwise why
-// it cannot: ErrNotReplayable, or what [Exchange.BodyError] is about.
+// Replayable returns nil if the body can be read from its beginning. Otherwise it returns
+// ErrNotReplayable, or an error for [Call.BodyError].
 func (s *Spool) Replayable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +59,8 @@ func (s *Spool) Reader() io.ReadCloser { return s.reader(0) }
 // reader returns a reader of the body from an offset.
 func (s *Spool) reader(off int64) *spoolReader { return &spoolReader{spool: s, off: off} }
 
-// Peek reads the body from its beginning until enough, which is given all that came,
-// says so, or no more of it is kept. The error says that there was no memory to keep it.
+// Peek reads the body from its beginning until enough, which gets all that was read, returns
+// true, or the limit is reached. The error means that there was no memory to keep it.
 func (s *Spool) Peek(enough func(head []byte) bool) error {
 	var scratch [4 << 10]byte
 	for off, over := 0, false; off < s.limit && !over; {
@@ -70,12 +69,12 @@ func (s *Spool) Peek(enough func(head []byte) bool) error {
 		if s.full != nil {
 			return s.full
 		}
-		over = enough(s.kept[:off]) || err != nil // which whoever reads on sees again
+		over = enough(s.kept[:off]) || err != nil // the next reader gets it, too
 	}
 	return nil
 }
 
-// readAt reads at an offset that a reader has come to.
+// readAt reads at the offset of a reader.
 func (s *Spool) readAt(p []byte, off int64) (int, error) {
 	if n, err, ok := s.readKept(p, off); ok {
 		return n, err
@@ -103,8 +102,8 @@ func (s *Spool) commit() {
 	s.final = true
 }
 
-// keep notes what was read, and reports whether there is room for it. Without memory for
-// it the body goes on, but only once.
+// keep keeps what was read, and reports whether there is room for it. Without memory for it the
+// body can still pass once.
 func (s *Spool) keep(p []byte) bool {
 	need := len(s.kept) + len(p)
 	if need > s.limit {
@@ -124,10 +123,10 @@ func (s *Spool) keep(p []byte) bool {
 	return true
 }
 
-// leastKept is the room for what is kept of a body, at first.
+// leastKept is the initial room for what is kept.
 const leastKept = 4 << 10
 
-// drop forgets what was kept.
+// drop drops what was kept.
 func (s *Spool) drop() {
 	s.lease.Shrink(cap(s.kept))
 	s.lost, s.kept = true, nil
@@ -156,8 +155,8 @@ func (s *Spool) readKept(p []byte, off int64) (n int, err error, ok bool) {
 	return 0, nil, false
 }
 
-// A spoolReader may be closed while another goroutine reads it, as an HTTP transport
-// does with a body that it gave up on.
+// A spoolReader may be closed while another goroutine reads it, as HTTP transports do with bodies
+// that they give up on.
 type spoolReader struct {
 	spool  *Spool
 	mu     sync.Mutex

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// StoreResponse stores a response that the gateway made of a conversation. It must be there
-// before the caller can ask for it. The error is for the caller.
+// StoreResponse stores a response that the gateway made from a conversation. It has to be called
+// before the caller gets the id. The error is for the caller.
 func (c *Call) StoreResponse(id string, t *stored.Turn) *Error {
 	err := c.Gateway.Responses.Keep(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, t)
 	if err == nil {
@@ -23,8 +23,7 @@ func (c *Call) StoreResponse(id string, t *stored.Turn) *Error {
 	}
 }
 
-// Conversation returns the turns that a response is to go on from. The error is for the
-// caller.
+// Conversation returns the turns that a response continues. The error is for the caller.
 func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
 	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, previous)
 	var lost *stored.LostTurnError
@@ -47,7 +46,7 @@ func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
 	return nil, badRequest(param, code, "Previous response with id '"+credentials.Clip(previous)+"' not found.")
 }
 
-// holdTurns pays for what was read of a conversation.
+// holdTurns reserves the memory of turns that were read.
 func (c *Call) holdTurns(turns []stored.Turn) error {
 	size := 0
 	for i := range turns {
@@ -56,7 +55,7 @@ func (c *Call) holdTurns(turns []stored.Turn) error {
 	return c.Reserve(size)
 }
 
-// OwnResponse returns a response of the workspace that the gateway itself holds, or nil.
+// OwnResponse returns a response of the workspace that the gateway itself stores, or nil.
 func (c *Call) OwnResponse(id string) (*stored.Turn, *Error) {
 	_, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
 	if err != nil {
@@ -65,8 +64,7 @@ func (c *Call) OwnResponse(id string) (*stored.Turn, *Error) {
 	return held, nil
 }
 
-// Turns returns what is still there of the turns up to the response that the call is
-// about.
+// Turns returns the turns up to the response that the call is about, as far as they still exist.
 func (c *Call) Turns() ([]stored.Turn, *Error) {
 	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
 	var lost *stored.LostTurnError
@@ -91,6 +89,6 @@ func (c *Call) DeleteResponse() *Error {
 	return nil
 }
 
-// ResponseNotFound refuses a call about a stored response that the gateway does not hold, with a
-// provider that holds none.
+// ResponseNotFound refuses a call about a stored response that neither the gateway nor the
+// provider stores.
 func (c *Call) ResponseNotFound() *Error { return unknownResponse(c.responseID()) }

@@ -21,9 +21,8 @@ type Span struct {
 	Name   string // x-gw-span-name; of a traceparent, the method and the path
 }
 
-// maxTraceID bounds the ids of traces and spans, and the names of spans, in bytes. What is
-// longer, not printable or said twice counts as not said: no call fails because of what
-// only watches it.
+// maxTraceID bounds the ids of traces and spans, and the names of spans, in bytes. Values that
+// are longer, not printable or ambiguous are ignored: tracing must not make a call fail.
 const maxTraceID = 256
 
 // readTrace reads the trace headers: the gateway's own, or else a W3C traceparent. If Caddy's
@@ -66,7 +65,7 @@ func either(a, b string) string {
 
 func clip(s string) string { return s[:min(len(s), maxTraceID)] }
 
-// newSpanID is as long as a span's id is in OpenTelemetry.
+// newSpanID returns a random id of the length of OpenTelemetry's.
 func (c *Call) newSpanID() string {
 	var id [8]byte
 	if _, err := io.ReadFull(c.Gateway.Random, id[:]); err != nil {
@@ -75,7 +74,8 @@ func (c *Call) newSpanID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// traceparent reads the header of that name (W3C Trace Context, 3.2). Two headers are none.
+// traceparent reads the header traceparent (W3C Trace Context, 3.2). If there are two, they are
+// ignored.
 func traceparent(h http.Header) (traceID, parent string, ok bool) {
 	if len(h["Traceparent"]) != 1 {
 		return "", "", false

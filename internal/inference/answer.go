@@ -11,14 +11,15 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// Headers of a provider's answer that are between the provider and the gateway.
+// droppedHeaders are headers of a provider's answer that concern the provider and the gateway
+// only.
 var droppedHeaders = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Alt-Svc", "Clear-Site-Data", "Set-Cookie", "Strict-Transport-Security",
 }
 
-// answered takes a provider's answer in: fixes its headers, and wraps its body so
-// that what passes is watched.
+// answered is called at the commit point: the answer goes to the client. It fixes the headers,
+// and wraps the body so that what passes is watched.
 func (rt *roundTrip) answered(res *http.Response) {
 	x := rt.x
 	rt.commit()
@@ -31,7 +32,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 	for _, name := range droppedHeaders {
 		delete(res.Header, name)
 	}
-	for _, f := range x.AnswerHeader { // the gateway's own stand in the answer already
+	for _, f := range x.AnswerHeader { // the gateway's own are set already
 		delete(res.Header, f.Name)
 	}
 
@@ -49,14 +50,14 @@ func (rt *roundTrip) answered(res *http.Response) {
 		s := newStream(res.Body, &rt.watcher, rt.patience.idle)
 		s.unasked, s.hooks = rt.unasked, rt.eventHooks()
 		res.Body = s
-		res.ContentLength = -1 // an error event may follow; also makes Caddy flush at once
+		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
 		res.Body = &body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
 	}
 }
 
-// Why calls failed though their status was 200.
+// Why calls failed although their status was 200.
 const (
 	failureIn200    = "the provider answered with an error and status 200"
 	failureInStream = "the provider's stream ended with an error"
@@ -64,7 +65,7 @@ const (
 	gatewayStopped  = "the gateway was shut down"
 )
 
-// maxDescribed bounds what is kept of an answer that a span is to tell of.
+// maxDescribed bounds what is kept of an answer for its span.
 const maxDescribed = 1 << 20
 
 // A body watches an answer in one piece: the time of its first byte, its usage.
@@ -74,7 +75,7 @@ type body struct {
 	json bool
 	tap  tap
 	kept []byte // for a span
-	long bool   // it is too long to be kept, or there is no memory for it
+	long bool   // too long to be kept, or out of memory
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -116,7 +117,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keep keeps what a span is to tell of, as long as there is memory for it.
+// keep keeps a part of the answer for its span, as long as there is memory for it.
 func (b *body) keep(p []byte) {
 	need := len(b.kept) + len(p)
 	if size := max(need, 2*cap(b.kept)); need > cap(b.kept) {

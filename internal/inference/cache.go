@@ -15,17 +15,16 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// A cacheHook answers calls with what the cache has, and has the cache keep the answers of
-// others.
+// A cacheHook answers calls from the cache, and keeps the answers of others in it.
 type cacheHook struct{ f *Forwarder }
 
 // MayAnswer reports whether some target of the call may be answered from the cache: a hit is
 // not forwarded, and so not counted.
 func (h *cacheHook) MayAnswer(call *exchange.Call) bool { return call.MayBeCached() }
 
-// Before answers the call from the cache. A call that is the same as one under way waits for
-// that one's answer, as long as it would for its own; otherwise it leads, and the visit is
-// its flight.
+// Before answers the call from the cache. If an equal call is under way, it waits for that call's
+// answer, as long as it would wait for its own; otherwise it leads a flight, which is ended with
+// the visit.
 func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	maxAge, ok := c.Cached(c.Target)
 	answers := h.f.Cache()
@@ -44,7 +43,7 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 	if err == nil {
 		key, err = call.Key()
 	}
-	if err != nil { // a body that is not JSON is not the cache's to judge
+	if err != nil { // a body that is not JSON is not cached
 		c.CacheStatus = exchange.CacheDisabled
 		return nil, nil, nil //nolint:nilerr // such a call is forwarded as it is
 	}
@@ -63,8 +62,7 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 	return l, r, refusal
 }
 
-// A lookup is the way of a call through the cache: its key, and the flight that it leads, if
-// others may wait for its answer.
+// A lookup is the visit of a call to the cache: its key, and the flight that it leads.
 type lookup struct {
 	h        *cacheHook
 	x        *exchange.Exchange
@@ -72,21 +70,21 @@ type lookup struct {
 	key      cache.Key
 	maxAge   time.Duration
 	flight   *cache.Flight // nil: no other call may wait for its answer
-	question *question     // nil: answers to the same letters alone do
-	recorder *recorder     // nil: the client gets no answer yet
+	question *question     // nil: only equal questions share answers
+	recorder *recorder     // nil: no answer is being sent
 	gone     <-chan struct{}
 	cached   Reply
-	// store stores the response that the answer is, if the gateway holds it; nil: it does not.
+	// store stores an answer that is a response stored by the gateway; nil: it is none.
 	store func(response []byte) error
 }
 
-// find looks for the answer until the call leads a flight, or may not share one.
+// find looks for an answer. If there is none, the call leads a flight, or goes alone.
 func (l *lookup) find(ctx context.Context, c *Candidate) (*Reply, *exchange.Error) {
 	begun := time.Now()
 	for {
 		entry, err := l.answers.Get(ctx, l.key, l.maxAge)
 		if entry != nil {
-			if err := l.x.Reserve(2 * len(entry.Body)); err != nil { // and in the other form
+			if err := l.x.Reserve(2 * len(entry.Body)); err != nil { // twice, since it may be converted
 				return nil, exchange.Overloaded(err)
 			}
 		}
@@ -114,20 +112,20 @@ func (l *lookup) find(ctx context.Context, c *Candidate) (*Reply, *exchange.Erro
 		if r := l.reply(entry, exchange.CacheHit); r != nil {
 			return r, nil
 		}
-		if failed || entry != nil { // what cannot be shared is everybody's own
+		if failed || entry != nil { // an answer that cannot be shared
 			return nil, nil
 		}
 	}
 }
 
-// If the client of a leader does not read, another leads after maxHeld.
+// After maxHeld, a leader whose client does not read is replaced.
 const (
 	maxHeld   = time.Second
 	heldEvery = 250 * time.Millisecond
 )
 
-// await waits for a flight to end, as long as the client is there. It reports false
-// if a timeout that runs since begun, if there is one, was over first.
+// await waits for a flight to end, or for the client to leave. It reports false if the timeout,
+// which runs since begun, is over first; 0: there is none.
 func await(ctx context.Context, flight *cache.Flight, timeout time.Duration, begun time.Time) (inTime bool) {
 	look := time.NewTicker(heldEvery)
 	defer look.Stop()
@@ -153,8 +151,8 @@ func await(ctx context.Context, flight *cache.Flight, timeout time.Duration, beg
 	}
 }
 
-// Counted answers with the cached answer to a question of the same meaning. To find it costs
-// a call of the model of embeddings, so that the call is counted before.
+// Counted answers with the cached answer to a question of the same meaning. That costs a call to
+// a model of embeddings, so that the call is counted first.
 func (l *lookup) Counted(ctx context.Context) (*Reply, *exchange.Error) {
 	if l.question == nil || l.flight == nil && !l.x.Caching.Refresh {
 		return nil, nil
@@ -167,8 +165,8 @@ func (l *lookup) Counted(ctx context.Context) (*Reply, *exchange.Error) {
 	return r, nil
 }
 
-// reply is a cached answer as the call asks for it, as a stream or in one piece; nil if there
-// is none, or if it cannot be given.
+// reply converts a cached answer to the form that the call asks for; nil: there is none, or it
+// cannot be converted.
 func (l *lookup) reply(entry *cache.Entry, status string) *Reply {
 	if entry == nil {
 		return nil
@@ -217,7 +215,7 @@ func (l *lookup) own(entry *cache.Entry) (*cache.Entry, error) {
 	return &other, nil
 }
 
-const minID = 16 // characters of what is unique in an id
+const minID = 16 // characters of the unique part
 
 // Deliver records the answer.
 func (l *lookup) Deliver(res *http.Response) {
@@ -232,7 +230,7 @@ func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
 		return
 	}
 	entry.At, entry.Provider = l.x.Gateway.Now(), attempt.Route.Provider
-	// The client has its answer: that it leaves now changes nothing.
+	// Even if the client leaves now, it has its answer.
 	if err := l.answers.Put(context.WithoutCancel(ctx), l.key, entry, l.question.learned(), l.maxAge); err != nil {
 		l.h.f.logger.Error("keeping an answer", zap.String("trace_id", l.x.TraceID), zap.Error(err))
 	}
@@ -255,11 +253,11 @@ func (l *lookup) fail() {
 	}
 }
 
-// Header is nil: a lookup says nothing of itself.
+// Header returns nil: a lookup adds no headers.
 func (l *lookup) Header() []exchange.HeaderField { return nil }
 
-// Settle ends the flight of a call that gave no answer that could be shared. Another may lead
-// if the answer broke off.
+// Settle ends the flight of a call whose answer cannot be shared. If the answer broke off,
+// another call may lead.
 func (l *lookup) Settle([]*exchange.Attempt) {
 	if l.flight != nil && l.recorder != nil {
 		l.flight.Leave()

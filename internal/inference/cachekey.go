@@ -10,11 +10,10 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// cacheCall is what makes the call of an attempt the same as another. Its body is the cache's
-// to keep.
+// cacheCall is what has to be the same for two calls to share an answer.
 func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target) (*cache.Call, error) {
 	x := rt.x
-	strict, _ := strict(x.Call, t) // it was checked when the attempt was shaped
+	strict, _ := strict(x.Call, t) // checked in shape
 	body, _, err := rt.target.Body(false)
 	if err != nil {
 		return nil, err
@@ -49,8 +48,8 @@ func (rt *roundTrip) credential(t *routing.Target) []string {
 	return parts
 }
 
-// plainURL is the attempt's URL as it would be for an answer in one piece: some providers
-// have streams at another path.
+// plainURL is the URL of the request if it were not for a stream: some providers have another
+// path for streams.
 func (rt *roundTrip) plainURL() string {
 	if rt.answer == nil {
 		return rt.url.String()
@@ -65,7 +64,7 @@ func (rt *roundTrip) plainURL() string {
 	return u.String()
 }
 
-// asWhole are the paths of streams, and those of the same answer in one piece: Gemini's,
+// asWhole replaces the paths of streams by those of the same answers in one piece: Gemini's,
 // those of Claude on Vertex AI, and Bedrock's.
 var asWhole = strings.NewReplacer(
 	":streamGenerateContent", ":generateContent", ":streamRawPredict", ":rawPredict",

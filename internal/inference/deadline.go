@@ -14,7 +14,7 @@ var (
 )
 
 // A deadline bounds the time until an answer begins, or until its headers come: it ends the
-// context of the request. All methods of a nil one do nothing.
+// context of the request. The methods of a nil deadline do nothing.
 type deadline struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -23,7 +23,7 @@ type deadline struct {
 	lifted atomic.Bool
 }
 
-// limit gives the attempt a deadline, and returns the context that it ends.
+// limit sets the deadline, and returns the context that it ends.
 func (rt *roundTrip) limit(parent context.Context) context.Context {
 	d, why := &deadline{after: rt.patience.answer}, errAttemptTimeout
 	if d.after == 0 {
@@ -54,7 +54,7 @@ func (d *deadline) passed() error {
 	return nil
 }
 
-// lift has the context go on for as long as the answer takes.
+// lift removes the deadline: the answer has begun.
 func (d *deadline) lift() {
 	if d != nil {
 		d.lifted.Store(true)
@@ -98,8 +98,8 @@ func (b *bodyWithDeadline) Close() error {
 	return err
 }
 
-// An uploading body passes through. A provider has its time for the headers of an answer
-// from the last bytes on that it took.
+// An uploading body passes through. While it is being read, the time until the headers of the
+// answer starts over.
 type uploading struct {
 	io.ReadCloser
 	headers *deadline

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// An engine runs the attempts of one call: the targets that its plan hands out, and
-// each of them again as its retry setting says. One engine serves every endpoint.
+// An engine runs the attempts of one call: at the targets that its plan selects, and at each of
+// them again as its retry setting says. One engine serves all endpoints.
 type engine struct {
 	f *Forwarder
 	w http.ResponseWriter
@@ -37,8 +37,8 @@ type engine struct {
 	room      [1]Visit  // for the first of them
 }
 
-// maxAttempts bounds the upstream requests of one call, whatever its config nests: it is
-// as many as a list of targets may have.
+// maxAttempts bounds the upstream requests of one call. It equals the most targets that a list
+// may have.
 const maxAttempts = 100
 
 // direct is the target of a call without a config.
@@ -67,7 +67,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	for err == nil {
 		t := plan.Target()
 		done := e.target(t, !x.Config.Root.Leaf())
-		own := e.err != nil && (e.err.Gateway || e.err.Caller) // no provider's fault
+		own := e.err != nil && (e.err.Gateway || e.err.Caller) // the provider is not at fault
 		if x.ConfigID != "" && (done || !own) {
 			circuit.Report(t, e.outcome(done))
 		}
@@ -90,7 +90,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	e.answerFailure()
 }
 
-// outcome is the status of a target as its breaker sees it.
+// outcome is the status of a target for its circuit breaker.
 func (e *engine) outcome(done bool) int {
 	if done {
 		return e.x.AnswerStatus()
@@ -98,8 +98,8 @@ func (e *engine) outcome(done bool) int {
 	return e.status
 }
 
-// target tries one target until it answers or is given up, and reports whether the
-// client has its answer. more says that another target might follow.
+// target tries one target until it answers or is given up. It reports whether the client has its
+// answer. more says that another target may follow.
 func (e *engine) target(t *routing.Target, more bool) bool {
 	x := e.x
 	if x.Config != nil {
@@ -141,8 +141,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 	return e.attempts(path, more)
 }
 
-// before asks the hooks before anything counts the call: what they answer or refuse is not
-// forwarded.
+// before asks the hooks before the call is counted: what they answer or refuse is not forwarded.
 func (e *engine) before() (*Reply, *exchange.Error) {
 	for _, h := range e.f.hooks {
 		visit, r, refusal := h.Before(e.r.Context(), &e.candidate)
@@ -157,12 +156,12 @@ func (e *engine) before() (*Reply, *exchange.Error) {
 	return nil, nil
 }
 
-// admit holds the call against its limits, and asks the hooks for which it has to be counted.
+// admit holds the call against its limits, and asks the hooks that run only once it is counted.
 func (e *engine) admit() (*Reply, *exchange.Error) {
 	ctx := e.r.Context()
 	if err := e.x.AdmitCall(ctx); err != nil {
 		refusal := *err
-		refusal.Caller = true // no other target would do
+		refusal.Caller = true // other targets have the same limit
 		return nil, &refusal
 	}
 	for _, v := range e.visits {
@@ -175,14 +174,14 @@ func (e *engine) admit() (*Reply, *exchange.Error) {
 	return nil, e.x.AdmitTarget(ctx)
 }
 
-// leaveTarget ends what is held of the call at a target.
+// leaveTarget ends the holds of the call at a target.
 func (e *engine) leaveTarget() {
 	e.candidate.drop()
 	e.x.LeaveTarget()
 	e.visits = e.room[:0]
 }
 
-// attempts tries the target until it answers or is given up; path is that of the requests.
+// attempts tries the target until it answers or is given up, with requests to a path.
 func (e *engine) attempts(path string, more bool) (answered bool) {
 	x, t, timeout := e.x, e.candidate.Target, e.candidate.Timeout
 	if waited := e.candidate.Waited; timeout > 0 && waited > 0 {
@@ -247,7 +246,7 @@ func (e *engine) delivered(rt *roundTrip) {
 	}
 }
 
-// header is that of the answer that the latest attempt holds.
+// header is that of the held answer of the latest attempt, or nil.
 func (e *engine) header() http.Header {
 	if e.last != nil && e.last.held != nil {
 		return e.last.held.Header
@@ -266,7 +265,7 @@ func (e *engine) sleep(d time.Duration) bool {
 	}
 }
 
-// failed notes what became of an attempt that did not answer.
+// failed notes the failure of an attempt.
 func (e *engine) failed(rt *roundTrip, why error) {
 	if rt.held == nil {
 		e.f.logger.Error("attempt failed",
@@ -279,13 +278,13 @@ func (e *engine) failed(rt *roundTrip, why error) {
 	if v := rt.held.Header["Retry-After"]; v != nil {
 		e.after = v
 	}
-	if e.status == http.StatusOK { // it said 200 and began with an error
+	if e.status == http.StatusOK { // an error with status 200
 		e.status = http.StatusInternalServerError
 	}
 }
 
-// notTried notes that a target cannot be tried, as the body cannot be sent again. What the
-// target before it answered stays the failure of the call, with that said.
+// notTried notes that a target cannot be tried because the body cannot be sent again. The answer
+// of the target before it remains the failure of the call, with an explanation.
 func (e *engine) notTried(why error) {
 	if !errors.Is(why, exchange.ErrNotReplayable) || e.last == nil || e.err != nil && e.err.Code == codeNotReplayable {
 		if e.err == nil || e.err.Code != codeNotReplayable {
@@ -318,8 +317,8 @@ func notKept(why error) string {
 	return "the upload is larger than max_replay"
 }
 
-// explain makes an error of the gateway's own of the latest failure, which says what the
-// provider answered, and what could not be done about it.
+// explain replaces the latest failure by an error of the gateway's own, which repeats the
+// provider's answer and says why nothing more was done.
 func (e *engine) explain(but string) {
 	rt := e.last
 	err := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error"}
@@ -342,12 +341,12 @@ func (e *engine) explain(but string) {
 	e.status = status // as strategies see it
 }
 
-// message is that of the error in the answer that is held; "" if there is none.
+// message is that of the error in the held answer; "" if there is none.
 func (rt *roundTrip) message() string {
 	if rt.held == nil || rt.held.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
-	b, _ := io.ReadAll(io.LimitReader(rt.held.Body, maxPeeked)) // it was read before
+	b, _ := io.ReadAll(io.LimitReader(rt.held.Body, maxPeeked)) // these bytes were peeked at before
 	message := gjson.GetBytes(b, "error.message").Str
 	if message == providers.Answered(rt.held.StatusCode) {
 		return ""
@@ -358,9 +357,9 @@ func (rt *roundTrip) message() string {
 	return strings.ToValidUTF8(message, "")
 }
 
-const maxMessage = 512 // bytes of a provider's message
+const maxMessage = 512 // bytes
 
-// fail makes a failure the latest one.
+// fail notes the latest failure.
 func (e *engine) fail(rt *roundTrip, err *exchange.Error) {
 	e.drop()
 	e.last, e.err = rt, err
@@ -384,7 +383,7 @@ func (e *engine) drop() {
 	}
 }
 
-// answerFailure answers with the latest failure: nothing follows it.
+// answerFailure answers with the latest failure, as no attempt follows.
 func (e *engine) answerFailure() {
 	if clientGone(e.r, e.x) {
 		return
@@ -397,7 +396,7 @@ func (e *engine) answerFailure() {
 		return
 	}
 	e.x.SetHeader(e.w.Header())
-	e.last.out, e.last.visits = &e.x.Outcome, nil // the attempt itself is over
+	e.last.out, e.last.visits = &e.x.Outcome, nil // the attempt itself has ended
 	if _, why := e.f.forward(e.w, e.r, e.last); why != nil {
 		e.x.Fail(e.w, e.last.failure(why))
 	}

@@ -22,11 +22,11 @@ func headersTooLarge(err error) bool {
 	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
 }
 
-// codeNotReplayable is the code of a call that was not tried again, though it should
-// have been, because its body was too large to be kept.
+// codeNotReplayable is the error code of a call that should have been tried again but could not,
+// because its body was too large to be kept.
 const codeNotReplayable = "body_not_replayable"
 
-// failure turns what went wrong with an attempt into what the client sees.
+// failure turns the failure of an attempt into an error for the client.
 func (rt *roundTrip) failure(err error) *exchange.Error {
 	provider := rt.target.Route.Provider
 	switch {
@@ -43,12 +43,12 @@ func (rt *roundTrip) failure(err error) *exchange.Error {
 	return rt.request.failure(err)
 }
 
-// misbehaved is the error of a provider that would do the same again.
+// misbehaved is the error of a provider that would fail in the same way again.
 func misbehaved(message string, err error) *exchange.Error {
 	return &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_misbehaved", Pointless: true, Message: message, Err: err}
 }
 
-// failure turns what went wrong with a request into what the client sees.
+// failure turns the failure of a request into an error for the client.
 func (q *request) failure(err error) *exchange.Error {
 	var own *exchange.Error
 	if errors.As(err, &own) {

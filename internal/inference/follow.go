@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// maxFollowing bounds the requests that a call makes one after the other: an upload in as
-// many parts as S3 takes, with its beginning and its end.
+// maxFollowing bounds the requests of one call that follow each other: an upload to S3 in as many
+// parts as S3 accepts, with its beginning and its end.
 const maxFollowing = 10_002
 
 // follow sends the requests that follow one whose answer is not yet the call's, through the same
@@ -45,7 +45,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 			return res, nil
 		}
 		if next.Body == nil {
-			next.Body = []byte{} // none, and not the call's
+			next.Body = []byte{} // no body, instead of the call's
 		}
 		q.header = q.common.Clone()
 		if err := q.set(next); err != nil {
@@ -60,8 +60,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 	return nil, answerError("the call does not come to an end")
 }
 
-// unread is the refusal of a call whose body could not be read while it was put into a
-// provider's words.
+// unread refuses a call whose body could not be read by the provider's dialect.
 func unread(err error) *exchange.Error {
 	return &exchange.Error{
 		Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "body_unreadable", Caller: true, Err: err,

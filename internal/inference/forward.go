@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// A Forwarder forwards calls through a reverse proxy of Caddy's.
+// A Forwarder forwards calls through Caddy's reverse proxy.
 type Forwarder struct {
 	Settings
 	hooks     []Hook
@@ -24,16 +24,16 @@ type Forwarder struct {
 	logger    *zap.Logger
 }
 
-// Settings are what forwarders share.
+// Settings are shared by all forwarders.
 type Settings struct {
 	Breakers func() *routing.Breakers
 	Cache    func() *cache.Cache // of answers
 	// SharedCache: the workspaces of the organisation share answers.
 	SharedCache bool
-	Semantic    *Semantic // nil: questions are compared letter by letter
+	Semantic    *Semantic // nil: only equal questions share answers
 	Random      routing.Rand
 	Timeout     time.Duration // of an attempt, unless the request or its config sets one; 0: none
-	Idle        time.Duration // that a stream may be silent once it has begun; 0: for ever
+	Idle        time.Duration // that a stream may be silent; 0: no limit
 	Headers     time.Duration // until an answer's headers come, if there is no timeout; 0: no limit
 }
 
@@ -56,7 +56,7 @@ func (f *Forwarder) Cleanup() error {
 	return nil
 }
 
-// MayAnswer reports whether a hook may answer a call, which must not be counted before.
+// MayAnswer reports whether a hook may answer a call, which must not be counted before that.
 func (f *Forwarder) MayAnswer(call *exchange.Call) bool {
 	for _, h := range f.hooks {
 		if h.MayAnswer(call) {
@@ -71,7 +71,7 @@ func (f *Forwarder) MayAnswer(call *exchange.Call) bool {
 func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, rt *roundTrip) (answered bool, why error) {
 	rt.startSpan()
 	defer func() { rt.count(r.Context(), why) }() // also when the answer breaks off and panics
-	if rt.held == nil {                           // otherwise it is over
+	if rt.held == nil {                           // otherwise the attempt has ended
 		defer rt.conclude(rt.x.Gateway.Now(), &why)
 	}
 	why = f.proxy.ServeHTTP(w, shell(r, rt), caddyhttp.HandlerFunc(noNext))
@@ -81,7 +81,7 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, rt *roundTri
 	return why == nil, why
 }
 
-// clientGone reports whether the client of a call left, and notes it.
+// clientGone reports whether the client of a call has left, and notes it.
 func clientGone(r *http.Request, x *exchange.Exchange) bool {
 	if r.Context().Err() == nil || x.BodyLate() != nil {
 		return false
@@ -90,7 +90,7 @@ func clientGone(r *http.Request, x *exchange.Exchange) bool {
 	return true
 }
 
-// clientGone reports whether the client left before it had the whole answer, and notes it.
+// clientGone reports whether the client has left before the answer was complete, and notes it.
 func (rt *roundTrip) clientGone(r *http.Request) bool {
 	if r.Context().Err() == nil || rt.x.BodyLate() != nil || rt.out.Complete {
 		return false

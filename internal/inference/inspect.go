@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
-// inspect looks at an answer before its commit point: nothing of it has gone to the client
-// yet, and another attempt may follow. The error says why the client does not get it; that of
-// a tentative attempt that failed is held.
+// inspect looks at an answer before its commit point: nothing of it has been sent to the client,
+// and another attempt may follow. The error says why the client does not get it; the answer of a
+// tentative attempt is then held.
 func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 	if err := rt.own(res); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 	var why error
 	switch ok := res.StatusCode == http.StatusOK; {
 	case ok && (rt.tentative || rt.patience.answer > 0):
-		// A stream has begun with its first event, and not before.
+		// A stream begins with its first event.
 		if why = begins(rt.call, res); inflight.Refused(why) {
 			res.Body.Close()
 			return why
@@ -44,7 +44,7 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 	return nil
 }
 
-// complete shows an answer in one piece with status 200 to the hooks that look at those.
+// complete shows an answer in one piece with status 200 to the answer hooks.
 func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	var hooks []AnswerHook
 	for _, v := range rt.visits {
@@ -83,11 +83,11 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	return err
 }
 
-// errEmpty is the failure of an attempt whose answer has status 200 and nothing in it.
+// errEmpty is the failure of an attempt whose answer has status 200 and an empty body.
 var errEmpty = errors.New("the provider answered 200 with an empty body")
 
-// errPage is the failure of an attempt whose answer is a page, as of something between the
-// gateway and the provider.
+// errPage is the failure of an attempt whose answer is a web page, probably of a proxy in front
+// of the provider.
 var errPage = errors.New("the provider answered 200 with a page in HTML")
 
 // noJSON returns why an answer with status 200 cannot be JSON although the endpoint answers JSON,

@@ -10,9 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// maskBody masks the stored credentials of a call in an answer that passes as it is. A
-// caller's own credential is no secret to the caller. An answer that the cache may keep is a
-// model's, and not about the credential.
+// maskBody masks the stored credentials of a call in an answer that passes as it is. The caller
+// may see its own. Answers that may be cached are a model's, and not about the credential.
 func (rt *roundTrip) maskBody(res *http.Response) error {
 	if rt.secrets == nil || rt.x.Endpoint.Cacheable || res.Body == nil || res.Body == http.NoBody {
 		return nil
@@ -28,7 +27,7 @@ func (rt *roundTrip) maskBody(res *http.Response) error {
 	return nil
 }
 
-// maskable are the credentials that are long enough to be no mere word, the longest first.
+// maskable are the credentials that are too long to be a word, the longest first.
 func maskable(secrets []credentials.Secret) [][]byte {
 	var words [][]byte
 	for _, s := range secrets {
@@ -42,15 +41,15 @@ func maskable(secrets []credentials.Secret) [][]byte {
 	return slices.CompactFunc(words, bytes.Equal)
 }
 
-// A masking body replaces credentials by masks of the same length. It holds back what may be
-// the beginning of one, and nothing else.
+// A masking body replaces credentials by masks of the same length. It holds back only what may be
+// the beginning of one.
 type masking struct {
 	src   io.ReadCloser
 	words [][]byte // the longest first
-	held  []byte   // the beginning of a word, or part of one
-	small []byte   // what is read into for a reader that takes little at a time
-	ready []byte   // of small, what it has not taken yet
-	err   error    // once that is taken
+	held  []byte   // what is held back
+	small []byte   // the buffer for readers with small ones
+	ready []byte   // the part of small that was not returned yet
+	err   error    // returned after ready
 }
 
 func newMasking(src io.ReadCloser, words [][]byte) *masking {
@@ -84,8 +83,8 @@ func (m *masking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fill reads until there is something to pass on, or an error. What is held back is shorter
-// than the longest word, and p is longer.
+// fill reads until there is something to pass on, or an error. What is held back is shorter than
+// the longest word, which is shorter than p.
 func (m *masking) fill(p []byte) (int, error) {
 	for {
 		from := copy(p, m.held)
@@ -119,7 +118,7 @@ func (m *masking) mask(b []byte, last bool) (passed int) {
 	}
 }
 
-// find finds the first word that begins in b[from:to], and of several the longest.
+// find finds the first word that begins in b[from:to], the longest if there are several.
 func (m *masking) find(b []byte, from, to int) (at, length int) {
 	at = to
 	for _, w := range m.words {

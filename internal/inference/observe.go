@@ -21,12 +21,12 @@ func (rt *roundTrip) startSpan() {
 	})
 	if rt.header["Traceparent"] != nil {
 		rt.header["Traceparent"] = []string{rt.span.Header()}
-		delete(rt.header, "Tracestate") // it speaks of another span
+		delete(rt.header, "Tracestate") // it belongs to another span
 	}
 }
 
-// count counts an attempt and ends its span, once: one that failed and is given to the
-// client later, as nothing followed it, is over already.
+// count counts an attempt and ends its span, once: an attempt that failed, and whose answer is
+// given to the client later, has ended already.
 func (rt *roundTrip) count(ctx context.Context, why error) {
 	if rt.over {
 		return
@@ -86,8 +86,8 @@ func timedOut(why error) bool {
 	return errors.As(why, &timeout) && timeout.Timeout()
 }
 
-// describe notes what an answer, or an event of it, says of itself, if there is a span to
-// tell of it.
+// describe notes the id, the model and the finish reasons of an answer or event for the span, if
+// there is one.
 func (w *watcher) describe(data []byte) {
 	if w.x.Trace == nil {
 		return

@@ -17,7 +17,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// claims note what a call makes as its workspace's, before the caller has its id.
+// claims note the objects that a call creates as its workspace's, before the caller gets their
+// ids.
 type claims struct {
 	target        *exchange.Attempt
 	makes, events []string // as in exchange.Objects
@@ -63,7 +64,7 @@ func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target,
 	return nil
 }
 
-// stores reports whether a call has its provider keep what it makes.
+// stores reports whether the provider stores what the call creates.
 func stores(body []byte, parameter string, otherwise bool) bool {
 	if !bytes.Contains(body, []byte(parameter)) {
 		return otherwise
@@ -77,8 +78,7 @@ func stores(body []byte, parameter string, otherwise bool) bool {
 	return otherwise
 }
 
-// own notes what an answer says was made or deleted, and shows of a list what is the
-// workspace's.
+// own notes the objects that an answer has created or deleted, and filters lists by workspace.
 func (rt *roundTrip) own(res *http.Response) error {
 	x := rt.x
 	if !rt.target.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
@@ -102,7 +102,7 @@ func (rt *roundTrip) own(res *http.Response) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case rt.page == nil && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
-		return nil // of a stream, the events are looked at as they pass
+		return nil // the events of a stream are looked at as they pass
 	case res.Header.Get("Content-Encoding") != "":
 		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
 	}
@@ -137,7 +137,7 @@ func (rt *roundTrip) own(res *http.Response) error {
 	return nil
 }
 
-// whole notes what an answer in one piece says was made. The error is for the caller.
+// whole notes the objects that an answer in one piece has created. The error is for the caller.
 func (c *claims) whole(body []byte) *exchange.Error {
 	if c == nil {
 		return nil
@@ -148,9 +148,9 @@ func (c *claims) whole(body []byte) *exchange.Error {
 	return c.target.Claim(c.fresh(body, c.names), true)
 }
 
-// Event notes what an event of a stream says was made.
+// Event notes the objects that an event of a stream has created.
 func (c *claims) Event(data []byte) error {
-	// Most events of a response are pieces of a text.
+	// Most events of a response are pieces of text.
 	if c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (c *claims) Event(data []byte) error {
 	return &cut{"object_not_stored", "made something whose owner could not be stored: " + err.Error()}
 }
 
-// fresh are the ids in members of an answer that were not seen in this call.
+// fresh returns the ids in members of an answer that were not seen in this call before.
 func (c *claims) fresh(body []byte, members []string) (ids []string) {
 	var add func(v gjson.Result)
 	add = func(v gjson.Result) {

@@ -18,7 +18,7 @@ const (
 	pageLimit = 100 // objects of a page, as providers have it
 )
 
-// A page is one of a list, as OpenAI has them.
+// A page is a page of a list, in OpenAI's format.
 type page struct {
 	data    [][]byte
 	ids     []string
@@ -28,7 +28,7 @@ type page struct {
 	more    bool
 }
 
-// readPage reads a page; nil: it is none.
+// readPage reads a page; it returns nil if the body is none.
 func readPage(body []byte) *page {
 	p := new(page)
 	lists := 0
@@ -120,7 +120,7 @@ func (rt *roundTrip) shown(body []byte) ([]byte, *exchange.Error) {
 	}
 }
 
-// keep takes out what is not the workspace's.
+// keep removes the objects of other workspaces.
 func (p *page) keep(owns []bool) {
 	n := 0
 	for i, ok := range owns {
@@ -132,7 +132,7 @@ func (p *page) keep(owns []bool) {
 	p.data, p.ids = p.data[:n], p.ids[:n]
 }
 
-// cut takes out what is more than a page was to have.
+// cut removes the objects beyond the size of a page.
 func (p *page) cut(most int, backwards bool) {
 	over := len(p.data) - most
 	switch {
@@ -146,7 +146,7 @@ func (p *page) cut(most int, backwards bool) {
 	p.more = true
 }
 
-// append writes the page, with the members that the first one of the list has.
+// append writes the page with the members of the first page of the list.
 func (p *page) append(first *page) []byte {
 	b := jsonscan.Builder(nil)
 	b.Open('{')

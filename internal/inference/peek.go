@@ -16,10 +16,10 @@ import (
 // maxPeeked bounds how much of an answer is read before it is accepted.
 const maxPeeked = 64 << 10
 
-// A peeked body is an answer of which a part was read already. The call holds the capacity
-// of that part until it is read again.
+// A peeked body is an answer of which a part was read ahead. The call pays for the memory of that
+// part until it is read again.
 type peeked struct {
-	call *exchange.Call // nil: it holds nothing for it
+	call *exchange.Call // nil: no memory is reserved
 	seen []byte
 	off  int
 	src  io.ReadCloser
@@ -37,7 +37,7 @@ func (p *peeked) Read(b []byte) (int, error) {
 
 func (p *peeked) Close() error { return p.src.Close() }
 
-// drop lets go of what was read again.
+// drop frees the part that was read ahead.
 func (p *peeked) drop() {
 	if p.call != nil {
 		p.call.Free(cap(p.seen))
@@ -45,9 +45,9 @@ func (p *peeked) drop() {
 	p.seen, p.off = nil, 0
 }
 
-// begins looks at the beginning of an answer with status 200 and reports whether
-// real output follows, or why not. Until then the call is not committed: another
-// attempt may follow. What was read is put back.
+// begins looks at the beginning of an answer with status 200. It returns nil if real output
+// follows, and otherwise why not. Until then another attempt may follow. What was read is put
+// back.
 func begins(c *exchange.Call, res *http.Response) (why error) {
 	if res.Header.Get("Content-Encoding") != "" {
 		return nil // no encoding was asked for, and it is not decoded
@@ -105,7 +105,7 @@ func firstEvents(r io.Reader) (seen []byte, why error) {
 	return seen, nil
 }
 
-// A brokenOff answer is one that began, and did not come to anything.
+// A brokenOff error means that an answer began but did not get as far as its output.
 type brokenOff string
 
 func (e brokenOff) Error() string { return string(e) }
@@ -125,7 +125,7 @@ var preambles = map[string]bool{
 	"response.content_part.added": true, "message_start": true, "content_block_start": true, "ping": true,
 }
 
-// kind says what an event is, by its data. A line that is not JSON is not output.
+// kind classifies an event by its data. A line that is not JSON is not output.
 func kind(data []byte) eventKind {
 	if jsonscan.Members(data, nil) != nil {
 		return preamble
@@ -163,7 +163,7 @@ func isError(v gjson.Result) bool { return !empty(v.Get("error")) }
 
 func empty(v gjson.Result) bool {
 	switch {
-	case v.Type == gjson.Null, v.Type == gjson.False: // what is absent is null
+	case v.Type == gjson.Null, v.Type == gjson.False: // null counts as absent
 		return true
 	case v.IsArray():
 		return len(v.Array()) == 0

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// Record is the record of a call that was admitted, when it is over.
+// Record returns the record of a call that was admitted and has ended.
 func Record(x *exchange.Exchange) *reqlog.Record {
 	now := x.Gateway.Now()
 	r := &reqlog.Record{
@@ -79,7 +79,7 @@ func plain(err error) string {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reason is why an attempt failed, without what Caddy says around it.
+// reason is why an attempt failed, without the text that Caddy adds.
 func reason(why error) string {
 	var failed *attemptError
 	if errors.As(why, &failed) {

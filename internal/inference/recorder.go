@@ -17,13 +17,13 @@ import (
 
 // A recorder keeps an answer as it passes, for the cache.
 type recorder struct {
-	call   *exchange.Call // whose memory b is
+	call   *exchange.Call // that pays for the memory of b
 	src    io.ReadCloser
 	media  string
 	stream bool
 	b      []byte
-	full   bool          // there was no room for all of it
-	whole  bool          // it came to its end
+	full   bool          // there was no room for the rest
+	whole  bool          // the answer came to its end
 	flight *cache.Flight // of calls that wait for the answer; nil: none do
 }
 
@@ -57,7 +57,7 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keep keeps what passes, and reports whether there is room for it.
+// keep keeps a part of the answer, and reports whether there is room for it.
 func (r *recorder) keep(p []byte) bool {
 	need := len(r.b) + len(p)
 	if need > cap(r.b) {
@@ -73,8 +73,8 @@ func (r *recorder) keep(p []byte) bool {
 
 func (r *recorder) Close() error { return r.src.Close() }
 
-// entry is what is to be kept of an answer of an endpoint: a whole answer that is no error
-// and ends as it should. Otherwise it is nil.
+// entry is what the cache keeps of an endpoint's answer; nil: nothing, because the answer is not
+// complete, or an error.
 func (r *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
 	switch {
 	case r == nil, r.full, !r.whole, out.Status != http.StatusOK, out.Failure != "", out.Malformed > 0:
@@ -86,7 +86,7 @@ func (r *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
 		return nil
 	}
 	entry := &cache.Entry{Stream: r.stream, Type: r.media, Body: r.b}
-	// A stream is looked at in one piece, which it must be able to become.
+	// A stream has to be convertible to one piece, which is what is checked.
 	if whole, err := entry.As(endpoint, false); err != nil || !finished(endpoint, gjson.ParseBytes(whole)) {
 		return nil
 	}
@@ -113,7 +113,7 @@ func finished(endpoint string, answer gjson.Result) bool {
 		return len(choices) > 0 && !slices.ContainsFunc(choices, func(c gjson.Result) bool { return !is(c.Get("finish_reason")) })
 	case providers.Messages:
 		return is(answer.Get("stop_reason"))
-	case exchange.CreateResponse: // one that goes on in the background is not one yet
+	case exchange.CreateResponse: // one that goes on in the background is not complete
 		return answer.Get("status").Str == "completed"
 	}
 	says := false

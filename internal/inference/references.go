@@ -29,13 +29,13 @@ func resolve(c *exchange.Call, call *providers.Call, head *responses.Head) *exch
 	return nil
 }
 
-// references are the items of the responses that an input refers to.
+// references finds the items of responses that an input refers to.
 type references struct {
 	call  *exchange.Call
 	items map[string][]byte // by id
-	seen  map[string]bool   // the responses that were read
-	size  int               // of those, in bytes
-	lost  bool              // one was not found, so that the call is refused anyway
+	seen  map[string]bool   // responses that were read
+	size  int               // of these responses, in bytes
+	lost  bool              // one was not found, and the call will be refused
 }
 
 // find returns an item by its id, or nil if the gateway does not store it.

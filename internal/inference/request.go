@@ -19,52 +19,52 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A request is what goes to a provider: for an attempt, or for the gateway itself.
+// A request is a request to a provider, for an attempt or for the gateway itself.
 type request struct {
 	call   *exchange.Call
 	target *exchange.Attempt // the target that was chosen
 	method string
 	url    *url.URL
-	header http.Header       // credential included
-	body   *exchange.Buffer  // nil: there is none, or the client's passes through
-	answer *providers.Answer // translates what the provider answers; nil: it passes
-	common http.Header       // of the requests that follow the first; nil: none does
-	upload io.Closer         // what the provider's dialect reads of the client's body; nil: nothing
+	header http.Header       // including the credential
+	body   *exchange.Buffer  // nil: there is none, or the client's body passes through
+	answer *providers.Answer // translates the answer; nil: it is not translated
+	common http.Header       // headers of the requests that follow; nil: none follow
+	upload io.Closer         // the part of the client's body that the dialect reads itself; may be nil
 
-	// rewritten: the body is in the provider's words, and not the client's.
+	// rewritten: the body was made by the provider's dialect.
 	rewritten bool
-	// unasked: of a stream, the client does not ask for the usage; the gateway does.
+	// unasked: the gateway asks for the usage of a stream, and the client does not.
 	unasked bool
-	// unsigned: it lacks a token, so that another one has to be made to be sent.
+	// unsigned: a token is missing, so that this request cannot be sent.
 	unsigned bool
-	// secrets are the credentials that go to the provider; if own is false, without the
+	// secrets returns the credentials that the provider gets; unless own is true, without the
 	// caller's own.
 	secrets func(own bool) []credentials.Secret
-	// store stores the response that the gateway makes; nil: nothing is to be stored.
+	// store stores the response that the gateway makes; nil: it is not stored.
 	store func(response []byte) error
 	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher
 	conversation conversation
-	claims       *claims // of what the call makes; nil: it makes nothing that is noted
-	// page gets another page of the list that the call asks for; nil: all of it may be seen.
+	claims       *claims // nil: no objects are created that have to be noted
+	// page fetches another page of the list that was asked for; nil: the list is not filtered.
 	page func(query string) (status int, body []byte, err error)
 }
 
-// A conversation is what a response is made of, for a provider without the Responses API.
+// A conversation is what a response is made from, if the provider lacks the Responses API.
 type conversation struct {
-	adapted    bool // a response is made of one
+	adapted    bool // the response is made from a conversation
 	turns      int
 	shortened  int  // how often the older half of them was dropped
-	mayShorten bool // if it is too long
+	mayShorten bool // if the conversation is too long
 }
 
-// An operation is what a request asks of a provider. With a model it is of the gateway's
-// own, and nothing of the client's goes along.
+// An operation is what a request asks of a provider. If it has a model, it is the gateway's own,
+// and nothing of the client's request is sent along.
 type operation struct{ endpoint, method, path, query, model string }
 
-// newRoundTrip shapes the upstream request of a call for the target that was chosen, with the
-// older half of its conversation dropped as often as shortened says. Unless it is to be
-// sent, it may lack the token of a login. The caller closes it.
+// newRoundTrip makes the request of a call for the target that was chosen, with the older half of
+// its conversation dropped shortened times. If send is false, it may lack the token of a login.
+// The caller closes it.
 func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *routing.Target, path string, shortened int, send bool) (*roundTrip, *exchange.Error) {
 	target := x.Chosen()
 	p := dialect(target.Route)
@@ -94,13 +94,13 @@ func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *r
 func dialect(route *credentials.Route) *providers.Provider {
 	p, ok := providers.Lookup(route.Dialect)
 	if !ok {
-		panic("route to the unknown dialect " + route.Dialect) // the router made it from the same table
+		panic("route to the unknown dialect " + route.Dialect) // the router uses the same table
 	}
 	return p
 }
 
-// shape makes the URL, the headers and the body of a request. Unless it is to be sent, it may
-// lack the token of a login.
+// shape makes the URL, the headers and the body of a request. If send is false, it may lack the
+// token of a login.
 func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to operation, send bool) *exchange.Error {
 	c, route := q.call, q.target.Route
 	p := dialect(route)
@@ -146,7 +146,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 		q.upload, call.Upload = upload, upload
 	}
 	r, err := p.Prepare(call)
-	call.Body = nil // whoever else holds on to the call need not hold its body
+	call.Body = nil // the call may be retained, its body need not be
 	if unread := new(providers.UploadError); errors.As(err, &unread) {
 		return q.failure(err)
 	}
@@ -170,8 +170,8 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	return nil
 }
 
-// set takes over what a provider's dialect made of the request. The error says that there is
-// no memory for its body.
+// set takes over what a provider's dialect has made. The error means that there is no memory for
+// the body.
 func (q *request) set(r *providers.Request) (err error) {
 	q.url, q.answer, q.conversation.turns = r.URL, r.Answer, r.Turns
 	if r.Method != "" {
@@ -180,7 +180,7 @@ func (q *request) set(r *providers.Request) (err error) {
 	for name, v := range r.Header {
 		q.header[name] = v
 	}
-	for name, v := range q.target.Route.Header { // the operator's own, whatever the provider's
+	for name, v := range q.target.Route.Header { // the operator's headers win
 		q.header[name] = v
 	}
 	if r.Body == nil {
@@ -202,13 +202,13 @@ func (q *request) set(r *providers.Request) (err error) {
 	return nil
 }
 
-// secretsOf are the credentials that a call takes along.
+// secretsOf are the credentials that are sent with a call.
 func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Secret {
 	secrets := []credentials.Secret{call.Key, call.Token}
 	for _, name := range routing.SecretKeys {
 		secrets = append(secrets, credentials.NewSecret(call.Setting(name)))
 	}
-	for _, values := range route.Header { // the operator's, of which some are credentials
+	for _, values := range route.Header { // set by the operator; some are credentials
 		for _, v := range values {
 			secrets = append(secrets, credentials.NewSecret(v))
 		}
@@ -216,7 +216,7 @@ func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Sec
 	return secrets
 }
 
-// refused turns a provider's refusal of a call into what the client sees.
+// refused turns a refusal by a provider's dialect into an error for the client.
 func refused(err error) *exchange.Error {
 	var r *providers.Refusal
 	if !errors.As(err, &r) {
@@ -264,12 +264,12 @@ func setting(c *exchange.Call, route *credentials.Route, t *routing.Target, name
 	return v
 }
 
-// upstreamHeader builds the headers of an upstream request from an allow-list; it
-// never filters the client's down. forward names what a config adds to the list.
+// upstreamHeader builds the headers of an upstream request from an allow-list, to which a
+// config's forward is added. The client's headers are never copied and filtered.
 func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Provider, forward []string) http.Header {
 	client, route := c.Header(), target.Route
 	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+2)
-	h["User-Agent"] = []string{""} // none, rather than Go's
+	h["User-Agent"] = []string{""} // no user agent, instead of Go's
 	lists := [...][]string{providers.Forwarded, forward, nil, nil, p.Forward}
 	if !route.Stored {
 		lists[2] = providers.ForwardedInline
@@ -302,7 +302,7 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 	return h
 }
 
-// close gives back what the request holds.
+// close releases what the request holds.
 func (q *request) close() {
 	if q.body != nil {
 		q.body.Release()
@@ -313,11 +313,11 @@ func (q *request) close() {
 	}
 }
 
-// errCommitted is that a body is gone, since an answer to it has come.
+// errCommitted means that a body was released because the answer has arrived.
 var errCommitted = errors.New("the request has its answer already")
 
-// http is the request for net/http. It replaces the one that reverse_proxy made, of which
-// only the context stays.
+// http returns the request for net/http. It replaces the one that reverse_proxy made, apart from
+// the context.
 func (q *request) http(proxied *http.Request) *http.Request {
 	r := *proxied
 	r.Method, r.URL, r.Host, r.Header = q.method, q.url, q.url.Host, q.header

@@ -25,9 +25,8 @@ var statelessPaths = []string{"/responses/input_tokens", "/responses/compact"}
 // maxShortened bounds how often the older half of a conversation is dropped.
 const maxShortened = 4
 
-// adapt readies a call of the Responses API for a provider that does not have it: a
-// response is made of a conversation, from the turns that it goes on from, and the
-// gateway keeps it.
+// adapt prepares a call of the Responses API for a provider that lacks it: the response is made
+// from a conversation, with the turns that it continues, and is stored by the gateway.
 func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	if !strings.HasPrefix(call.Path, "/responses") {
 		return nil
@@ -81,7 +80,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	if err := c.Reserve(len(head.Input)); err != nil {
 		return exchange.Overloaded(err)
 	}
-	input := bytes.Clone(head.Input) // the body is gone when the response is there
+	input := bytes.Clone(head.Input) // the body is released before the response is complete
 	call.Keep = func(response []byte) error {
 		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Turn{Response: response, Input: input, Previous: head.Previous})
 		if err == nil {
@@ -105,8 +104,8 @@ func member(object []byte, name string) (value []byte) {
 	return value
 }
 
-// overflows are the words by which providers say that a conversation is longer than
-// their model's context window.
+// overflows are the phrases by which providers say that a conversation is longer than their
+// model's context window.
 var overflows = []string{
 	"context_length_exceeded", "context length", "context window", "context limit", "prompt is too long", "input is too long",
 	"input token count", "too many tokens", "too many input tokens", "maximum number of tokens", "model_max_prompt_tokens_exceeded",
@@ -127,13 +126,13 @@ func (rt *roundTrip) overflow(res *http.Response, f *providers.Failure) {
 	f.Type, f.Param, f.Code = "invalid_request_error", "input", "context_length_exceeded"
 }
 
-// shortens reports whether the call may be tried again with less of its conversation,
-// should it be too long.
+// shortens reports whether the call may be tried again with less of its conversation, if that was
+// too long.
 func (c *conversation) shortens() bool {
 	return c.mayShorten && c.turns > 1 && c.shortened < maxShortened
 }
 
-// ServeStored answers a call about a response that the gateway holds.
+// ServeStored answers a call about a response that the gateway stores.
 func (f *Forwarder) ServeStored(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	body, err := storedAnswer(r.URL.Query(), x)
 	if err != nil {
@@ -146,7 +145,7 @@ func (f *Forwarder) ServeStored(w http.ResponseWriter, r *http.Request, x *excha
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	x.Sent(body)
-	_, _ = w.Write(body) //nolint:gosec // JSON, and not to be taken for anything else
+	_, _ = w.Write(body) //nolint:gosec // JSON, which browsers must not take for anything else
 }
 
 func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Error) {
@@ -176,17 +175,17 @@ func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Err
 		b.Close('}')
 		return b, nil
 	}
-	panic("no answer for " + x.Endpoint.Name + " of a held response") // those are the endpoints of one
+	panic("no answer for " + x.Endpoint.Name + " of a held response") // a programming error
 }
 
-// Bounds of a list of input items, as OpenAI has them.
+// Bounds of a list of input items, like OpenAI's.
 const (
 	defaultItems = 20
 	maxItems     = 100
 )
 
-// inputItems lists what a response answers: the turns that it goes on from, and its own
-// input; the latest first unless the query says otherwise.
+// inputItems lists the input of a response: the turns that it continues, and its own input. The
+// latest comes first unless the query says otherwise.
 func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exchange.Error) {
 	limit := defaultItems
 	if v := query.Get("limit"); v != "" {

@@ -12,30 +12,31 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// An attempt is a request on its way to a provider, and its answer on the way back. It
-// travels in the context of the request that reverse_proxy forwards.
+// A roundTrip is a request on its way to a provider, and the answer on its way back: what the
+// gateway does for one attempt. It travels in the context of the request that reverse_proxy
+// forwards.
 type roundTrip struct {
 	request
 	watcher
 	patience  patience
 	late      *deadline // of the request under way
-	steady    *steady   // the answer's body; nil: there is none, or it may be silent
-	maxHeader int64     // bytes of an answer's headers that are read
+	steady    *steady   // of the answer's body; nil: there is none, or no limit
+	maxHeader int64     // most bytes of an answer's headers
 
-	// tentative: another attempt may follow, so a failure comes back instead of
-	// going to the client.
+	// tentative: another attempt may follow, so that a failure is returned and not sent to the
+	// client.
 	tentative bool
-	// held is the answer of a tentative attempt that failed. It goes to the client
-	// when nothing follows: the attempt is then run again, and answers with it.
+	// held is the answer of a tentative attempt that failed. If nothing follows, it is sent to
+	// the client: the round trip is then made again, and returns it.
 	held       *http.Response
 	visits     []Visit // of the hooks, at the target
 	overflowed bool    // the conversation is too long for the model
 
-	over bool               // it is over, and counted
+	over bool               // the attempt has ended, and was counted
 	span *telemetry.Attempt // nil: Caddy's tracing is off
 }
 
-// A patience is how long a provider may take; 0: for ever.
+// A patience is how long a provider may take; 0: no limit.
 type patience struct {
 	answer  time.Duration // until the answer begins
 	headers time.Duration // until its headers come, if there is no limit for the answer
@@ -70,10 +71,10 @@ func (rt *roundTrip) eventHooks() (hooks []EventHook) {
 	return hooks
 }
 
-// close gives back what the attempt holds.
+// close releases what the round trip holds.
 func (rt *roundTrip) close() {
 	if rt.held != nil {
-		// A little is read, so that the connection can be used again.
+		// After a little is read, the connection can often be used again.
 		_, _ = io.CopyN(io.Discard, rt.held.Body, maxDrained)
 		rt.held.Body.Close()
 		rt.held = nil
@@ -81,9 +82,9 @@ func (rt *roundTrip) close() {
 	rt.request.close()
 }
 
-// commit lets go of what only another attempt would need.
+// commit releases what only another attempt would need.
 func (rt *roundTrip) commit() {
-	// Of a body in a provider's words, a translation may still hold parts.
+	// A translation may still use parts of the body.
 	rt.x.Commit(rt.rewritten || rt.answer != nil)
 	if rt.body != nil {
 		rt.body.Release()

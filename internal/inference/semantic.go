@@ -20,14 +20,14 @@ import (
 type Semantic struct {
 	Provider  string  // slug of a provider of the configuration
 	Model     string  // of embeddings
-	Threshold float64 // cosine from which on two questions are the same
+	Threshold float64 // least cosine of questions with the same meaning
 }
 
-// maxEmbedding is how long the meaning of a question may take: a call must not wait longer
-// for the cache than it is likely to gain.
+// maxEmbedding is how long an embedding may take: a call must not wait longer for the cache than
+// it is likely to save.
 const maxEmbedding = 5 * time.Second
 
-// A question is what of a call is compared by its meaning.
+// A question is the part of a call that is compared by its meaning.
 type question struct {
 	cache.Question
 	meaning []float32 // nil: not known
@@ -54,7 +54,7 @@ func (l *lookup) similar(parent context.Context) *cache.Entry {
 	return entry
 }
 
-// embed asks the model of embeddings for the meaning of a text.
+// embed returns the embedding of a text.
 func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string) ([]float32, error) {
 	route := x.Gateway.Router.Own(f.Semantic.Provider)
 	if route == nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// A Hook is a stage that looks at calls on their way to a provider, and at the answers on
-// their way back: a guardrail, a cache. For each target of a call, the forwarder asks its
-// hooks in order, then the limits of the call, then the visits that are a [CountedHook],
-// then the limits of the target; then it forwards.
+// A Hook is a stage that looks at calls before they are sent to a provider, and at the answers: a
+// guardrail, a cache. For each target of a call, the engine asks the hooks in their order, then
+// the limits of the call, then the visits that are a [CountedHook], then the limits of the
+// target; then it forwards.
 type Hook interface {
-	// MayAnswer reports whether the hook may answer a call itself, so that the call must not
-	// be counted before it was asked.
+	// MayAnswer reports whether the hook may answer a call itself. Such a call is counted only
+	// after the hook was asked.
 	MayAnswer(call *exchange.Call) bool
 
-	// Before may answer a call that is about to be sent to a target, or refuse to have it
-	// sent there. The visit, which may be nil, follows what becomes of the call at the target.
+	// Before is called for each target, before the call is sent there. It may answer the call, or
+	// refuse this target. The visit, which may be nil, is told what happens at the target.
 	Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error)
 }
 
@@ -27,8 +27,7 @@ type Hook interface {
 // implement any of the interfaces below.
 type Visit = exchange.Hold
 
-// A CountedHook looks at a call once its limits have counted it, because that costs
-// something.
+// A CountedHook looks at a call after its limits have counted it, because looking is costly.
 type CountedHook interface {
 	// Counted may answer the call.
 	Counted(ctx context.Context) (*Reply, *exchange.Error)
@@ -61,16 +60,15 @@ type Candidate struct {
 	*exchange.Exchange
 	Target *routing.Target
 
-	// Timeout is how long the call may wait for an answer; 0: for ever. Waited is how much of
-	// it a hook has taken.
+	// Timeout is how long the call may wait for an answer; 0: no limit. Waited is the part of it
+	// that a hook has used.
 	Timeout, Waited time.Duration
 
 	f        *Forwarder
-	prepared *roundTrip // the first, if a hook has asked for it
+	prepared *roundTrip // the first round trip, if a hook has asked for it
 }
 
-// first is the first attempt at the target, as it would be sent; it may lack the token of a
-// login.
+// first returns the first round trip to the target. Its request may lack the token of a login.
 func (c *Candidate) first(ctx context.Context) (_ *roundTrip, refusal *exchange.Error) {
 	if c.prepared == nil {
 		c.prepared, refusal = c.f.newRoundTrip(ctx, c.Exchange, c.Target, c.Path, 0, false)
@@ -78,7 +76,7 @@ func (c *Candidate) first(ctx context.Context) (_ *roundTrip, refusal *exchange.
 	return c.prepared, refusal
 }
 
-// take returns the first attempt if it can be sent, and closes it otherwise.
+// take returns the first round trip if its request can be sent, and closes it otherwise.
 func (c *Candidate) take() *roundTrip {
 	rt := c.prepared
 	c.prepared = nil
@@ -89,7 +87,7 @@ func (c *Candidate) take() *roundTrip {
 	return rt
 }
 
-// drop closes the first attempt if it was not taken.
+// drop closes the first round trip if it was not taken.
 func (c *Candidate) drop() {
 	if c.prepared != nil {
 		c.prepared.close()

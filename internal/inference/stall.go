@@ -22,7 +22,7 @@ type steady struct {
 	lifted  atomic.Bool
 }
 
-// steadied bounds how long the provider may be silent within an answer.
+// steadied bounds how long the provider may be silent while it answers.
 func (rt *roundTrip) steadied(res *http.Response) {
 	rt.steady = nil
 	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
@@ -37,7 +37,7 @@ func (rt *roundTrip) steadied(res *http.Response) {
 	}
 	s.timer = time.AfterFunc(s.after, func() {
 		s.stalled.Store(true)
-		body.Close() // ends the Read that waits
+		body.Close() // ends the blocked Read
 	})
 	s.timer.Stop()
 	rt.steady, res.Body = s, s

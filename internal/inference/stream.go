@@ -23,38 +23,38 @@ type stream struct {
 	to  *watcher
 
 	idle    time.Duration
-	silence *time.Timer // runs while the provider is silent; nil: it may be so for ever
-	silent  atomic.Bool // it was for too long
+	silence *time.Timer // runs while the provider is silent; nil: there is no limit
+	silent  atomic.Bool // the provider was silent for too long
 
 	full        bool   // the last Read filled buf
-	buf         []byte // what came and is not passed on yet, from passed on
+	buf         []byte // what was read; it is passed on up to passed
 	passed, end int    // buf[passed:end] is whole lines
-	err         error  // what to return once they are passed on
+	err         error  // returned once they are passed on
 
-	open     bool // the last line passed on did not end an event
+	open     bool // the last line that was passed on did not end its event
 	data     bool // that event has data already
 	done     bool // [DONE] came
 	finished bool // a choice finished
 	errored  bool // the provider sent an error event of its own; no [DONE] follows it
-	closed   bool // the last event of an answer came, in the APIs that name theirs
+	closed   bool // the last event of the answer came, in the APIs that name their events
 	hooks    []EventHook
 	refused  error // why a hook ends it
-	unasked  bool  // the client does not ask for usage: a chunk of nothing else is taken out
+	unasked  bool  // the client does not ask for usage: a chunk that has nothing else is removed
 
-	// Of the event that is looked at.
+	// Of the current event.
 	scan            jsonscan.Scanner
 	visit           func(jsonscan.Key, int) (int, error)
 	usage, response []byte
 	failed, ends    bool
-	empty           bool // its choices are none
-	spare           bool // it is a chunk of usage that the client does not ask for
+	empty           bool // it has an empty list of choices
+	spare           bool // it has only usage, which the client does not ask for
 }
 
 const (
-	smallSize = 1 << 10 // of a buffer, at first: most events are shorter, and most streams slow
-	startSize = 8 << 10 // and once more comes at a time
+	smallSize = 1 << 10 // of a buffer at first: most events are shorter, and most streams slow
+	startSize = 8 << 10 // of a buffer once a Read has filled it
 	leastRead = 512
-	maxLine   = 16 << 20 // an image may come in one line
+	maxLine   = 16 << 20 // a line may hold an image
 )
 
 // newStream watches src, which may be silent for idle (0: for ever).
@@ -64,7 +64,7 @@ func newStream(src io.ReadCloser, to *watcher, idle time.Duration) *stream {
 	if idle > 0 {
 		s.silence = time.AfterFunc(idle, func() {
 			s.silent.Store(true)
-			src.Close() // ends the Read that waits
+			src.Close() // ends the blocked Read
 		})
 	}
 	return s
@@ -90,7 +90,7 @@ func (s *stream) Close() error {
 	return s.src.Close()
 }
 
-// fill reads once from the provider and marks the whole lines in what it has.
+// fill reads from the provider once, and marks the whole lines.
 func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
@@ -128,8 +128,7 @@ func (s *stream) fill() {
 	}
 }
 
-// larger is how much room a buffer should have: of one with length bytes in it, which the
-// last Read filled or not.
+// larger returns the size of buffer for more, after length bytes; full: the last Read filled it.
 func larger(length, size int, full bool) int {
 	switch {
 	case size-length < leastRead:
@@ -149,12 +148,12 @@ func (s *stream) watch(end int) int {
 		next := at + bytes.IndexByte(s.buf[at:end], '\n') + 1
 		line := bytes.TrimRight(s.buf[at:next], "\r\n")
 		data, isData := bytes.CutPrefix(line, []byte("data:"))
-		if s.errored && isData && isDone(data) { // what failed is not done
+		if s.errored && isData && isDone(data) { // no [DONE] follows an error
 			s.done = true
 			at = next
 			continue
 		}
-		if s.done && isData { // nothing follows the end
+		if s.done && isData { // nothing follows [DONE]
 			at = next
 			continue
 		}
@@ -170,7 +169,7 @@ func (s *stream) watch(end int) int {
 				continue
 			}
 		}
-		if s.refused != nil { // nothing goes on
+		if s.refused != nil { // nothing is passed on any more
 			s.buf = s.buf[:kept]
 			return kept
 		}
@@ -181,14 +180,14 @@ func (s *stream) watch(end int) int {
 		kept += next - at
 		at = next
 	}
-	if kept != at { // what waits, and the beginning of the next line, move up
+	if kept != at { // the line that waits, and the beginning of the next one, move up
 		s.buf = s.buf[:kept+copy(s.buf[kept:], s.buf[at:])]
 	}
 	return kept
 }
 
-// event looks at the data of an event and reports whether it goes on to the client. It is what
-// every chunk of every stream pays: one scan.
+// event looks at the data of an event, and reports whether it is passed on. Every chunk of every
+// stream takes this way: one scan.
 func (s *stream) event(data []byte) bool {
 	data, s.spare = bytes.TrimSpace(data), false
 	switch {
@@ -219,7 +218,7 @@ func (s *stream) event(data []byte) bool {
 	}
 	if s.failed && !s.errored {
 		s.errored = true
-		if s.to.out.Failure == "" { // the gateway itself may have failed it, and knows why
+		if s.to.out.Failure == "" { // if the gateway itself has failed it, the reason is known
 			s.to.out.Failure = failureInStream
 		}
 	}
@@ -227,7 +226,8 @@ func (s *stream) event(data []byte) bool {
 	return !s.spare
 }
 
-// member looks at a member of an event. It is made a function once, in newStream.
+// member looks at a member of an event. newStream makes a function of it once, to save an
+// allocation for each event.
 func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 	end, err := s.scan.Value(at, 1)
 	if err != nil {
@@ -251,8 +251,7 @@ func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 	return end, nil
 }
 
-// lastEvents are the types of the events after which nothing comes, in the APIs that name
-// their events.
+// lastEvents are the types of final events, in the APIs that name their events.
 var lastEvents = map[string]bool{
 	`"response.completed"`: true, `"response.incomplete"`: true, `"response.failed"`: true, `"message_stop"`: true, `"error"`: true,
 }
@@ -296,7 +295,7 @@ func finishes(choices []byte) bool {
 	}
 }
 
-// finish decides what follows the last whole line that came.
+// finish decides what follows the last whole line.
 func (s *stream) finish(err error) {
 	out := s.to.out
 	if errors.Is(err, context.Canceled) { // the client left
@@ -308,7 +307,7 @@ func (s *stream) finish(err error) {
 	}
 	out.Complete = true // the client has the end of it, or was told of the error
 	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
-	if s.spare { // it waited for a line after it
+	if s.spare { // it waited for the line after it
 		half = nil
 	}
 	s.err = io.EOF
@@ -350,7 +349,7 @@ func (s *stream) tail(event []byte) {
 	s.end = len(s.buf)
 }
 
-// errorEvent is an error in a stream that has begun, as the clients of an endpoint read it.
+// errorEvent is an error event in the shape of an endpoint.
 func errorEvent(endpoint, message string) []byte {
 	var b jsonscan.Builder
 	switch endpoint {

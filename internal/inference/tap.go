@@ -8,24 +8,23 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A tap reads the members of an answer that the gateway wants to know, as the bytes of the
-// answer pass: it keeps those members and nothing else, however long the answer is. It is
-// written to in any portions. It is no check: in what is not JSON it finds what it finds.
+// A tap reads a few members of an answer as its bytes pass, however long it is and in whatever
+// portions it comes. It does not validate: what it finds in other data than JSON is undefined.
 type tap struct {
 	members
 
 	depth    int
 	inString bool
-	escaped  bool // the last byte was a backslash in a string
-	keyNext  bool // in the answer's own object, a key comes next
+	escaped  bool // the last byte was a backslash
+	keyNext  bool // a key of the answer itself comes next
 	inKey    bool
-	keyRead  bool // and its value comes next
+	keyRead  bool // its value comes next
 	key      []byte
-	value    *[]byte // of the member that is being read; nil: it is of no interest
+	value    *[]byte // of the current member; nil: it is not kept
 }
 
-// members are those of the answer, as they stand in it; nil: it has no such member, or one of
-// more than maxMember bytes, of which only the beginning is kept.
+// members are the raw values of an answer's members; nil: it does not have it, or it is longer
+// than maxMember.
 type members struct{ id, model, usage, usageInfo, failure, choices, object []byte }
 
 const (
@@ -172,17 +171,17 @@ func (t *tap) begin() {
 	t.key = t.key[:0]
 }
 
-// keep takes bytes of a key or of a value.
+// keep keeps a part of a key or of a value.
 func (t *tap) keep(p []byte) {
 	switch {
 	case t.inKey:
 		if len(t.key)+len(p) <= maxKey {
 			t.key = append(t.key, p...)
 		} else {
-			t.key = append(t.key[:0], '?') // no member of interest
+			t.key = append(t.key[:0], '?') // not one of the members
 		}
 	case t.value == nil:
-	case t.value == &t.choices: // that it is there is all that matters
+	case t.value == &t.choices: // only its presence matters
 	case len(*t.value)+len(p) <= maxMember:
 		*t.value = append(*t.value, p...)
 	default:
@@ -191,8 +190,8 @@ func (t *tap) keep(p []byte) {
 	}
 }
 
-// onlyError reports whether the answer is an error. An object that a provider keeps, such
-// as a job or a response, may hold the error that it ended with, and is an answer.
+// onlyError reports whether the answer is an error. A stored object, such as a job or a response,
+// may contain the error that it ended with, but is an answer.
 func (m *members) onlyError() bool {
 	return len(m.failure) > 0 && !empty(gjson.ParseBytes(m.failure)) && m.choices == nil && m.id == nil && m.object == nil
 }

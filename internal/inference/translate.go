@@ -25,7 +25,7 @@ const (
 	maxWhole   = 64 << 20 // of an answer that is translated in one piece
 	maxFailure = 1 << 20  // of an error answer
 
-	failureTimeout = 2 * time.Second // that an error answer may take to come
+	failureTimeout = 2 * time.Second // for an error answer to arrive
 )
 
 // translate puts a provider's answer into the caller's dialect; the status stays. An answer that
@@ -87,7 +87,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	case err != nil:
 		return rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
 	}
-	if res.StatusCode == http.StatusNoContent { // there is some
+	if res.StatusCode == http.StatusNoContent { // there is a body
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
 	return replaceBody(rt.call, res, out)
@@ -112,7 +112,7 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 		body, err = readAtMost(rt.call, src, maxFailure)
 		defer rt.x.Free(cap(body))
 		if err != nil {
-			body = nil // the status says enough
+			body = nil // the status is enough
 		}
 		stop.Stop()
 		if err == nil && rt.x.Endpoint.Passes {
@@ -139,8 +139,7 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 	return replaceBody(rt.call, res, failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider))
 }
 
-// redact masks the credentials of the call in an error, in which some providers repeat
-// them.
+// redact masks the credentials of the call in an error: some providers repeat them.
 func (rt *roundTrip) redact(body []byte) []byte {
 	if rt.secrets == nil {
 		return body
@@ -153,8 +152,8 @@ func (rt *roundTrip) redact(body []byte) []byte {
 	return body
 }
 
-// redactHeader masks the credentials of the call in the headers of an answer. Of an answer
-// of a model, which is not about the credential, that is the key alone.
+// redactHeader masks the credentials of the call in the headers of an answer. In the answer of a
+// model, which is not about the credential, only the key is masked.
 func (rt *roundTrip) redactHeader(res *http.Response) {
 	secrets := []credentials.Secret{rt.target.Route.Key}
 	if rt.secrets != nil && (rt.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
@@ -175,7 +174,7 @@ func (rt *roundTrip) redactHeader(res *http.Response) {
 	}
 }
 
-// minSecret is how long a credential is at least; what is shorter could be a word.
+// minSecret is the least length of a credential that is masked; a shorter one could be a word.
 const minSecret = 8
 
 // withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape.
@@ -188,8 +187,8 @@ func withProvider(body []byte, provider string) ([]byte, bool) {
 	return out, err == nil
 }
 
-// replaceBody puts another body in an answer, which the call holds until it is closed. The
-// error says that there is no memory for it.
+// replaceBody replaces the body of an answer. The call pays for its memory until it was read; the
+// error means that there is none.
 func replaceBody(c *exchange.Call, res *http.Response, body []byte) error {
 	res.Body.Close()
 	if err := c.Reserve(cap(body)); err != nil {
@@ -203,15 +202,15 @@ func replaceBody(c *exchange.Call, res *http.Response, body []byte) error {
 	return nil
 }
 
-// withoutDigests takes out what is said of another body.
+// withoutDigests removes the headers that describe the original body.
 func withoutDigests(h http.Header) {
 	for _, name := range []string{"Etag", "Content-Md5", "Digest", "Content-Digest", "Accept-Ranges"} {
 		delete(h, name)
 	}
 }
 
-// readAtMost reads all of r, which has at most limit bytes. The call holds the capacity of
-// what it returns, with an error too, until the caller drops it.
+// readAtMost reads all of r, which has at most limit bytes. Also if it fails, the capacity of the
+// result is reserved for the call, until the caller frees it.
 func readAtMost(c *exchange.Call, r io.Reader, limit int) ([]byte, error) {
 	var b []byte
 	for {
@@ -245,8 +244,8 @@ type translated struct {
 	in     []byte
 	full   bool // the last Read filled in
 	out    []byte
-	held   int // of the call's memory, for out and what the stream holds
-	read   int // of out
+	held   int // memory reserved for out and for stream
+	read   int // so far, of out
 	err    error
 }
 
@@ -262,7 +261,7 @@ func (t *translated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads once from the provider and translates what came.
+// fill reads from the provider once, and translates what came.
 func (t *translated) fill() {
 	switch {
 	case t.in == nil:
@@ -299,8 +298,8 @@ func (t *translated) fill() {
 	t.err = err
 }
 
-// malformed is why a stream that cannot be translated ends. What the gateway failed at
-// says so itself.
+// malformed is the error of a stream that cannot be translated. An error of the gateway's own is
+// kept.
 func malformed(err error) error {
 	if own := new(exchange.Error); errors.As(err, &own) {
 		return err
@@ -313,7 +312,7 @@ func (t *translated) Close() error {
 		t.to.out.Malformed += s.Skips()
 	}
 	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.to.attempt.Usage.Known {
-		if u, told := s.Used(); told { // of a stream that was cut
+		if u, told := s.Used(); told { // of a stream that was cut off
 			t.to.attempt.Usage = exchange.Usage{Known: true, Usage: u.Usage}
 		}
 	}

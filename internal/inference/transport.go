@@ -195,13 +195,13 @@ func (t *Transport) Cleanup() error {
 	return nil
 }
 
-// RoundTrip sends the attempt in the context of req.
+// RoundTrip makes the round trip in the context of req.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	rt, err := roundTripOf(req.Context())
 	if err != nil {
 		return nil, err
 	}
-	if res := rt.held; res != nil { // it failed before, and nothing follows it
+	if res := rt.held; res != nil { // it has failed before, and nothing follows
 		rt.held = nil
 		rt.answered(res)
 		return res, nil
@@ -218,7 +218,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		res, err = rt.follow(pool, out, res, rt.headersLate())
 	}
 	if err == nil {
-		if rt.patience.answer == 0 { // the headers are there, and the rest may take its time
+		if rt.patience.answer == 0 { // the body may take its time
 			rt.late.lift()
 		}
 		res = withoutTrailers(res)
@@ -243,7 +243,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		late := rt.passed()
-		if late != nil && rt.held != nil { // what broke off is no answer to hold
+		if late != nil && rt.held != nil { // an answer that broke off cannot be held
 			rt.held.Body.Close()
 			rt.held = nil
 		}
@@ -266,8 +266,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// An untraced context hides the hooks of reverse_proxy, which pass informational answers
-// on: what a provider hints at is not for clients, and may forge the gateway's headers.
+// An untraced context hides the hooks by which reverse_proxy passes informational answers on.
+// These are not for clients, and could forge the gateway's headers.
 type untraced struct{ context.Context }
 
 func (u untraced) Value(key any) any {
@@ -278,8 +278,8 @@ func (u untraced) Value(key any) any {
 	return v
 }
 
-// withoutTrailers is an answer whose trailers go nowhere: they come after all checks. The
-// original gets them, at the end of its body.
+// withoutTrailers returns an answer without its trailers, which would bypass all checks. They are
+// set on the original at the end of the body.
 func withoutTrailers(res *http.Response) *http.Response {
 	passed := *res
 	passed.Trailer = nil
@@ -312,9 +312,8 @@ type answerError string
 
 func (e answerError) Error() string { return string(e) }
 
-// An attemptError is a failure of an attempt before anything of an answer came. It
-// hides its cause from errors.Is(err, context.Canceled), which reverse_proxy takes
-// for a client that left.
+// An attemptError is a failure of an attempt before its commit point. It hides its cause from
+// errors.Is(err, context.Canceled), by which reverse_proxy recognizes a client that left.
 type attemptError struct{ cause error }
 
 func (e *attemptError) Error() string { return e.cause.Error() }

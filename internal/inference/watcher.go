@@ -7,28 +7,28 @@ import (
 // A watcher is what the readers of an answer report to as it passes.
 type watcher struct {
 	x       *exchange.Exchange
-	attempt *exchange.Attempt // that the answer is of; nil: nothing was sent yet
+	attempt *exchange.Attempt // whose answer it is; nil: nothing was sent yet
 
 	// out is the outcome of the attempt. If an attempt failed and its answer is given to the
 	// client after all, because nothing follows, it is the outcome of the call: the attempt has
 	// ended.
 	out *exchange.Outcome
 
-	// remembers: the answer is a response of which its provider has to be remembered.
+	// remembers: the answer is a stored response, whose provider has to be noted.
 	remembers bool
 }
 
-// begin has the watcher report to an attempt.
+// of has the watcher report to an attempt.
 func (w *watcher) of(try *exchange.Attempt) { w.attempt, w.out = try, &try.Outcome }
 
-// fail notes why an answer that goes on has failed.
+// fail notes that an answer has failed that is passed on nevertheless.
 func (w *watcher) fail(why string) {
 	if w.out != nil {
 		w.out.Failure = why
 	}
 }
 
-// noteFirstByte notes when the answer began.
+// noteFirstByte notes the time of the first byte, once.
 func (w *watcher) noteFirstByte() {
 	if w.out.FirstByte.IsZero() {
 		w.out.FirstByte = w.x.Gateway.Now()
