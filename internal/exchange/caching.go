@@ -11,16 +11,16 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// Caching is what a call says about the cache of answers.
+// Caching is what the headers of a call say about the cache.
 type Caching struct {
-	Mode      string        // simple or semantic; empty: the call does not ask
-	MaxAge    time.Duration // 0: it does not say
-	Refresh   bool          // the kept answer does not do; the new one is kept
+	Mode      string        // simple or semantic; "": not given
+	MaxAge    time.Duration // 0: not given
+	Refresh   bool          // the answer must be new, and is cached
 	Namespace string
-	Off       bool // x-gw-debug: false, under which nothing is kept
+	Off       bool // x-gw-debug: false, which disables the cache
 }
 
-// What x-gw-cache-status says.
+// Values of x-gw-cache-status.
 const (
 	CacheHit      = "HIT"
 	CacheMiss     = "MISS"
@@ -33,7 +33,7 @@ const (
 
 const maxNamespace = 256 // bytes
 
-// readCaching reads the headers that are about the cache.
+// readCaching reads the headers for the cache.
 func (call *Call) readCaching(h http.Header) *Error {
 	headers := call.Gateway.Headers
 	get := func(name Header) string {
@@ -69,7 +69,7 @@ func (call *Call) readCaching(h http.Header) *Error {
 	return nil
 }
 
-// age is a number of seconds; one that is out of range counts as not said.
+// age is a number of seconds; 0 if it is out of range.
 func age(seconds string) time.Duration {
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if d := time.Duration(n) * time.Second; err == nil && n <= int64(cache.MaxMaxAge/time.Second) && d >= cache.MinMaxAge {
@@ -78,7 +78,7 @@ func age(seconds string) time.Duration {
 	return 0
 }
 
-// Semantic reports whether answers to questions of the same meaning do, at the target t.
+// Semantic reports whether answers to questions of the same meaning may be used at the target t.
 func (c *Call) Semantic(t *routing.Target) bool {
 	if c.Caching.Mode != "" {
 		return c.Caching.Mode == "semantic"
@@ -86,8 +86,8 @@ func (c *Call) Semantic(t *routing.Target) bool {
 	return t.Cache != nil && t.Cache.Mode == "semantic"
 }
 
-// Cached reports whether the call may be answered from the cache and kept in it, at the
-// target t, and for how long. What the request says counts before what the config says.
+// Cached reports whether the call may be answered from the cache and cached at the target t, and
+// for how long. The headers win over the config.
 func (c *Call) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
 	switch {
 	case !c.Endpoint.Cacheable || c.buffer == nil, c.Caching.Mode == "" && (t.Cache == nil || t.Cache.Mode == ""):

@@ -51,7 +51,7 @@ func (call *Call) config(named, version string) (*routing.Config, *Error) {
 // validation.
 func (c *Call) passthrough() bool { return c.Config != nil && c.Config.Passthrough }
 
-// inline reports whether a config header holds a config itself.
+// inline reports whether a config header contains a config.
 func inline(named string) bool { return strings.HasPrefix(strings.TrimSpace(named), "{") }
 
 func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
@@ -76,7 +76,7 @@ func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
 	return c, nil
 }
 
-// badConfig lists every fault of a config.
+// badConfig lists all faults of a config.
 func badConfig(faults routing.Faults) *Error {
 	list := faults.Strings()
 	return &Error{

@@ -11,11 +11,10 @@ import (
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
-// Body returns the body to forward, with a reference for the caller to release: the
-// client's bytes with the target's edit made, and with the target's model. It is nil if
-// there is none, or if it passes through. unasked tells that it is for a stream whose usage
-// the client does not ask for; with usage, the body that is returned asks for it. An *Error
-// says what is still missing in it.
+// Body returns the body to forward, with a reference for the caller to release: the client's
+// bytes with the target's edit and model. It is nil if there is none, or if it passes through.
+// unasked reports that it is for a stream whose usage the client does not ask for; with usage,
+// the body asks for it. An *Error says which field is missing.
 func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 	c, edit, model := a.call, a.Edit, a.Route.Model
 	if err := a.unchangeable(); err != nil {
@@ -58,7 +57,7 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 			end := bytes.LastIndexByte(out.b, '}')
 			out.b = append(append(out.b[:end], usageOption...), '}')
 		}
-		if out, err = out.charged(); err != nil { // quoting may have made it longer
+		if out, err = out.charged(); err != nil { // the model may have grown by quoting
 			return nil, false, Overloaded(err)
 		}
 		return out, unasked, nil
@@ -80,12 +79,11 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 	return out, unasked, nil
 }
 
-// usageOption asks for the usage of a stream, after the last member of a body, which sjson
-// would look through.
+// usageOption asks for the usage of a stream. It is appended to the members of a body, through
+// which sjson would search.
 const usageOption = `,"stream_options":{"include_usage":true}`
 
-// onlyAppends reports whether asking for the usage of a stream is one more member, after
-// all that the body has.
+// onlyAppends reports whether the body needs no change but an appended usageOption.
 func (c *Call) onlyAppends(edit *routing.Edit) bool {
 	return edit.Empty() && !c.report.Has("stream_options")
 }
@@ -106,7 +104,7 @@ func (c *Call) completed(edit *routing.Edit, usage bool) *routing.Edit {
 	return edit
 }
 
-// streams reports whether a stream is asked for, once a config's edit is made.
+// streams reports whether a stream is asked for after a config's edit.
 func (c *Call) streams(edit *routing.Edit) bool {
 	if edit.Empty() {
 		return c.Stream
@@ -127,7 +125,7 @@ func (a *Attempt) Thinks() bool {
 	return given(v) && gjson.GetBytes(v, "type").Str != "disabled"
 }
 
-// missing is the first field that the body lacks once the config's edit is made.
+// missing returns the first required field that the body lacks after a config's edit.
 func (c *Call) missing(edit *routing.Edit) *validation.Fault {
 	if c.Endpoint.Table == nil || c.passthrough() {
 		return nil
@@ -135,7 +133,7 @@ func (c *Call) missing(edit *routing.Edit) *validation.Fault {
 	return c.Endpoint.Table.Missing(func(name string) bool { return given(edit.Result(name, c.member(name))) })
 }
 
-// member is the body's value of a field that its table lists; nil: it has none.
+// member returns the body's value of a field of its table, or nil.
 func (c *Call) member(name string) json.RawMessage {
 	if c.buffer == nil || !c.report.Has(name) {
 		return nil
@@ -147,7 +145,7 @@ func (c *Call) member(name string) json.RawMessage {
 // given reports whether a field has a value. Null is absent.
 func given(value json.RawMessage) bool { return value != nil && string(value) != "null" }
 
-// missingModel refuses a call without a config that lacks what a config could add.
+// missingModel refuses a call without a config that lacks a required field.
 func (c *Call) missingModel() *Error {
 	if c.buffer == nil || c.Config != nil {
 		return nil

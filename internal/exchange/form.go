@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
-// A form is what was read of a multipart body before it passes through: the beginning
-// of it, up to its model (RFC 7578). Only the model of a form is read and changed.
+// A form is the beginning of a multipart body (RFC 7578) that passes through, up to its model.
+// Only the model of a form is read and changed.
 type form struct {
 	delimiter []byte // between parts, with the CRLF before it
 
@@ -34,8 +34,7 @@ const maxPartHeader = 8 << 10
 
 func newForm(boundary string) *form { return &form{delimiter: []byte("\r\n--" + boundary)} }
 
-// scan looks at what came so far, which grows from call to call. It reports whether it
-// need not see more.
+// scan looks at the bytes so far, and reports whether it needs no more.
 func (f *form) scan(b []byte) bool {
 	for {
 		after := len(f.delimiter) - 2 // the first has no CRLF before it
@@ -80,9 +79,9 @@ func (f *form) scan(b []byte) bool {
 	}
 }
 
-// partName is the name of the form's field that a part with this header is; "" of a
-// file. The header begins with the end of the delimiter's line. Of one that is not
-// readable, a provider might make anything.
+// partName returns the name of the form field with this header; "" for files. The header begins
+// with the rest of the delimiter's line. If it is not readable, providers may differ in what it
+// means.
 func partName(header []byte) (name string, readable bool) {
 	line, header, _ := bytes.Cut(header, []byte("\r\n"))
 	h, params, ok := partHeader(line, header)
@@ -110,7 +109,7 @@ func partHeader(line, header []byte) (h textproto.MIMEHeader, params map[string]
 	return h, params, err == nil
 }
 
-// likeModel reports whether some provider might take a field of this name for the model.
+// likeModel reports whether a provider might take a field of this name for the model.
 func likeModel(name string) bool {
 	letters := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) {
@@ -121,14 +120,14 @@ func likeModel(name string) bool {
 	return letters == "model"
 }
 
-// oddlyNamed reports whether parsers differ in which name a part has: by RFC 2231 or RFC
-// 2047, or with escapes.
+// oddlyNamed reports whether parsers differ in the name of a part, because of RFC 2231, RFC 2047
+// or escapes.
 func oddlyNamed(disposition, name string) bool {
 	lower := strings.ReplaceAll(strings.ToLower(disposition), "filename*", "")
 	return strings.Contains(lower, "name*") || strings.Contains(name, "=?") || strings.ContainsAny(name, "\\\"")
 }
 
-// plainText reports whether a part's value is the text that stands there.
+// plainText reports whether the value of a part is not encoded.
 func plainText(h textproto.MIMEHeader) bool {
 	switch strings.ToLower(h.Get("Content-Transfer-Encoding")) {
 	case "", "7bit", "8bit", "binary":
@@ -140,18 +139,18 @@ func plainText(h textproto.MIMEHeader) bool {
 		return true
 	}
 	media, params, err := mime.ParseMediaType(contentType)
-	// Latin-1 is what Java's clients say of text in ASCII.
+	// Java clients declare ASCII text as Latin-1.
 	return err == nil && media == "text/plain" && (utf8Charset(params["charset"]) || strings.EqualFold(params["charset"], "iso-8859-1"))
 }
 
-// endOfLine looks at what follows the last delimiter: nothing but space may, up to
-// the end of the line, which may not have come yet.
+// endOfLine looks at what follows the last delimiter, up to the end of the line. blank: it is
+// only white space; whole: the line is complete.
 func endOfLine(b []byte) (blank, whole bool) {
 	line, _, whole := bytes.Cut(b, []byte("\r\n"))
 	return len(bytes.Trim(line, " \t\r")) == 0, whole
 }
 
-// part is a part of the form with the model in it.
+// part returns a part of the form with the model.
 func (f *form) part(model string) string {
 	return string(f.delimiter[2:]) + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n"
 }
@@ -178,7 +177,7 @@ func (c *Call) readForm(boundary string) *Error {
 	return nil
 }
 
-// peek looks at the beginning of a body that passes through, until enough says so.
+// peek reads ahead in a body that passes through, until enough returns true.
 func (c *Call) peek(enough func(head []byte) bool) *Error {
 	if err := c.spool.Peek(enough); err != nil {
 		return Overloaded(err)
@@ -202,7 +201,7 @@ func invalidForm() *Error {
 type restOfForm struct {
 	src       io.Reader
 	delimiter []byte
-	window    []byte // what came last and is not looked at whole
+	window    []byte // the end of what was read, which may be incomplete
 	over      bool   // the form ended
 	err       error
 }
@@ -285,7 +284,7 @@ func (a *Attempt) Upload() (io.ReadCloser, int64) {
 	}, length
 }
 
-// spliced is a body with a piece of it replaced.
+// spliced is a body of which a part was replaced.
 type spliced struct {
 	io.Reader
 	before, after *spoolReader

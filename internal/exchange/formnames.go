@@ -22,7 +22,7 @@ const maxFormField = 64 << 10 // bytes of a field that may name objects
 type formNames struct {
 	src       io.Reader
 	delimiter []byte
-	window    []byte // what came last and is not looked at whole
+	window    []byte // the end of what was read, which may be incomplete
 	inValue   bool   // the window begins in the value of a part
 	field     string // the part's name, "" of one that is not kept
 	over      bool
@@ -30,14 +30,14 @@ type formNames struct {
 
 	mu          sync.Mutex
 	ids, params []string
-	check       func(ids, params []string) *Error // nil: for now all may be named
+	check       func(ids, params []string) *Error // nil: any may be named
 }
 
 func newFormNames(src io.Reader, boundary string) *formNames {
 	return &formNames{src: src, delimiter: []byte("\r\n--" + boundary), window: []byte("\r\n")}
 }
 
-// must sets the check of what is named, and makes that of what was.
+// must sets the check, and applies it to the objects that were named so far.
 func (f *formNames) must(check func(ids, params []string) *Error) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *formNames) look(b []byte) error {
 	return nil
 }
 
-// fieldName is the name of a field that may name objects, "" of any other part.
+// fieldName returns the name of a field that may name objects; "" for other parts.
 func fieldName(header []byte) (name string, readable bool) {
 	line, header, _ := bytes.Cut(header, []byte("\r\n"))
 	h, params, ok := partHeader(line, header)
@@ -126,14 +126,14 @@ func fieldName(header []byte) (name string, readable bool) {
 	name = strings.ToLower(params["name"])
 	if _, file := params["filename"]; file {
 		_, how := namingOf(name)
-		return "", how != byID // some servers take it for a text
+		return "", how != byID // some servers treat it as a text field
 	}
 	return name, plainText(h) || jsonPart(h)
 }
 
-// namingOf is the part of the name of a form's field, or a query's, that names an object,
-// and how: byID, bySkill, or 0 where none does. Fields of objects are written as
-// image[file_id], images[0][file_id] or image.file_id.
+// namingOf returns the part of a field's name that says that it names an object, and how: byID,
+// bySkill, or 0 if it does not. Fields of objects are written as image[file_id],
+// images[0][file_id] or image.file_id.
 func namingOf(field string) (part string, how naming) {
 	if plain, err := url.PathUnescape(field); err == nil {
 		field = plain
@@ -154,7 +154,7 @@ func namingOf(field string) (part string, how naming) {
 	return parts[0], 0
 }
 
-// jsonPart reports whether a part is JSON, as it stands there.
+// jsonPart reports whether a part is JSON that is not encoded.
 func jsonPart(h map[string][]string) bool {
 	return len(h["Content-Type"]) == 1 && jsonContent(h["Content-Type"][0], false) && h["Content-Transfer-Encoding"] == nil
 }

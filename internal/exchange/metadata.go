@@ -27,7 +27,7 @@ const (
 // userKey is the entry that holds the user of the caller's key.
 const userKey = "_user"
 
-// readMetadata reads x-gw-metadata, and baggage (W3C Baggage), whose entries join it.
+// readMetadata reads x-gw-metadata, and baggage (W3C Baggage), whose entries are added.
 func (c *Call) readMetadata(h http.Header) *Error {
 	if lines := h["Baggage"]; lines != nil {
 		c.baggage = baggage(lines)
@@ -60,7 +60,7 @@ var (
 	errMetadataUTF8    = errors.New("bytes that are not UTF-8")
 )
 
-// checkMetadata holds metadata against its bounds, in the pass that checks the syntax.
+// checkMetadata checks the bounds of metadata in one pass with its syntax.
 func checkMetadata(raw string) error {
 	switch {
 	case len(raw) > maxMetadata:

@@ -18,8 +18,8 @@ const (
 	bySkill                    // a string, which may be one of the provider's own skills
 )
 
-// namings are the members, and the fields of forms and queries, that name objects, in lower
-// case: some servers ignore that.
+// namings are the members, and the fields of forms and queries, that name objects, in lower case:
+// some servers ignore letter case.
 var namings = map[string]naming{
 	"file_id": byID, "file_ids": byID, "input_file_id": byID, "output_file_id": byID, "input_files": byID,
 	"training_file": byID, "training_files": byID, "validation_file": byID, "validation_files": byID,
@@ -32,7 +32,7 @@ var namings = map[string]naming{
 // referring are the types of objects whose id is that of another object.
 var referring = map[string]bool{"item_reference": true, "file_id": true}
 
-// inert are members with the caller's own data, in which nothing names an object.
+// inert are members with the caller's own data, which name no objects.
 var inert = map[string]bool{"metadata": true, "properties": true, "item": true}
 
 const (
@@ -40,16 +40,16 @@ const (
 	maxNamed  = 4096 // objects of one body
 )
 
-// hints are in every body that names an object; an escape may hide one.
+// hints are texts of which one is in every body that names an object; an escape may hide them.
 var hints = [][]byte{[]byte("_id"), []byte("_file"), []byte("container"), []byte("conversation"), []byte("item_reference"), []byte("video"), []byte(`"audio"`), []byte("characters"), []byte("stored_completions"), []byte(`\u`)}
 
 // names are the objects that a JSON body names, at any depth.
 type names struct {
 	r        *jsonscan.Reader
-	messages bool // a call of Anthropic's API: what its tools were given is inert
+	messages bool // a call of Anthropic's API: the input of its tools is inert
 	evals    bool
-	items    bool // the input has items, of which an id alone is a reference
-	adapted  bool // responses, and what is of them, are the gateway's own
+	items    bool // the input has items; an item with only an id is a reference
+	adapted  bool // responses and their items are the gateway's own
 	ids      []string
 	params   []string // where each is named
 	queries  string   // a query for objects of everybody; "": there is none
@@ -96,8 +96,8 @@ func (n *names) value(param string, how naming) {
 }
 
 func (n *names) object(param string, how naming) {
-	var ids []string                // a provider might read any of several
-	refers, more := how != 0, false // whether it has more than an id
+	var ids []string                // providers differ in which of several they use
+	refers, more := how != 0, false // it has other members than an id
 	n.r.Object(func(key jsonscan.Key) {
 		raw := key.Bytes()
 		if len(raw) > maxNaming {

@@ -13,14 +13,14 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Noted reports whether what the call makes is noted as its workspace's: its credential is
-// one that workspaces share, be it that there is only one for now.
+// Noted reports whether objects that the call creates are noted as its workspace's, because
+// workspaces share the credential, even if there is only one workspace now.
 func (a *Attempt) Noted() bool {
 	return a.Route.Shared && a.call.Gateway.Owners != nil && a.call.Gateway.Responses != nil
 }
 
-// Guarded reports whether the call's workspace has to have made what the call is about,
-// since others share the credential.
+// Guarded reports whether the objects that the call names must be its workspace's own, because
+// workspaces share the credential.
 func (a *Attempt) Guarded() bool {
 	return a.Noted() && a.call.Gateway.Several != nil && a.call.Gateway.Several()
 }
@@ -122,8 +122,7 @@ func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 	return a.mustOwn(n.ids, n.params)
 }
 
-// offers reports whether the body is the description of a session of WebRTC, which names
-// no objects.
+// offers reports whether the body is a session description of WebRTC, which names no objects.
 func (c *Call) offers() bool {
 	return c.Endpoint.Objects.Location && c.request.Header.Get("Content-Type") == "application/sdp"
 }
@@ -159,8 +158,8 @@ func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	}
 }
 
-// Deleted notes that the object that the call was about is gone. The failure is "" or for the
-// call's record: a row of nothing is left.
+// Deleted notes that the object that the call was about was deleted. A failure, for the call's
+// record, is not fatal.
 func (a *Attempt) Deleted() (failure string) {
 	id, whole := a.call.object()
 	if !whole || id == "" {

@@ -21,11 +21,11 @@ import (
 
 // Limits bounds the bodies of calls, in bytes.
 type Limits struct {
-	Body   int64 // of one that is read whole
-	Upload int64 // of one that passes through
-	Replay int   // what is kept of one that passes through, for another attempt
+	Body   int64 // of those that are read whole
+	Upload int64 // of those that pass through
+	Replay int   // of what is kept of the latter, for another attempt
 
-	// Patience is how long a body may take to go on; 0: for ever.
+	// Patience is how long the client may stall while it sends the body; 0: no limit.
 	Patience time.Duration
 }
 
@@ -120,8 +120,8 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	return route, c.missingModel()
 }
 
-// catalogue reports whether a call for models is for the unified list: it names no
-// provider, or says so.
+// catalogue reports whether a call for models is for the unified list: it names no provider, or
+// it asks for that list.
 func (c *Call) catalogue(h http.Header, s credentials.Selection) bool {
 	for _, name := range []Header{HeaderFetchIntegrated, HeaderModelsEndpoint} {
 		if v, _ := c.Gateway.Headers.Get(h, name); v != "" && v != "false" {
@@ -319,7 +319,7 @@ func (c *Call) takeBody(limits Limits) *Error {
 	return nil
 }
 
-// arriving is the request's body, which has to come in time.
+// arriving returns the request's body, which has to come in time.
 func (c *Call) arriving() *arrival {
 	c.arrival.src, c.arrival.to, c.arrival.patience = c.request.Body, c.writer, c.patience
 	return &c.arrival
@@ -329,7 +329,7 @@ const formData = "multipart/form-data"
 
 func (c *Call) readBody(limit int64) *Error {
 	if budget := c.Gateway.InFlight; budget != nil {
-		// To wait for room that there never is would be of no use.
+		// There will never be more memory than that, so that it is of no use to wait.
 		limit = min(limit, inflight.Most(budget.Limit()))
 	}
 	if c.request.ContentLength > limit {
@@ -367,12 +367,12 @@ func (c *Call) readBody(limit int64) *Error {
 		return badRequest(c.fault.Param, c.fault.Code, c.fault.Message)
 	case errors.As(err, &syntax) && c.Endpoint.Body != JSON:
 		c.opaque = len(buffer.b) > 0
-		return nil // the provider's own business
+		return nil // the provider judges it
 	}
 	return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
 }
 
-const maxModel = 512 // bytes of a model's name, quotes included
+const maxModel = 512 // bytes, including the quotes
 
 func (c *Call) readModel() *Error {
 	span := c.report.Span("model")

@@ -22,27 +22,27 @@ type unread uint8
 
 const (
 	read          unread = iota // or there is no model to read
-	unreadForm                  // the form has no model in what was read of it
-	unreadBody                  // the body is not JSON, or is not said to be
+	unreadForm                  // the part of the form that was read has no model
+	unreadBody                  // the body is not JSON, or not declared as such
 	unreadSocket                // messages of a WebSocket
-	unnamed                     // the call is for a model, and names none: the provider chooses
-	unreadFile                  // the models of a batch stand in its file
-	nested                      // models stand deeper in the body
+	unnamed                     // the call needs a model and names none: the provider chooses
+	unreadFile                  // the models of a batch are in its file
+	nested                      // models are deeper in the body
 	contradictory               // two places have different models
 )
 
-// located is what the URL of a call says of its model.
+// located is the model in the URL of a call.
 type located struct {
 	model  string
 	inPath bool
 	spans  []validation.Span // of the query: positions of its fields
 }
 
-// fixed reports whether what would set the model leaves the ones that were not read.
+// fixed reports whether setting the model would not change those that were not read.
 func (u unread) fixed() bool { return u == contradictory || u == unreadFile || u == nested }
 
-// jsonContent reports whether a body of this content type is JSON in UTF-8. none is what
-// no content type means.
+// jsonContent reports whether a body of this content type is JSON in UTF-8; none is the result
+// for no content type.
 func jsonContent(contentType string, none bool) bool {
 	switch contentType {
 	case "":
@@ -55,8 +55,8 @@ func jsonContent(contentType string, none bool) bool {
 		(media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
 }
 
-// utf8Charset reports whether text in this charset is UTF-8. In any other, the bytes
-// that are scanned might be other text for a provider.
+// utf8Charset reports whether text in this charset is UTF-8. In other charsets the bytes that are
+// scanned could mean something else to a provider.
 func utf8Charset(charset string) bool {
 	switch strings.ToLower(charset) {
 	case "", "utf-8", "utf8", "us-ascii", "ascii":
@@ -65,7 +65,7 @@ func utf8Charset(charset string) bool {
 	return false
 }
 
-// encoded reports whether a body is compressed, or said to be.
+// encoded reports whether a body is declared as compressed.
 func encoded(h http.Header) bool {
 	values := h["Content-Encoding"]
 	return len(values) > 1 || len(values) == 1 && values[0] != "" && !strings.EqualFold(values[0], "identity")
@@ -77,8 +77,8 @@ func binaryMedia(media string) bool {
 	return kind == "audio" || kind == "video" || kind == "image" || media == "application/octet-stream"
 }
 
-// binary reports whether a body cannot be text of JSON or a form, whatever its encoding,
-// and whether enough of it was seen to tell.
+// binary reports whether a body cannot be the text of JSON or of a form in any encoding, and
+// whether enough of it was read to decide.
 func binary(head []byte) (is, told bool) {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	if len(head) < 2 {
@@ -92,7 +92,7 @@ func binary(head []byte) (is, told bool) {
 	return true, true
 }
 
-// locate reads the model that the URL names, and notes whether the call is unread.
+// locate reads the model in the URL, and notes whether the call is unread.
 func (c *Call) locate() *Error {
 	if c.Query != "" {
 		c.locateInQuery()
@@ -116,7 +116,7 @@ func (c *Call) locate() *Error {
 	case model == "", body.fixed():
 		c.unread = body
 	case c.Model != "" && c.Model != model, c.Model == "" && (body == unreadForm || body == unreadBody && !c.binary):
-		c.unread = contradictory // a provider might read the other
+		c.unread = contradictory // a provider might use the other one
 	}
 	if c.Model == "" {
 		c.Model = c.located.model
@@ -124,7 +124,7 @@ func (c *Call) locate() *Error {
 	return nil
 }
 
-// unreadBody is why a model may be in what the body has, or the path means.
+// unreadBody is why the body, or an endpoint without one, may have a model that was not read.
 func (c *Call) unreadBody() unread {
 	switch {
 	case c.Endpoint.Name == CreateBatch:
@@ -145,8 +145,8 @@ func (c *Call) unreadBody() unread {
 	return read
 }
 
-// modelsIn is where models stand in the body that are not read; "" if there are none.
-// Names are compared as servers do that ignore their case. A form is not searched for them.
+// modelsIn returns the member of the body that contains models that are not read; "" if there is
+// none. Letter case is ignored, as some servers do. Forms are not searched.
 func (c *Call) modelsIn() (member string) {
 	body := c.Params()
 	switch {
@@ -165,7 +165,7 @@ func (c *Call) modelsIn() (member string) {
 	deeper := false
 	for _, one := range c.Endpoint.Models {
 		switch one {
-		case "tools", "method": // which tables list
+		case "tools", "method": // which the tables list
 			if c.report.Has(one) && hasModel(one, gjson.ParseBytes(c.member(one))) {
 				return one
 			}
@@ -187,9 +187,8 @@ func (c *Call) modelsIn() (member string) {
 	return member
 }
 
-// hasModel reports whether a model may stand in tools, or in a method of fine-tuning, of
-// which one has graders. A tool has its own at its top: its parameters may have one of any
-// meaning.
+// hasModel reports whether tools, or a method of fine-tuning, may contain a model. A tool has it
+// at its top level: its parameters may be called model, too. A method has it in its graders.
 func hasModel(member string, value gjson.Result) (has bool) {
 	if may := mayNameModel(value.Raw); !may || member == "method" {
 		return may
@@ -204,8 +203,8 @@ func hasModel(member string, value gjson.Result) (has bool) {
 	return has
 }
 
-// mayNameModel reports whether there may be a member model in JSON, in whatever letter case,
-// or escaped. It looks for the ends of such names, which are few.
+// mayNameModel reports whether JSON may have a member model, in any letter case or with escapes.
+// It searches for the ends of such names, which are rare.
 func mayNameModel(text string) bool {
 	const name = "model"
 	for _, end := range [...]string{`l"`, `L"`} {
@@ -223,8 +222,8 @@ func mayNameModel(text string) bool {
 	return strings.Contains(text, `\u`)
 }
 
-// locateInQuery finds the model in the query. Names are compared as servers do that
-// ignore their case, or take a semicolon for an ampersand.
+// locateInQuery finds the model in the query. It ignores letter case and accepts semicolons as
+// separators, as some servers do.
 func (c *Call) locateInQuery() {
 	q := c.Query
 	for start := 0; start <= len(q); {
@@ -234,7 +233,7 @@ func (c *Call) locateInQuery() {
 		}
 		name, value, _ := strings.Cut(q[start:end], "=")
 		decoded, err := url.QueryUnescape(name)
-		// Azure's name of a model is its deployment's.
+		// In Azure's API a deployment is a model.
 		deployment := strings.EqualFold(decoded, "deployment")
 		if err == nil && (deployment || strings.EqualFold(decoded, "model")) {
 			model, err := url.QueryUnescape(value)
@@ -252,9 +251,8 @@ func (c *Call) locateInQuery() {
 	}
 }
 
-// modelInPath is the model that a path below a base URL names, as providers do whose API
-// is not OpenAI's; "" if it names none. It is ambiguous where more than one could be
-// meant.
+// modelInPath returns the model in a path below a base URL, as in APIs other than OpenAI's; "" if
+// it names none. It is ambiguous if several could be meant.
 func modelInPath(path, method string) (model string, ambiguous bool) {
 	segments := strings.Split(path[1:], "/")
 	for i := 0; i+1 < len(segments); i++ {
@@ -272,7 +270,7 @@ func modelInPath(path, method string) (model string, ambiguous bool) {
 		}
 		id := strings.Join(segments[i+1:end], "/")
 		if !onlyReads(method) {
-			if colon := strings.LastIndexByte(id, ':'); colon > 0 { // what is done with it
+			if colon := strings.LastIndexByte(id, ':'); colon > 0 { // the operation
 				id = id[:colon]
 			}
 		}
@@ -286,7 +284,7 @@ func modelInPath(path, method string) (model string, ambiguous bool) {
 	return model, false
 }
 
-// UpstreamQuery is the query with the model that the call's target gets.
+// UpstreamQuery is the query with the model of the target.
 func (a *Attempt) UpstreamQuery() string {
 	c := a.call
 	if len(c.located.spans) == 0 {
@@ -305,7 +303,8 @@ func (a *Attempt) UpstreamQuery() string {
 	return string(append(out, c.Query[from:]...))
 }
 
-// RefuseUnread refuses a call for which its model has to be known, and was not read.
+// RefuseUnread refuses a call whose model was not read but has to be known; why completes the
+// message.
 func (c *Call) RefuseUnread(why string) *Error {
 	var message string
 	code := "model_unread"
@@ -331,8 +330,7 @@ func (c *Call) RefuseUnread(why string) *Error {
 	return e
 }
 
-// unchangeable refuses a call that should get what an edit, or its route, says, and
-// cannot.
+// unchangeable refuses a call in which the target's edit or model cannot be set.
 func (a *Attempt) unchangeable() *Error {
 	c, model, edit := a.call, a.Model, a.Edit
 	if c.unread == unreadFile && edit.Touches([]string{"model"}) != "" {
@@ -381,8 +379,8 @@ func (a *Attempt) unchangeableForm() *Error {
 	return nil
 }
 
-// closedBody says why no field of the call's body can be changed; "": they can, or it has
-// no body.
+// closedBody returns why the fields of the call's body cannot be changed; "": they can, or there
+// is no body.
 func (c *Call) closedBody() string {
 	switch {
 	case c.spool != nil, c.opaque:
@@ -397,7 +395,7 @@ func (c *Call) closedBody() string {
 	return ""
 }
 
-// Params is the body of a call that was read as JSON, or nil.
+// Params is the body of a call as JSON, or nil.
 func (c *Call) Params() []byte {
 	if c.opaque {
 		return nil
@@ -410,8 +408,8 @@ func (c *Call) ParamsUnread() bool {
 	return c.spool != nil || c.opaque || UpgradesToWebSocket(c.request.Header)
 }
 
-// NamedModel is the JSON of the model that the call names, in its body or elsewhere; nil:
-// it names none, or that is not known.
+// NamedModel is the model that the call names, in its body or elsewhere, as JSON; nil: it names
+// none, or it was not read.
 func (c *Call) NamedModel() []byte {
 	if c.unread != read {
 		return nil
@@ -419,16 +417,16 @@ func (c *Call) NamedModel() []byte {
 	return c.ownModel()
 }
 
-// onlyReads reports whether a call of this method without a body has no model: what it is
-// about was made before.
+// onlyReads reports whether calls of this method without a body have no model, because they are
+// about something that exists already.
 func onlyReads(method string) bool { return method == http.MethodGet || method == http.MethodDelete }
 
-// cannot refuses a call in which a field cannot be set.
+// cannot refuses a call whose field cannot be changed.
 func cannot(field, why string) *Error {
 	return badRequest(field, "field_not_changeable", "The config changes '"+field+"', which is not possible in this call, since "+why)
 }
 
-// ownModel is the model that the call itself has, as JSON; nil: none.
+// ownModel is the call's own model as JSON, or nil.
 func (c *Call) ownModel() json.RawMessage {
 	switch {
 	case c.form != nil && c.form.found:

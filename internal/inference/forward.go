@@ -2,6 +2,7 @@ package inference
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -26,6 +27,7 @@ type Forwarder struct {
 
 // Settings are shared by all forwarders.
 type Settings struct {
+	Hooks    []Hook // stages that are asked before the cache
 	Breakers func() *routing.Breakers
 	Cache    func() *cache.Cache // of answers
 	// SharedCache: the workspaces of the organisation share answers.
@@ -44,7 +46,7 @@ func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duratio
 		Transport: t, DynamicUpstreams: Upstreams{}, StreamCloseDelay: caddy.Duration(streamCloseDelay),
 	}
 	f := &Forwarder{Settings: s, proxy: proxy, transport: t, logger: ctx.Logger()}
-	f.hooks = []Hook{&cacheHook{f}}
+	f.hooks = append(slices.Clone(s.Hooks), &cacheHook{f})
 	return f, proxy.Provision(ctx)
 }
 
