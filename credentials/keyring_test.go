@@ -37,7 +37,7 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func openDB(t *testing.T) *storage.DB {
+func openDB(t testing.TB) *storage.DB {
 	t.Helper()
 	store, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
@@ -52,7 +52,7 @@ func openDB(t *testing.T) *storage.DB {
 	return db
 }
 
-func openKeyring(t *testing.T, db *storage.DB, c *clock) *Keyring {
+func openKeyring(t testing.TB, db *storage.DB, c *clock) *Keyring {
 	t.Helper()
 	k, err := OpenKeyring(t.Context(), db, NewSecret(masterKey), c.Now, rand.Reader)
 	if err != nil {
@@ -61,7 +61,7 @@ func openKeyring(t *testing.T, db *storage.DB, c *clock) *Keyring {
 	return k
 }
 
-func update(t *testing.T, db *storage.DB, fn func(tx *storage.Txn) error) {
+func update(t testing.TB, db *storage.DB, fn func(tx *storage.Txn) error) {
 	t.Helper()
 	if err := db.Update(t.Context(), fn); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func issue(t *testing.T, db *storage.DB, k *Keyring, id string, a APIKey) string
 	return token.Reveal()
 }
 
-func addVirtualKey(t *testing.T, db *storage.DB, k *Keyring, v VirtualKey, secret string) {
+func addVirtualKey(t testing.TB, db *storage.DB, k *Keyring, v VirtualKey, secret string) {
 	t.Helper()
 	update(t, db, func(tx *storage.Txn) error { return k.AddVirtualKey(tx, &v, NewSecret(secret)) })
 }

@@ -211,6 +211,23 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 	if v.Expired(r.Keyring.now()) {
 		return nil, refuse(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
 	}
+	o, refusal := r.open(v, field)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &Route{
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, CallerHost: v.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
+	}, nil
+}
+
+// open opens a virtual key, once for as long as it is stored as it is and the configuration
+// stays.
+func (r *Router) open(v *VirtualKey, field string) (*opened, *Refusal) {
+	if v.opened != nil {
+		if o := v.opened.Load(); o != nil && o.by == r.Guard && o.of == v {
+			return o, nil
+		}
+	}
 	base, refusal := r.base(v.Provider, v.CustomHost)
 	if refusal != nil {
 		return nil, refusal
@@ -223,9 +240,11 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 	if err != nil {
 		return nil, unopened(v, field, err)
 	}
-	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: base, Key: key, Settings: settings, CallerHost: v.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
-	}, nil
+	o := &opened{r.Guard, v, base, key, settings}
+	if v.opened != nil {
+		v.opened.Store(o)
+	}
+	return o, nil
 }
 
 func unopened(v *VirtualKey, field string, err error) *Refusal {

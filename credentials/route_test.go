@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-func mustURL(t *testing.T, raw string) *url.URL {
+func mustURL(t testing.TB, raw string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -22,7 +22,7 @@ func mustURL(t *testing.T, raw string) *url.URL {
 
 // newRouter is a router in a world of two workspaces, ws-1 (slug one) and ws-2
 // (slug two), some virtual keys and some providers of the operator's file.
-func newRouter(t *testing.T) (*Router, *storage.DB, *clock) {
+func newRouter(t testing.TB) (*Router, *storage.DB, *clock) {
 	t.Helper()
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
@@ -353,5 +353,60 @@ func TestRefuseHostSaysWhichRuleRefused(t *testing.T) {
 	}
 	if refusal = RefuseHost(errors.New("dial tcp 10.1.2.3:80")); refusal.Message != "Invalid custom host" {
 		t.Errorf("another error's words reach the caller: %q", refusal.Message)
+	}
+}
+
+// What is made of a virtual key for a call is kept until it changes, or the guard does.
+func TestAVirtualKeyIsOpenedOnce(t *testing.T) {
+	router, db, _ := newRouter(t)
+	caller := &Caller{WorkspaceID: "ws-1"}
+	route := func(slug string) *Route {
+		t.Helper()
+		r, refusal := router.Route(caller, Selection{VirtualKey: slug})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return r
+	}
+	first := route("hosted")
+	if again := route("hosted"); again.BaseURL != first.BaseURL || again == first {
+		t.Errorf("it was opened again: %v", again)
+	}
+	if n := testing.AllocsPerRun(100, func() { route("hosted") }); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+
+	stored, _ := router.Keyring.VirtualKey("ws-1", "hosted")
+	changed := *stored
+	changed.CustomHost = "https://other.example.com/v1"
+	if o, refusal := router.open(&changed, ""); refusal != nil || o.base.String() != changed.CustomHost {
+		t.Errorf("a changed copy is %v, %v", o, refusal)
+	}
+	err := db.Update(t.Context(), func(tx *storage.Txn) error {
+		return router.Keyring.ReplaceVirtualKey(tx, &changed, NewSecret("another-secret"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := spell(route("hosted")); got != "groq (hosted) another-secret https://other.example.com/v1 caller's-host" {
+		t.Errorf("after its change it is %s", got)
+	}
+
+	route("trusted")
+	other := *router
+	other.Guard = guardOf(t)
+	if r, refusal := other.Route(caller, Selection{VirtualKey: "trusted"}); refusal == nil {
+		t.Errorf("another guard let pass %s", spell(r))
+	}
+}
+
+func BenchmarkRouteOfAVirtualKey(b *testing.B) {
+	router, _, _ := newRouter(b)
+	caller := &Caller{WorkspaceID: "ws-1"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, refusal := router.Route(caller, Selection{VirtualKey: "hosted"}); refusal != nil {
+			b.Fatal(refusal)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package credentials
 
 import (
 	"encoding/json"
+	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +27,27 @@ type VirtualKey struct {
 	CreatedAt   time.Time       `json:"created_at"`
 	UpdatedAt   time.Time       `json:"updated_at"`
 	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
+
+	// opened is what was made of the stored row. It goes with the row: a change makes another.
+	opened *atomic.Pointer[opened]
+}
+
+// UnmarshalJSON reads a stored virtual key.
+func (v *VirtualKey) UnmarshalJSON(b []byte) error {
+	type row VirtualKey
+	err := json.Unmarshal(b, (*row)(v))
+	v.opened = new(atomic.Pointer[opened])
+	return err
+}
+
+// An opened virtual key is one whose credential is in the clear and whose address was
+// parsed. Nobody changes what it holds.
+type opened struct {
+	by       *HostGuard  // that let its address pass
+	of       *VirtualKey // a changed copy is another
+	base     *url.URL
+	key      Secret
+	settings map[string]Secret
 }
 
 // slugs are the values of the index by slug. No slug holds a slash.
