@@ -40,26 +40,85 @@ var shown = map[string]bool{
 	"Span-Name": true, "Strict-Open-Ai-Compliance": true, "Trace-Id": true,
 }
 
-// redact returns a copy of header without credentials, or nil if there are none but those that
-// Caddy redacts itself.
-func (l *accessLog) redact(header http.Header) http.Header {
-	var out http.Header
-	hide := func(name string) {
-		if out == nil {
-			out = header.Clone()
-		}
-		out[name] = []string{"REDACTED"}
-	}
-	for name := range header {
-		if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || exchange.CredentialHeaders[name] {
-			hide(name)
-		}
+// hides reports whether a header may hold a credential that Caddy does not redact itself.
+func (l *accessLog) hides(name string, values []string) bool {
+	if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || exchange.CredentialHeaders[name] {
+		return true
 	}
 	const protocols = "Sec-Websocket-Protocol" // where browsers put the key
-	if offered, ok := header[protocols]; ok && len(exchange.WithoutKeys(offered)) < len(exchange.Protocols(offered)) {
-		hide(protocols)
+	return name == protocols && len(exchange.WithoutKeys(values)) < len(exchange.Protocols(values))
+}
+
+func (l *accessLog) hidesSome(header http.Header) bool {
+	for name, values := range header {
+		if l.hides(name, values) {
+			return true
+		}
 	}
-	return out
+	return false
+}
+
+// A loggedRequest is a request as Caddy logs it, without the credentials in its header.
+type loggedRequest struct {
+	*http.Request
+	log *accessLog
+}
+
+func (r loggedRequest) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	return caddyhttp.LoggableHTTPRequest{Request: r.Request}.MarshalLogObject(withHeaders{to, loggedHeaders{header: r.Header, hides: r.log.hides}})
+}
+
+// withHeaders encodes a request with other headers than it has.
+type withHeaders struct {
+	zapcore.ObjectEncoder
+	headers loggedHeaders
+}
+
+func (w withHeaders) AddObject(key string, v zapcore.ObjectMarshaler) error {
+	if key == "headers" {
+		v = w.headers
+	}
+	return w.ObjectEncoder.AddObject(key, v)
+}
+
+// loggedHeaders are headers as Caddy logs them, but for some of them.
+type loggedHeaders struct {
+	header http.Header
+	hides  func(name string, values []string) bool // whether its value is redacted; nil: none but by Caddy
+	omits  func(name string) bool                  // whether it is left out; nil: none is
+}
+
+func (h loggedHeaders) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	values := new(caddyhttp.LoggableStringArray) // one for all, as each is encoded at once
+	for name, v := range h.header {
+		if h.omits != nil && h.omits(name) {
+			continue
+		}
+		switch *values = v; name {
+		case "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie": // as Caddy does
+			*values = redacted
+		default:
+			if h.hides != nil && h.hides(name, v) {
+				*values = redacted
+			}
+		}
+		if err := to.AddArray(name, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var redacted = caddyhttp.LoggableStringArray{"REDACTED"}
+
+// says reports whether a header of an answer is one that the field of the call says.
+func (l *accessLog) says(name string) bool {
+	suffix, _ := l.headers.Suffix(name)
+	switch suffix {
+	case "Trace-Id", "Provider", "Cache-Status", "Last-Used-Option-Index", "Retry-Attempt-Count":
+		return true
+	}
+	return false
 }
 
 const accessLogVar = "gw.access_log"
@@ -81,20 +140,16 @@ func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) 
 	if of, ok := ctx.Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		uri, original = of.RequestURI, &of
 	}
-	var header http.Header
-	inQuery := false
+	inHeader, inQuery := false, false
 	if !l.server.Logs.ShouldLogCredentials {
-		header = l.redact(r.Header)
+		inHeader = l.hidesSome(r.Header)
 		uri, inQuery = l.headers.RedactQuery(uri, l.owner)
 	}
-	if header == nil && !inQuery { // Caddy's own entry will do
+	if !inHeader && !inQuery { // Caddy's own entry will do
 		return func() { note(r) }
 	}
 	caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
-	logged := r.Clone(ctx)
-	if header != nil {
-		logged.Header = header
-	}
+	logged := r.WithContext(ctx) // a shallow copy
 	logged.Method, logged.RequestURI, logged.RemoteAddr = original.Method, uri, original.RemoteAddr
 	body := &countedBody{ReadCloser: r.Body}
 	if r.Body != nil {
@@ -125,9 +180,9 @@ func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read in
 	if start, ok := caddyhttp.GetVar(ctx, "start_time").(time.Time); ok {
 		took = time.Since(start)
 	}
-	call := zap.Skip()
+	call, headers := zap.Skip(), loggedHeaders{header: w.Header()}
 	if x := exchange.Of(r); x != nil {
-		call = zap.Object(callField, x)
+		call, headers.omits = zap.Object(callField, x), l.says
 	}
 	user, _ := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 	for _, name := range l.names(r) {
@@ -137,13 +192,13 @@ func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read in
 		}
 		if c := logger.Check(level, "handled request"); c != nil {
 			c.Write(
-				zap.Object("request", caddyhttp.LoggableHTTPRequest{Request: r}),
+				zap.Object("request", loggedRequest{r, l}),
 				zap.Int("bytes_read", read),
 				zap.String("user_id", user),
 				zap.Duration("duration", took),
 				zap.Int("size", w.Size()),
 				zap.Int("status", w.Status()),
-				zap.Object("resp_headers", caddyhttp.LoggableHTTPHeader{Header: w.Header()}),
+				zap.Object("resp_headers", headers),
 				call,
 			)
 		}
