@@ -41,7 +41,9 @@ type stream struct {
 	refused  error // why a hook ends it
 	unasked  bool  // the client does not ask for usage: a chunk that has nothing else is removed
 
-	// Of the current event.
+	frame frame // of the last event that is like many
+
+	// Of the event that is looked at.
 	scan            jsonscan.Scanner
 	visit           func(jsonscan.Key, int) (int, error)
 	usage, response []byte
@@ -197,11 +199,18 @@ func (s *stream) event(data []byte) bool {
 	case len(data) == 0 || data[0] != '{':
 		return wellFormed(data)
 	}
-	s.scan, s.usage, s.response, s.failed, s.ends, s.empty = jsonscan.Scanner(data), nil, nil, false, s.finished, false
-	if s.scan.Document(s.visit) != nil {
-		return false
+	s.usage, s.response, s.failed, s.ends, s.empty = nil, nil, false, s.finished, false
+	if !s.frame.fits(data) {
+		finished, closed := s.finished, s.closed
+		s.scan = jsonscan.Scanner(data)
+		if s.scan.Document(s.visit) != nil {
+			return false
+		}
+		s.finished = s.ends
+		if s.usage == nil && s.response == nil && !s.failed && !s.empty && s.finished == finished && s.closed == closed {
+			s.frame.take(data)
+		}
 	}
-	s.finished = s.ends
 	for _, hook := range s.hooks {
 		if s.refused = hook.Event(data); s.refused != nil {
 			break

@@ -1,0 +1,57 @@
+package inference
+
+import (
+	"bytes"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// A frame is an event that was scanned, and of which nothing but a text mattered to nobody:
+// what has the same bytes before and after its text, and any text between, is JSON too, and
+// says as little. Most chunks of most streams are like the one before.
+type frame struct {
+	event      []byte
+	start, end int // of the text in it, without its quotes; 0: there is no frame
+	misses     int // in a row
+}
+
+const (
+	maxFrame  = 1 << 10 // bytes of an event that is kept as a frame
+	maxMisses = 8       // then the events of the stream differ elsewhere, too, and none is kept
+)
+
+// texts end the keys of the texts in chunks, and begin the texts. Inside of a string the
+// quotes would be escaped: the last one begins a string, wherever this is found.
+var texts = [...][]byte{[]byte(`"content":"`), []byte(`"text":"`), []byte(`"arguments":"`), []byte(`"partial_json":"`), []byte(`"reasoning_content":"`)}
+
+// fits reports whether an event is the frame with another text.
+func (f *frame) fits(event []byte) bool {
+	after := len(f.event) - f.end
+	if f.start == 0 || len(event) < f.start+after || string(event[:f.start]) != string(f.event[:f.start]) ||
+		string(event[len(event)-after:]) != string(f.event[f.end:]) {
+		return false
+	}
+	end, _, err := jsonscan.Scanner(event).String(f.start - 1)
+	if err != nil || end != len(event)-after+1 { // the quote is the first byte of what comes after
+		return false
+	}
+	f.misses = 0
+	return true
+}
+
+// take makes an event the frame. It was scanned, and means nothing whatever its texts are.
+func (f *frame) take(event []byte) {
+	f.start = 0
+	if f.misses++; f.misses > maxMisses || len(event) > maxFrame {
+		return
+	}
+	for _, key := range texts {
+		if at := bytes.Index(event, key); at >= 0 {
+			start := at + len(key)
+			if end, _, err := jsonscan.Scanner(event).String(start - 1); err == nil {
+				f.event, f.start, f.end = append(f.event[:0], event...), start, end-1
+			}
+			return
+		}
+	}
+}
