@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -36,7 +35,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 		delete(res.Header, f.Name)
 	}
 
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	media := mediaType(res.Header)
 	x.SendsType(media, res.Header.Get("Content-Encoding"))
 	for _, v := range rt.visits {
 		if hook, ok := v.(DeliveryHook); ok {
@@ -70,34 +69,42 @@ const maxDescribed = 1 << 20
 
 // A body watches an answer in one piece: the time of its first byte, its usage.
 type body struct {
-	src  io.ReadCloser
-	to   *watcher
-	json bool
-	tap  tap
-	kept []byte // for a span
-	long bool   // too long to be kept, or out of memory
+	src   io.ReadCloser
+	to    *watcher
+	json  bool
+	tap   tap
+	begun bool   // something of it was read
+	kept  []byte // for a span
+	long  bool   // it is too long to be kept, or there is no memory for it
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.to.x.Sent(p[:n])
+	whole := b.json && !b.begun && err == io.EOF // it is looked at where it lies
+	answer := &b.tap.members
+	if whole {
+		answer = membersOf(p[:n])
+	}
 	if n > 0 {
+		b.begun = true
 		b.to.noteFirstByte()
 		if b.json {
-			b.tap.write(p[:n])
+			if !whole {
+				b.tap.write(p[:n])
+			}
 			if b.to.x.Trace != nil && !b.long {
 				b.keep(p[:n])
 			}
 		}
 	}
-	if err != nil && b.json { // usage counts even if the answer broke off
-		b.to.book(&b.tap.members)
+	if err != nil && b.json { // what it said counts, also where it broke off
+		b.to.book(answer)
 	}
 	switch out := b.to.out; {
 	case err == io.EOF:
 		out.Complete = true
 		if b.json {
-			answer := &b.tap.members
 			if b.to.x.Endpoint.Cacheable && out.Failure == "" && answer.onlyError() {
 				out.Failure = failureIn200
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -55,7 +54,7 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	if len(hooks) == 0 || res.StatusCode != http.StatusOK || res.Body == nil {
 		return nil
 	}
-	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); !strings.HasSuffix(media, "json") {
+	if media := mediaType(res.Header); !strings.HasSuffix(media, "json") {
 		return nil
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {
@@ -96,7 +95,7 @@ func noJSON(res *http.Response, endpoint *exchange.Endpoint) error {
 	if res.StatusCode != http.StatusOK || !endpoint.AnswersJSON() {
 		return nil
 	}
-	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/html" {
+	if media := mediaType(res.Header); media == "text/html" {
 		return errPage
 	}
 	if emptyBody(res) {
@@ -115,7 +114,7 @@ func emptyBody(res *http.Response) bool {
 	if res.ContentLength == 0 || res.Body == http.NoBody {
 		return true
 	}
-	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" {
+	if media := mediaType(res.Header); media == "text/event-stream" {
 		return false
 	}
 	var first [1]byte
@@ -123,6 +122,6 @@ func emptyBody(res *http.Response) bool {
 	if err == io.EOF {
 		return true
 	}
-	res.Body = &peeked{seen: first[:n:n], src: res.Body}
+	res.Body = &peeked{seen: first[:n:n], src: res.Body, joined: true}
 	return false
 }

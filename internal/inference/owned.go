@@ -3,7 +3,6 @@ package inference
 import (
 	"bytes"
 	"context"
-	"mime"
 	"net/http"
 	"path"
 	"slices"
@@ -99,7 +98,7 @@ func (rt *roundTrip) own(res *http.Response) error {
 		}
 		return nil
 	}
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	media := mediaType(res.Header)
 	switch {
 	case rt.page == nil && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
 		return nil // the events of a stream are looked at as they pass

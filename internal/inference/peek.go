@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 
 	"github.com/tidwall/gjson"
@@ -23,6 +22,8 @@ type peeked struct {
 	seen []byte
 	off  int
 	src  io.ReadCloser
+
+	joined bool // what was seen is read together with what follows
 }
 
 func (p *peeked) Read(b []byte) (int, error) {
@@ -32,6 +33,10 @@ func (p *peeked) Read(b []byte) (int, error) {
 	}
 	n := copy(b, p.seen[p.off:])
 	p.off += n
+	if p.joined && n < len(b) {
+		more, err := p.src.Read(b[n:])
+		return n + more, err
+	}
 	return n, nil
 }
 
@@ -52,13 +57,13 @@ func begins(c *exchange.Call, res *http.Response) (why error) {
 	if res.Header.Get("Content-Encoding") != "" {
 		return nil // no encoding was asked for, and it is not decoded
 	}
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	media := mediaType(res.Header)
 	var seen []byte
 	switch media {
 	case "text/event-stream":
 		seen, why = firstEvents(res.Body)
 	case "application/json":
-		seen, why = wholeJSON(res.Body)
+		seen, why = wholeJSON(res.Body, res.ContentLength)
 	default:
 		return nil
 	}
@@ -172,10 +177,23 @@ func empty(v gjson.Result) bool {
 }
 
 // wholeJSON reads a short answer and finds the error that some providers send with
-// status 200.
-func wholeJSON(r io.Reader) (seen []byte, why error) {
-	seen, err := io.ReadAll(io.LimitReader(r, maxPeeked))
-	if err != nil {
+// status 200. length is what its header says of it, -1 where it says nothing.
+func wholeJSON(r io.Reader, length int64) (seen []byte, why error) {
+	if length >= 0 && length < maxPeeked {
+		seen = make([]byte, 0, length+1) // the last byte lets the last Read see the end
+	} else {
+		seen = make([]byte, 0, 4<<10)
+	}
+	var err error
+	for err == nil && len(seen) < maxPeeked {
+		if len(seen) == cap(seen) {
+			seen = append(make([]byte, 0, min(4*cap(seen), maxPeeked)), seen...)
+		}
+		var n int
+		n, err = r.Read(seen[len(seen):cap(seen)])
+		seen = seen[:len(seen)+n]
+	}
+	if err != nil && err != io.EOF {
 		return seen, brokenOff("the provider's answer broke off: " + err.Error())
 	}
 	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {

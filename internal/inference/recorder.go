@@ -3,7 +3,6 @@ package inference
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ func record(call *exchange.Call, flight *cache.Flight, res *http.Response) *reco
 		return nil
 	}
 	r := &recorder{call: call, src: res.Body, media: res.Header.Get("Content-Type"), flight: flight}
-	media, _, _ := mime.ParseMediaType(r.media)
+	media := mediaTypeOf(r.media)
 	r.stream = media == "text/event-stream"
 	res.Body = r
 	return r

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -316,29 +317,38 @@ func (q *request) close() {
 // errCommitted means that a body was released because the answer has arrived.
 var errCommitted = errors.New("the request has its answer already")
 
-// http returns the request for net/http. It replaces the one that reverse_proxy made, apart from
-// the context.
-func (q *request) http(proxied *http.Request) *http.Request {
-	r := *proxied
+// oneWrite is how much net/http collects before it writes to a connection.
+const oneWrite = 4 << 10
+
+// reader returns a reader of the body. That of a small one is of a type which net/http knows
+// not to block, so that it does not send the header first, and it is of a copy, which stays
+// as it is when the body was given back.
+func (q *request) reader() io.ReadCloser {
+	if body := q.body.Bytes(); len(body) <= oneWrite {
+		return io.NopCloser(bytes.NewReader(bytes.Clone(body)))
+	}
+	return q.body.Reader()
+}
+
+// http is the request for net/http, which replaces the one that reverse_proxy made.
+func (q *request) http(ctx context.Context) *http.Request {
+	r := (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	r.Method, r.URL, r.Host, r.Header = q.method, q.url, q.url.Host, q.header
-	r.Body, r.GetBody, r.ContentLength = nil, nil, 0
-	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
-	r.RequestURI, r.Close, r.Response = "", false, nil
 	switch {
 	case q.body != nil && len(q.body.Bytes()) == 0:
 		r.Body = http.NoBody
 	case q.body != nil:
-		r.Body, r.ContentLength = q.body.Reader(), int64(len(q.body.Bytes()))
-		// It lets net/http send the request again if a kept connection turns out to be dead
-		// before anything was written to it.
+		r.Body, r.ContentLength = q.reader(), int64(len(q.body.Bytes()))
+		// With it, net/http sends the request again where a kept connection turns
+		// out to be dead before anything was written to it.
 		r.GetBody = func() (io.ReadCloser, error) {
 			if q.body == nil {
 				return nil, errCommitted
 			}
-			return q.body.Reader(), nil
+			return q.reader(), nil
 		}
 	case q.call.PassesThrough():
 		r.Body, r.ContentLength = q.target.Upload()
 	}
-	return &r
+	return r
 }

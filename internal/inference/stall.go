@@ -3,7 +3,6 @@ package inference
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -29,7 +28,7 @@ func (rt *roundTrip) steadied(res *http.Response) {
 		return
 	}
 	s, body := &steady{ReadCloser: res.Body, after: rt.patience.headers, option: "provider_header_timeout"}, res.Body
-	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
+	if media := mediaType(res.Header); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
 		s.after, s.option = rt.patience.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {

@@ -53,9 +53,21 @@ func (m *members) of(key []byte) *[]byte {
 	return nil
 }
 
-// membersOf are the members of an answer that is there as a whole.
+// membersOf are the members of an answer that is there as a whole. They are parts of it.
 func membersOf(answer []byte) *members {
-	var t tap
+	m := new(members)
+	if s := jsonscan.Scanner(answer); s.Document(func(key jsonscan.Key, at int) (int, error) {
+		end, err := s.Value(at, 1)
+		if to := m.of(key.Bytes()); err == nil && to != nil {
+			if *to = s[at:end:end]; end-at > maxMember && to != &m.choices {
+				*to = nil
+			}
+		}
+		return end, err
+	}) == nil {
+		return m
+	}
+	var t tap // it takes anything
 	t.write(answer)
 	return &t.members
 }

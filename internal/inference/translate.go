@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,7 +49,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	if rt.answer.Begin != nil {
 		rt.answer.Begin(res.Header)
 	}
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	media := mediaType(res.Header)
 	if rt.answer.Stream != nil && (rt.answer.Media != "" || media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
 		if rt.answer.Media != "" {
 			media = rt.answer.Media

@@ -209,7 +209,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	pool := t.poolOf(rt.target.Route)
 	rt.maxHeader = pool.MaxResponseHeaderBytes
 	ctx := rt.limit(req.Context())
-	out := rt.http(req).WithContext(untraced{ctx})
+	out := rt.http(untraced{ctx})
 	if rt.body == nil && rt.x.PassesThrough() {
 		out.Body = &uploading{out.Body, rt.headersLate()}
 	}

@@ -174,7 +174,7 @@ func BenchmarkMembers(b *testing.B) {
 	for _, c := range []struct {
 		name, text string
 		size       int
-	}{{"prose 2KB", prose, 2 << 10}, {"prose 200KB", prose, 200 << 10}, {"code 200KB", code, 200 << 10}} {
+	}{{"prose 2KB", prose, 2 << 10}, {"prose 200KB", prose, 200 << 10}, {"code 200KB", code, 200 << 10}, {"escapes 200KB", "nineteen characters\n", 200 << 10}} {
 		text, _ := json.Marshal(strings.Repeat(c.text, c.size/len(c.text)))
 		body := []byte(`{"model":"gpt-4o","messages":[{"role":"user","content":` + string(text) + `}],"stream":true}`)
 		b.Run(c.name, func(b *testing.B) {
