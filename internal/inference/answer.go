@@ -75,7 +75,7 @@ type body struct {
 	tap   tap
 	begun bool   // something of it was read
 	kept  []byte // for a span
-	long  bool   // it is too long to be kept, or there is no memory for it
+	long  bool   // too long to be kept, or out of memory
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -98,7 +98,7 @@ func (b *body) Read(p []byte) (int, error) {
 			}
 		}
 	}
-	if err != nil && b.json { // what it said counts, also where it broke off
+	if err != nil && b.json { // usage counts even if the answer broke off
 		b.to.book(answer)
 	}
 	switch out := b.to.out; {

@@ -6,22 +6,22 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A frame is an event that was scanned, and of which nothing but a text mattered to nobody:
-// what has the same bytes before and after its text, and any text between, is JSON too, and
-// says as little. Most chunks of most streams are like the one before.
+// A frame is an event that was scanned and changed nothing in what is known of its stream. An
+// event with the same bytes around its text, whatever its text, is JSON too and changes
+// nothing either. Most chunks of most streams differ from the one before in their text alone.
 type frame struct {
 	event      []byte
 	start, end int // of the text in it, without its quotes; 0: there is no frame
-	misses     int // in a row
+	misses     int // events in a row that did not fit
 }
 
 const (
 	maxFrame  = 1 << 10 // bytes of an event that is kept as a frame
-	maxMisses = 8       // then the events of the stream differ elsewhere, too, and none is kept
+	maxMisses = 8       // then no frame is kept, since the stream's events differ elsewhere too
 )
 
-// texts end the keys of the texts in chunks, and begin the texts. Inside of a string the
-// quotes would be escaped: the last one begins a string, wherever this is found.
+// texts are the keys of the texts in chunks, up to where the text begins. Quotes inside a
+// string are escaped, so that the last quote begins a string wherever one of these is found.
 var texts = [...][]byte{[]byte(`"content":"`), []byte(`"text":"`), []byte(`"arguments":"`), []byte(`"partial_json":"`), []byte(`"reasoning_content":"`)}
 
 // fits reports whether an event is the frame with another text.
@@ -39,7 +39,7 @@ func (f *frame) fits(event []byte) bool {
 	return true
 }
 
-// take makes an event the frame. It was scanned, and means nothing whatever its texts are.
+// take makes an event the frame, if it has a text. It was scanned.
 func (f *frame) take(event []byte) {
 	f.start = 0
 	if f.misses++; f.misses > maxMisses || len(event) > maxFrame {

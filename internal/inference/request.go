@@ -320,9 +320,9 @@ var errCommitted = errors.New("the request has its answer already")
 // oneWrite is how much net/http collects before it writes to a connection.
 const oneWrite = 4 << 10
 
-// reader returns a reader of the body. That of a small one is of a type which net/http knows
-// not to block, so that it does not send the header first, and it is of a copy, which stays
-// as it is when the body was given back.
+// reader returns a reader of the body. For a small body it has a type that net/http knows
+// not to block, so that the header is not sent by itself, and it reads a copy, since net/http
+// may read on after the body went back to its pool.
 func (q *request) reader() io.ReadCloser {
 	if body := q.body.Bytes(); len(body) <= oneWrite {
 		return io.NopCloser(bytes.NewReader(bytes.Clone(body)))
@@ -330,7 +330,7 @@ func (q *request) reader() io.ReadCloser {
 	return q.body.Reader()
 }
 
-// http is the request for net/http, which replaces the one that reverse_proxy made.
+// http returns the request for net/http, which replaces the one that reverse_proxy made.
 func (q *request) http(ctx context.Context) *http.Request {
 	r := (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	r.Method, r.URL, r.Host, r.Header = q.method, q.url, q.url.Host, q.header
@@ -339,8 +339,8 @@ func (q *request) http(ctx context.Context) *http.Request {
 		r.Body = http.NoBody
 	case q.body != nil:
 		r.Body, r.ContentLength = q.reader(), int64(len(q.body.Bytes()))
-		// With it, net/http sends the request again where a kept connection turns
-		// out to be dead before anything was written to it.
+		// It lets net/http send the request again if a kept connection turns out to be dead
+		// before anything was written to it.
 		r.GetBody = func() (io.ReadCloser, error) {
 			if q.body == nil {
 				return nil, errCommitted

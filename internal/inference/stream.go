@@ -41,9 +41,9 @@ type stream struct {
 	refused  error // why a hook ends it
 	unasked  bool  // the client does not ask for usage: a chunk that has nothing else is removed
 
-	frame frame // of the last event that is like many
+	frame frame // the last event that is like many
 
-	// Of the event that is looked at.
+	// Of the current event.
 	scan            jsonscan.Scanner
 	visit           func(jsonscan.Key, int) (int, error)
 	usage, response []byte

@@ -69,14 +69,16 @@ func TestATapFindsTheMembersInAnyPortions(t *testing.T) {
 			rest = rest[n:]
 		}
 		whole := gjson.ParseBytes(doc)
-		for name, got := range tapped.named() {
-			want := whole.Get(name)
-			if (got != nil) != want.Exists() || string(bytes.TrimSpace(got)) != want.Raw {
-				t.Fatalf("%s: %s is %q, want %q", doc, name, got, want.Raw)
+		for _, m := range []*members{&tapped.members, membersOf(doc)} {
+			for name, got := range m.named() {
+				want := whole.Get(name)
+				if (got != nil) != want.Exists() || string(bytes.TrimSpace(got)) != want.Raw {
+					t.Fatalf("%s: %s is %q, want %q", doc, name, got, want.Raw)
+				}
 			}
-		}
-		if (tapped.choices != nil) != whole.Get("choices").Exists() {
-			t.Fatalf("%s: choices", doc)
+			if (m.choices != nil) != whole.Get("choices").Exists() {
+				t.Fatalf("%s: choices", doc)
+			}
 		}
 	}
 }
@@ -106,7 +108,15 @@ func FuzzTap(f *testing.F) {
 		for i := range doc {
 			bytewise.write(doc[i : i+1])
 		}
-		whole := membersOf(doc)
+		var whole tap
+		whole.write(doc)
+		if lying := membersOf(doc); bytes.IndexByte(doc, '\\') < 0 && len(doc) < maxMember {
+			for name, got := range lying.named() {
+				if want := whole.named()[name]; !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(want)) || (got == nil) != (want == nil) {
+					t.Fatalf("%s is %q where it lies and %q in the tap", name, got, want)
+				}
+			}
+		}
 		for name, got := range bytewise.named() {
 			if want := whole.named()[name]; !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 				t.Fatalf("%s is %q in one piece and %q byte by byte", name, want, got)
@@ -123,12 +133,17 @@ func BenchmarkTap(b *testing.B) {
 		"chat":       `{"id":"c","model":"m","choices":[{"message":{"content":"` + strings.Repeat(`It said: \"well\"\n`, 5000) + `"}}],"usage":{"prompt_tokens":1}}`,
 		"embeddings": `{"data":[{"embedding":[` + strings.Repeat("0.0123456,", 10000) + `1]}],"usage":{"prompt_tokens":1}}`,
 	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(doc)))
-			b.ReportAllocs()
-			for b.Loop() {
-				membersOf([]byte(doc))
-			}
-		})
+		for how, read := range map[string]func([]byte){
+			"passing": func(doc []byte) { new(tap).write(doc) },
+			"whole":   func(doc []byte) { membersOf(doc) },
+		} {
+			b.Run(name+" "+how, func(b *testing.B) {
+				b.SetBytes(int64(len(doc)))
+				b.ReportAllocs()
+				for b.Loop() {
+					read([]byte(doc))
+				}
+			})
+		}
 	}
 }
