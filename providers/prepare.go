@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/caddy-gw/gateway/providers/chat"
@@ -116,7 +115,7 @@ func (p *Provider) request(c *Call) (*Request, error) {
 		}
 	}
 	if p.has(c.Endpoint) && (p.Words == nil || c.Endpoint != ChatComplete) {
-		return new(Request), nil
+		return &Request{Body: p.unmarked(c)}, nil
 	}
 	if from, ok := callers[c.Endpoint]; ok && c.Body != nil {
 		return p.converse(c, from)
@@ -136,12 +135,17 @@ func (p *Provider) converse(c *Call, from caller) (*Request, error) {
 	if c.Model != "" {
 		asked.Model = chat.Quote(c.Model)
 	}
+	limits := &OpenAILimits
+	if p.Limits != nil {
+		limits = p.Limits
+	}
+	names := asked.Arrange(*limits)
 	d := p.dialect()
 	r, err := d.Request(c, asked)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	r.Answer, r.Turns = d.answer(c, from, asked.Functions), responses.Turns(asked.Messages)
+	r.Answer, r.Turns = d.answer(c, from, asked.Functions, names), responses.Turns(asked.Messages)
 	return r, nil
 }
 
@@ -182,32 +186,14 @@ func (p *Provider) dialect() *Dialect {
 // openAI is the dialect of who speaks like OpenAI, for callers who do not.
 var openAI = &Dialect{
 	Request: func(c *Call, r *chat.Request) (*Request, error) {
-		words := c.Provider.spoken()
+		words := c.Provider.spoken(c, r)
 		u, err := c.URL("/chat/completions")
 		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.Room(len(c.Body))), r)}, err
 	},
 	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID} },
 }
 
-// spoken are the words in which the provider, which speaks like OpenAI, is told what a
-// caller said in another dialect.
-func (p *Provider) spoken() *chat.Words {
-	if p.Words != nil {
-		return p.Words
-	}
-	w := new(chat.Words)
-	if strings.HasSuffix(p.Name, "openai") { // OpenAI refuses members that it does not know; of others, some know these
-		w.Bare, w.Without = true, []string{"top_k", "thinking"}
-	} else { // all but OpenAI's own models know the older name, and some that alone
-		w.Names = map[string]string{"max_completion_tokens": "max_tokens"}
-	}
-	if p.NoStreamUsage {
-		w.Without = append(w.Without, "stream_options")
-	}
-	return w
-}
-
-func (d *Dialect) answer(c *Call, from caller, functions bool) *Answer {
+func (d *Dialect) answer(c *Call, from caller, functions bool, names map[string]chat.Literal) *Answer {
 	style := chat.Style{
 		ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Dialect: c.Provider.Name,
 		Strict: c.Strict, Keep: c.Keep, Functions: functions,
@@ -219,7 +205,7 @@ func (d *Dialect) answer(c *Call, from caller, functions bool) *Answer {
 	if d.Framer != nil {
 		framer = d.Framer()
 	}
-	stream := &chat.Stream{Framer: framer, Decoder: d.Decoder(c), Writer: from.chunks(style)}
+	stream := &chat.Stream{Framer: framer, Decoder: chat.Renamed(d.Decoder(c), names), Writer: from.chunks(style)}
 	return &Answer{
 		Begin: func(h http.Header) {
 			// A response has an id of the gateway's own, by which it and its items are found.
@@ -230,7 +216,7 @@ func (d *Dialect) answer(c *Call, from caller, functions bool) *Answer {
 		},
 		Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			w := from.whole(style)
-			if err := d.Decoder(c).Whole(body, w); err != nil {
+			if err := chat.Renamed(d.Decoder(c), names).Whole(body, w); err != nil {
 				return dst, err
 			}
 			if e := w.Failed(); e != nil {

@@ -75,6 +75,14 @@ type Provider struct {
 	Dialect *Dialect
 	// Endpoints are what it has beside that, in its own shape.
 	Endpoints map[string]Endpoint
+	// Closed: it refuses members that OpenAI's API does not have.
+	Closed bool
+	// NewerNames: it takes max_completion_tokens, whatever the model.
+	NewerNames bool
+	// ThoughtsBack: it wants what its model thought in earlier turns back.
+	ThoughtsBack bool
+	// Limits are what it refuses that others take; nil: [OpenAILimits].
+	Limits *chat.Limits
 	// NoStreamUsage: it does not know stream_options, which ask for a stream's usage.
 	NoStreamUsage bool
 
@@ -256,6 +264,9 @@ var Translated = []string{ChatComplete, Complete, Embed, Moderate, OCR, Rerank, 
 // OpenAIServes are the endpoints that a provider that speaks like OpenAI is taken to
 // have where its row does not say: it answers for itself what it does not.
 var OpenAIServes = []string{Complete, Embed, Moderate, Rerank, OCR}
+
+// OpenAILimits are those of OpenAI, and of who speaks like it.
+var OpenAILimits = chat.Limits{ToolName: 64, User: 64}
 
 // has reports whether the provider has an endpoint in OpenAI's shape.
 func (p *Provider) has(endpoint string) bool {

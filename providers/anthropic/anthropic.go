@@ -12,6 +12,7 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "anthropic",
+		Limits:  &chat.Limits{ToolName: 128, User: 256, NoEmail: true, NeedsUser: true},
 		BaseURL: "https://api.anthropic.com/v1",
 		Auth:    auth,
 		Headers: map[string]string{"anthropic_beta": "Anthropic-Beta"},

@@ -23,6 +23,8 @@ func init() {
 			Login:   login,
 			Serves:  slices.Concat(providers.OpenAIServes, []string{providers.CreateResponse}),
 			Address: address,
+
+			Closed: true, NewerNames: true,
 		},
 		providers.Provider{
 			Name:    "azure-ai",
@@ -31,6 +33,8 @@ func init() {
 			Login:   login,
 			Headers: map[string]string{"azure_deployment_name": "Azureml-Model-Deployment", "azure_extra_parameters": "Extra-Parameters"},
 			Address: foundry,
+
+			Closed: true,
 		},
 	)
 }

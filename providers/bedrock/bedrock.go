@@ -32,6 +32,7 @@ func init() { providers.Register(provider()) }
 func provider() providers.Provider {
 	p := providers.Provider{
 		Name:    "bedrock",
+		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://bedrock-runtime.{aws_region}.amazonaws.com",
 		Sign:    sign,
 		Forward: []string{"Anthropic-Beta"},

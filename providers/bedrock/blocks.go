@@ -3,7 +3,6 @@ package bedrock
 import (
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
@@ -29,19 +28,17 @@ func (w *writer) messages(all []chat.Message) error {
 }
 
 func (w *writer) message(m *chat.Message, at string) error {
-	for i := range m.Parts {
-		p := &m.Parts[i]
+	return m.Each(func(p *chat.Part) error {
 		if !sendable(p) {
-			continue
+			return nil
 		}
 		w.Turn(m.Role)
 		if err := w.part(p, at); err != nil {
 			return err
 		}
 		w.cachePoint(p.Cache)
-	}
-	for i := range m.Calls {
-		c := &m.Calls[i]
+		return nil
+	}, func(c *chat.Call) error {
 		w.Turn(m.Role)
 		w.Open('{')
 		w.Key("toolUse").Open('{')
@@ -51,8 +48,8 @@ func (w *writer) message(m *chat.Message, at string) error {
 		w.Close('}')
 		w.Close('}')
 		w.cachePoint(c.Cache)
-	}
-	return nil
+		return nil
+	})
 }
 
 func (w *writer) result(m *chat.Message, at string) error {
@@ -89,24 +86,9 @@ func (w *writer) result(m *chat.Message, at string) error {
 func sendable(p *chat.Part) bool {
 	switch p.Kind {
 	case chat.Text, chat.Refusal:
-		return !blank(p.Text)
+		return !p.Text.Blank()
 	case chat.Thinking:
 		return !p.Signature.Empty()
-	}
-	return true
-}
-
-// blank reports whether a text is nothing but space.
-func blank(l chat.Literal) bool {
-	inside := jsonscan.Inside(l)
-	for i := 0; i < len(inside); i++ {
-		switch c := inside[i]; {
-		case c == ' ':
-		case c == '\\' && (inside[i+1] == 'n' || inside[i+1] == 't' || inside[i+1] == 'r'):
-			i++
-		default:
-			return false
-		}
 	}
 	return true
 }

@@ -1,12 +1,14 @@
 package bedrock
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
 )
 
 // request writes a call of Converse or ConverseStream.
@@ -93,7 +95,7 @@ func (w *writer) system(r *chat.Request) {
 		}
 		for k := range r.Messages[i].Parts {
 			p := &r.Messages[i].Parts[k]
-			if p.Kind == chat.Text && !blank(p.Text) {
+			if p.Kind == chat.Text && !p.Text.Blank() {
 				if !open {
 					w.Key("system").Open('[')
 					open = true
@@ -151,7 +153,7 @@ func (w *writer) inference(r *chat.Request) {
 // JSON without a schema it does not know.
 func (w *writer) output(r *chat.Request) {
 	own := r.Lookup("outputConfig")
-	if own == nil {
+	if own == nil && !anthropicOutput(r) {
 		own = r.Lookup("output_config")
 	}
 	if own != nil || r.Format.Kind != chat.FormatSchema || r.Format.Schema == nil {
@@ -163,7 +165,7 @@ func (w *writer) output(r *chat.Request) {
 	w.Key("type").Text("json_schema")
 	w.Key("structure").Open('{')
 	w.Key("jsonSchema").Open('{')
-	w.Key("schema").Text(string(r.Format.Schema))
+	w.Key("schema").Text(string(messages.ClosedSchema(r.Format.Schema)))
 	w.Member("name", r.Format.Name)
 	w.Member("description", r.Format.Description)
 	for range 4 {
@@ -199,12 +201,19 @@ func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 			fields = append(fields, chat.Member{Name: name, Value: v})
 		}
 	}
-	add("thinking", r.Thinking)
-	add("top_k", r.TopK)
-	if strings.Contains(model, "openai.") {
+	switch {
+	case strings.Contains(model, "amazon.nova"):
+		if r.TopK != nil {
+			add("inferenceConfig", slices.Concat(chat.Raw(`{"topK":`), r.TopK, chat.Raw("}")))
+		}
+	case strings.Contains(model, "openai."):
 		add("reasoning_effort", chat.Raw(r.Effort))
+	default:
+		add("thinking", r.Thinking)
+		add("top_k", r.TopK)
 	}
 	if isAnthropic(model) {
+		add("output_config", effortConfig(r))
 		add("anthropic_beta", betaList(r.Lookup("anthropic_beta"), betas(c)))
 	}
 	if len(fields) == 0 {
@@ -216,6 +225,23 @@ func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 		w.Builder = append(append(w.Builder, ':'), m.Value...)
 	}
 	w.Close('}')
+	return nil
+}
+
+// anthropicOutput reports whether output_config is Anthropic's, which holds an effort, and
+// not Converse's outputConfig in another spelling.
+func anthropicOutput(r *chat.Request) bool {
+	return member(jsonscan.NewReader(r.Lookup("output_config")), "effort") != nil
+}
+
+// effortConfig is Anthropic's output_config with an effort, or nil where none is said.
+func effortConfig(r *chat.Request) chat.Raw {
+	if effort := member(jsonscan.NewReader(r.Lookup("output_config")), "effort"); effort != nil {
+		return slices.Concat(chat.Raw(`{"effort":`), effort, chat.Raw("}"))
+	}
+	if effort := messages.Effort(r); effort != "" {
+		return chat.Raw(`{"effort":"` + effort + `"}`)
+	}
 	return nil
 }
 
@@ -263,8 +289,14 @@ func (w *writer) tools(r *chat.Request) error {
 			w.Member("description", t.Description)
 		}
 		w.Key("inputSchema").Open('{')
-		w.Key("json").Raw(t.Schema())
-		w.Close('}')
+		if string(t.Strict) == "true" {
+			w.Key("json").Raw(messages.ClosedSchema(t.Schema()))
+			w.Close('}')
+			w.Key("strict").Bool(true)
+		} else {
+			w.Key("json").Raw(t.Schema())
+			w.Close('}')
+		}
 		w.Close('}')
 		w.Close('}')
 		w.cachePoint(t.Cache)

@@ -78,6 +78,7 @@ type choice struct {
 	saidText      bool
 	blocks        []block
 	calls         []Call
+	placed        int      // how many of the calls stand among the blocks
 	arguments     [][]byte // of the calls, inside of the quotes
 	annotations   []byte   // elements of an array
 	logProbs      Raw
@@ -85,11 +86,12 @@ type choice struct {
 	begun         bool
 }
 
-// A block is a stretch of text or thought, in the order they came.
+// A block is a stretch of text or thought, in the order they came, or a call between them.
 type block struct {
 	kind      PartKind
 	text      []byte // inside of the quotes
 	signature []byte
+	call      int // the number of the call that it stands for; 0: none
 }
 
 // Event takes an event.
@@ -110,6 +112,11 @@ func (c *Completion) Event(e *Event) {
 
 func (c *choice) take(e *Event) {
 	c.begun = true
+	if e.Kind.said() && (!e.Text.Empty() || !e.Signature.Empty()) { // of calls the blocks tell only what stands before more of them
+		for ; c.placed < len(c.calls); c.placed++ {
+			c.blocks = append(c.blocks, block{call: c.placed + 1})
+		}
+	}
 	switch e.Kind {
 	case TextPiece:
 		c.saidText = true
@@ -155,7 +162,7 @@ func (c *choice) take(e *Event) {
 
 func (c *choice) piece(kind PartKind, text Literal) {
 	n := len(c.blocks)
-	if n == 0 || c.blocks[n-1].kind != kind || c.blocks[n-1].signature != nil {
+	if n == 0 || c.blocks[n-1].kind != kind || c.blocks[n-1].signature != nil || c.blocks[n-1].call > 0 {
 		c.blocks = append(c.blocks, block{kind: kind})
 		n++
 	}
@@ -243,6 +250,10 @@ func (c *choice) message(b *jsonscan.Builder, s *Style) {
 	if !s.Strict && len(c.blocks) > 0 {
 		b.Key("content_blocks").Open('[')
 		for i := range c.blocks {
+			if n := c.blocks[i].call; n > 0 {
+				appendPlace(b, c.calls[n-1].ID)
+				continue
+			}
 			c.blocks[i].append(b)
 		}
 		b.Close(']')
@@ -259,6 +270,14 @@ func (c *choice) function(b *jsonscan.Builder, call int) {
 	} else {
 		b.Quoted(c.arguments[call])
 	}
+	b.Close('}')
+}
+
+// appendPlace adds a block that stands for a call: more was said after it.
+func appendPlace(b *jsonscan.Builder, id Literal) {
+	b.Open('{')
+	b.Key("type").Text("tool_use")
+	b.Key("id").Raw(orElse(id, `""`))
 	b.Close('}')
 }
 

@@ -20,6 +20,11 @@ type Words struct {
 	Extra []string
 	// Thoughts: content may be an array that holds thinking.
 	Thoughts bool
+	// ThoughtsBack: it wants what its model thought back, as reasoning_content of the turn.
+	ThoughtsBack bool
+	// Prefix: where an assistant speaks last, its message must say that the answer goes on
+	// from it.
+	Prefix bool
 	// Bare: it refuses the members that others have beside OpenAI's in messages and tools,
 	// cache_control and extra_content.
 	Bare bool
@@ -126,6 +131,10 @@ func (w *Words) messages(b *jsonscan.Builder, all []Message) {
 	var late []Part
 	for i := range all {
 		m := &all[i]
+		if w.Prefix && i == len(all)-1 && m.Role == Assistant && len(m.Calls) == 0 {
+			w.message(b, m, Member{"prefix", Raw("true")})
+			return
+		}
 		if m.Role == ToolResult && !w.ResultMedia {
 			m, late = apart(m, late)
 		} else if late != nil {
@@ -161,7 +170,7 @@ func (p Part) media() bool {
 	return !text && (p.Kind == Image || p.Kind == File || p.Kind == Audio)
 }
 
-func (w *Words) message(b *jsonscan.Builder, m *Message) {
+func (w *Words) message(b *jsonscan.Builder, m *Message, more ...Member) {
 	b.Open('{')
 	b.Key("role").Text(roleNames[m.Role])
 	if m.Role == ToolResult {
@@ -183,6 +192,12 @@ func (w *Words) message(b *jsonscan.Builder, m *Message) {
 			w.part(b, &parts[i])
 		}
 		b.Close(']')
+	}
+	if w.ThoughtsBack && m.Role == Assistant {
+		b.Member("reasoning_content", thoughts(m.Parts))
+	}
+	for _, member := range more {
+		b.Member(member.Name, member.Value)
 	}
 	if len(m.Calls) > 0 {
 		b.Key("tool_calls").Open('[')

@@ -17,6 +17,21 @@ func (w *Words) sendable(parts []Part) []Part {
 	return slices.DeleteFunc(slices.Clone(parts), foreign)
 }
 
+// thoughts is what a model thought in a turn, nil where it did not. That it cannot be read is
+// no thought to others.
+func thoughts(parts []Part) Literal {
+	var texts []Part
+	for _, p := range parts {
+		if p.Kind == Thinking && !p.Text.Empty() {
+			texts = append(texts, Part{Text: p.Text})
+		}
+	}
+	if texts == nil {
+		return nil
+	}
+	return JoinText(texts)
+}
+
 // onlyText reports whether parts can be written as one text.
 func (w *Words) onlyText(parts []Part) bool {
 	return !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil && !w.Bare })
@@ -72,7 +87,11 @@ func appendPart(b *jsonscan.Builder, p *Part) {
 	case File:
 		b.Key("type").Text("file")
 		b.Key("file").Open('{')
-		b.Member("filename", p.Name)
+		if p.FileID == nil { // data wants a name
+			b.Key("filename").Raw(orElse(p.Name, p.fileName()))
+		} else {
+			b.Member("filename", p.Name)
+		}
 		switch {
 		case p.FileID != nil:
 			b.Member("file_id", p.FileID)
@@ -88,6 +107,15 @@ func appendPart(b *jsonscan.Builder, p *Part) {
 		b.Key("format").Text(format)
 		b.Close('}')
 	}
+}
+
+// fileName is a name, as a literal, for a document that came without one.
+func (p *Part) fileName() string {
+	_, ending, _ := strings.Cut(p.MediaType, "/")
+	if ending == "" || strings.ContainsFunc(ending, unplain) {
+		ending = "pdf"
+	}
+	return `"document.` + ending + `"`
 }
 
 // Source is the URL of a part, a data URI where it holds data.

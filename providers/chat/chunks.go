@@ -21,9 +21,10 @@ type chunkChoice struct {
 	blocks                  int // index of the current content block, plus one
 	kind                    PartKind
 	sealed                  bool
-	logProbs                Raw    // for the next piece
-	empty                   []bool // by tool: no argument came
-	held                    *Event // the start of a call of which no argument came yet
+	logProbs                Raw       // for the next piece
+	empty                   []bool    // by tool: no argument came
+	held                    *Event    // the start of a call of which no argument came yet
+	unplaced                []Literal // ids of the calls that do not stand among the content blocks
 }
 
 // Begin makes the writer append to dst; Take returns it extended.
@@ -109,6 +110,9 @@ func (c *Chunks) Event(e *Event) {
 		for len(ch.empty) <= e.Tool {
 			ch.empty = append(ch.empty, true)
 		}
+		if !c.Strict {
+			ch.unplaced = append(ch.unplaced, clone(e.ID))
+		}
 		ch.held = &Event{Kind: CallStart, Choice: e.Choice, Tool: e.Tool, ID: clone(e.ID), Name: clone(e.Name), Signature: clone(e.Signature)}
 	case CallPiece:
 		if e.Text.Empty() || e.Tool >= len(ch.empty) {
@@ -144,11 +148,21 @@ func (ch *chunkChoice) takeLogProbs() Raw {
 
 // block adds a piece of a content block to a delta.
 func (ch *chunkChoice) block(b *jsonscan.Builder, kind PartKind, name string, piece Literal, more ...Member) {
+	b.Key("content_blocks").Open('[')
+	for _, id := range ch.unplaced {
+		ch.blocks++
+		ch.kind, ch.sealed = Other, false
+		b.Open('{')
+		b.Key("index").Int(int64(ch.blocks - 1))
+		b.Key("delta")
+		appendPlace(b, id)
+		b.Close('}')
+	}
+	ch.unplaced = nil
 	if ch.blocks == 0 || ch.kind != kind || kind == Redacted || ch.sealed {
 		ch.blocks++
 		ch.kind, ch.sealed = kind, false
 	}
-	b.Key("content_blocks").Open('[')
 	b.Open('{')
 	b.Key("index").Int(int64(ch.blocks - 1))
 	b.Key("delta").Open('{')

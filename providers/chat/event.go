@@ -22,6 +22,15 @@ const (
 	Failure                       // the answer ends with an error: Text is its message, Name its type
 )
 
+// said reports whether an event is of a text or a thought that has content.
+func (k EventKind) said() bool {
+	switch k {
+	case TextPiece, TextSeal, ThoughtPiece, ThoughtSeal, ThoughtBlob:
+		return true
+	}
+	return false
+}
+
 // An Event is a piece of an answer.
 type Event struct {
 	Kind   EventKind

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
@@ -154,8 +153,8 @@ var roles = map[string]Role{
 func (p *parser) message() {
 	r := p.r
 	var m Message
-	var role, name, refusal Literal
-	var blocks []Part
+	var role, name, refusal, thought Literal
+	var blocks blocks
 	var cache Raw
 	var function *Call
 	r.Object(func(key jsonscan.Key) {
@@ -179,7 +178,11 @@ func (p *parser) message() {
 		case "name":
 			name = r.String()
 		case "content_blocks":
-			blocks = p.content()
+			blocks = p.blocks()
+		case "reasoning_content", "reasoning":
+			if s := Literal(r.String()); thought.Empty() {
+				thought = s
+			}
 		case "cache_control":
 			cache = r.Value()
 		}
@@ -195,29 +198,15 @@ func (p *parser) message() {
 	case ToolResult:
 		m.Name = name
 	case Assistant:
-		m.Parts = withThoughts(m.Parts, blocks)
+		if !thought.Empty() && blocks.parts == nil {
+			m.Parts = slices.Insert(m.Parts, 0, Part{Kind: Thinking, Text: thought})
+		}
+		m.withBlocks(blocks)
 	}
 	if n := len(m.Parts); cache != nil && n > 0 {
 		m.Parts[n-1].Cache = cache
 	}
 	p.out.Messages = append(p.out.Messages, m)
-}
-
-// withThoughts adds the thinking of a message's content blocks, in which an answer of
-// this gateway's carries it, to its parts. Where the blocks say what the message says,
-// they are the turn as the model said it; where a client has changed the text, the
-// thoughts stand before it, as they were thought before.
-func withThoughts(parts, blocks []Part) []Part {
-	blocks = slices.DeleteFunc(blocks, func(b Part) bool { return b.Kind != Text && !b.thought() })
-	if len(blocks) == 0 || slices.ContainsFunc(parts, Part.thought) {
-		return parts
-	}
-	text := !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil })
-	if text && bytes.Equal(JoinText(parts), JoinText(blocks)) {
-		return blocks
-	}
-	blocks = slices.DeleteFunc(blocks, func(b Part) bool { return b.Kind == Text })
-	return append(blocks, parts...)
 }
 
 func (p Part) thought() bool { return p.Kind == Thinking || p.Kind == Redacted }
@@ -278,6 +267,7 @@ func (p *parser) callMember(c *Call, key jsonscan.Key) {
 func (p *parser) tool() (t Tool) {
 	r := p.r
 	var kind Literal
+	var extra []Member
 	function := false
 	start := r.Peek()
 	r.Object(func(key jsonscan.Key) {
@@ -293,8 +283,11 @@ func (p *parser) tool() (t Tool) {
 			}
 		case "cache_control":
 			t.Cache = r.Value()
+		default:
+			extra = append(extra, Member{key.String(), r.Raw()})
 		}
 	})
+	t.Extra = extra
 	if kind != nil && !kind.Is("function") || kind == nil && !function {
 		return Tool{Other: r.Since(start)}
 	}
@@ -339,6 +332,8 @@ func (p *parser) toolChoice() (c ToolChoice) {
 			})
 		case "type": // of Anthropic's form, as some send it
 			mode = toolModes[Literal(r.String()).Text()]
+		default:
+			c.ReadAllowed(r, key)
 		}
 	})
 	if c.Mode == Unset {
@@ -351,7 +346,7 @@ func named(name Literal, other ToolChoice) ToolChoice {
 	if name.Empty() {
 		return other
 	}
-	return ToolChoice{Named, name}
+	return ToolChoice{Mode: Named, Name: name}
 }
 
 // toolModes are OpenAI's words, and Mistral's for required.

@@ -136,7 +136,7 @@ func (p *partReader) file(key jsonscan.Key) {
 	case "filename":
 		part.Name = r.String()
 	case "mime_type":
-		part.MediaType = Literal(r.String()).Text()
+		part.MediaType = MediaType(Literal(r.String()).Text())
 	}
 }
 
@@ -156,7 +156,7 @@ func (p *Part) SetURL(source Literal) {
 	media, data, _ := bytes.Cut(inside[5:], []byte(","))
 	mediaType, isBase64 := strings.CutSuffix(plain(media), ";base64")
 	if mediaType, _, _ = strings.Cut(mediaType, ";"); mediaType != "" {
-		p.MediaType = mediaType
+		p.MediaType = MediaType(mediaType)
 	} else if p.MediaType == "" && p.Kind != Image {
 		p.MediaType = "text/plain"
 	}
@@ -169,6 +169,19 @@ func (p *Part) SetURL(source Literal) {
 		text = plain(data)
 	}
 	p.Data = []byte(base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+// MediaType is a media type by its registered name: providers refuse the others.
+func MediaType(s string) string {
+	s = strings.ToLower(s)
+	if registered, ok := mediaTypes[s]; ok {
+		return registered
+	}
+	return s
+}
+
+var mediaTypes = map[string]string{
+	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png", "application/x-pdf": "application/pdf",
 }
 
 // SetData makes base64, as a string of a body has it, the content of a part.

@@ -14,6 +14,8 @@ package chat
 import (
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -24,6 +26,17 @@ type Literal []byte
 
 // Quote makes a literal of a text.
 func Quote(s string) Literal { return jsonscan.AppendQuoted(nil, s) }
+
+// Blank reports whether there is no text but space.
+func (l Literal) Blank() bool {
+	if l.Empty() {
+		return true
+	}
+	if c := l[1]; c > ' ' && c != '\\' && c < utf8.RuneSelf {
+		return false
+	}
+	return strings.TrimSpace(l.Text()) == ""
+}
 
 // Text is the decoded text.
 func (l Literal) Text() string {
@@ -128,6 +141,32 @@ type Message struct {
 	Failed bool    // of a tool's result: the tool failed
 }
 
+// Add adds a part at the end of the message, after its calls.
+func (m *Message) Add(parts ...Part) {
+	for i := range m.Calls {
+		m.Calls[i].Before += len(parts)
+	}
+	m.Parts = append(m.Parts, parts...)
+}
+
+// Each visits the parts and calls of the message in their order, until an error.
+func (m *Message) Each(part func(*Part) error, call func(*Call) error) error {
+	next := 0
+	for i := 0; i <= len(m.Parts); i++ {
+		for ; next < len(m.Calls) && m.Calls[next].Before >= len(m.Parts)-i; next++ {
+			if err := call(&m.Calls[next]); err != nil {
+				return err
+			}
+		}
+		if i < len(m.Parts) {
+			if err := part(&m.Parts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // A PartKind is what a part of a message is.
 type PartKind uint8
 
@@ -173,6 +212,7 @@ type Call struct {
 	Arguments Literal // a JSON object as text
 	Signature Literal // of the thought that led to it
 	Cache     Raw
+	Before    int // how many parts of its message follow it, as when a model thinks between calls
 }
 
 // Input is the arguments as an object: {} where there are none, or where they are not one.
@@ -191,6 +231,7 @@ type Tool struct {
 	Parameters  Raw // JSON schema; nil: it takes none
 	Strict      Raw
 	Cache       Raw
+	Extra       []Member // that no dialect shares, such as defer_loading
 	// Other is a tool of a provider's own, as it stands; the rest is empty.
 	Other Raw
 }
@@ -211,6 +252,9 @@ const (
 type ToolChoice struct {
 	Mode ToolMode
 	Name Literal // of the one to call, if Named
+	// Allowed are the names of the functions, and the types of other tools, that may be
+	// called; nil: all.
+	Allowed []Literal
 }
 
 // A FormatKind is what the answer must be.

@@ -13,6 +13,7 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "cohere",
+		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://api.cohere.com",
 		Serves:  []string{},
 		Dialect: &providers.Dialect{
@@ -37,7 +38,7 @@ func at(path string) providers.Endpoint {
 var words = chat.Words{
 	Names: map[string]string{"max_completion_tokens": "max_tokens", "top_p": "p", "top_k": "k", "stop": "stop_sequences"},
 	Without: []string{
-		"n", "user", "logit_bias", "top_logprobs", "reasoning_effort", "metadata", "parallel_tool_calls",
+		"n", "user", "thinking", "logit_bias", "top_logprobs", "reasoning_effort", "metadata", "parallel_tool_calls",
 		"stream_options", "tool_choice", "response_format", "name", "strict",
 	},
 	Extra: []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
@@ -83,6 +84,7 @@ func part(b *jsonscan.Builder, p *chat.Part) bool {
 
 // more writes what Cohere has in another form.
 func more(b *jsonscan.Builder, r *chat.Request) {
+	thinking(b, r.Thinking)
 	switch r.ToolChoice.Mode {
 	case chat.Required, chat.Named: // it cannot be made to call a certain tool
 		b.Key("tool_choice").Text("REQUIRED")
@@ -98,6 +100,30 @@ func more(b *jsonscan.Builder, r *chat.Request) {
 		}
 		b.Close('}')
 	}
+}
+
+// thinking writes how much the model is to think. It has one way to do so where it does, and
+// its own name of the budget.
+func thinking(b *jsonscan.Builder, asked chat.Raw) {
+	if asked == nil {
+		return
+	}
+	kind, budget := chat.Literal(`"enabled"`), chat.Raw(nil)
+	r := jsonscan.NewReader(asked)
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			if t := chat.Literal(r.String()); t.Is("disabled") {
+				kind = t
+			}
+		case "budget_tokens", "token_budget":
+			budget = r.Value()
+		}
+	})
+	b.Key("thinking").Open('{')
+	b.Key("type").Raw(kind)
+	b.Member("token_budget", budget)
+	b.Close('}')
 }
 
 // listModels makes OpenAI's list of Cohere's.

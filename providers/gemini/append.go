@@ -40,37 +40,19 @@ func (w *writer) members() error {
 	if err := files(r); err != nil {
 		return err
 	}
-	alone := true // the system, to whom nobody speaks
-	for i := range r.Messages {
-		alone = alone && r.Messages[i].Role == chat.System
-	}
 	if system := r.System(); len(system) > 0 {
-		// The API wants contents: instructions alone are what the user says.
-		open, end := "systemInstruction", "}"
-		if alone {
-			open, end = "contents", "}]"
-		}
-		w.Key(open)
-		if alone {
-			w.Open('[')
-		}
-		w.Open('{')
-		if alone {
-			w.Key("role").Text("user")
-		}
+		w.Key("systemInstruction").Open('{')
 		w.Key("parts").Open('[')
 		for i := range system {
 			w.text(system[i].Text)
 		}
 		w.Close(']')
-		w.Builder = append(w.Builder, end...)
+		w.Close('}')
 		w.dropEmpty(`"systemInstruction":{"parts":[]}`)
 	}
-	if !alone {
-		w.Key("contents").Open('[')
-		w.contents()
-		w.Close(']')
-	}
+	w.Key("contents").Open('[')
+	w.contents()
+	w.Close(']')
 	w.generationConfig()
 	if err := w.tools(); err != nil {
 		return err
@@ -130,16 +112,19 @@ func (w *writer) turn(m *chat.Message) {
 	}
 	w.open(role)
 	empty := len(w.Builder)
-	for i := range m.Parts {
-		if p := &m.Parts[i]; m.Role == chat.Assistant && p.Kind == chat.Text && !p.Signature.Empty() {
+	first := true
+	_ = m.Each(func(p *chat.Part) error {
+		if m.Role == chat.Assistant && p.Kind == chat.Text && !p.Signature.Empty() {
 			w.signed(p)
 		} else {
 			w.part(p)
 		}
-	}
-	for i := range m.Calls {
-		w.call(&m.Calls[i], i == 0)
-	}
+		return nil
+	}, func(c *chat.Call) error {
+		w.call(c, first)
+		first = false
+		return nil
+	})
 	if len(w.Builder) == empty {
 		w.Builder = w.Builder[:start]
 		return

@@ -214,7 +214,9 @@ func readUsage(v []byte) (u chat.Usage) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "promptTokenCount":
-			u.Prompt = chat.Int(r.Value())
+			u.Prompt += chat.Int(r.Value())
+		case "toolUsePromptTokenCount": // what the API's own tools found, which the model read
+			u.Prompt += chat.Int(r.Value())
 		case "candidatesTokenCount":
 			u.Completion += chat.Int(r.Value())
 		case "thoughtsTokenCount":

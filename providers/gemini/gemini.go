@@ -15,6 +15,7 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "google",
+		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://generativelanguage.googleapis.com",
 		// In a query, as some send it, the key would end up in logs.
 		Auth: providers.KeyHeader("X-Goog-Api-Key"),

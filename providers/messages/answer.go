@@ -82,6 +82,9 @@ func (m *Message) Append(dst []byte) []byte {
 	b.Key("content").Open('[')
 	for i := range m.blocks {
 		p := &m.blocks[i]
+		if p.kind == textBlock && len(p.text) == 0 { // the API refuses one that comes back
+			continue
+		}
 		b.Open('{')
 		b.Key("type").Text(p.kind.String())
 		switch p.kind {

@@ -22,7 +22,7 @@ type Options struct {
 }
 
 // Append writes a request as a body of Messages. Neighbours of one role become one
-// message, and what the API refuses is left out: empty texts, messages without content,
+// message, and what the API refuses is left out: blank texts, messages without content,
 // thoughts without a seal. What it cannot have is an error of type *chat.Unsupported.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	w := writer{Turns: chat.Turns{Builder: dst}}
@@ -57,14 +57,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 		b.Close('}')
 	}
 	b.Member("thinking", r.Thinking)
-	if r.Format.Kind == chat.FormatSchema && r.Format.Schema != nil {
-		b.Key("output_config").Open('{')
-		b.Key("format").Open('{')
-		b.Key("type").Text("json_schema")
-		b.Key("schema").Raw(r.Format.Schema)
-		b.Close('}')
-		b.Close('}')
-	}
+	w.own(r)
 	w.tools(r)
 	if r.Stream && !o.NoStream {
 		b.Key("stream").Bool(true)
@@ -99,7 +92,7 @@ func (w *writer) system(r *chat.Request) error {
 			switch {
 			case p.Kind != chat.Text:
 				return unsupported(i, "The provider's instructions are text alone; send what else there is as the user")
-			case !p.Text.Empty():
+			case !p.Text.Blank():
 				blocks = append(blocks, p)
 			}
 		}
@@ -143,14 +136,13 @@ func (w *writer) messages(all []chat.Message) error {
 }
 
 func (w *writer) message(m *chat.Message, at int) error {
-	if slices.ContainsFunc(m.Parts, sendable) {
-		w.Turn(m.Role)
-		if err := w.parts(m.Parts, at); err != nil {
-			return err
+	return m.Each(func(p *chat.Part) error {
+		if !sendable(*p) {
+			return nil
 		}
-	}
-	for i := range m.Calls {
-		c := &m.Calls[i]
+		w.Turn(m.Role)
+		return w.part(p, at)
+	}, func(c *chat.Call) error {
 		w.Turn(m.Role)
 		w.Open('{')
 		w.Key("type").Text("tool_use")
@@ -159,8 +151,8 @@ func (w *writer) message(m *chat.Message, at int) error {
 		w.Key("input").Raw(c.Input())
 		w.Member("cache_control", c.Cache)
 		w.Close('}')
-	}
-	return nil
+		return nil
+	})
 }
 
 const maxCallID = 256
@@ -173,12 +165,12 @@ func callID(id chat.Literal) chat.Literal {
 	return chat.PlainID(id, maxCallID)
 }
 
-// sendable reports whether the API takes a part: no empty text, and its own thoughts only,
+// sendable reports whether the API takes a part: no blank text, and its own thoughts only,
 // which have a seal.
 func sendable(p chat.Part) bool {
 	switch p.Kind {
 	case chat.Text, chat.Refusal:
-		return !p.Text.Empty()
+		return !p.Text.Blank()
 	case chat.Thinking:
 		return !p.Signature.Empty()
 	}
@@ -198,8 +190,12 @@ func (w *writer) result(m *chat.Message, at int) error {
 		cache = m.Parts[0].Cache
 	default:
 		w.Key("content").Open('[')
-		if err := w.parts(m.Parts, at); err != nil {
-			return err
+		for i := range m.Parts {
+			if p := &m.Parts[i]; sendable(*p) {
+				if err := w.part(p, at); err != nil {
+					return err
+				}
+			}
 		}
 		w.Close(']')
 	}
@@ -219,44 +215,38 @@ func (w *writer) text(p *chat.Part) {
 	w.Close('}')
 }
 
-func (w *writer) parts(parts []chat.Part, at int) error {
-	for i := range parts {
-		p := &parts[i]
-		if !sendable(*p) {
-			continue
-		}
-		switch p.Kind {
-		case chat.Text, chat.Refusal:
-			w.text(p)
-		case chat.Thinking:
-			w.Open('{')
-			w.Key("type").Text("thinking")
-			w.Key("thinking").Raw(text(p.Text))
-			w.Key("signature").Raw(p.Signature)
-			w.Close('}')
-		case chat.Redacted:
-			w.Open('{')
-			w.Key("type").Text("redacted_thinking")
-			w.Key("data").Quoted(p.Data)
-			w.Close('}')
-		case chat.Image:
-			w.Open('{')
-			w.Key("type").Text("image")
-			w.source(p)
-			w.Member("cache_control", p.Cache)
-			w.Close('}')
-		case chat.File:
-			w.Open('{')
-			w.Key("type").Text("document")
-			w.source(p)
-			w.Member("title", p.Name)
-			w.Member("cache_control", p.Cache)
-			w.Close('}')
-		case chat.Other:
-			w.Raw(p.Other)
-		default:
-			return unsupported(at, "The provider takes no audio; send text, images or documents")
-		}
+func (w *writer) part(p *chat.Part, at int) error {
+	switch p.Kind {
+	case chat.Text, chat.Refusal:
+		w.text(p)
+	case chat.Thinking:
+		w.Open('{')
+		w.Key("type").Text("thinking")
+		w.Key("thinking").Raw(text(p.Text))
+		w.Key("signature").Raw(p.Signature)
+		w.Close('}')
+	case chat.Redacted:
+		w.Open('{')
+		w.Key("type").Text("redacted_thinking")
+		w.Key("data").Quoted(p.Data)
+		w.Close('}')
+	case chat.Image:
+		w.Open('{')
+		w.Key("type").Text("image")
+		w.source(p)
+		w.Member("cache_control", p.Cache)
+		w.Close('}')
+	case chat.File:
+		w.Open('{')
+		w.Key("type").Text("document")
+		w.source(p)
+		w.Member("title", p.Name)
+		w.Member("cache_control", p.Cache)
+		w.Close('}')
+	case chat.Other:
+		w.Raw(p.Other)
+	default:
+		return unsupported(at, "The provider takes no audio; send text, images or documents")
 	}
 	return nil
 }
@@ -308,7 +298,17 @@ func (w *writer) tools(r *chat.Request) {
 		w.Open('{')
 		w.Member("name", t.Name)
 		w.Member("description", t.Description)
-		w.Key("input_schema").Raw(t.Schema())
+		if string(t.Strict) == "true" {
+			w.Key("input_schema").Raw(ClosedSchema(t.Schema()))
+			w.Key("strict").Bool(true)
+		} else {
+			w.Key("input_schema").Raw(t.Schema())
+		}
+		for _, m := range t.Extra {
+			if slices.Contains(ownOfTools, m.Name) {
+				w.Key(m.Name).Raw(m.Value)
+			}
+		}
 		w.Member("cache_control", t.Cache)
 		w.Close('}')
 	}

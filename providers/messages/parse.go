@@ -81,8 +81,11 @@ func (p *parser) member(key jsonscan.Key) {
 		p.format()
 	case "output_config":
 		r.Object(func(key jsonscan.Key) {
-			if key.Is("format") {
+			switch {
+			case key.Is("format"):
 				p.format()
+			case key.Is("effort"):
+				out.Effort = r.String()
 			}
 		})
 	}
@@ -124,8 +127,7 @@ func (p *parser) message() {
 	to := &p.out.Messages
 	switch {
 	case role.Is("assistant"):
-		parts = slices.DeleteFunc(parts, func(b chat.Part) bool { return b.Kind == chat.Other })
-		*to = append(*to, chat.Message{Role: chat.Assistant, Parts: parts, Calls: others.calls})
+		*to = append(*to, turn(parts, others.calls))
 	case role.Is("system"):
 		*to = append(*to, chat.Message{Role: chat.System, Parts: parts})
 	default:
@@ -134,6 +136,23 @@ func (p *parser) message() {
 			*to = append(*to, chat.Message{Role: chat.User, Parts: parts})
 		}
 	}
+}
+
+// turn is what an assistant said, of whose calls each knows how many parts come before it.
+func turn(parts []chat.Part, calls []chat.Call) chat.Message {
+	m := chat.Message{Role: chat.Assistant}
+	next := 0
+	for i := 0; i <= len(parts); i++ {
+		for ; next < len(calls) && calls[next].Before == i; next++ {
+			c := calls[next]
+			c.Before = 0
+			m.Calls = append(m.Calls, c)
+		}
+		if i < len(parts) && parts[i].Kind != chat.Other {
+			m.Add(parts[i])
+		}
+	}
+	return m
 }
 
 // others are the blocks of a message that are no parts of it.
@@ -166,6 +185,7 @@ func (p *parser) content() (parts []chat.Part, o others) {
 		switch b.kind {
 		case "tool_use":
 			b.call.Signature, signature = signature, nil
+			b.call.Before = len(parts)
 			o.calls = append(o.calls, b.call)
 		case "tool_result":
 			o.results = append(o.results, b.result)
@@ -275,7 +295,7 @@ func (p *parser) source(part *chat.Part) (parts []chat.Part) {
 		case "file_id":
 			part.FileID = r.String()
 		case "media_type":
-			part.MediaType = chat.Literal(r.String()).Text()
+			part.MediaType = chat.MediaType(chat.Literal(r.String()).Text())
 		case "data":
 			data = r.String()
 		case "content":

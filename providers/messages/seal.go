@@ -17,35 +17,75 @@ func appendSeal(provider string, signature chat.Literal) chat.Literal {
 	return append(chat.AppendSeal([]byte{'"'}, sealedCall, provider, jsonscan.Inside(signature)), '"')
 }
 
-// Unsealed is a body of Messages, or one that counts its tokens, without the seals that
-// other providers set on their calls: whose API this is would refuse them. A body
-// without any is returned as it is.
+// Unsealed is a body of Messages, or one that counts its tokens, without the thoughts that
+// the API did not make and would refuse: the seals that other providers set on their calls,
+// and thinking without a signature. A body without any is returned as it is.
 func Unsealed(body []byte) []byte {
-	if !bytes.Contains(body, []byte("gw:"+sealedCall+":")) {
+	if !bytes.Contains(body, []byte("gw:"+sealedCall+":")) && !unsigned(body) {
 		return body
 	}
-	r := jsonscan.NewReader(body)
-	b := jsonscan.Builder(make([]byte, 0, len(body)))
-	object(&b, r, "messages", func() {
-		array(&b, r, func() {
-			object(&b, r, "content", func() {
-				array(&b, r, func() {
-					if block := r.Raw(); !sealed(block) {
-						b.Raw(block)
+	e := chat.Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}
+	e.Object(func(name string) bool {
+		if name != "messages" {
+			return false
+		}
+		e.Key(name)
+		e.Array(func() {
+			begun, dropped := len(e.Out), false
+			e.Object(func(name string) bool {
+				if name != "content" {
+					return false
+				}
+				e.Key(name)
+				e.Array(func() {
+					if block := e.Reader.Raw(); foreign(block) {
+						dropped = true
+					} else {
+						e.Out.Raw(block)
 					}
 				})
+				dropped = dropped && bytes.HasSuffix(e.Out, []byte("[]"))
+				return true
+			})
+			if dropped { // a message without content is refused
+				e.Out = e.Out[:begun]
+			}
+		})
+		return true
+	})
+	if e.Reader.Err() != nil { // whoever reads it says so
+		return body
+	}
+	return e.Out
+}
+
+// unsigned reports whether a body has a thought without a signature.
+func unsigned(body []byte) (found bool) {
+	if !bytes.Contains(body, []byte(`"thinking"`)) {
+		return false
+	}
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		if !key.Is("messages") {
+			return
+		}
+		r.Array(func() {
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("content") && r.Kind() == jsonscan.Array {
+					r.Array(func() { found = foreign(r.Raw()) || found })
+				}
 			})
 		})
 	})
-	if r.Err() != nil { // whoever reads it says so
-		return body
-	}
-	return b
+	return found
 }
 
-// sealed reports whether a block is one that holds a seal.
-func sealed(block []byte) bool {
-	var kind, data chat.Literal
+// foreign reports whether a block is a thought that the API did not make.
+func foreign(block []byte) bool {
+	if !bytes.Contains(block, []byte("thinking")) {
+		return false
+	}
+	var kind, data, signature chat.Literal
 	r := jsonscan.NewReader(block)
 	r.Object(func(key jsonscan.Key) {
 		switch {
@@ -53,38 +93,15 @@ func sealed(block []byte) bool {
 			kind = r.String()
 		case key.Is("data"):
 			data = r.String()
+		case key.Is("signature"):
+			signature = r.String()
 		}
 	})
-	return kind.Is("redacted_thinking") && chat.Sealed(jsonscan.Inside(data), sealedCall)
-}
-
-// object copies an object, of which a member is written by who knows more. What is none
-// is copied as it stands.
-func object(b *jsonscan.Builder, r *jsonscan.Reader, name string, member func()) {
-	if r.Kind() != jsonscan.Object {
-		b.Raw(r.Raw())
-		return
+	switch {
+	case kind.Is("thinking"):
+		return signature.Empty()
+	case kind.Is("redacted_thinking"):
+		return chat.Sealed(jsonscan.Inside(data), sealedCall)
 	}
-	b.Open('{')
-	r.Object(func(key jsonscan.Key) {
-		b.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
-		*b = append(*b, ':')
-		if key.Is(name) {
-			member()
-		} else {
-			b.Raw(r.Raw())
-		}
-	})
-	b.Close('}')
-}
-
-// array is the same for the elements of an array.
-func array(b *jsonscan.Builder, r *jsonscan.Reader, element func()) {
-	if r.Kind() != jsonscan.Array {
-		b.Raw(r.Raw())
-		return
-	}
-	b.Open('[')
-	r.Array(element)
-	b.Close(']')
+	return false
 }

@@ -15,14 +15,16 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "mistral-ai",
+		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://api.mistral.ai/v1",
 		Serves:  []string{providers.Embed, providers.OCR},
 		Words: &chat.Words{
 			Names:       map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
 			Required:    "any",
-			Without:     []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "reasoning_effort", "metadata", "stream_options"},
+			Without:     []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "metadata", "stream_options"},
 			Extra:       []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
 			Thoughts:    true,
+			Prefix:      true,
 			Bare:        true,
 			ResultMedia: true,
 			Part:        part,

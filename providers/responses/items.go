@@ -96,7 +96,7 @@ func (p *parser) message(e *entry, at string) {
 		return
 	}
 	m := p.speaker(func(m *chat.Message) bool { return !speaks(m) })
-	m.Parts = append(m.Parts, parts...)
+	m.Add(parts...)
 }
 
 // speaker is the assistant's latest message, if nothing follows it and more belongs to
@@ -142,7 +142,7 @@ func (p *parser) thought(e *entry) {
 		return // another provider's, or nothing
 	}
 	m := p.speaker(func(m *chat.Message) bool { return len(m.Calls) > 0 || !speaks(m) })
-	m.Parts = append(m.Parts, part)
+	m.Add(part)
 }
 
 // sealKinds are the kinds of seals on thoughts, in encrypted_content.

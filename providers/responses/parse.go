@@ -231,14 +231,21 @@ func (p *parser) toolChoice() {
 		return
 	}
 	var kind, name chat.Literal
+	var allowed chat.ToolChoice
 	if !r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("type"):
 			kind = r.String()
 		case key.Is("name"):
 			name = r.String()
+		default:
+			allowed.ReadAllowed(r, key)
 		}
 	}) {
+		return
+	}
+	if kind.Is("allowed_tools") && allowed.Allowed != nil {
+		p.out.ToolChoice = allowed
 		return
 	}
 	if !kind.Is("function") || name.Empty() {

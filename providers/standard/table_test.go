@@ -55,11 +55,20 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 		for _, e := range p.Serves {
 			serves = append(serves, endpointNames[e])
 		}
-		note := ""
-		if p.NoStreamUsage {
-			note = "a stream is not asked for usage"
+		var notes []string
+		for _, n := range []struct {
+			note string
+			has  bool
+		}{
+			{"a stream is not asked for usage", p.NoStreamUsage},
+			{"refuses members that OpenAI does not have", p.Closed},
+			{"gets its thoughts back", p.ThoughtsBack},
+		} {
+			if n.has {
+				notes = append(notes, n.note)
+			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, base, strings.Join(serves, ", "), note)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, base, strings.Join(serves, ", "), strings.Join(notes, "; "))
 	}
 	if rows < 45 {
 		t.Errorf("%d rows", rows)

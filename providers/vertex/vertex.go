@@ -20,6 +20,7 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "vertex-ai",
+		Limits:  &chat.Limits{ToolName: 64, User: 256, NoEmail: true, NeedsUser: true},
 		BaseURL: "https://{" + settingRegion + "}-aiplatform.googleapis.com",
 		Login:   login,
 		Auth:    auth,

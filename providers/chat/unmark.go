@@ -1,0 +1,143 @@
+package chat
+
+import (
+	"bytes"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// Foreign says which members of a body of Chat Completions a provider would refuse that it
+// did not make.
+type Foreign struct {
+	Signatures   bool // extra_content of calls
+	Reasoning    bool // reasoning_content of messages
+	ThoughtsBack bool // thinking in content_blocks becomes reasoning_content
+}
+
+// Unmarked is a body without the members that only another provider knows what to do with;
+// nil where it has none. content_blocks are the gateway's own.
+func Unmarked(body []byte, f Foreign) []byte {
+	var drop []string
+	for _, name := range []struct {
+		name    string
+		foreign bool
+	}{{"content_blocks", true}, {"reasoning_content", f.Reasoning}, {"extra_content", f.Signatures}} {
+		if name.foreign && bytes.Contains(body, []byte(`"`+name.name+`"`)) {
+			drop = append(drop, name.name)
+		}
+	}
+	if drop == nil {
+		return nil
+	}
+	e := Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}
+	e.Object(func(name string) bool {
+		if name != "messages" {
+			return false
+		}
+		e.Key(name)
+		e.Array(func() {
+			start := e.Reader.Peek()
+			e.Object(func(name string) bool { return e.messageMember(name, drop) })
+			if f.ThoughtsBack {
+				e.addThoughts(e.Reader.Since(start))
+			}
+		})
+		return true
+	})
+	if e.Reader.Err() != nil { // whoever reads it says so
+		return nil
+	}
+	return e.Out
+}
+
+func (e *Editor) messageMember(name string, drop []string) bool {
+	for _, d := range drop {
+		if name == d {
+			e.Reader.Raw()
+			return true
+		}
+	}
+	if name != "tool_calls" {
+		return false
+	}
+	e.Key(name)
+	e.Array(func() {
+		e.Object(func(name string) bool { return e.dropped(name, drop) })
+	})
+	return true
+}
+
+func (e *Editor) dropped(name string, drop []string) bool {
+	for _, d := range drop {
+		if name == d {
+			e.Reader.Raw()
+			return true
+		}
+	}
+	return false
+}
+
+// addThoughts adds the thoughts of a message's content blocks to the message that was just
+// written, unless it has them.
+func (e *Editor) addThoughts(message []byte) {
+	p := &parser{r: jsonscan.NewReader(message)}
+	var found blocks
+	has := false
+	p.r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("reasoning_content"):
+			has = p.r.Value() != nil
+		case key.Is("content_blocks"):
+			found = p.blocks()
+		}
+	})
+	thought := thoughts(found.parts)
+	if has || thought == nil || !bytes.HasSuffix(e.Out, []byte("}")) {
+		return
+	}
+	e.Out = e.Out[:len(e.Out)-1]
+	e.Out.Key("reasoning_content").Raw(thought)
+	e.Out.Close('}')
+}
+
+// An Editor copies a JSON value, of which some members are written by who knows more.
+type Editor struct {
+	Reader *jsonscan.Reader
+	Out    jsonscan.Builder
+}
+
+// Key begins a member.
+func (e *Editor) Key(name string) {
+	e.Out.Raw(jsonscan.AppendQuoted(nil, name))
+	e.Out = append(e.Out, ':')
+}
+
+// Object copies an object but for the members that edit reads itself. What is no object is
+// copied as it stands.
+func (e *Editor) Object(edit func(name string) bool) {
+	if e.Reader.Kind() != jsonscan.Object {
+		e.Out.Raw(e.Reader.Raw())
+		return
+	}
+	e.Out.Open('{')
+	e.Reader.Object(func(key jsonscan.Key) {
+		if name := key.String(); !edit(name) {
+			value := e.Reader.Raw()
+			e.Key(name)
+			e.Out = append(e.Out, value...)
+		}
+	})
+	e.Out.Close('}')
+}
+
+// Array copies an array, each of whose elements is copied by element. What is no array is
+// copied as it stands.
+func (e *Editor) Array(element func()) {
+	if e.Reader.Kind() != jsonscan.Array {
+		e.Out.Raw(e.Reader.Raw())
+		return
+	}
+	e.Out.Open('[')
+	e.Reader.Array(element)
+	e.Out.Close(']')
+}

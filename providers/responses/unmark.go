@@ -1,0 +1,65 @@
+package responses
+
+import (
+	"bytes"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// Unmarked is the body of a call that creates a response, without what the gateway put into
+// earlier responses of providers that have no such API: thoughts with a seal of its own, and
+// signatures of calls. nil where it has none of it.
+func Unmarked(body []byte) []byte {
+	if !bytes.Contains(body, []byte(`"gw:`)) && !bytes.Contains(body, []byte(`"extra_content"`)) {
+		return nil
+	}
+	e := chat.Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}
+	e.Object(func(name string) bool {
+		if name != "input" {
+			return false
+		}
+		e.Key(name)
+		e.Array(func() {
+			item := e.Reader.Raw()
+			if sealed(item) {
+				return
+			}
+			inner := chat.Editor{Reader: jsonscan.NewReader(item)}
+			inner.Object(func(name string) bool {
+				if name == "extra_content" {
+					inner.Reader.Raw()
+					return true
+				}
+				return false
+			})
+			e.Out.Raw(inner.Out)
+		})
+		return true
+	})
+	if e.Reader.Err() != nil { // whoever reads it says so
+		return nil
+	}
+	return e.Out
+}
+
+// sealed reports whether an item is a thought with a seal of the gateway's.
+func sealed(item []byte) bool {
+	var kind, seal chat.Literal
+	r := jsonscan.NewReader(item)
+	r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("type"):
+			kind = r.String()
+		case key.Is("encrypted_content"):
+			seal = r.String()
+		}
+	})
+	inside := jsonscan.Inside(seal)
+	for _, name := range sealKinds {
+		if name != "" && chat.Sealed(inside, name) {
+			return kind.Is("reasoning")
+		}
+	}
+	return false
+}
