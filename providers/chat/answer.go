@@ -112,7 +112,7 @@ func (c *Completion) Event(e *Event) {
 
 func (c *choice) take(e *Event) {
 	c.begun = true
-	if e.Kind.said() && (!e.Text.Empty() || !e.Signature.Empty()) { // of calls the blocks tell only what stands before more of them
+	if e.Kind.Block() && (!e.Text.Empty() || !e.Signature.Empty()) { // of calls the blocks tell only what stands before more of them
 		for ; c.placed < len(c.calls); c.placed++ {
 			c.blocks = append(c.blocks, block{call: c.placed + 1})
 		}

@@ -22,10 +22,10 @@ const (
 	Failure                       // the answer ends with an error: Text is its message, Name its type
 )
 
-// said reports whether an event is of a text or a thought that has content.
-func (k EventKind) said() bool {
+// Block reports whether an event is of a text or a thought, as content blocks hold them.
+func (k EventKind) Block() bool {
 	switch k {
-	case TextPiece, TextSeal, ThoughtPiece, ThoughtSeal, ThoughtBlob:
+	case TextPiece, TextSeal, RefusalPiece, ThoughtPiece, ThoughtSeal, ThoughtBlob:
 		return true
 	}
 	return false

@@ -49,6 +49,14 @@ func (l Literal) Text() string {
 // Empty reports whether there is no text.
 func (l Literal) Empty() bool { return len(l) <= 2 }
 
+// Len is the number of characters of the text.
+func (l Literal) Len() int {
+	if l.escaped() {
+		return utf8.RuneCountInString(l.Text())
+	}
+	return max(0, utf8.RuneCount(l)-2)
+}
+
 // Is reports whether the text is s.
 func (l Literal) Is(s string) bool {
 	return len(l) >= 2 && (string(l[1:len(l)-1]) == s || l.escaped() && l.Text() == s)

@@ -150,7 +150,7 @@ func (w *writer) call(c *chat.Call, first bool) {
 	switch {
 	case !c.Signature.Empty():
 		w.Key("thoughtSignature").Raw(c.Signature)
-	case first && newer(w.o.Model, 3):
+	case first && hasLevels(w.o.Model):
 		w.Key("thoughtSignature").Text(unsigned)
 	}
 	w.Close('}')

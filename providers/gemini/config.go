@@ -81,17 +81,35 @@ func (w *writer) thinking() {
 				budget = t.Value()
 			}
 		})
-		w.Key("thinkingConfig").Open('{')
-		if kind.Is("disabled") {
-			w.Key("thinkingBudget").Int(0)
-		} else {
+		switch {
+		case kind.Is("disabled") && (strings.HasPrefix(w.o.Model, "gemini-2.5") || hasLevels(w.o.Model)):
+			w.effort("none") // some cannot do without
+		case kind.Is("disabled"):
+			w.Key("thinkingConfig").Raw([]byte(`{"thinkingBudget":0}`))
+		default:
+			w.Key("thinkingConfig").Open('{')
 			w.Key("includeThoughts").Bool(true)
-			w.Member("thinkingBudget", budget)
+			if level := w.level(r.Effort.Text()); budget == nil && level != "" {
+				w.Key("thinkingLevel").Text(level)
+			} else if budget != nil {
+				w.Key("thinkingBudget").Int(w.within(chat.Int(budget)))
+			}
+			w.Close('}')
 		}
-		w.Close('}')
 		return
 	}
-	w.effort()
+	w.effort(r.Effort.Text())
+}
+
+// within is a budget as the model takes it: those that count tokens of thought have a most.
+func (w *writer) within(budget int64) int64 {
+	switch {
+	case !strings.HasPrefix(w.o.Model, "gemini-2.5"):
+		return budget
+	case strings.Contains(w.o.Model, "pro"):
+		return min(budget, 32768)
+	}
+	return min(budget, 24576)
 }
 
 // budgets are what Google's own endpoint in OpenAI's shape makes of an effort, for the
@@ -104,28 +122,35 @@ var levels = map[string][2]string{
 	"high": {"high", "high"}, "xhigh": {"high", "high"}, "max": {"high", "high"},
 }
 
+// level is an effort for a model that has levels; "" where it has none.
+func (w *writer) level(word string) string {
+	level, ok := levels[word]
+	switch {
+	case !ok || !hasLevels(w.o.Model):
+		return ""
+	case !strings.Contains(w.o.Model, "pro"):
+		return level[1]
+	case strings.HasPrefix(w.o.Model, "gemini-3-pro") && word == "medium":
+		return "high" // it has two levels only
+	}
+	return level[0]
+}
+
 // effort writes an effort for the models that are known to think; others would refuse it.
-func (w *writer) effort() {
-	model, word := w.o.Model, w.r.Effort.Text()
+func (w *writer) effort(word string) {
+	model := w.o.Model
 	if word == "" || strings.Contains(model, "image") || strings.Contains(model, "tts") {
 		return
 	}
 	pro := strings.Contains(model, "pro")
 	switch {
-	case newer(model, 3):
-		level, ok := levels[word]
-		if !ok {
+	case hasLevels(model):
+		level := w.level(word)
+		if level == "" {
 			return
 		}
-		which := 1
-		if pro {
-			which = 0
-		}
-		if strings.HasPrefix(model, "gemini-3-pro") && word == "medium" {
-			level[which] = "high" // it has two levels only
-		}
 		w.Key("thinkingConfig").Open('{')
-		w.Key("thinkingLevel").Text(level[which])
+		w.Key("thinkingLevel").Text(level)
 		w.Close('}')
 	case strings.HasPrefix(model, "gemini-2.5"):
 		budget, ok := budgets[word]

@@ -34,6 +34,30 @@ type choice struct {
 	word     chat.Literal
 
 	grounding chat.Raw // what the answer rests on
+	said      bool     // a text or a call came
+}
+
+// faults are the reasons that name a failure of the model's: where nothing was said, the
+// answer is one.
+var faults = map[string]bool{
+	"MALFORMED_FUNCTION_CALL": true, "UNEXPECTED_TOOL_CALL": true, "TOO_MANY_TOOL_CALLS": true, "MALFORMED_RESPONSE": true,
+	"MISSING_THOUGHT_SIGNATURE": true, "OTHER": true, "IMAGE_OTHER": true, "NO_IMAGE": true, "FINISH_REASON_UNSPECIFIED": true,
+}
+
+// fault says that the answer is a failure, if each of its candidates is.
+func (d *Decoder) fault(to chat.Sink) bool {
+	for i := range d.choices {
+		if c := &d.choices[i]; c.said || !faults[c.word.Text()] {
+			return false
+		}
+	}
+	if len(d.choices) == 0 {
+		return false
+	}
+	d.failed = true
+	word := d.choices[0].word.Text()
+	to.Event(&chat.Event{Kind: chat.Failure, Name: chat.Literal(`"provider_error"`), Text: chat.Quote("The model ended its answer with " + word + " and said nothing")})
+	return true
 }
 
 // NewDecoder returns a decoder of one answer.
@@ -84,6 +108,9 @@ func (d *Decoder) End(to chat.Sink) bool {
 }
 
 func (d *Decoder) finish(to chat.Sink) {
+	if d.fault(to) {
+		return
+	}
 	for i := range d.choices {
 		c := &d.choices[i]
 		d.citations(c.grounding, i, to)
@@ -337,6 +364,7 @@ func (d *Decoder) part(r *jsonscan.Reader, index int, to chat.Sink) {
 			})
 		}
 	})
+	d.choices[index].said = d.choices[index].said || call || !thought && (!text.Empty() || !data.Empty())
 	kind := chat.TextPiece
 	if thought {
 		kind = chat.ThoughtPiece

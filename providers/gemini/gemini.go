@@ -67,7 +67,7 @@ func (p path) resource() string { return p.kind + "/" + p.name }
 func (p path) below() string { return "/v1beta/" + p.kind + "/" + providers.Escape(p.name) }
 
 // options are those of the model: from the third generation on, calls have ids.
-func (p path) options() Options { return Options{Model: p.name, IDs: newer(p.name, 3)} }
+func (p path) options() Options { return Options{Model: p.name, IDs: hasLevels(p.name)} }
 
 // Named refuses a call whose model cannot stand in a path.
 func Named(model string) error {
@@ -77,9 +77,10 @@ func Named(model string) error {
 	return nil
 }
 
-// newer reports whether a model is of a generation, or of a later one. A name without
-// a number, such as gemini-flash-latest, is that of the newest.
-func newer(model string, generation int) bool {
+// hasLevels reports whether a model is of the third generation, or of a later one: those have
+// levels of thinking, and ids of calls. A name without a number, such as
+// gemini-flash-latest, is that of the newest.
+func hasLevels(model string) bool {
 	rest, ok := strings.CutPrefix(model, "gemini-")
 	if !ok {
 		return false
@@ -91,7 +92,7 @@ func newer(model string, generation int) bool {
 	if n == 0 {
 		return strings.HasSuffix(model, "-latest")
 	}
-	return n > 1 || int(rest[0]-'0') >= generation
+	return n > 1 || rest[0] >= '3'
 }
 
 // Failure reads an error answer. Its type is Google's word for the status, and its code

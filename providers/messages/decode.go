@@ -15,6 +15,7 @@ type Decoder struct {
 	tools    int                // that were called
 	finished bool
 	ended    bool
+	cited    citations
 	event    chat.Event // the one that is said
 }
 
@@ -25,6 +26,9 @@ type toolUse struct {
 }
 
 func (d *Decoder) say(to chat.Sink, e chat.Event) {
+	if e.Kind == chat.TextPiece {
+		d.cited.end += e.Text.Len()
+	}
 	d.event = e
 	to.Event(&d.event)
 }
@@ -135,7 +139,7 @@ func (d *Decoder) report(to chat.Sink) {
 // A saidBlock is a block of content, of an answer or of the event that begins it.
 type saidBlock struct {
 	kind, text, id, name, signature, data chat.Literal
-	input                                 chat.Raw
+	input, citations                      chat.Raw
 }
 
 func readBlock(r *jsonscan.Reader) (b saidBlock) {
@@ -155,6 +159,8 @@ func readBlock(r *jsonscan.Reader) (b saidBlock) {
 			b.name = r.String()
 		case "input":
 			b.input = r.Value()
+		case "citations":
+			b.citations = r.Value()
 		}
 	})
 	return b
@@ -165,7 +171,10 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	b := readBlock(r)
 	switch b.kind.Text() {
 	case "text":
+		d.cited.begin()
 		d.say(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
+		d.cited.take(b.citations)
+		d.annotate(to)
 	case "thinking":
 		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
 		if b.signature != nil {
@@ -240,6 +249,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 			}
 		})
 	case "content_block_stop":
+		d.annotate(to)
 		if b := d.blocks[index]; b != nil && b.input != nil {
 			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: chat.Quote(string(b.input))})
 			b.input = nil
@@ -264,6 +274,8 @@ func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 	b := readBlock(jsonscan.NewReader(content))
 	switch b.kind.Text() {
 	case "text":
+		d.cited.begin()
+		d.cited.take(b.citations)
 		if !b.text.Empty() {
 			d.say(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
 		}
@@ -293,6 +305,8 @@ func (d *Decoder) delta(index int64, delta chat.Raw, to chat.Sink) {
 		switch string(key.Bytes()) {
 		case "text":
 			d.say(to, chat.Event{Kind: chat.TextPiece, Text: r.String()})
+		case "citation":
+			d.cited.one(r.Value())
 		case "thinking":
 			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: r.String()})
 		case "signature":

@@ -18,9 +18,9 @@ type Events struct {
 
 	begun, failed bool
 	current       blockKind
-	index         int         // of the current block
-	sealed        bool        // the current block has its signature
-	tools         map[int]int // by tool: its block
+	index         int  // of the current block
+	sealed        bool // the current block has its signature
+	calls         calls
 }
 
 // Begin makes the writer append to dst; Take returns it extended.
@@ -120,6 +120,9 @@ func (w *Events) Event(e *chat.Event) {
 		b.Close('}')
 		w.end(b)
 	}
+	if e.Kind.Block() && (!e.Text.Empty() || !e.Signature.Empty()) {
+		w.release()
+	}
 	switch e.Kind {
 	case chat.TextPiece, chat.RefusalPiece:
 		if !e.Text.Empty() {
@@ -142,19 +145,11 @@ func (w *Events) Event(e *chat.Event) {
 		w.open(redactedBlock, e)
 	case chat.CallStart:
 		w.called = true
-		if !e.Signature.Empty() {
-			w.open(redactedBlock, &chat.Event{Text: appendSeal(w.Dialect, e.Signature)})
-		}
-		w.open(toolBlock, e)
-		if w.tools == nil {
-			w.tools = make(map[int]int)
-		}
-		w.tools[e.Tool] = w.index
+		w.call(e)
 	case chat.CallPiece:
-		if index, ok := w.tools[e.Tool]; ok && !e.Text.Empty() {
-			w.delta(index, "input_json_delta", "partial_json", e.Text)
-		}
+		w.arguments(e)
 	case chat.Finish:
+		w.release()
 		w.close()
 	}
 }
@@ -214,6 +209,7 @@ func (w *Events) End() {
 	if w.failed || !w.begun {
 		return
 	}
+	w.release()
 	w.close()
 	b := w.event("message_delta")
 	b.Key("delta").Open('{')

@@ -1,0 +1,62 @@
+package messages
+
+import (
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// citations are the pages of the web that a block of text cites, as the block comes.
+type citations struct {
+	start, end int // of the block in the text, in characters
+	found      []page
+}
+
+type page struct{ url, title chat.Literal }
+
+// begin begins a block.
+func (c *citations) begin() { c.start, c.found = c.end, nil }
+
+// take reads a list of citations.
+func (c *citations) take(list chat.Raw) {
+	r := jsonscan.NewReader(list)
+	r.Array(func() { c.one(r.Raw()) })
+}
+
+// one reads a citation. Those of documents have no place that a client could go to.
+func (c *citations) one(citation chat.Raw) {
+	var kind chat.Literal
+	var p page
+	r := jsonscan.NewReader(citation)
+	r.Object(func(key jsonscan.Key) {
+		switch string(key.Bytes()) {
+		case "type":
+			kind = r.String()
+		case "url":
+			p.url = r.String()
+		case "title":
+			p.title = r.String()
+		}
+	})
+	if kind.Is("web_search_result_location") && !p.url.Empty() {
+		c.found = append(c.found, page{clone(p.url), clone(p.title)})
+	}
+}
+
+// annotate says what the block that ends cites, as OpenAI's search does.
+func (d *Decoder) annotate(to chat.Sink) {
+	c := &d.cited
+	for _, p := range c.found {
+		var b jsonscan.Builder
+		b.Open('{')
+		b.Key("type").Text("url_citation")
+		b.Key("url_citation").Open('{')
+		b.Key("start_index").Int(int64(c.start))
+		b.Key("end_index").Int(int64(c.end))
+		b.Key("title").Raw(orElse(p.title, string(p.url)))
+		b.Key("url").Raw(p.url)
+		b.Close('}')
+		b.Close('}')
+		d.say(to, chat.Event{Kind: chat.Annotation, Raw: chat.Raw(b)})
+	}
+	c.found = nil
+}
