@@ -16,12 +16,16 @@ type benchCase struct {
 	size   int // of the body in bytes; 0: what the messages need
 	words  int // of the answer; each is a chunk of a stream
 	stream bool
+	header string // that clients of the gateway send beside the usual ones, with CRLF
 }
 
 var cases = []benchCase{
 	{name: "2KB", size: 2 << 10, words: 3},
+	{name: "20KB", size: 20 << 10, words: 3},
 	{name: "200KB", size: 200 << 10, words: 3},
+	{name: "2MB", size: 2 << 20, words: 3},
 	{name: "stream", words: 100, stream: true},
+	{name: "hit", size: 2 << 10, words: 3, header: "X-Gw-Cache: simple\r\n"}, // of the cache; plain Caddy forwards it
 }
 
 func caseNames() []string {

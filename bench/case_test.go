@@ -25,7 +25,7 @@ func TestCasesAreChosenByName(t *testing.T) {
 	if err != nil || len(chosen) != 2 || chosen[0].name != "stream" || chosen[1].name != "2KB" {
 		t.Errorf("got %v, %v", chosen, err)
 	}
-	if _, err := casesOf([]string{"2kb"}); err == nil || !strings.Contains(err.Error(), "2KB, 200KB, stream") {
+	if _, err := casesOf([]string{"2kb"}); err == nil || !strings.Contains(err.Error(), "2KB, 20KB, 200KB, 2MB, stream, hit") {
 		t.Errorf("an unknown case: %v", err)
 	}
 }

@@ -53,6 +53,8 @@ gw_ratelimit
 gw_inference
 `
 
+const gatewayName = "gateway"
+
 // openLab starts the processes and sees that each answers as it should. All run the
 // same binary, so that its build and its settings are no part of the comparison.
 func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
@@ -64,7 +66,7 @@ func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
 	l := &lab{
 		echo:    &process{name: "echo", address: addresses[0]},
 		plain:   &process{name: "plain", address: addresses[1], headers: "Authorization: Bearer bench-provider-key\r\n"},
-		gateway: &process{name: "gateway", address: addresses[2]},
+		gateway: &process{name: gatewayName, address: addresses[2]},
 		stop:    cancel,
 	}
 	if o.profile != "" {

@@ -99,9 +99,12 @@ func exchange(conn net.Conn, answers *bufio.Reader, request []byte, c benchCase)
 
 // request is a whole HTTP/1.1 request, as an API client sends it.
 func (p *process) request(c benchCase) []byte {
-	body := c.body()
+	body, headers := c.body(), p.headers
+	if p.name == gatewayName {
+		headers += c.header
+	}
 	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: application/json\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n%s\r\n", p.address, len(body), p.headers)
+		"Content-Type: application/json\r\nContent-Length: %d\r\n%s\r\n", p.address, len(body), headers)
 	return append([]byte(head), body...)
 }
 
