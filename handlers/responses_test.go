@@ -258,7 +258,7 @@ func TestAResponseGoesOnFromAnEarlierOneWithItsToolsAndThoughts(t *testing.T) {
 }
 
 // A conversation goes on with another provider, which speaks another dialect and gets
-// nothing that only the first one reads.
+// nothing that only the first one reads: it wants thoughts with calls, whoever had them.
 func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 	other := gatewaytest.NewUpstream(t, nil)
 	k := newTalk(t)
@@ -273,7 +273,7 @@ func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	same(t, "sent", other.Last(t).Body, `{"model":"n","max_tokens":9,"messages":[{"role":"user","content":"Weather?"},
-		{"role":"assistant","content":null,"tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Paris\"}"}}]},
+		{"role":"assistant","content":null,"reasoning_content":"A tool will know.","tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Paris\"}"}}]},
 		{"role":"tool","tool_call_id":"toolu_1","content":"sunny"}]}`)
 	// And back again: the thoughts are its own.
 	k.answer = respond(200, said(helloBlock))
@@ -397,7 +397,7 @@ func TestWhatOnlyOpenAICanDoIsRefusedByNameBeforeItCosts(t *testing.T) {
 		`"input":"x","previous_response_id":"resp_nope"`:                                                      "previous_response_id",
 		`"input":"x","previous_response_id":"` + strings.Repeat("r", 2000) + `"`:                              "previous_response_id",
 		`"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_image"}]}]`:           "input[0].output[0].image_url",
-		`"input":"x","tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]},"prompt":{"id":"pmpt_"}`: "tool_choice",
+		`"input":"x","tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]},"prompt":{"id":"pmpt_"}`: "prompt",
 	} {
 		if a := k.create(`{"model":"m",` + body + `}`); a.Status != 400 || a.Get("error.param").Str != param || a.Get("error.message").Str == "" {
 			t.Errorf("%s: %d %s", body, a.Status, a.Body)

@@ -17,6 +17,7 @@ func (p *Provider) spoken(c *Call, r *chat.Request) *chat.Words {
 	if p.Closed {
 		w.Bare, w.Without = true, []string{"top_k", "thinking"}
 	}
+	// The path is that of Azure's newer API, whose deployments have names of their own.
 	if !p.NewerNames && !thinkers(model) && !strings.HasSuffix(c.Base.Path, "/openai/v1") {
 		w.Names = olderNames
 	}

@@ -54,7 +54,7 @@ var compatible = []Provider{
 	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1", Serves: slices.Concat(both, []string{Rerank, CreateResponse})},
 	{Name: "friendliai", BaseURL: "https://api.friendli.ai/serverless/v1", Serves: completes},
 	{Name: "github", BaseURL: "https://models.github.ai/inference", Serves: embeds, Closed: true},
-	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Serves: []string{CreateResponse}, Closed: true},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Serves: []string{CreateResponse}, Closed: true, NewerNames: true},
 	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", Host: "huggingface_base_url", Serves: slices.Concat(chatOnly, []string{CreateResponse})},
 	{Name: "hyperbolic", BaseURL: "https://api.hyperbolic.xyz/v1", Serves: completes},
 	{Name: "inference-net", BaseURL: "https://api.inference.net/v1", Serves: both},

@@ -12,7 +12,9 @@ import (
 	_ "github.com/caddy-gw/gateway/providers/standard"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/providers.md anew")
+// updating reports whether the tables in docs/providers.md are written anew; the flag is
+// that of the golden cases.
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 const (
 	page  = "../../docs/providers.md"
@@ -73,15 +75,21 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 	if rows < 45 {
 		t.Errorf("%d rows", rows)
 	}
+	compare(t, text, begin, b.String())
+}
+
+// compare holds the table behind a mark to what it should be, or writes it anew.
+func compare(t *testing.T, text []byte, begin, table string) {
+	t.Helper()
 	before, rest, ok := strings.Cut(string(text), begin)
 	was, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		t.Fatal("the document has no place for the table")
 	}
 	switch {
-	case was == b.String():
-	case *update:
-		if err := os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o600); err != nil {
+	case was == table:
+	case updating():
+		if err := os.WriteFile(page, []byte(before+begin+table+end+after), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	default:
