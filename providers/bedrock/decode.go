@@ -17,6 +17,7 @@ type Decoder struct {
 	index  int64         // of the block that the latest piece was of
 	blob   []byte        // of that block: what came of its redacted reasoning
 	ended  bool
+	said   bool // a text or a call came
 }
 
 var reasons = map[string]chat.FinishReason{
@@ -24,8 +25,22 @@ var reasons = map[string]chat.FinishReason{
 	"tool_use": chat.ToolCalls, "guardrail_intervened": chat.ContentFilter, "content_filtered": chat.ContentFilter,
 }
 
+// faults are the reasons that name a failure of the model's: where nothing was said, the
+// answer is one.
+var faults = map[string]bool{"malformed_model_output": true, "malformed_tool_use": true}
+
 // emit passes an event on. It is valid until the next one.
 func (d *Decoder) emit(to chat.Sink, e chat.Event) {
+	switch e.Kind {
+	case chat.TextPiece:
+		d.said = d.said || !e.Text.Empty()
+	case chat.CallStart:
+		d.said = true
+	case chat.Finish:
+		if word := e.RawFinish.Text(); !d.said && faults[word] {
+			e = chat.Event{Kind: chat.Failure, Name: chat.Literal(`"provider_error"`), Text: chat.Quote("The model ended its answer with " + word + " and said nothing")}
+		}
+	}
 	d.event = e
 	to.Event(&d.event)
 }
