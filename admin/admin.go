@@ -34,11 +34,15 @@ import (
 
 // Services is what the control plane manages.
 type Services struct {
-	DB            *storage.DB
-	Directory     *directory.Directory
-	Keyring       *credentials.Keyring
-	Configs       *routing.Shelf
-	ParseOptions  routing.Options // of saved configs
+	DB           *storage.DB
+	Directory    *directory.Directory
+	Keyring      *credentials.Keyring
+	Configs      *routing.Shelf
+	Aliases      *routing.Aliases
+	ParseOptions routing.Options // of saved configs
+	// MayUse reports whether a workspace may use a provider of the operator's file; nil: there
+	// are none.
+	MayUse        func(workspaceID, slug string) bool
 	Breakers      *routing.Breakers
 	RateLimits    *policies.RateLimits
 	Trail         *audit.Trail
@@ -104,6 +108,7 @@ func New(s Services) *API {
 	a.apiKeys()
 	a.virtualKeys()
 	a.configs()
+	a.modelAliases()
 	a.health()
 	a.rateLimits()
 	a.logs()
@@ -127,6 +132,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
+// Paths are the paths of the control plane below /v1, sorted.
+func (a *API) Paths() []string { return slices.Sorted(maps.Keys(a.huma.OpenAPI().Paths)) }
+
 // unserved says whether it is the path or the method that nothing is served at.
 func (a *API) unserved(r *http.Request) *Error {
 	var allow []string
@@ -138,7 +146,11 @@ func (a *API) unserved(r *http.Request) *Error {
 		}
 	}
 	if len(allow) == 0 {
-		return failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path))
+		e := failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path))
+		if to := exchange.Nearest(r.URL.Path, a.Paths()...); to != "" {
+			e.Data.Message += "; did you mean " + to + "?"
+		}
+		return e
 	}
 	e := failure(http.StatusMethodNotAllowed, "Method not allowed: got %s, expected %s", credentials.Clip(r.Method), strings.Join(allow, " or "))
 	e.allow = strings.Join(allow, ", ")
@@ -241,7 +253,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
 			return
 		}
-		caller, refusal := a.Authenticator.Authenticate(a.Headers.ServiceKey(r.Header))
+		caller, refusal := a.Authenticator.Authenticate(a.Headers.ServiceKey(r.Header, a.Authenticator))
 		if refusal != nil {
 			message := "Unauthorised Request"
 			if refusal.Reason == credentials.ExpiredKey {
@@ -345,6 +357,7 @@ func (c *call) refused(err error) *Error {
 func (a *API) in(tx *storage.Txn) *API {
 	in := *a
 	in.Directory, in.Keyring, in.Configs, in.RateLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx)
+	in.Aliases = a.Aliases.In(tx)
 	return &in
 }
 

@@ -110,13 +110,15 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	configs, err := routing.OpenShelf(ctx, db, keyring, now, rand.Reader)
 	must(err)
+	aliases, err := routing.OpenAliases(ctx, db, now, rand.Reader)
+	must(err)
 	guard, err := credentials.NewHostGuard(nil)
 	must(err)
 	headers, err := exchange.NewHeaders(nil)
 	must(err)
 	digest := credentials.DigestOf(ownerKey)
 	a.s = admin.Services{
-		Configs: configs, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		Configs: configs, Aliases: aliases, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: audit.Open(db, now, rand.Reader), Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest,

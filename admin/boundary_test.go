@@ -31,6 +31,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/api-keys/workspace/user":    `{"name":"` + mark + `","scopes":["virtual_keys.list"],"workspace_id":"blue"}`,
 		"/v1/virtual-keys":               `{"name":"` + mark + `","provider":"openai","key":"sk-1","workspace_id":"blue"}`,
 		"/v1/configs":                    `{"name":"` + mark + `","config":{"retry":{"attempts":1}},"workspace_id":"blue"}`,
+		"/v1/model-aliases":              `{"name":"` + mark + `","model":"@local/m","workspace_id":"blue"}`,
 		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
 	}
 	made := func(path, id string) string { return a.ok("POST", path, create[path]).get(id).Str }
@@ -46,6 +47,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/virtual-keys/{slug}":             made("/v1/virtual-keys", "data.slug"),
 		"/v1/configs/{slug}":                  config,
 		"/v1/configs/{slug}/versions":         config,
+		"/v1/model-aliases/{id}":              made("/v1/model-aliases", "id"),
 		"/v1/policies/rate-limits/{id}":       made("/v1/policies/rate-limits", "id"),
 		"/v1/admin/workspaces/{workspace_id}": blue,
 		"/v1/logs/{log_id}":                   mark,
@@ -55,7 +57,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	// state is all that the organisation sees.
 	state := func() string {
 		var all strings.Builder
-		for _, path := range []string{"/v1/api-keys", "/v1/virtual-keys", "/v1/configs", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs"} {
+		for _, path := range []string{"/v1/api-keys", "/v1/virtual-keys", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs"} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}
 		return all.String()

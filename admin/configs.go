@@ -75,17 +75,19 @@ func (configText) Schema(huma.Registry) *huma.Schema {
 }
 
 type createConfig struct {
-	Name        string     `json:"name" minLength:"1" maxLength:"255"`
-	Config      configText `json:"config" doc:"A config object, or a string that holds one."`
-	IsDefault   flag       `json:"isDefault,omitempty"`
-	WorkspaceID string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+	Name         string     `json:"name" minLength:"1" maxLength:"255"`
+	Config       configText `json:"config" doc:"A config object, or a string that holds one."`
+	IsDefault    flag       `json:"isDefault,omitempty"`
+	AllowMissing flag       `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
+	WorkspaceID  string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
 }
 
 type updateConfig struct {
-	Name      *string     `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Config    *configText `json:"config,omitempty"`
-	IsDefault *flag       `json:"isDefault,omitempty"`
-	Status    string      `json:"status,omitempty" enum:"active,archived"`
+	Name         *string     `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Config       *configText `json:"config,omitempty"`
+	IsDefault    *flag       `json:"isDefault,omitempty"`
+	Status       string      `json:"status,omitempty" enum:"active,archived"`
+	AllowMissing flag        `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
 }
 
 // A flag is a boolean that clients also send as 0, 1 or a string.
@@ -148,10 +150,8 @@ func (a *API) configs() {
 	})
 	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
 	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {
-		for _, k := range c.api.Keyring.APIKeys() {
-			if k.ConfigID == s.ID {
-				return failure(http.StatusConflict, "The config is the default of API key %q; clear that first", k.Name)
-			}
+		if err := c.namedConfig(s); err != nil {
+			return err
 		}
 		return c.api.Configs.Delete(c.tx, s.ID)
 	})
@@ -162,7 +162,7 @@ func (c *call) createConfig(in *createConfig) (*routing.Saved, *savedConfig, err
 	if err != nil {
 		return nil, nil, err
 	}
-	text, err := c.configText(string(in.Config), "{}")
+	text, err := c.configText(string(in.Config), "{}", w.ID, bool(in.AllowMissing))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -192,7 +192,7 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 		if err != nil {
 			return nil, err
 		}
-		if text, err = c.configText(string(*in.Config), old); err != nil {
+		if text, err = c.configText(string(*in.Config), old, s.WorkspaceID, bool(in.AllowMissing)); err != nil {
 			return nil, err
 		}
 	}
@@ -203,10 +203,21 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 }
 
 // configText is the text of a config that was sent, with what is masked in it as old has
-// it. A config is refused with every fault in it.
-func (c *call) configText(text, old string) (string, error) {
+// it. A config is refused with every fault in it; what it names has to be there, unless that
+// may be missing.
+func (c *call) configText(text, old, workspace string, allowMissing bool) (string, error) {
+	o := c.api.ParseOptions
+	if !allowMissing {
+		o.Missing = func(r routing.Reference) string {
+			why := c.missing(workspace, r)
+			if why != "" {
+				why += " (allow_missing saves the config all the same)"
+			}
+			return why
+		}
+	}
 	// The faults come first: what is read of a config for its credentials is the same then.
-	if _, faults := routing.Parse([]byte(text), c.api.ParseOptions); len(faults) > 0 {
+	if _, faults := routing.Parse([]byte(text), o); len(faults) > 0 {
 		return "", failure(http.StatusBadRequest, "config: %s", strings.Join(faults.Strings(), "; "))
 	}
 	whole, err := routing.Unmask(text, old)

@@ -9,7 +9,7 @@ var reserved = map[string]bool{
 	"admin": true, "agent-integrations": true, "agent-servers": true, "agents": true, "analytics": true, "api-keys": true,
 	"audit-logs": true, "auth": true, "collections": true, "configs": true, "deployments": true, "feedback": true,
 	"gateway": true, "guardrails": true, "integrations": true, "labels": true, "logs": true, "mcp": true,
-	"mcp-integrations": true, "mcp-servers": true, "model-configs": true, "oauth": true, "openapi.json": true,
+	"mcp-integrations": true, "mcp-servers": true, "model-aliases": true, "model-configs": true, "oauth": true, "openapi.json": true,
 	"openapi.yaml": true, "organisation": true, "organisations": true, "otel": true, "plugins": true, "policies": true,
 	"prompts": true, "providers": true, "scim": true, "secret-references": true, "users": true, "versions": true,
 	"virtual-keys": true, "workspace-exclusions": true, "workspaces": true,

@@ -114,7 +114,12 @@ func (a *API) virtualKeys() {
 		}
 		return c.api.Keyring.ReplaceVirtualKey(c.tx, v, secret)
 	})
-	remove(a, keys, "Delete", func(c *call, v *credentials.VirtualKey) error { return c.api.Keyring.RemoveVirtualKey(c.tx, v.ID) })
+	remove(a, keys, "Delete", func(c *call, v *credentials.VirtualKey) error {
+		if err := c.named(v); err != nil {
+			return err
+		}
+		return c.api.Keyring.RemoveVirtualKey(c.tx, v.ID)
+	})
 }
 
 type createdVirtualKey struct {

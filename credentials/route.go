@@ -29,7 +29,7 @@ type Selection struct {
 	Config     string // x-gw-config
 	CustomHost string // x-gw-custom-host
 	Bearer     Secret // the provider credential of Authorization
-	Model      string // the body's model: a name, or @slug/name
+	Model      string // the body's model: a name, an alias, @slug/name or provider/name
 }
 
 // Slug is the saved provider that the selection names, "" if it names none.
@@ -89,6 +89,9 @@ type Router struct {
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
 	BlockInline bool                                   // block_inline_config, of the environment or the organisation
 	BlockedIn   func(workspaceID string) bool          // and of workspaces; nil: of none
+	// Alias is what a model stands for in a workspace: @slug/name, or the id or slug of a
+	// saved config; "": for itself. nil: every model does.
+	Alias func(workspaceID, model string) string
 }
 
 const (
@@ -96,23 +99,31 @@ const (
 	fieldProvider   = "x-gw-provider"
 	fieldConfig     = "x-gw-config"
 	fieldCustomHost = "x-gw-custom-host"
+	fieldModel      = "model"
 )
 
 // Route decides where the call of a caller goes. Precedence: x-gw-provider: @slug,
-// then x-gw-virtual-key, then model @slug/name, then a provider's name.
+// then x-gw-virtual-key, then x-gw-provider, then the model: an alias, @slug/name, or
+// provider/name.
 func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
-	slug, model, field := r.slug(s)
+	n, refusal := r.named(c.WorkspaceID, s)
+	if refusal != nil {
+		return nil, refusal
+	}
 	var route *Route
-	var refusal *Refusal
+	field, model := n.field, n.model
 	switch {
-	case slug != "":
-		route, refusal = r.saved(c, slug, field)
+	case n.slug != "":
+		route, refusal = r.saved(c, n.slug, field)
 	case s.VirtualKey != "":
 		field = fieldVirtualKey
 		route, refusal = r.virtualKey(c, s.VirtualKey, field)
-	case s.Provider == "":
+	case n.builtIn == "":
 		return nil, refuse(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required: name a provider with x-gw-virtual-key, x-gw-provider or model @slug/name")
+	case field == fieldModel && r.Blocks(c.WorkspaceID):
+		return nil, inlineProvider(field)
 	default:
+		s.Provider = n.builtIn
 		return r.builtIn(s, model)
 	}
 	if refusal != nil {
@@ -129,27 +140,97 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 	return route, nil
 }
 
-// slug returns the slug that the selection names with an @, the model to send in
-// its place, and the field that named it. Models of Workers AI and Hugging Face
-// start with @cf/ and @hf/ themselves.
-func (r *Router) slug(s Selection) (slug, model, field string) {
-	if at, ok := strings.CutPrefix(s.Provider, "@"); ok {
-		slug, _, _ = strings.Cut(at, "/")
-		field = fieldProvider
-	} else if r.Providers[s.Provider] != nil && s.VirtualKey == "" {
-		slug, field = s.Provider, fieldProvider
+// A naming is how a selection names its provider: by the slug of a saved one, or by the name
+// of a built-in one. Where it has neither, there is a virtual key, or nothing.
+type naming struct {
+	slug, builtIn string
+	model         string // to send in place of the selection's; empty: leave it
+	field         string // that names it
+}
+
+// named reads what a selection names. A header comes before the model, whose @slug/ is
+// taken off only if it is the header's: it may be part of the provider's own name for a
+// model, as @cf/ and @hf/ always are.
+func (r *Router) named(workspace string, s Selection) (n naming, refusal *Refusal) {
+	at, isSlug := strings.CutPrefix(s.Provider, "@")
+	switch {
+	case isSlug:
+		if n.slug, _, _ = strings.Cut(at, "/"); n.slug == "" {
+			return n, unknownProvider(s.Provider)
+		}
+		n.field = fieldProvider
+	case s.Provider == "":
+		if s.VirtualKey == "" {
+			return r.namedByModel(workspace, s.Model), nil
+		}
+	case r.Providers[s.Provider] != nil:
+		n = naming{slug: s.Provider, field: fieldProvider}
+	case r.isBuiltIn(s.Provider):
+		n = naming{builtIn: s.Provider, field: fieldProvider}
+	case r.saves(workspace, s.Provider):
+		n = naming{slug: s.Provider, field: fieldProvider}
+	default:
+		return n, unknownProvider(s.Provider)
 	}
-	if at, ok := strings.CutPrefix(s.Model, "@"); ok {
-		of, name, found := strings.Cut(at, "/")
-		switch {
-		case !found || of == "cf" || of == "hf":
-		case slug == "" && s.VirtualKey == "":
-			return of, name, "model"
-		case of == slug || of == s.VirtualKey:
-			model = name
+	if s.VirtualKey != "" && !isSlug {
+		n = naming{}
+	}
+	if of, name, ok := slugOf(s.Model); ok && (of == n.slug || of == s.VirtualKey) {
+		n.model = name
+	}
+	return n, nil
+}
+
+// namedByModel is what a model names where no header names a provider.
+func (r *Router) namedByModel(workspace, model string) naming {
+	if r.Alias != nil {
+		if to := r.Alias(workspace, model); strings.HasPrefix(to, "@") {
+			model = to
 		}
 	}
-	return slug, model, field
+	if slug, name, ok := slugOf(model); ok {
+		return naming{slug: slug, model: name, field: fieldModel}
+	}
+	of, name, ok := strings.Cut(model, "/")
+	switch {
+	case !ok || of == "" || name == "":
+	case r.saves(workspace, of):
+		return naming{slug: of, model: name, field: fieldModel}
+	case r.isBuiltIn(of):
+		return naming{builtIn: of, model: name, field: fieldModel}
+	}
+	return naming{}
+}
+
+// slugOf takes @slug/ off a model. Models of Workers AI and Hugging Face start with @cf/
+// and @hf/ themselves.
+func slugOf(model string) (slug, name string, ok bool) {
+	at, ok := strings.CutPrefix(model, "@")
+	if !ok {
+		return "", "", false
+	}
+	slug, name, ok = strings.Cut(at, "/")
+	return slug, name, ok && slug != "cf" && slug != "hf"
+}
+
+func (r *Router) isBuiltIn(name string) bool {
+	_, _, ok := r.BuiltIn(name)
+	return ok
+}
+
+// saves reports whether a workspace may use a saved provider of this slug, be it expired.
+func (r *Router) saves(workspace, slug string) bool {
+	if p := r.Providers[slug]; p != nil {
+		return r.mayUse(p, workspace)
+	}
+	_, ok := r.Keyring.VirtualKey(workspace, slug)
+	return ok
+}
+
+// MayUse reports whether the calls of a workspace may use a provider of the file.
+func (r *Router) MayUse(workspace, slug string) bool {
+	p := r.Providers[slug]
+	return p != nil && r.mayUse(p, workspace)
 }
 
 // Blocks reports whether the calls of a workspace may use saved resources only.
@@ -163,18 +244,24 @@ func (r *Router) Inline(workspaceID string, s Selection) *Refusal {
 	if !r.Blocks(workspaceID) {
 		return nil
 	}
-	slug, _, _ := r.slug(s)
-	saved := slug != "" || s.VirtualKey != "" // so that a provider's name decides nothing
-	const instead = "; the organisation accepts only saved resources (block_inline_config)"
+	n, unknown := r.named(workspaceID, s)
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(s.Config), "{"):
 		return refuse(InlineConfigBlocked, fieldConfig, "Inline configs are blocked"+instead)
-	case s.Provider != "" && r.Providers[s.Provider] == nil && !saved:
-		return refuse(InlineProviderBlocked, fieldProvider, "Inline providers are blocked"+instead)
+	case unknown != nil:
+		return unknown
+	case n.builtIn != "" && n.field == fieldProvider: // one in the model counts where no config names another
+		return inlineProvider(n.field)
 	case s.CustomHost != "":
 		return refuse(InlineHostBlocked, fieldCustomHost, "Inline custom hosts are blocked"+instead)
 	}
 	return nil
+}
+
+const instead = "; the organisation accepts only saved resources (block_inline_config)"
+
+func inlineProvider(field string) *Refusal {
+	return refuse(InlineProviderBlocked, field, "Inline providers are blocked"+instead)
 }
 
 // saved finds a slug among the providers of the file and the virtual keys.
@@ -187,10 +274,15 @@ func (r *Router) saved(c *Caller, slug, field string) (*Route, *Refusal) {
 
 func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) {
 	p := r.Providers[slug]
-	if len(p.Workspaces) > 0 && !slices.Contains(p.Workspaces, c.WorkspaceID) && !slices.Contains(p.Workspaces, r.SlugOf(c.WorkspaceID)) {
+	if !r.mayUse(p, c.WorkspaceID) {
 		return nil, unknownKey(slug, field)
 	}
 	return r.Own(slug), nil
+}
+
+// mayUse reports whether a provider of the file is for a workspace.
+func (r *Router) mayUse(p *Provider, workspace string) bool {
+	return len(p.Workspaces) == 0 || slices.Contains(p.Workspaces, workspace) || slices.Contains(p.Workspaces, r.SlugOf(workspace))
 }
 
 // Own is the route to a provider of the file for the gateway's own calls, nil where there
@@ -269,6 +361,10 @@ func (r *Router) Saved(c *Caller) []string {
 	return slugs
 }
 
+func unknownProvider(name string) *Refusal {
+	return refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(name))
+}
+
 func unknownKey(slug, field string) *Refusal {
 	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s", Clip(slug))
 }
@@ -294,7 +390,7 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
 	base, settled, ok := r.BuiltIn(provider)
 	if !ok {
-		return nil, refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(provider))
+		return nil, unknownProvider(provider)
 	}
 	if customHost != "" {
 		u, err := r.Guard.Check(customHost)

@@ -59,6 +59,11 @@ func newRouter(t testing.TB) (*Router, *storage.DB, *clock) {
 			}
 			return nil, false, false
 		},
+		Alias: func(workspace, model string) string {
+			return map[string]string{
+				"ws-1/fast": "@mine/gpt/small", "ws-1/openai/fast": "@echo/m", "ws-1/stolen": "@theirs/m", "ws-1/faster": "fast", "ws-2/fast": "@theirs/m",
+			}[workspace+"/"+model]
+		},
 		Guard:  guardOf(t, "10.1.1.1"),
 		SlugOf: func(id string) string { return map[string]string{"ws-1": "one", "ws-2": "two"}[id] },
 	}, db, c
@@ -129,8 +134,24 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"@slug before @slug in the model", Selection{Provider: "@echo", Model: "@mine/gpt"}, echo},
 		{"the virtual key's header before @slug in the model", Selection{VirtualKey: "mine", Model: "@echo/m"}, mine},
 		{"the virtual key's header before a provider's name", Selection{VirtualKey: "mine", Provider: "openai", Bearer: bearer}, mine},
-		{"the virtual key's header before an unknown provider's name", Selection{VirtualKey: "mine", Provider: "nonsense"}, mine},
-		{"@slug in the model before a provider's name", Selection{Model: "@mine/gpt", Provider: "openai", Bearer: bearer}, mine + " model=gpt"},
+		{"a provider's name before @slug in the model", Selection{Model: "@mine/gpt", Provider: "openai", Bearer: bearer}, openai},
+		{"a virtual key without @", Selection{Provider: "mine", Model: "m"}, mine},
+		{"a virtual key without @ beside a bearer, which is dropped", Selection{Provider: "mine", Bearer: bearer}, mine},
+		{"the same slug without @", Selection{Provider: "mine", Model: "@mine/gpt"}, mine + " model=gpt"},
+
+		{"a virtual key as the model's prefix", Selection{Model: "mine/gpt"}, mine + " model=gpt"},
+		{"a provider of the file as the model's prefix", Selection{Model: "echo/a/b"}, echo + " model=a/b"},
+		{"a provider of the file that shadows a built-in one, as the model's prefix", Selection{Model: "groq/llama", Bearer: bearer}, "groq file-secret-of-groq http://127.0.0.1:9000/groq model=llama"},
+		{"a built-in provider as the model's prefix", Selection{Model: "openai/gpt", Bearer: bearer}, openai + " model=gpt"},
+		{"a header before the model's prefix", Selection{Provider: "openai", Bearer: bearer, Model: "mine/gpt"}, openai},
+		{"a virtual key's header before the model's prefix", Selection{VirtualKey: "mine", Model: "echo/gpt"}, mine},
+		{"the header's own name as the model's prefix", Selection{Provider: "@mine", Model: "mine/gpt"}, mine},
+
+		{"an alias", Selection{Model: "fast"}, mine + " model=gpt/small"},
+		{"an alias beside a bearer, which is dropped", Selection{Model: "fast", Bearer: bearer}, mine + " model=gpt/small"},
+		{"an alias that looks like a provider's model", Selection{Model: "openai/fast", Bearer: bearer}, echo + " model=m"},
+		{"an alias where a header names a provider", Selection{Provider: "openai", Bearer: bearer, Model: "fast"}, openai},
+		{"an alias where a virtual key is named", Selection{VirtualKey: "mine", Model: "fast"}, mine},
 		{"a provider of the file before @slug in the model", Selection{Model: "@mine/gpt", Provider: "echo"}, echo},
 		{"the same slug twice", Selection{Provider: "@mine", Model: "@mine/a/b"}, mine + " model=a/b"},
 		{"the same slug in the virtual key's header", Selection{VirtualKey: "mine", Model: "@mine/gpt"}, mine + " model=gpt"},
@@ -214,11 +235,24 @@ func TestRouteRefuses(t *testing.T) {
 		{"a trusted custom host beside a virtual key", Selection{VirtualKey: "mine", CustomHost: "http://10.1.1.1"}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside a virtual key that has one", Selection{VirtualKey: "hosted", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside @slug", Selection{Provider: "@mine", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside @slug in the model", Selection{Model: "@mine/gpt", Bearer: bearer, Provider: "openai", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host beside @slug in the model", Selection{Model: "@mine/gpt", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside a provider of the file", Selection{Provider: "echo", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside @ of the file", Selection{Provider: "@echo", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a custom host beside a provider of the file that shadows", Selection{Provider: "groq", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a provider without a bearer", Selection{Provider: "openai"}, NoProvider, "authorization"},
+		{"an unknown provider beside a virtual key", Selection{VirtualKey: "mine", Provider: "nonsense"}, UnknownProvider, "x-gw-provider"},
+		{"an unknown provider beside @slug in the model", Selection{Provider: "nonsense", Model: "@mine/gpt"}, UnknownProvider, "x-gw-provider"},
+		{"another workspace's virtual key without @", Selection{Provider: "theirs", Bearer: bearer}, UnknownProvider, "x-gw-provider"},
+		{"another workspace's virtual key as the model's prefix", Selection{Model: "theirs/gpt", Bearer: bearer}, NoProvider, "x-gw-provider"},
+		{"another workspace's provider of the file as the model's prefix", Selection{Model: "not-mine/gpt", Bearer: bearer}, NoProvider, "x-gw-provider"},
+		{"an unknown provider as the model's prefix", Selection{Model: "nonsense/gpt", Bearer: bearer}, NoProvider, "x-gw-provider"},
+		{"a prefix without a model", Selection{Model: "mine/", Bearer: bearer}, NoProvider, "x-gw-provider"},
+		{"an expired virtual key as the model's prefix", Selection{Model: "old/gpt"}, ExpiredVirtualKey, "model"},
+		{"a built-in provider as the model's prefix without a bearer", Selection{Model: "openai/gpt"}, NoProvider, "authorization"},
+		{"a custom host beside a prefix that is a virtual key", Selection{Model: "mine/gpt", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host beside an alias", Selection{Model: "fast", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"an alias of another workspace's provider", Selection{Model: "stolen"}, UnknownVirtualKey, "model"},
+		{"an alias of an alias", Selection{Model: "faster"}, NoProvider, "x-gw-provider"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			route, refusal := router.Route(&Caller{WorkspaceID: "ws-1"}, c.s)
@@ -281,7 +315,7 @@ func TestBlockInlineConfigNamesTheFirstViolation(t *testing.T) {
 		{"an inline config beside a virtual key", Selection{Config: inline, VirtualKey: "mine"}, InlineConfigBlocked, "x-gw-config"},
 		{"bearer and provider", Selection{Bearer: bearer, Provider: "openai"}, InlineProviderBlocked, "x-gw-provider"},
 		{"provider without a bearer", Selection{Provider: "openai"}, InlineProviderBlocked, "x-gw-provider"},
-		{"an unknown provider", Selection{Bearer: bearer, Provider: "nonsense"}, InlineProviderBlocked, "x-gw-provider"},
+		{"an unknown provider", Selection{Bearer: bearer, Provider: "nonsense"}, UnknownProvider, "x-gw-provider"},
 		{"a provider before a custom host", Selection{Bearer: bearer, Provider: "openai", CustomHost: host}, InlineProviderBlocked, "x-gw-provider"},
 		{"a custom host beside a virtual key", Selection{VirtualKey: "mine", CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
 		{"a custom host beside a provider of the file", Selection{Provider: "echo", CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
@@ -295,6 +329,9 @@ func TestBlockInlineConfigNamesTheFirstViolation(t *testing.T) {
 		{"a provider of the file", Selection{Provider: "echo", Bearer: bearer}, 0, ""},
 		{"a provider of the file that shadows a built-in one", Selection{Provider: "groq", Bearer: bearer}, 0, ""},
 		{"a bearer alone", Selection{Bearer: bearer}, NoProvider, "x-gw-provider"},
+		{"a built-in provider as the model's prefix", Selection{Model: "openai/gpt", Bearer: bearer}, InlineProviderBlocked, "model"},
+		{"a virtual key as the model's prefix", Selection{Model: "mine/gpt"}, 0, ""},
+		{"an alias", Selection{Model: "fast"}, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var route *Route

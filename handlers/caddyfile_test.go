@@ -55,6 +55,8 @@ func TestCaddyfilesAdaptToTheirGoldenJSON(t *testing.T) {
 
 func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 	for source, want := range map[string]string{
+		"{\n gw {\n  alias a\n }\n}":                                                                 `wrong argument count or unexpected line ending after 'a', at Caddyfile:3`,
+		"{\n gw {\n  alias a @b/c\n  alias a @b/d\n }\n}":                                            `alias a is given twice, at Caddyfile:4`,
 		"{\n gw {\n  logs {\n   retention soon\n  }\n }\n}":                                          `retention: expected a duration such as 30d, got "soon", at Caddyfile:4`,
 		"{\n gw {\n  logs {\n   size big\n  }\n }\n}":                                                `size: expected a size such as 256MiB, got "big", at Caddyfile:4`,
 		"{\n gw {\n  logs {\n   bodies maybe\n  }\n }\n}":                                            `bodies: expected on or off, got "maybe", at Caddyfile:4`,

@@ -92,6 +92,11 @@ type App struct {
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
 
+	// Models that stand for others, where a call names no provider: each for @<slug>/<model>,
+	// or for the slug of a config. Those that a workspace makes by the control plane come
+	// before. Default: none.
+	Aliases map[string]string `json:"aliases,omitempty"`
+
 	// Paths beside the gateway's endpoints that the credentials of virtual keys go to, as
 	// a provider's own. Default: none but the providers' own.
 	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
@@ -272,6 +277,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if a.providers[slug], err = p.resolve(slug); err != nil {
 			return fmt.Errorf("provider %s: %w", slug, err)
 		}
+	}
+	if err := a.checkAliases(); err != nil {
+		return err
 	}
 	if a.parse.Limits, err = routing.LimitsFrom(os.Getenv); err != nil {
 		return err

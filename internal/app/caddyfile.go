@@ -60,6 +60,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		prices_file <path>
 //
 //		# each may be given several times
+//		alias <model> @<provider>/<model>|<config>
 //		price <provider> <model> {
 //			<unit> <dollars>
 //		}
@@ -168,6 +169,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			on := value == "on"
 			a.BlockInlineConfig = &on
+		case "alias":
+			if err := a.unmarshalAlias(d); err != nil {
+				return err
+			}
 		case "prices_file":
 			if err := one(d, &a.PricesFile); err != nil {
 				return err

@@ -61,11 +61,13 @@ func (a *App) build(c *core) *Runtime {
 			return ""
 		},
 	}
+	named := &aliases{c.Aliases, a.Aliases}
+	router.Alias = named.target
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
 		Configs: &exchange.Configs{Shelf: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners,
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
-		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight,
+		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight, Aliases: named.names,
 		WorkspaceMetadata: func(id string) json.RawMessage {
 			w, ok := c.Directory.Workspace(id)
 			if !ok {
@@ -77,8 +79,11 @@ func (a *App) build(c *core) *Runtime {
 	managed := c.managed()
 	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
 	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
+	managed.MayUse = router.MayUse
+	api := admin.New(managed)
+	gateway.ControlPlane = api.Paths()
 	return &Runtime{
-		Services: c.Services, Gateway: gateway, Admin: admin.New(managed),
+		Services: c.Services, Gateway: gateway, Admin: api,
 		MaxLoggedBody: func(workspaceID string) int {
 			limit := c.Records.MaxBody()
 			if limit == 0 {

@@ -33,6 +33,7 @@ type Services struct {
 	Directory  *directory.Directory
 	Keyring    *credentials.Keyring
 	Configs    *routing.Shelf
+	Aliases    *routing.Aliases
 	Breakers   *routing.Breakers
 	Counter    ledger.Counter
 	RateLimits *policies.RateLimits
@@ -70,6 +71,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Configs, err = routing.OpenShelf(ctx, db, s.Keyring, now, random); err != nil {
 		return nil, err
 	}
+	if s.Aliases, err = routing.OpenAliases(ctx, db, now, random); err != nil {
+		return nil, err
+	}
 	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime}); err != nil {
 		return nil, err
 	}
@@ -105,6 +109,6 @@ func (s *Services) Close() error {
 func (s *Services) managed() admin.Services {
 	return admin.Services{
 		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, RateLimits: s.RateLimits, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
+		Configs: s.Configs, Aliases: s.Aliases, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
 	}
 }

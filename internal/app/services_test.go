@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/zap"
@@ -46,6 +47,30 @@ func TestTheStoreIsClosedWhereAServiceCannotBeOpened(t *testing.T) {
 			if err != nil {
 				t.Fatalf("start %d: %v", n, err)
 			}
+		}
+	}
+}
+
+func TestAnAliasStandsForAModelOrAConfig(t *testing.T) {
+	for _, c := range []struct{ name, to, want string }{
+		{"gpt-4o", "@openai/gpt-4o-mini", ""},
+		{"openai/gpt-4o", "@azure/a/b", ""},
+		{"router", "pc-router-1a2b3c", ""},
+		{"router", "pc-router-1a2b3c@3", ""},
+		{"@a/b", "@openai/gpt-4o", `alias "@a/b": expected a name`},
+		{"", "@openai/gpt-4o", `alias "": expected a name`},
+		{"a", "@openai", "alias a: expected a model of a saved provider"},
+		{"a", "@openai/", "alias a: expected a model of a saved provider"},
+		{"a", "@cf/meta/llama", "alias a: expected a model of a saved provider"},
+		{"a", "openai/gpt", "alias a: expected @<provider>/<model> or the slug of a config"},
+		{"a", "", "alias a: expected @<provider>/<model> or the slug of a config"},
+	} {
+		err := (&App{Aliases: map[string]string{c.name: c.to}}).checkAliases()
+		switch {
+		case err == nil && c.want != "":
+			t.Errorf("%s %s was accepted", c.name, c.to)
+		case err != nil && (c.want == "" || !strings.HasPrefix(err.Error(), c.want)):
+			t.Errorf("%s %s: %v", c.name, c.to, err)
 		}
 	}
 }

@@ -90,6 +90,8 @@ func NotFound(path string) *Error {
 	message := "Not Found: nothing is served at " + credentials.Clip(path)
 	if plain := meant(path); plain != "" {
 		message += ", expected " + plain
+	} else {
+		message += didYouMean(path)
 	}
 	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: message}
 }

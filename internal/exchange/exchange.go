@@ -42,6 +42,10 @@ type Gateway struct {
 	// Owners knows which workspace made an object with a credential that several share; nil:
 	// owners are not tracked.
 	Owners *stored.Owners
+	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
+	Aliases func(workspaceID string) []string
+	// ControlPlane are the paths of the control plane, which errors about others name.
+	ControlPlane []string
 	// Several reports whether the organisation has several workspaces; nil: it has one.
 	Several func() bool
 	// Metrics counts calls and attempts; nil: they are not counted.

@@ -114,7 +114,7 @@ func (c *Call) admitPath(route *credentials.Route) *Error {
 	return &Error{
 		Status: http.StatusForbidden, Type: typePermission, Code: "path_not_allowed",
 		Message: method + " " + credentials.Clip(path) + " is none of the gateway's endpoints, and takes no stored credential along: the operator can add passthrough_paths " +
-			method + " " + credentials.Clip(path) + " to " + where + "; or send your own credential",
+			method + " " + credentials.Clip(path) + " to " + where + "; or send your own credential" + didYouMean(path, c.Gateway.ControlPlane...),
 	}
 }
 

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -81,7 +82,7 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	}
 	version, _ := c.Gateway.Headers.Get(r.Header, HeaderConfigVersion)
 	var err *Error
-	if c.Config, err = c.config(selection.Config, version); err != nil {
+	if c.Config, err = c.config(cmp.Or(selection.Config, c.aliased(&selection)), version); err != nil {
 		return nil, err
 	}
 	if c.fault != nil && !c.passthrough() {
@@ -106,6 +107,12 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 		if id := c.responseID(); id != "" && selection.Slug() == "" && refusal.Reason == credentials.NoProvider {
 			return nil, unknownResponse(id)
 		}
+		if c.Endpoint == &passThrough && refusal.Reason == credentials.NoProvider {
+			if meant := didYouMean("/v1"+c.Path, c.Gateway.ControlPlane...); meant != "" {
+				refusal.Message += meant
+				return nil, Refused(refusal)
+			}
+		}
 		if _, unseen := c.ModelUnread(); unseen && refusal.Reason == credentials.NoProvider {
 			return nil, c.RefuseUnread("nothing else says where the call goes")
 		}
@@ -120,6 +127,19 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	return route, c.missingModel()
 }
 
+// aliased is the saved config that the call's model is an alias of, "" where it is of none, or
+// where the call names a provider.
+func (c *Call) aliased(s *credentials.Selection) string {
+	if c.Gateway.Router.Alias == nil || s.Model == "" || s.Slug() != "" {
+		return ""
+	}
+	to := c.Gateway.Router.Alias(c.Caller.WorkspaceID, s.Model)
+	if strings.HasPrefix(to, "@") {
+		return ""
+	}
+	return to
+}
+
 // catalogue reports whether a call for models is for the unified list: it names no provider, or
 // it asks for that list.
 func (c *Call) catalogue(h http.Header, s credentials.Selection) bool {
@@ -131,9 +151,21 @@ func (c *Call) catalogue(h http.Header, s credentials.Selection) bool {
 	return s.Provider == "" && s.VirtualKey == "" && s.Model == ""
 }
 
+// NamesNone reports whether a call for the unified list of models names no provider.
+func (c *Call) NamesNone() bool { return len(c.listed()) == 0 }
+
 // Listed returns the saved providers whose models a call for the unified list asks for: all of
 // them, unless it names some.
 func (c *Call) Listed(saved []string) []string {
+	named := c.listed()
+	if len(named) == 0 {
+		return saved
+	}
+	return slices.DeleteFunc(saved, func(slug string) bool { return !named[slug] })
+}
+
+// listed are the slugs that a call for the unified list of models names.
+func (c *Call) listed() map[string]bool {
 	named := make(map[string]bool)
 	if slug := c.selection.Slug(); slug != "" {
 		named[slug] = true
@@ -145,10 +177,7 @@ func (c *Call) Listed(saved []string) []string {
 			}
 		}
 	}
-	if len(named) == 0 {
-		return saved
-	}
-	return slices.DeleteFunc(saved, func(slug string) bool { return !named[slug] })
+	return named
 }
 
 // target returns the route of a target of the call's config.
@@ -210,7 +239,8 @@ func (c *Call) Stored(t *routing.Target) string {
 }
 
 // read reads the headers with credentials. The service key is x-gw-api-key, or else the bearer
-// token; a bearer that repeats it is no provider credential. The service key is never forwarded.
+// token or x-api-key; a bearer that repeats it is no provider credential. The service key is
+// never forwarded.
 func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Refusal) {
 	for _, f := range []struct {
 		header Header
@@ -233,13 +263,13 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 			s.CustomHost, _ = g.Headers.Named(h, textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(setting, "_", "-")))
 		}
 	}
-	if values := h["Authorization"]; len(values) > 1 {
-		return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: "authorization", Message: "authorization is given twice"}
+	for _, name := range [...]string{"Authorization", apiKey} {
+		if len(h[name]) > 1 {
+			field := strings.ToLower(name)
+			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice"}
+		}
 	}
-	bearer := Bearer(h)
-	if token == "" {
-		token, bearer = bearer, ""
-	}
+	token, bearer := serviceKey(h, token, g.Authenticator)
 	if token == "" {
 		token = protocolKey(h)
 	}
@@ -258,15 +288,33 @@ func Bearer(h http.Header) string {
 	return strings.TrimSpace(token)
 }
 
-// ServiceKey returns the service key of a request to the control plane, or "".
-func (h *Headers) ServiceKey(header http.Header) string {
-	if token, ok := h.Get(header, HeaderAPIKey); token != "" || !ok {
-		if !ok {
-			return ""
-		}
-		return token
+// apiKey is the header by which Anthropic's clients send a key.
+const apiKey = "X-Api-Key"
+
+// serviceKey is the service key of a request whose x-gw-api-key is token, and the bearer that
+// is left for a provider. Where there is no x-gw-api-key it is the bearer, or else x-api-key:
+// also beside a bearer that is no service key.
+func serviceKey(h http.Header, token string, a *credentials.Authenticator) (key, bearer string) {
+	bearer = Bearer(h)
+	if token != "" {
+		return token, bearer
 	}
-	return Bearer(header)
+	switch other := h.Get(apiKey); {
+	case other == "":
+	case bearer == "", !a.Knows(bearer) && a.Knows(other):
+		return other, bearer
+	}
+	return bearer, ""
+}
+
+// ServiceKey returns the service key of a request to the control plane, or "".
+func (h *Headers) ServiceKey(header http.Header, a *credentials.Authenticator) string {
+	token, ok := h.Get(header, HeaderAPIKey)
+	if !ok || len(header[apiKey]) > 1 {
+		return ""
+	}
+	token, _ = serviceKey(header, token, a)
+	return token
 }
 
 // takeBody reads the body, or makes ready to pass it through, depending on the endpoint.

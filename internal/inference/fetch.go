@@ -3,22 +3,16 @@ package inference
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
-	"github.com/caddy-gw/gateway/providers"
 )
 
 // maxFetched bounds the answers that the gateway reads for itself.
@@ -97,76 +91,4 @@ func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *ro
 		Status: http.StatusBadRequest, Type: "invalid_request_error", Param: "batch_id", Code: "batch_not_completed",
 		Message: "The batch has no output yet; its status is " + gjson.GetBytes(body, "status").Str,
 	}
-}
-
-const (
-	catalogueTime = 10 * time.Second // for all providers together
-	modelsTime    = 3 * time.Second  // for each of them, from its turn on
-	atOnce        = 8                // providers
-)
-
-// A model is a row of the unified list.
-type model struct {
-	ID       string `json:"id"`
-	Object   string `json:"object"`
-	Created  int64  `json:"created"`
-	OwnedBy  string `json:"owned_by"`
-	Provider string `json:"provider"`
-}
-
-// ServeModels answers with the models of every saved provider that the caller may
-// use, and the call does not exclude, each under the name by which a call reaches it: @slug/model. A provider that
-// does not list its models, or not in time, is left out.
-func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
-	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
-	defer cancel()
-	slugs := x.Listed(x.Gateway.Router.Saved(x.Caller))
-	lists := make([][]model, len(slugs))
-	turns := make(chan struct{}, atOnce)
-	var wg sync.WaitGroup
-	for i, slug := range slugs {
-		wg.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			lists[i] = f.models(ctx, x, slug)
-		})
-	}
-	wg.Wait()
-	all := make([]model, 0, 64)
-	for _, list := range lists {
-		all = append(all, list...)
-	}
-	body, err := json.Marshal(struct {
-		Object     string  `json:"object"`
-		TotalCount int     `json:"total_count"`
-		Data       []model `json:"data"`
-	}{"list", len(all), all})
-	if err != nil {
-		panic(err) // texts and numbers always encode
-	}
-	x.Conclude(http.StatusOK, "")
-	w.Header().Set("Content-Type", "application/json")
-	x.Sent(body)
-	_, _ = w.Write(body)
-}
-
-func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug string) []model {
-	route, refusal := x.Gateway.Router.Route(x.Caller, credentials.Selection{Provider: "@" + slug})
-	if refusal != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, modelsTime)
-	defer cancel()
-	status, body, err := f.fetch(ctx, x, x.NewAttempt("", route, nil), &direct, operation{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
-	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
-		return nil
-	}
-	var list []model
-	gjson.GetBytes(body, "data").ForEach(func(_, m gjson.Result) bool {
-		if id := m.Get("id").Str; id != "" {
-			list = append(list, model{"@" + slug + "/" + id, "model", m.Get("created").Int(), m.Get("owned_by").Str, slug})
-		}
-		return true
-	})
-	return list
 }

@@ -154,6 +154,9 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if err != nil {
 		return refused(err)
 	}
+	if to.endpoint == providers.ListModels && !c.Catalogue && asksAnthropic(c) {
+		r.Answer = inAnthropic(r.Answer)
+	}
 	q.store, q.secrets = call.Keep, func(own bool) []credentials.Secret {
 		if !own && !route.Stored {
 			return t.Edit().Secrets()

@@ -21,6 +21,9 @@ type Options struct {
 	// SavedProvider reports whether a name without @ is a saved provider, which is
 	// a complete target. nil: none is.
 	SavedProvider func(name string) bool
+	// Missing says why something that a config names is not there, "" where it is; nil: nobody
+	// looks.
+	Missing func(Reference) string
 	// Semantic: answers may be found by the meaning of a question.
 	Semantic bool
 	// CheckHost guards custom_host and the vendors' keys that are addresses; its

@@ -46,8 +46,10 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 			t.Weight = p.weight(at, v)
 		case "provider":
 			t.Provider = p.text(at, v, maxText)
+			p.refer(Reference{Path: at, Name: t.Provider})
 		case "virtual_key":
 			t.VirtualKey = p.text(at, v, maxText)
+			p.refer(Reference{Path: at, Name: t.VirtualKey, VirtualKey: true})
 		case "api_key":
 			t.APIKey = credentials.NewSecret(p.text(at, v, maxSecret))
 		case "custom_host":
@@ -89,6 +91,7 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 	}) {
 		return t
 	}
+	p.referToModels(t, path)
 	t.own.findSecrets()
 	p.strategies(t, path, strategy, targets)
 	p.complete(t, path, given)

@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// ModelAlias is a model alias as the control plane shows it.
+type ModelAlias struct {
+	ID             string  `json:"id" format:"uuid"`
+	Name           string  `json:"name" doc:"What calls have as their model."`
+	Model          *string `json:"model" doc:"What it stands for: @slug/model of a saved provider."`
+	Config         *string `json:"config" doc:"Or the slug of the config that the call then has."`
+	WorkspaceID    string  `json:"workspace_id"`
+	OrganisationID string  `json:"organisation_id" format:"uuid"`
+	CreatedAt      string  `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string  `json:"last_updated_at" format:"date-time"`
+	Object         string  `json:"object" enum:"model-alias"`
+}
+
+func showModelAlias(c *call, a *routing.Alias) ModelAlias {
+	out := ModelAlias{
+		ID: a.ID, Name: a.Name, Model: text(a.Model), WorkspaceID: a.WorkspaceID, OrganisationID: a.OrganisationID,
+		CreatedAt: formatTime(a.CreatedAt), LastUpdatedAt: formatTime(a.UpdatedAt), Object: "model-alias",
+	}
+	if s, ok := c.api.Configs.Get(a.ConfigID); ok {
+		out.Config = &s.Slug
+	}
+	return out
+}
+
+// ModelAliasFields are what create and update share.
+type ModelAliasFields struct {
+	Model        string `json:"model,omitempty" maxLength:"510" doc:"@slug/model of a saved provider; either this or config."`
+	Config       string `json:"config,omitempty" maxLength:"255" doc:"Slug or id of a config."`
+	AllowMissing flag   `json:"allow_missing,omitempty" doc:"Whether the provider need not exist yet."`
+}
+
+type createModelAlias struct {
+	ModelAliasFields
+	Name        string `json:"name" minLength:"1" maxLength:"255"`
+	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+}
+
+type updateModelAlias struct {
+	ModelAliasFields
+	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+}
+
+func (a *API) modelAliases() {
+	aliases := &resource[routing.Alias]{
+		path: "/model-aliases", param: "id", noun: "model alias", scope: "configs",
+		rows:      func(c *call) []*routing.Alias { return c.api.Aliases.All() },
+		find:      func(c *call, id string) (*routing.Alias, error) { return found(c.api.Aliases.Get(strings.ToLower(id))) },
+		name:      func(a *routing.Alias) string { return a.Name },
+		workspace: func(a *routing.Alias) string { return a.WorkspaceID },
+	}
+	create(a, aliases, (*call).createModelAlias)
+	list[routing.Alias, WorkspaceFilter](a, aliases, nil, showModelAlias)
+	get(a, aliases, showModelAlias)
+	update(a, aliases, func(c *call, a *routing.Alias, in *updateModelAlias) error {
+		if in.Name != nil {
+			a.Name = *in.Name
+		}
+		return c.putModelAlias(a, &in.ModelAliasFields)
+	})
+	remove(a, aliases, "Delete", func(c *call, a *routing.Alias) error { return c.api.Aliases.Delete(c.tx, a.ID) })
+}
+
+func (c *call) createModelAlias(in *createModelAlias) (*routing.Alias, *ModelAlias, error) {
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &routing.Alias{Name: in.Name, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID}
+	count := 0
+	for _, other := range c.api.Aliases.All() {
+		if other.WorkspaceID == w.ID {
+			count++
+		}
+	}
+	if count >= routing.MaxAliases {
+		return a, nil, failure(http.StatusConflict, "A workspace has at most %d model aliases", routing.MaxAliases)
+	}
+	if in.Model == "" && in.Config == "" {
+		return a, nil, invalid("model", "required, or else config: what the alias stands for")
+	}
+	if err := c.putModelAlias(a, &in.ModelAliasFields); err != nil {
+		return a, nil, err
+	}
+	v := showModelAlias(c, a)
+	return a, &v, nil
+}
+
+// putModelAlias stores an alias, which is new or a copy, with what in says.
+func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
+	if err := credentials.CheckAlias(a.Name); err != nil {
+		return invalid("name", "%s", err)
+	}
+	switch {
+	case in.Model != "" && in.Config != "":
+		return invalid("config", "not allowed beside model: an alias stands for one of them")
+	case in.Model != "":
+		slug, _, err := credentials.ParseModel(in.Model)
+		if err != nil {
+			return invalid("model", "%s", err)
+		}
+		if !bool(in.AllowMissing) && !c.saves(a.WorkspaceID, slug) {
+			return absent("model", "the workspace has no provider %q", credentials.Clip(slug))
+		}
+		a.Model, a.ConfigID = in.Model, ""
+	case in.Config != "":
+		s, ok := c.api.Configs.Get(in.Config)
+		if !ok || s.WorkspaceID != a.WorkspaceID {
+			return absent("config", "the workspace has no config %q", credentials.Clip(in.Config))
+		}
+		a.Model, a.ConfigID = "", s.ID
+	}
+	err := c.api.Aliases.Put(c.tx, a)
+	if errors.Is(err, storage.ErrExists) {
+		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(a.Name))
+	}
+	return err
+}

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// checkAliases refuses aliases that could mean nothing, or something else.
+func (a *App) checkAliases() error {
+	for _, name := range slices.Sorted(maps.Keys(a.Aliases)) {
+		to := a.Aliases[name]
+		if err := credentials.CheckAlias(name); err != nil {
+			return fmt.Errorf("alias %q: %w", name, err)
+		}
+		if strings.HasPrefix(to, "@") {
+			if _, _, err := credentials.ParseModel(to); err != nil {
+				return fmt.Errorf("alias %s: %w", name, err)
+			}
+		} else if slug, _, _ := strings.Cut(to, "@"); !validSlug.MatchString(slug) {
+			return fmt.Errorf("alias %s: expected @<provider>/<model> or the slug of a config, got %q", name, to)
+		}
+	}
+	return nil
+}
+
+// unmarshalAlias reads alias <model> <@provider/model or config>.
+func (a *App) unmarshalAlias(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) != 2 {
+		return d.ArgErr()
+	}
+	if _, twice := a.Aliases[args[0]]; twice {
+		return d.Errf("alias %s is given twice", args[0])
+	}
+	if a.Aliases == nil {
+		a.Aliases = make(map[string]string)
+	}
+	a.Aliases[args[0]] = args[1]
+	return noBlock(d, "alias")
+}
+
+// An aliases are those of the control plane, and where a workspace has none of a name those
+// of the configuration.
+type aliases struct {
+	stored     *routing.Aliases
+	configured map[string]string
+}
+
+// target is what a model stands for in a workspace; "": for itself.
+func (a *aliases) target(workspace, model string) string {
+	if to := a.stored.Target(workspace, model); to != "" {
+		return to
+	}
+	return a.configured[model]
+}
+
+// names are the aliases that a workspace has, sorted.
+func (a *aliases) names(workspace string) []string {
+	all := slices.Collect(maps.Keys(a.configured))
+	for _, alias := range a.stored.All() {
+		if alias.WorkspaceID == workspace {
+			all = append(all, alias.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

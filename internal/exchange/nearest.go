@@ -1,0 +1,96 @@
+package exchange
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+const (
+	maxSpelled = 128 // bytes of a path for which a nearer one is looked for
+	maxEdits   = 3   // by which it may differ
+)
+
+// paths are those of the table, sorted.
+var paths = func() []string {
+	all := slices.Collect(maps.Keys(exactRows))
+	for _, rows := range patternRows {
+		all = append(all, rows[0].Path)
+	}
+	slices.Sort(all)
+	return all
+}()
+
+// Nearest returns the path of the data plane, or of others, that is spelt nearly as path is; ""
+// where there is none. What stands for a segment in braces may be anything.
+func Nearest(path string, others ...string) string {
+	path = strings.TrimRight(path, "/")
+	if len(path) > maxSpelled || path == "" {
+		return ""
+	}
+	candidates := []string{path}
+	if !strings.HasPrefix(path, "/v1") {
+		candidates = append(candidates, "/v1"+path)
+	}
+	best, least := "", maxEdits+1
+	for _, list := range [...][]string{paths, others} {
+		for _, to := range list {
+			for _, p := range candidates {
+				if n := edits(strings.ToLower(p), to, least); n < least {
+					best, least = to, n
+				}
+			}
+		}
+	}
+	return best
+}
+
+// edits counts the bytes to add, to leave out and to change in a path so that it is one of
+// pattern's, up to most. A third of a segment at most may be another.
+func edits(path, pattern string, most int) (n int) {
+	got, want := strings.Split(path, "/"), strings.Split(pattern, "/")
+	if len(got) != len(want) {
+		return most
+	}
+	for i := range want {
+		if strings.HasPrefix(want[i], "{") {
+			continue
+		}
+		d := distance(got[i], want[i])
+		if n += d; n >= most || 3*d > len(want[i]) {
+			return most
+		}
+	}
+	return n
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := corner
+			if a[i] != b[j] {
+				change++
+			}
+			corner = row[j+1]
+			row[j+1] = min(change, corner+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// didYouMean is what an error about a path says of the one that is spelt nearly so.
+func didYouMean(path string, others ...string) string {
+	if to := Nearest(path, others...); to != "" && to != path {
+		return "; did you mean " + credentials.Clip(to) + "?"
+	}
+	return ""
+}

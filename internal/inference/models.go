@@ -1,0 +1,197 @@
+package inference
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+const (
+	catalogueTime = 10 * time.Second // for all providers together
+	modelsTime    = 3 * time.Second  // for each of them, from its turn on
+	atOnce        = 8                // providers
+)
+
+// A model is a row of the unified list.
+type model struct {
+	ID       string `json:"id"`
+	Object   string `json:"object"`
+	Created  int64  `json:"created"`
+	OwnedBy  string `json:"owned_by"`
+	Provider string `json:"provider"`
+
+	name string // to show; "": the id
+}
+
+// ServeModels answers with the models of every saved provider that the caller may
+// use, and the call does not exclude, each under the name by which a call reaches it: @slug/model. A provider that
+// does not list its models, or not in time, is left out.
+func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
+	defer cancel()
+	slugs := x.Listed(x.Gateway.Router.Saved(x.Caller))
+	lists := make([][]model, len(slugs))
+	turns := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, slug := range slugs {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			lists[i] = f.models(ctx, x, slug)
+		})
+	}
+	wg.Wait()
+	all := make([]model, 0, 64)
+	if x.NamesNone() {
+		all = append(all, aliases(x)...)
+	}
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	var body []byte
+	if asksAnthropic(x.Call) {
+		body = anthropicPage(all, r.URL.Query())
+	} else {
+		var err error
+		if body, err = json.Marshal(struct {
+			Object     string  `json:"object"`
+			TotalCount int     `json:"total_count"`
+			Data       []model `json:"data"`
+		}{"list", len(all), all}); err != nil {
+			panic(err) // texts and numbers always encode
+		}
+	}
+	x.Conclude(http.StatusOK, "")
+	w.Header().Set("Content-Type", "application/json")
+	x.Sent(body)
+	_, _ = w.Write(body)
+}
+
+func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug string) []model {
+	route, refusal := x.Gateway.Router.Route(x.Caller, credentials.Selection{Provider: "@" + slug})
+	if refusal != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, modelsTime)
+	defer cancel()
+	status, body, err := f.fetch(ctx, x, x.NewAttempt("", route, nil), &direct, operation{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
+	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	list := rowsOf(gjson.ParseBytes(body))
+	for i := range list {
+		list[i].ID, list[i].Provider = "@"+slug+"/"+list[i].ID, slug
+	}
+	return list
+}
+
+// aliases are the model aliases that the caller may use.
+func aliases(x *exchange.Exchange) (all []model) {
+	if x.Gateway.Aliases == nil {
+		return nil
+	}
+	for _, name := range x.Gateway.Aliases(x.Caller.WorkspaceID) {
+		slug, _, _ := credentials.ParseModel(x.Gateway.Router.Alias(x.Caller.WorkspaceID, name)) // "" of a config
+		all = append(all, model{ID: name, Object: "model", OwnedBy: "gateway", Provider: slug})
+	}
+	return all
+}
+
+// asksAnthropic reports whether a client lists models as Anthropic's do.
+func asksAnthropic(c *exchange.Call) bool { return c.Header().Get("Anthropic-Version") != "" }
+
+// An anthropicModel is a row of a list of models in Anthropic's shape.
+type anthropicModel struct {
+	Type        string `json:"type"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at"`
+}
+
+// anthropicPage is a list of models in Anthropic's shape, or the page of it that the query is
+// for: all, where that has no limit.
+func anthropicPage(all []model, query url.Values) []byte {
+	rows := all
+	at := func(id string) int { return slices.IndexFunc(rows, func(m model) bool { return m.ID == id }) }
+	after, before := query.Get("after_id"), query.Get("before_id")
+	if i := at(after); i >= 0 {
+		rows = rows[i+1:]
+	}
+	if i := at(before); i >= 0 {
+		rows = rows[:i]
+	}
+	more := false
+	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 && n < len(rows) {
+		more = true
+		if before != "" {
+			rows = rows[len(rows)-n:]
+		} else {
+			rows = rows[:n]
+		}
+	}
+	page := struct {
+		Data    []anthropicModel `json:"data"`
+		HasMore bool             `json:"has_more"`
+		FirstID *string          `json:"first_id"`
+		LastID  *string          `json:"last_id"`
+	}{make([]anthropicModel, len(rows)), more, nil, nil}
+	for i, m := range rows {
+		page.Data[i] = anthropicModel{"model", m.ID, cmp.Or(m.name, m.ID), time.Unix(m.Created, 0).UTC().Format(time.RFC3339)}
+	}
+	if n := len(rows); n > 0 {
+		page.FirstID, page.LastID = &rows[0].ID, &rows[n-1].ID
+	}
+	body, err := json.Marshal(page)
+	if err != nil {
+		panic(err) // texts always encode
+	}
+	return body
+}
+
+// inAnthropic has a provider's list of models answered in Anthropic's shape; answer, which may
+// be nil, makes it one in OpenAI's.
+func inAnthropic(answer *providers.Answer) *providers.Answer {
+	out := new(providers.Answer)
+	if answer != nil {
+		*out = *answer
+	}
+	whole := out.Whole
+	out.Whole = func(dst, body []byte, h http.Header) ([]byte, error) {
+		if whole != nil {
+			var err error
+			if body, err = whole(nil, body, h); err != nil {
+				return dst, err
+			}
+		}
+		list := gjson.ParseBytes(body)
+		if list.Get("has_more").Exists() && list.Get("data.0.type").Str == "model" || !list.Get("data").IsArray() {
+			return append(dst, body...), nil // it is in that shape, or in none that is known
+		}
+		return append(dst, anthropicPage(rowsOf(list), nil)...), nil
+	}
+	return out
+}
+
+// rowsOf are the models of a list in OpenAI's shape.
+func rowsOf(list gjson.Result) (all []model) {
+	list.Get("data").ForEach(func(_, m gjson.Result) bool {
+		if id := m.Get("id").Str; id != "" {
+			all = append(all, model{ID: id, Object: "model", Created: m.Get("created").Int(), OwnedBy: m.Get("owned_by").Str, name: m.Get("display_name").Str})
+		}
+		return true
+	})
+	return all
+}
