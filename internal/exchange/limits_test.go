@@ -12,8 +12,8 @@ import (
 
 // A counting limiter notes what becomes of its holds.
 type counting struct {
-	asked int
-	said  []string
+	asked  int
+	events []string
 }
 
 type counted struct {
@@ -27,17 +27,17 @@ func (c *counting) Admit(_ context.Context, _ *Call, target *Attempt) (Hold, *Er
 	if target != nil {
 		what = target.Target
 	}
-	c.said = append(c.said, "admit "+what)
+	c.events = append(c.events, "admit "+what)
 	return &counted{c, c.asked}, nil
 }
 
 func (h *counted) Header() []HeaderField { return nil }
 
 func (h *counted) Settle(sent []*Attempt) {
-	h.to.said = append(h.to.said, fmt.Sprintf("settle %d of %d", h.n, len(sent)))
+	h.to.events = append(h.to.events, fmt.Sprintf("settle %d of %d", h.n, len(sent)))
 }
 
-func (h *counted) Release() { h.to.said = append(h.to.said, fmt.Sprint("release ", h.n)) }
+func (h *counted) Release() { h.to.events = append(h.to.events, fmt.Sprint("release ", h.n)) }
 
 // What was counted for a target that nothing was sent to is given back, and nothing is
 // ended twice.
@@ -73,8 +73,8 @@ func TestHoldsAreSettledOrReleased(t *testing.T) {
 			x.LeaveTarget()
 			x.callHolds.end(x.Attempts)
 		}
-		if !slices.Equal(limiter.said, c.want) {
-			t.Errorf("%s: %q, want %q", name, limiter.said, c.want)
+		if !slices.Equal(limiter.events, c.want) {
+			t.Errorf("%s: %q, want %q", name, limiter.events, c.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/stored"
@@ -30,7 +31,7 @@ func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
 	const param, code = "previous_response_id", "previous_response_not_found"
 	switch {
 	case err == nil:
-		if err := c.holdTurns(turns); err != nil {
+		if err := c.reserveTurns(turns); err != nil {
 			return nil, Overloaded(err)
 		}
 		return turns, nil
@@ -46,8 +47,8 @@ func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
 	return nil, badRequest(param, code, "Previous response with id '"+credentials.Clip(previous)+"' not found.")
 }
 
-// holdTurns reserves the memory of turns that were read.
-func (c *Call) holdTurns(turns []stored.Turn) error {
+// reserveTurns reserves the memory of turns that were read.
+func (c *Call) reserveTurns(turns []stored.Turn) error {
 	size := 0
 	for i := range turns {
 		size += len(turns[i].Response) + len(turns[i].Input)
@@ -71,7 +72,7 @@ func (c *Call) Turns() ([]stored.Turn, *Error) {
 	if err != nil && !errors.As(err, &lost) && !errors.Is(err, stored.ErrTooLong) {
 		return nil, Unavailable("The stored response cannot be read for now", err)
 	}
-	if err := c.holdTurns(turns); err != nil {
+	if err := c.reserveTurns(turns); err != nil {
 		return nil, Overloaded(err)
 	}
 	return turns, nil
@@ -92,3 +93,45 @@ func (c *Call) DeleteResponse() *Error {
 // ResponseNotFound refuses a call about a stored response that neither the gateway nor the
 // provider stores.
 func (c *Call) ResponseNotFound() *Error { return unknownResponse(c.responseID()) }
+
+// Remember notes which saved provider has stored a response that the attempt has created. It has
+// to be called before the client gets the id. A failure, for the call's record, is not fatal:
+// callers can still name the provider.
+func (a *Attempt) Remember(id string) (failure string) {
+	c := a.call
+	if id == "" || a.Route.Inline || a.Noted() || c.Gateway.Responses == nil {
+		return ""
+	}
+	if err := c.Gateway.Responses.Remember(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, saved(a.Route)); err != nil {
+		return "the response's provider could not be remembered: " + err.Error()
+	}
+	return ""
+}
+
+// recall finds the stored response that a call is about: either StoredResponse is set, or the
+// selection gets its provider, if it names none.
+func (c *Call) recall(s *credentials.Selection) *credentials.Refusal {
+	id := c.responseID()
+	if id == "" || len(id) > stored.MaxID || c.Gateway.Responses == nil {
+		return nil
+	}
+	slug, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
+	if err != nil {
+		return &credentials.Refusal{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
+	}
+	c.StoredResponse = held
+	if slug != "" && s.VirtualKey == "" && s.Provider == "" && s.Config == "" && s.Model == "" {
+		s.Provider = "@" + slug
+	}
+	return nil
+}
+
+// responseID is the id of the stored response that a call is about, or "".
+func (c *Call) responseID() string {
+	rest, ok := strings.CutPrefix(c.Path, "/responses/")
+	if !ok || !strings.Contains(c.Endpoint.Path, "{response_id}") {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return id
+}

@@ -72,11 +72,11 @@ func (q *request) failure(err error) *exchange.Error {
 	}
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
 	var dial *dialError
-	var unusable answerError
+	var bad answerError
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.As(err, &unusable):
-		return misbehaved("Provider "+provider+" could not be used: "+string(unusable), err)
+	case errors.As(err, &bad):
+		return misbehaved("Provider "+provider+" could not be used: "+string(bad), err)
 	case errors.Is(err, errEmpty):
 		e.Code = "provider_misbehaved"
 		e.Message = "Provider " + provider + " answered 200 with an empty body, where there should be JSON"

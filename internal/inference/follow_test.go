@@ -69,8 +69,8 @@ func TestRequestsThatFollowAreSentUntilOneIsTheLast(t *testing.T) {
 			t.Errorf("%s: sent %d, first %q", name, len(pool.sent), pool.sent[:min(1, len(pool.sent))])
 		}
 		if c.body == "" {
-			var unusable answerError
-			if !errors.Is(err, c.end) && !errors.As(err, &unusable) || errors.Is(c.end, why) && !errors.Is(err, why) {
+			var bad answerError
+			if !errors.Is(err, c.end) && !errors.As(err, &bad) || errors.Is(c.end, why) && !errors.Is(err, why) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue

@@ -34,7 +34,7 @@ const operatorKey = "the operator's key of more than 32 characters"
 type bench struct {
 	*Forwarder
 	gateway *exchange.Gateway
-	said    []string // by the stages and the providers, in order
+	events  []string // by the stages and the providers, in order
 	answers map[string]func() *http.Response
 }
 
@@ -92,12 +92,12 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-func (b *bench) say(what string) { b.said = append(b.said, what) }
+func (b *bench) note(what string) { b.events = append(b.events, what) }
 
 // RoundTrip is the providers: what has no answer of its own answers with its name.
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	b.say("sent to " + r.URL.Host)
+	b.note("sent to " + r.URL.Host)
 	if answer := b.answers[r.URL.Host]; answer != nil {
 		return answer(), nil
 	}
@@ -158,37 +158,37 @@ func (b *bench) call(t testing.TB, body string, limiter exchange.Limiter, header
 
 const plainChat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 
-// A noting limiter notes whom it admits, and what becomes of its holds.
-type noting struct {
+// A recordingLimiter records which calls it admits, and how its holds end.
+type recordingLimiter struct {
 	*bench
 	refuse string // the target that it refuses
 }
 
-type noted struct {
+type recordedHold struct {
 	*bench
 	what string
 }
 
-func (n *noting) Admit(_ context.Context, _ *exchange.Call, target *exchange.Attempt) (exchange.Hold, *exchange.Error) {
+func (n *recordingLimiter) Admit(_ context.Context, _ *exchange.Call, target *exchange.Attempt) (exchange.Hold, *exchange.Error) {
 	what := "call"
 	if target != nil {
 		what = target.Route.Provider
 	}
 	if what == n.refuse {
-		n.say("refuse " + what)
+		n.note("refuse " + what)
 		return nil, exchange.RateLimited("too many", 0)
 	}
-	n.say("admit " + what)
-	return &noted{n.bench, what}, nil
+	n.note("admit " + what)
+	return &recordedHold{n.bench, what}, nil
 }
 
-func (n *noted) Header() []exchange.HeaderField  { return nil }
-func (n *noted) Settle(sent []*exchange.Attempt) { n.say("settle " + n.what) }
-func (n *noted) Release()                        { n.say("release " + n.what) }
+func (n *recordedHold) Header() []exchange.HeaderField  { return nil }
+func (n *recordedHold) Settle(sent []*exchange.Attempt) { n.note("settle " + n.what) }
+func (n *recordedHold) Release()                        { n.note("release " + n.what) }
 
 // A scripted hook does what its functions say.
 type scripted struct {
-	*noted
+	*recordedHold
 	before   func(*Candidate) (*Reply, *exchange.Error)
 	counted  func() (*Reply, *exchange.Error)
 	complete func(*Answer) *exchange.Error
@@ -199,8 +199,8 @@ func (s *scripted) MayAnswer(*exchange.Call) bool { return s.before != nil }
 
 func (s *scripted) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	visit := *s
-	visit.noted = &noted{s.bench, "hook"}
-	s.say("before " + c.Chosen().Route.Provider)
+	visit.recordedHold = &recordedHold{s.bench, "hook"}
+	s.note("before " + c.Chosen().Route.Provider)
 	if s.before == nil {
 		return &visit, nil, nil
 	}
@@ -243,39 +243,39 @@ func TestStagesAreAskedInTheirOrder(t *testing.T) {
 		hook   scripted
 		refuse string
 		config string
-		said   []string
+		events []string
 		status int
 		answer string
 	}{
 		"a target that answers": {
 			config: twoTargets, status: 200, answer: "one",
-			said: []string{"before one", "admit call", "admit one", "sent to one", "settle one", "settle hook", "settle call"},
+			events: []string{"before one", "admit call", "admit one", "sent to one", "settle one", "settle hook", "settle call"},
 		},
 		"no config": {
 			status: 200, answer: "one",
-			said: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
+			events: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
 		},
 		"a hook that refuses the first target": {
 			hook: scripted{before: first("one", func() *exchange.Error { return refusal })}, config: twoTargets, status: 200, answer: "two",
-			said: []string{"before one", "release hook", "before two", "admit call", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
+			events: []string{"before one", "release hook", "before two", "admit call", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
 		},
 		"a hook that answers": {
 			hook: scripted{before: func(*Candidate) (*Reply, *exchange.Error) {
 				return &Reply{Type: "application/json", Body: []byte(answerOf("hook"))}, nil
 			}}, config: twoTargets, status: 200, answer: "hook",
-			said: []string{"before one", "release hook"},
+			events: []string{"before one", "release hook"},
 		},
 		"a hook that refuses once the call is counted": {
 			hook: scripted{counted: func() (*Reply, *exchange.Error) { return nil, refusal }}, config: twoTargets, status: 446,
-			said: []string{"before one", "admit call", "release hook", "before two", "release hook", "release call"},
+			events: []string{"before one", "admit call", "release hook", "before two", "release hook", "release call"},
 		},
 		"a limit of the first target": {
 			refuse: "one", config: twoTargets, status: 200, answer: "two",
-			said: []string{"before one", "admit call", "refuse one", "release hook", "before two", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
+			events: []string{"before one", "admit call", "refuse one", "release hook", "before two", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
 		},
 		"a limit of the call": {
 			refuse: "call", config: twoTargets, status: 429,
-			said: []string{"before one", "refuse call", "release hook"},
+			events: []string{"before one", "refuse call", "release hook"},
 		},
 		"a hook that refuses the first answer": {
 			hook: scripted{complete: func(a *Answer) *exchange.Error {
@@ -284,35 +284,35 @@ func TestStagesAreAskedInTheirOrder(t *testing.T) {
 				}
 				return nil
 			}}, config: twoTargets, status: 200, answer: "two",
-			said: []string{"before one", "admit call", "admit one", "sent to one", "settle one", "settle hook", "before two", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
+			events: []string{"before one", "admit call", "admit one", "sent to one", "settle one", "settle hook", "before two", "admit two", "sent to two", "settle two", "settle hook", "settle call"},
 		},
 		"a hook that refuses the only answer": {
 			hook: scripted{complete: func(*Answer) *exchange.Error { return refusal }}, status: 446,
-			said: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
+			events: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
 		},
 		"a hook that changes the answer": {
 			hook: scripted{complete: func(a *Answer) *exchange.Error {
 				a.Body = bytes.ReplaceAll(a.Body, []byte("one"), []byte("changed"))
 				return nil
 			}}, status: 200, answer: "changed",
-			said: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
+			events: []string{"before one", "admit one", "sent to one", "settle hook", "settle one"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			hook := c.hook
-			hook.noted = &noted{bench: b}
+			hook.recordedHold = &recordedHold{bench: b}
 			b.hooks = []Hook{&hook}
 			header := []string{"X-Gw-Provider", "one"}
 			if c.config != "" {
 				header = []string{"X-Gw-Config", c.config}
 			}
-			w, x := b.call(t, plainChat, &noting{b, c.refuse}, header...)
-			if !slices.Equal(b.said, c.said) {
-				t.Errorf("said %q, want %q", b.said, c.said)
+			w, x := b.call(t, plainChat, &recordingLimiter{b, c.refuse}, header...)
+			if !slices.Equal(b.events, c.events) {
+				t.Errorf("events %q, want %q", b.events, c.events)
 			}
 			if w.Code != c.status || x.Status != c.status || c.answer != "" && !strings.Contains(w.Body.String(), `"`+c.answer+`"`) {
-				t.Errorf("%d, noted %d: %s", w.Code, x.Status, w.Body)
+				t.Errorf("%d, outcome %d: %s", w.Code, x.Status, w.Body)
 			}
 		})
 	}
@@ -322,7 +322,7 @@ func TestAHookEndsAStream(t *testing.T) {
 	b := newBench(t)
 	b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", whole) }
 	seen := 0
-	hook := &scripted{noted: &noted{bench: b}, event: func([]byte) error {
+	hook := &scripted{recordedHold: &recordedHold{bench: b}, event: func([]byte) error {
 		if seen++; seen > 1 {
 			return errors.New("that is enough")
 		}
@@ -334,7 +334,7 @@ func TestAHookEndsAStream(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if x.Cut != "answer_refused" || !strings.Contains(x.Failure, "that is enough") {
-		t.Errorf("noted %q, %q", x.Cut, x.Failure)
+		t.Errorf("outcome %q, %q", x.Cut, x.Failure)
 	}
 }
 
@@ -343,12 +343,12 @@ func TestTheCacheAnswersBeforeACallIsCounted(t *testing.T) {
 	b := newBench(t)
 	var bodies []string
 	for range 2 {
-		w, _ := b.call(t, plainChat, &noting{b, ""}, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
+		w, _ := b.call(t, plainChat, &recordingLimiter{b, ""}, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
 		bodies = append(bodies, w.Body.String())
-		b.say(w.Header().Get("X-Gw-Cache-Status"))
+		b.note(w.Header().Get("X-Gw-Cache-Status"))
 	}
-	if want := []string{"admit one", "sent to one", "settle one", "MISS", "HIT"}; !slices.Equal(b.said, want) {
-		t.Errorf("said %q, want %q", b.said, want)
+	if want := []string{"admit one", "sent to one", "settle one", "MISS", "HIT"}; !slices.Equal(b.events, want) {
+		t.Errorf("events %q, want %q", b.events, want)
 	}
 	if bodies[0] != bodies[1] || bodies[0] != answerOf("one") {
 		t.Errorf("got %s, then %s", bodies[0], bodies[1])
@@ -371,7 +371,7 @@ func TestAFlightEndsWithItsCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.answers["one"] = c.answer
-			b.call(t, plainChat, &noting{b, c.refuse}, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
+			b.call(t, plainChat, &recordingLimiter{b, c.refuse}, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
 			delete(b.answers, "one")
 			w, _ := b.call(t, plainChat, nil, "X-Gw-Provider", "one", "X-Gw-Cache", "simple")
 			if status := w.Header().Get("X-Gw-Cache-Status"); w.Code != 200 || status != "MISS" || w.Body.String() != answerOf("one") {
@@ -381,7 +381,7 @@ func TestAFlightEndsWithItsCall(t *testing.T) {
 	}
 }
 
-// What an attempt that failed had noted is not said of the call: the provider, the model and
+// What was noted of an attempt that failed is not part of the call: the provider, the model and
 // what was used are those of the attempt that answered.
 func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
 	b := newBench(t)
@@ -395,6 +395,30 @@ func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
 	}
 	if x.Attempts[0].Usage.Known || !x.Attempts[0].FirstByte.IsZero() {
 		t.Errorf("the first attempt has %+v", x.Attempts[0])
+	}
+}
+
+// If no attempt follows one that failed, the client gets its answer as it came. The attempt is
+// over by then; what becomes of the answer is the call's.
+func TestAFailedAnswerIsGivenIfNothingFollows(t *testing.T) {
+	b := newBench(t)
+	for _, slug := range []string{"one", "two"} {
+		b.answers[slug] = func() *http.Response {
+			res := answering(503, "application/json", `{"error":{"message":"`+slug+` is busy"}}`)
+			res.Header.Set("X-Of", slug)
+			return res
+		}
+	}
+	w, x := b.call(t, plainChat, &recordingLimiter{b, ""}, "X-Gw-Config", twoTargets)
+	if w.Code != 503 || w.Header().Get("X-Of") != "two" || !strings.Contains(w.Body.String(), "two is busy") {
+		t.Errorf("%d, %v: %s", w.Code, w.Header(), w.Body)
+	}
+	record := Record(x)
+	if record.Status != 503 || record.Failure != "" || !x.Complete || len(record.Tries) != 2 || record.Tries[1].Failure == "" || record.LastUsed != "config.targets[1]" {
+		t.Errorf("got %+v", record)
+	}
+	if want := []string{"admit call", "admit one", "sent to one", "settle one", "admit two", "sent to two", "settle two", "settle call"}; !slices.Equal(b.events, want) {
+		t.Errorf("events %q, want %q", b.events, want)
 	}
 }
 
@@ -420,7 +444,7 @@ func BenchmarkServe(b *testing.B) {
 				if _, x := w.call(b, body, nil, c.header...); Record(x).Status != 200 {
 					b.Fatal("it failed")
 				}
-				w.said = w.said[:0]
+				w.events = w.events[:0]
 			}
 		})
 	}

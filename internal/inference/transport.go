@@ -224,7 +224,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		res = withoutTrailers(res)
 		rt.attempt.ProviderStatus = res.StatusCode
 		rt.steadied(res)
-		if why := unusable(res, req); why != "" {
+		if why := refuseStatus(res, req); why != "" {
 			res.Body.Close()
 			err = answerError(why)
 		} else if rt.patience.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
@@ -295,9 +295,9 @@ func (t *Transport) poolOf(route *credentials.Route) *pool {
 	return t.operator
 }
 
-// unusable returns why an answer cannot be passed on. A client would follow a redirect with its
+// refuseStatus returns why an answer cannot be passed on. A client would follow a redirect with its
 // service key to wherever the provider, or a tenant's own host, points.
-func unusable(res *http.Response, req *http.Request) string {
+func refuseStatus(res *http.Response, req *http.Request) string {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols && !exchange.UpgradesToWebSocket(req.Header):
 		return "the provider switched protocols unasked"
