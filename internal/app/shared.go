@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/rand"
 	mathrand "math/rand/v2"
 
 	"github.com/caddyserver/caddy/v2"
@@ -9,7 +10,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inference"
+	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
 // Transport returns the connection pools that the handlers share.
@@ -60,7 +63,12 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding is what the forwarders of the configuration share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func() *routing.Breakers { return a.services.Breakers }, Cache: func() *cache.Cache { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Random: random{}, Timeout: a.timeout}
+	return inference.Settings{Breakers: func() *routing.Breakers { return a.services.Breakers }, Cache: func() *cache.Cache { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Own: a.own(), Random: random{}, Timeout: a.timeout}
+}
+
+// own is what the gateway's own calls are counted with.
+func (a *App) own() upstream.Options {
+	return upstream.Options{Metrics: a.metrics, Prices: a.prices, InFlight: func() *inflight.Budget { return a.services.InFlight }, NewID: rand.Text}
 }
 
 // random draws from the source that the standard library seeds.

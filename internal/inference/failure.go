@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -71,7 +72,7 @@ func (q *request) failure(err error) *exchange.Error {
 		return e
 	}
 	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "provider_unreachable", Err: err}
-	var dial *dialError
+	var dial *upstream.DialError
 	var bad answerError
 	var timeout interface{ Timeout() bool }
 	switch {

@@ -1,58 +1,37 @@
 package inference
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
 // maxFetched bounds the answers that the gateway reads for itself.
 const maxFetched = 4 << 20
 
-// withVars is the context of a request that the gateway makes for itself, with variables of
-// its own: Caddy notes the proxy that it chose among them, and those of the client's request
-// belong to the goroutine that serves it.
-func withVars(ctx context.Context) context.Context {
-	return context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
-}
-
-// fetch gets a JSON answer of a provider for the gateway itself, through the same
-// pools and the same guard as every attempt. content, which may be nil, is the body of the
-// request.
-func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, t *routing.Target, to operation, content []byte) (status int, body []byte, err error) {
+// fetch gets a JSON answer of a provider that a caller's call needs first, or beside its own: a
+// page of its list, or the batch whose output it asks for. It goes with the headers and settings
+// of the call, and through the same pools and the same guard as its attempts.
+func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, t *routing.Target, to operation) (status int, body []byte, err error) {
 	q := &request{call: x.Call, target: target}
 	defer q.close()
-	if content != nil {
-		if q.body, err = x.NewBuffer(content); err != nil {
-			return 0, nil, err
-		}
-	}
 	if refusal := f.shape(ctx, q, t, to, true); refusal != nil {
 		return 0, nil, refusal
 	}
-	var sent io.Reader
-	if q.body != nil {
-		sent = bytes.NewReader(q.body.Bytes())
-	}
-	r, err := http.NewRequestWithContext(withVars(ctx), q.method, q.url.String(), sent)
+	r, err := http.NewRequestWithContext(upstream.WithVars(ctx), q.method, q.url.String(), nil)
 	if err != nil {
 		return 0, nil, err
 	}
 	delete(q.header, "Content-Type")
-	if sent != nil {
-		q.header["Content-Type"] = []string{"application/json"}
-	}
 	r.Header = q.header
-	pool := f.transport.poolOf(target.Route)
+	pool := f.transport.pools.Of(target.Route)
 	res, err := pool.RoundTrip(r)
 	if err == nil {
 		res, err = q.follow(pool, r, res, nil)
@@ -72,7 +51,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 // for the output is about.
 func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *routing.Target) (path string, refusal *exchange.Error) {
 	target, batch := x.Chosen(), strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, target, t, operation{"retrieveBatch", http.MethodGet, batch, "", ""}, nil)
+	status, body, err := f.fetch(ctx, x, target, t, operation{"retrieveBatch", http.MethodGet, batch, ""})
 	switch {
 	case err != nil:
 		return "", (&request{call: x.Call, target: target}).failure(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
 // A Forwarder forwards calls through Caddy's reverse proxy.
@@ -21,7 +22,7 @@ type Forwarder struct {
 	hooks     []Hook
 	proxy     caddyhttp.MiddlewareHandler
 	transport *Transport
-	logins    logins
+	client    *upstream.Client // for the calls of the gateway's own
 	logger    *zap.Logger
 }
 
@@ -33,6 +34,7 @@ type Settings struct {
 	// SharedCache: the workspaces of the organisation share answers.
 	SharedCache bool
 	Semantic    *Semantic // nil: only equal questions share answers
+	Own         upstream.Options
 	Random      routing.Rand
 	Timeout     time.Duration // of an attempt, unless the request or its config sets one; 0: none
 	Idle        time.Duration // that a stream may be silent; 0: no limit
@@ -45,7 +47,9 @@ func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duratio
 	proxy := &reverseproxy.Handler{
 		Transport: t, DynamicUpstreams: Upstreams{}, StreamCloseDelay: caddy.Duration(streamCloseDelay),
 	}
-	f := &Forwarder{Settings: s, proxy: proxy, transport: t, logger: ctx.Logger()}
+	own := s.Own
+	own.Guard = t.guard
+	f := &Forwarder{Settings: s, proxy: proxy, transport: t, client: upstream.NewClient(t.pools, own), logger: ctx.Logger()}
 	f.hooks = append(slices.Clone(s.Hooks), &cacheHook{f})
 	return f, proxy.Provision(ctx)
 }

@@ -13,7 +13,7 @@ import (
 // eventsOf is what a stream knows after some events, with or without frames.
 func eventsOf(path string, framed bool, events ...[]byte) string {
 	w := watching(path)
-	s := newStream(&upstream{}, w, 0)
+	s := newStream(&provider{}, w, 0)
 	s.unasked = true
 	if !framed {
 		s.frame.misses = maxMisses

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -87,11 +88,23 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
-	status, body, err := f.fetch(ctx, x, x.NewAttempt("", route, nil), &direct, operation{providers.ListModels, http.MethodGet, "/models", "", ""}, nil)
-	if err != nil || status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
+	op := &upstream.Operation{
+		Name: providers.ListModels, Endpoint: providers.ListModels, Method: http.MethodGet, Path: "/models", Workspace: x.Caller.WorkspaceID,
+	}
+	if route.CallerHost { // which may lead back here
+		if name, values := x.Through(); values != nil {
+			op.Header = http.Header{name: values}
+		}
+	}
+	answer, _, err := f.client.Do(ctx, route, op, nil)
+	if err != nil {
 		return nil
 	}
-	list := rowsOf(gjson.ParseBytes(body))
+	defer answer.Release()
+	if answer.Status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	list := rowsOf(gjson.ParseBytes(answer.Body))
 	for i := range list {
 		list[i].ID, list[i].Provider = "@"+slug+"/"+list[i].ID, slug
 	}

@@ -45,7 +45,7 @@ func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target,
 	o := &x.Endpoint.Objects
 	if o.Lists && rt.target.Guarded() {
 		rt.page = func(query string) (int, []byte, error) {
-			return f.fetch(ctx, x, rt.target, t, operation{x.Endpoint.Name, x.Method(), path, query, ""}, nil)
+			return f.fetch(ctx, x, rt.target, t, operation{x.Endpoint.Name, x.Method(), path, query})
 		}
 	}
 	if adapted || !o.Creates() && len(o.Names) == 0 {

@@ -59,9 +59,8 @@ type conversation struct {
 	mayShorten bool // if the conversation is too long
 }
 
-// An operation is what a request asks of a provider. If it has a model, it is the gateway's own,
-// and nothing of the client's request is sent along.
-type operation struct{ endpoint, method, path, query, model string }
+// An operation is what a request asks of a provider.
+type operation struct{ endpoint, method, path, query string }
 
 // newRoundTrip makes the request of a call for the target that was chosen, with the older half of
 // its conversation dropped shortened times. If send is false, it may lack the token of a login.
@@ -82,7 +81,7 @@ func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *r
 	rt.reports = &rt.watcher
 	refusal := f.guard(ctx, rt, t, p, path)
 	if refusal == nil {
-		refusal = f.shape(ctx, &rt.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery(), ""}, send)
+		refusal = f.shape(ctx, &rt.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery()}, send)
 	}
 	if refusal != nil {
 		rt.close()
@@ -121,16 +120,10 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 			return refused(err)
 		}
 	}
-	model, stream := to.model, false
-	if model == "" {
-		model, stream = q.target.Model, c.Stream
-		q.header = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders))
-	} else {
-		q.header = http.Header{"User-Agent": {""}}
-	}
+	q.header = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders))
 	call := &providers.Call{
 		Provider: p, Name: route.Provider, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
-		Model: model, Stream: stream, Strict: strict, Key: route.Key, Setting: setting,
+		Model: q.target.Model, Stream: c.Stream, Strict: strict, Key: route.Key, Setting: setting,
 		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID,
 	}
 	if q.body != nil {

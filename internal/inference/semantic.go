@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -66,15 +67,18 @@ func (f *Forwarder) embed(ctx context.Context, x *exchange.Exchange, text string
 	b.Key("input").Text(text)
 	b.Key("encoding_format").Text("float")
 	b.Close('}')
-	status, body, err := f.fetch(ctx, x, x.NewAttempt("", route, nil), &direct, operation{providers.Embed, http.MethodPost, "/embeddings", "", f.Semantic.Model}, b)
+	answer, _, err := f.client.Do(ctx, route, &upstream.Operation{
+		Name: "semanticCache", Endpoint: providers.Embed, Method: http.MethodPost, Path: "/embeddings", Model: f.Semantic.Model, Workspace: x.Caller.WorkspaceID,
+	}, b)
 	if err != nil {
 		return nil, err
 	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("provider %s answered %d", route.Provider, status)
+	defer answer.Release()
+	if answer.Status != http.StatusOK {
+		return nil, fmt.Errorf("provider %s answered %d", route.Provider, answer.Status)
 	}
 	var meaning []float32
-	for _, v := range gjson.GetBytes(body, "data.0.embedding").Array() {
+	for _, v := range gjson.GetBytes(answer.Body, "data.0.embedding").Array() {
 		meaning = append(meaning, float32(v.Num))
 	}
 	if len(meaning) == 0 {

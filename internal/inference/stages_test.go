@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
@@ -81,11 +82,12 @@ func newBench(t testing.TB) *bench {
 	}
 	connections := &http.Transport{}
 	connections.RegisterProtocol("fake", b)
-	transport := &Transport{operator: &pool{Transport: connections}}
+	transport := &Transport{pools: upstream.Pools{Operator: &upstream.Pool{Transport: connections}}}
 	b.Forwarder = &Forwarder{
 		Settings:  Settings{Cache: func() *cache.Cache { return answers }, Random: rand.New(rand.NewPCG(1, 2))},
 		proxy:     passing{transport},
 		transport: transport,
+		client:    upstream.NewClient(transport.pools, upstream.Options{}),
 		logger:    zap.NewNop(),
 	}
 	b.hooks = []Hook{&cacheHook{b.Forwarder}}

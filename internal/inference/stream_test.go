@@ -32,15 +32,15 @@ func watching(path string) *watcher {
 
 func watchingChat() *watcher { return watching("/v1/chat/completions") }
 
-// An upstream gives its portions one a Read, and then its error.
-type upstream struct {
+// An provider gives its portions one a Read, and then its error.
+type provider struct {
 	portions [][]byte
 	err      error
 	with     bool // the error comes with the last portion
 	closed   bool
 }
 
-func (u *upstream) Read(p []byte) (int, error) {
+func (u *provider) Read(p []byte) (int, error) {
 	if len(u.portions) == 0 {
 		return 0, u.err
 	}
@@ -54,14 +54,14 @@ func (u *upstream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (u *upstream) Close() error {
+func (u *provider) Close() error {
 	u.closed = true
 	return nil
 }
 
 // pass returns what a client gets of text that ends with err.
 func pass(w *watcher, text string, err error) (string, error) {
-	got, readErr := io.ReadAll(newStream(&upstream{portions: [][]byte{[]byte(text)}, err: err}, w, 0))
+	got, readErr := io.ReadAll(newStream(&provider{portions: [][]byte{[]byte(text)}, err: err}, w, 0))
 	return string(got), readErr
 }
 
@@ -157,7 +157,7 @@ func TestACompleteStreamPassesWhateverTheReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{whole, crlf(whole), firstChunk + doneEvent, whole + ": bye\n\n", strings.Repeat(textChunk, 300) + whole}).Draw(t, "stream")
 		cuts := rapid.SliceOfN(rapid.IntRange(1, 40), 0, 30).Draw(t, "cuts")
-		u := &upstream{err: io.EOF, with: rapid.Bool().Draw(t, "EOF with the last bytes")}
+		u := &provider{err: io.EOF, with: rapid.Bool().Draw(t, "EOF with the last bytes")}
 		rest := []byte(text)
 		for _, n := range cuts {
 			n = min(n, len(rest))
@@ -194,7 +194,7 @@ func nonEmpty(portions [][]byte) (out [][]byte) {
 }
 
 func TestALineReachesTheClientWhenItIsWhole(t *testing.T) {
-	u := &upstream{portions: [][]byte{[]byte("data: 1\n"), []byte("\ndata: "), []byte("2\n\nda"), []byte("ta: [DONE]\n\n")}, err: io.EOF}
+	u := &provider{portions: [][]byte{[]byte("data: 1\n"), []byte("\ndata: "), []byte("2\n\nda"), []byte("ta: [DONE]\n\n")}, err: io.EOF}
 	s := newStream(u, watchingChat(), 0)
 	p := make([]byte, 100)
 	for _, want := range []string{"data: 1\n", "\n", "data: 2\n\n", "data: [DONE]\n\n"} {
@@ -263,7 +263,7 @@ func TestAStreamBrokenAtAnyByteEndsWithOneErrorEvent(t *testing.T) {
 	for _, text := range []string{firstChunk + textChunk + lastChunk + usageChunk, crlf(firstChunk + lastChunk), "event: m\n" + firstChunk} {
 		for n := range len(text) + 1 {
 			for _, with := range []bool{false, true} {
-				u := &upstream{portions: nonEmpty([][]byte{[]byte(text[:n])}), err: io.ErrUnexpectedEOF, with: with}
+				u := &provider{portions: nonEmpty([][]byte{[]byte(text[:n])}), err: io.ErrUnexpectedEOF, with: with}
 				got, err := io.ReadAll(iotest.OneByteReader(newStream(u, watchingChat(), 0)))
 				if err != nil {
 					t.Fatal(err)
@@ -377,7 +377,7 @@ func TestFirstByteIsNotedOnce(t *testing.T) {
 	w := watchingChat()
 	var calls int
 	w.x.Gateway.Now = func() time.Time { calls++; return time.Unix(int64(calls), 0) }
-	u := &upstream{portions: [][]byte{[]byte("da"), []byte("ta: x\n\n"), []byte(doneEvent)}, err: io.EOF}
+	u := &provider{portions: [][]byte{[]byte("da"), []byte("ta: x\n\n"), []byte(doneEvent)}, err: io.EOF}
 	if _, err := io.ReadAll(newStream(u, w, 0)); err != nil || calls != 1 || w.out.FirstByte != time.Unix(1, 0) {
 		t.Errorf("noted %s, asked the clock %d times, %v", w.out.FirstByte, calls, err)
 	}
@@ -433,7 +433,7 @@ func FuzzStream(f *testing.F) {
 		case 2:
 			end = context.Canceled
 		}
-		u := &upstream{err: end, with: kind&0x80 != 0}
+		u := &provider{err: end, with: kind&0x80 != 0}
 		size := int(portion) + 1
 		for i := 0; i < len(input); i += size {
 			u.portions = append(u.portions, bytes.Clone(input[i:min(i+size, len(input))]))
@@ -542,7 +542,7 @@ func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
 	for _, malformed := range []string{"data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
 		for portion := 1; portion <= 40; portion++ {
 			w := watchingChat()
-			u := &upstream{err: io.EOF}
+			u := &provider{err: io.EOF}
 			text := firstChunk + malformed + lastChunk + doneEvent
 			for i := 0; i < len(text); i += portion {
 				u.portions = append(u.portions, []byte(text[i:min(i+portion, len(text))]))

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
 func init() {
@@ -36,9 +35,8 @@ func init() {
 type Transport struct {
 	reverseproxy.HTTPTransport
 
-	guard    *credentials.HostGuard
-	operator *pool
-	public   *pool
+	guard *credentials.HostGuard
+	pools upstream.Pools
 }
 
 // CaddyModule returns the Caddy module information.
@@ -53,13 +51,8 @@ func (Transport) CaddyModule() caddy.ModuleInfo {
 func (t *Transport) Guarded(g *credentials.HostGuard) { t.guard = g }
 
 const (
-	handshakeTimeout = 10 * time.Second // of TLS
 	idleConnsPerHost = 256
 	idleConnTimeout  = 90 * time.Second
-	pingAfter        = 15 * time.Second // of silence on an HTTP/2 connection
-	pingTimeout      = 15 * time.Second
-	// maxResponseHeader is more than any provider needs, and what clients still take.
-	maxResponseHeader = 256 << 10
 )
 
 // Provision builds the connection pools.
@@ -93,105 +86,13 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		t.Compression = &off
 	}
 	var err error
-	if t.operator, err = t.pool(ctx, operatorGuard); err != nil {
-		return err
-	}
-	if t.public, err = t.pool(ctx, t.guard); err != nil {
-		return err
-	}
-	// Through a proxy the address check would see the proxy's address alone.
-	t.public.Proxy, t.public.public = nil, true
-	return nil
-}
-
-// A pool is a pool of connections. Calls that outlive their configuration go on using it
-// after it was retired.
-type pool struct {
-	*http.Transport
-	retired atomic.Bool
-	public  bool // for hosts that the operator did not choose
-}
-
-// RoundTrip sends a request. Each one makes a transport keep connections again, so that
-// in a retired pool each has to undo that when it is over: the last one leaves no
-// connection behind.
-func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p.public {
-		// Caddy's admin endpoint takes a request with this header, and without an
-		// origin that it knows, for one that was forged, and refuses it: a host that
-		// the operator trusts must not lead there, on whatever port it is, by a call
-		// nor by a login.
-		marked := *r
-		marked.Header = r.Header.Clone()
-		marked.Header["Sec-Fetch-Mode"] = []string{"no-cors"}
-		r = &marked
-	}
-	res, err := p.Transport.RoundTrip(r)
-	switch {
-	case err != nil:
-		p.settle()
-	case res.StatusCode == http.StatusSwitchingProtocols: // the connection is its body
-	case res.Body == http.NoBody:
-		p.settle()
-	default:
-		res.Body = &pooledBody{res.Body, p}
-	}
-	return res, err
-}
-
-// settle closes the idle connections of a retired pool, and the others once they are idle.
-func (p *pool) settle() {
-	if p.retired.Load() {
-		p.CloseIdleConnections()
-	}
-}
-
-// retire has no connection of the pool be kept any more.
-func (p *pool) retire() {
-	p.retired.Store(true)
-	p.settle()
-}
-
-// A pooledBody is an answer over a connection of a pool.
-type pooledBody struct {
-	io.ReadCloser
-	pool *pool
-}
-
-func (b *pooledBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.pool.settle()
+	t.pools, err = upstream.NewPools(ctx, &t.HTTPTransport, t.guard)
 	return err
-}
-
-// pool makes one connection pool, whose addresses guard checks.
-func (t *Transport) pool(ctx caddy.Context, guard addressCheck) (*pool, error) {
-	transport, err := t.NewTransport(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dial, err := newDialer(&t.HTTPTransport, guard)
-	if err != nil {
-		return nil, err
-	}
-	transport.DialContext = dial
-	if transport.TLSHandshakeTimeout == 0 {
-		transport.TLSHandshakeTimeout = handshakeTimeout
-	}
-	if transport.MaxResponseHeaderBytes == 0 {
-		transport.MaxResponseHeaderBytes = maxResponseHeader
-	}
-	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
-	return &pool{Transport: transport}, nil
 }
 
 // Cleanup retires the pools; requests under way finish on their connections.
 func (t *Transport) Cleanup() error {
-	for _, pool := range []*pool{t.operator, t.public} {
-		if pool != nil {
-			pool.retire()
-		}
-	}
+	t.pools.Retire()
 	return nil
 }
 
@@ -206,7 +107,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		rt.answered(res)
 		return res, nil
 	}
-	pool := t.poolOf(rt.target.Route)
+	pool := t.pools.Of(rt.target.Route)
 	rt.maxHeader = pool.MaxResponseHeaderBytes
 	ctx := rt.limit(req.Context())
 	out := rt.http(untraced{ctx})
@@ -285,14 +186,6 @@ func withoutTrailers(res *http.Response) *http.Response {
 	passed.Trailer = nil
 	delete(passed.Header, "Trailer")
 	return &passed
-}
-
-// poolOf is the pool whose connections a route may use.
-func (t *Transport) poolOf(route *credentials.Route) *pool {
-	if route.CallerHost {
-		return t.public
-	}
-	return t.operator
 }
 
 // refuseStatus returns why an answer cannot be passed on. A client would follow a redirect with its

@@ -49,10 +49,10 @@ var theVectors = sync.OnceValue(func() *vectors {
 		requests:   counter("requests_total", "Inference calls, refused ones included.", statusLabels),
 		duration:   histogram("request_duration_seconds", "Time from the start of an inference call to the end of its answer.", durationBuckets, statusLabels),
 		firstToken: histogram("time_to_first_token_seconds", "Time from the start of a streamed call to the first of its answer.", firstTokenBuckets, targetLabels),
-		tokens:     counter("tokens_total", "Tokens that providers said were used.", append(targetLabels, "type")),
-		cost:       counter("cost_usd_total", "What calls cost in US dollars, at list prices, where they are known.", targetLabels),
+		tokens:     counter("tokens_total", "Tokens that providers said were used, by the gateway's own calls too.", append(targetLabels, "type")),
+		cost:       counter("cost_usd_total", "What calls cost in US dollars, the gateway's own too, at list prices, where they are known.", targetLabels),
 		cache:      counter("cache_total", "Calls that asked for the cache of answers, by what it did.", append(targetLabels, "result")),
-		attempts:   counter("attempts_total", "Requests to providers; the status is theirs, or error where they gave no answer, or canceled where the client left.", statusLabels),
+		attempts:   counter("attempts_total", "Requests to providers, the gateway's own too; the status is theirs, or error where they gave no answer, or canceled where the client left.", statusLabels),
 		retries:    counter("retries_total", "Attempts that repeat one at the same target.", targetLabels),
 		fallbacks:  counter("fallbacks_total", "Targets that failed and were followed by another.", targetLabels),
 	}
@@ -127,17 +127,30 @@ func (m *Metrics) Call(c *Call) {
 	if result := cacheResults[c.Cache]; result != "" {
 		m.vectors.cache.WithLabelValues(c.Endpoint, c.Provider, model, result).Inc()
 	}
-	if c.Cost > 0 {
-		m.vectors.cost.WithLabelValues(c.Endpoint, c.Provider, model).Add(c.Cost.Dollars())
+	m.used(&c.Target, model, &c.Usage, c.Cost)
+}
+
+// Used counts what a call of the gateway's own used, of which no [Metrics.Call] tells. Its
+// endpoint is what it was for.
+func (m *Metrics) Used(t *Target, u *prices.Usage, cost prices.Amount) {
+	if m == nil {
+		return
 	}
-	for _, t := range [...]struct {
+	m.used(t, m.model(t), u, cost)
+}
+
+func (m *Metrics) used(t *Target, model string, u *prices.Usage, cost prices.Amount) {
+	if cost > 0 {
+		m.vectors.cost.WithLabelValues(t.Endpoint, t.Provider, model).Add(cost.Dollars())
+	}
+	for _, of := range [...]struct {
 		kind string
 		n    int64
 	}{
-		{"prompt", c.Prompt}, {"completion", c.Completion}, {"cache_read", c.CacheRead}, {"cache_write", c.CacheWrite}, {"reasoning", c.Reasoning},
+		{"prompt", u.Prompt}, {"completion", u.Completion}, {"cache_read", u.CacheRead}, {"cache_write", u.CacheWrite}, {"reasoning", u.Reasoning},
 	} {
-		if t.n > 0 {
-			m.vectors.tokens.WithLabelValues(c.Endpoint, c.Provider, model, t.kind).Add(float64(t.n))
+		if of.n > 0 {
+			m.vectors.tokens.WithLabelValues(t.Endpoint, t.Provider, model, of.kind).Add(float64(of.n))
 		}
 	}
 }

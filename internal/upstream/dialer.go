@@ -1,4 +1,4 @@
-package inference
+package upstream
 
 import (
 	"context"
@@ -37,15 +37,15 @@ func (anywhere) CheckDial(host string, to netip.AddrPort) error {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A dialError is a failure to connect: nothing of the call was sent. Unlike Caddy's
-// own, it can be unwrapped.
-type dialError struct{ cause error }
+// A DialError is a failure to connect: nothing was sent. Unlike Caddy's own, it can be
+// unwrapped.
+type DialError struct{ Err error }
 
-func (e *dialError) Error() string { return e.cause.Error() }
+func (e *DialError) Error() string { return e.Err.Error() }
 
-func (e *dialError) Unwrap() error { return e.cause }
+func (e *DialError) Unwrap() error { return e.Err }
 
-// newDialer returns the one way in which attempts open connections: as the options
+// newDialer returns the one way in which connections are opened: as the options
 // of Caddy's HTTP transport say, with every address checked after DNS and just
 // before it is connected to, so that no name can be rebound in between.
 func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, error) {
@@ -76,7 +76,7 @@ func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, err
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
-			return nil, &dialError{err}
+			return nil, &DialError{err}
 		}
 		d := options
 		d.Control = func(_, address string, _ syscall.RawConn) error {
@@ -88,7 +88,7 @@ func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, err
 		}
 		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {
-			return nil, &dialError{err}
+			return nil, &DialError{err}
 		}
 		if t.ReadTimeout > 0 || t.WriteTimeout > 0 {
 			conn = &idleConn{conn, time.Duration(t.ReadTimeout), time.Duration(t.WriteTimeout)}

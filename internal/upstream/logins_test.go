@@ -1,4 +1,4 @@
-package inference
+package upstream
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,8 +24,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -78,11 +77,12 @@ func serviceAccount(tokenURI, email string) []byte {
 	return b
 }
 
-// A desk is a forwarder that gets tokens, with a clock of its own.
+// A desk is a client that gets tokens for a workspace, with a clock of its own.
 type desk struct {
-	*Forwarder
-	q   *request
-	now atomic.Int64 // seconds
+	*Client
+	route     *credentials.Route
+	workspace string
+	now       atomic.Int64 // seconds
 }
 
 func newDesk(t *testing.T, trusted ...string) *desk {
@@ -90,27 +90,36 @@ func newDesk(t *testing.T, trusted ...string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connections := func(check addressCheck) *pool {
+	connections := func(check addressCheck) *Pool {
 		dial, err := newDialer(&reverseproxy.HTTPTransport{KeepAlive: new(reverseproxy.KeepAlive)}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &pool{Transport: &http.Transport{DialContext: dial}}
+		return &Pool{Transport: &http.Transport{DialContext: dial}}
 	}
-	f := &Forwarder{transport: &Transport{operator: connections(operatorGuard), public: connections(guard)}}
-	d := &desk{Forwarder: f}
-	d.q = &request{
-		call:   &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "w"}, Gateway: &exchange.Gateway{Now: func() time.Time { return time.Unix(d.now.Load(), 0) }, Router: &credentials.Router{Guard: guard}}},
-		target: &exchange.Attempt{Route: &credentials.Route{Provider: "vertex-ai"}},
-	}
-	t.Cleanup(func() { f.transport.operator.CloseIdleConnections(); f.transport.public.CloseIdleConnections() })
+	d := &desk{route: &credentials.Route{Provider: "vertex-ai"}, workspace: "w"}
+	d.Client = NewClient(Pools{Operator: connections(operatorGuard), Public: connections(guard)}, Options{
+		Guard: guard, Now: func() time.Time { return time.Unix(d.now.Load(), 0) },
+	})
+	t.Cleanup(func() { d.pools.Operator.CloseIdleConnections(); d.pools.Public.CloseIdleConnections() })
 	return d
 }
 
-func (d *desk) ask(ctx context.Context, l *providers.Login) (string, *exchange.Error) {
-	call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) { return l, nil }}}
-	err := d.login(ctx, d.q, new(routing.Target), call, true)
-	return call.Token.Reveal(), err
+func (d *desk) ask(ctx context.Context, l *providers.Login) (string, error) {
+	g, err := d.Grant(d.route, l)
+	if err != nil {
+		return "", err
+	}
+	token, err := d.Token(ctx, g, d.route.Provider, d.workspace)
+	return token.Reveal(), err
+}
+
+// refusal is the code of a refusal, or "".
+func refusal(err error) string {
+	if r := new(providers.Refusal); errors.As(err, &r) {
+		return r.Code
+	}
+	return ""
 }
 
 func (d *desk) mustGive(t *testing.T, l *providers.Login, want string) {
@@ -170,7 +179,7 @@ func TestOneFetchServesAllWhoWaitAndNobodyWaitsLongerThanItsCall(t *testing.T) {
 	}
 	l := &providers.Login{ServiceAccount: serviceAccount(b.URL, "a@example.com")}
 	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan *exchange.Error)
+	first := make(chan error)
 	go func() {
 		_, err := d.ask(ctx, l)
 		first <- err
@@ -211,25 +220,24 @@ func TestAFailedLoginIsToldWithoutItsSecretAndTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
-		want   int
 		says   string
 	}{
-		{400, `{"error":"invalid_grant","error_description":"no such SECRET"}`, 401, "answered 400 invalid_grant"},
-		{401, `{"error": "invalid_client"}`, 401, "answered 401 invalid_client"},
-		{403, `{"error":"SECRET"}`, 401, "answered 403"},
-		{500, "SECRET", 502, "answered 500"},
-		{302, "", 502, "answered 302"},
-		{200, `{"SECRET":1}`, 502, "gave no token"},
-		{200, `{"access_token":"` + strings.Repeat("x", maxToken) + `"}`, 502, "gave no token"},
+		{400, `{"error":"invalid_grant","error_description":"no such SECRET"}`, "answered 400 invalid_grant"},
+		{401, `{"error": "invalid_client"}`, "answered 401 invalid_client"},
+		{403, `{"error":"SECRET"}`, "answered 403"},
+		{500, "SECRET", "answered 500"},
+		{302, "", "answered 302"},
+		{200, `{"SECRET":1}`, "gave no token"},
+		{200, `{"access_token":"` + strings.Repeat("x", login.MaxAnswer) + `"}`, "gave no token"},
 	} {
 		before := b.given.Load()
 		b.answer = echo(c.status, c.body)
 		token, err := d.ask(t.Context(), l)
-		if err == nil || token != "" || err.Status != c.want || !strings.Contains(err.Message, c.says) {
+		if err == nil || token != "" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%d %s: got %q, %+v", c.status, c.body, token, err)
 			continue
 		}
-		if all := fmt.Sprint(err.Message, err.Err, string(err.JSON())); strings.Contains(all, secret) {
+		if all := fmt.Sprintf("%v %+v", err, err); strings.Contains(all, secret) {
 			t.Errorf("%d: the secret is told: %s", c.status, all)
 		}
 		if n := b.given.Load() - before; n != 1 {
@@ -242,7 +250,7 @@ func TestAFailedLoginIsToldWithoutItsSecretAndTriedAgain(t *testing.T) {
 	}
 	b.Close()
 	_, err := d.ask(t.Context(), &providers.Login{TokenURL: b.URL, ClientID: "b"})
-	if err == nil || err.Status < 500 {
+	if failure := new(LoginError); !errors.As(err, &failure) || failure.Status != 0 {
 		t.Errorf("without a server: %+v", err)
 	}
 }
@@ -261,7 +269,7 @@ func TestTheTokenServerOfAServiceAccountMustPassTheGuard(t *testing.T) {
 		"https://oauth2.googleapis.com/other":      "one of Google's",
 	} {
 		_, err := newDesk(t).ask(t.Context(), &providers.Login{ServiceAccount: serviceAccount(uri, "a@example.com")})
-		if err == nil || err.Status != 400 || err.Code != "invalid_token_uri" || !strings.Contains(err.Message, says) {
+		if refusal(err) != "invalid_token_uri" || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %+v, want %q", uri, err, says)
 		}
 	}
@@ -270,11 +278,11 @@ func TestTheTokenServerOfAServiceAccountMustPassTheGuard(t *testing.T) {
 	}
 	// A name that passes by its spelling is checked again when it is dialed.
 	d := newDesk(t, "tokens.example.com")
-	d.transport.public.DialContext = func(context.Context, string, string) (net.Conn, error) {
-		return nil, &dialError{&credentials.HostError{Why: "it is a private or reserved address"}}
+	d.pools.Public.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		return nil, &DialError{&credentials.HostError{Why: "it is a private or reserved address"}}
 	}
 	_, err := d.ask(t.Context(), &providers.Login{ServiceAccount: serviceAccount("https://tokens.example.com/", "a@example.com")})
-	if err == nil || err.Code != "invalid_token_uri" {
+	if refusal(err) != "invalid_token_uri" {
 		t.Errorf("rebound: got %+v", err)
 	}
 }
@@ -286,7 +294,7 @@ func TestLoginsToHostsThatCallersChoseAreMarked(t *testing.T) {
 		marks <- r.Header.Get("Sec-Fetch-Mode")
 		respondToken(w)
 	}
-	d.transport.public.public = true
+	d.pools.Public.public = true
 	entra := &providers.Login{TokenURL: b.URL, ClientID: "c", ClientSecret: credentials.NewSecret("very-secret-value")}
 	for name, c := range map[string]struct {
 		login *providers.Login
@@ -298,7 +306,7 @@ func TestLoginsToHostsThatCallersChoseAreMarked(t *testing.T) {
 		"Entra of a tenant":       {entra, credentials.Route{CallerHost: true}, "no-cors"},
 		"Entra of the operator's": {entra, credentials.Route{}, ""},
 	} {
-		d.q.target.Route, d.logins.tokens = &c.route, nil
+		d.route, d.logins.tokens = &c.route, nil
 		if _, err := d.ask(t.Context(), c.login); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -324,29 +332,8 @@ func TestWhatIsNoServiceAccountIsTheCallersFault(t *testing.T) {
 		"an enormous": `{"type":"service_account","client_email":"a@example.com","private_key":"` + strings.Repeat("x", maxAccount) + `"}`,
 	} {
 		_, err := d.ask(t.Context(), &providers.Login{ServiceAccount: []byte(account)})
-		if err == nil || err.Status != 400 || err.Code != "invalid_service_account" || strings.Contains(string(err.JSON()), "secret-value") {
+		if refusal(err) != "invalid_service_account" || strings.Contains(err.Error(), "secret-value") {
 			t.Errorf("%s: got %+v", name, err)
-		}
-	}
-}
-
-func TestALoginSavedInAConfigGoesToNoHostOfTheCallers(t *testing.T) {
-	b, d := newBank(t), newDesk(t, "127.0.0.1")
-	account := serviceAccount(b.URL, "a@example.com")
-	call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) {
-		return &providers.Login{ServiceAccount: account}, nil
-	}}}
-	d.q.target.Route = &credentials.Route{Provider: "vertex-ai", Inline: true, CallerHost: true}
-	saved := []routing.Setting{{Name: "vertex_service_account_json", Value: credentials.NewSecret(string(account))}}
-	if err := d.login(t.Context(), d.q, &routing.Target{Vendor: saved}, call, true); err == nil || err.Code != "invalid_custom_host" {
-		t.Errorf("got %+v", err)
-	}
-	for name, target := range map[string]*routing.Target{
-		"the config's host": {Vendor: saved, CustomHost: "https://models.example.com"},
-		"the caller's own":  {},
-	} {
-		if err := d.login(t.Context(), d.q, target, call, true); err != nil {
-			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
@@ -409,17 +396,15 @@ func TestLoginsAtOnceAreBounded(t *testing.T) {
 	for i := range share {
 		fetch(d, fmt.Sprint("greedy ", i))
 	}
-	if _, err := d.ask(t.Context(), login("one more")); err == nil || err.Status != 503 || err.RetryAfter == 0 {
+	if _, err := d.ask(t.Context(), login("one more")); !errors.Is(err, ErrLogins) {
 		t.Errorf("got %+v", err)
 	}
-	waiting := make(chan *exchange.Error, 1)
+	waiting := make(chan error, 1)
 	go func() { // somebody else who waits for one of them needs no fetch
 		_, err := d.ask(t.Context(), login("greedy 0"))
 		waiting <- err
 	}()
-	other := &desk{Forwarder: d.Forwarder, q: &request{
-		call: &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "other"}, Gateway: d.q.call.Gateway}, target: d.q.target,
-	}}
+	other := &desk{Client: d.Client, route: d.route, workspace: "other"}
 	fetch(other, "other")
 	close(release)
 	all.Wait()
@@ -466,7 +451,7 @@ func TestALoginWritesNoVariablesOfTheCall(t *testing.T) {
 		noted.Add(1)
 		return nil, nil
 	}
-	d.transport.operator.Proxy, d.transport.public.Proxy = proxy, proxy
+	d.pools.Operator.Proxy, d.pools.Public.Proxy = proxy, proxy
 	vars := make(map[string]any)
 	ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, vars)
 	if _, err := d.ask(ctx, &providers.Login{ServiceAccount: serviceAccount(b.URL, "a@example.com")}); err != nil {

@@ -1,11 +1,10 @@
-package inference
+package upstream
 
 import (
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -16,32 +15,20 @@ import (
 	"golang.org/x/oauth2/jwt"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A grant is how a token is fetched.
-type grant struct {
+// A Grant is how a token is fetched.
+type Grant struct {
 	key    [sha256.Size]byte
-	pool   http.RoundTripper
-	server string // host of the token server, for messages
-	// workspace is the caller's, among whose logins it counts.
-	workspace string
-	fetch     func(ctx context.Context) (*oauth2.Token, error)
+	public bool   // the token server is no host that the operator chose
+	server string // its host, for messages
+	fetch  func(ctx context.Context) (*oauth2.Token, error)
 }
 
 // maxAccount bounds a service account, in bytes: one with a key of 4096 bits takes four
 // thousand, and what signs with a much longer key costs too much.
 const maxAccount = 10 << 10
-
-// savedIn reports whether the secret of a login is one of the target's.
-func savedIn(t *routing.Target, l *providers.Login) bool {
-	return slices.ContainsFunc(t.Vendor, func(s routing.Setting) bool {
-		v := s.Value.Reveal()
-		return v != "" && (v == string(l.ServiceAccount) || v == l.ClientSecret.Reveal())
-	})
-}
 
 // googleTokens are Google's own token servers, as service accounts name them.
 var googleTokens = []string{google.JWTTokenURL, "https://accounts.google.com/o/oauth2/token", "https://www.googleapis.com/oauth2/v4/token"}
@@ -50,12 +37,12 @@ var errAccount = &providers.Refusal{
 	Code: "invalid_service_account", Message: "Invalid service account: expected the JSON key of one, with type service_account, client_email and a private_key of RSA",
 }
 
-// grant makes the grant of a login. A token server that a service account names is a
+// Grant makes the grant of a login. A token server that a service account names is a
 // host that a caller chose: it must pass the guard, by its spelling and when it is dialed.
-func (f *Forwarder) grant(q *request, l *providers.Login) (*grant, error) {
-	public := q.target.Route.Inline || q.target.Route.CallerHost
+// The error is a [providers.Refusal].
+func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, error) {
+	g := &Grant{public: route.Inline || route.CallerHost}
 	var address string
-	g := new(grant)
 	if l.ServiceAccount != nil {
 		var config *jwt.Config
 		err := errors.New("too long")
@@ -70,10 +57,9 @@ func (f *Forwarder) grant(q *request, l *providers.Login) (*grant, error) {
 		}
 		address = config.TokenURL
 		if !slices.Contains(googleTokens, address) {
-			public = true
-			guard := q.call.Gateway.Router.Guard
-			server, err := guard.Check(address)
-			if err == nil && !guard.Trusts(server.Hostname()) {
+			g.public = true
+			server, err := c.Guard.Check(address)
+			if err == nil && !c.Guard.Trusts(server.Hostname()) {
 				err = &credentials.HostError{Why: "expected one of Google's, or a host that the operator trusts"}
 			}
 			if err != nil {
@@ -92,12 +78,9 @@ func (f *Forwarder) grant(q *request, l *providers.Login) (*grant, error) {
 	if err != nil {
 		return nil, &providers.Refusal{Code: "invalid_token_uri", Message: "The address of the token server is no URL"}
 	}
-	g.server, g.pool = u.Host, f.transport.operator
-	if public {
-		g.pool = f.transport.public
-	}
+	g.server = u.Host
 	h := sha256.New()
-	for _, part := range []string{fmt.Sprint(public), string(l.ServiceAccount), l.TokenURL, l.ClientID, l.ClientSecret.Reveal(), fmt.Sprintf("%q", l.Scopes)} {
+	for _, part := range []string{fmt.Sprint(g.public), string(l.ServiceAccount), l.TokenURL, l.ClientID, l.ClientSecret.Reveal(), fmt.Sprintf("%q", l.Scopes)} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	h.Sum(g.key[:0])
@@ -117,45 +100,62 @@ func tokenHost(err error) *providers.Refusal {
 // secret.
 var errorCode = regexp.MustCompile(`"error"\s*:\s*"([a-z_]{1,40})"`)
 
-// loginFailed turns a failure to get a token into what the client sees. Of what a token
-// server says, only the code of the error is repeated.
-func loginFailed(q *request, g *grant, err error) *exchange.Error {
-	if err == nil {
-		return nil
+// A LoginError is a failure to get a token. Its message repeats nothing of what the token
+// server says but the code of the error.
+type LoginError struct {
+	Server string // its host
+	Status int    // that it answered with; 0: it did not, or answered without a token
+	Code   string // of RFC 6749; "": none
+	Err    error  // why it did not answer; nil: it did
+}
+
+func (e *LoginError) Error() string {
+	server := "the token server " + credentials.Clip(e.Server)
+	switch {
+	case e.Code != "":
+		return fmt.Sprintf("%s answered %d %s", server, e.Status, e.Code)
+	case e.Status != 0:
+		return fmt.Sprintf("%s answered %d", server, e.Status)
+	case errors.Is(e.Err, context.Canceled):
+		return server + " was not waited for"
+	case timedOut(e.Err):
+		return server + " did not answer in time"
+	case e.Err != nil:
+		return server + " could not be reached"
 	}
-	e := &exchange.Error{Status: http.StatusBadGateway, Type: "provider_error", Code: "login_failed"}
-	prefix := "Provider " + q.target.Route.Provider + " could not be logged in to: the token server " + credentials.Clip(g.server)
+	return server + " gave no token"
+}
+
+// Unwrap returns why the server did not answer.
+func (e *LoginError) Unwrap() error { return e.Err }
+
+// Timeout reports whether the server did not answer in time.
+func (e *LoginError) Timeout() bool { return timedOut(e.Err) }
+
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// loginError is a failure to get a token from a server, without what the server says.
+func loginError(server string, err error) error {
 	var host *credentials.HostError
 	var refusal *providers.Refusal
 	var answer *oauth2.RetrieveError
-	var dial *dialError
-	var timeout interface{ Timeout() bool }
+	var dial *DialError
 	switch {
-	case errors.Is(err, errLogins):
-		return exchange.Unavailable("The gateway is logging in to as many accounts as it may at once; try again", err)
-	case errors.As(err, &refusal):
-		return refused(err)
+	case err == nil, errors.Is(err, ErrLogins), errors.As(err, &refusal):
+		return err
 	case errors.As(err, &host):
-		return refused(tokenHost(err))
+		return tokenHost(err)
 	case errors.As(err, &answer):
-		status := answer.Response.StatusCode
-		e.Message = fmt.Sprintf("%s answered %d", prefix, status)
+		e := &LoginError{Server: server, Status: answer.Response.StatusCode}
 		if m := errorCode.FindSubmatch(answer.Body); m != nil {
-			e.Message += " " + string(m[1])
+			e.Code = string(m[1])
 		}
-		if status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden {
-			e.Status, e.Type = http.StatusUnauthorized, "authentication_error"
-		}
-	case errors.Is(err, context.Canceled):
-		e.Message = prefix + " was not waited for"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.Status, e.Code = http.StatusGatewayTimeout, "provider_timeout"
-		e.Message = prefix + " did not answer in time"
-	case errors.As(err, &dial):
-		e.Status, e.Code = http.StatusServiceUnavailable, "provider_unreachable"
-		e.Message = prefix + " could not be reached"
-	default:
-		e.Message = prefix + " gave no token"
+		return e
+	case errors.Is(err, context.Canceled), timedOut(err), errors.As(err, &dial):
+		return &LoginError{Server: server, Err: err}
 	}
-	return e
+	return &LoginError{Server: server}
 }

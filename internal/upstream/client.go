@@ -1,0 +1,297 @@
+package upstream
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/internal/usage"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A Client makes the calls that the gateway makes for itself. Nothing of a caller's
+// request goes into one: neither a header nor a setting, and no credential but the
+// route's.
+type Client struct {
+	Options
+
+	pools  Pools
+	logins logins
+}
+
+// Options are what a [Client] is made with.
+type Options struct {
+	Guard    *credentials.HostGuard  // of hosts that the operator did not choose
+	Metrics  *telemetry.Metrics      // nil: nothing is counted
+	Prices   *prices.Table           // nil: nothing has a price
+	InFlight func() *inflight.Budget // bounds the memory of answers; nil: nothing does
+	Now      func() time.Time        // nil: the system's clock
+	NewID    func() string           // for an answer to which the provider gives none
+}
+
+// NewClient returns a client over pools of connections.
+func NewClient(pools Pools, o Options) *Client { return &Client{Options: o, pools: pools} }
+
+// An Operation is one kind of call that the gateway makes for itself.
+type Operation struct {
+	// Name is what it is for, such as semantic_cache. Metrics have it as the endpoint.
+	Name string
+	// Endpoint, Method and Path are as in [providers.Call].
+	Endpoint, Method, Path string
+	// Model is the one that is asked for, by an operator's configuration; "": none.
+	Model string
+	// Workspace is the one that the call is made for, whose share of memory and of logins
+	// it takes; "": none.
+	Workspace string
+	// Header has what the request carries beside the provider's own headers.
+	Header http.Header
+	// Timeout is how long it may take until its answer is read; 0: thirty seconds.
+	Timeout time.Duration
+	// MaxAnswer bounds the answer, in bytes; 0: four mebibytes.
+	MaxAnswer int
+}
+
+const (
+	defaultTimeout   = 30 * time.Second
+	defaultMaxAnswer = 4 << 20
+	leastRead        = 512
+)
+
+// An Answer is what a provider answered.
+type Answer struct {
+	Status int
+	Body   []byte // in OpenAI's words, where the status is 200
+	// Cost is what the call cost at list prices, where CostKnown.
+	Cost      prices.Amount
+	CostKnown bool
+
+	memory inflight.Lease
+}
+
+// Release gives back the memory of the answer, whose body is not read any more.
+func (a *Answer) Release() { a.memory.Close() }
+
+// Do calls a provider, with body as the request, or without one where it is nil, and counts
+// what that used. The caller releases the answer.
+//
+// An error says that there is no answer. It may be a [providers.Refusal], where the
+// provider's dialect or login cannot make the request, a [LoginError], a [DialError], a
+// [credentials.HostError], one that [inflight.Refused] knows, or that of ctx.
+func (c *Client) Do(ctx context.Context, route *credentials.Route, op *Operation, body []byte) (_ *Answer, used prices.Usage, err error) {
+	ctx, cancel := context.WithTimeout(WithVars(ctx), cmp.Or(op.Timeout, defaultTimeout))
+	defer cancel()
+	answer := new(Answer)
+	if c.InFlight != nil {
+		answer.memory.Open(c.InFlight(), op.Workspace, "")
+	}
+	defer func() {
+		if err != nil {
+			answer.Release()
+		}
+	}()
+	if err := answer.memory.Grow(len(body)); err != nil {
+		return nil, used, err
+	}
+	defer answer.memory.Shrink(len(body))
+	r, translation, err := c.request(ctx, route, op, body)
+	if err != nil {
+		return nil, used, err
+	}
+	res, err := (&carrier{client: c, ctx: ctx, op: op, provider: route.Provider, pool: c.pools.Of(route)}).RoundTrip(r)
+	if err != nil {
+		return nil, used, err
+	}
+	defer res.Body.Close()
+	answer.Status = res.StatusCode
+	if answer.Body, err = answer.read(res.Body, cmp.Or(op.MaxAnswer, defaultMaxAnswer)); err != nil {
+		return nil, used, err
+	}
+	if res.StatusCode == http.StatusOK && translation != nil && translation.Whole != nil {
+		whole, err := translation.Whole(nil, answer.Body, res.Header)
+		if err != nil {
+			return nil, used, err
+		}
+		if err := answer.memory.Grow(cap(whole)); err != nil {
+			return nil, used, err
+		}
+		answer.memory.Shrink(cap(answer.Body))
+		answer.Body = whole
+	}
+	return answer, c.book(route, op, answer), nil
+}
+
+// request makes the request of a call, its credential included.
+func (c *Client) request(ctx context.Context, route *credentials.Route, op *Operation, body []byte) (*http.Request, *providers.Answer, error) {
+	p, ok := providers.Lookup(route.Dialect)
+	if !ok {
+		return nil, nil, fmt.Errorf("there is no provider %q", route.Dialect)
+	}
+	setting := func(name string) string {
+		v := route.Settings[name]
+		return v.Reveal()
+	}
+	call := &providers.Call{
+		Provider: p, Name: route.Provider, Endpoint: op.Endpoint, Method: op.Method, Path: op.Path, Base: route.BaseURL,
+		Body: body, Model: op.Model, Strict: true, Key: route.Key, Setting: setting,
+		Header: func(string) string { return "" }, Now: c.now(), NewID: c.NewID,
+	}
+	if call.Base == nil {
+		var err error
+		if call.Base, err = p.Base(setting); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p.Login != nil {
+		l, err := p.Login(call)
+		if err != nil {
+			return nil, nil, err
+		}
+		if l != nil {
+			g, err := c.Grant(route, l)
+			if err != nil {
+				return nil, nil, err
+			}
+			if call.Token, err = c.Token(ctx, g, route.Provider, op.Workspace); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	made, err := p.Prepare(call)
+	if err != nil {
+		return nil, nil, err
+	}
+	if made.Answer != nil && made.Answer.Then != nil {
+		return nil, nil, errors.New("provider " + route.Provider + " takes several requests for " + op.Name)
+	}
+	if made.Body != nil {
+		body = made.Body
+	}
+	method := op.Method
+	if made.Method != "" {
+		method = made.Method
+	}
+	var content io.Reader
+	if len(body) > 0 {
+		content = bytes.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, made.URL.String(), content)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header["User-Agent"] = []string{""} // none, rather than Go's
+	if content != nil {
+		r.Header["Content-Type"] = []string{"application/json"}
+	}
+	for _, headers := range []http.Header{op.Header, made.Header, route.Header} {
+		for name, values := range headers {
+			r.Header[name] = values
+		}
+	}
+	return r, made.Answer, nil
+}
+
+// read reads all of an answer, which has at most limit bytes. The answer's lease holds the
+// capacity of what it returns.
+func (a *Answer) read(r io.Reader, limit int) ([]byte, error) {
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			size := max(leastRead, 2*cap(b))
+			if err := a.memory.Grow(size); err != nil {
+				return nil, err
+			}
+			larger := append(make([]byte, 0, size), b...)
+			a.memory.Shrink(cap(b))
+			b = larger
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > limit:
+			return nil, fmt.Errorf("an answer of more than %d bytes", limit)
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// book counts what an answer says was used, and what that cost.
+func (c *Client) book(route *credentials.Route, op *Operation, a *Answer) (used prices.Usage) {
+	if op.Model == "" { // nothing of a model's was asked for
+		a.CostKnown = true
+		return used
+	}
+	known := false
+	if told := gjson.GetBytes(a.Body, "usage"); told.IsObject() {
+		known = usage.Read(&used, []byte(told.Raw), false, op.Endpoint == providers.Messages)
+	}
+	if c.Prices != nil {
+		for _, model := range [...]string{op.Model, gjson.GetBytes(a.Body, "model").Str} {
+			if p := c.Prices.Of(model, c.now(), route.Provider, route.Dialect); p != nil {
+				if known || a.Status == http.StatusOK && p.OnlyCalls() {
+					a.Cost, a.CostKnown = p.Cost(&used)
+				}
+				break
+			}
+		}
+	}
+	c.Metrics.Used(op.target(route.Provider), &used, a.Cost)
+	return used
+}
+
+// target is what an operation is counted under. An operator configured its model.
+func (op *Operation) target(provider string) *telemetry.Target {
+	return &telemetry.Target{Endpoint: op.Name, Provider: provider, Model: op.Model, SavedModel: op.Model != ""}
+}
+
+func (c *Client) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
+
+// WithVars is the context of a request that the gateway makes for itself, with variables of
+// its own: Caddy notes the proxy that it chose among them, and those of the client's request
+// belong to the goroutine that serves it.
+func WithVars(ctx context.Context) context.Context {
+	return context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
+}
+
+// A carrier sends the requests of one call, and counts them.
+type carrier struct {
+	client   *Client
+	ctx      context.Context // oauth2 makes its requests without one
+	op       *Operation
+	provider string
+	pool     http.RoundTripper
+	sent     bool
+	err      error // of the last
+}
+
+// RoundTrip sends a request.
+func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.sent = true
+	res, err := c.pool.RoundTrip(r.WithContext(c.ctx))
+	status := 0
+	if err == nil {
+		status = res.StatusCode
+	}
+	c.client.Metrics.Attempt(c.op.target(c.provider), status, errors.Is(c.ctx.Err(), context.Canceled), false)
+	c.err = err
+	return res, err
+}

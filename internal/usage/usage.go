@@ -1,0 +1,177 @@
+// Package usage reads what providers say that a call used.
+package usage
+
+import (
+	"strconv"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prices"
+)
+
+// A figure is a count in a usage, where it is given.
+type figure struct {
+	n     int64
+	given bool
+}
+
+// maxFigure is more than any call uses, of anything.
+const maxFigure = 1_000_000_000
+
+// read takes a count. What is no number, or none that could be true, is not given.
+func (f *figure) read(r *jsonscan.Reader) {
+	if v := r.Value(); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
+		if n, err := strconv.ParseFloat(string(v), 64); err == nil && n <= maxFigure {
+			*f = figure{int64(n), true}
+		}
+	}
+}
+
+// readThousands takes a thousand of each that is said.
+func (f *figure) readThousands(r *jsonscan.Reader) {
+	if n, err := strconv.ParseFloat(string(r.Value()), 64); err == nil && n >= 0 && n*1000 <= maxFigure {
+		*f = figure{int64(n * 1000), true}
+	}
+}
+
+// put sets a count to the first of the figures that is given.
+func put(to *int64, figures ...figure) (given bool) {
+	for _, f := range figures {
+		if f.given {
+			*to = f.n
+			return true
+		}
+	}
+	return false
+}
+
+// Count is a count among the members of an object, where it is given.
+func Count(object []byte, name string) (n int64, given bool) {
+	f := figureIn(object, name)
+	return f.n, f.given
+}
+
+func figureIn(object []byte, name string) (f figure) {
+	if object == nil {
+		return f
+	}
+	r := jsonscan.NewReader(object)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is(name) {
+			f.read(r)
+		}
+	})
+	return f
+}
+
+// figures are all that a usage may have, by OpenAI's names, by those of its newer endpoints,
+// and by Anthropic's.
+type figures struct {
+	prompt, input, completion, output, total figure
+	seconds                                  figure // in milliseconds
+	cacheRead, cacheCreation, cacheHour      figure // Anthropic's
+	ofPrompt, ofCompletion                   details
+}
+
+// details are the figures of what a count includes.
+type details struct{ cached, written, hour, audio, images, reasoning figure }
+
+func (d *details) read(r *jsonscan.Reader) {
+	r.Object(func(key jsonscan.Key) {
+		var to *figure
+		switch string(key.Bytes()) {
+		case "cached_tokens":
+			to = &d.cached
+		case "cache_write_tokens":
+			to = &d.written
+		case "cache_write_1h_tokens":
+			to = &d.hour
+		case "audio_tokens":
+			to = &d.audio
+		case "image_tokens":
+			to = &d.images
+		case "reasoning_tokens", "thinking_tokens":
+			to = &d.reasoning
+		default:
+			return
+		}
+		to.read(r)
+	})
+}
+
+func figuresOf(usage []byte) (f figures) {
+	r := jsonscan.NewReader(usage)
+	r.Object(func(key jsonscan.Key) {
+		var to *figure
+		switch string(key.Bytes()) {
+		case "prompt_tokens":
+			to = &f.prompt
+		case "input_tokens":
+			to = &f.input
+		case "completion_tokens":
+			to = &f.completion
+		case "output_tokens":
+			to = &f.output
+		case "total_tokens":
+			to = &f.total
+		case "seconds": // of audio, where it is not counted in tokens
+			f.seconds.readThousands(r)
+			return
+		case "cache_read_input_tokens":
+			to = &f.cacheRead
+		case "cache_creation_input_tokens":
+			to = &f.cacheCreation
+		case "cache_creation":
+			f.cacheHour = figureIn(r.Value(), "ephemeral_1h_input_tokens")
+			return
+		case "prompt_tokens_details", "input_tokens_details", "prompt_token_details", "input_token_details":
+			f.ofPrompt.read(r)
+			return
+		case "completion_tokens_details", "output_tokens_details", "completion_token_details", "output_token_details":
+			f.ofCompletion.read(r)
+			return
+		default:
+			return
+		}
+		to.read(r)
+	})
+	return f
+}
+
+// Read adds what a usage object says to u, and reports whether it says how many tokens
+// there were; known: an earlier one said so. The last word counts; what it leaves out
+// stays. Anthropic counts the tokens of a cache beside those of the prompt.
+func Read(u *prices.Usage, object []byte, known, anthropic bool) bool {
+	f := figuresOf(object)
+	put(&u.Milliseconds, f.seconds)
+	whole := put(&u.Completion, f.completion, f.output)
+	put(&u.Reasoning, f.ofCompletion.reasoning)
+	if anthropic {
+		uncached := u.Prompt - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
+		prompt := put(&uncached, f.input)
+		cached := put(&u.CacheRead, f.cacheRead)
+		written := put(&u.CacheWrite, f.cacheCreation)
+		put(&u.CacheHour, f.cacheHour)
+		u.Prompt = uncached + u.CacheRead + u.CacheWrite
+		return whole || prompt || cached || written
+	}
+	prompt := put(&u.Prompt, f.prompt, f.input)
+	switch {
+	case !f.total.given:
+	case !prompt && !known: // all that some say of embeddings
+		prompt, u.Prompt = true, max(0, f.total.n-u.Completion)
+	case prompt && !whole:
+		whole, u.Completion = true, max(0, f.total.n-u.Prompt)
+	}
+	put(&u.CacheRead, f.ofPrompt.cached)
+	put(&u.CacheWrite, f.ofPrompt.written)
+	put(&u.CacheHour, f.ofPrompt.hour)
+	put(&u.AudioIn, f.ofPrompt.audio)
+	put(&u.ImageIn, f.ofPrompt.images)
+	put(&u.AudioOut, f.ofCompletion.audio)
+	put(&u.ImageOut, f.ofCompletion.images)
+	if whole {
+		u.Settle(f.total.n)
+	}
+	u.Bound()
+	return whole || prompt
+}
