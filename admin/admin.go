@@ -37,7 +37,7 @@ type Services struct {
 	DB           *storage.DB
 	Directory    *directory.Directory
 	Keyring      *credentials.Keyring
-	Configs      *routing.Shelf
+	Configs      *routing.ConfigStore
 	Aliases      *routing.Aliases
 	ParseOptions routing.Options // of saved configs
 	// MayUse reports whether a workspace may use a provider of the operator's file; nil: there
@@ -72,7 +72,7 @@ type API struct {
 	mux      *http.ServeMux
 	huma     huma.API
 	refusals *throttle
-	written  *quota // own records
+	written  *quota // custom records
 }
 
 // New returns the API over s.

@@ -98,7 +98,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	if d.Organisation() == nil {
 		must(db.Update(ctx, func(tx *storage.Txn) error {
-			_, _, err := d.Found(tx)
+			_, _, err := d.Create(tx)
 			return err
 		}))
 	}
@@ -108,7 +108,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	limits, err := policies.OpenRateLimits(ctx, db, l, now)
 	must(err)
-	configs, err := routing.OpenShelf(ctx, db, keyring, now, rand.Reader)
+	configs, err := routing.OpenConfigStore(ctx, db, keyring, now, rand.Reader)
 	must(err)
 	aliases, err := routing.OpenAliases(ctx, db, now, rand.Reader)
 	must(err)

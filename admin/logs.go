@@ -226,7 +226,7 @@ func (a *API) logs() {
 
 	register(a, route{
 		method: http.MethodPost, path: "/logs", scopes: []string{"logs.write", credentials.ScopeCompletions}, summary: "Write records of one's own", data: true,
-	}, func(c *call, in *struct{ Body ownLogs }) (*struct {
+	}, func(c *call, in *struct{ Body customLogs }) (*struct {
 		ContentType string `header:"Content-Type"`
 		Body        []byte
 	}, error,
@@ -235,7 +235,7 @@ func (a *API) logs() {
 		if err != nil {
 			return nil, err
 		}
-		records, err := c.ownRecords(in.Body, w)
+		records, err := c.customRecords(in.Body, w)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +254,7 @@ func (a *API) logs() {
 	})
 }
 
-// maxLogged is what is kept of each body of a workspace's own records.
+// maxLogged is what is kept of each body of a workspace's custom records.
 func (c *call) maxLogged(w *directory.Workspace) int {
 	if w.NoBodies {
 		return 0

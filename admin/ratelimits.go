@@ -124,7 +124,7 @@ func (a *API) rateLimits() {
 		name:      func(p *policies.RateLimit) string { return p.ID },
 		workspace: func(p *policies.RateLimit) string { return p.WorkspaceID },
 		allow: func(c *call, p *policies.RateLimit, action string) error {
-			if action != "read" && p.Everywhere && c.caller.WorkspaceID != "" {
+			if action != "read" && p.AllWorkspaces && c.caller.WorkspaceID != "" {
 				return forbidden("The policy is the organisation's; change it with an organisation key")
 			}
 			return nil
@@ -188,7 +188,7 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, *RateL
 	}
 	p := &policies.RateLimit{
 		ID: directory.NewID(c.api.Random), Type: in.Type, Unit: in.Unit, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
-		Everywhere: in.WorkspaceID == "" && c.caller.WorkspaceID == "",
+		AllWorkspaces: in.WorkspaceID == "" && c.caller.WorkspaceID == "",
 	}
 	if in.Name != nil {
 		p.Name = *in.Name
@@ -261,7 +261,7 @@ func (c *call) provider(workspace, name string) bool {
 
 // counts is the workspace whose calls a policy counts; "": all.
 func counts(p *policies.RateLimit) string {
-	if p.Everywhere {
+	if p.AllWorkspaces {
 		return ""
 	}
 	return p.WorkspaceID

@@ -28,7 +28,7 @@ type LogObject struct {
 type LogRequest struct {
 	URL       string            `json:"url"`
 	Method    string            `json:"method"`
-	Headers   map[string]string `json:"headers" doc:"Of own records, without credentials."`
+	Headers   map[string]string `json:"headers" doc:"Of custom records, without credentials."`
 	Body      json.RawMessage   `json:"body,omitempty" doc:"What is kept of it: an object as it came, or text, size and truncated."`
 	GWHeaders map[string]string `json:"gwHeaders" doc:"What the call said in the gateway's headers, as far as it is in the record."`
 }
@@ -95,9 +95,9 @@ type LogMetrics struct {
 	MetadataValues   []string `json:"metadata.value"`
 }
 
-// showURL is where a call came to. An own record has its whole URL.
+// showURL is where a call came to. A custom record has its whole URL.
 func showURL(r *reqlog.Record, base string) string {
-	if r.Own {
+	if r.Custom {
 		return r.Path
 	}
 	return base + r.Path
@@ -128,7 +128,7 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 	if r.Stream {
 		m.StreamMode = 1
 	}
-	if r.Own {
+	if r.Custom {
 		m.Source = "own"
 	}
 	gjson.ParseBytes(r.Metadata).ForEach(func(key, value gjson.Result) bool {
@@ -157,9 +157,9 @@ func (c *call) showLog(r *reqlog.Record, base string) LogObject {
 			out.Request.GWHeaders[name] = value
 		}
 	}
-	tries := r.Tries
+	tries := r.AttemptLog
 	if len(tries) == 0 && r.Attempts > 0 {
-		tries = []reqlog.Try{{Provider: r.Provider, Target: r.LastUsed, Retry: r.Retries, MS: r.DurationMS, Status: r.Status, Failure: r.Failure}}
+		tries = []reqlog.Attempt{{Provider: r.Provider, Target: r.LastUsed, Retry: r.Retries, MS: r.DurationMS, Status: r.Status, Failure: r.Failure}}
 	}
 	for _, t := range tries {
 		a := LogAttempt{Provider: t.Provider, Target: t.Target, Retry: t.Retry, Duration: t.MS, Failure: text(t.Failure)}

@@ -69,9 +69,9 @@ type Route struct {
 	Stored bool
 	// Shared: the credential is the operator's, and not of one workspace alone.
 	Shared bool
-	// CallerHost: the host was chosen by a caller or a tenant, not by the operator,
+	// CustomHost: the host was chosen by a caller or a tenant, not by the operator,
 	// and its address must pass the host guard when it is dialed.
-	CallerHost bool
+	CustomHost bool
 }
 
 // A Router turns selections into routes.
@@ -308,7 +308,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 		return nil, refusal
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, CallerHost: v.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, CustomHost: v.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
 	}, nil
 }
 
@@ -381,7 +381,7 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 			"Provider %s needs a credential: send it as Authorization: Bearer beside x-gw-api-key, or name a saved provider", s.Provider)
 	}
 	return &Route{
-		Provider: s.Provider, Dialect: s.Provider, BaseURL: base, Key: s.Bearer, Model: model, Inline: true, CallerHost: s.CustomHost != "",
+		Provider: s.Provider, Dialect: s.Provider, BaseURL: base, Key: s.Bearer, Model: model, Inline: true, CustomHost: s.CustomHost != "",
 	}, nil
 }
 

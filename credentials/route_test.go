@@ -80,7 +80,7 @@ func spell(r *Route) string {
 	if r.Inline {
 		text += " inline"
 	}
-	if r.CallerHost {
+	if r.CustomHost {
 		text += " caller's-host"
 	}
 	if r.Model != "" {

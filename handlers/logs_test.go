@@ -95,13 +95,13 @@ func (w *wall) check(t *testing.T) {
 		if known, prompt, completion := usageIn(row.answer.Body); r.UsageKnown != known || r.PromptTokens != prompt || r.CompletionTokens != completion {
 			t.Errorf("%s: usage %v %d %d, want %v %d %d", row.name, r.UsageKnown, r.PromptTokens, r.CompletionTokens, known, prompt, completion)
 		}
-		for i, try := range r.Tries {
-			if len(r.Tries) != len(row.providers) || try.Provider != row.providers[i] {
+		for i, try := range r.AttemptLog {
+			if len(r.AttemptLog) != len(row.providers) || try.Provider != row.providers[i] {
 				t.Errorf("%s: attempt %d is %+v, want %v", row.name, i, try, row.providers)
 			}
 		}
-		if len(row.providers) > 1 && (len(r.Tries) != len(row.providers) || r.Tries[0].Status == 200 && r.Tries[0].Failure == "") {
-			t.Errorf("%s: attempts %+v", row.name, r.Tries)
+		if len(row.providers) > 1 && (len(r.AttemptLog) != len(row.providers) || r.AttemptLog[0].Status == 200 && r.AttemptLog[0].Failure == "") {
+			t.Errorf("%s: attempts %+v", row.name, r.AttemptLog)
 		}
 	}
 }

@@ -77,7 +77,7 @@ type limiter struct {
 
 // Admit counts a call by the policies that match it.
 func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchange.Attempt) (exchange.Hold, *exchange.Error) {
-	var facts policies.Facts = call
+	var facts policies.Call = call
 	if target != nil {
 		facts = target
 	}
@@ -170,7 +170,7 @@ func limitMessage(p *policies.RateLimit) string {
 var (
 	_ caddy.Provisioner           = (*RateLimit)(nil)
 	_ caddyhttp.MiddlewareHandler = (*RateLimit)(nil)
-	_ policies.Facts              = (*exchange.Call)(nil)
-	_ policies.Facts              = (*exchange.Attempt)(nil)
+	_ policies.Call               = (*exchange.Call)(nil)
+	_ policies.Call               = (*exchange.Attempt)(nil)
 	_ exchange.Limiter            = (*limiter)(nil)
 )

@@ -32,7 +32,7 @@ func (a *App) bootstrap(ctx context.Context, s *Services) (issued credentials.Se
 	}
 	err = s.DB.Update(ctx, func(tx *storage.Txn) (err error) {
 		if organisation == nil {
-			if organisation, _, err = s.Directory.Found(tx); err != nil {
+			if organisation, _, err = s.Directory.Create(tx); err != nil {
 				return err
 			}
 		}

@@ -32,7 +32,7 @@ type Services struct {
 	Trail      *audit.Trail
 	Directory  *directory.Directory
 	Keyring    *credentials.Keyring
-	Configs    *routing.Shelf
+	Configs    *routing.ConfigStore
 	Aliases    *routing.Aliases
 	Breakers   *routing.Breakers
 	Counter    ledger.Counter
@@ -68,7 +68,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
 		return nil, err
 	}
-	if s.Configs, err = routing.OpenShelf(ctx, db, s.Keyring, now, random); err != nil {
+	if s.Configs, err = routing.OpenConfigStore(ctx, db, s.Keyring, now, random); err != nil {
 		return nil, err
 	}
 	if s.Aliases, err = routing.OpenAliases(ctx, db, now, random); err != nil {

@@ -117,8 +117,8 @@ func (d *Directory) Organisation() *Organisation {
 	return nil
 }
 
-// Found creates the organisation and its default workspace.
-func (d *Directory) Found(tx *storage.Txn) (*Organisation, *Workspace, error) {
+// Create creates the organisation and its default workspace.
+func (d *Directory) Create(tx *storage.Txn) (*Organisation, *Workspace, error) {
 	now := d.now().UTC()
 	o := &Organisation{ID: NewID(d.random), Name: "Organisation", CreatedAt: now}
 	w := &Workspace{

@@ -60,7 +60,7 @@ func TestFoundMakesTheOrganisationAndItsDefaultWorkspaceToStay(t *testing.T) {
 	var o *Organisation
 	var w *Workspace
 	err := db.Update(t.Context(), func(tx *storage.Txn) (err error) {
-		o, w, err = d.Found(tx)
+		o, w, err = d.Create(tx)
 		return err
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func TestFoundLeavesNothingWhenItsTransactionFails(t *testing.T) {
 	d := open(t, db)
 	failed := errors.New("failed")
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {
-		if _, _, err := d.Found(tx); err != nil {
+		if _, _, err := d.Create(tx); err != nil {
 			return err
 		}
 		return failed

@@ -36,7 +36,7 @@ type Call struct {
 
 	// StoredResponse is the response that the call is about, if the gateway itself stores it; the
 	// call has no route then.
-	StoredResponse *stored.Turn
+	StoredResponse *stored.Response
 
 	Config         *routing.Config // nil: the call has one target
 	ConfigID       string          // slug of a saved config

@@ -10,7 +10,7 @@ import (
 
 // Configs finds the config of a call.
 type Configs struct {
-	Shelf   *routing.Shelf
+	Store   *routing.ConfigStore
 	Options routing.Options // of saved configs
 }
 
@@ -19,7 +19,7 @@ type Configs struct {
 func (call *Call) config(named, version string) (*routing.Config, *Error) {
 	fallback := call.Caller.ConfigID
 	if fallback == "" {
-		if d := call.Gateway.Configs.Shelf.DefaultOf(call.Caller.WorkspaceID); d != nil {
+		if d := call.Gateway.Configs.Store.DefaultOf(call.Caller.WorkspaceID); d != nil {
 			fallback = d.ID
 		}
 	}
@@ -55,7 +55,7 @@ func (c *Call) passthrough() bool { return c.Config != nil && c.Config.Passthrou
 func inline(named string) bool { return strings.HasPrefix(strings.TrimSpace(named), "{") }
 
 func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
-	s, ok := call.Gateway.Configs.Shelf.Get(slug)
+	s, ok := call.Gateway.Configs.Store.Get(slug)
 	if !ok || s.Archived || s.WorkspaceID != call.Caller.WorkspaceID {
 		if strings.ContainsAny(slug, "{}[]\" ") {
 			return nil, badRequest("x-gw-config", "invalid_config", "Invalid config passed. You need to pass a valid json")
@@ -66,7 +66,7 @@ func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
 	if !ok {
 		return nil, badRequest("x-gw-config-version", "invalid_config", "Invalid config version passed: "+credentials.Clip(version))
 	}
-	c, err := call.Gateway.Configs.Shelf.Config(v, call.Gateway.Configs.Options)
+	c, err := call.Gateway.Configs.Store.Config(v, call.Gateway.Configs.Options)
 	if err != nil {
 		e := badRequest("x-gw-config", "invalid_config", "Invalid config passed: the saved config "+s.Slug+" cannot be used any more")
 		e.Err = err

@@ -73,7 +73,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shelf, err := routing.OpenShelf(context.Background(), db, k, now, rand.Reader)
+	shelf, err := routing.OpenConfigStore(context.Background(), db, k, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func newWorld(t testing.TB) *world {
 			Guard:  guard,
 			SlugOf: func(id string) string { return "slug-of-" + id },
 		},
-		Configs: &Configs{Shelf: shelf, Options: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "file" }}},
+		Configs: &Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "file" }}},
 		Headers: headersOf(t, "x-acme-"),
 		Now:     now,
 		Random:  rand.Reader,

@@ -168,7 +168,7 @@ func (a *Attempt) Deleted() (failure string) {
 	ctx, workspace := context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID
 	err := a.call.Gateway.Owners.Release(ctx, workspace, saved(a.Route), id)
 	if err == nil {
-		err = a.call.Gateway.Responses.Forget(ctx, workspace, id)
+		err = a.call.Gateway.Responses.Delete(ctx, workspace, id)
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return "that the object is gone could not be stored: " + err.Error()

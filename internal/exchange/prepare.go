@@ -71,7 +71,7 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 		return nil, Refused(refusal)
 	}
 	if c.StoredResponse != nil {
-		if err := c.reserveTurns([]stored.Turn{*c.StoredResponse}); err != nil {
+		if err := c.reserveTurns([]stored.Response{*c.StoredResponse}); err != nil {
 			return nil, Overloaded(err)
 		}
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 
 // StoreResponse stores a response that the gateway made from a conversation. It has to be called
 // before the caller gets the id. The error is for the caller.
-func (c *Call) StoreResponse(id string, t *stored.Turn) *Error {
-	err := c.Gateway.Responses.Keep(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, t)
+func (c *Call) StoreResponse(id string, t *stored.Response) *Error {
+	err := c.Gateway.Responses.Put(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, t)
 	if err == nil {
 		return nil
 	}
@@ -25,9 +25,9 @@ func (c *Call) StoreResponse(id string, t *stored.Turn) *Error {
 }
 
 // Conversation returns the turns that a response continues. The error is for the caller.
-func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
+func (c *Call) Conversation(previous string) ([]stored.Response, *Error) {
 	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, previous)
-	var lost *stored.LostTurnError
+	var lost *stored.MissingResponseError
 	const param, code = "previous_response_id", "previous_response_not_found"
 	switch {
 	case err == nil:
@@ -48,16 +48,16 @@ func (c *Call) Conversation(previous string) ([]stored.Turn, *Error) {
 }
 
 // reserveTurns reserves the memory of turns that were read.
-func (c *Call) reserveTurns(turns []stored.Turn) error {
+func (c *Call) reserveTurns(turns []stored.Response) error {
 	size := 0
 	for i := range turns {
-		size += len(turns[i].Response) + len(turns[i].Input)
+		size += len(turns[i].Object) + len(turns[i].Input)
 	}
 	return c.Reserve(size)
 }
 
 // OwnResponse returns a response of the workspace that the gateway itself stores, or nil.
-func (c *Call) OwnResponse(id string) (*stored.Turn, *Error) {
+func (c *Call) OwnResponse(id string) (*stored.Response, *Error) {
 	_, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
 	if err != nil {
 		return nil, Unavailable("The stored response cannot be read for now", err)
@@ -66,9 +66,9 @@ func (c *Call) OwnResponse(id string) (*stored.Turn, *Error) {
 }
 
 // Turns returns the turns up to the response that the call is about, as far as they still exist.
-func (c *Call) Turns() ([]stored.Turn, *Error) {
+func (c *Call) Turns() ([]stored.Response, *Error) {
 	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
-	var lost *stored.LostTurnError
+	var lost *stored.MissingResponseError
 	if err != nil && !errors.As(err, &lost) && !errors.Is(err, stored.ErrTooLong) {
 		return nil, Unavailable("The stored response cannot be read for now", err)
 	}
@@ -80,7 +80,7 @@ func (c *Call) Turns() ([]stored.Turn, *Error) {
 
 // DeleteResponse deletes the response that the call is about.
 func (c *Call) DeleteResponse() *Error {
-	err := c.Gateway.Responses.Forget(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
+	err := c.Gateway.Responses.Delete(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return unknownResponse(c.responseID())

@@ -57,7 +57,7 @@ func (q *request) failure(err error) *exchange.Error {
 	}
 	provider := q.target.Route.Provider
 	var host *credentials.HostError
-	if errors.As(err, &host) && q.target.Route.CallerHost {
+	if errors.As(err, &host) && q.target.Route.CustomHost {
 		return exchange.Refused(credentials.RefuseHost(err))
 	}
 	if inflight.Refused(err) && !errors.Is(err, exchange.ErrNotReplayable) {

@@ -19,7 +19,7 @@ func TestALoginSavedInAConfigGoesToNoHostOfTheCallers(t *testing.T) {
 	f := &Forwarder{client: upstream.NewClient(upstream.Pools{}, upstream.Options{})}
 	q := &request{
 		call:   &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "w"}},
-		target: &exchange.Attempt{Route: &credentials.Route{Provider: "azure-openai", Inline: true, CallerHost: true}},
+		target: &exchange.Attempt{Route: &credentials.Route{Provider: "azure-openai", Inline: true, CustomHost: true}},
 	}
 	saved := []routing.Setting{{Name: "azure_entra_client_secret", Value: login.ClientSecret}}
 	if err := f.login(t.Context(), q, &routing.Target{Vendor: saved}, call, false); err == nil || err.Code != "invalid_custom_host" {

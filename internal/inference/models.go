@@ -91,7 +91,7 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	op := &upstream.Operation{
 		Name: providers.ListModels, Endpoint: providers.ListModels, Method: http.MethodGet, Path: "/models", Workspace: x.Caller.WorkspaceID,
 	}
-	if route.CallerHost { // which may lead back here
+	if route.CustomHost { // which may lead back here
 		if name, values := x.Through(); values != nil {
 			op.Header = http.Header{name: values}
 		}

@@ -16,7 +16,7 @@ func (rt *roundTrip) startSpan() {
 	if x.Trace == nil || rt.over {
 		return
 	}
-	rt.span = x.Trace.Attempt(&telemetry.Try{
+	rt.span = x.Trace.Attempt(&telemetry.AttemptStart{
 		Provider: rt.attempt.Route.Provider, Dialect: rt.attempt.Route.Dialect, Model: rt.attempt.Model, Target: rt.attempt.Target, Retry: rt.attempt.Retry, URL: rt.url,
 	})
 	if rt.header["Traceparent"] != nil {

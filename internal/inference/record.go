@@ -30,7 +30,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	if !x.FirstByte.IsZero() {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
 	}
-	r.Tries = tries(x)
+	r.AttemptLog = tries(x)
 	if request, size, answer, answerSize := x.Excerpts(); request != nil || answer != nil {
 		if request != nil {
 			r.Request = &reqlog.Body{Size: size, Bytes: request}
@@ -43,13 +43,13 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 }
 
 // tries are the attempts of a call; none if there was just one that the record describes.
-func tries(x *exchange.Exchange) []reqlog.Try {
+func tries(x *exchange.Exchange) []reqlog.Attempt {
 	if n := len(x.Attempts); n == 0 || n == 1 && x.Attempts[0].Status == x.Status && x.Attempts[0].Failure == x.Failure {
 		return nil
 	}
-	all := make([]reqlog.Try, len(x.Attempts))
+	all := make([]reqlog.Attempt, len(x.Attempts))
 	for i, t := range x.Attempts {
-		all[i] = reqlog.Try{Provider: t.Route.Provider, Target: t.Target, Retry: t.Retry, MS: milliseconds(t.Duration), Status: t.Status, Failure: t.Failure}
+		all[i] = reqlog.Attempt{Provider: t.Route.Provider, Target: t.Target, Retry: t.Retry, MS: milliseconds(t.Duration), Status: t.Status, Failure: t.Failure}
 	}
 	return all
 }

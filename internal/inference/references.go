@@ -53,10 +53,10 @@ func (r *references) find(id string) ([]byte, error) {
 		r.lost = true
 		return nil, nil
 	}
-	if r.size += len(turn.Response) + len(turn.Input); r.size > responses.MaxExpanded {
+	if r.size += len(turn.Object) + len(turn.Input); r.size > responses.MaxExpanded {
 		return nil, responses.ErrExpanded
 	}
-	for _, item := range gjson.GetBytes(turn.Response, "output").Array() {
+	for _, item := range gjson.GetBytes(turn.Object, "output").Array() {
 		r.items[item.Get("id").Str] = []byte(item.Raw)
 	}
 	for _, m := range responses.Items(turn.Input, owner) {

@@ -288,7 +288,7 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 		sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))
 		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
 	}
-	if route.CallerHost {
+	if route.CustomHost {
 		if name, values := c.Through(); values != nil {
 			h[name] = values
 		}

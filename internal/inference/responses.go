@@ -59,7 +59,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 			return refusal
 		}
 		for i := range turns {
-			for _, items := range [][]byte{turns[i].Input, member(turns[i].Response, "output")} {
+			for _, items := range [][]byte{turns[i].Input, member(turns[i].Object, "output")} {
 				messages, err := responses.Messages(items, call.Provider.Name)
 				if err != nil {
 					return exchange.AsError(err)
@@ -82,7 +82,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	}
 	input := bytes.Clone(head.Input) // the body is released before the response is complete
 	call.Keep = func(response []byte) error {
-		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Turn{Response: response, Input: input, Previous: head.Previous})
+		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Response{Object: response, Input: input, Previous: head.Previous})
 		if err == nil {
 			return nil
 		}
@@ -149,7 +149,7 @@ func (f *Forwarder) ServeStored(w http.ResponseWriter, r *http.Request, x *excha
 }
 
 func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Error) {
-	id := gjson.GetBytes(x.StoredResponse.Response, "id").Str
+	id := gjson.GetBytes(x.StoredResponse.Object, "id").Str
 	switch x.Endpoint.Name {
 	case "getModelResponse":
 		if query.Get("stream") == "true" {
@@ -158,7 +158,7 @@ func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Err
 				Message: "This response cannot be streamed because it was not created with background=true.",
 			})
 		}
-		return x.StoredResponse.Response, nil
+		return x.StoredResponse.Object, nil
 	case "cancelModelResponse":
 		return nil, refused(&providers.Refusal{Param: "response_id", Code: "response_not_cancellable", Message: "Cannot cancel a synchronous response."})
 	case "listResponseInputItems":
@@ -208,10 +208,10 @@ func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exc
 	}
 	var items []chat.Member
 	for i := range turns {
-		own := gjson.GetBytes(turns[i].Response, "id").Str
+		own := gjson.GetBytes(turns[i].Object, "id").Str
 		items = append(items, responses.Items(turns[i].Input, own)...)
 		if own != id {
-			items = append(items, responses.Items(member(turns[i].Response, "output"), own)...)
+			items = append(items, responses.Items(member(turns[i].Object, "output"), own)...)
 		}
 	}
 	if order != "asc" {

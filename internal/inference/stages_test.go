@@ -56,7 +56,7 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shelf, err := routing.OpenShelf(t.Context(), db, keyring, now, crand.Reader)
+	shelf, err := routing.OpenConfigStore(t.Context(), db, keyring, now, crand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func newBench(t testing.TB) *bench {
 	b.gateway = &exchange.Gateway{
 		Authenticator: &credentials.Authenticator{Keyring: keyring, OrganisationID: "org", DefaultWorkspace: "ws", AdminKey: &admin},
 		Router:        &credentials.Router{Keyring: keyring, Providers: saved, BuiltIn: func(string) (*url.URL, bool, bool) { return nil, false, false }, SlugOf: func(id string) string { return id }},
-		Configs:       &exchange.Configs{Shelf: shelf, Options: routing.Options{Saved: true, SavedProvider: func(string) bool { return true }}},
+		Configs:       &exchange.Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(string) bool { return true }}},
 		Headers:       headers, Now: now, Random: crand.Reader, Acquire: func() func() { return func() {} },
 	}
 	connections := &http.Transport{}
@@ -392,7 +392,7 @@ func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
 	}
 	_, x := b.call(t, plainChat, nil, "X-Gw-Config", twoTargets)
 	record := Record(x)
-	if record.Provider != "two" || record.PromptTokens != 3 || record.Status != 200 || record.Failure != "" || len(record.Tries) != 2 || record.Tries[0].Provider != "one" || record.Tries[0].Failure == "" {
+	if record.Provider != "two" || record.PromptTokens != 3 || record.Status != 200 || record.Failure != "" || len(record.AttemptLog) != 2 || record.AttemptLog[0].Provider != "one" || record.AttemptLog[0].Failure == "" {
 		t.Errorf("got %+v", record)
 	}
 	if x.Attempts[0].Usage.Known || !x.Attempts[0].FirstByte.IsZero() {
@@ -416,7 +416,7 @@ func TestAFailedAnswerIsGivenIfNothingFollows(t *testing.T) {
 		t.Errorf("%d, %v: %s", w.Code, w.Header(), w.Body)
 	}
 	record := Record(x)
-	if record.Status != 503 || record.Failure != "" || !x.Complete || len(record.Tries) != 2 || record.Tries[1].Failure == "" || record.LastUsed != "config.targets[1]" {
+	if record.Status != 503 || record.Failure != "" || !x.Complete || len(record.AttemptLog) != 2 || record.AttemptLog[1].Failure == "" || record.LastUsed != "config.targets[1]" {
 		t.Errorf("got %+v", record)
 	}
 	if want := []string{"admit call", "admit one", "sent to one", "settle one", "admit two", "sent to two", "settle two", "settle call"}; !slices.Equal(b.events, want) {

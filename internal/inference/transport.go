@@ -248,7 +248,7 @@ func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error)
 	if err != nil {
 		return nil, err
 	}
-	if rt.target.Route.CallerHost {
+	if rt.target.Route.CustomHost {
 		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
 	}
 	port := rt.url.Port()

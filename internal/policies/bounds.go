@@ -31,9 +31,9 @@ func tooMany(what string, limit int) error {
 func (r *RateLimits) admits(p *RateLimit) error {
 	a := r.active.Load()
 	switch {
-	case p.Everywhere && len(a.everywhere) >= MaxOfOrganisation:
+	case p.AllWorkspaces && len(a.everywhere) >= MaxOfOrganisation:
 		return tooMany("An organisation", MaxOfOrganisation)
-	case !p.Everywhere && len(a.byWorkspace[p.WorkspaceID]) >= MaxOfWorkspace:
+	case !p.AllWorkspaces && len(a.byWorkspace[p.WorkspaceID]) >= MaxOfWorkspace:
 		return tooMany("A workspace", MaxOfWorkspace)
 	case a.count >= MaxPolicies:
 		return tooMany("An organisation, with all of its workspaces,", MaxPolicies)

@@ -41,7 +41,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 		},
 		"of the organisation": {
 			MaxOfOrganisation,
-			RateLimit{WorkspaceID: "a", Everywhere: true},
+			RateLimit{WorkspaceID: "a", AllWorkspaces: true},
 			RateLimit{WorkspaceID: "a"},
 			"An organisation has at most 200 rate-limit policies; archive one first",
 		},

@@ -240,7 +240,7 @@ func (g *groups) sweepAll(now time.Duration) {
 
 // find says where a call of a caller is counted whose own counter would have this name. Its
 // use of the value ends with release, where the call was not admitted in the end.
-func (g *groups) find(p *RateLimit, name string, c caller, f Facts) groupRef {
+func (g *groups) find(p *RateLimit, name string, c caller, f Call) groupRef {
 	ref := groupRef{name: name}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -278,12 +278,12 @@ func (g *groups) fits(pg *policyGroups, c caller) bool {
 
 // mayHaveShared reports whether a value that is not known may count in an overflow of which
 // nothing else is known than that it was used before the process began.
-func (pg *policyGroups) mayHaveShared(p *RateLimit, f Facts) bool {
+func (pg *policyGroups) mayHaveShared(p *RateLimit, f Call) bool {
 	return len(pg.restored) > 0 && pg.restored[overflow(p.ID, p.grouping(f), f)] > 0
 }
 
 // claim has a claim be on the counter of the value.
-func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Facts) {
+func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Call) {
 	switch {
 	case r.value == nil: // refused, together with what else the call is held against
 		c.Key, c.Limit = overflow(p.ID, p.grouping(f), f), 0

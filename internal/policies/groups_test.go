@@ -245,7 +245,7 @@ func TestARestartGivesNoGroupsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound(bounds[0], bounds[1], bounds[2])
-			w.put(RateLimit{ID: "p", Everywhere: true, Value: 1, GroupBy: []string{metadataUser}})
+			w.put(RateLimit{ID: "p", AllWorkspaces: true, Value: 1, GroupBy: []string{metadataUser}})
 			for i := range 3 {
 				w.must(1, "ws", userOf("a", fmt.Sprint(i)))
 			}
@@ -266,7 +266,7 @@ func TestValuesThatShareAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.bound(0, 10, 10)
 	w.groups.maxShared = 8
-	w.put(RateLimit{ID: "p", Everywhere: true, Value: 100, GroupBy: []string{metadataUser}})
+	w.put(RateLimit{ID: "p", AllWorkspaces: true, Value: 100, GroupBy: []string{metadataUser}})
 	for i := range 6 {
 		w.must(2, "a", userOf("a", fmt.Sprint(i)))
 	}
@@ -291,7 +291,7 @@ func TestATenantCannotTakeTheGroupsOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		restarts := rapid.Bool().Draw(t, "restarts")
-		p := RateLimit{ID: fmt.Sprint("all", n), Everywhere: true, Value: 1, GroupBy: []string{metadataUser}}
+		p := RateLimit{ID: fmt.Sprint("all", n), AllWorkspaces: true, Value: 1, GroupBy: []string{metadataUser}}
 		if restarts { // else nobody knows afterwards which values shared, and new ones share for a window
 			p.GroupBy = append(p.GroupBy, KeyWorkspace)
 		}

@@ -21,7 +21,7 @@ const (
 
 // overflow returns the name of the counter that a group falls into that has none of its
 // own: it is shared by all that have the same saved values.
-func overflow(policy string, groupBy []string, f Facts) string {
+func overflow(policy string, groupBy []string, f Call) string {
 	saved := make([]string, 0, len(groupBy))
 	for _, key := range groupBy {
 		if !madeUp(key) {

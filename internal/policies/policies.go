@@ -18,8 +18,8 @@ type Condition struct {
 	Values []string `json:"values"`
 }
 
-// Facts is what policies may ask of a call.
-type Facts interface {
+// A Call is what policies ask of a call.
+type Call interface {
 	// Fact returns the call's value of a key and another name of the same thing
 	// (a workspace's slug beside its id; beside an API key, the one that it is counted
 	// as; the id of a virtual key beside its slug), and whether it has one.
@@ -107,7 +107,7 @@ func checkGroupBy(groupBy []string) error {
 
 // undecided reports whether a policy might count a call, depending on a model that
 // nobody has seen; alias is how its other name would begin.
-func (p *RateLimit) undecided(f Facts, alias string) bool {
+func (p *RateLimit) undecided(f Call, alias string) bool {
 	depends := false
 	for i := range p.Conditions {
 		c := &p.Conditions[i]
@@ -137,7 +137,7 @@ func (c *Condition) mightHold(alias string) bool {
 }
 
 // matches reports whether a call fulfils every condition.
-func matches(conditions []Condition, f Facts) bool {
+func matches(conditions []Condition, f Call) bool {
 	for i := range conditions {
 		if !conditions[i].holds(f) {
 			return false
@@ -146,7 +146,7 @@ func matches(conditions []Condition, f Facts) bool {
 	return true
 }
 
-func (c *Condition) holds(f Facts) bool {
+func (c *Condition) holds(f Call) bool {
 	value, alias, ok := f.Fact(c.Key)
 	if !ok {
 		return false
@@ -167,7 +167,7 @@ func (c *Condition) holds(f Facts) bool {
 // grouped returns the value of a key by which a call is grouped. Keys that a key has made
 // are grouped with it, and virtual keys are told apart by their ids: workspaces may have some
 // of the same slug.
-func grouped(f Facts, key string) (string, bool) {
+func grouped(f Call, key string) (string, bool) {
 	value, alias, ok := f.Fact(key)
 	if (key == KeyAPIKey || key == KeyVirtualKey) && alias != "" {
 		value = alias
@@ -178,8 +178,8 @@ func grouped(f Facts, key string) (string, bool) {
 // grouping is what a call is grouped by. A policy of the organisation that names a virtual
 // key by its slug holds for the one of each workspace, and counts those of each by
 // themselves: nobody uses up a limit with a virtual key of the same slug.
-func (p *RateLimit) grouping(f Facts) []string {
-	if !p.Everywhere || slices.Contains(p.GroupBy, KeyWorkspace) {
+func (p *RateLimit) grouping(f Call) []string {
+	if !p.AllWorkspaces || slices.Contains(p.GroupBy, KeyWorkspace) {
 		return p.GroupBy
 	}
 	slug, _, ok := f.Fact(KeyVirtualKey)
@@ -190,7 +190,7 @@ func (p *RateLimit) grouping(f Facts) []string {
 }
 
 // names reports whether a condition holds for a call by the slug of its virtual key.
-func (c *Condition) names(slug string, f Facts) bool {
+func (c *Condition) names(slug string, f Call) bool {
 	value, _, _ := f.Fact(c.Key)
 	return slices.ContainsFunc(c.Values, func(want string) bool {
 		switch c.Key {
@@ -210,7 +210,7 @@ func (c *Condition) names(slug string, f Facts) bool {
 // group returns the name of the counter that a call falls into, and false where it
 // lacks one of the values. Values are length-prefixed, so that no two groups share
 // a name.
-func group(policy string, groupBy []string, f Facts) (string, bool) {
+func group(policy string, groupBy []string, f Call) (string, bool) {
 	var few [128]byte
 	name := append(few[:0], policy...)
 	name = append(name, groupMark)

@@ -259,7 +259,7 @@ func TestVirtualKeysOfTheSameSlugShareNoCounter(t *testing.T) {
 		"a model":                      {when(KeyModel, "m"), nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &RateLimit{ID: "p", Everywhere: true, Conditions: c.conditions, GroupBy: c.groupBy}
+			p := &RateLimit{ID: "p", AllWorkspaces: true, Conditions: c.conditions, GroupBy: c.groupBy}
 			a, b := of("ws-1", "id-1"), of("ws-2", "id-2")
 			if !matches(p.Conditions, a) || !matches(p.Conditions, b) {
 				t.Fatal("the policy does not count both")

@@ -24,12 +24,12 @@ type RateLimit struct {
 	Archived       bool        `json:"archived,omitempty"`
 	WorkspaceID    string      `json:"workspace_id"`
 	OrganisationID string      `json:"organisation_id"`
-	// Everywhere: the policy counts the calls of every workspace, not only of the
-	// one that it is listed under; so is what an organisation key makes without
-	// naming a workspace.
-	Everywhere bool      `json:"everywhere,omitempty"`
-	CreatedAt  time.Time `json:"created_at"`
-	UpdatedAt  time.Time `json:"updated_at"`
+	// AllWorkspaces: the policy counts the calls of every workspace, not only of the one
+	// that it is listed under. Policies that an organisation key creates without naming a
+	// workspace are of this kind.
+	AllWorkspaces bool      `json:"everywhere,omitempty"`
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at"`
 }
 
 // Requests is the type of policies that count calls.
@@ -117,7 +117,7 @@ func (r *RateLimits) refresh() {
 		}
 		a.count++
 		switch {
-		case p.Everywhere:
+		case p.AllWorkspaces:
 			a.everywhere = append(a.everywhere, p)
 		default:
 			a.byWorkspace[p.WorkspaceID] = append(a.byWorkspace[p.WorkspaceID], p)
@@ -190,20 +190,20 @@ type Verdict struct {
 	few         [2]groupRef // of refs
 }
 
-// Ask says which policies a call is held against. A call whose target is chosen
+// Scope says which policies a call is held against. A call whose target is chosen
 // later is held against those of the call first, and against those of each target
 // when that is tried.
-type Ask uint8
+type Scope uint8
 
-// The policies that can be asked.
+// The scopes of policies.
 const (
-	Everything  Ask = iota
-	OfTheCall       // those that do not depend on the target
-	OfTheTarget     // those that do
+	Everything  Scope = iota
+	OfTheCall         // those that do not depend on the target
+	OfTheTarget       // those that do
 )
 
 // about reports whether a policy is one of those.
-func (a Ask) about(p *RateLimit) bool {
+func (a Scope) about(p *RateLimit) bool {
 	return a == Everything || p.dependsOnTarget() == (a == OfTheTarget)
 }
 
@@ -227,7 +227,7 @@ var errMoved = errors.New("the groups of rate limits are too busy")
 
 // Admit counts a call against every policy of its workspace that matches, all
 // together or none.
-func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask Ask) (*Verdict, error) {
+func (r *RateLimits) Admit(ctx context.Context, workspace string, f Call, ask Scope) (*Verdict, error) {
 	for range maxMoves {
 		v := new(Verdict)
 		moved, err := r.admit(ctx, v, workspace, f, ask)
@@ -247,7 +247,7 @@ func (r *RateLimits) Admit(ctx context.Context, workspace string, f Facts, ask A
 
 // admit counts a call once. Where it was not admitted, or a value moved meanwhile, what the
 // verdict holds must be given back.
-func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f Facts, ask Ask) (moved bool, err error) {
+func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f Call, ask Scope) (moved bool, err error) {
 	a := r.active.Load()
 	var few [4]ledger.Claim
 	var fewMatched [4]*RateLimit

@@ -86,7 +86,7 @@ func (w *world) put(p RateLimit) {
 	}
 }
 
-func (w *world) admit(workspace string, f Facts) *Verdict {
+func (w *world) admit(workspace string, f Call) *Verdict {
 	w.t.Helper()
 	v, err := w.Admit(w.t.Context(), workspace, f, Everything)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *world) admit(workspace string, f Facts) *Verdict {
 }
 
 // must admits n calls and says so if one is refused.
-func (w *world) must(n int, workspace string, f Facts) {
+func (w *world) must(n int, workspace string, f Call) {
 	w.t.Helper()
 	for i := range n {
 		if v := w.admit(workspace, f); v.Denied != nil {
@@ -105,7 +105,7 @@ func (w *world) must(n int, workspace string, f Facts) {
 	}
 }
 
-func (w *world) refused(workspace string, f Facts, by string) *Verdict {
+func (w *world) refused(workspace string, f Call, by string) *Verdict {
 	w.t.Helper()
 	v := w.admit(workspace, f)
 	if v.Denied == nil || v.Denied.ID != by {
@@ -145,7 +145,7 @@ func TestAdmitDecidesNothingByAModelThatNobodySaw(t *testing.T) {
 		"no model":                         {RateLimit{GroupBy: []string{KeyAPIKey}}, false},
 		"of another workspace":             {RateLimit{WorkspaceID: "ws-2", Conditions: []Condition{model("m")}}, false},
 		"archived":                         {RateLimit{Archived: true, Conditions: []Condition{model("m")}}, false},
-		"everywhere":                       {RateLimit{WorkspaceID: "ws-2", Everywhere: true, Conditions: []Condition{model("m")}}, true},
+		"everywhere":                       {RateLimit{WorkspaceID: "ws-2", AllWorkspaces: true, Conditions: []Condition{model("m")}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -250,13 +250,13 @@ func TestAPolicyCountsItsOwnWorkspaceOnlyUnlessItCountsEverywhere(t *testing.T) 
 	w.refused("ws-1", call{}, "own")
 	w.must(5, "ws-2", call{})
 
-	w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 2, Everywhere: true})
+	w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 2, AllWorkspaces: true})
 	w.must(1, "ws-2", call{})
 	w.must(1, "ws-3", call{})
 	w.refused("ws-4", call{}, "all")
 
 	w = newWorld(t)
-	w.put(RateLimit{ID: "each", WorkspaceID: "ws-1", Value: 1, Everywhere: true, GroupBy: []string{KeyWorkspace}})
+	w.put(RateLimit{ID: "each", WorkspaceID: "ws-1", Value: 1, AllWorkspaces: true, GroupBy: []string{KeyWorkspace}})
 	for i := range 3 {
 		ws := fmt.Sprint("ws-", i)
 		facts := call{KeyWorkspace: {ws, "slug-" + ws}}
@@ -268,7 +268,7 @@ func TestAPolicyCountsItsOwnWorkspaceOnlyUnlessItCountsEverywhere(t *testing.T) 
 func TestAnOrganisationPolicyCanBeLimitedToAWorkspaceByIDOrSlug(t *testing.T) {
 	for _, name := range []string{"ws-1", "slug-1"} {
 		w := newWorld(t)
-		w.put(RateLimit{ID: "p", Value: 0, Everywhere: true, Conditions: []Condition{{KeyWorkspace, []string{name}}}})
+		w.put(RateLimit{ID: "p", Value: 0, AllWorkspaces: true, Conditions: []Condition{{KeyWorkspace, []string{name}}}})
 		w.refused("ws-1", call{KeyWorkspace: {"ws-1", "slug-1"}}, "p")
 		w.must(1, "ws-2", call{KeyWorkspace: {"ws-2", "slug-2"}})
 	}

@@ -95,7 +95,7 @@ func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
 		}
 	}
 	l.queue.mu.Lock()
-	if held, most := l.queue.calls.bytes, limit-ownShare(limit); held > most || held < most-16<<10 {
+	if held, most := l.queue.calls.bytes, limit-customShare(limit); held > most || held < most-16<<10 {
 		t.Errorf("%d bytes wait, of %d", held, most)
 	}
 	l.queue.mu.Unlock()

@@ -92,7 +92,7 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 	l.text("cache_status", r.CacheStatus)
 	l.integer("malformed", int64(r.Malformed))
 	l.text("failure", r.Failure)
-	l.flag("own", r.Own)
+	l.flag("own", r.Custom)
 	l.text("span_id", r.SpanID)
 	l.text("parent_span_id", r.ParentSpanID)
 	l.text("span_name", r.SpanName)
@@ -102,7 +102,7 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 		value any
 	}{
 		{"metadata", len(r.Metadata) > 0, r.Metadata},
-		{"tries", len(r.Tries) > 0, r.Tries},
+		{"tries", len(r.AttemptLog) > 0, r.AttemptLog},
 		{"request_headers", len(r.RequestHeaders) > 0, r.RequestHeaders},
 		{"response_headers", len(r.ResponseHeaders) > 0, r.ResponseHeaders},
 		{"request", r.Request != nil, r.Request},

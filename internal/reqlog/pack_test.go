@@ -83,7 +83,7 @@ func TestRowsThatAreNotCompressedAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, old := range []struct {
-			s   *shelf
+			s   *archive
 			seg *segment
 			row []byte
 		}{{l.blocks, block, row}, {l.bodies, bodies, bodiesRow}} {
@@ -129,7 +129,7 @@ func TestRecordsAreStoredCompressed(t *testing.T) {
 			block[i] = record(i)
 		}
 		l.write(block)
-		_ = view(context.Background(), []*shelf{l.blocks}, func(tx storage.Tx, lists [][]*segment) error {
+		_ = view(context.Background(), []*archive{l.blocks}, func(tx storage.Tx, lists [][]*segment) error {
 			row, err := l.blocks.row(tx, lists[0][len(lists[0])-1])
 			raw += len(row)
 			return err

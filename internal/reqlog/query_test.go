@@ -101,12 +101,12 @@ func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
 			}
 			if rapid.Bool().Draw(rt, "own") {
 				for _, r := range block {
-					r.Own = true
+					r.Custom = true
 				}
 			}
 			all = append(all, block...)
 			l.write(block)
-			for _, s := range []*shelf{l.blocks, l.own.blocks} { // rows of both kinds come to overlap
+			for _, s := range []*archive{l.blocks, l.custom.blocks} { // rows of both kinds come to overlap
 				if n := rapid.IntRange(0, 4).Draw(rt, "merged"); n > 1 && n <= len(s.list) {
 					if err := s.mergeLast(n); err != nil {
 						rt.Fatal(err)
@@ -167,7 +167,7 @@ func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
 			}
 		}
 		traced, err := l.Find(t.Context(), "t1", &Filter{})
-		i := slices.IndexFunc(all, func(r *Record) bool { return r.TraceID == "t1" && !r.Own })
+		i := slices.IndexFunc(all, func(r *Record) bool { return r.TraceID == "t1" && !r.Custom })
 		if i < 0 { // a call's record comes before an own one that is newer
 			i = slices.IndexFunc(all, func(r *Record) bool { return r.TraceID == "t1" })
 		}
@@ -184,10 +184,10 @@ func TestALineIsWhatTheRecordSays(t *testing.T) {
 		r.DurationMS, r.FirstByteMS = rapid.Float64Range(0, 1e9).Draw(t, "duration"), rapid.Float64Range(0, 1e9).Draw(t, "first byte")
 		r.Retries, r.Attempts, r.Malformed = rapid.IntRange(-1, 5).Draw(t, "retries"), rapid.Int().Draw(t, "attempts"), rapid.Int().Draw(t, "malformed")
 		r.PromptTokens, r.CompletionTokens, r.CacheRead = rapid.Int64().Draw(t, "prompt"), rapid.Int64().Draw(t, "completion"), rapid.Int64().Draw(t, "read")
-		r.UsageKnown, r.Stream, r.Own = rapid.Bool().Draw(t, "known"), rapid.Bool().Draw(t, "stream"), rapid.Bool().Draw(t, "own")
+		r.UsageKnown, r.Stream, r.Custom = rapid.Bool().Draw(t, "known"), rapid.Bool().Draw(t, "stream"), rapid.Bool().Draw(t, "own")
 		r.Model = string([]rune(r.Model)) // what is not UTF-8 is replaced
 		if rapid.Bool().Draw(t, "more") {
-			r.Tries = []Try{{Provider: "p", Target: "config", MS: 1.5, Failure: "f"}, {Status: 200}}
+			r.AttemptLog = []Attempt{{Provider: "p", Target: "config", MS: 1.5, Failure: "f"}, {Status: 200}}
 			r.RequestHeaders = map[string]string{"a": "\x00"}
 			r.Request = &Body{Size: 10, Kept: 5}
 		}

@@ -4,11 +4,11 @@ import "sync"
 
 // A queue holds the records that wait for the writer, up to a number of bytes. The last
 // quarter of them is for records alone: bodies are the first to find no room. Callers'
-// own records wait apart, in a share of the bytes that they have for themselves.
+// custom records wait apart, in a share of the bytes that they have for themselves.
 type queue struct {
 	mu     sync.Mutex
 	calls  waiting
-	own    waiting
+	custom waiting
 	limit  int64
 	closed bool
 
@@ -27,11 +27,11 @@ func newQueue(limit int64) *queue {
 }
 
 // of returns where a record waits, and how many bytes may.
-func (q *queue) of(own bool) (*waiting, int64) {
-	if own {
-		return &q.own, ownShare(q.limit)
+func (q *queue) of(custom bool) (*waiting, int64) {
+	if custom {
+		return &q.custom, customShare(q.limit)
 	}
-	return &q.calls, q.limit - ownShare(q.limit)
+	return &q.calls, q.limit - customShare(q.limit)
 }
 
 // put adds a record, and reports whether there was no room for it, or for its bodies.
@@ -39,7 +39,7 @@ func (q *queue) put(r *Record) (lost, bodiesLost bool) {
 	size, bodies := r.size()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w, limit := q.of(r.Own)
+	w, limit := q.of(r.Custom)
 	if q.closed || w.bytes+size > limit {
 		return true, bodies > 0
 	}
@@ -56,33 +56,33 @@ func (q *queue) put(r *Record) (lost, bodiesLost bool) {
 	return false, bodiesLost
 }
 
-// take returns the records of calls that wait, and one block's number of own ones, so that
+// take returns the records of calls that wait, and one block of custom ones, so that
 // calls need not wait for those. Their bytes are free again once they are given back.
-func (q *queue) take() (calls, own []*Record, closed bool) {
+func (q *queue) take() (calls, custom []*Record, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	calls, q.calls.records = q.calls.records, nil
-	n := min(len(q.own.records), blockRecords)
-	own, q.own.records = q.own.records[:n:n], q.own.records[n:]
-	if len(q.own.records) > 0 {
+	n := min(len(q.custom.records), blockRecords)
+	custom, q.custom.records = q.custom.records[:n:n], q.custom.records[n:]
+	if len(q.custom.records) > 0 {
 		signal(q.some)
 		signal(q.full)
-		return calls, own, false
+		return calls, custom, false
 	}
-	q.own.records = nil
+	q.custom.records = nil
 	if !q.closed {
 		select {
 		case <-q.full: // it was about these records
 		default:
 		}
 	}
-	return calls, own, q.closed
+	return calls, custom, q.closed
 }
 
-func (q *queue) free(own bool, bytes int64) {
+func (q *queue) free(custom bool, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w, _ := q.of(own)
+	w, _ := q.of(custom)
 	w.bytes -= bytes
 }
 

@@ -20,7 +20,7 @@ type Record struct {
 	UserID           string    `json:"user_id,omitempty"`
 	Endpoint         string    `json:"endpoint"`
 	Method           string    `json:"method,omitempty"`
-	Path             string    `json:"path,omitempty"` // without its query, in which credentials may be; of an own record, its URL
+	Path             string    `json:"path,omitempty"` // without its query, in which credentials may be; of a custom record, its URL
 	Provider         string    `json:"provider"`
 	VirtualKey       string    `json:"virtual_key,omitempty"`
 	Model            string    `json:"model,omitempty"`
@@ -31,7 +31,7 @@ type Record struct {
 	Attempts         int       `json:"attempts"`
 	LastUsed         string    `json:"last_used,omitempty"` // JSON path of the latest target in the config
 	Retries          int       `json:"retries,omitempty"`   // of that target; -1: they are exhausted
-	Tries            []Try     `json:"tries,omitempty"`     // the attempts, where the record does not say all of them itself
+	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, where the record does not say all of them itself
 	UsageKnown       bool      `json:"usage_known"`
 	PromptTokens     int64     `json:"prompt_tokens"`
 	CompletionTokens int64     `json:"completion_tokens"`
@@ -45,14 +45,14 @@ type Record struct {
 	CacheStatus string `json:"cache_status,omitempty"`
 	Malformed   int    `json:"malformed,omitempty"` // events of a stream that were taken out
 	Failure     string `json:"failure,omitempty"`
-	Own         bool   `json:"own,omitempty"` // a caller wrote it about a call of its own
+	Custom      bool   `json:"own,omitempty"` // a caller wrote it about a call that went elsewhere
 
 	SpanID       string          `json:"span_id,omitempty"`
 	ParentSpanID string          `json:"parent_span_id,omitempty"`
 	SpanName     string          `json:"span_name,omitempty"`
 	Metadata     json.RawMessage `json:"metadata,omitempty"` // an object
 
-	// Headers of an own record, without credentials.
+	// Headers of a custom record, without credentials.
 	RequestHeaders  map[string]string `json:"request_headers,omitempty"`
 	ResponseHeaders map[string]string `json:"response_headers,omitempty"`
 
@@ -67,8 +67,8 @@ type Body struct {
 	Bytes []byte `json:"-"`    // is stored apart, for a time of its own
 }
 
-// A Try is one attempt at a call.
-type Try struct {
+// An Attempt is one attempt at a call.
+type Attempt struct {
 	Provider string  `json:"provider"`
 	Target   string  `json:"target"` // JSON path in the config
 	Retry    int     `json:"retry,omitempty"`
@@ -81,17 +81,17 @@ type Try struct {
 const (
 	maxText     = 1 << 10
 	maxMetadata = 16 << 10
-	maxTries    = 16 // attempts that are told one by one
+	maxAttempts = 16 // attempts that are told one by one
 )
 
 // bound cuts what is too long for a record.
 func (r *Record) bound() {
 	r.Failure, r.Path = clip(r.Failure), clip(r.Path)
-	if len(r.Tries) > maxTries {
-		r.Tries = r.Tries[len(r.Tries)-maxTries:]
+	if len(r.AttemptLog) > maxAttempts {
+		r.AttemptLog = r.AttemptLog[len(r.AttemptLog)-maxAttempts:]
 	}
-	for i := range r.Tries {
-		r.Tries[i].Failure = clip(r.Tries[i].Failure)
+	for i := range r.AttemptLog {
+		r.AttemptLog[i].Failure = clip(r.AttemptLog[i].Failure)
 	}
 	if len(r.Metadata) > maxMetadata || len(r.Metadata) > 0 && !json.Valid(r.Metadata) {
 		r.Metadata = nil
@@ -115,7 +115,7 @@ const baseSize = 1 << 10
 
 // size is about what the record takes in memory, and bodies what its bodies do.
 func (r *Record) size() (size, bodies int64) {
-	size = baseSize + int64(len(r.Failure)+len(r.Metadata)+len(r.Path)) + int64(len(r.Tries))*128
+	size = baseSize + int64(len(r.Failure)+len(r.Metadata)+len(r.Path)) + int64(len(r.AttemptLog))*128
 	for _, headers := range []map[string]string{r.RequestHeaders, r.ResponseHeaders} {
 		for name, value := range headers {
 			size += int64(len(name) + len(value))

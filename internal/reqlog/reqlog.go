@@ -8,7 +8,7 @@
 // the rows in which nothing matches. Bodies are in rows of their own, with a time and a
 // size of their own: metadata may outlive them.
 //
-// Callers may write records of their own. Those are kept apart, in a share of the sizes
+// Callers may write records of calls that went elsewhere, the custom ones. Those are kept apart, in a share of the sizes
 // that is theirs, so that however many they are, they cost no call its record.
 //
 // A record can be read once it is written, a tenth of a second after its call.
@@ -29,7 +29,7 @@ import (
 // Settings say what is kept, and for how long.
 type Settings struct {
 	Retention time.Duration // of records
-	Size      int64         // of all records, in bytes; an eighth is for callers' own
+	Size      int64         // of all records, in bytes; an eighth is for custom ones
 	Queue     int64         // of what waits to be written, in bytes; likewise
 
 	Bodies        bool
@@ -38,8 +38,8 @@ type Settings struct {
 	BodySize      int64 // of all bodies, in bytes; likewise
 }
 
-// ownShare is what of a size is for callers' own records.
-func ownShare(size int64) int64 { return size / 8 }
+// customShare is what of a size is for callers' custom records.
+func customShare(size int64) int64 { return size / 8 }
 
 // Defaults of the settings.
 const (
@@ -78,8 +78,8 @@ type Log struct {
 	settings atomic.Pointer[Settings] // nil: not known yet, so nothing is dropped
 	queue    *queue
 	ids      ids
-	shelves  // of calls
-	own      shelves
+	archives // of calls
+	custom   archives
 	room     []byte // of the writer, for a row
 
 	lost, lostBodies atomic.Int64
@@ -88,40 +88,40 @@ type Log struct {
 	done    chan struct{}
 }
 
-// shelves hold records of one kind, and their bodies.
-type shelves struct{ blocks, bodies *shelf }
+// archives hold records of one kind, and their bodies.
+type archives struct{ blocks, bodies *archive }
 
-// newShelves opens shelves by their names, of which share says how large they may be.
-func newShelves(db *storage.DB, blocks, bodies string, share func(int64) int64) shelves {
-	return shelves{
-		blocks: newShelf(db, blocks, smallBlock, smallRow, func(s *Settings) (time.Duration, int64) { return s.Retention, share(s.Size) }),
-		bodies: newShelf(db, bodies, math.MaxInt32, smallRow, func(s *Settings) (time.Duration, int64) { return s.BodyRetention, share(s.BodySize) }),
+// newArchives opens archives by their names, of which share says how large they may be.
+func newArchives(db *storage.DB, blocks, bodies string, share func(int64) int64) archives {
+	return archives{
+		blocks: newArchive(db, blocks, smallBlock, smallRow, func(s *Settings) (time.Duration, int64) { return s.Retention, share(s.Size) }),
+		bodies: newArchive(db, bodies, math.MaxInt32, smallRow, func(s *Settings) (time.Duration, int64) { return s.BodyRetention, share(s.BodySize) }),
 	}
 }
 
-// of returns the shelves of a kind of records.
-func (l *Log) of(own bool) shelves {
-	if own {
-		return l.own
+// of returns the archives of a kind of records.
+func (l *Log) of(custom bool) archives {
+	if custom {
+		return l.custom
 	}
-	return l.shelves
+	return l.archives
 }
 
-func (l *Log) all() []*shelf {
-	return []*shelf{l.blocks, l.bodies, l.own.blocks, l.own.bodies}
+func (l *Log) all() []*archive {
+	return []*archive{l.blocks, l.bodies, l.custom.blocks, l.custom.bodies}
 }
 
 // Open opens the records of a store and starts their writer. It outlives the
 // configuration that it was opened under.
 func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 	l := &Log{
-		Options: o,
-		queue:   newQueue(DefaultQueue),
-		ids:     ids{now: o.Now, random: o.Random},
-		shelves: newShelves(db, "logs", "log_bodies", func(size int64) int64 { return size - ownShare(size) }),
-		own:     newShelves(db, "logs_own", "log_bodies_own", ownShare),
-		changed: make(chan struct{}, 1),
-		done:    make(chan struct{}),
+		Options:  o,
+		queue:    newQueue(DefaultQueue),
+		ids:      ids{now: o.Now, random: o.Random},
+		archives: newArchives(db, "logs", "log_bodies", func(size int64) int64 { return size - customShare(size) }),
+		custom:   newArchives(db, "logs_own", "log_bodies_own", customShare),
+		changed:  make(chan struct{}, 1),
+		done:     make(chan struct{}),
 	}
 	for _, s := range l.all() {
 		if err := s.load(ctx); err != nil {
@@ -150,12 +150,12 @@ func (l *Log) MaxBody() int {
 }
 
 // Add queues a record, which is the log's from now on, and reports whether it did. It
-// never waits: what finds no room is lost and counted, bodies before records. An own
+// never waits: what finds no room is lost and counted, bodies before records. A custom
 // record that finds none is not counted, because its caller is told.
 func (l *Log) Add(r *Record) bool {
 	r.bound()
 	lost, bodies := l.queue.put(r)
-	if lost && r.Own {
+	if lost && r.Custom {
 		return false
 	}
 	if lost {
@@ -175,7 +175,7 @@ func (l *Log) LostBodies() int64 { return l.lostBodies.Load() }
 
 // Size returns what the records take in the store, and what their bodies do, in bytes.
 func (l *Log) Size() (records, bodies int64) {
-	return l.blocks.size() + l.own.blocks.size(), l.bodies.size() + l.own.bodies.size()
+	return l.blocks.size() + l.custom.blocks.size(), l.bodies.size() + l.custom.bodies.size()
 }
 
 // Close writes what is queued and stops the writer.
@@ -196,9 +196,9 @@ func (l *Log) run() {
 			l.trim()
 		case <-l.queue.some:
 			l.linger()
-			calls, own, closed := l.queue.take()
+			calls, custom, closed := l.queue.take()
 			l.write(calls)
-			l.write(own)
+			l.write(custom)
 			if closed {
 				return
 			}
@@ -219,12 +219,12 @@ func (l *Log) linger() {
 // write writes records of one kind in blocks.
 func (l *Log) write(records []*Record) {
 	for len(records) > 0 {
-		own := records[0].Own
-		to := l.of(own)
+		custom := records[0].Custom
+		to := l.of(custom)
 		n, size, all := 0, int64(0), int64(0)
 		for n < min(len(records), blockRecords) {
 			record, bodies := records[n].size()
-			if n > 0 && size+record-baseSize/2 > l.rowSize(own, to.blocks) {
+			if n > 0 && size+record-baseSize/2 > l.rowSize(custom, to.blocks) {
 				break
 			}
 			size += record - baseSize/2 // a line is shorter
@@ -236,22 +236,22 @@ func (l *Log) write(records []*Record) {
 		}
 		l.writeBodies(to.bodies, records[:n])
 		l.writeBlock(to.blocks, records[:n])
-		l.queue.free(own, all)
+		l.queue.free(custom, all)
 		records = records[n:]
 	}
 }
 
-// rowSize is how large a row may become, in bytes. Several rows of own records, or of
+// rowSize is how large a row may become, in bytes. Several rows of custom records, or of
 // their bodies, fit into their share.
-func (l *Log) rowSize(own bool, to *shelf) int64 {
-	if s := l.settings.Load(); s != nil && own {
+func (l *Log) rowSize(custom bool, to *archive) int64 {
+	if s := l.settings.Load(); s != nil && custom {
 		_, size := to.keeps(s)
 		return min(blockBytes, size/4)
 	}
 	return blockBytes
 }
 
-func (l *Log) writeBlock(to *shelf, records []*Record) {
+func (l *Log) writeBlock(to *archive, records []*Record) {
 	seg, row, err := newBlock(records, l.room[:0])
 	l.room = spare(row)
 	if err == nil {
@@ -267,8 +267,8 @@ func (l *Log) writeBlock(to *shelf, records []*Record) {
 	}
 }
 
-// keep adds a row to a shelf, on which it makes room before.
-func (l *Log) keep(s *shelf, seg *segment, row []byte) error {
+// keep adds a row to an archive, on which it makes room before.
+func (l *Log) keep(s *archive, seg *segment, row []byte) error {
 	stored, err := s.pack(seg, row)
 	if err != nil {
 		return err
@@ -278,9 +278,9 @@ func (l *Log) keep(s *shelf, seg *segment, row []byte) error {
 }
 
 // writeBodies writes the bodies of records, and takes them off the records.
-func (l *Log) writeBodies(to *shelf, records []*Record) {
+func (l *Log) writeBodies(to *archive, records []*Record) {
 	var some []*Record
-	size, limit := 0, int(l.rowSize(records[0].Own, to))
+	size, limit := 0, int(l.rowSize(records[0].Custom, to))
 	flush := func() {
 		if len(some) == 0 {
 			return
@@ -330,8 +330,8 @@ func (l *Log) trim() {
 	}
 }
 
-// makeRoom drops what of a shelf is too old, and what is in the way of so many bytes more.
-func (l *Log) makeRoom(s *shelf, need int64) {
+// makeRoom drops what of an archive is too old, and what is in the way of so many bytes more.
+func (l *Log) makeRoom(s *archive, need int64) {
 	settings := l.settings.Load()
 	if settings == nil {
 		return

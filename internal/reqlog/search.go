@@ -35,7 +35,7 @@ const (
 	readCost = 16 << 10
 )
 
-// A search reads one page, of one or several shelves.
+// A search reads one page, of one or several archives.
 type search struct {
 	*query
 	Page
@@ -45,9 +45,9 @@ type search struct {
 	newer   string // id of the record or row that was looked at before: all records from it on are known
 }
 
-// A source is what is still to be looked at of a shelf.
+// A source is what is still to be looked at of an archive.
 type source struct {
-	*shelf
+	*archive
 	list []*segment // the next is the last one
 	row  []byte     // what is left of that one's row; nil: it is not read
 }
@@ -71,15 +71,15 @@ func (s *source) pass() { s.list, s.row = s.list[:len(s.list)-1], nil }
 // List returns a page of the records that match. It reads a bounded number of rows: where
 // that does not do, the list goes on with Next.
 func (l *Log) List(ctx context.Context, f *Filter, p Page) (*List, error) {
-	return list(ctx, f, p, l.blocks, l.own.blocks)
+	return list(ctx, f, p, l.blocks, l.custom.blocks)
 }
 
-func list(ctx context.Context, f *Filter, p Page, shelves ...*shelf) (*List, error) {
+func list(ctx context.Context, f *Filter, p Page, archives ...*archive) (*List, error) {
 	s := &search{query: f.query(), Page: p}
 	s.list.Exact = s.simple
-	err := view(ctx, shelves, func(tx storage.Tx, lists [][]*segment) error {
+	err := view(ctx, archives, func(tx storage.Tx, lists [][]*segment) error {
 		for i, list := range lists {
-			s.sources = append(s.sources, &source{shelf: shelves[i], list: list})
+			s.sources = append(s.sources, &source{archive: archives[i], list: list})
 		}
 		return s.run(tx)
 	})
@@ -151,7 +151,7 @@ func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, er
 			s.list.More, s.list.Exact, s.list.Short, s.list.Next = true, false, s.Skip > 0, s.newer
 			return true, nil
 		}
-		src.row, err = src.shelf.row(tx, seg)
+		src.row, err = src.archive.row(tx, seg)
 		if errors.Is(err, storage.ErrNotFound) {
 			src.pass()
 			return false, nil
@@ -227,17 +227,17 @@ func (s *search) passes(line []byte) bool {
 }
 
 // Find returns the record with this id, or the latest one with this trace id, of those
-// that the filter lets pass; nil: there is none. An own record is found by its trace id
+// that the filter lets pass; nil: there is none. A custom record is found by its trace id
 // only where no call has it.
 func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
-	for _, s := range []*shelf{l.blocks, l.own.blocks} {
+	for _, s := range []*archive{l.blocks, l.custom.blocks} {
 		if found, err := s.find(ctx, id, f.query()); found != nil || err != nil {
 			return found, err
 		}
 	}
 	traced := *f
 	traced.TraceIDs = []string{id}
-	for _, s := range []*shelf{l.blocks, l.own.blocks} {
+	for _, s := range []*archive{l.blocks, l.custom.blocks} {
 		found, err := list(ctx, &traced, Page{Limit: 1}, s)
 		switch {
 		case err != nil:
@@ -252,8 +252,8 @@ func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
 }
 
 // find returns the record with this id.
-func (s *shelf) find(ctx context.Context, id string, q *query) (found *Record, err error) {
-	err = view(ctx, []*shelf{s}, func(tx storage.Tx, lists [][]*segment) error {
+func (s *archive) find(ctx context.Context, id string, q *query) (found *Record, err error) {
+	err = view(ctx, []*archive{s}, func(tx storage.Tx, lists [][]*segment) error {
 		for _, seg := range lists[0] {
 			if id < seg.ID || id > seg.Last || !q.mayHave(seg) {
 				continue
@@ -285,8 +285,8 @@ func (l *Log) Bodies(ctx context.Context, r *Record) error {
 	}
 	var request, response []byte
 	found := false
-	bodies := l.of(r.Own).bodies
-	err := view(ctx, []*shelf{bodies}, func(tx storage.Tx, lists [][]*segment) error {
+	bodies := l.of(r.Custom).bodies
+	err := view(ctx, []*archive{bodies}, func(tx storage.Tx, lists [][]*segment) error {
 		for _, seg := range lists[0] {
 			if r.ID < seg.ID || r.ID > seg.Last {
 				continue

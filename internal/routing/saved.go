@@ -63,9 +63,9 @@ type Sealer interface {
 	UnsealText(id string, sealed []byte) (string, error)
 }
 
-// A Shelf holds the saved configs of a store. It reads from memory and writes
+// A ConfigStore holds the saved configs of a store. It reads from memory and writes
 // through. It is safe for concurrent use.
-type Shelf struct {
+type ConfigStore struct {
 	rows   *storage.Cached[Saved]
 	sealer Sealer
 	parsed *sync.Map // of version ids: *Config, which never change
@@ -75,9 +75,9 @@ type Shelf struct {
 
 const bySlug = "slug"
 
-// OpenShelf loads the configs of a store.
-func OpenShelf(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*Shelf, error) {
-	s := &Shelf{
+// OpenConfigStore loads the configs of a store.
+func OpenConfigStore(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*ConfigStore, error) {
+	s := &ConfigStore{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }})),
 		sealer: sealer, parsed: new(sync.Map), now: now, random: random,
@@ -86,14 +86,14 @@ func OpenShelf(ctx context.Context, db *storage.DB, sealer Sealer, now func() ti
 }
 
 // In returns the configs as tx sees them.
-func (s *Shelf) In(tx *storage.Txn) *Shelf {
+func (s *ConfigStore) In(tx *storage.Txn) *ConfigStore {
 	in := *s
 	in.rows = s.rows.In(tx)
 	return &in
 }
 
 // Get returns a config by its id or slug.
-func (s *Shelf) Get(idOrSlug string) (*Saved, bool) {
+func (s *ConfigStore) Get(idOrSlug string) (*Saved, bool) {
 	if c, ok := s.rows.Get(idOrSlug); ok {
 		return c, true
 	}
@@ -101,11 +101,11 @@ func (s *Shelf) Get(idOrSlug string) (*Saved, bool) {
 }
 
 // Text is the JSON of a version.
-func (s *Shelf) Text(v *Version) (string, error) { return s.sealer.UnsealText(v.ID, v.Sealed) }
+func (s *ConfigStore) Text(v *Version) (string, error) { return s.sealer.UnsealText(v.ID, v.Sealed) }
 
 // Config is a version, parsed with o; it is parsed once. What was accepted when it
 // was saved may be refused now, when the options have changed.
-func (s *Shelf) Config(v *Version, o Options) (*Config, error) {
+func (s *ConfigStore) Config(v *Version, o Options) (*Config, error) {
 	if c, ok := s.parsed.Load(v.ID); ok {
 		return c.(*Config), nil
 	}
@@ -122,10 +122,10 @@ func (s *Shelf) Config(v *Version, o Options) (*Config, error) {
 }
 
 // All returns all configs in the order of their creation.
-func (s *Shelf) All() []*Saved { return s.rows.All() }
+func (s *ConfigStore) All() []*Saved { return s.rows.All() }
 
 // DefaultOf returns the default config of a workspace, or nil.
-func (s *Shelf) DefaultOf(workspace string) *Saved {
+func (s *ConfigStore) DefaultOf(workspace string) *Saved {
 	for _, c := range s.rows.All() {
 		if c.Default && !c.Archived && c.WorkspaceID == workspace {
 			return c
@@ -134,7 +134,7 @@ func (s *Shelf) DefaultOf(workspace string) *Saved {
 	return nil
 }
 
-func (s *Shelf) isDefault(id string) bool {
+func (s *ConfigStore) isDefault(id string) bool {
 	c, ok := s.rows.Get(id)
 	return ok && c.Default && !c.Archived
 }
@@ -142,7 +142,7 @@ func (s *Shelf) isDefault(id string) bool {
 // Put stores a config; text, where it is not empty, becomes its newest version, made
 // by by. A config that becomes its workspace's default takes the place of the one
 // before.
-func (s *Shelf) Put(tx *storage.Txn, c *Saved, text, by string) error {
+func (s *ConfigStore) Put(tx *storage.Txn, c *Saved, text, by string) error {
 	now := s.now().UTC()
 	if c.ID == "" {
 		c.ID, c.CreatedAt = storage.NewID(s.random), now
@@ -174,4 +174,4 @@ func (s *Shelf) Put(tx *storage.Txn, c *Saved, text, by string) error {
 }
 
 // Delete removes a config with all its versions.
-func (s *Shelf) Delete(tx *storage.Txn, id string) error { return s.rows.Delete(tx, id) }
+func (s *ConfigStore) Delete(tx *storage.Txn, id string) error { return s.rows.Delete(tx, id) }

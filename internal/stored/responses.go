@@ -14,7 +14,7 @@ import (
 
 // Responses remember which provider holds a stored response, so that it can be
 // retrieved with the service key alone (the interface, "Authentication"). Where the
-// provider holds none, they hold the response itself: see [Turn].
+// provider holds none, they hold the response itself: see [Response].
 type Responses struct {
 	db   *storage.DB
 	rows *storage.Collection[remembered]
@@ -29,7 +29,7 @@ type remembered struct {
 	// Shared: it was made with a credential that workspaces share, as that the provider said
 	// so; a virtual key may have the slug of a provider of the file.
 	Shared bool `json:"shared,omitempty"`
-	Turn
+	Response
 }
 
 // retention is how long OpenAI keeps stored responses.
@@ -101,7 +101,7 @@ func (r *Responses) Owns(ctx context.Context, workspace, slug string, ids []stri
 
 // Recall returns the saved provider that made the response id, or the response itself;
 // neither where it is unknown.
-func (r *Responses) Recall(ctx context.Context, workspace, id string) (slug string, held *Turn, err error) {
+func (r *Responses) Recall(ctx context.Context, workspace, id string) (slug string, held *Response, err error) {
 	err = r.db.View(ctx, func(tx storage.Tx) error {
 		row, err := r.rows.Get(tx, workspace+"/"+id)
 		switch {
@@ -109,8 +109,8 @@ func (r *Responses) Recall(ctx context.Context, workspace, id string) (slug stri
 			return nil
 		case err != nil:
 			return err
-		case row.Response != nil:
-			held = &row.Turn
+		case row.Object != nil:
+			held = &row.Response
 		}
 		slug = row.Slug
 		return nil

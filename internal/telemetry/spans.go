@@ -150,17 +150,17 @@ type Attempt struct {
 	at   time.Time
 }
 
-// A Try is what is known of an attempt when it starts.
-type Try struct {
+// An AttemptStart is what is known of an attempt when it starts.
+type AttemptStart struct {
 	Provider, Dialect string
 	Model             string // that it sends; empty: the call's
 	Target            string // JSON path of it in the config
 	Retry             int
-	URL               *url.URL // of which the host is told
+	URL               *url.URL // whose host the span has
 }
 
 // Attempt starts the span of an attempt.
-func (s *Span) Attempt(t *Try) *Attempt {
+func (s *Span) Attempt(t *AttemptStart) *Attempt {
 	if s == nil {
 		return nil
 	}

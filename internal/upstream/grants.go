@@ -41,7 +41,7 @@ var errAccount = &providers.Refusal{
 // host that a caller chose: it must pass the guard, by its spelling and when it is dialed.
 // The error is a [providers.Refusal].
 func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, error) {
-	g := &Grant{public: route.Inline || route.CallerHost}
+	g := &Grant{public: route.Inline || route.CustomHost}
 	var address string
 	if l.ServiceAccount != nil {
 		var config *jwt.Config

@@ -303,7 +303,7 @@ func TestLoginsToHostsThatCallersChoseAreMarked(t *testing.T) {
 	}{
 		"a service account":       {&providers.Login{ServiceAccount: serviceAccount(b.URL, "a@example.com")}, credentials.Route{}, "no-cors"},
 		"Entra of a call":         {entra, credentials.Route{Inline: true}, "no-cors"},
-		"Entra of a tenant":       {entra, credentials.Route{CallerHost: true}, "no-cors"},
+		"Entra of a tenant":       {entra, credentials.Route{CustomHost: true}, "no-cors"},
 		"Entra of the operator's": {entra, credentials.Route{}, ""},
 	} {
 		d.route, d.logins.tokens = &c.route, nil

@@ -45,7 +45,7 @@ func NewPools(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard *credentia
 }
 
 // Of is the pool whose connections a route may use.
-func (p Pools) Of(route *credentials.Route) *Pool { return p.of(route.CallerHost) }
+func (p Pools) Of(route *credentials.Route) *Pool { return p.of(route.CustomHost) }
 
 func (p Pools) of(public bool) *Pool {
 	if public {

@@ -19,16 +19,16 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// ownLogs is the body of POST /logs: a record of a call that did not go through the
+// customLogs is the body of POST /logs: a record of a call that did not go through the
 // gateway, or an array of them (the control plane reference, CustomLog).
-type ownLogs []byte
+type customLogs []byte
 
-func (l *ownLogs) UnmarshalJSON(b []byte) error {
+func (l *customLogs) UnmarshalJSON(b []byte) error {
 	*l = slices.Clone(b)
 	return nil
 }
 
-func (ownLogs) Schema(huma.Registry) *huma.Schema {
+func (customLogs) Schema(huma.Registry) *huma.Schema {
 	one := &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: true,
 		Description: "request: url, method, headers, body; response: status, headers, body, response_time in milliseconds; " +
@@ -37,7 +37,7 @@ func (ownLogs) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one}}}
 }
 
-type ownLog struct {
+type customLog struct {
 	Request *struct {
 		URL     string             `json:"url"`
 		Method  string             `json:"method"`
@@ -53,39 +53,39 @@ type ownLog struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-// Bounds of own records.
+// Bounds of custom records.
 const (
-	maxOwnLogs     = 1000
-	maxOwnURL      = 1 << 10 // bytes
-	maxOwnHeaders  = 32
-	maxOwnText     = 256 // bytes of a header's value, or of what names a trace or a span
-	maxOwnMetadata = 64
-	maxOwnValue    = 128 // characters of a metadata key or value, as x-gw-metadata has it
+	maxCustomLogs     = 1000
+	maxCustomURL      = 1 << 10 // bytes
+	maxCustomHeaders  = 32
+	maxCustomText     = 256 // bytes of a header's value, or of what names a trace or a span
+	maxCustomMetadata = 64
+	maxCustomValue    = 128 // characters of a metadata key or value, as x-gw-metadata has it
 )
 
-var ownMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodHead}
+var customMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodHead}
 
-// ownRecords are the records that a caller writes.
-func (c *call) ownRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record, error) {
+// customRecords are the records that a caller writes.
+func (c *call) customRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record, error) {
 	parse := func(from []byte, to any) error {
 		if err := json.Unmarshal(from, to); err != nil {
 			return failure(http.StatusBadRequest, "%s", goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "json: "), ""))
 		}
 		return nil
 	}
-	var all []ownLog
+	var all []customLog
 	if body[0] == '[' {
 		if err := parse(body, &all); err != nil {
 			return nil, err
 		}
 	} else {
-		all = make([]ownLog, 1)
+		all = make([]customLog, 1)
 		if err := parse(body, &all[0]); err != nil {
 			return nil, err
 		}
 	}
-	if len(all) == 0 || len(all) > maxOwnLogs {
-		return nil, invalid("body", "expected 1 to %d records, got %d", maxOwnLogs, len(all))
+	if len(all) == 0 || len(all) > maxCustomLogs {
+		return nil, invalid("body", "expected 1 to %d records, got %d", maxCustomLogs, len(all))
 	}
 	records := make([]*reqlog.Record, len(all))
 	limit := c.maxLogged(w)
@@ -108,7 +108,7 @@ func (c *call) ownRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record
 }
 
 // record checks a record, and says which field is wrong and why.
-func (l *ownLog) record(limit int) (r *reqlog.Record, field, why string) {
+func (l *customLog) record(limit int) (r *reqlog.Record, field, why string) {
 	switch {
 	case l.Request == nil:
 		return nil, "request", "expected an object"
@@ -122,12 +122,12 @@ func (l *ownLog) record(limit int) (r *reqlog.Record, field, why string) {
 		return nil, "response.response_time", "expected milliseconds, at most a day of them"
 	}
 	u, err := url.Parse(l.Request.URL)
-	if err != nil || l.Request.URL == "" || len(l.Request.URL) > maxOwnURL {
-		return nil, "request.url", fmt.Sprintf("expected a URL of at most %d bytes", maxOwnURL)
+	if err != nil || l.Request.URL == "" || len(l.Request.URL) > maxCustomURL {
+		return nil, "request.url", fmt.Sprintf("expected a URL of at most %d bytes", maxCustomURL)
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", "" // in which credentials may be
 	r = &reqlog.Record{
-		Own: true, Path: u.String(), Method: l.Request.Method, Status: l.Response.Status, DurationMS: float64(l.Response.Time),
+		Custom: true, Path: u.String(), Method: l.Request.Method, Status: l.Response.Status, DurationMS: float64(l.Response.Time),
 		Model: gjson.GetBytes(l.Request.Body, "model").Str, Stream: gjson.GetBytes(l.Request.Body, "stream").Bool(),
 		RequestHeaders: shownHeaders(l.Request.Headers), ResponseHeaders: shownHeaders(l.Response.Headers),
 	}
@@ -138,16 +138,16 @@ func (l *ownLog) record(limit int) (r *reqlog.Record, field, why string) {
 		r.Status = http.StatusOK
 	}
 	switch {
-	case !slices.Contains(ownMethods, r.Method):
-		return nil, "request.method", "expected one of " + strings.Join(ownMethods, ", ")
+	case !slices.Contains(customMethods, r.Method):
+		return nil, "request.method", "expected one of " + strings.Join(customMethods, ", ")
 	case r.Status < 100 || r.Status > 599:
 		return nil, "response.status", "expected a status from 100 to 599"
-	case len(r.Model) > maxOwnText:
-		return nil, "request.body.model", fmt.Sprintf("expected at most %d bytes", maxOwnText)
-	case len(l.Request.Headers) > maxOwnHeaders, len(l.Response.Headers) > maxOwnHeaders:
-		return nil, "headers", fmt.Sprintf("expected at most %d", maxOwnHeaders)
+	case len(r.Model) > maxCustomText:
+		return nil, "request.body.model", fmt.Sprintf("expected at most %d bytes", maxCustomText)
+	case len(l.Request.Headers) > maxCustomHeaders, len(l.Response.Headers) > maxCustomHeaders:
+		return nil, "headers", fmt.Sprintf("expected at most %d", maxCustomHeaders)
 	}
-	ownUsage(r, gjson.GetBytes(l.Response.Body, "usage"))
+	customUsage(r, gjson.GetBytes(l.Response.Body, "usage"))
 	if field, why = l.metadata(r); why != "" {
 		return nil, field, why
 	}
@@ -164,22 +164,22 @@ func excerpt(body []byte, limit int) *reqlog.Body {
 }
 
 // metadata takes the metadata of a record, of which some names its trace.
-func (l *ownLog) metadata(r *reqlog.Record) (field, why string) {
+func (l *customLog) metadata(r *reqlog.Record) (field, why string) {
 	for _, f := range []struct {
 		key string
 		to  *string
 	}{{"trace_id", &r.TraceID}, {"span_id", &r.SpanID}, {"span_name", &r.SpanName}} {
-		if *f.to = l.Metadata[f.key]; len(*f.to) > maxOwnText {
-			return "metadata." + f.key, fmt.Sprintf("expected at most %d bytes", maxOwnText)
+		if *f.to = l.Metadata[f.key]; len(*f.to) > maxCustomText {
+			return "metadata." + f.key, fmt.Sprintf("expected at most %d bytes", maxCustomText)
 		}
 		delete(l.Metadata, f.key)
 	}
-	if len(l.Metadata) > maxOwnMetadata {
-		return "metadata", fmt.Sprintf("expected at most %d members", maxOwnMetadata)
+	if len(l.Metadata) > maxCustomMetadata {
+		return "metadata", fmt.Sprintf("expected at most %d members", maxCustomMetadata)
 	}
 	for key, value := range l.Metadata {
-		if utf8.RuneCountInString(key) > maxOwnValue || utf8.RuneCountInString(value) > maxOwnValue {
-			return "metadata", fmt.Sprintf("expected keys and texts of at most %d characters", maxOwnValue)
+		if utf8.RuneCountInString(key) > maxCustomValue || utf8.RuneCountInString(value) > maxCustomValue {
+			return "metadata", fmt.Sprintf("expected keys and texts of at most %d characters", maxCustomValue)
 		}
 	}
 	if len(l.Metadata) > 0 {
@@ -191,8 +191,8 @@ func (l *ownLog) metadata(r *reqlog.Record) (field, why string) {
 	return "", ""
 }
 
-// ownUsage reads the usage that the response of an own record tells, by OpenAI's names.
-func ownUsage(r *reqlog.Record, usage gjson.Result) {
+// customUsage reads the usage that the response of a custom record tells, by OpenAI's names.
+func customUsage(r *reqlog.Record, usage gjson.Result) {
 	r.UsageKnown = usage.IsObject()
 	for _, u := range []struct {
 		to    *int64
@@ -212,15 +212,15 @@ func ownUsage(r *reqlog.Record, usage gjson.Result) {
 // secretive are parts of the names of headers that carry credentials.
 var secretive = []string{"auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "session"}
 
-// shownHeaders are the headers of an own record, without those that may carry credentials.
+// shownHeaders are the headers of a custom record, without those that may carry credentials.
 func shownHeaders(h map[string]string) map[string]string {
 	out := make(map[string]string, len(h))
 	for name, value := range h {
 		lower := strings.ToLower(name)
-		if len(name) > maxOwnText || slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) }) {
+		if len(name) > maxCustomText || slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) }) {
 			continue
 		}
-		out[credentials.Clip(lower)] = strings.ToValidUTF8(value[:min(len(value), maxOwnText)], "")
+		out[credentials.Clip(lower)] = strings.ToValidUTF8(value[:min(len(value), maxCustomText)], "")
 	}
 	return out
 }

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What a key may write of own records in a minute, and at once. Keys that it has made
+// What a key may write of custom records in a minute, and at once. Keys that it has made
 // share it.
 const (
-	ownRecordsPerMinute = 6000
-	ownBytesPerMinute   = 32 << 20 // of request bodies
+	customRecordsPerMinute = 6000
+	customBytesPerMinute   = 32 << 20 // of request bodies
 )
 
 // A quota bounds what each key writes.
@@ -44,8 +44,8 @@ func (q *quota) take(key string, records, bytes int) (wait time.Duration) {
 			maps.DeleteFunc(q.keys, func(_ string, w *written) bool { return w.idle(now) })
 		}
 		w = &written{
-			records: rate.NewLimiter(ownRecordsPerMinute/60., ownRecordsPerMinute),
-			bytes:   rate.NewLimiter(ownBytesPerMinute/60., ownBytesPerMinute),
+			records: rate.NewLimiter(customRecordsPerMinute/60., customRecordsPerMinute),
+			bytes:   rate.NewLimiter(customBytesPerMinute/60., customBytesPerMinute),
 		}
 		q.keys[key] = w
 	}
@@ -66,16 +66,16 @@ func (q *quota) take(key string, records, bytes int) (wait time.Duration) {
 
 // idle reports whether all is left, so that nothing is lost by forgetting it.
 func (w *written) idle(now time.Time) bool {
-	return w.records.TokensAt(now) >= ownRecordsPerMinute && w.bytes.TokensAt(now) >= ownBytesPerMinute
+	return w.records.TokensAt(now) >= customRecordsPerMinute && w.bytes.TokensAt(now) >= customBytesPerMinute
 }
 
-// mayWrite refuses own records that are more than the key may write now.
+// mayWrite refuses custom records that are more than the key may write now.
 func (c *call) mayWrite(records, bytes int) error {
 	wait := c.api.written.take(c.caller.CountedAs, records, bytes)
 	if wait == 0 {
 		return nil
 	}
-	e := failure(http.StatusTooManyRequests, "The API key writes too many records of its own: expected at most %d, in at most %d MiB, a minute", ownRecordsPerMinute, ownBytesPerMinute>>20)
+	e := failure(http.StatusTooManyRequests, "The API key writes too many records of its own: expected at most %d, in at most %d MiB, a minute", customRecordsPerMinute, customBytesPerMinute>>20)
 	e.retryAfter = wait
 	return e
 }

@@ -14,11 +14,11 @@ import (
 // noisy is a record of about 16 KB that does not compress, and bodies of as much.
 func noisy(i int, own bool) *Record {
 	r := withBodies(i, 16<<10)
-	r.Own, r.Metadata = own, json.RawMessage(fmt.Sprintf(`{"x":"%x"}`, r.Request.Bytes[:15<<9]))
+	r.Custom, r.Metadata = own, json.RawMessage(fmt.Sprintf(`{"x":"%x"}`, r.Request.Bytes[:15<<9]))
 	return r
 }
 
-// However own records come in between, what is kept of the calls is what would be kept
+// However custom records come in between, what is kept of the calls is what would be kept
 // without them; and the store stays within its size.
 func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 			if err := both.Bodies(t.Context(), r); err != nil {
 				rt.Fatal(err)
 			}
-			if !r.Own {
+			if !r.Custom {
 				kept[r.TraceID] = r.Request != nil
 			}
 		}
@@ -76,7 +76,7 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 	})
 }
 
-// While the writer hangs, a flood of own records finds no more room, and calls do. Their
+// While the writer hangs, a flood of custom records finds no more room, and calls do. Their
 // records are written before most of the own ones.
 func TestAFloodOfOwnRecordsLeavesTheQueueToCalls(t *testing.T) {
 	l, store := openLog(t, zap.NewNop())
@@ -91,11 +91,11 @@ func TestAFloodOfOwnRecordsLeavesTheQueueToCalls(t *testing.T) {
 	fillBlock(l)
 	<-writing
 	flood := 0
-	for l.Add(&Record{TraceID: "own", At: time.Now(), Own: true, Request: &Body{Bytes: make([]byte, 100)}}) {
+	for l.Add(&Record{TraceID: "own", At: time.Now(), Custom: true, Request: &Body{Bytes: make([]byte, 100)}}) {
 		flood++
 	}
 	if flood < 100 || flood > 4*MinQueue/8/baseSize {
-		t.Errorf("%d own records found room", flood)
+		t.Errorf("%d custom records found room", flood)
 	}
 	for i := range blockRecords {
 		if !l.Add(withBodies(i, 1<<10)) {
@@ -111,14 +111,14 @@ func TestAFloodOfOwnRecordsLeavesTheQueueToCalls(t *testing.T) {
 	if err != nil || len(list.Records) != flood+2*blockRecords {
 		t.Fatalf("%d records, want %d; %v", len(list.Records), flood+2*blockRecords, err)
 	}
-	later := 0 // own records that were written after those of calls
+	later := 0 // custom records that were written after those of calls
 	for _, r := range list.Records {
-		if !r.Own {
+		if !r.Custom {
 			break
 		}
 		later++
 	}
 	if later < flood-blockRecords {
-		t.Errorf("%d of %d own records were written after those of calls", later, flood)
+		t.Errorf("%d of %d custom records were written after those of calls", later, flood)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-func turn(id, previous string) *Turn {
-	return &Turn{Response: json.RawMessage(`{"id":"` + id + `","text":"<&>"}`), Input: json.RawMessage(`"in"`), Previous: previous}
+func turn(id, previous string) *Response {
+	return &Response{Object: json.RawMessage(`{"id":"` + id + `","text":"<&>"}`), Input: json.RawMessage(`"in"`), Previous: previous}
 }
 
 func TestAConversationIsReadFromItsBeginning(t *testing.T) {
@@ -19,11 +19,11 @@ func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 	m := NewResponses(open(t))
 	keep := func(id, previous string) {
 		t.Helper()
-		if err := m.Keep(ctx, "ws", id, turn(id, previous)); err != nil {
+		if err := m.Put(ctx, "ws", id, turn(id, previous)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ids := func(workspace, id string) (list []string, lost *LostTurnError) {
+	ids := func(workspace, id string) (list []string, lost *MissingResponseError) {
 		t.Helper()
 		turns, err := m.Conversation(ctx, workspace, id)
 		if err != nil && !errors.As(err, &lost) {
@@ -31,7 +31,7 @@ func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 		}
 		for _, t := range turns {
 			var response struct{ ID, Text string }
-			if json.Unmarshal(t.Response, &response) == nil && response.Text == "<&>" && string(t.Input) == `"in"` {
+			if json.Unmarshal(t.Object, &response) == nil && response.Text == "<&>" && string(t.Input) == `"in"` {
 				list = append(list, response.ID)
 			}
 		}
@@ -60,7 +60,7 @@ func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 	if got, lost := ids("ws", "d"); !slices.Equal(got, []string{"d"}) || lost == nil || lost.Slug != "slug" {
 		t.Errorf("got %v, %v", got, lost)
 	}
-	if err := m.Forget(ctx, "ws", "a"); err != nil {
+	if err := m.Delete(ctx, "ws", "a"); err != nil {
 		t.Fatal(err)
 	}
 	if got, lost := ids("ws", "c"); !slices.Equal(got, []string{"b", "c"}) || lost == nil || lost.ID != "a" {
@@ -78,20 +78,20 @@ func TestAConversationHasItsBounds(t *testing.T) {
 			id := prefix + strconv.Itoa(i)
 			t1 := turn(id, last)
 			t1.Input = input
-			if err := m.Keep(ctx, "ws", id, t1); err != nil {
+			if err := m.Put(ctx, "ws", id, t1); err != nil {
 				t.Fatal(err)
 			}
 			last = id
 		}
 		return last
 	}
-	if turns, err := m.Conversation(ctx, "ws", keep("short", maxTurns, json.RawMessage(`""`))); err != nil || len(turns) != maxTurns {
+	if turns, err := m.Conversation(ctx, "ws", keep("short", maxResponses, json.RawMessage(`""`))); err != nil || len(turns) != maxResponses {
 		t.Errorf("%d turns, %v", len(turns), err)
 	}
-	if _, err := m.Conversation(ctx, "ws", keep("long", maxTurns+1, json.RawMessage(`""`))); !errors.Is(err, ErrTooLong) {
+	if _, err := m.Conversation(ctx, "ws", keep("long", maxResponses+1, json.RawMessage(`""`))); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}
-	if err := m.Keep(ctx, "ws", "loop", turn("loop", "loop")); err != nil {
+	if err := m.Put(ctx, "ws", "loop", turn("loop", "loop")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Conversation(ctx, "ws", "loop"); !errors.Is(err, ErrTooLong) {
@@ -101,8 +101,8 @@ func TestAConversationHasItsBounds(t *testing.T) {
 	if _, err := m.Conversation(ctx, "ws", keep("big", maxConversation/MaxInput, big)); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}
-	huge := json.RawMessage(`"` + strings.Repeat("x", maxTurn) + `"`)
-	if err := m.Keep(ctx, "ws", "huge", &Turn{Response: huge}); err == nil {
+	huge := json.RawMessage(`"` + strings.Repeat("x", maxResponse) + `"`)
+	if err := m.Put(ctx, "ws", "huge", &Response{Object: huge}); err == nil {
 		t.Error("kept a turn of more than the bound")
 	}
 }

@@ -61,10 +61,10 @@ func join(parts []*segment) *segment {
 	return all
 }
 
-// A shelf keeps rows in the order of their ids, each with a segment in memory. Rows that
+// An archive keeps rows in the order of their ids, each with a segment in memory. Rows that
 // are small are merged, so that there are never many of them however few calls come; the
 // oldest leave when they are too old, or make room. One goroutine writes, any may read.
-type shelf struct {
+type archive struct {
 	name  string
 	keeps func(*Settings) (retention time.Duration, size int64)
 	db    *storage.DB
@@ -90,14 +90,14 @@ const (
 	maxSpare   = 1 << 20
 )
 
-func newShelf(db *storage.DB, name string, smallCount int, smallSize int64, keeps func(*Settings) (time.Duration, int64)) *shelf {
-	return &shelf{
+func newArchive(db *storage.DB, name string, smallCount int, smallSize int64, keeps func(*Settings) (time.Duration, int64)) *archive {
+	return &archive{
 		name: name, keeps: keeps, db: db, rows: storage.NewBlobs(name), index: storage.NewCollection(name+"_segments", func(s *segment) string { return s.ID }),
 		smallCount: smallCount, smallSize: smallSize,
 	}
 }
 
-func (s *shelf) load(ctx context.Context) error {
+func (s *archive) load(ctx context.Context) error {
 	return s.db.View(ctx, func(tx storage.Tx) error {
 		for seg, err := range s.index.All(tx) {
 			if err != nil {
@@ -110,21 +110,21 @@ func (s *shelf) load(ctx context.Context) error {
 	})
 }
 
-// view runs fn with the segments of shelves at the moment, and a transaction in which
+// view runs fn with the segments of archives at the moment, and a transaction in which
 // their rows are.
-func view(ctx context.Context, shelves []*shelf, fn func(tx storage.Tx, lists [][]*segment) error) error {
-	for _, s := range shelves {
+func view(ctx context.Context, archives []*archive, fn func(tx storage.Tx, lists [][]*segment) error) error {
+	for _, s := range archives {
 		s.mu.RLock()
 	}
 	unlock := sync.OnceFunc(func() {
-		for _, s := range shelves {
+		for _, s := range archives {
 			s.mu.RUnlock()
 		}
 	})
 	defer unlock()
-	return shelves[0].db.View(ctx, func(tx storage.Tx) error {
-		lists := make([][]*segment, len(shelves))
-		for i, s := range shelves {
+	return archives[0].db.View(ctx, func(tx storage.Tx) error {
+		lists := make([][]*segment, len(archives))
+		for i, s := range archives {
 			lists[i] = s.list
 		}
 		unlock()
@@ -133,14 +133,14 @@ func view(ctx context.Context, shelves []*shelf, fn func(tx storage.Tx, lists []
 }
 
 // size is what the rows take, in bytes.
-func (s *shelf) size() int64 {
+func (s *archive) size() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.used
 }
 
 // last is the id of the latest record; "": there is none.
-func (s *shelf) last() string {
+func (s *archive) last() string {
 	if n := len(s.list); n > 0 {
 		return s.list[n-1].Last
 	}
@@ -149,7 +149,7 @@ func (s *shelf) last() string {
 
 // pack compresses a row, and says in its segment what that takes. The result is good
 // until the next call.
-func (s *shelf) pack(seg *segment, row []byte) ([]byte, error) {
+func (s *archive) pack(seg *segment, row []byte) ([]byte, error) {
 	stored, err := pack(s.room[:0], row)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func spare(b []byte) []byte {
 }
 
 // put adds a packed row behind all others.
-func (s *shelf) put(seg *segment, stored []byte) error {
+func (s *archive) put(seg *segment, stored []byte) error {
 	err := s.db.Write(context.Background(), func(tx storage.Tx) error { return s.write(tx, seg, stored) })
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (s *shelf) put(seg *segment, stored []byte) error {
 }
 
 // row reads the row of a segment.
-func (s *shelf) row(tx storage.Tx, seg *segment) ([]byte, error) {
+func (s *archive) row(tx storage.Tx, seg *segment) ([]byte, error) {
 	stored, err := s.rows.Get(tx, seg.ID)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (s *shelf) row(tx storage.Tx, seg *segment) ([]byte, error) {
 	return unpack(stored)
 }
 
-func (s *shelf) write(tx storage.Tx, seg *segment, row []byte) error {
+func (s *archive) write(tx storage.Tx, seg *segment, row []byte) error {
 	if err := s.rows.Put(tx, seg.ID, row); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *shelf) write(tx storage.Tx, seg *segment, row []byte) error {
 }
 
 // merge makes one row of the last ones, where they are small and enough.
-func (s *shelf) merge() error {
+func (s *archive) merge() error {
 	n, count, length := len(s.list), 0, int64(0)
 	for n > 0 && s.list[n-1].Count < s.smallCount && s.list[n-1].length() < s.smallSize {
 		n--
@@ -212,7 +212,7 @@ func (s *shelf) merge() error {
 }
 
 // mergeLast makes one row of the last n.
-func (s *shelf) mergeLast(n int) error {
+func (s *archive) mergeLast(n int) error {
 	before, parts := s.list[:len(s.list)-n], s.list[len(s.list)-n:]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *shelf) mergeLast(n int) error {
 	return nil
 }
 
-func (s *shelf) delete(tx storage.Tx, seg *segment) error {
+func (s *archive) delete(tx storage.Tx, seg *segment) error {
 	if err := s.rows.Delete(tx, seg.ID); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (s *shelf) delete(tx storage.Tx, seg *segment) error {
 
 // trim drops what is from before oldest, and the oldest rows until all of them and need
 // more bytes fit into size. A transaction drops a bounded number of them.
-func (s *shelf) trim(oldest time.Time, size, need int64) error {
+func (s *archive) trim(oldest time.Time, size, need int64) error {
 	for {
 		gone := s.surplus(oldest.UnixMilli(), size-need)
 		if len(gone) == 0 {
@@ -281,7 +281,7 @@ func (s *shelf) trim(oldest time.Time, size, need int64) error {
 
 // surplus takes rows that are to be dropped out of memory, before they leave the store:
 // who reads on has a transaction from before.
-func (s *shelf) surplus(oldest, size int64) []*segment {
+func (s *archive) surplus(oldest, size int64) []*segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -295,7 +295,7 @@ func (s *shelf) surplus(oldest, size int64) []*segment {
 }
 
 // restore puts back what could not be dropped.
-func (s *shelf) restore(gone []*segment) {
+func (s *archive) restore(gone []*segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = slices.Concat(gone, s.list)

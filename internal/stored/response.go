@@ -1,0 +1,99 @@
+package stored
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Response is a response that the gateway itself holds, because its provider has no
+// Responses API.
+type Response struct {
+	// Object is the response as the caller got it.
+	Object json.RawMessage `json:"response,omitempty"`
+	// Input is its own input, without that of earlier responses: a string or an array of items.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Previous is the previous_response_id, or "".
+	Previous string `json:"previous,omitempty"`
+}
+
+// Bounds of what is kept, in bytes.
+const (
+	MaxInput        = 8 << 20  // of a response
+	maxResponse     = 16 << 20 // of a response, its input included
+	maxConversation = 48 << 20
+	maxResponses    = 1000
+	MaxID           = 256 // of a response: longer ones are nobody's
+)
+
+// Put stores a response for as long as providers keep theirs. The error is
+// [storage.ErrExists] if there is one with this id.
+func (r *Responses) Put(ctx context.Context, workspace, id string, t *Response) error {
+	if size := len(t.Object) + len(t.Input); size > maxResponse {
+		return fmt.Errorf("a response with its input of %d bytes, more than %d", size, maxResponse)
+	}
+	return r.db.Write(ctx, func(tx storage.Tx) error {
+		// An id is never used twice.
+		if _, err := r.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
+			if err == nil {
+				err = fmt.Errorf("response %q: %w", id, storage.ErrExists)
+			}
+			return err
+		}
+		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Response: *t}, retention)
+	})
+}
+
+// Delete deletes a response that the gateway holds.
+func (r *Responses) Delete(ctx context.Context, workspace, id string) error {
+	return r.db.Write(ctx, func(tx storage.Tx) error { return r.rows.Delete(tx, workspace+"/"+id) })
+}
+
+// A MissingResponseError names the response of a conversation that the gateway does not
+// have. Slug is the provider that holds it, or "" if it is not known.
+type MissingResponseError struct{ ID, Slug string }
+
+func (e *MissingResponseError) Error() string {
+	if e.Slug != "" {
+		return "response " + e.ID + " is held by " + e.Slug
+	}
+	return "response " + e.ID + " is not known"
+}
+
+// ErrTooLong is returned for a conversation beyond the bounds.
+var ErrTooLong = fmt.Errorf("a conversation of more than %d responses or %d bytes", maxResponses, maxConversation)
+
+// Conversation returns the responses up to the one with this id, the oldest first. If one
+// of them is missing, the error is a *MissingResponseError, and those after it are returned.
+func (r *Responses) Conversation(ctx context.Context, workspace, id string) (responses []Response, err error) {
+	err = r.db.View(ctx, func(tx storage.Tx) error {
+		responses = nil
+		size := 0
+		for at := id; at != ""; {
+			if len(at) > MaxID {
+				return &MissingResponseError{ID: at}
+			}
+			row, err := r.rows.Get(tx, workspace+"/"+at)
+			switch {
+			case errors.Is(err, storage.ErrNotFound):
+				return &MissingResponseError{ID: at}
+			case err != nil:
+				return err
+			case row.Object == nil:
+				return &MissingResponseError{at, row.Slug}
+			}
+			if size += len(row.Object) + len(row.Input); size > maxConversation || len(responses) == maxResponses {
+				return ErrTooLong
+			}
+			responses = append(responses, row.Response)
+			at = row.Previous
+		}
+		return nil
+	})
+	slices.Reverse(responses)
+	return responses, err
+}
