@@ -20,8 +20,8 @@ const (
 	layersEnd   = "    # end layers\n"
 )
 
-// floors returns the packages of each floor, by the table of docs/architecture.md.
-func floors(t *testing.T) map[int][]string {
+// packagesByLayer returns the packages of each layer, by the table of docs/architecture.md.
+func packagesByLayer(t *testing.T) map[int][]string {
 	t.Helper()
 	page, err := os.ReadFile(layersTable)
 	if err != nil {
@@ -31,26 +31,26 @@ func floors(t *testing.T) map[int][]string {
 	name := regexp.MustCompile("`([^`]+)`")
 	all := make(map[int][]string)
 	for _, m := range row.FindAllSubmatch(page, -1) {
-		floor, err := strconv.Atoi(string(m[1]))
+		layer, err := strconv.Atoi(string(m[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range name.FindAllSubmatch(m[2], -1) {
-			all[floor] = append(all[floor], string(n[1]))
+			all[layer] = append(all[layer], string(n[1]))
 		}
 	}
 	return all
 }
 
-// layers returns the rules of depguard: a package imports only from the floors below.
+// layers returns the rules of depguard: a package imports only from the layers below.
 func layers(all map[int][]string) []byte {
 	const module = "github.com/caddy-gw/gateway"
 	var b bytes.Buffer
 	b.WriteString("    depguard:\n      rules:\n")
 	var below []string
-	for floor := 1; len(all[floor]) > 0; floor++ {
-		packages := slices.Sorted(slices.Values(all[floor]))
-		fmt.Fprintf(&b, "        floor-%d:\n          list-mode: lax\n          files:\n            - \"!$test\"\n", floor)
+	for layer := 1; len(all[layer]) > 0; layer++ {
+		packages := slices.Sorted(slices.Values(all[layer]))
+		fmt.Fprintf(&b, "        layer-%d:\n          list-mode: lax\n          files:\n            - \"!$test\"\n", layer)
 		for _, p := range packages {
 			files := p + "/*.go"
 			if p == "." {
@@ -58,7 +58,7 @@ func layers(all map[int][]string) []byte {
 			}
 			fmt.Fprintf(&b, "            - \"**/%s\"\n", files)
 		}
-		fmt.Fprintf(&b, "          deny:\n            - pkg: %s\n              desc: a package imports only from the floors below its own, see %s\n", module, layersTable)
+		fmt.Fprintf(&b, "          deny:\n            - pkg: %s\n              desc: a package imports only from the layers below its own, see %s\n", module, layersTable)
 		if len(below) > 0 {
 			b.WriteString("          allow:\n")
 		}
@@ -80,7 +80,7 @@ func TestLayers(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("%s has no place for the layers", layersRules)
 	}
-	want := layers(floors(t))
+	want := layers(packagesByLayer(t))
 	switch {
 	case bytes.Equal(got, want):
 	case os.Getenv("UPDATE_LAYERS") != "":
@@ -94,14 +94,14 @@ func TestLayers(t *testing.T) {
 }
 
 // A package that is not in the table is checked by no rule.
-func TestEveryPackageHasAFloor(t *testing.T) {
-	floorOf := make(map[string]int)
-	for floor, packages := range floors(t) {
+func TestEveryPackageHasALayer(t *testing.T) {
+	layerOf := make(map[string]int)
+	for layer, packages := range packagesByLayer(t) {
 		for _, p := range packages {
-			if floorOf[p] != 0 {
+			if layerOf[p] != 0 {
 				t.Errorf("%s is in the table twice", p)
 			}
-			floorOf[p] = floor
+			layerOf[p] = layer
 		}
 	}
 	here := make(map[string]bool)
@@ -124,11 +124,11 @@ func TestEveryPackageHasAFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for p := range here {
-		if floorOf[p] == 0 {
+		if layerOf[p] == 0 {
 			t.Errorf("%s is not in the table of %s", p, layersTable)
 		}
 	}
-	for p := range floorOf {
+	for p := range layerOf {
 		if !here[p] {
 			t.Errorf("%s is in the table of %s, and is no package", p, layersTable)
 		}

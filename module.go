@@ -2,8 +2,8 @@
 // gw app (global option gw) and the handlers gw_admin, gw_ratelimit,
 // gw_inference and gw_echo.
 //
-// The folders, from the top floor down; a package imports only from floors
-// below its own:
+// The folders, from the top layer down; a package imports only from the
+// layers below its own:
 //
 //	handlers, app                      Caddy modules and their Caddyfile syntax
 //	admin, inference                   the control plane's HTTP API; the data plane

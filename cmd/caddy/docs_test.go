@@ -3,10 +3,12 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +28,20 @@ var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 func blocks(t *testing.T) []block {
 	t.Helper()
 	var all []block
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+	texts := documents(t)
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		for _, m := range fence.FindAllStringSubmatch(texts[file], -1) {
+			all = append(all, block{file, m[1], m[2]})
+		}
+	}
+	return all
+}
+
+// documents are the documents by their paths.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -36,12 +51,66 @@ func blocks(t *testing.T) []block {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
-				all = append(all, block{file, m[1], m[2]})
-			}
+			all[file] = string(text)
 		}
 	}
 	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
+	all := documents(t)
+	for file, text := range all {
+		text = fence.ReplaceAllString(text, "")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			path, fragment, _ := strings.Cut(m[1], "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			target := file
+			if path != "" {
+				target = filepath.Join(filepath.Dir(file), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: link to %s: %v", file, m[1], err)
+				continue
+			}
+			found := fragment == ""
+			for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(all[target], ""), -1) {
+				slug := strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")
+				found = found || slug == fragment
+			}
+			if !found {
+				t.Errorf("%s: link to %s: no such heading", file, m[1])
+			}
+		}
+	}
+}
+
+// What CI builds with xcaddy is what xcaddy.md and the Dockerfile say.
+func TestEveryBuildWithXcaddyIsTheSame(t *testing.T) {
+	build := regexp.MustCompile(`xcaddy(?:@latest)? build (v[0-9.]+) --with github\.com/caddy-gw/gateway@v0\.0\.0=(\S+)`)
+	versions := make(map[string]string)
+	for _, file := range []string{"xcaddy.md", "Dockerfile", "Makefile"} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := build.FindSubmatch(text)
+		if m == nil {
+			t.Errorf("%s has no build of a module that is not published", file)
+			continue
+		}
+		versions[string(m[1])] = file
+	}
+	if len(versions) != 1 {
+		t.Errorf("built with different versions of Caddy: %v", versions)
+	}
 }
 
 // The command's own fmt and validate, of which TestExamplesAreFormattedAndValid is, take a
