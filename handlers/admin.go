@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,10 +16,12 @@ func init() {
 }
 
 // Admin is gw_admin: it serves the control plane's routes below /v1 and /v2. Any
-// other path goes to the next handler.
+// other path goes to the next handler; if none answers it, the answer is 404. It also
+// answers the probes /health, /livez and /readyz, which need no key.
 type Admin struct {
 	app    *app.App
 	access *accessLog
+	only   bool // its server has no gw_inference, which would answer all other paths of the API
 }
 
 // CaddyModule returns the Caddy module information.
@@ -29,13 +32,20 @@ func (Admin) CaddyModule() caddy.ModuleInfo {
 // Provision sets up the handler.
 func (h *Admin) Provision(ctx caddy.Context) (err error) {
 	h.app, h.access, err = gateway(ctx, "gw_admin")
+	h.only = !holds(ctx, "gw_inference")
 	return err
 }
 
 func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r)()
-	if !admin.Reserved(r.URL.Path) {
+	switch {
+	case admin.Reserved(r.URL.Path):
+	case strings.HasPrefix(r.URL.Path, "/v1/") && !h.only:
 		return next.ServeHTTP(w, r)
+	case probe{h.app.Ready}.serve(w, r):
+		return nil
+	default:
+		return serveNext(w, r, next)
 	}
 	rt, err := h.app.Runtime(r.Context())
 	if err != nil {

@@ -24,7 +24,9 @@ func init() {
 }
 
 // Inference is gw_inference: it forwards inference calls to model providers. Paths outside /v1
-// and /v2 go to the next handler; other paths inside them are answered with 404.
+// and /v2 go to the next handler, and are answered with 404 if none answers them; other paths inside
+// them are answered with 404. It also answers the probes /health, /livez and /readyz, which need no
+// key.
 type Inference struct {
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
@@ -159,8 +161,10 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	case refusal != nil:
 		refusal.Write(w, h.app.Headers())
 		return nil
+	case endpoint == nil && (probe{h.app.Ready}).serve(w, r):
+		return nil
 	case endpoint == nil:
-		return next.ServeHTTP(w, r)
+		return serveNext(w, r, next)
 	}
 	rt, err := h.app.Runtime(r.Context())
 	if err != nil {

@@ -28,6 +28,14 @@ func NewDB(store Store) *DB {
 	return &DB{store: store, feed: feed}
 }
 
+// Writable returns an error if the store says that it takes no writes now.
+func (db *DB) Writable() error {
+	if p, ok := db.store.(Prober); ok {
+		return p.Writable()
+	}
+	return nil
+}
+
 // fail makes the transaction fail with the error of a read.
 func (t *Txn) fail(err error) {
 	if t.err == nil {

@@ -58,6 +58,14 @@ type Store interface {
 	Close() error
 }
 
+// A Prober is a [Store] that knows without writing whether it can be written.
+type Prober interface {
+	// Writable returns an error if the store takes no writes now, which wraps
+	// [ErrUnwritable], [ErrDamaged] or [ErrClosed]. It is cheap enough to be asked
+	// with each request.
+	Writable() error
+}
+
 // A Tx is one transaction. It is valid only inside the function it was given
 // to, and not for concurrent use.
 type Tx interface {

@@ -61,7 +61,9 @@ func newProcess(t *testing.T) *process {
 	home := t.TempDir()
 	p := &process{t: t, home: home, url: "http://" + gatewaytest.FreeAddress(t), file: filepath.Join(home, "Caddyfile")}
 	echo := gatewaytest.FreeAddress(t)
-	text := strings.NewReplacer("http://localhost:8080, http://127.0.0.1:8080", p.url, "http://127.0.0.1:8081", "http://"+echo, "grace_period 30s", "grace_period 30s\n\tadmin off").
+	_, port, _ := strings.Cut(strings.TrimPrefix(p.url, "http://"), ":")
+	_, echoPort, _ := strings.Cut(echo, ":")
+	text := strings.NewReplacer("http://:8080 {", "http://:"+port+" {", "http://:8081 {", "http://:"+echoPort+" {", "http://127.0.0.1:8081", "http://"+echo, "grace_period 30s", "grace_period 30s\n\tadmin off").
 		Replace(string(example))
 	if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -196,6 +198,22 @@ func TestTheFirstStartMakesAKeyAndACommandThatWorksAsPasted(t *testing.T) {
 	}
 	if status, body := p.do("POST", "/v1/chat/completions", key, hello); status != 200 || gjson.Get(body, "choices.0.message.content").Str != "Hello" {
 		t.Errorf("%d %s", status, body)
+	}
+	for path, want := range map[string]int{"/chat/completions": 404, "/health": 200} {
+		r, err := http.NewRequest(http.MethodGet, p.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "gateway.example.com" // whatever a client calls it
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != want || !gjson.ValidBytes(body) {
+			t.Errorf("%s: %d %s %v", path, res.StatusCode, body, err)
+		}
 	}
 	p.stop()
 	before := p.logs()

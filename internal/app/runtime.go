@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -95,6 +96,20 @@ func (a *App) build(c *core) *Runtime {
 			return limit
 		},
 	}
+}
+
+// Ready returns an error if calls cannot be served now. It says why to anyone who asks, and so
+// names nothing of the machine.
+func (a *App) Ready() error {
+	select {
+	case <-a.ready:
+	default:
+		return errors.New("starting")
+	}
+	if err := a.services.DB.Writable(); err != nil {
+		return errors.New("the store is not writable")
+	}
+	return nil
 }
 
 // Runtime returns what requests use. It waits until the configuration has started.

@@ -179,6 +179,19 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 	return &passThrough, nil
 }
 
+// Served reports whether a path is one of the table's, for some method.
+func Served(path string) bool {
+	if exactRows[path] != nil {
+		return true
+	}
+	for _, rows := range patternRows {
+		if matches(rows[0].Path, path) {
+			return true
+		}
+	}
+	return false
+}
+
 // meant is the path of the table that some server might take path for, "" if there is
 // none: servers differ in letter case, in parameters after a semicolon, and in what else
 // they ignore at the end of a segment.

@@ -96,6 +96,18 @@ func NotFound(path string) *Error {
 	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: message}
 }
 
+// Unserved is the answer to a path outside of the API, of which meant is the path that it probably
+// stands for; "": none.
+func Unserved(path, meant string) *Error {
+	message := "Not Found: nothing is served at " + credentials.Clip(path)
+	if meant != "" {
+		message += ", expected " + credentials.Clip(meant)
+	} else {
+		message += "; the API is below /v1"
+	}
+	return &Error{Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url", Message: message}
+}
+
 // MethodNotAllowed is the answer to a method that a path does not take.
 func MethodNotAllowed(method string, methods []string) *Error {
 	allow := strings.Join(methods, ", ")

@@ -137,6 +137,15 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
+// Writable returns an error if the store takes no writes now.
+func (s *Store) Writable() error {
+	if err := s.begin(context.Background()); err != nil {
+		return err
+	}
+	defer s.running.Done()
+	return s.writable(Reserve)
+}
+
 // writable returns an error that wraps [storage.ErrUnwritable] if the store
 // cannot be written, or its file system does not have need bytes free.
 func (s *Store) writable(need int) error {
@@ -310,6 +319,7 @@ func (s *Store) breakDown(f fault) {
 
 // Interface guards
 var (
-	_ storage.Store = (*Store)(nil)
-	_ storage.Feed  = (*Store)(nil)
+	_ storage.Store  = (*Store)(nil)
+	_ storage.Feed   = (*Store)(nil)
+	_ storage.Prober = (*Store)(nil)
 )

@@ -52,6 +52,7 @@ func wantValue(t *testing.T, s *Store, key, want string) {
 func wantRefused(t *testing.T, s *Store, why ...string) {
 	t.Helper()
 	for name, write := range map[string]func() error{
+		"Writable": s.Writable,
 		"Update": func() error { return s.Update(t.Context(), set("a", "new")) },
 		"Write":  func() error { return s.Write(t.Context(), set("a", "new")) },
 	} {
