@@ -153,8 +153,27 @@ func (a *API) unserved(r *http.Request) *Error {
 		return e
 	}
 	e := failure(http.StatusMethodNotAllowed, "Method not allowed: got %s, expected %s", credentials.Clip(r.Method), strings.Join(allow, " or "))
+	e.Data.Message += a.servedBelow(r)
 	e.allow = strings.Join(allow, ", ")
 	return e
+}
+
+// servedBelow says at which paths below that of a request its method is served; "" if at none.
+func (a *API) servedBelow(r *http.Request) string {
+	base := r.URL.Path[:len("/v1")]
+	var paths []string
+	for p, item := range a.huma.OpenAPI().Paths {
+		operation := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodDelete: item.Delete}[r.Method]
+		rest, below := strings.CutPrefix(p, "/v1"+r.URL.Path[len(base):]+"/")
+		if operation != nil && below && !strings.Contains(rest, "{") {
+			paths = append(paths, base+p[len("/v1"):])
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	slices.Sort(paths)
+	return "; " + r.Method + " is served at " + strings.Join(paths, ", ")
 }
 
 func writeError(w http.ResponseWriter, e *Error) {
@@ -253,11 +272,15 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
 			return
 		}
-		caller, refusal := a.Authenticator.Authenticate(a.Headers.ServiceKey(r.Header, a.Authenticator))
+		token := a.Headers.ServiceKey(r.Header, a.Authenticator)
+		caller, refusal := a.Authenticator.Authenticate(token)
 		if refusal != nil {
-			message := "Unauthorised Request"
-			if refusal.Reason == credentials.ExpiredKey {
-				message += ": the API key has expired"
+			message := "Unauthorised Request: the API key is unknown or was deleted"
+			switch {
+			case refusal.Reason == credentials.ExpiredKey:
+				message = "Unauthorised Request: the API key has expired"
+			case token == "":
+				message = "Unauthorised Request: no API key was sent, expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key"
 			}
 			writeError(w, failure(http.StatusUnauthorized, "%s", message))
 			return

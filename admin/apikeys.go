@@ -247,7 +247,12 @@ func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 	for i, scope := range scopes {
 		field := "scopes[" + strconv.Itoa(i) + "]"
 		if !kind.MayHold(scope) {
-			return nil, invalid(field, "a key of kind %s cannot hold %q", kind, credentials.Clip(scope))
+			valid := kind.Scopes()
+			meant := ""
+			if nearest := credentials.Nearest(scope, valid); nearest != "" {
+				meant = "did you mean " + nearest + "? "
+			}
+			return nil, invalid(field, "a key of kind %s cannot hold %q; %sexpected one of %s", kind, credentials.Clip(scope), meant, strings.Join(valid, ", "))
 		}
 		if !c.mayGive(scope) {
 			return nil, forbidden("%s: the API key lacks %s itself", field, scope)

@@ -218,7 +218,7 @@ func (c *call) configText(text, old, workspace string, allowMissing bool) (strin
 	}
 	// The faults come first: what is read of a config for its credentials is the same then.
 	if _, faults := routing.Parse([]byte(text), o); len(faults) > 0 {
-		return "", failure(http.StatusBadRequest, "config: %s", strings.Join(faults.Strings(), "; "))
+		return "", failure(http.StatusBadRequest, "config: %s", strings.TrimPrefix(strings.Join(faults.Strings(), "; "), "config: "))
 	}
 	whole, err := routing.Unmask(text, old)
 	if err != nil {

@@ -150,6 +150,9 @@ func init() {
 // goType is how the JSON decoder names what it was decoding into.
 var goType = regexp.MustCompile(` (into|within) Go \S+`)
 
+// goLayout is in what the standard library and huma say of a time that they cannot read.
+var goLayout = regexp.MustCompile(`2006-01-02|parsing time|date/time for format`)
+
 // fromHuma words what huma found wrong with a request. It leaves out the values
 // that huma attaches: they may hold secrets.
 func fromHuma(status int, msg string, errs []error) *Error {
@@ -172,7 +175,11 @@ func fromHuma(status int, msg string, errs []error) *Error {
 		for _, prefix := range []string{"query.", "path."} {
 			field = strings.TrimPrefix(field, prefix)
 		}
-		faults = append(faults, field+": "+goType.ReplaceAllString(detail.Message, ""))
+		message := goType.ReplaceAllString(detail.Message, "")
+		if goLayout.MatchString(message) {
+			message = "expected a time such as 2026-01-31T12:00:00Z"
+		}
+		faults = append(faults, field+": "+message)
 	}
 	if len(faults) > 0 {
 		msg = strings.Join(faults, "; ")

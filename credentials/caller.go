@@ -46,7 +46,7 @@ type Authenticator struct {
 // by digest, so that its time says nothing of any stored key.
 func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	if token == "" {
-		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03")
+		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. No service key was sent: expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key")
 	}
 	digest := DigestOf(token)
 	if a.AdminKey != nil && digest == *a.AdminKey {
@@ -54,7 +54,7 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	}
 	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
 	if !ok {
-		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03")
+		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. The service key in x-gw-api-key, Authorization or x-api-key is unknown or was deleted")
 	}
 	if key.Expired(a.Keyring.now()) {
 		return nil, refuse(ExpiredKey, "x-gw-api-key", "API Key %s has expired. Error Code: 01", key.Hint)

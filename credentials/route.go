@@ -275,7 +275,7 @@ func (r *Router) saved(c *Caller, slug, field string) (*Route, *Refusal) {
 func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) {
 	p := r.Providers[slug]
 	if !r.mayUse(p, c.WorkspaceID) {
-		return nil, unknownKey(slug, field)
+		return nil, r.unknownKey(c, slug, field)
 	}
 	return r.Own(slug), nil
 }
@@ -298,7 +298,7 @@ func (r *Router) Own(slug string) *Route {
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 	v, ok := r.Keyring.VirtualKey(c.WorkspaceID, slug)
 	if !ok {
-		return nil, unknownKey(slug, field)
+		return nil, r.unknownKey(c, slug, field)
 	}
 	if v.Expired(r.Keyring.now()) {
 		return nil, refuse(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
@@ -347,8 +347,8 @@ func unopened(v *VirtualKey, field string, err error) *Refusal {
 // virtual keys of its workspace.
 func (r *Router) Saved(c *Caller) []string {
 	var slugs []string
-	for slug := range r.Providers {
-		if _, refusal := r.fileProvider(c, slug, ""); refusal == nil {
+	for slug, p := range r.Providers {
+		if r.mayUse(p, c.WorkspaceID) {
 			slugs = append(slugs, slug)
 		}
 	}
@@ -365,8 +365,13 @@ func unknownProvider(name string) *Refusal {
 	return refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(name))
 }
 
-func unknownKey(slug, field string) *Refusal {
-	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s", Clip(slug))
+// unknownKey refuses a slug. It tells of no other than those that the caller may use.
+func (r *Router) unknownKey(c *Caller, slug, field string) *Refusal {
+	meant := ""
+	if nearest := Nearest(slug, r.Saved(c)); nearest != "" {
+		meant = "; did you mean " + nearest + "?"
+	}
+	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s%s", Clip(slug), meant)
 }
 
 // builtIn routes a call that brings its own credential to a provider by name. A

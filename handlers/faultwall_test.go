@@ -72,7 +72,7 @@ func TestTheFaultWall(t *testing.T) {
 		{name: "500", serve: respond(500, overloaded), status: 500, body: saying(overloaded), follows: true},
 		{name: "503 without a body", serve: respond(503, ""), status: 503, body: mentions("The provider answered 503 Service Unavailable"), follows: true},
 		{name: "400", serve: respond(400, overloaded), status: 400, body: saying(overloaded), follows: true},
-		{name: "401", serve: respond(401, overloaded), status: 401, body: saying(overloaded), follows: true},
+		{name: "401", serve: respond(401, overloaded), status: 401, body: saying(strings.Replace(overloaded, `"code":null`, `"code":"provider_unauthorized"`, 1)), follows: true},
 		{name: "500 with a body that breaks off", serve: respond(500, `{"err`, "Content-Length", "100"), status: 500, body: mentions("The provider answered 500 Internal Server Error"), follows: true},
 
 		{name: "200 without a body", serve: respond(200, ""), status: 502, body: failed("provider_misbehaved"), follows: true},

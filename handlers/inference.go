@@ -185,7 +185,9 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if !h.forwarder.MayAnswer(x.Call) {
 		if limited := x.AdmitCall(r.Context()); limited != nil {
 			if r.Context().Err() == nil { // otherwise the client left while the call was counted
+				x.KeepExcerpts(rt.MaxLoggedBody(x.Caller.WorkspaceID))
 				x.Fail(w, limited)
+				rt.Records.Add(inference.Record(x))
 			}
 			return nil
 		}

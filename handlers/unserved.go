@@ -25,8 +25,8 @@ func serveNext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) e
 	return nil
 }
 
-// meantPath is the path of the API that a path outside of it ends with, "" if there is none:
-// clients are configured with a base URL that lacks /v1, or has something before it.
+// meantPath is the path of the API that a path outside of it ends with, or is spelt nearly as; "" if
+// there is none. Clients are configured with a base URL that lacks /v1, or has something before it.
 func meantPath(path string) string {
 	served := func(path string) bool { return exchange.Served(path) || admin.Reserved(path) }
 	path = strings.TrimRight(path, "/")
@@ -43,7 +43,7 @@ func meantPath(path string) string {
 		}
 		rest = rest[1+at:]
 	}
-	return ""
+	return exchange.Nearest(path)
 }
 
 // An answerWatcher notes whether a handler has answered.

@@ -26,6 +26,7 @@ func TestNothingAnswersWithAnEmpty200(t *testing.T) {
 			"/chat/completions/":            ", expected /v1/chat/completions",
 			"/openai/v1/models":             ", expected /v1/models",
 			"/api/responses/resp_1":         ", expected /v1/responses/resp_1",
+			"/chat/completion":              ", expected /v1/chat/completions",
 			"/api-keys":                     ", expected /v1/api-keys",
 			"/gateway/v1/virtual-keys":      ", expected /v1/virtual-keys",
 			"/" + strings.Repeat("a/", 500): "; the API is below /v1",

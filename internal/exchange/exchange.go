@@ -121,6 +121,9 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 	x.Call, x.release = &both.call, g.Acquire()
 	x.readTrace(r.Header)
 	g.Headers.Set(w.Header(), HeaderTraceID, x.TraceID)
+	if warning := g.Headers.Mistyped(r.Header); warning != "" {
+		g.Headers.Set(w.Header(), HeaderWarning, warning)
+	}
 	caddyhttp.SetVar(r.Context(), contextVar, x)
 	x.publish()
 	return x

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 // A Header is one of the gateway's headers.
@@ -43,6 +47,7 @@ const (
 	HeaderHuggingfaceURL
 	HeaderDatabricks
 	HeaderSnowflake
+	HeaderWarning
 )
 
 // String is the header as clients write it.
@@ -81,6 +86,41 @@ var headerNames = [...]string{
 	HeaderHuggingfaceURL:  "Huggingface-Base-Url",
 	HeaderDatabricks:      "Databricks-Workspace",
 	HeaderSnowflake:       "Snowflake-Account",
+	HeaderWarning:         "Warning",
+}
+
+// suffixes are the names after the prefix of all headers that a call may have: those above, and
+// the settings of providers.
+var suffixes = func() []string {
+	all := slices.Clone(headerNames[:])
+	for _, name := range routing.VendorNames {
+		all = append(all, textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-")))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}()
+
+// Mistyped returns a warning about a header that is spelt nearly as one of the gateway's; "" if
+// there is none. Other headers with a prefix of the gateway's are nobody's concern: clients of
+// other gateways send some.
+func (h *Headers) Mistyped(header http.Header) string {
+	var name, meant string
+	for n := range header {
+		suffix, ok := h.Suffix(n)
+		if !ok || name != "" && n > name {
+			continue
+		}
+		if _, known := slices.BinarySearch(suffixes, suffix); known {
+			continue
+		}
+		if to := credentials.Nearest(suffix, suffixes); to != "" {
+			name, meant = n, n[:len(n)-len(suffix)]+to
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return strings.ToLower(name) + " is not a header of the gateway; did you mean " + strings.ToLower(meant) + "?"
 }
 
 // DefaultPrefix starts every header of the gateway.

@@ -47,7 +47,7 @@ func Nearest(path string, others ...string) string {
 	return best
 }
 
-// edits counts the bytes to add, to leave out and to change in a path so that it is one of
+// edits counts the changes of a byte, see [credentials.Distance], to make in a path so that it is one of
 // pattern's, up to most. A third of a segment at most may be another.
 func edits(path, pattern string, most int) (n int) {
 	got, want := strings.Split(path, "/"), strings.Split(pattern, "/")
@@ -58,33 +58,12 @@ func edits(path, pattern string, most int) (n int) {
 		if strings.HasPrefix(want[i], "{") {
 			continue
 		}
-		d := distance(got[i], want[i])
+		d := credentials.Distance(got[i], want[i])
 		if n += d; n >= most || 3*d > len(want[i]) {
 			return most
 		}
 	}
 	return n
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, corner+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // didYouMean is what an error about a path says of the one that is spelt nearly so.

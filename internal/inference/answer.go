@@ -14,7 +14,7 @@ import (
 // only.
 var droppedHeaders = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
-	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Alt-Svc", "Clear-Site-Data", "Set-Cookie", "Strict-Transport-Security",
+	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Alt-Svc", "Clear-Site-Data", "Server", "Set-Cookie", "Strict-Transport-Security",
 }
 
 // answered is called at the commit point: the answer goes to the client. It fixes the headers,

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,7 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 	}
 	body = rt.redact(body)
 	if rt.answer == nil {
-		if out, ok := withProvider(body, rt.target.Route.Provider); ok {
+		if out, ok := withProvider(body, rt.target.Route.Provider, rt.ownKeyRefused(res.StatusCode)); ok {
 			return replaceBody(rt.call, res, out)
 		}
 	}
@@ -134,8 +135,18 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 	failure := read(res.StatusCode, res.Header, body)
 	failure.Status = res.StatusCode
 	rt.overflow(res, failure)
+	failure.Code = cmp.Or(failure.Code, rt.ownKeyRefused(res.StatusCode))
 	delete(res.Header, "Content-Encoding")
 	return replaceBody(rt.call, res, failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider))
+}
+
+// ownKeyRefused is the code of a provider's 401 that has none: the credential for the provider was
+// refused, and not the caller's service key. Errors of Messages have no code.
+func (rt *roundTrip) ownKeyRefused(status int) string {
+	if status != http.StatusUnauthorized || strings.HasPrefix(rt.x.Endpoint.Name, "messages") {
+		return ""
+	}
+	return "provider_unauthorized"
 }
 
 // redact masks the credentials of the call in an error: some providers repeat them.
@@ -176,13 +187,17 @@ func (rt *roundTrip) redactHeader(res *http.Response) {
 // minSecret is the least length of a credential that is masked; a shorter one could be a word.
 const minSecret = 8
 
-// withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape.
-func withProvider(body []byte, provider string) ([]byte, bool) {
+// withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape, and the code,
+// unless that is "" or the error has one.
+func withProvider(body []byte, provider, code string) ([]byte, bool) {
 	v := gjson.ParseBytes(body)
 	if !gjson.ValidBytes(body) || !v.IsObject() || v.Get("error.message").Type != gjson.String || v.Get("provider").Exists() {
 		return nil, false
 	}
 	out, err := sjson.SetBytes(body, "provider", provider)
+	if err == nil && code != "" && v.Get("error.code").Type == gjson.Null {
+		out, err = sjson.SetBytes(out, "error.code", code)
+	}
 	return out, err == nil
 }
 

@@ -53,8 +53,8 @@ func wantRefused(t *testing.T, s *Store, why ...string) {
 	t.Helper()
 	for name, write := range map[string]func() error{
 		"Writable": s.Writable,
-		"Update": func() error { return s.Update(t.Context(), set("a", "new")) },
-		"Write":  func() error { return s.Write(t.Context(), set("a", "new")) },
+		"Update":   func() error { return s.Update(t.Context(), set("a", "new")) },
+		"Write":    func() error { return s.Write(t.Context(), set("a", "new")) },
 	} {
 		err := write()
 		if !errors.Is(err, storage.ErrUnwritable) {
