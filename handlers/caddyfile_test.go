@@ -93,6 +93,8 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		"{\n gw {\n  provider a {\n   type\n  }\n }\n}":                                              "wrong argument count",
 		"{\n gw {\n  provider a {\n   header X\n  }\n }\n}":                                          "wrong argument count",
 		"{\n gw {\n  provider a {\n   workspaces\n  }\n }\n}":                                        "wrong argument count",
+		"{\n gw {\n  provider a {\n   aws_region\n  }\n }\n}":                                        "wrong argument count",
+		"{\n gw {\n  provider a {\n   aws_region a\n   setting aws_region b\n  }\n }\n}":             "setting aws_region is given twice, at Caddyfile:5",
 		"{\n gw {\n  price openai\n }\n}":                                                            "wrong argument count",
 		"{\n gw {\n  price openai m\n }\n}":                                                          "expected a block with at least one price, such as input_mtok 0.15",
 		"{\n gw {\n  price openai m {\n   input 1\n  }\n }\n}":                                       "input: expected one of input_mtok, cache_read_mtok",
@@ -154,6 +156,9 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 		"{\n gw {\n  semantic_cache {\n   model m\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                   "semantic_cache: provider: required",
 		"{\n gw {\n  semantic_cache {\n   provider nope\n  }\n }\n}\n:0 {\n gw_admin\n}":                                             `there is no provider "nope"`,
 		"{\n gw {\n  provider a {\n   type bedrock-of-nobody\n  }\n }\n}\n:0 {\n gw_admin\n}":                                        "there is no provider",
+		"{\n gw {\n  provider a {\n   type openai\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                   "provider a: api_key: required",
+		"{\n gw {\n  provider a {\n   type bedrock\n   api_key k\n  }\n }\n}\n:0 {\n gw_admin\n}":                                    "provider a: aws_region: required",
+		"{\n gw {\n  provider a {\n   type bedrock\n   aws_region us-east-1\n  }\n }\n}\n:0 {\n gw_admin\n}":                         "provider a: api_key: required",
 		"{\n gw {\n  provider a {\n   type openai\n   setting nope x\n  }\n }\n}\n:0 {\n gw_admin\n}":                                "provider a: setting nope: unknown key",
 		"{\n gw {\n  provider a {\n   type azure-openai\n   setting azure_resource_name a/b\n  }\n }\n}\n:0 {\n gw_admin\n}":         "provider a: setting azure_resource_name: expected letters",
 		"{\n gw {\n  provider a {\n   type azure-ai\n   setting azure_foundry_url https://x.example\n  }\n }\n}\n:0 {\n gw_admin\n}": "write the provider's address as base_url",
@@ -175,7 +180,7 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 		":0 {\n handle /v1/* {\n  route {\n   gw_ratelimit\n   gw_inference\n  }\n }\n}",
 		"&(models) {\n gw_inference\n}\n:0 {\n gw_ratelimit\n invoke models\n}",
 		"{\n gw {\n  admin_key " + key + "\n }\n}\n:0 {\n gw_admin\n gw_ratelimit\n gw_inference\n}",
-		"{\n gw {\n  provider a {\n   type azure-openai\n   setting azure_resource_name r\n   setting azure_api_version 2024-10-21\n  }\n }\n}\n:0 {\n gw_admin\n}",
+		"{\n gw {\n  provider a {\n   type azure-openai\n   azure_resource_name r\n   setting azure_api_version 2024-10-21\n   api_key k\n  }\n }\n}\n:0 {\n gw_admin\n}",
 	} {
 		config, err := gatewaytest.Adapt(source)
 		if err == nil {

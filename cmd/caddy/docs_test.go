@@ -122,8 +122,11 @@ func TestConfigurationsInTheDocumentsAreFormattedAndValid(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
 		t.Setenv(name, home)
 	}
-	for _, name := range []string{"GW_ADMIN_KEY", "GW_ENCRYPTION_KEY", "OPENAI_API_KEY", "LOCAL_KEY"} {
-		t.Setenv(name, strings.Repeat("k", 32))
+	variable := regexp.MustCompile(`\{env\.(\w+)\}`)
+	for _, b := range all {
+		for _, m := range variable.FindAllStringSubmatch(b.text, -1) {
+			t.Setenv(m[1], strings.Repeat("k", 32))
+		}
 	}
 	seen := 0
 	for _, b := range all {

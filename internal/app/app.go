@@ -171,7 +171,8 @@ type Provider struct {
 	// It may be private. Default: the built-in provider's.
 	BaseURL string `json:"base_url,omitempty"`
 
-	// Its credential. Placeholders are replaced. Default: none is sent.
+	// Its credential. Placeholders are replaced. Required without base_url, unless a setting
+	// or a header is the credential.
 	APIKey string `json:"api_key,omitempty"`
 
 	// Settings of the provider, such as aws_region. Placeholders are replaced.

@@ -2,11 +2,14 @@ package app
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 func init() {
@@ -68,7 +71,8 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			type       <name>
 //			base_url   <url>
 //			api_key    <key>
-//			setting    <name> <value>
+//			<setting>  <value> # of the provider, such as aws_region
+//			setting    <name> <value> # the same
 //			header     <name> <value>
 //			workspaces <ids or slugs...>
 //			passthrough_paths [<method>] <path> ...
@@ -263,20 +267,22 @@ func (a *App) unmarshalProvider(d *caddyfile.Dispenser) error {
 			if len(args) != 2 {
 				return d.ArgErr()
 			}
-			if _, twice := p.Settings[args[0]]; twice {
-				return d.Errf("setting %s is given twice", args[0])
+			if err = p.set(d, args[0], args[1]); err == nil {
+				err = noBlock(d, "setting")
 			}
-			if p.Settings == nil {
-				p.Settings = make(map[string]string)
-			}
-			p.Settings[args[0]] = args[1]
-			err = noBlock(d, "setting")
 		case "workspaces":
 			err = several(d, &p.Workspaces)
 		case "passthrough_paths":
 			err = several(d, &p.PassthroughPaths)
 		default:
-			return d.Errf("unrecognized subdirective %q", d.Val())
+			name := d.Val()
+			if _, ok := slices.BinarySearch(routing.VendorKeys, name); !ok {
+				return d.Errf("unrecognized subdirective %q", name)
+			}
+			var value string
+			if err = one(d, &value); err == nil {
+				err = p.set(d, name, value)
+			}
 		}
 		if err != nil {
 			return err
@@ -289,6 +295,18 @@ func (a *App) unmarshalProvider(d *caddyfile.Dispenser) error {
 		a.Providers = make(map[string]*Provider)
 	}
 	a.Providers[slug] = p
+	return nil
+}
+
+// set sets one of the provider's own settings.
+func (p *Provider) set(d *caddyfile.Dispenser, name, value string) error {
+	if _, twice := p.Settings[name]; twice {
+		return d.Errf("setting %s is given twice", name)
+	}
+	if p.Settings == nil {
+		p.Settings = make(map[string]string)
+	}
+	p.Settings[name] = value
 	return nil
 }
 

@@ -66,6 +66,9 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 	if out.Key, err = secret("api_key", p.APIKey, 1); err != nil {
 		return nil, err
 	}
+	if err := p.complete(out); err != nil {
+		return nil, err
+	}
 	out.Header = make(http.Header, len(p.Headers))
 	for name, values := range p.Headers {
 		for _, v := range values {
@@ -80,6 +83,29 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		}
 	}
 	return out, nil
+}
+
+// complete refuses a provider at its usual address that lacks what every call to it needs: what
+// its address is made of, and a credential, be it a key, a secret among the settings, or a header.
+func (p *Provider) complete(out *credentials.Provider) error {
+	if p.BaseURL != "" {
+		return nil
+	}
+	builtIn, _ := providers.Lookup(p.Type)
+	for _, name := range builtIn.Settings() {
+		if s, ok := out.Settings[name]; !ok || s.Empty() {
+			return fmt.Errorf("%s: required, the address of %s is made of it", name, p.Type)
+		}
+	}
+	if !out.Key.Empty() || len(p.Headers) > 0 {
+		return nil
+	}
+	for name := range out.Settings {
+		if routing.IsSecret(name) {
+			return nil
+		}
+	}
+	return fmt.Errorf("api_key: required, %s answers nobody without a credential", p.Type)
 }
 
 // settings are the provider's own, by the rules of a config's.

@@ -213,3 +213,13 @@ func (h *Headers) Suffix(name string) (string, bool) {
 	}
 	return "", false
 }
+
+// HeaderNames are the gateway's headers as clients write them, without the settings of providers
+// that are none of them.
+func HeaderNames() []string {
+	names := make([]string, len(headerNames))
+	for i := range names {
+		names[i] = Header(i).String() //nolint:gosec // there are few
+	}
+	return names
+}
