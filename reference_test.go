@@ -444,7 +444,7 @@ func TestReferenceIsMadeFromTheCode(t *testing.T) {
 		}
 	}
 	if os.Getenv("UPDATE_REFERENCE") != "" && text != string(page) {
-		if err := os.WriteFile(referencePage, []byte(text), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(referencePage, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

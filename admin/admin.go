@@ -112,10 +112,7 @@ func New(s Services) *API {
 	a.health()
 	a.rateLimits()
 	a.logs()
-	// Huma describes its own errors too, which this API does not answer with.
-	maps.DeleteFunc(config.Components.Schemas.Map(), func(name string, _ *huma.Schema) bool {
-		return name == "ErrorModel" || name == "ErrorDetail"
-	})
+	describe(a.huma.OpenAPI())
 	return a
 }
 

@@ -36,7 +36,7 @@ const ownerKey = "owner-key-of-the-tests"
 type api struct {
 	t       *testing.T
 	store   storage.Store
-	handler http.Handler
+	handler *admin.API
 	s       admin.Services
 	now     atomic.Int64
 	full    atomic.Bool // the store refuses writes
@@ -147,6 +147,9 @@ func (a *api) as(key, method, path, body string) answer {
 	r.Header.Set("X-Gw-Api-Key", key)
 	w := httptest.NewRecorder()
 	a.handler.ServeHTTP(w, r)
+	for _, fault := range a.handler.Undocumented(r, w.Code, w.Body.Bytes()) {
+		a.t.Errorf("%s %s: %d, unlike the OpenAPI document: %s: %s", method, path, w.Code, fault, w.Body)
+	}
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 

@@ -113,11 +113,12 @@ func (flag) Schema(huma.Registry) *huma.Schema {
 // data.
 type savedConfig struct {
 	Success bool `json:"success"`
-	configIDs
-	Data configIDs `json:"data"`
+	ConfigIDs
+	Data ConfigIDs `json:"data"`
 }
 
-type configIDs struct {
+// ConfigIDs name a config and its version.
+type ConfigIDs struct {
 	ID        string `json:"id" format:"uuid"`
 	Slug      string `json:"slug"`
 	VersionID string `json:"version_id" format:"uuid"`
@@ -125,7 +126,7 @@ type configIDs struct {
 }
 
 func saved(s *routing.Saved) *savedConfig {
-	ids := configIDs{s.ID, s.Slug, s.Current().ID, "config"}
+	ids := ConfigIDs{s.ID, s.Slug, s.Current().ID, "config"}
 	return &savedConfig{true, ids, ids}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -258,6 +259,34 @@ func TestAnswersOfTheControlPlaneSurviveKill9(t *testing.T) {
 			p.kill()
 			p.start()
 		}
+	}
+}
+
+// Linux deals the connections of a port to all processes that listen on it.
+func TestAStartWarnsOfAPortOfAnotherProcess(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system refuses it")
+	}
+	const warning = "another process listens on this port too"
+	first := newProcess(t)
+	first.start()
+	second := newProcess(t)
+	text, err := os.ReadFile(first.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(second.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second.url = first.url
+	second.start()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(second.logs(), warning); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the second start does not warn:\n%s", second.logs())
+		}
+	}
+	if strings.Contains(first.logs(), warning) {
+		t.Error("the first start warns")
 	}
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"math"
 	"net"
 	"strconv"
 
@@ -39,7 +40,25 @@ func (a *App) check() error {
 	if inference && !rateLimit {
 		a.logger.Warn("no gw_ratelimit in this configuration: rate-limit policies are not enforced")
 	}
+	a.checkPorts()
 	return nil
+}
+
+// checkPorts warns of ports that another process listens on too: each then gets some of the calls,
+// and one with another store refuses keys that the other one knows.
+func (a *App) checkPorts() {
+	warned := make(map[string]bool)
+	for _, s := range a.sites {
+		address, err := caddy.ParseNetworkAddress(s.Listen)
+		if err != nil || address.IsUnixNetwork() || address.IsFdNetwork() || address.StartPort == 0 || address.StartPort > math.MaxUint16 || warned[s.Listen] {
+			continue
+		}
+		warned[s.Listen] = true
+		if sharedWith(uint16(address.StartPort)) {
+			a.logger.Warn("another process listens on this port too, and gets some of the calls; if it is a gateway with another store, it knows other keys: stop one of them",
+				zap.String("address", s.Listen))
+		}
+	}
 }
 
 // baseURL is where the gateway can be tried out.

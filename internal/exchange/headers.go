@@ -219,7 +219,7 @@ func (h *Headers) Suffix(name string) (string, bool) {
 func HeaderNames() []string {
 	names := make([]string, len(headerNames))
 	for i := range names {
-		names[i] = Header(i).String() //nolint:gosec // there are few
+		names[i] = Header(i).String()
 	}
 	return names
 }

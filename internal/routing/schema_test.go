@@ -71,8 +71,12 @@ func casesOf(t *testing.T, file, method string) []string {
 func TestTheSchemaHasTheKeysThatAreRead(t *testing.T) {
 	s := schemaOf(t)
 	for _, c := range []struct{ def, file, method string }{
-		{"settings", "target.go", "target"}, {"retry", "target.go", "retry"}, {"cache", "target.go", "cache"},
-		{"strategy", "strategy.go", "strategy"}, {"cb_config", "strategy.go", "breaker"}, {"sticky", "strategy.go", "sticky"},
+		{"settings", "target.go", "target"},
+		{"retry", "target.go", "retry"},
+		{"cache", "target.go", "cache"},
+		{"strategy", "strategy.go", "strategy"},
+		{"cb_config", "strategy.go", "breaker"},
+		{"sticky", "strategy.go", "sticky"},
 		{"condition", "query.go", "conditions"},
 	} {
 		want := casesOf(t, c.file, c.method)

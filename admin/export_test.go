@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Undocumented says how an answer differs from what the OpenAPI document says of it.
+func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {
+	_, pattern := a.mux.Handler(r)
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		return nil // no operation has answered
+	}
+	document := a.huma.OpenAPI()
+	item := document.Paths["/v1"+strings.TrimPrefix(strings.TrimPrefix(path, "/v1"), "/v2")]
+	if item == nil { // the other path of workspaces
+		item = document.Paths["/v1/admin"+strings.TrimPrefix(path, "/v2")]
+	}
+	if item == nil {
+		if strings.Contains(path, "/openapi") {
+			return nil
+		}
+		return []string{pattern + " is not in the document"}
+	}
+	operation := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete}[method]
+	if operation == nil {
+		return []string{pattern + " is not in the document"}
+	}
+	answer := operation.Responses[strconv.Itoa(status)]
+	if answer == nil {
+		answer = operation.Responses["default"]
+	}
+	content := answer.Content["application/json"]
+	if content == nil {
+		if len(answer.Content) == 0 {
+			return []string{pattern + " has an answer of no content"}
+		}
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		return []string{err.Error()}
+	}
+	var result huma.ValidateResult
+	schema := content.Schema
+	huma.Validate(document.Components.Schemas, schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, &result)
+	var faults []string
+	for _, err := range result.Errors {
+		faults = append(faults, err.Error())
+	}
+	return faults
+}
