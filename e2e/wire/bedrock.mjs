@@ -5,7 +5,7 @@ import { ANSWER, CALLS, PREAMBLE, THOUGHT, turnOf, USAGE } from '../conversation
 import { invoked, SIGNATURE } from './anthropic.mjs';
 import { BUCKET, jobs, s3 } from './aws.mjs';
 import { checkSchemas, pieces, scripted } from './openai.mjs';
-import { demand, either, equal, filled, integer, is, like, list, number, object, open, text } from './shape.mjs';
+import { boolean, demand, either, equal, filled, integer, is, like, list, number, object, open, text } from './shape.mjs';
 
 export const REGION = 'eu-central-1';
 export const ACCESS_KEY = 'AKIAIOSFODNN7EXAMPLE';
@@ -52,7 +52,7 @@ const request = object({ messages: list(message, 1) }, {
   system: list(either(textBlock, cachePoint), 1),
   inferenceConfig: object({}, { maxTokens: integer, temperature: number, topP: number, stopSequences: list(filled) }),
   additionalModelRequestFields: open,
-  toolConfig: object({ tools: list(either(object({ toolSpec: object({ name: filled, inputSchema: object({ json: open }) }, { description: filled }) }), cachePoint), 1) }, {
+  toolConfig: object({ tools: list(either(object({ toolSpec: object({ name: filled, inputSchema: object({ json: open }) }, { description: filled, strict: boolean }) }), cachePoint), 1) }, {
     toolChoice: either(object({ auto: is({}) }), object({ any: is({}) }), object({ tool: object({ name: filled }) })),
   }),
 });
