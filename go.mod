@@ -3,6 +3,7 @@ module github.com/caddy-gw/gateway
 go 1.26.8
 
 require (
+	github.com/andybalholm/brotli v1.2.0
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.27
 	github.com/caddyserver/caddy/v2 v2.11.9
@@ -34,6 +35,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	pgregory.net/rapid v1.3.0
 )
+
 
 require (
 	cel.dev/cel-go v0.32.0 // indirect

@@ -22,7 +22,7 @@ func TestAStreamsUsageGoesToWhoAsksForIt(t *testing.T) {
 	asks := strings.Replace(streamedChat, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
 	declines := strings.Replace(streamedChat, `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1)
 	for body, want := range map[string]string{
-		streamedChat: role + hello + stopped + "\n" + done, declines: role + hello + stopped + "\n" + done, asks: role + hello + stopped + spent + done,
+		streamedChat: role + hello + stopped + done, declines: role + hello + stopped + done, asks: role + hello + stopped + spent + done,
 	} {
 		a, err := l.ask("POST", "/v1/chat/completions", body, cue+"spent", "x-gw-provider: bad")
 		if err != nil || a.Body != want {
@@ -34,7 +34,7 @@ func TestAStreamsUsageGoesToWhoAsksForIt(t *testing.T) {
 	}
 	// A config's parameters are made first.
 	a := l.chat(gatewaytest.Chat, `{"provider":"@bad","override_params":{"stream":true}}`, cue+"spent")
-	if a.Body != role+hello+stopped+"\n"+done || !strings.Contains(l.bad.Last(t).Body, `"include_usage":true`) {
+	if a.Body != role+hello+stopped+done || !strings.Contains(l.bad.Last(t).Body, `"include_usage":true`) {
 		t.Errorf("got %q for %s", a.Body, l.bad.Last(t).Body)
 	}
 	if a = l.chat(streamedChat, `{"provider":"@bad","override_params":{"stream":false}}`, cue+"spent"); strings.Contains(l.bad.Last(t).Body, "stream_options") {

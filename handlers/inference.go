@@ -219,7 +219,7 @@ func endpointOf(r *http.Request) (*exchange.Endpoint, *exchange.Error) {
 	if admin.Reserved(r.URL.Path) {
 		return nil, exchange.NotFound(r.URL.Path)
 	}
-	endpoint, allow := exchange.EndpointOf(r.Method, r.URL.EscapedPath())
+	endpoint, allow := exchange.EndpointOf(r.Method, exchange.RequestPath(r))
 	switch {
 	case endpoint != nil:
 		return endpoint, nil

@@ -224,6 +224,7 @@ func TestTheProviderSeesOnlyWhatIsMeantForIt(t *testing.T) {
 	}
 	allowed := map[string]string{
 		"Authorization": "Bearer sk-of-the-file-file", "Content-Type": "application/json", "Idempotency-Key": "i-1", "User-Agent": "test/1",
+		"Accept-Encoding": "identity",
 	}
 	for name, values := range call.Header {
 		if name == "Content-Length" {
@@ -323,18 +324,22 @@ func events(next <-chan string) http.HandlerFunc {
 const streamed = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 
 func TestStreamsReachTheClientChunkByChunk(t *testing.T) {
-	next := make(chan string)
+	next := make(chan string, 1)
 	up := gatewaytest.NewUpstream(t, events(next))
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
+	sent := []string{"data: {\"a\":1}\n\n", ": ping\n\n", "data: {\"b\":\"é\"}\r\n\r\n", "data: [DONE]\n\n"}
+	next <- sent[0] // with which the answer begins
 	res, err := http.DefaultClient.Do(g.Request("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
 	lines := bufio.NewReader(res.Body)
-	for _, e := range []string{"data: {\"a\":1}\n\n", ": ping\n\n", "data: {\"b\":\"é\"}\r\n\r\n", "data: [DONE]\n\n"} {
-		next <- e // the next one is sent only after this one has arrived
+	for i, e := range sent {
+		if i > 0 {
+			next <- e // the next one is sent only after this one has arrived
+		}
 		for _, want := range strings.SplitAfter(strings.TrimSuffix(e, "\n"), "\n") {
 			got, err := lines.ReadString('\n')
 			if err != nil || strings.TrimSuffix(got, "\n") != strings.TrimSuffix(want, "\n") {

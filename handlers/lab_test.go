@@ -222,3 +222,8 @@ func asking(body string) string {
 	}
 	return body
 }
+
+// unsent is the error of a stream that failed before anything of it went to the client.
+func unsent(body string) bool {
+	return gjson.Get(body, "error.code").Str == "stream_interrupted" && gjson.Get(body, "error.message").Str != "" && gjson.Get(body, "provider").Str == "bad"
+}

@@ -53,3 +53,47 @@ func TestProvidersThatHangDoNotHoldUpTheListOfModels(t *testing.T) {
 		t.Errorf("%d %s after %v and %d calls that hang", a.Status, a.Body, took, len(hang.Calls()))
 	}
 }
+
+// A model is found by its id, however that is spelt, and by that of the unified list.
+func TestAModelIsFoundByItsID(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		id := strings.TrimPrefix(r.URL.Path, "/v1/models/")
+		respond(200, `{"id":"`+id+`","object":"model","created":1,"owned_by":"o"}`)(w, r)
+	})
+	lists := gatewaytest.NewUpstream(t, respond(200, `{"models":[{"name":"models/gemini-a"},{"name":"models/tuned/b"}]}`))
+	g := gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+	gemini := `x-gw-config: {"provider":"google","api_key":"sk","custom_host":"` + lists.URL + `/v1beta"}`
+	for _, c := range []struct {
+		path, route, id, sent string
+		status                int
+	}{
+		{"m", "x-gw-provider: file", "m", "m", 200},
+		{"ft:gpt-4o:org::x", "x-gw-provider: file", "ft:gpt-4o:org::x", "ft:gpt-4o:org::x", 200},
+		{"ft%3Agpt-4o%3Aorg%3A%3Ax", "x-gw-provider: file", "ft:gpt-4o:org::x", "ft:gpt-4o:org::x", 200},
+		{"meta/llama-3", "x-gw-provider: file", "meta/llama-3", "meta/llama-3", 200},
+		{"meta%2Fllama-3", "x-gw-provider: file", "meta/llama-3", "meta/llama-3", 200},
+		{"accounts/fireworks/models/llama", "x-gw-provider: file", "accounts/fireworks/models/llama", "accounts/fireworks/models/llama", 200},
+		{"accounts%2ffireworks%2fmodels%2fllama", "x-gw-provider: file", "accounts/fireworks/models/llama", "accounts/fireworks/models/llama", 200},
+		{"@file/m", "", "@file/m", "m", 200},
+		{"%40file%2Fmeta%2Fllama-3", "", "@file/meta/llama-3", "meta/llama-3", 200},
+		{"@file/accounts/fireworks/models/llama", "", "@file/accounts/fireworks/models/llama", "accounts/fireworks/models/llama", 200},
+		{"@nobody/m", "", "", "", 400},
+		{"a/../b", "x-gw-provider: file", "", "", 404},
+		{"a%2F..%2Fb", "x-gw-provider: file", "", "", 404},
+		{"a%2F%2Fb", "x-gw-provider: file", "", "", 404},
+		{"a%252Fb", "x-gw-provider: file", "", "", 404},
+		{"gemini-a", gemini, "gemini-a", "", 200},
+		{"tuned%2Fb", gemini, "tuned/b", "", 200},
+		{"gemini-z", gemini, "", "", 404},
+	} {
+		before := len(up.Calls())
+		a := g.Do("GET", "/v1/models/"+c.path, "", "x-gw-api-key: "+key, c.route)
+		if a.Status != c.status || a.Get("id").Str != c.id || c.status == 200 && a.Get("object").Str != "model" {
+			t.Errorf("%s: %d %s", c.path, a.Status, a.Body)
+		}
+		if calls := up.Calls()[before:]; c.sent != "" && (len(calls) != 1 || calls[0].Path != "/v1/models/"+c.sent) || c.status != 200 && len(calls) > 0 {
+			t.Errorf("%s: the provider got %v", c.path, calls)
+		}
+	}
+}

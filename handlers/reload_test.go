@@ -51,10 +51,11 @@ func records(t *testing.T) []*reqlog.Record {
 }
 
 func TestAStreamOutlivesReloadsAndStillBooksItsUsage(t *testing.T) {
-	next := make(chan string)
+	next := make(chan string, 1)
 	up := gatewaytest.NewUpstream(t, events(next))
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, id := g.Key("k")
+	next <- "data: 1\n\n" // with which the answer begins
 	res, err := http.DefaultClient.Do(g.Request("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,6 @@ func TestAStreamOutlivesReloadsAndStillBooksItsUsage(t *testing.T) {
 			}
 		}
 	}
-	next <- "data: 1\n\n"
 	read("data: 1")
 	for range 3 {
 		g.Load()
@@ -188,7 +188,8 @@ func TestUnloadedConfigurationsKeepNoConnections(t *testing.T) {
 }
 
 func TestUnloadedConfigurationsKeepNoHTTP2Connections(t *testing.T) {
-	next := make(chan string)
+	next := make(chan string, 1)
+	next <- "data: {}\n\n" // with which the answer begins
 	up := gatewaytest.NewHTTP2Upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			t.Errorf("the provider was asked over %s", r.Proto)
@@ -206,7 +207,6 @@ func TestUnloadedConfigurationsKeepNoHTTP2Connections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	next <- "data: {}\n\n"
 	g.Load()
 	next <- "data: [DONE]\n\n"
 	close(next)

@@ -1,10 +1,13 @@
 package providers
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/messages"
@@ -109,18 +112,36 @@ func (p *Provider) following(c *Call, then func(time.Time, []byte, http.Header) 
 }
 
 func (p *Provider) request(c *Call) (*Request, error) {
+	if list := p.Endpoints[ListModels]; list != nil && c.Endpoint == RetrieveModel {
+		return p.oneOf(c, list)
+	}
 	if own := p.Endpoints[c.Endpoint]; own != nil {
 		if r, err := own(c); r != nil || err != nil {
 			return r, refusal(err)
 		}
 	}
 	if p.has(c.Endpoint) && (p.Words == nil || c.Endpoint != ChatComplete) {
-		return &Request{Body: p.unmarked(c)}, nil
+		body := p.unmarked(c)
+		if p.oldStreams(c) {
+			if body == nil {
+				body = c.Body
+			}
+			var err error
+			if body, err = sjson.DeleteBytes(bytes.Clone(body), "stream_options"); err != nil {
+				return nil, err
+			}
+		}
+		return &Request{Body: body}, nil
 	}
 	if from, ok := callers[c.Endpoint]; ok && c.Body != nil {
 		return p.converse(c, from)
 	}
 	return nil, &Refusal{"x-gw-provider", "endpoint_not_supported", "Provider " + p.Name + " does not serve " + c.Method + " /v1" + c.Path}
+}
+
+// oldStreams reports whether a call must not have stream_options.
+func (p *Provider) oldStreams(c *Call) bool {
+	return p.OldStreams != nil && c.Body != nil && (c.Endpoint == ChatComplete || c.Endpoint == Complete) && p.OldStreams(c)
 }
 
 // converse holds a conversation in the provider's dialect.

@@ -32,6 +32,7 @@ const (
 	CountTokens    = "messagesCountTokens"
 	CreateResponse = "createModelResponse"
 	ListModels     = "models"
+	RetrieveModel  = "model"
 	Proxy          = "proxy" // any other path: it goes to the base URL as it is
 )
 
@@ -85,6 +86,9 @@ type Provider struct {
 	Limits *chat.Limits
 	// NoStreamUsage: it does not know stream_options, which ask for a stream's usage.
 	NoStreamUsage bool
+	// OldStreams reports whether the version of the API that a call goes to does not know them
+	// yet, and refuses them; nil: it does.
+	OldStreams func(c *Call) bool
 
 	base     *url.URL // BaseURL, where no setting is in it
 	settings []string // that are in it

@@ -21,7 +21,7 @@ func (p *Provider) spoken(c *Call, r *chat.Request) *chat.Words {
 	if !p.NewerNames && !thinkers(model) && !strings.HasSuffix(c.Base.Path, "/openai/v1") {
 		w.Names = olderNames
 	}
-	if p.NoStreamUsage {
+	if p.NoStreamUsage || p.OldStreams != nil && p.OldStreams(c) {
 		w.Without = append(w.Without, "stream_options")
 	}
 	switch {

@@ -13,7 +13,8 @@ import (
 type shape struct {
 	whole  func(events []object) (object, error)
 	events func(answer object) []event
-	done   bool // a stream ends with [DONE]
+	done   bool   // a stream ends with [DONE]
+	holds  string // the member of an answer without which it is none
 }
 
 // object is a JSON object; its numbers keep their digits.
@@ -27,10 +28,10 @@ type event struct {
 
 // shapes are the endpoints whose streams are kept, by their names.
 var shapes = map[string]shape{
-	"chatComplete":        {wholeChat, chatEvents, true},
-	"complete":            {wholeText, textEvents, true},
-	"messages":            {wholeMessage, messageEvents, false},
-	"createModelResponse": {wholeResponse, responseEvents, false},
+	"chatComplete":        {wholeChat, chatEvents, true, "choices"},
+	"complete":            {wholeText, textEvents, true, "choices"},
+	"messages":            {wholeMessage, messageEvents, false, "content"},
+	"createModelResponse": {wholeResponse, responseEvents, false, "output"},
 }
 
 // Streams reports whether an endpoint's streams can be kept.
@@ -50,6 +51,9 @@ func (e *Entry) As(endpoint string, stream bool) ([]byte, error) {
 		answer, err := parse(e.Body)
 		if err != nil {
 			return nil, err
+		}
+		if _, ok := answer[s.holds].([]any); !ok {
+			return nil, fmt.Errorf("an answer without %s", s.holds)
 		}
 		return appendStream(s.events(answer), s.done)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-gw/gateway/internal/coding"
 )
 
 // leastRate is the least rate of a request body in the long run, in bytes a second.
@@ -101,8 +103,11 @@ func (c *Call) BodyLate() error {
 }
 
 // BodyError returns the refusal of a call whose body turned out to be wrong while it passed: too
-// large, too slow, or an unreadable form. It returns nil for other errors.
+// large, too slow, not what its coding says, or an unreadable form. It returns nil for other errors.
 func (c *Call) BodyError(err error) *Error {
+	if refusal := c.undecoded(err); refusal != nil {
+		return refusal
+	}
 	switch {
 	case errors.Is(err, errBodySlow):
 		return bodyTooSlow(c.patience)
@@ -124,5 +129,5 @@ func (c *Call) BodyError(err error) *Error {
 // ofTheClient reports whether a body ended with an error of the client's, which another attempt
 // would see, too.
 func ofTheClient(err error) bool {
-	return errors.Is(err, errBodyTooLarge) || errors.Is(err, errBodySlow)
+	return errors.Is(err, errBodyTooLarge) || errors.Is(err, errBodySlow) || errors.As(err, new(*coding.Error))
 }

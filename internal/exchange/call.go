@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/coding"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
@@ -69,6 +70,8 @@ type body struct {
 	patience  time.Duration       // with the client
 	arrival   arrival
 	buffer    *Buffer         // of a body that was read whole
+	codings   []string        // of the body as it was sent
+	decoder   *coding.Reader  // nil: nothing is decoded
 	spool     *Spool          // of a body that passes through
 	form      *form           // what was read of a form that passes through
 	formNames *formNames      // the objects that a form names; nil: they are not read

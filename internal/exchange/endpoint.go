@@ -64,6 +64,7 @@ const (
 	BatchOutput    = "getBatchOutput"
 	CreateResponse = "createModelResponse"
 	Models         = "models"
+	RetrieveModel  = "model"
 )
 
 // endpoints is the table of the data plane: OpenAI's endpoints, and others that its clients call.

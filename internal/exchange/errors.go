@@ -33,7 +33,7 @@ type Error struct {
 	Pointless  bool
 	RetryAfter time.Duration // rounded up to whole seconds; 0: no header
 	Allow      string        // for 405
-	Header     []HeaderField // becomes the AnswerHeader of the exchange
+	Header     []HeaderField // a limit's becomes the AnswerHeader of the exchange
 	Err        error         // the cause, for the log
 }
 
@@ -200,6 +200,9 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
 		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
+	}
+	for _, f := range e.Header {
+		h[f.Name] = []string{f.Value}
 	}
 	if e.Allow != "" {
 		h["Allow"] = []string{e.Allow}

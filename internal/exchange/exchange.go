@@ -114,7 +114,7 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 		Exchange
 		call Call
 	}{call: Call{
-		Gateway: g, Endpoint: endpoint, Start: g.Now(), Path: strings.TrimPrefix(r.URL.EscapedPath(), "/v1"), Query: r.URL.RawQuery,
+		Gateway: g, Endpoint: endpoint, Start: g.Now(), Path: strings.TrimPrefix(RequestPath(r), "/v1"), Query: r.URL.RawQuery,
 		request: r, body: body{writer: w},
 	}}
 	x := &both.Exchange

@@ -75,7 +75,7 @@ var families = []family{
 	}, nil},
 	{"finetuneControl", false, []string{"POST /fine_tuning/jobs/{id}/pause", "POST /fine_tuning/jobs/{id}/resume"}, nil},
 	{"fim", true, []string{"POST /fim/completions"}, nil},
-	{"model", false, []string{"GET /models/{model}", "GET /models/{owner}/{model}"}, nil},
+	{RetrieveModel, false, modelRows, nil},
 }
 
 // familyRows are the endpoints of the families. A method that no row of a path has is that

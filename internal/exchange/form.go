@@ -263,7 +263,7 @@ func (r *restOfForm) look(b []byte) error {
 // if that is unknown.
 func (a *Attempt) Upload() (io.ReadCloser, int64) {
 	c := a.call
-	f, length := c.form, c.request.ContentLength
+	f, length := c.form, c.bodyLength()
 	if f == nil {
 		return c.spool.Reader(), length
 	}

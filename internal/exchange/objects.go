@@ -123,7 +123,7 @@ var objectRows = map[string]Objects{
 	"GET /realtime": apart, "POST /realtime/sessions": apart, "POST /realtime/transcription_sessions": apart, "POST /realtime/client_secrets": apart,
 	"POST /fine_tuning/alpha/graders/run": apart, "POST /fine_tuning/alpha/graders/validate": apart,
 	// Models are everybody's.
-	"GET /models": apart, "GET /models/{model}": apart, "GET /models/{owner}/{model}": apart,
+	"GET /models": apart, modelRows[0]: apart, modelRows[1]: apart, modelRows[2]: apart, modelRows[3]: apart, modelRows[4]: apart, modelRows[5]: apart,
 }
 
 // each are the paths of members of the objects in a list.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/coding"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -317,19 +318,24 @@ func (h *Headers) ServiceKey(header http.Header, a *credentials.Authenticator) s
 	return token
 }
 
-// takeBody reads the body, or makes ready to pass it through, depending on the endpoint.
+// takeBody reads the body, or makes ready to pass it through, depending on the endpoint. Content
+// codings are decoded on the way.
 func (c *Call) takeBody(limits Limits) *Error {
 	c.patience = limits.Patience
-	contentType, encoded := c.request.Header.Get("Content-Type"), encoded(c.request.Header)
-	isJSON := jsonContent(contentType, c.Endpoint.Body == JSON) && !encoded
+	contentType, length := c.request.Header.Get("Content-Type"), c.request.ContentLength
+	if length != 0 && c.request.Body != nil {
+		c.codings = coding.Of(c.request.Header)
+	}
+	if unknown := coding.Unknown(c.codings); unknown != "" {
+		return unsupportedCoding(unknown)
+	}
+	isJSON := jsonContent(contentType, c.Endpoint.Body == JSON)
 	switch {
 	case c.Endpoint.Body == JSON && isJSON:
 		return c.readBody(limits.Body)
-	case c.Endpoint.Body == JSON && encoded:
-		return badRequest("content-encoding", "invalid_content_encoding", "Invalid content encoding passed: expected a body that is not compressed")
 	case c.Endpoint.Body == JSON:
 		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected application/json, in UTF-8")
-	case c.Endpoint.Body != Stream && isJSON && c.request.ContentLength != 0:
+	case c.Endpoint.Body != Stream && isJSON && length != 0:
 		return c.readBody(limits.Body)
 	}
 	media, params, err := mime.ParseMediaType(contentType)
@@ -340,14 +346,14 @@ func (c *Call) takeBody(limits Limits) *Error {
 	if c.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" || badForm {
 		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data with a boundary")
 	}
-	if c.request.Body == nil || c.request.ContentLength == 0 {
+	if c.request.Body == nil || length == 0 {
 		return nil
 	}
-	if c.request.ContentLength > limits.Upload {
+	if length > limits.Upload {
 		return tooLarge(limits.Upload)
 	}
-	var src io.Reader = &limited{c.arriving(), limits.Upload}
-	if media == formData && !encoded && c.Endpoint.Body == Any && c.Gateway.Several != nil && c.Gateway.Several() {
+	var src io.Reader = &limited{c.incoming(limits.Upload), limits.Upload}
+	if media == formData && c.Endpoint.Body == Any && c.Gateway.Several != nil && c.Gateway.Several() {
 		c.formNames = newFormNames(src, params["boundary"])
 		src = c.formNames
 	}
@@ -355,9 +361,9 @@ func (c *Call) takeBody(limits Limits) *Error {
 	switch {
 	case c.Endpoint.NoModel && media == formData:
 		c.upload = true
-	case media == formData && !encoded && utf8Charset(params["charset"]):
+	case media == formData && utf8Charset(params["charset"]):
 		return c.readForm(params["boundary"])
-	case c.Query != "" && !encoded && binaryMedia(media):
+	case c.Query != "" && binaryMedia(media):
 		return c.peek(func(head []byte) bool {
 			var begun bool
 			c.binary, begun = binary(head)
@@ -373,6 +379,23 @@ func (c *Call) arriving() *arrival {
 	return &c.arrival
 }
 
+// incoming returns the request's body, decoded. As it was sent, it has at most limit bytes.
+func (c *Call) incoming(limit int64) io.Reader {
+	if c.codings == nil {
+		return c.arriving()
+	}
+	c.decoder = coding.NewReader(&limited{c.arriving(), limit}, c.codings, c)
+	return c.decoder
+}
+
+// bodyLength is the length of the body that [Call.incoming] returns; -1 if it is unknown.
+func (c *Call) bodyLength() int64 {
+	if c.codings != nil {
+		return -1
+	}
+	return c.request.ContentLength
+}
+
 const formData = "multipart/form-data"
 
 func (c *Call) readBody(limit int64) *Error {
@@ -383,8 +406,14 @@ func (c *Call) readBody(limit int64) *Error {
 	if c.request.ContentLength > limit {
 		return tooLarge(limit)
 	}
-	buffer, err := readBody(c.arriving(), c.request.ContentLength, limit, &c.lease)
+	buffer, err := readBody(c.incoming(limit), c.bodyLength(), limit, &c.lease)
+	if c.decoder != nil {
+		c.decoder.Release()
+	}
+	refusal := c.undecoded(err)
 	switch {
+	case refusal != nil:
+		return refusal
 	case errors.Is(err, errBodySlow):
 		return bodyTooSlow(c.patience)
 	case errors.Is(err, errBodyTooLarge):

@@ -65,12 +65,6 @@ func utf8Charset(charset string) bool {
 	return false
 }
 
-// encoded reports whether a body is declared as compressed.
-func encoded(h http.Header) bool {
-	values := h["Content-Encoding"]
-	return len(values) > 1 || len(values) == 1 && values[0] != "" && !strings.EqualFold(values[0], "identity")
-}
-
 // binaryMedia reports whether a media type is not text.
 func binaryMedia(media string) bool {
 	kind, _, _ := strings.Cut(media, "/")
@@ -339,7 +333,7 @@ func (a *Attempt) unchangeable() *Error {
 	if c.unread == nested && (model != c.Model || edit.Touches([]string{"model"}) != "") {
 		return cannot("model", "models stand inside of "+c.modelsIn())
 	}
-	if c.located.inPath && model != c.Model || len(c.located.spans) > 0 && model == "" {
+	if c.located.inPath && model != c.Model && !a.namesModel() || len(c.located.spans) > 0 && model == "" {
 		return cannot("model", "its URL names the model")
 	}
 	if c.upload {

@@ -125,7 +125,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 		r, refusal = e.admit()
 	}
-	path := x.Path
+	path := x.Chosen().UpstreamPath()
 	if r == nil && refusal == nil && x.Endpoint.Name == exchange.BatchOutput {
 		path, refusal = e.f.batchOutput(e.r.Context(), x, t)
 	}

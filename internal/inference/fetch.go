@@ -32,7 +32,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 	delete(q.header, "Content-Type")
 	r.Header = q.header
 	pool := f.transport.pools.Of(target.Route)
-	res, err := pool.RoundTrip(r)
+	res, err := q.send(pool, r)
 	if err == nil {
 		res, err = q.follow(pool, r, res, nil)
 	}

@@ -52,7 +52,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 			return nil, err
 		}
 		headers.restart()
-		if res, err = pool.RoundTrip(q.http(out.Context())); err != nil {
+		if res, err = q.send(pool, q.http(out.Context())); err != nil {
 			return nil, err
 		}
 	}

@@ -22,13 +22,24 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 		res.Body.Close()
 		return err
 	}
+	if err := rt.inAskedForm(res); err != nil {
+		return err
+	}
 	var why error
 	switch ok := res.StatusCode == http.StatusOK; {
-	case ok && (rt.tentative || rt.patience.answer > 0):
-		// A stream begins with its first event.
-		if why = begins(rt.call, res); inflight.Refused(why) {
+	case ok:
+		why = begins(rt.call, res, rt.tentative || rt.patience.answer > 0)
+		switch {
+		case ctx.Err() != nil:
+			res.Body.Close()
+			return ctx.Err()
+		case inflight.Refused(why):
 			res.Body.Close()
 			return why
+		case why != nil && mediaType(res.Header) == "text/event-stream":
+			if err := rt.refuseStream(res, why); err != nil {
+				return err
+			}
 		}
 	case !ok && res.StatusCode >= http.StatusMultipleChoices:
 		why = errors.New("the provider answered " + res.Status)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/chat"
 )
 
 // maxPeeked bounds how much of an answer is read before it is accepted.
@@ -50,19 +52,17 @@ func (p *peeked) drop() {
 	p.seen, p.off = nil, 0
 }
 
-// begins looks at the beginning of an answer with status 200. It returns nil if real output
-// follows, and otherwise why not. Until then another attempt may follow. What was read is put
-// back.
-func begins(c *exchange.Call, res *http.Response) (why error) {
-	if res.Header.Get("Content-Encoding") != "" {
-		return nil // no encoding was asked for, and it is not decoded
-	}
+// begins looks at the beginning of an answer with status 200. It returns nil if it may go to the
+// client, and otherwise why not. With ahead, real output has to follow: until then another attempt
+// may. Without, a stream has to begin with an event that is no error; events that came together
+// with the first one are looked at, too. What was read is put back.
+func begins(c *exchange.Call, res *http.Response, ahead bool) (why error) {
 	media := mediaType(res.Header)
 	var seen []byte
-	switch media {
-	case "text/event-stream":
-		seen, why = firstEvents(res.Body)
-	case "application/json":
+	switch {
+	case media == "text/event-stream":
+		seen, why = firstEvents(res.Body, ahead)
+	case media == "application/json" && ahead:
 		seen, why = wholeJSON(res.Body, res.ContentLength)
 	default:
 		return nil
@@ -74,51 +74,107 @@ func begins(c *exchange.Call, res *http.Response) (why error) {
 	return why
 }
 
-// firstEvents reads events until one is output, or an error, or the end.
-func firstEvents(r io.Reader) (seen []byte, why error) {
-	seen = make([]byte, 0, 4<<10)
-	for line := 0; len(seen) < maxPeeked; {
+// maxQuiet is how long a stream may consist of comments and pings before it goes to the client,
+// whom they are to keep waiting.
+const maxQuiet = 15 * time.Second
+
+// firstEvents reads events until one is output, or an error, or the end; unless ahead, until any.
+func firstEvents(r io.Reader, ahead bool) (seen []byte, why error) {
+	look := lookout{}
+	var deadline time.Time
+	for seen = make([]byte, 0, 1<<10); len(seen) < maxPeeked; {
 		if len(seen) == cap(seen) {
-			seen = append(seen, 0)[:len(seen)]
+			seen = append(make([]byte, 0, min(4*cap(seen), maxPeeked)), seen...)
 		}
-		n, err := r.Read(seen[len(seen):cap(seen)])
-		seen = seen[:len(seen)+n]
-		for {
-			end := bytes.IndexByte(seen[line:], '\n')
-			if end < 0 {
-				break
-			}
-			data, ok := bytes.CutPrefix(seen[line:line+end], []byte("data:"))
-			line += end + 1
-			if !ok {
-				continue // comments, pings, names of events
-			}
-			switch kind(bytes.TrimSpace(data)) {
-			case output:
-				return seen, nil
-			case failure:
-				return seen, errors.New("the provider's stream began with an error")
-			}
-		}
-		switch {
+		from := len(seen)
+		n, err := r.Read(seen[from:cap(seen)])
+		seen = seen[:from+n]
+		switch wrong := look.at(seen[from:], err == io.EOF); {
+		case look.failed != nil:
+			return seen, look.failed
+		case look.output, look.begun && !ahead && len(seen) < cap(seen) && !isReady(r):
+			return seen, nil
+		case wrong != nil:
+			return seen, brokenOff{"the provider's stream cannot be read", wrong}
 		case err == io.EOF:
-			return seen, brokenOff("the provider's stream ended before any output")
+			return seen, brokenOff{"the provider's stream ended before any output", nil}
 		case err != nil:
-			return seen, brokenOff("the provider's stream broke off before any output: " + err.Error())
+			return seen, brokenOff{"the provider's stream broke off before any output", err}
+		}
+		if !ahead {
+			if now := time.Now(); deadline.IsZero() {
+				deadline = now.Add(maxQuiet)
+			} else if now.After(deadline) {
+				return seen, nil
+			}
 		}
 	}
 	return seen, nil
 }
 
-// A brokenOff error means that an answer began but did not get as far as its output.
-type brokenOff string
+// isReady reports whether more of a stream came together with what was read.
+func isReady(r io.Reader) bool {
+	t, ok := r.(*translated)
+	return ok && t.ready()
+}
 
-func (e brokenOff) Error() string { return string(e) }
+// A lookout looks at the first events of a stream.
+type lookout struct {
+	frames chat.SSE
+	begun  bool // an event came that is more than a ping
+	output bool
+	failed *failedEvent // came before output
+}
+
+// at looks at the next bytes, which are the last.
+func (l *lookout) at(b []byte, last bool) error {
+	err := l.frames.Push(b, l.event)
+	if err == nil && last {
+		err = l.frames.Rest(l.event)
+	}
+	return err
+}
+
+func (l *lookout) event(_ string, data []byte) error {
+	if l.output || l.failed != nil {
+		return nil
+	}
+	switch kind(data) {
+	case output:
+		l.output = true
+	case failure:
+		l.failed = &failedEvent{bytes.Clone(data)}
+	case preamble:
+		l.begun = true
+	}
+	return nil
+}
+
+// A failedEvent is an error by which a stream began.
+type failedEvent struct{ data []byte }
+
+func (e *failedEvent) Error() string { return "the provider's stream began with an error" }
+
+// A brokenOff error means that an answer began but did not get as far as its output.
+type brokenOff struct {
+	what  string
+	cause error // nil: it ended
+}
+
+func (e brokenOff) Error() string {
+	if e.cause == nil {
+		return e.what
+	}
+	return e.what + ": " + e.cause.Error()
+}
+
+func (e brokenOff) Unwrap() error { return e.cause }
 
 type eventKind uint8
 
 const (
-	preamble eventKind = iota // neither output nor an error: roles, pings, [DONE]
+	noise    eventKind = iota // pings, and what is not JSON
+	preamble                  // neither output nor an error, such as roles
 	output
 	failure
 )
@@ -127,19 +183,24 @@ const (
 // their events.
 var preambles = map[string]bool{
 	"response.created": true, "response.queued": true, "response.in_progress": true, "response.output_item.added": true,
-	"response.content_part.added": true, "message_start": true, "content_block_start": true, "ping": true,
+	"response.content_part.added": true, "message_start": true, "content_block_start": true,
 }
 
-// kind classifies an event by its data. A line that is not JSON is not output.
+// kind classifies an event by its data.
 func kind(data []byte) eventKind {
 	if jsonscan.Members(data, nil) != nil {
-		return preamble
+		if wellFormed(data) {
+			return preamble
+		}
+		return noise
 	}
 	event := gjson.ParseBytes(data)
 	eventType := event.Get("type").Str
 	switch {
 	case isError(event), eventType == "error", eventType == "response.failed":
 		return failure
+	case eventType == "ping":
+		return noise
 	case preambles[eventType]:
 		return preamble
 	}
@@ -194,7 +255,7 @@ func wholeJSON(r io.Reader, length int64) (seen []byte, why error) {
 		seen = seen[:len(seen)+n]
 	}
 	if err != nil && err != io.EOF {
-		return seen, brokenOff("the provider's answer broke off: " + err.Error())
+		return seen, brokenOff{"the provider's answer broke off", err}
 	}
 	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {
 		return seen, errors.New(failureIn200)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -110,7 +112,7 @@ func TestOutputIsWhatCommitsACall(t *testing.T) {
 			for name, output := range outputEvents {
 				rest := &more{text: "never read: " + doneEvent}
 				res := answer("text/event-stream; charset=utf-8", io.MultiReader(portion(strings.NewReader(preamble+output)), rest))
-				if why := begins(new(exchange.Call), res); why != nil {
+				if why := begins(new(exchange.Call), res, true); why != nil {
 					t.Errorf("%s after %s, %s: %s", name, before, in, why)
 				}
 				if rest.read {
@@ -130,7 +132,7 @@ func TestAStreamThatBeginsWithAnErrorIsAFailure(t *testing.T) {
 			for name, failure := range failureEvents {
 				rest := &more{text: doneEvent}
 				res := answer("text/event-stream", io.MultiReader(portion(strings.NewReader(preamble+failure)), rest))
-				if why := begins(new(exchange.Call), res); why == nil || rest.read {
+				if why := begins(new(exchange.Call), res, true); why == nil || rest.read {
 					t.Errorf("%s after %s, %s: got %q, read on: %v", name, before, in, why, rest.read)
 				}
 				if got, err := io.ReadAll(res.Body); err != nil || string(got) != preamble+failure+doneEvent {
@@ -146,7 +148,7 @@ func TestAnErrorAfterOutputIsTheClients(t *testing.T) {
 	for name, failure := range failureEvents {
 		text := outputEvents["content"] + failure
 		res := answer("text/event-stream", strings.NewReader(text))
-		if why := begins(new(exchange.Call), res); why != nil {
+		if why := begins(new(exchange.Call), res, true); why != nil {
 			t.Errorf("%s: %s", name, why)
 		}
 		if got, err := io.ReadAll(res.Body); err != nil || string(got) != text {
@@ -165,7 +167,7 @@ func TestAStreamWithoutOutputIsAFailure(t *testing.T) {
 					body = io.MultiReader(body, iotest.ErrReader(with))
 				}
 				res := answer("text/event-stream", body)
-				if why := begins(new(exchange.Call), res); why == nil || with != nil && !strings.Contains(fmt.Sprint(why), "reset") {
+				if why := begins(new(exchange.Call), res, true); why == nil || with != nil && !strings.Contains(fmt.Sprint(why), "reset") {
 					t.Errorf("%s, %s, %s: got %q", name, in, ending, why)
 				}
 				if got, err := io.ReadAll(res.Body); string(got) != preamble || !errors.Is(err, with) {
@@ -180,7 +182,7 @@ func TestAStreamOfNothingButCommentsIsTakenInTheEnd(t *testing.T) {
 	rest := &more{text: outputEvents["content"]}
 	comments := strings.Repeat(": wait\n\n", 2*maxPeeked/8)
 	res := answer("text/event-stream", io.MultiReader(strings.NewReader(comments), rest))
-	if why := begins(new(exchange.Call), res); why != nil || rest.read {
+	if why := begins(new(exchange.Call), res, true); why != nil || rest.read {
 		t.Errorf("got %q, read on: %v", why, rest.read)
 	}
 	if got, err := io.ReadAll(res.Body); err != nil || string(got) != comments+outputEvents["content"] {
@@ -216,7 +218,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 	} {
 		for in, portion := range portions {
 			res := answer(c.media, portion(strings.NewReader(c.body)))
-			if why := begins(new(exchange.Call), res); (why != nil) != c.failed {
+			if why := begins(new(exchange.Call), res, true); (why != nil) != c.failed {
 				t.Errorf("%s, %s: got %q", name, in, why)
 			}
 			if got, err := io.ReadAll(res.Body); err != nil || string(got) != c.body {
@@ -226,7 +228,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 	}
 	reset := errors.New("reset")
 	res := answer("application/json", io.MultiReader(strings.NewReader(`{"choices":[`), iotest.ErrReader(reset)))
-	if why := begins(new(exchange.Call), res); !strings.Contains(fmt.Sprint(why), "reset") {
+	if why := begins(new(exchange.Call), res, true); !strings.Contains(fmt.Sprint(why), "reset") {
 		t.Errorf("an answer that breaks off: got %q", why)
 	}
 	if got, err := io.ReadAll(res.Body); string(got) != `{"choices":[` || !errors.Is(err, reset) {
@@ -238,7 +240,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 func TestAnswersOfOtherMediaAreNotRead(t *testing.T) {
 	for _, media := range []string{"audio/mpeg", "application/octet-stream", "text/plain", "image/png", "", "nonsense;"} {
 		body := &more{text: "x"}
-		if why := begins(new(exchange.Call), answer(media, body)); why != nil || body.read {
+		if why := begins(new(exchange.Call), answer(media, body), true); why != nil || body.read {
 			t.Errorf("%s: got %q, read: %v", media, why, body.read)
 		}
 	}
@@ -257,20 +259,73 @@ func TestNothingOfAnAnswerIsLost(t *testing.T) {
 			body = io.MultiReader(body, iotest.ErrReader(reset))
 		}
 		res := answer(media, rapid.SampledFrom([]func(io.Reader) io.Reader{iotest.HalfReader, iotest.OneByteReader, iotest.DataErrReader}).Draw(t, "portions")(body))
-		begins(new(exchange.Call), res)
+		begins(new(exchange.Call), res, true)
 		if got, err := io.ReadAll(res.Body); string(got) != text || errors.Is(err, reset) != broken {
 			t.Fatalf("%q became %q, %v", text, got, err)
 		}
 	})
 }
 
-func TestAnEncodedAnswerIsNotLookedAt(t *testing.T) {
-	for _, media := range []string{"text/event-stream", "application/json"} {
-		body := &more{text: "x"}
-		res := answer(media, body)
-		res.Header.Set("Content-Encoding", "gzip")
-		if why := begins(new(exchange.Call), res); why != nil || body.read {
-			t.Errorf("%s: %q, read %v", media, why, body.read)
+// Where nothing may follow, a stream begins with its first event that is no error.
+func TestAStreamGoesToTheClientWithItsFirstEvent(t *testing.T) {
+	const ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
+	first := delta(`"role":"assistant"`)
+	for name, c := range map[string]struct {
+		portions []string
+		why      string // "": it goes to the client
+		left     int    // portions that are not read
+	}{
+		"an event":                       {[]string{first, "more"}, "", 1},
+		"an event in parts":              {[]string{first[:20], first[20:], "more"}, "", 1},
+		"an event behind comments":       {[]string{": hi\n\n", ": hi\n\n", ping, first, "more"}, "", 1},
+		"output":                         {[]string{outputEvents["content"], "more"}, "", 1},
+		"an error":                       {[]string{failureEvents["an error"], "more"}, "began with an error", 1},
+		"an error behind comments":       {[]string{": hi\n\n", ping, failureEvents["an error"]}, "began with an error", 0},
+		"an error that came with others": {[]string{first + failureEvents["an error"]}, "began with an error", 0},
+		"an error that came later":       {[]string{first, failureEvents["an error"]}, "", 1},
+		"an error behind output":         {[]string{outputEvents["content"] + failureEvents["an error"]}, "", 0},
+		"an error without its end":       {[]string{strings.TrimSuffix(failureEvents["an error"], "\n\n")}, "began with an error", 0},
+		"nothing":                        {nil, "ended before any output", 0},
+		"comments alone":                 {[]string{": hi\n\n"}, "ended before any output", 0},
+		"[DONE] alone":                   {[]string{doneEvent}, "ended before any output", 0},
+		"half an event":                  {[]string{first[:20]}, "ended before any output", 0},
+	} {
+		u := &provider{err: io.EOF}
+		for _, p := range c.portions {
+			u.portions = append(u.portions, []byte(p))
+		}
+		res := answer("text/event-stream", u)
+		why := begins(new(exchange.Call), res, false)
+		if (why == nil) != (c.why == "") || !strings.Contains(fmt.Sprint(why), c.why) || len(u.portions) != c.left {
+			t.Errorf("%s: got %v, %d portions left", name, why, len(u.portions))
+		}
+		if got, err := io.ReadAll(res.Body); err != nil || string(got) != strings.Join(c.portions, "") {
+			t.Errorf("%s: the client gets %q, %v", name, got, err)
 		}
 	}
+	body := &more{text: "{}"}
+	if why := begins(new(exchange.Call), answer("application/json", body), false); why != nil || body.read {
+		t.Errorf("JSON: %v, read %v", why, body.read)
+	}
+}
+
+// Comments keep a client waiting, and reach it if they go on.
+func TestAStreamOfCommentsReachesTheClientInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, provider := io.Pipe()
+		go func() {
+			for range 10 {
+				time.Sleep(5 * time.Second)
+				if _, err := io.WriteString(provider, ": wait\n\n"); err != nil {
+					return
+				}
+			}
+		}()
+		res, began := answer("text/event-stream", src), time.Now()
+		if why := begins(new(exchange.Call), res, false); why != nil || time.Since(began) > 2*maxQuiet {
+			t.Errorf("%v after %v", why, time.Since(began))
+		}
+		_ = src.Close()
+		time.Sleep(time.Minute) // until the provider has seen that
+	})
 }

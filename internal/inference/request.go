@@ -87,6 +87,7 @@ func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *r
 		rt.close()
 		return nil, refusal
 	}
+	rt.renameModel()
 	return rt, nil
 }
 
@@ -265,7 +266,8 @@ func setting(c *exchange.Call, route *credentials.Route, t *routing.Target, name
 // config's forward is added. The client's headers are never copied and filtered.
 func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Provider, forward []string) http.Header {
 	client, route := c.Header(), target.Route
-	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+2)
+	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+3)
+	h["Accept-Encoding"] = identity
 	h["User-Agent"] = []string{""} // no user agent, instead of Go's
 	lists := [...][]string{providers.Forwarded, forward, nil, nil, p.Forward}
 	if !route.Stored {

@@ -31,6 +31,13 @@ type stream struct {
 	passed, end int    // buf[passed:end] is whole lines
 	err         error  // returned once they are passed on
 
+	read    bool // the first line was
+	returns bool // lines end with CR alone
+	halved  bool // the last byte was such a CR: an LF after it belongs to it
+	waiting int  // bytes of the lines behind end that wait for the data of their event
+	skips   bool // the rest of the event is removed
+	events  int64
+
 	open     bool // the last line that was passed on did not end its event
 	data     bool // that event has data already
 	done     bool // [DONE] came
@@ -116,8 +123,9 @@ func (s *stream) fill() {
 	if n > 0 {
 		s.to.noteFirstByte()
 	}
+	from = s.unify(from)
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
-		if s.end = s.watch(from + last + 1); s.refused != nil {
+		if s.end = s.watch(0, from+last+1); s.refused != nil {
 			if err = s.refused; !errors.As(err, new(*cut)) {
 				err = &cut{"answer_refused", "was refused: " + err.Error()}
 			}
@@ -141,52 +149,105 @@ func larger(length, size int, full bool) int {
 	return size
 }
 
-// watch looks at the whole lines in buf[:end] and removes malformed ones (data that is not JSON
-// and is all the data of its event) and usage that the client did not ask for. It returns the end
-// of what can be passed on; a line that depends on the next one waits for it.
-func (s *stream) watch(end int) int {
-	kept, at := 0, 0
+// watch looks at the whole lines in buf[start:end] and removes malformed events (their data is not
+// JSON and is all of it), what follows the end of a stream, and usage that the client did not ask
+// for. It returns the end of what can be passed on: what an event says before its data waits for
+// that, and data that depends on the next line for this.
+func (s *stream) watch(start, end int) int {
+	kept, begin, at := start, start, start // buf[begin:at] waits
+	s.waiting = 0
 	for at < end {
 		next := at + bytes.IndexByte(s.buf[at:end], '\n') + 1
 		line := bytes.TrimRight(s.buf[at:next], "\r\n")
+		if !s.read {
+			line = bytes.TrimPrefix(line, byteOrderMark)
+		}
 		data, isData := bytes.CutPrefix(line, []byte("data:"))
-		if s.errored && isData && isDone(data) { // no [DONE] follows an error
-			s.done = true
-			at = next
+		switch {
+		case s.skips: // the rest of an event that is removed
+			s.skips = len(line) > 0
+			at, begin = next, next
 			continue
-		}
-		if s.done && isData { // nothing follows [DONE]
-			at = next
+		case isData && (s.done || s.errored && isDone(data)): // nothing follows [DONE], nor it an error
+			s.done, s.skips = true, !s.data
+			at, begin = next, next
 			continue
-		}
-		if isData && !s.event(data) && !s.data {
+		case isData && !s.event(data) && !s.data:
 			if next == end {
-				break
+				return s.keep(kept, begin)
 			}
 			if s.buf[next] == '\n' || s.buf[next] == '\r' {
 				if !s.spare {
 					s.to.out.Malformed++
 				}
-				at = next
+				s.skips, s.read = true, true
+				at, begin = next, next
 				continue
 			}
+		case !isData && !s.data && len(line) > 0 && line[0] != ':':
+			at = next
+			continue
 		}
 		if s.refused != nil { // nothing is passed on any more
 			s.buf = s.buf[:kept]
 			return kept
 		}
-		s.open, s.data = len(line) > 0, isData || s.data && len(line) > 0
-		if kept != at {
-			copy(s.buf[kept:], s.buf[at:next])
+		if isData && !s.data {
+			s.events++
 		}
-		kept += next - at
-		at = next
+		s.read = true
+		s.open, s.data = len(line) > 0, isData || s.data && len(line) > 0
+		if kept != begin {
+			copy(s.buf[kept:], s.buf[begin:next])
+		}
+		kept += next - begin
+		at, begin = next, next
 	}
-	if kept != at { // the line that waits, and the beginning of the next one, move up
-		s.buf = s.buf[:kept+copy(s.buf[kept:], s.buf[at:])]
+	s.waiting = at - begin
+	return s.keep(kept, begin)
+}
+
+// keep moves what is behind the lines that are passed on up to them, and returns their end.
+func (s *stream) keep(kept, begin int) int {
+	if kept != begin {
+		s.buf = s.buf[:kept+copy(s.buf[kept:], s.buf[begin:])]
 	}
 	return kept
 }
+
+// unify makes LF of each CR in buf[from:] that ends a line alone, and returns from where on there
+// may be new ends of lines. A CR at the end may be half of a CRLF, unless the stream has shown that
+// it ends its lines with CR.
+func (s *stream) unify(from int) int {
+	if s.halved && len(s.buf) > from {
+		s.halved = false
+		if s.buf[from] == '\n' {
+			s.buf = append(s.buf[:from], s.buf[from+1:]...)
+		}
+	}
+	if from > 0 && s.buf[from-1] == '\r' {
+		from--
+	}
+	for at := from; ; {
+		i := bytes.IndexByte(s.buf[at:], '\r')
+		if i < 0 {
+			return from
+		}
+		i += at
+		switch last := i+1 == len(s.buf); {
+		case last && s.returns:
+			s.buf[i], s.halved = '\n', true
+			return from
+		case last:
+			return from
+		case s.buf[i+1] != '\n':
+			s.buf[i], s.returns = '\n', true
+		}
+		at = i + 1
+	}
+}
+
+var byteOrderMark = []byte("\ufeff")
 
 // event looks at the data of an event, and reports whether it is passed on. Every chunk of every
 // stream takes this way: one scan.
@@ -307,6 +368,13 @@ func finishes(choices []byte) bool {
 // finish decides what follows the last whole line.
 func (s *stream) finish(err error) {
 	out := s.to.out
+	ended := errors.Is(err, io.EOF)
+	if ended {
+		s.lastLine()
+	}
+	if s.end += s.waiting; s.waiting > 0 {
+		s.open = true
+	}
 	if errors.Is(err, context.Canceled) { // the client left
 		s.err = err
 		if out.Complete = s.done; !s.done {
@@ -315,16 +383,15 @@ func (s *stream) finish(err error) {
 		return
 	}
 	out.Complete = true // the client has the end of it, or was told of the error
-	ended, half := errors.Is(err, io.EOF), s.buf[s.end:]
+	half := s.buf[s.end:]
 	if s.spare { // it waited for the line after it
 		half = nil
 	}
 	s.err = io.EOF
-	data, isData := bytes.CutPrefix(half, []byte("data:"))
 	switch {
 	case s.done, ended && s.errored && len(half) == 0, ended && !s.to.x.Endpoint.Done && len(half) == 0 && (s.closed || !s.closes()):
-		s.buf = s.buf[:s.end]
-	case ended && isData && isDone(data), ended && s.finished && len(half) == 0:
+		s.tail(nil)
+	case ended && s.finished && len(half) == 0:
 		s.tail([]byte("data: [DONE]\n\n"))
 	default:
 		if ended {
@@ -336,8 +403,21 @@ func (s *stream) finish(err error) {
 			what = "was ended by the gateway, because it " + own.why
 			out.Failure, out.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
 		}
-		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.attempt.Route.Provider+" "+what))
+		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.attempt.Route.Provider+" "+what, s.events))
 	}
+}
+
+// lastLine takes the last line of a stream that forgot to end it, if it is whole: it is data, and
+// JSON or [DONE].
+func (s *stream) lastLine() {
+	half := s.buf[s.end:]
+	last := half[bytes.LastIndexByte(half, '\n')+1:]
+	data, isData := bytes.CutPrefix(bytes.TrimRight(last, "\r"), []byte("data:"))
+	if data = bytes.TrimSpace(data); !isData || len(data) == 0 || !isDone(data) && !wellFormed(data) {
+		return
+	}
+	s.buf = append(s.buf[:len(s.buf)-len(last)+len(bytes.TrimRight(last, "\r"))], "\n\n"...)
+	s.end = s.watch(s.end, len(s.buf))
 }
 
 // A cut is why the gateway itself ends a stream.
@@ -348,7 +428,7 @@ type cut struct {
 
 func (c *cut) Error() string { return "it " + c.why }
 
-// tail replaces what is left of a line by a last event.
+// tail ends the last event, and replaces what is left of a line by another event, if there is one.
 func (s *stream) tail(event []byte) {
 	s.buf = s.buf[:s.end]
 	if s.open {
@@ -358,8 +438,8 @@ func (s *stream) tail(event []byte) {
 	s.end = len(s.buf)
 }
 
-// errorEvent is an error event in the shape of an endpoint.
-func errorEvent(endpoint, message string) []byte {
+// errorEvent is an error event in the shape of an endpoint, the event with a number of its stream.
+func errorEvent(endpoint, message string, number int64) []byte {
 	var b jsonscan.Builder
 	switch endpoint {
 	case providers.Messages:
@@ -377,6 +457,7 @@ func errorEvent(endpoint, message string) []byte {
 		b.Key("code").Text("stream_interrupted")
 		b.Key("message").Text(message)
 		b.Key("param").Raw([]byte("null"))
+		b.Key("sequence_number").Int(number)
 	default:
 		b = append(b, "data: "...)
 		b.Open('{')

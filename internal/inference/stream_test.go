@@ -32,7 +32,7 @@ func watching(path string) *watcher {
 
 func watchingChat() *watcher { return watching("/v1/chat/completions") }
 
-// An provider gives its portions one a Read, and then its error.
+// A provider gives its portions one a Read, and then its error.
 type provider struct {
 	portions [][]byte
 	err      error
@@ -134,7 +134,6 @@ func TestACompleteStreamPassesByteForByte(t *testing.T) {
 		"no space after data":          strings.ReplaceAll(whole, "data: ", "data:"),
 		"comments and other fields":    ": hi\n\nevent: m\nid: 1\nretry: 5\n" + whole,
 		"comments after the end":       whole + ": bye\n\n",
-		"one newline at the end":       strings.TrimSuffix(whole, "\n"),
 		"many newlines":                "\n\n\n" + whole + "\n\n",
 		"lines of other fields":        "nonsense\n\nid: {half\n\n" + whole,
 		"data that is no object":       "data: 1\n\ndata: \"x\"\n\ndata: null\n\ndata:\n\n" + whole,
@@ -469,7 +468,7 @@ func FuzzStream(f *testing.F) {
 			return
 		}
 		rest = strings.TrimPrefix(rest, "\n")
-		if rest != doneEvent && rest != string(errorEvent("chatComplete", "The stream of provider file broke off before its end")) {
+		if rest != doneEvent && rest != string(errorEvent("chatComplete", "The stream of provider file broke off before its end", 0)) {
 			t.Fatalf("%q: after its lines came %q", text, rest)
 		}
 	})
@@ -503,29 +502,51 @@ func TestASilentStreamIsEndedWithAnError(t *testing.T) {
 	})
 }
 
-// sound is what of a stream's whole lines can be passed on: those of malformed events
-// are left out, and so is a last one of which only what follows could tell.
+// sound is what of a stream's whole lines can be passed on: malformed events are left out, and so
+// is a last one of which only what follows could tell.
 func sound(text string) string {
-	lines := strings.SplitAfter(wholeLines(text), "\n")
+	lines := strings.SplitAfter(wholeLines(lineFeeds(text)), "\n")
 	lines = lines[:len(lines)-1]
-	var out strings.Builder
-	event := false // has data already
+	var out, waiting strings.Builder
+	event, skips := false, false // it has data already; the rest of it is left out
 	for i, line := range lines {
 		bare := strings.TrimRight(line, "\r\n")
 		data, isData := strings.CutPrefix(bare, "data:")
 		data = string(bytes.TrimSpace([]byte(data)))
+		if skips {
+			skips = bare != ""
+			continue
+		}
 		if isData && !event && data != "" && data != "[DONE]" && !json.Valid([]byte(data)) {
 			if i+1 == len(lines) {
-				break
+				return out.String()
 			}
 			if next := lines[i+1]; next[0] == '\n' || next[0] == '\r' {
+				waiting.Reset()
+				skips = true
 				continue
 			}
 		}
+		waiting.WriteString(line)
+		if !isData && !event && bare != "" && bare[0] != ':' {
+			continue
+		}
 		event = isData || event && bare != ""
-		out.WriteString(line)
+		out.WriteString(waiting.String())
+		waiting.Reset()
 	}
-	return out.String()
+	return out.String() + waiting.String()
+}
+
+// lineFeeds is a text whose lines end with LF or CRLF. What ends with CR may go on with LF.
+func lineFeeds(text string) string {
+	b := []byte(text)
+	for i := range b {
+		if b[i] == '\r' && i+1 < len(b) && b[i+1] != '\n' {
+			b[i] = '\n'
+		}
+	}
+	return string(b)
 }
 
 // ended reports whether [DONE] is among a stream's whole lines.
@@ -539,7 +560,7 @@ func ended(text string) bool {
 }
 
 func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
-	for _, malformed := range []string{"data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
+	for _, malformed := range []string{"event: m\nid: 7\ndata: {half\n\n", "data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
 		for portion := 1; portion <= 40; portion++ {
 			w := watchingChat()
 			u := &provider{err: io.EOF}
@@ -548,8 +569,7 @@ func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
 				u.portions = append(u.portions, []byte(text[i:min(i+portion, len(text))]))
 			}
 			got, err := io.ReadAll(newStream(u, w, 0))
-			blank := malformed[strings.IndexByte(malformed, '\n')+1:]
-			if want := firstChunk + blank + lastChunk + doneEvent; err != nil || string(got) != want || w.out.Malformed != 1 || w.out.Failure != "" {
+			if want := firstChunk + lastChunk + doneEvent; err != nil || string(got) != want || w.out.Malformed != 1 || w.out.Failure != "" {
 				t.Fatalf("%q by %d: got %q, %v, %d malformed, failure %q", malformed, portion, got, err, w.out.Malformed, w.out.Failure)
 			}
 		}
@@ -562,5 +582,56 @@ func TestAStreamThatEndsWithAFailedResponseHasFailed(t *testing.T) {
 	w := watching("/v1/responses")
 	if got, err := pass(w, text, io.EOF); got != text || err != nil || w.out.Failure == "" {
 		t.Errorf("got %q, %v, failure %q", got, err, w.out.Failure)
+	}
+}
+
+// Every spelling of the standard is read, and what is left out leaves no line behind.
+func TestEverySpellingOfAnEventIsRead(t *testing.T) {
+	cr := func(s string) string { return strings.ReplaceAll(s, "\n", "\r") }
+	bare := func(s string) string { return strings.TrimSuffix(s, "\n\n") }
+	named := "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\"}\n\n"
+	completed := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
+	for name, c := range map[string]struct{ path, text, want string }{
+		"CR":                                 {"/v1/chat/completions", cr(whole), whole},
+		"CR, with names":                     {"/v1/responses", cr(named + completed), named + completed},
+		"LF, CRLF and CR":                    {"/v1/chat/completions", firstChunk + crlf(textChunk) + cr(lastChunk) + doneEvent, firstChunk + crlf(textChunk) + lastChunk + doneEvent},
+		"a byte order mark":                  {"/v1/chat/completions", "\ufeff" + whole, "\ufeff" + whole},
+		"[DONE] without its end":             {"/v1/chat/completions", bare(whole), whole},
+		"[DONE] with half of it":             {"/v1/chat/completions", strings.TrimSuffix(whole, "\n"), whole},
+		"a finish without its end":           {"/v1/chat/completions", firstChunk + bare(lastChunk), firstChunk + lastChunk + doneEvent},
+		"a finish without its end, CR":       {"/v1/chat/completions", cr(firstChunk + bare(lastChunk) + "\n"), firstChunk + lastChunk + doneEvent},
+		"a last event without its end":       {"/v1/responses", named + bare(completed), named + completed},
+		"a last event with half of it":       {"/v1/responses", named + strings.TrimSuffix(completed, "\n"), named + completed},
+		"any event without its end":          {"/v1/embeddings", bare(firstChunk), firstChunk},
+		"data after [DONE]":                  {"/v1/chat/completions", whole + "event: x\n" + firstChunk, whole},
+		"a malformed event with a name":      {"/v1/responses", "event: x\ndata: {\n\n" + named + completed, named + completed},
+		"a malformed event between two":      {"/v1/chat/completions", firstChunk + "data: {\n\n" + lastChunk + doneEvent, firstChunk + lastChunk + doneEvent},
+		"a malformed event in CR":            {"/v1/chat/completions", cr(firstChunk + "id: 1\ndata: {\n\n" + lastChunk + doneEvent), firstChunk + lastChunk + doneEvent},
+		"a malformed event and a comment":    {"/v1/chat/completions", ": hi\n\ndata: {\n\n" + whole, ": hi\n\n" + whole},
+		"an end of another case":             {"/v1/chat/completions", firstChunk + lastChunk + "\n\n", firstChunk + lastChunk + "\n\n" + doneEvent},
+		"an event that says its name behind": {"/v1/responses", "data: {\"type\":\"x\"}\nevent: x\n\n" + completed, "data: {\"type\":\"x\"}\nevent: x\n\n" + completed},
+	} {
+		for portion := 1; portion <= len(c.text); portion += 1 + portion/8 {
+			w := watching(c.path)
+			u := &provider{err: io.EOF}
+			for i := 0; i < len(c.text); i += portion {
+				u.portions = append(u.portions, []byte(c.text[i:min(i+portion, len(c.text))]))
+			}
+			if got, err := io.ReadAll(newStream(u, w, 0)); string(got) != c.want || err != nil || w.out.Failure != "" {
+				t.Fatalf("%s by %d:\ngot  %q, %v, failure %q\nwant %q", name, portion, got, err, w.out.Failure, c.want)
+			}
+		}
+	}
+}
+
+// Events of Responses are numbered from 0 on, and so is the gateway's own.
+func TestAnErrorAmongNumberedEventsHasTheNextNumber(t *testing.T) {
+	events := ""
+	for n := range 3 {
+		got, err := pass(watching("/v1/responses"), events, io.ErrUnexpectedEOF)
+		if last, ok := strings.CutPrefix(got, events+"event: error\ndata: "); err != nil || !ok || !strings.Contains(last, fmt.Sprintf(`"sequence_number":%d`, n)) {
+			t.Errorf("after %d events: %q, %v", n, got, err)
+		}
+		events += fmt.Sprintf("event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"sequence_number\":%d}\n\n", n)
 	}
 }

@@ -37,7 +37,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		return nil
 	case res.StatusCode >= http.StatusBadRequest:
 		return rt.translateFailure(res)
-	case rt.x.Endpoint.Passes:
+	case rt.answer == nil && rt.x.Endpoint.Passes:
 		return rt.maskBody(res)
 	case rt.answer == nil || rt.answer.Whole == nil && rt.answer.Stream == nil:
 		if rt.answer != nil && rt.answer.Begin != nil {
@@ -81,8 +81,12 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		res.Body.Close()
 		return own
 	case errors.As(err, &failure): // with status 200
-		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
+		if failure.Status == 0 {
+			failure.Status = providers.ReadEvent(body).Status
+		}
+		setStatus(res, failure.Status)
 		rt.overflow(res, failure)
+		failure.Status = res.StatusCode
 		out = failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider)
 	case err != nil:
 		return rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
@@ -274,6 +278,9 @@ func (t *translated) Read(p []byte) (int, error) {
 	t.read += n
 	return n, nil
 }
+
+// ready reports whether a Read would return at once.
+func (t *translated) ready() bool { return t.read < len(t.out) || t.err != nil }
 
 // fill reads from the provider once, and translates what came.
 func (t *translated) fill() {

@@ -114,7 +114,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if rt.body == nil && rt.x.PassesThrough() {
 		out.Body = &uploading{out.Body, rt.headersLate()}
 	}
-	res, err := pool.RoundTrip(out)
+	res, err := rt.send(pool, out)
 	if err == nil {
 		res, err = rt.follow(pool, out, res, rt.headersLate())
 	}

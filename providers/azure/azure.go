@@ -24,7 +24,7 @@ func init() {
 			Serves:  slices.Concat(providers.OpenAIServes, []string{providers.CreateResponse}),
 			Address: address,
 
-			Closed: true, NewerNames: true,
+			Closed: true, NewerNames: true, OldStreams: oldStreams,
 		},
 		providers.Provider{
 			Name:    "azure-ai",
@@ -87,6 +87,18 @@ func login(c *providers.Call) (*providers.Login, error) {
 		TokenURL: strings.ReplaceAll(tokenURL, "{tenant}", url.PathEscape(c.Setting(settingTenant))),
 		ClientID: c.Setting(settingClient), ClientSecret: credentials.NewSecret(c.Setting(settingSecret)), Scopes: []string{wanted},
 	}, nil
+}
+
+// streamUsage is the first version of a deployment's API that knows stream_options.
+const streamUsage = "2024-09"
+
+// oldStreams reports whether a call goes to a version before that. Versions are dates.
+func oldStreams(c *providers.Call) bool {
+	version := deploymentOf(c).version
+	if query, err := url.ParseQuery(c.Query); err == nil && query.Has("api-version") {
+		version = query.Get("api-version")
+	}
+	return version != "" && version[0] >= '0' && version[0] <= '9' && version < streamUsage
 }
 
 // deployed are the endpoints that Azure has below a deployment; the others it has beside.

@@ -3,6 +3,7 @@ package azure
 import (
 	"errors"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -80,6 +81,37 @@ func TestTokensOfEntraAreBearers(t *testing.T) {
 		var refusal *providers.Refusal
 		if _, err := call.Provider.Login(call); !errors.As(err, &refusal) {
 			t.Errorf("%v: %v", settings, err)
+		}
+	}
+}
+
+func TestVersionsBeforeStreamOptionsDoNotGetThem(t *testing.T) {
+	const asked = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
+	for _, c := range []struct {
+		version, query string
+		has            bool
+	}{
+		{"2024-06-01", "", false}, {"2023-05-15", "", false}, {"2024-08-01-preview", "", false}, {"2024-09-01-preview", "", true}, {"2024-10-21", "", true},
+		{"", "", true}, {"v1", "", true}, {"preview", "", true}, {"2024-10-21", "api-version=2024-02-01", false}, {"2024-02-01", "api-version=2025-01-01", true},
+	} {
+		for endpoint, body := range map[string]string{
+			providers.ChatComplete: asked, providers.Complete: strings.Replace(asked, `"messages":[{"role":"user","content":"hi"}]`, `"prompt":"hi"`, 1),
+			providers.Messages: `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+		} {
+			call := callOf(t, "azure-openai", "https://r.openai.azure.com/openai", map[string]string{"azure_deployment_id": "dep1", "azure_api_version": c.version})
+			call.Endpoint, call.Path, call.Query, call.Model, call.Stream, call.Body = endpoint, "/chat/completions", c.query, "m", true, []byte(body)
+			call.Header, call.NewID = func(string) string { return "" }, func() string { return "id" }
+			r, err := call.Provider.Prepare(call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := r.Body
+			if sent == nil {
+				sent = call.Body
+			}
+			if got := strings.Contains(string(sent), "stream_options"); got != c.has || !strings.Contains(string(sent), `"stream":true`) {
+				t.Errorf("%s, version %q, query %q: %s", endpoint, c.version, c.query, sent)
+			}
 		}
 	}
 }

@@ -38,6 +38,11 @@ type Stream struct {
 	skipped int
 	usage   Usage
 	used    bool
+
+	name   string // of the message at hand
+	data   []byte
+	failed []byte // the message that was an error, and its name
+	cause  string
 }
 
 // Translate appends to dst what the caller gets for the next bytes of the provider. An
@@ -68,7 +73,9 @@ func (s *Stream) End(dst []byte) ([]byte, error) {
 }
 
 func (s *Stream) message(name string, data []byte) error {
+	s.name, s.data = name, data
 	err := s.Decoder.Message(name, data, s)
+	s.data = nil
 	var syntax *jsonscan.SyntaxError
 	if errors.As(err, &syntax) {
 		s.skipped++
@@ -197,11 +204,17 @@ var _ Framer = (*SSE)(nil)
 // Event passes an event on to the writer, and keeps the usage: of a stream that is cut, the
 // writer never says it.
 func (s *Stream) Event(e *Event) {
-	if e.Kind == UsageEvent {
+	switch {
+	case e.Kind == UsageEvent:
 		s.usage, s.used = e.Usage, true
+	case e.Kind == Failure && s.failed == nil && s.data != nil:
+		s.failed, s.cause = bytes.Clone(s.data), s.name
 	}
 	s.Writer.Event(e)
 }
+
+// Failed is the provider's message that was an error, and its name; nil: none was.
+func (s *Stream) Failed() (name string, data []byte) { return s.cause, s.failed }
 
 // Used is the usage that the provider has told so far, and whether it has.
 func (s *Stream) Used() (Usage, bool) { return s.usage, s.used }

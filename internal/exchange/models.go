@@ -1,0 +1,54 @@
+package exchange
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// modelRows are the paths of a model. Its id may have slashes, such as
+// @slug/accounts/fireworks/models/name.
+var modelRows = []string{
+	"GET /models/{model}", "GET /models/{owner}/{model}", "GET /models/{a}/{owner}/{model}", "GET /models/{a}/{b}/{owner}/{model}",
+	"GET /models/{a}/{b}/{c}/{owner}/{model}", "GET /models/{a}/{b}/{c}/{d}/{owner}/{model}",
+}
+
+// spelling undoes the escapes in which clients put the id of a model into one segment.
+var spelling = strings.NewReplacer("%2F", "/", "%2f", "/", "%40", "@", "%3A", ":", "%3a", ":")
+
+// RequestPath is the escaped path of a request. That of a model has its id in as many segments as
+// that has.
+func RequestPath(r *http.Request) string {
+	path := r.URL.EscapedPath()
+	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && r.Method == http.MethodGet && strings.Contains(id, "%") {
+		return "/v1/models/" + spelling.Replace(id)
+	}
+	return path
+}
+
+// namesModel reports whether the call asks about a model by its id, in which @slug/ stands for the
+// provider.
+func (a *Attempt) namesModel() bool {
+	return a.call.Endpoint.Name == RetrieveModel && a.Route.Model != "" && a.Model == a.Route.Model && a.Edit.Empty()
+}
+
+// UpstreamPath is the path of the call for the target: that of a model has the provider's own id.
+func (a *Attempt) UpstreamPath() string {
+	if !a.namesModel() {
+		return a.call.Path
+	}
+	segments := strings.Split(a.Model, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return "/models/" + strings.Join(segments, "/")
+}
+
+// AskedModel is the id by which the call asks about a model, where the provider has another; "":
+// it has the same, or the call does not ask about one.
+func (a *Attempt) AskedModel() string {
+	if asked := a.call.located.model; a.namesModel() && asked != a.Model {
+		return asked
+	}
+	return ""
+}

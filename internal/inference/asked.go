@@ -1,0 +1,94 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
+)
+
+// inAskedForm converts an answer with status 200 that streams and should not, or the other way
+// around. An error in it becomes an HTTP error.
+func (rt *roundTrip) inAskedForm(res *http.Response) error {
+	endpoint, asked := rt.x.Endpoint.Name, rt.attempt.Streams()
+	if res.StatusCode != http.StatusOK || res.Body == nil || rt.x.Endpoint.Passes {
+		return nil
+	}
+	switch media := mediaType(res.Header); {
+	case asked && media == "application/json", !asked && media == "text/event-stream" && cache.Streams(endpoint):
+	default:
+		return nil
+	}
+	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	defer func() { rt.x.Free(cap(body)) }()
+	switch {
+	case inflight.Refused(err), errors.Is(err, errBodyStalled):
+		res.Body.Close()
+		return err
+	case err != nil:
+		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
+	}
+	if asked {
+		if membersOf(body).onlyError() {
+			rt.fail(failureIn200)
+			return rt.refuse(res, providers.ReadEvent(rt.redact(body)), rt.redact(body))
+		}
+	} else {
+		var look wholeStream
+		err := look.read(body)
+		switch {
+		case look.failed != nil:
+			rt.fail(failureInStream)
+			return rt.refuse(res, providers.ReadEvent(rt.redact(look.failed)), rt.redact(look.failed))
+		case err != nil, !look.ended:
+			return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that broke off")
+		}
+	}
+	entry := cache.Entry{Stream: !asked, Body: body}
+	out, err := entry.As(endpoint, asked)
+	switch {
+	case err != nil && asked: // it is no answer that could be told as a stream
+		return replaceBody(rt.call, res, bytes.Clone(body))
+	case err != nil:
+		return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that cannot be converted: "+err.Error())
+	}
+	if err := replaceBody(rt.call, res, out); err != nil {
+		return err
+	}
+	if asked {
+		res.Header["Content-Type"] = []string{"text/event-stream"}
+		res.ContentLength = -1
+		delete(res.Header, "Content-Length")
+	}
+	return nil
+}
+
+// A wholeStream is what a stream that was read to its end comes to.
+type wholeStream struct {
+	failed []byte // an event that is an error
+	ended  bool   // it came to its end, or at least to that of its answer
+}
+
+func (w *wholeStream) read(body []byte) error {
+	w.ended = bytes.Contains(body, []byte("data: [DONE]")) || bytes.Contains(body, []byte("data:[DONE]"))
+	var frames chat.SSE
+	if err := frames.Push(body, w.event); err != nil {
+		return err
+	}
+	return frames.Rest(w.event)
+}
+
+func (w *wholeStream) event(_ string, data []byte) error {
+	if kind(data) == failure && w.failed == nil {
+		w.failed = bytes.Clone(data)
+	}
+	members := gjson.ParseBytes(data)
+	w.ended = w.ended || lastEvents[members.Get("type").Raw] || finishes([]byte(members.Get("choices").Raw))
+	return nil
+}
