@@ -136,7 +136,7 @@ func (l *lookout) at(b []byte, last bool) error {
 }
 
 func (l *lookout) event(_ string, data []byte) error {
-	if l.output || l.failed != nil {
+	if decided := l.output || l.failed != nil; decided {
 		return nil
 	}
 	switch kind(data) {

@@ -91,8 +91,16 @@ func TestVersionsBeforeStreamOptionsDoNotGetThem(t *testing.T) {
 		version, query string
 		has            bool
 	}{
-		{"2024-06-01", "", false}, {"2023-05-15", "", false}, {"2024-08-01-preview", "", false}, {"2024-09-01-preview", "", true}, {"2024-10-21", "", true},
-		{"", "", true}, {"v1", "", true}, {"preview", "", true}, {"2024-10-21", "api-version=2024-02-01", false}, {"2024-02-01", "api-version=2025-01-01", true},
+		{"2024-06-01", "", false},
+		{"2023-05-15", "", false},
+		{"2024-08-01-preview", "", false},
+		{"2024-09-01-preview", "", true},
+		{"2024-10-21", "", true},
+		{"", "", true},
+		{"v1", "", true},
+		{"preview", "", true},
+		{"2024-10-21", "api-version=2024-02-01", false},
+		{"2024-02-01", "api-version=2025-01-01", true},
 	} {
 		for endpoint, body := range map[string]string{
 			providers.ChatComplete: asked, providers.Complete: strings.Replace(asked, `"messages":[{"role":"user","content":"hi"}]`, `"prompt":"hi"`, 1),
