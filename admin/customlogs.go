@@ -20,7 +20,7 @@ import (
 )
 
 // customLogs is the body of POST /logs: a record of a call that did not go through the
-// gateway, or an array of them (the control plane reference, CustomLog).
+// gateway, or an array of them.
 type customLogs []byte
 
 func (l *customLogs) UnmarshalJSON(b []byte) error {

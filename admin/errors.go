@@ -55,7 +55,7 @@ func (e *Error) GetHeaders() http.Header {
 // GetStatus returns the HTTP status.
 func (e *Error) GetStatus() int { return e.status }
 
-// The error codes of the control plane reference, A.1, and AB10 for a store that
+// The error codes by status (docs/reference.md lists them), and AB10 for a store that
 // refuses writes for now.
 var codes = map[int]string{
 	http.StatusBadRequest:            "AB01",

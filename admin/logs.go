@@ -29,8 +29,7 @@ func (b *base) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// LogFilter is the query of the list of records. Its names are those by which exports
-// choose records too (the control plane reference, GenerationsFilterSchema).
+// LogFilter is the query of the list of records. Exports of records take the same names.
 type LogFilter struct {
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug. Default: the caller's workspace, or all that it may see."`
 	KeyIDs      []string  `query:"api_key_id" maxItems:"50" doc:"Any of these API keys."`

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// LogObject is the record of a call as the control plane shows it (the reference, 5.15).
+// LogObject is the record of a call as the control plane shows it.
 type LogObject struct {
 	ID             *string      `json:"_id" format:"uuid"`
 	Request        LogRequest   `json:"request"`

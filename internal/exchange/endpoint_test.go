@@ -21,8 +21,7 @@ func nameOf(method, path string) string {
 
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE", "post", "", strings.Repeat("X", 1000)}
 
-// The paths, methods and bodies as the interface and its clients have them, apart
-// from the table that is tested.
+// The paths, methods and bodies as clients send them, apart from the table that is tested.
 func TestTheTableServesWhatTheInterfaceLists(t *testing.T) {
 	type row struct {
 		method, path, name string

@@ -15,7 +15,7 @@ import (
 )
 
 // mustBeEnvelope checks what every answer of the data plane that refuses a call has,
-// for the clients of the interface and for OpenAI's, and returns error's members.
+// for clients of the gateway and of OpenAI, and returns the members of error.
 func mustBeEnvelope(t *testing.T, body []byte) map[string]any {
 	t.Helper()
 	var e struct {

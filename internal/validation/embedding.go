@@ -1,7 +1,6 @@
 package validation
 
-// Embedding is the embedding request. The interface has no table of it: these are
-// the rules on which its providers agree. Input is text, texts, tokens, arrays of
+// Embedding is the embedding request. These are the rules on which providers agree. Input is text, texts, tokens, arrays of
 // tokens, or objects where a model embeds more than text.
 var Embedding = newTable(
 	"embedding",
@@ -16,8 +15,8 @@ var Embedding = newTable(
 	Field{Name: "metadata", Value: anything}, // not of the table, but the gateway reads it
 )
 
-// Unlisted is for every other JSON body: the interface has no table of it, and only
-// what the gateway reads itself is checked. A model is not always asked for.
+// Unlisted is for every other JSON body, of which only what the gateway itself reads is
+// checked. A model is not always required.
 var Unlisted = newTable(
 	"unlisted",
 	Field{Name: "model", Value: text},

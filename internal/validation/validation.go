@@ -1,8 +1,7 @@
-// Package validation holds the request tables of the interface as data, and checks
-// a body against one of them.
+// Package validation holds the rules of request bodies as tables, and checks a body
+// against one of them.
 //
-// Each table stands in a file of its own, a row of the specification a line, so that
-// the two can be held side by side. [Check] reads the body once: the pass that checks
+// Each table is in a file of its own, with a line for each field. [Check] reads the body once: the pass that checks
 // the syntax also checks the rules, finds the members that the gateway reads, and
 // decodes nothing that no rule asks for.
 //
