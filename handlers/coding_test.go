@@ -57,9 +57,19 @@ func TestBodiesThatClientsEncodeAreDecoded(t *testing.T) {
 		if got := sent.Header["Accept-Encoding"]; len(got) != 1 || got[0] != "identity" {
 			t.Errorf("the provider is asked for %q", got)
 		}
+		// An upload that was refused in the middle may be noted late, and after this one.
+		arrived := func() (n int) {
+			for _, call := range l.bad.Calls() {
+				if call.Path == "/v1/audio/transcriptions" && call.Body == form.String() {
+					n++
+				}
+			}
+			return n
+		}
+		forms := arrived()
 		a, err = l.ask("POST", "/v1/audio/transcriptions", encodeAs(coding, form.String()), cue+"ok", "x-gw-provider: bad", encoded, "content-type:", "content-type: "+w.FormDataContentType())
-		if sent = last(l.bad.Calls(), "/v1/audio/transcriptions"); err != nil || a.Status != 200 || sent.Body != form.String() {
-			t.Errorf("a form in %s: %d %s, the provider got %q, %v", coding, a.Status, a.Body, sent.Body, err)
+		if got := arrived() - forms; err != nil || a.Status != 200 || got != 1 {
+			t.Errorf("a form in %s: %d %s, the provider got it %d times, %v", coding, a.Status, a.Body, got, err)
 		}
 		before := len(l.bad.Calls())
 		for name, c := range map[string]struct {
