@@ -172,10 +172,18 @@ test('errors of the provider, and of what it cannot do', async () => {
   await assert.rejects(openai.responses.create({ model, input: 'x', background: true }), { status: 400, param: 'background' });
   upstream.next(json(400, { type: 'error', error: { type: 'invalid_request_error', message: 'prompt is too long: 2 tokens > 1 maximum' } }));
   await assert.rejects(openai.responses.create({ model, input: 'x' }), { status: 400, code: 'context_length_exceeded' });
-  upstream.next((res) => {
-    res.writeHead(200, { 'content-type': 'text/event-stream' });
-    res.end(`event: error\ndata: ${JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } })}\n\n`);
-  });
+  const event = (data) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
+  const overloaded = event({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
+  const begun = [
+    { type: 'message_start', message: { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', content: [], usage: { input_tokens: 1, output_tokens: 0 } } },
+    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hel' } },
+  ].map(event).join('');
+  const stream = (body) => (res) => { res.writeHead(200, { 'content-type': 'text/event-stream' }); res.end(body); };
+  // Nothing was sent yet: an HTTP error, which clients retry. Later it is the response's end.
+  upstream.next(stream(overloaded));
+  await assert.rejects(openai.responses.stream({ model, input: 'x' }).finalResponse(), { status: 529, code: 'overloaded_error' });
+  upstream.next(stream(begun + overloaded));
   const failed = await openai.responses.stream({ model, input: 'x' }).finalResponse();
   assert.equal(failed.status, 'failed');
   assert.equal(failed.error.message, 'Overloaded');
