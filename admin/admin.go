@@ -92,11 +92,12 @@ func New(s Services) *API {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"key":    {Type: "apiKey", In: "header", Name: "x-gw-api-key"},
-					"bearer": {Type: "http", Scheme: "bearer"},
+					"key":       {Type: "apiKey", In: "header", Name: "x-gw-api-key"},
+					"bearer":    {Type: "http", Scheme: "bearer"},
+					"anthropic": {Type: "apiKey", In: "header", Name: "x-api-key", Description: "Where there is neither of the others, as Anthropic's clients send it."},
 				},
 			},
-			Security: []map[string][]string{{"key": {}}, {"bearer": {}}},
+			Security: []map[string][]string{{"key": {}}, {"bearer": {}}, {"anthropic": {}}},
 		},
 		OpenAPIPath:   "/v1/openapi",
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},

@@ -582,6 +582,13 @@ func TestTheOpenAPIDocumentDescribesEveryRoute(t *testing.T) {
 			t.Errorf("%s is missing", path)
 		}
 	}
+	named := make(map[string]bool)
+	for _, scheme := range doc.get("components.securitySchemes").Map() {
+		named[scheme.Get("name").Str+scheme.Get("scheme").Str] = true
+	}
+	if len(named) != 3 || !named["x-gw-api-key"] || !named["bearer"] || !named["x-api-key"] || len(doc.get("security").Array()) != 3 {
+		t.Errorf("a service key is sent as %s", doc.get("components.securitySchemes").Raw)
+	}
 	for path, methods := range doc.get("paths").Map() {
 		list := strings.Contains(methods.Get("get.responses.200").Raw, "/schemas/List")
 		if paged := strings.Contains(methods.Get("get.parameters").Raw, `"page_size"`); list && !paged {

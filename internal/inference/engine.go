@@ -3,10 +3,7 @@ package inference
 import (
 	"cmp"
 	"errors"
-	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -31,6 +28,7 @@ type engine struct {
 	after  []string        // Retry-After of the latest answer that had one
 	err    *exchange.Error // of the failure, if no answer is held
 	status int             // of the failure, as strategies see it
+	faults faults          // of the targets, for the caller
 
 	candidate Candidate // the target that is tried
 	visits    []Visit   // of the hooks, at that target
@@ -74,6 +72,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		if done {
 			return
 		}
+		e.noteFault(t)
 		if len(x.Attempts) >= maxAttempts {
 			break
 		}
@@ -84,7 +83,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		x.NextTarget()
 	}
 	if err != nil {
-		x.Fail(w, exchange.Unroutable(err))
+		x.Fail(w, e.tellFaults(exchange.Unroutable(err)))
 		return
 	}
 	e.answerFailure()
@@ -325,14 +324,14 @@ func (e *engine) explain(but string) {
 	switch {
 	case e.err != nil:
 		*err = *e.err
-	case rt.held.StatusCode == http.StatusOK:
-		err.Message = "Provider " + rt.target.Route.Provider + " answered with an error and status 200"
 	default:
-		err.Status = rt.held.StatusCode
-		err.Message = "Provider " + rt.target.Route.Provider + " answered " + strings.TrimSpace(strconv.Itoa(err.Status)+" "+http.StatusText(err.Status))
+		err.Message = rt.answeredWith()
+		if rt.held.StatusCode != http.StatusOK {
+			err.Status = rt.held.StatusCode
+		}
 	}
 	if message := rt.message(); message != "" {
-		err.Message += " (" + message + ")"
+		err.Message += " (" + clip(message) + ")"
 	}
 	err.Code = codeNotReplayable
 	err.Message += "; " + but
@@ -346,18 +345,16 @@ func (rt *roundTrip) message() string {
 	if rt.held == nil || rt.held.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
-	b, _ := io.ReadAll(io.LimitReader(rt.held.Body, maxPeeked)) // these bytes were peeked at before
-	message := gjson.GetBytes(b, "error.message").Str
+	held, ok := rt.held.Body.(*peeked)
+	if !ok {
+		return ""
+	}
+	message := gjson.GetBytes(held.rest(), "error.message").Str
 	if message == providers.Answered(rt.held.StatusCode) {
 		return ""
 	}
-	if len(message) > maxMessage {
-		message = message[:maxMessage] + "…"
-	}
-	return strings.ToValidUTF8(message, "")
+	return message
 }
-
-const maxMessage = 512 // bytes
 
 // fail notes the latest failure.
 func (e *engine) fail(rt *roundTrip, err *exchange.Error) {
@@ -392,10 +389,11 @@ func (e *engine) answerFailure() {
 		if e.after != nil && e.err.RetryAfter == 0 && (e.err.Status >= http.StatusInternalServerError || e.err.Code == codeNotReplayable) {
 			e.w.Header()["Retry-After"] = e.after
 		}
-		e.x.Fail(e.w, e.err)
+		e.x.Fail(e.w, e.tellFaults(e.err))
 		return
 	}
 	e.x.SetHeader(e.w.Header())
+	e.addFaults(e.last.held)
 	e.last.out, e.last.visits = &e.x.Outcome, nil // the attempt itself has ended
 	if _, why := e.f.forward(e.w, e.r, e.last); why != nil {
 		e.x.Fail(e.w, e.last.failure(why))

@@ -42,6 +42,9 @@ func (p *peeked) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// rest is what was seen and not read again.
+func (p *peeked) rest() []byte { return p.seen[p.off:] }
+
 func (p *peeked) Close() error { return p.src.Close() }
 
 // drop frees the part that was read ahead.

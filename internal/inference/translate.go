@@ -191,11 +191,17 @@ func (rt *roundTrip) redactHeader(res *http.Response) {
 // minSecret is the least length of a credential that is masked; a shorter one could be a word.
 const minSecret = 8
 
+// isEnvelope reports whether a body is an error in OpenAI's or Anthropic's shape.
+func isEnvelope(body []byte) bool {
+	v := gjson.ParseBytes(body)
+	return gjson.ValidBytes(body) && v.IsObject() && v.Get("error.message").Type == gjson.String
+}
+
 // withProvider adds the provider's name to an error in OpenAI's or Anthropic's shape, and the code,
 // unless that is "" or the error has one.
 func withProvider(body []byte, provider, code string) ([]byte, bool) {
 	v := gjson.ParseBytes(body)
-	if !gjson.ValidBytes(body) || !v.IsObject() || v.Get("error.message").Type != gjson.String || v.Get("provider").Exists() {
+	if !isEnvelope(body) || v.Get("provider").Exists() {
 		return nil, false
 	}
 	out, err := sjson.SetBytes(body, "provider", provider)
