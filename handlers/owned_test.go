@@ -117,12 +117,20 @@ func workspaces(t *testing.T) (g *gatewaytest.Gateway, up *gatewaytest.Upstream,
 	v := &vault{objects: make(map[string][]string)}
 	up = gatewaytest.NewUpstream(t, v.ServeHTTP)
 	g = gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file"))
+	keys = twoWorkspaces(g)
+	for _, name := range []string{"first", "second"} {
+		g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": name, "slug": "vk-" + name, "provider": "openai", "key": "sk", "custom_host": up.URL + "/v1", "workspace_id": g.Admin("GET", "/v1/admin/workspaces/"+name, nil).Get("id").Str})
+	}
+	return g, up, keys
+}
+
+// twoWorkspaces makes the workspaces first and second, and a key for each.
+func twoWorkspaces(g *gatewaytest.Gateway) (keys [2]string) {
 	for i, name := range []string{"first", "second"} {
 		w := g.Admin("POST", "/v1/admin/workspaces", map[string]any{"name": name, "slug": name}).Get("id").Str
 		keys[i] = g.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": name, "workspace_id": w, "scopes": []string{"completions.write"}}).Get("key").Str
-		g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": name, "slug": "vk-" + name, "provider": "openai", "key": "sk", "custom_host": up.URL + "/v1", "workspace_id": w})
 	}
-	return g, up, keys
+	return keys
 }
 
 const uploaded = "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nx\r\n--b--\r\n"
@@ -244,6 +252,8 @@ func TestBodiesNameObjectsOfTheirWorkspaceAlone(t *testing.T) {
 		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"` + file + `"}}]}]}`},
 		{"/v1/responses", `{"model":"m","input":"hi","previous_response_id":"` + response + `"}`},
 		{"/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"` + response + `"}]}`},
+		{"/v1/responses", `{"model":"m","input":[{"type":"image_generation_call","id":"` + response + `"}]}`},
+		{"/v1/responses", `{"model":"m","prompt":{"id":"` + response + `"}}`},
 		{"/v1/responses/input_tokens", `{"model":"m","input":"hi","previous_response_id":"` + response + `"}`},
 		{"/v1/responses/compact", `{"model":"m","previous_response_id":"` + response + `"}`},
 		{"/v1/images/edits", `{"model":"m","images":[{"file_id":"` + file + `"}]}`},

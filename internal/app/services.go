@@ -53,7 +53,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
 	s := &Services{
 		DB: db, Trail: audit.Open(db, now, random), Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0),
-		Responses: stored.NewResponses(db), Owners: stored.NewOwners(db),
+		Responses: stored.NewResponses(db),
 	}
 	s.onClose(db.Close)
 	defer func() {
@@ -63,6 +63,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	}()
 
 	if s.Directory, err = directory.Open(ctx, db, now, random); err != nil {
+		return nil, err
+	}
+	if s.Owners, err = stored.OpenOwners(ctx, db); err != nil {
 		return nil, err
 	}
 	if s.Keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {

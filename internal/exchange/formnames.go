@@ -126,13 +126,13 @@ func fieldName(header []byte) (name string, readable bool) {
 	name = strings.ToLower(params["name"])
 	if _, file := params["filename"]; file {
 		_, how := namingOf(name)
-		return "", how != byID // some servers treat it as a text field
+		return "", how != byID && how != byModel // some servers treat it as a text field
 	}
 	return name, plainText(h) || jsonPart(h)
 }
 
 // namingOf returns the part of a field's name that says that it names an object, and how: byID,
-// bySkill, or 0 if it does not. Fields of objects are written as image[file_id],
+// bySkill, byModel, or 0 if it does not. Fields of objects are written as image[file_id],
 // images[0][file_id] or image.file_id.
 func namingOf(field string) (part string, how naming) {
 	if plain, err := url.PathUnescape(field); err == nil {
@@ -144,7 +144,7 @@ func namingOf(field string) (part string, how naming) {
 		switch how := namings[part]; {
 		case how == byID, how == byObject && (id || i == len(parts)-1), how == byMember && id:
 			return part, byID
-		case how == bySkill:
+		case how == bySkill, how == byModel:
 			return part, how
 		}
 	}
@@ -165,9 +165,11 @@ func (f *formNames) named(field string, value []byte) error {
 	n := &names{}
 	switch trimmed := bytes.TrimSpace(value); {
 	case len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '['):
-		n = namedIn([]byte(`{`+string(jsonscan.AppendQuoted(nil, base))+`:`+string(trimmed)+`}`), &passThrough, false)
+		n = namedIn([]byte(`{`+string(jsonscan.AppendQuoted(nil, base))+`:`+string(trimmed)+`}`), &passThrough, false, nil)
 	case how == byID, how == bySkill && bytes.HasPrefix(trimmed, []byte("skill_")):
 		n.add(string(value), base)
+	case how == byModel:
+		n.model(string(trimmed))
 	}
 	if n.over {
 		return errNaming

@@ -15,8 +15,12 @@ type Objects struct {
 	// Names are the members of an answer, or of an event, with the ids of what its
 	// provider made for the object at hand, such as the output of a batch.
 	Names []string
+	// Models are the members of an answer with the models that jobs made.
+	Models []string
 	// Lists: the answer is a list of all objects of the credential.
 	Lists bool
+	// Shows: the answer is a list of models, of which those that others' jobs made are hidden.
+	Shows bool
 	// Brief: what is made is kept by its provider for thirty days at most.
 	Brief bool
 	// Stored is the parameter of the call without which nothing is kept; "": there is none.
@@ -43,7 +47,8 @@ var (
 	items = Objects{Items: true}
 
 	batchFiles = []string{"output_file_id", "error_file_id"}
-	jobFiles   = []string{"result_files", "fine_tuned_model"}
+	jobFiles   = []string{"result_files"}
+	jobModels  = []string{"fine_tuned_model"}
 	// messageFiles are what tools of an assistant made, in a message, an event of one, and a
 	// step of a run.
 	messageFiles = []string{
@@ -67,10 +72,10 @@ var objectRows = map[string]Objects{
 	"POST /batches":                              makes,
 	"GET /batches/{batch_id}":                    {Names: batchFiles},
 	"POST /batches/{batch_id}/cancel":            {Names: batchFiles},
-	"GET /fine_tuning/jobs":                      {Lists: true, Names: each(jobFiles)},
+	"GET /fine_tuning/jobs":                      {Lists: true, Names: each(jobFiles), Models: each(jobModels)},
 	"POST /fine_tuning/jobs":                     makes,
-	"GET /fine_tuning/jobs/{fine_tuning_job_id}": {Names: jobFiles},
-	"GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints": {Names: []string{"data.#.fine_tuned_model_checkpoint"}},
+	"GET /fine_tuning/jobs/{fine_tuning_job_id}": {Names: jobFiles, Models: jobModels},
+	"GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints": {Models: []string{"data.#.fine_tuned_model_checkpoint"}},
 
 	"GET /chat/completions":  lists,
 	"POST /chat/completions": {Makes: []string{"id"}, Events: []string{"id"}, Brief: true, Stored: "store"},
@@ -122,8 +127,8 @@ var objectRows = map[string]Objects{
 	"POST /rerank": apart, "POST /messages": apart, "POST /messages/count_tokens": apart, "POST /fim/completions": apart,
 	"GET /realtime": apart, "POST /realtime/sessions": apart, "POST /realtime/transcription_sessions": apart, "POST /realtime/client_secrets": apart,
 	"POST /fine_tuning/alpha/graders/run": apart, "POST /fine_tuning/alpha/graders/validate": apart,
-	// Models are everybody's.
-	"GET /models": apart, modelRows[0]: apart, modelRows[1]: apart, modelRows[2]: apart, modelRows[3]: apart, modelRows[4]: apart, modelRows[5]: apart,
+	// Models are everybody's, but for those that jobs made: see Attempt.Hides.
+	"GET /models": {Apart: true, Shows: true}, modelRows[0]: apart, modelRows[1]: apart, modelRows[2]: apart, modelRows[3]: apart, modelRows[4]: apart, modelRows[5]: apart,
 }
 
 // each are the paths of members of the objects in a list.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 // A row without an id in its path is a way to objects of everybody, unless it is said what
@@ -64,7 +66,7 @@ func TestMembersOfAnswersAreFound(t *testing.T) {
 				got = append(got, v.Str)
 			}
 		}
-		for _, list := range [][]string{o.Makes, o.Events, o.Names} {
+		for _, list := range [][]string{o.Makes, o.Events, o.Names, o.Models} {
 			for _, member := range list {
 				add(gjson.Get(c.answer, member))
 			}
@@ -100,7 +102,24 @@ func TestBodiesThatNameObjects(t *testing.T) {
 		{"", `{"tools":[{"type":"code_interpreter","container":"a"}]}`, "a"},
 		{"", `{"input":[{"type":"item_reference","id":"a"},{"type":"message","id":"m","content":[{"type":"input_file","file_id":"b"}]}]}`, "a b"},
 		{"", `{"input":[{"id":"a","type":"item_reference"}]}`, "a"},
-		{CreateResponse, `{"input":[{"id":"a"},{"type":null,"id":"b"},{"id":"x","type":"message"},{"id":"y","role":"user","content":"c"}]}`, "a b"},
+		{CreateResponse, `{"input":[{"id":"a"},{"type":null,"id":"b"},{"id":"x","type":"message","content":"c"},{"id":"y","role":"user","content":"c"}]}`, "a b"},
+		{CreateResponse, `{"input":[{"type":"reasoning","id":"a","summary":[]},{"type":"reasoning","id":"b","encrypted_content":""},{"type":"reasoning","id":"x","encrypted_content":"c"}]}`, "a b"},
+		{CreateResponse, `{"input":[{"type":"image_generation_call","id":"a"},{"Type":"message","id":"b"},{"type":"something_new","id":"c","content":"c"}]}`, "a b c"},
+		{CreateResponse, `{"input":[{"type":"message","type":"reasoning","id":"a","content":"c"},{"id":"b","role":"user","content":"c","content":null}]}`, "a b"},
+		{CreateResponse, `{"input":[{"type":"function_call","id":"x","call_id":"c","name":"n","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"o"}]}`, ""},
+		{CreateResponse, `{"input":[{"type":"mcp_approval_request","id":"x","arguments":"{}"},{"type":"mcp_approval_response","approval_request_id":"x"},{"type":"mcp_approval_response","approval_request_id":"a"}]}`, "a"},
+		{CreateResponse, `{"prompt":{"id":"a","version":"2"}}`, "a"},
+		{"", `{"prompt":["hello"],"voice":"alloy","workflow":{"id":"a"}}`, "a"},
+		{"", `{"voice":{"id":"a"}}`, "a"},
+		{"", `{"FILE_ID":"a"}`, "a"},
+		{"", `{"item":{"content":[{"file_id":"a"}]}}`, "a"},
+		{"", `{"` + strings.NewReplacer("p", `\u0070`, "r", `\u0072`, "e", `\u0065`, "s", `\u0073`, "o", `\u006f`, "_", `\u005f`).Replace("previous_response_id") + `":"a"}`, "a"},
+		{"", `{"file_id"` + strings.Repeat(" ", 100) + `:"a"}`, "a"},
+		{"", `{"type"   :` + strings.Repeat(" ", 100) + `"item_reference","id":"a"}`, "a"},
+		{"", `{"type":"item\u005freference","id":"a"}`, "a"},
+		{"", `{"model":"ft:m:1","grader":{"Model" : "m\u003aft-x"},"models":["m","n.ft-1"]}`, "ft:m:1 m:ft-x n.ft-1"},
+		{"", `{"model":{"id":"ft:m"},"session":{"model":{"id":"m"}},"properties":{"model":"ft:m"}}`, "ft:m"},
+		{"", `{"text":"{\"file_id\":\"x\"}"}`, ""},
 		{"conversations", `{"items":[{"id":"a"}]}`, "a"},
 		{"", `{"messages":[{"role":"assistant","audio":{"id":"a"}}],"audio":{"voice":"v"}}`, "a"},
 		{"", `{"previous_response_id":"a"}`, "a"},
@@ -118,7 +137,7 @@ func TestBodiesThatNameObjects(t *testing.T) {
 		{"evals", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"file_id":"x"}}]}}}`, ""},
 		{"", `{"prompt":"hello"}`, ""},
 	} {
-		n := namedIn([]byte(c.body), endpoints[c.endpoint], false)
+		n := namedIn([]byte(c.body), endpoints[c.endpoint], false, fineTuned)
 		got := strings.Join(n.ids, " ")
 		if n.queries != "" {
 			got = "query"
@@ -127,10 +146,38 @@ func TestBodiesThatNameObjects(t *testing.T) {
 			t.Errorf("%s %s: got %q, want %q", c.endpoint, c.body, got, c.want)
 		}
 	}
-	if n := namedIn([]byte(`{"previous_response_id":"a","input":[{"type":"item_reference","id":"b"},{"file_id":"c"}]}`), endpoints[CreateResponse], true); strings.Join(n.ids, " ") != "c" {
+	if n := namedIn([]byte(`{"previous_response_id":"a","input":[{"type":"item_reference","id":"b"},{"file_id":"c"}]}`), endpoints[CreateResponse], true, fineTuned); strings.Join(n.ids, " ") != "c" {
 		t.Errorf("of a response that the gateway makes: %v", n.ids)
 	}
-	if n := namedIn([]byte(`{"file_ids":[`+strings.Repeat(`"a",`, maxNamed)+`"b"]}`), &passThrough, false); !n.over {
+	if n := namedIn([]byte(`{"file_ids":[`+strings.Repeat(`"a",`, maxNamed)+`"b"]}`), &passThrough, false, fineTuned); !n.over {
 		t.Error("too many are not said to be")
+	}
+}
+
+// What is before the colons of a body tells whether it names objects, however it is written.
+func FuzzABodyThatNamesObjectsIsRead(f *testing.F) {
+	for _, seed := range []string{
+		`{"file_id":"a"}`, "{\"File_ID\" \t\n:[\"a\"]}", `{"x":{"type": "item_reference" ,"id":"a"}}`, `{"type":"fil\u0065_id","id":"a"}`,
+		`{"input":[{"id":"a"}]}`, `{"a\"file_id":"b","conv\u0065rsation":{"id":"a"}}`, `{"a":"\":\\","prompt":{"id":"a"}}`, `{"file_id\\":"a"}`, `{"model" : "ft:a"}`,
+		`{"file_id` + strings.Repeat(" ", 70) + `":"a"}`, `{"file_id"` + strings.Repeat("\t", 70) + `:"a"}`,
+	} {
+		f.Add(seed, true)
+		f.Add(seed, false)
+	}
+	f.Fuzz(func(t *testing.T, body string, items bool) {
+		all := &names{items: items, hides: fineTuned, r: jsonscan.NewReader([]byte(body))}
+		all.value("", 0)
+		if some := (&names{items: items, hides: fineTuned}); all.r.Err() == nil && len(all.ids) > 0 && !some.may([]byte(body)) {
+			t.Errorf("%q names %q", body, all.ids)
+		}
+	})
+}
+
+func BenchmarkABodyThatNamesNoObjects(b *testing.B) {
+	body := []byte(`{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":[{"type":"text","text":"It was: quiet, at 12:30, in the \"house\": nobody came. `+strings.Repeat("More text. ", 40)+`"}]},`, 20) + `{"role":"user","content":"hi"}]}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		namedIn(body, &passThrough, false, fineTuned)
 	}
 }

@@ -35,6 +35,9 @@ func (a *Attempt) CheckObject() *Error {
 	if id, _ := a.call.object(); id != "" {
 		ids, params = append(ids, id), append(params, "id")
 	}
+	if a.Model != "" {
+		ids, params = append(ids, a.Model), append(params, "model")
+	}
 	for pair := range strings.FieldsFuncSeq(a.call.Query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, _ := strings.Cut(pair, "=")
 		name, _ = url.QueryUnescape(name)
@@ -53,9 +56,36 @@ func (a *Attempt) CheckObject() *Error {
 	return a.mustOwn(ids, params)
 }
 
+// Hides reports whether a model is not for the call's workspace: a job made it, and none of the
+// workspace's. Other models are everybody's.
+func (a *Attempt) Hides(model string) bool {
+	if !a.Guarded() {
+		return false
+	}
+	switch owner := a.call.Gateway.Owners.ModelOwner(saved(a.Route), model); {
+	case owner != "":
+		return owner != a.call.Caller.WorkspaceID
+	default:
+		return fineTuned(model)
+	}
+}
+
+// fineTuned reports whether a model has a name as jobs give it: ft:gpt-4o:org::id, curie:ft-org, or
+// gpt-4o.ft-id.
+func fineTuned(model string) bool {
+	lower := strings.ToLower(model)
+	return strings.HasPrefix(lower, "ft:") || strings.Contains(lower, "/ft:") || strings.Contains(lower, ":ft-") || strings.Contains(lower, ".ft-")
+}
+
 // mustOwn refuses a call that names objects of others; params are where they are named.
 func (a *Attempt) mustOwn(ids, params []string) *Error {
-	if len(ids) == 0 {
+	var objects, named []string
+	for i, id := range ids {
+		if params[i] != "model" || a.Hides(id) {
+			objects, named = append(objects, id), append(named, params[i])
+		}
+	}
+	if ids, params = objects, named; len(ids) == 0 {
 		return nil
 	}
 	owns, err := a.Owns(ids)
@@ -110,7 +140,7 @@ func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 	case body == nil:
 		return nil
 	}
-	n := namedIn(body, a.call.Endpoint, adapted)
+	n := namedIn(body, a.call.Endpoint, adapted, a.Hides)
 	switch {
 	case n.over:
 		return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
@@ -149,6 +179,10 @@ func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	} else {
 		err = a.call.Gateway.Owners.Claim(ctx, workspace, slug, ids, a.call.Gateway.Now(), lenient)
 	}
+	return a.notNoted(err)
+}
+
+func (a *Attempt) notNoted(err error) *Error {
 	if err == nil {
 		return nil
 	}
@@ -158,10 +192,21 @@ func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	}
 }
 
+// ClaimModels notes that a job of the call's workspace made models, as Claim does.
+func (a *Attempt) ClaimModels(models []string) *Error {
+	if len(models) == 0 {
+		return nil
+	}
+	return a.notNoted(a.call.Gateway.Owners.ClaimModels(context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, saved(a.Route), models, a.call.Gateway.Now()))
+}
+
 // Deleted notes that the object that the call was about was deleted. A failure, for the call's
 // record, is not fatal.
 func (a *Attempt) Deleted() (failure string) {
 	id, whole := a.call.object()
+	if id == "" && a.call.located.inPath {
+		id, whole = a.Model, true
+	}
 	if !whole || id == "" {
 		return ""
 	}

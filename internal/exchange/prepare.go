@@ -353,7 +353,7 @@ func (c *Call) takeBody(limits Limits) *Error {
 		return tooLarge(limits.Upload)
 	}
 	var src io.Reader = &limited{c.incoming(limits.Upload), limits.Upload}
-	if media == formData && c.Endpoint.Body == Any && c.Gateway.Several != nil && c.Gateway.Several() {
+	if media == formData && (c.Endpoint.Body == Any || !c.Endpoint.NoModel) && c.Gateway.Several != nil && c.Gateway.Several() {
 		c.formNames = newFormNames(src, params["boundary"])
 		src = c.formNames
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
@@ -105,6 +106,8 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 		return nil
 	}
 	list := rowsOf(gjson.ParseBytes(answer.Body))
+	hides := x.NewAttempt("", route, nil).Hides
+	list = slices.DeleteFunc(list, func(m model) bool { return hides(m.ID) })
 	for i := range list {
 		list[i].ID, list[i].Provider = "@"+slug+"/"+list[i].ID, slug
 	}
@@ -196,6 +199,45 @@ func inAnthropic(answer *providers.Answer) *providers.Answer {
 		return append(dst, anthropicPage(rowsOf(list), nil)...), nil
 	}
 	return out
+}
+
+// withoutModels is a provider's list of models without those that are hidden.
+func withoutModels(list []byte, hides func(model string) bool) []byte {
+	shown := func(all gjson.Result) []byte {
+		var kept []byte
+		hidden := false
+		for _, m := range all.Array() {
+			if hides(m.Get("id").Str) || hides(m.Get("name").Str) || hides(m.Str) {
+				hidden = true
+				continue
+			}
+			if kept != nil {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, m.Raw...)
+		}
+		if !hidden {
+			return nil
+		}
+		return slices.Concat([]byte{'['}, kept, []byte{']'})
+	}
+	if whole := gjson.ParseBytes(list); whole.IsArray() {
+		if kept := shown(whole); kept != nil {
+			return kept
+		}
+		return slices.Clone(list)
+	}
+	list = slices.Clone(list)
+	for _, member := range []string{"data", "models"} {
+		if kept := shown(gjson.GetBytes(list, member)); kept != nil {
+			out, err := sjson.SetRawBytes(list, member, kept)
+			if err != nil {
+				return kept
+			}
+			list = out
+		}
+	}
+	return list
 }
 
 // rowsOf are the models of a list in OpenAI's shape.

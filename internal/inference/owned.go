@@ -21,7 +21,7 @@ import (
 type claims struct {
 	target        *exchange.Attempt
 	makes, events []string // as in exchange.Objects
-	names         []string
+	names, models []string
 	responses     bool
 	seen          map[string]bool
 }
@@ -48,10 +48,10 @@ func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target,
 			return f.fetch(ctx, x, rt.target, t, operation{x.Endpoint.Name, x.Method(), path, query})
 		}
 	}
-	if adapted || !o.Creates() && len(o.Names) == 0 {
+	if adapted || !o.Creates() && len(o.Names)+len(o.Models) == 0 {
 		return nil
 	}
-	c := &claims{target: rt.target, makes: o.Makes, events: o.Events, names: o.Names, responses: responses}
+	c := &claims{target: rt.target, makes: o.Makes, events: o.Events, names: o.Names, models: o.Models, responses: responses}
 	if o.Stored != "" && !stores(body, o.Stored, o.Kept) {
 		c.makes, c.events = nil, nil
 		c.names = slices.DeleteFunc(slices.Clone(o.Names), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
@@ -99,8 +99,9 @@ func (rt *roundTrip) own(res *http.Response) error {
 		return nil
 	}
 	media := mediaType(res.Header)
+	shows := x.Endpoint.Objects.Shows && rt.target.Guarded()
 	switch {
-	case rt.page == nil && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
+	case rt.page == nil && !shows && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
 		return nil // the events of a stream are looked at as they pass
 	case res.Header.Get("Content-Encoding") != "":
 		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
@@ -128,6 +129,11 @@ func (rt *roundTrip) own(res *http.Response) error {
 		return replaceBody(rt.call, res, out)
 	}
 	res.Body.Close()
+	if shows {
+		out := withoutModels(body, rt.target.Hides)
+		x.Free(cap(body))
+		return replaceBody(rt.call, res, out)
+	}
 	if refusal := rt.claims.whole(body); refusal != nil {
 		x.Free(cap(body))
 		return refusal
@@ -144,7 +150,10 @@ func (c *claims) whole(body []byte) *exchange.Error {
 	if err := c.target.Claim(c.fresh(body, c.makes), false); err != nil {
 		return err
 	}
-	return c.target.Claim(c.fresh(body, c.names), true)
+	if err := c.target.Claim(c.fresh(body, c.names), true); err != nil {
+		return err
+	}
+	return c.target.ClaimModels(c.fresh(body, c.models))
 }
 
 // Event notes the objects that an event of a stream has created.

@@ -18,6 +18,7 @@ type Owners struct {
 	db     *storage.DB
 	rows   *storage.Collection[owned]
 	counts *storage.Collection[ownedCount]
+	models *storage.Cached[owned]
 	limit  int
 }
 
@@ -28,6 +29,8 @@ type owned struct {
 	WorkspaceID string    `json:"workspace_id"`
 	At          time.Time `json:"at"`
 }
+
+func (o *owned) key() string { return o.Slug + "/" + o.ID }
 
 // ownedCount is how many objects a workspace has.
 type ownedCount struct {
@@ -46,15 +49,20 @@ var (
 	ErrLongID         = fmt.Errorf("an id of more than %d bytes", MaxID)
 )
 
-// NewOwners returns the table of a store.
-func NewOwners(db *storage.DB) *Owners {
-	return &Owners{
+// OpenOwners opens the table of a store.
+func OpenOwners(ctx context.Context, db *storage.DB) (*Owners, error) {
+	o := &Owners{
 		db: db,
-		rows: storage.NewCollection("object", func(o *owned) string { return o.Slug + "/" + o.ID },
+		rows: storage.NewCollection("object", (*owned).key,
 			storage.Index[owned]{Name: "workspace", Keys: func(o *owned) []string { return []string{o.WorkspaceID} }}),
 		counts: storage.NewCollection("object_count", func(c *ownedCount) string { return c.WorkspaceID }),
+		models: storage.NewCached(db, storage.NewCollection("owned_model", (*owned).key)),
 		limit:  MaxObjects,
 	}
+	if err := o.models.Load(ctx); err != nil {
+		return nil, fmt.Errorf("loading whose models are: %w", err)
+	}
+	return o, nil
 }
 
 // atOnce is how many objects a transaction writes at most: the store bounds its keys.
@@ -176,7 +184,7 @@ func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
-			owns[i] = err == nil && row.WorkspaceID == workspace
+			owns[i] = err == nil && row.WorkspaceID == workspace || o.ModelOwner(slug, id) == workspace
 		}
 		return nil
 	})
@@ -185,6 +193,9 @@ func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string)
 
 // Release forgets an object of a workspace that is gone.
 func (o *Owners) Release(ctx context.Context, workspace, slug, id string) error {
+	if o.ModelOwner(slug, id) == workspace {
+		return o.releaseModel(ctx, workspace, slug, id)
+	}
 	return o.db.Write(ctx, func(tx storage.Tx) error {
 		row, err := o.rows.Get(tx, slug+"/"+id)
 		switch {

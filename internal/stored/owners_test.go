@@ -25,6 +25,15 @@ func open(t *testing.T) *storage.DB {
 	return storage.NewDB(store)
 }
 
+func owners(t *testing.T, db *storage.DB) *Owners {
+	t.Helper()
+	o, err := OpenOwners(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
 type noted struct {
 	workspace string
 	at        int
@@ -37,7 +46,7 @@ func TestAnObjectHasOneWorkspace(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		o := NewOwners(db)
+		o := owners(t, db)
 		o.limit = 5
 		model := make(map[string]noted) // by provider and id
 		slug := func() string { return fmt.Sprint(rapid.SampledFrom([]string{"p", "q"}).Draw(rt, "provider"), run) }
@@ -119,10 +128,50 @@ func TestManyObjectsAreClaimed(t *testing.T) {
 	for i := range ids {
 		ids[i] = "file-" + strconv.Itoa(i)
 	}
-	if err := NewOwners(db).Claim(t.Context(), "ws", "openai", ids, time.Now(), true); err != nil {
+	if err := owners(t, db).Claim(t.Context(), "ws", "openai", ids, time.Now(), true); err != nil {
 		t.Error(err)
 	}
 	if err := NewResponses(db).Claim(t.Context(), "ws", "openai", ids); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAFineTunedModelIsTheWorkspacesWhoseJobMadeIt(t *testing.T) {
+	db := open(t)
+	o := owners(t, db)
+	claim := func(workspace string, models ...string) {
+		t.Helper()
+		if err := o.ClaimModels(t.Context(), workspace, "p", models, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim("a", "ft:m:1", "tuned")
+	claim("b", "ft:m:2:ckpt-step-7", "tuned")
+	for _, o := range []*Owners{o, owners(t, db)} { // as after a restart
+		for model, want := range map[string]string{"ft:m:1": "a", "ft:m:1:ckpt-step-9": "a", "ft:m:2": "b", "tuned": "a", "other": ""} {
+			if got := o.ModelOwner("p", model); got != want {
+				t.Errorf("%s is %q's, want %q's", model, got, want)
+			}
+		}
+		if o.ModelOwner("q", "tuned") != "" {
+			t.Error("a model of another provider")
+		}
+		if owns, err := o.Owns(t.Context(), "b", "p", []string{"tuned", "ft:m:2"}); err != nil || owns[0] || !owns[1] {
+			t.Errorf("b owns %v, %v", owns, err)
+		}
+	}
+	if err := o.Release(t.Context(), "b", "p", "tuned"); err != nil || o.ModelOwner("p", "tuned") != "a" {
+		t.Errorf("another workspace released it: %v", err)
+	}
+	if err := o.Release(t.Context(), "a", "p", "tuned"); err != nil || o.ModelOwner("p", "tuned") != "" {
+		t.Errorf("what was deleted is still somebody's: %v", err)
+	}
+	many := make([]string, MaxModels)
+	for i := range many {
+		many[i] = "m" + strconv.Itoa(i)
+	}
+	claim("a", many...)
+	if o.ModelOwner("p", "ft:m:1") != "" || o.ModelOwner("p", "m0") != "a" || o.ModelOwner("p", "ft:m:2") != "b" {
+		t.Error("the oldest did not make room")
 	}
 }
