@@ -268,7 +268,7 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 	case "message-end":
 		end, _ := read(jsonscan.NewReader(f.delta))
 		d.finish(&end, to)
-	case "":
+	case "", "error":
 		if !f.text.Empty() { // an error in the place of an event
 			d.fail(to, f.text, nil)
 		}
