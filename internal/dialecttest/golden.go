@@ -1,9 +1,10 @@
 // Package dialecttest holds dialects against golden files. A case is an archive of text,
 // testdata/NAME.txtar, with a call and what the provider answers:
 //
-//	call.json      {"endpoint": …, "strict": …, "key": …, "token": …, "settings": {…}, "body": {…}}
+//	call.json      {"provider": …, "endpoint": …, "strict": …, "key": …, "token": …, "settings": {…}, "body": {…}}
 //	upstream.txt   the request that becomes of it, or why it is refused
-//	answer.json    what the provider answers; or error.json, a failure
+//	answer.json    what the provider answers; or error.json, a failure: of the status and
+//	               header that call.json has as "failed", or else of status 400
 //	out.json       what the caller gets of that
 //	answer.sse     what it streams; or answer.jsonl, binary messages, one a line
 //	out.sse        what the caller gets of that
@@ -33,12 +34,20 @@ var update = flag.Bool("update", false, "write what becomes of the cases anew")
 
 // A Case is what call.json says.
 type Case struct {
+	Provider string            `json:"provider"` // default: the dialect's
 	Endpoint string            `json:"endpoint"` // default: chatComplete
 	Strict   bool              `json:"strict"`
 	Key      string            `json:"key"`   // default: KEY
 	Token    string            `json:"token"` // that the login gave
 	Settings map[string]string `json:"settings"`
 	Body     json.RawMessage   `json:"body"`
+	Failed   Failed            `json:"failed"`
+}
+
+// Failed is what error.json came with.
+type Failed struct {
+	Status int               `json:"status"` // default: 400
+	Header map[string]string `json:"header"`
 }
 
 // Call makes the call of a case. Its ids are id1, id2 and so on.
@@ -103,7 +112,7 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 		if r.Answer != nil && r.Answer.Failure != nil {
 			f = r.Answer.Failure
 		}
-		a.Check(t, "out.json", indented(t, f(http.StatusBadRequest, http.Header{}, failure).Append(nil, c.Endpoint, d.Provider)))
+		a.Check(t, "out.json", indented(t, c.Failed.read(f, failure).Append(nil, c.Endpoint, call.Provider.Name)))
 	}
 	if stream := d.stream(t, a); stream != nil {
 		out, err := Stream(d.begun(r.Answer).Stream, stream, len(stream))
@@ -114,10 +123,27 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 	}
 }
 
+// read reads a failure as the gateway does, which knows the status beside it.
+func (f Failed) read(read func(int, http.Header, []byte) *providers.Failure, body []byte) *providers.Failure {
+	h := make(http.Header, len(f.Header))
+	for name, value := range f.Header {
+		h.Set(name, value)
+	}
+	if f.Status == 0 {
+		f.Status = http.StatusBadRequest
+	}
+	failure := read(f.Status, h, body)
+	failure.Status = f.Status
+	return failure
+}
+
 // call is the call of a case, with the dialect's settings where it has none.
 func (d Dialect) call(c *Case) *providers.Call {
 	if c.Settings == nil {
 		c.Settings = d.Settings
+	}
+	if c.Provider != "" {
+		return c.Call(c.Provider)
 	}
 	return c.Call(d.Provider)
 }

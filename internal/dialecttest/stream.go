@@ -85,7 +85,12 @@ func Hear(t testing.TB, out []byte) (h Heard) {
 			t.Fatalf("no line of a stream: %q", line)
 		default:
 			h.Text += gjson.Get(data, "choices.0.delta.content").String() + gjson.Get(data, "delta.text").String()
-			h.Done = h.Done || gjson.Get(data, "type").Str == "message_stop"
+			switch gjson.Get(data, "type").Str {
+			case "response.output_text.delta":
+				h.Text += gjson.Get(data, "delta").Str
+			case "message_stop", "response.completed", "response.incomplete":
+				h.Done = true
+			}
 		}
 	}
 	return h
