@@ -194,6 +194,15 @@ type route struct {
 	data    bool          // what it writes is data of callers: the audit trail is not about it
 }
 
+// systemResources are what the data-service token reads, as their paths begin: some scopes
+// also stand for resources beside these.
+var systemResources = []string{"configs", "prompts", "guardrails", "providers", "virtual-keys"}
+
+// system reports whether the data-service token may use the route.
+func (rt *route) system() bool {
+	return rt.method == http.MethodGet && slices.Contains(systemResources, strings.Split(rt.path, "/")[1])
+}
+
 // A call is one authenticated request to a route.
 type call struct {
 	context.Context
@@ -293,6 +302,12 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
 			IP: clientIP(r), UserAgent: credentials.Clip(r.UserAgent()), RequestID: requestID(a.Headers, r.Header),
 		}}
+		if caller.System && !rt.system() {
+			e := forbidden("The data-service token reads %s, and nothing else", strings.Join(systemResources, ", "))
+			c.audit(e.status)
+			writeError(w, e)
+			return
+		}
 		if !c.mayAny(rt.scopes) {
 			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
 			c.audit(e.status)

@@ -30,7 +30,10 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-const ownerKey = "owner-key-of-the-tests"
+const (
+	ownerKey    = "owner-key-of-the-tests"
+	systemToken = "data-service-token-of-the-tests"
+)
 
 // An api is the control plane over a store of its own, with a clock that stands.
 type api struct {
@@ -116,12 +119,12 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	headers, err := exchange.NewHeaders(nil)
 	must(err)
-	digest := credentials.DigestOf(ownerKey)
+	digest, system := credentials.DigestOf(ownerKey), credentials.DigestOf(systemToken)
 	a.s = admin.Services{
 		Configs: configs, Aliases: aliases, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: audit.Open(db, now, rand.Reader), Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
-			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest,
+			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 		},
 		KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}

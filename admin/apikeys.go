@@ -291,6 +291,9 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 			k.ConfigID = s.ID
 		}
 	}
+	if w, ok := c.api.Directory.Workspace(k.WorkspaceID); ok && k.ID == "" && k.Kind == credentials.WorkspaceUser && in.Defaults.Value.ConfigID == nil {
+		k.ConfigID = w.UserKeyConfig
+	}
 	if in.AlertEmails != nil {
 		k.AlertEmails = in.AlertEmails
 	}

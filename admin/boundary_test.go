@@ -43,14 +43,15 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		}
 	}
 	objects := map[string]string{
-		"/v1/api-keys/{id}":                   made("/v1/api-keys/workspace/service", "id"),
-		"/v1/virtual-keys/{slug}":             made("/v1/virtual-keys", "data.slug"),
-		"/v1/configs/{slug}":                  config,
-		"/v1/configs/{slug}/versions":         config,
-		"/v1/model-aliases/{id}":              made("/v1/model-aliases", "id"),
-		"/v1/policies/rate-limits/{id}":       made("/v1/policies/rate-limits", "id"),
-		"/v1/admin/workspaces/{workspace_id}": blue,
-		"/v1/logs/{log_id}":                   mark,
+		"/v1/api-keys/{id}":                        made("/v1/api-keys/workspace/service", "id"),
+		"/v1/virtual-keys/{slug}":                  made("/v1/virtual-keys", "data.slug"),
+		"/v1/configs/{slug}":                       config,
+		"/v1/configs/{slug}/versions":              config,
+		"/v1/configs/{slug}/versions/{version_id}": config,
+		"/v1/model-aliases/{id}":                   made("/v1/model-aliases", "id"),
+		"/v1/policies/rate-limits/{id}":            made("/v1/policies/rate-limits", "id"),
+		"/v1/admin/workspaces/{workspace_id}":      blue,
+		"/v1/logs/{log_id}":                        mark,
 	}
 	change := map[string]string{"PUT": `{"name":"n"}`}
 
@@ -76,6 +77,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 				continue
 			case at >= 0:
 				target = path[:at] + id + path[at+strings.IndexByte(path[at:], '}')+1:]
+				target = strings.ReplaceAll(target, "{version_id}", "1")
 			case method == "POST":
 				if body = create[path]; body == "" {
 					body = `{"name":"` + mark + `","workspace_id":"blue"}`

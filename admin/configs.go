@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/routing"
 )
@@ -85,6 +86,7 @@ type createConfig struct {
 type updateConfig struct {
 	Name         *string     `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Config       *configText `json:"config,omitempty"`
+	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. Not beside config."`
 	IsDefault    *flag       `json:"isDefault,omitempty"`
 	Status       string      `json:"status,omitempty" enum:"active,archived"`
 	AllowMissing flag        `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
@@ -149,6 +151,14 @@ func (a *API) configs() {
 		}
 		return versions, err
 	})
+	read(a, configs, "/versions/{version_id}", "Get a version of a config", func(c *call, s *routing.Saved) (*Config, error) {
+		which := c.item.query["version_id"]
+		v, ok := s.Version(which)
+		if !ok {
+			return nil, notFound("Version", which)
+		}
+		return c.showVersion(s, v)
+	})
 	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
 	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {
 		if err := c.namedConfig(s); err != nil {
@@ -187,20 +197,39 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 	if in.Status != "" {
 		s.Archived = in.Status == "archived"
 	}
-	text := ""
-	if in.Config != nil {
-		old, err := c.api.Configs.Text(s.Current())
-		if err != nil {
-			return nil, err
-		}
-		if text, err = c.configText(string(*in.Config), old, s.WorkspaceID, bool(in.AllowMissing)); err != nil {
-			return nil, err
-		}
+	text, err := c.nextText(s, in)
+	if err != nil {
+		return nil, err
 	}
 	if err := c.api.Configs.Put(c.tx, s, text, c.caller.KeyID); err != nil {
 		return nil, err
 	}
 	return saved(s), nil
+}
+
+// nextText is the text of the version that an update makes, "" where it makes none.
+func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
+	old := s.Current()
+	switch {
+	case in.VersionID != "" && in.Config != nil:
+		return "", invalid("version_id", "expected either config or version_id, not both")
+	case in.VersionID != "":
+		var ok bool
+		if old, ok = s.Version(in.VersionID); !ok {
+			return "", absent("version_id", "the config has no version %q", credentials.Clip(in.VersionID))
+		}
+	case in.Config == nil:
+		return "", nil
+	}
+	text, err := c.api.Configs.Text(old)
+	if err != nil {
+		return "", err
+	}
+	sent := text
+	if in.Config != nil {
+		sent = string(*in.Config)
+	}
+	return c.configText(sent, text, s.WorkspaceID, bool(in.AllowMissing))
 }
 
 // configText is the text of a config that was sent, with what is masked in it as old has

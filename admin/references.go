@@ -79,12 +79,18 @@ func (c *call) named(v *credentials.VirtualKey) error {
 	return inUse("virtual key", by)
 }
 
-// namedConfig refuses the removal of a config that API keys or model aliases name.
+// namedConfig refuses the removal of a config that API keys, workspaces or model aliases
+// name.
 func (c *call) namedConfig(s *routing.Saved) error {
 	var by []string
 	for _, k := range c.api.Keyring.APIKeys() {
 		if k.ConfigID == s.ID {
 			by = append(by, fmt.Sprintf("API key %q, as its default", k.Name))
+		}
+	}
+	for _, w := range c.api.Directory.Workspaces() {
+		if w.UserKeyConfig == s.ID {
+			by = append(by, fmt.Sprintf("workspace %s, as its user_api_key_config", w.Slug))
 		}
 	}
 	for _, a := range c.api.Aliases.All() {

@@ -222,6 +222,7 @@ func (r *resource[Row]) route(method, action, summary string) route {
 // routeOfOne is a route of one row.
 func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 	rt := r.route(method, action, summary)
+	below := sub
 	if r.param != "" {
 		sub = "/{" + r.param + "}" + sub
 		named := "Its id."
@@ -229,6 +230,11 @@ func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 			named = "Its slug or id."
 		}
 		rt.params = append(rt.params, parameter("path", r.param, named, huma.Schema{}))
+	}
+	for part := range strings.SplitSeq(below, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			rt.params = append(rt.params, parameter("path", strings.TrimSuffix(name, "}"), "Which of them, by its id or number.", huma.Schema{}))
+		}
 	}
 	rt.params = append(rt.params, r.query...)
 	rt.path += sub
@@ -249,7 +255,7 @@ func parameter(in, name, doc string, s huma.Schema) *huma.Param {
 // operation, and not in tags of fields, since every resource has names of its own.
 type item struct {
 	key   string
-	query map[string]string
+	query map[string]string // further parameters, those of the path too
 }
 
 // itemParams is the key in the metadata.
@@ -261,8 +267,12 @@ func (i *item) Resolve(ctx huma.Context) []error {
 	i.query = make(map[string]string)
 	params, _ := ctx.Operation().Metadata[itemParams].([]*huma.Param)
 	for _, p := range params {
-		if p.In == "path" {
+		switch {
+		case p.In == "path" && i.key == "":
 			i.key = ctx.Param(p.Name)
+			continue
+		case p.In == "path":
+			i.query[p.Name] = ctx.Param(p.Name)
 			continue
 		}
 		value := ctx.Query(p.Name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 )
 
@@ -40,7 +41,8 @@ type securitySettings struct {
 }
 
 type workspaceDefaults struct {
-	Metadata map[string]string `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
+	Metadata      map[string]string `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
+	UserKeyConfig string            `json:"user_api_key_config,omitempty" maxLength:"255" doc:"The config that user keys of the workspace have as default where they name none: shown as its slug, taken as its slug or id."`
 }
 
 // WorkspaceFields are what create and update share. What cannot be honoured yet is
@@ -118,9 +120,14 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	if w.Default {
 		out.IsDefault = 1
 	}
-	if w.Metadata != nil {
+	if w.Metadata != nil || w.UserKeyConfig != "" {
 		out.Defaults = &workspaceDefaults{}
+	}
+	if w.Metadata != nil {
 		_ = json.Unmarshal(w.Metadata, &out.Defaults.Metadata) // it was made of such a map
+	}
+	if s, ok := c.api.Configs.Get(w.UserKeyConfig); ok {
+		out.Defaults.UserKeyConfig = s.Slug
 	}
 	if w.NoBodies {
 		out.Settings.DebugLog = 0
@@ -187,6 +194,14 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err 
 	if in.Defaults.Set {
 		if w.Metadata, err = encodeTexts(in.Defaults.Value.Metadata); err != nil {
 			return err
+		}
+		w.UserKeyConfig = ""
+		if named := in.Defaults.Value.UserKeyConfig; named != "" {
+			s, ok := c.api.Configs.Get(named)
+			if !ok || s.Archived || s.WorkspaceID != w.ID {
+				return absent("defaults.user_api_key_config", "the workspace has no config %q", credentials.Clip(named))
+			}
+			w.UserKeyConfig = s.ID
 		}
 	}
 	if in.Settings != nil && in.Settings.BlockInlineConfig != nil {

@@ -24,6 +24,9 @@ type Caller struct {
 	// ForbidsOverride: its calls may name no other config.
 	ForbidsOverride bool
 	ExpiresAt       *time.Time // of its key; nil: never
+	// System: it holds the data-service token, and reads what other parts of the service
+	// need of the whole organisation.
+	System bool
 
 	scopes []string
 }
@@ -34,12 +37,22 @@ func (c *Caller) May(scope string) bool { return c.Owner || slices.Contains(c.sc
 // OwnerKeyID is the id of the key that admin_key configures; it is in no store.
 const OwnerKeyID = "admin_key"
 
+// SystemKeyID is the id of the data-service token; it is in no store.
+const SystemKeyID = "data_service_token"
+
+// systemScopes are those of the data-service token.
+var systemScopes = []string{
+	"configs.list", "configs.read", "guardrails.list", "guardrails.read", "prompts.list", "prompts.read",
+	"providers.list", "providers.read", "virtual_keys.list", "virtual_keys.read",
+}
+
 // An Authenticator turns service keys into callers.
 type Authenticator struct {
 	Keyring          *Keyring
 	OrganisationID   string
 	DefaultWorkspace string  // workspace of the owner's inference calls
 	AdminKey         *Digest // of the configured admin_key; nil: none
+	DataService      *Digest // of the configured data_service_token; nil: none
 }
 
 // Authenticate returns the caller that holds token, or a Refusal. The look-up is
@@ -49,8 +62,14 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. No service key was sent: expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key")
 	}
 	digest := DigestOf(token)
-	if a.AdminKey != nil && digest == *a.AdminKey {
+	if digest.is(a.AdminKey) {
 		return &Caller{KeyID: OwnerKeyID, KeyName: OwnerKeyID, CountedAs: OwnerKeyID, Kind: OrganisationService, OrganisationID: a.OrganisationID, Owner: true}, nil
+	}
+	if digest.is(a.DataService) {
+		return &Caller{
+			KeyID: SystemKeyID, KeyName: SystemKeyID, CountedAs: SystemKeyID, Kind: OrganisationService, OrganisationID: a.OrganisationID,
+			System: true, scopes: systemScopes,
+		}, nil
 	}
 	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
 	if !ok {

@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -88,3 +89,8 @@ type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of a service key.
 func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
+
+// is compares d with a configured digest, nil where there is none, in constant time.
+func (d *Digest) is(configured *Digest) bool {
+	return configured != nil && subtle.ConstantTimeCompare(d[:], configured[:]) == 1
+}

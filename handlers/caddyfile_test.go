@@ -142,6 +142,8 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 		"{\n gw {\n  prices_file /dev/zero\n }\n}\n:0 {\n gw_admin\n}":                                                               "prices_file: /dev/zero has more than 16777216 bytes",
 		"{\n gw {\n  prices_file testdata\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: read testdata",
 		":0 {\n route {\n  gw_ratelimit\n }\n}\n:1 {\n respond ok\n}":                                                                "its server has no gw_inference",
+		"{\n gw {\n  data_service_token short\n }\n}\n:0 {\n gw_admin\n}":                                                            "data_service_token: expected at least 32 characters, got 5",
+		"{\n gw {\n  admin_key " + key + "\n  data_service_token " + key + "\n }\n}\n:0 {\n gw_admin\n}":                             "data_service_token: it is the admin_key",
 		"{\n gw {\n  admin_key short\n }\n}\n:0 {\n gw_admin\n}":                                                                     "admin_key: expected at least 32 characters, got 5",
 		"{\n gw {\n  admin_key {env.GW_SHORT}\n }\n}\n:0 {\n gw_admin\n}":                                                            "admin_key: expected at least 32 characters, got 5",
 		"{\n gw {\n  admin_key {env.GW_NOT_SET}\n }\n}\n:0 {\n gw_admin\n}":                                                          "admin_key",

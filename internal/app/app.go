@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,12 @@ type App struct {
 	// The organisation owner's service key, at least 32 characters long. Default:
 	// one is made at the first start and shown once. Placeholders are replaced.
 	AdminKey string `json:"admin_key,omitempty"`
+
+	// A token, at least 32 characters long, with which other parts of the service read the
+	// configs, prompts, guardrails, providers and virtual keys (masked) of the whole
+	// organisation through the control plane, and nothing else. Placeholders are replaced.
+	// Default: the environment's DATA_SERVICE_TOKEN, or none.
+	DataServiceToken string `json:"data_service_token,omitempty"`
 
 	// The key that seals provider secrets in the store, at least 32 characters
 	// long. Placeholders are replaced. Default: what encryption_key_file holds.
@@ -115,6 +122,7 @@ type App struct {
 
 	driver    Driver
 	adminKey  credentials.Secret
+	dataToken credentials.Secret
 	master    credentials.Secret
 	guard     *credentials.HostGuard
 	headers   *exchange.Headers
@@ -253,6 +261,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.driver = driver.(Driver)
 	if a.adminKey, err = secret("admin_key", a.AdminKey, minKey); err != nil {
 		return err
+	}
+	if a.dataToken, err = secret("data_service_token", cmp.Or(a.DataServiceToken, os.Getenv("DATA_SERVICE_TOKEN")), minKey); err != nil {
+		return err
+	}
+	if !a.dataToken.Empty() && a.dataToken.Equal(a.adminKey) {
+		return errors.New("data_service_token: it is the admin_key; make another")
 	}
 	if a.master, err = secret("encryption_key", a.EncryptionKey, minKey); err != nil {
 		return err

@@ -34,6 +34,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		storage badger [<dir>]
 //		admin_key      <key>
 //		encryption_key <key> | file <path>
+//		data_service_token <token>
 //
 //		trusted_custom_hosts <hosts...>
 //		header_prefix        <prefixes...>
@@ -100,6 +101,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			a.StorageRaw = caddyconfig.JSONModuleObject(unm, "driver", driver, nil)
 		case "admin_key":
 			if err := one(d, &a.AdminKey); err != nil {
+				return err
+			}
+		case "data_service_token":
+			if err := one(d, &a.DataServiceToken); err != nil {
 				return err
 			}
 		case "encryption_key":

@@ -36,6 +36,10 @@ func (a *App) build(c *core) *Runtime {
 		digest := credentials.DigestOf(a.adminKey.Reveal())
 		authenticator.AdminKey = &digest
 	}
+	if !a.dataToken.Empty() {
+		digest := credentials.DigestOf(a.dataToken.Reveal())
+		authenticator.DataService = &digest
+	}
 	for slug, p := range a.providers {
 		for _, name := range p.Workspaces {
 			if _, ok := c.Directory.Workspace(name); !ok {

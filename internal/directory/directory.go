@@ -48,6 +48,7 @@ type Workspace struct {
 	BlockInline    bool            `json:"block_inline_config,omitempty"` // its own, beside the organisation's
 	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
+	UserKeyConfig  string          `json:"user_key_config,omitempty"`     // id of the config that user keys made without one have as default
 	LogAccess
 
 	CreatedAt time.Time `json:"created_at"`

@@ -1,0 +1,116 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAConfigIsRolledBackToAVersion(t *testing.T) {
+	a := newAPI(t)
+	slug := a.ok("POST", "/v1/configs", `{"name":"c","config":{"provider":"openai","api_key":"sk-0123456789abcdef"}}`).get("slug").Str
+	a.ok("PUT", "/v1/configs/"+slug, `{"config":{"provider":"openai","api_key":"sk-fedcba9876543210"}}`)
+	versions := "/v1/configs/" + slug + "/versions"
+	first := a.ok("GET", versions, "").get("data.0.version_id").Str
+	for _, which := range []string{first, "1"} {
+		if out := a.ok("GET", versions+"/"+which, ""); out.get("version_id").Str != first || out.get("version").Int() != 1 || out.get("config").Str != `{"provider":"openai","api_key":"sk*****def"}` {
+			t.Errorf("%s: %s", which, out.body)
+		}
+	}
+	for _, which := range []string{"3", "0", "nope"} {
+		if out := a.do("GET", versions+"/"+which, ""); out.status != 404 || out.get("data.errorCode").Str != "AB08" {
+			t.Errorf("%s: %d %s", which, out.status, out.body)
+		}
+	}
+	for body, status := range map[string]int{
+		`{"version_id":"3"}`: 404,
+		`{"version_id":"1","config":{"provider":"openai"}}`: 400,
+		`{"version_id":1}`: 400,
+	} {
+		if out := a.do("PUT", "/v1/configs/"+slug, body); out.status != status || !strings.Contains(out.body, "version_id") {
+			t.Errorf("%s: %d %s", body, out.status, out.body)
+		}
+	}
+	a.ok("PUT", "/v1/configs/"+slug, `{"version_id":"`+first+`"}`)
+	s, _ := a.s.Configs.Get(slug)
+	if text, err := a.s.Configs.Text(s.Current()); err != nil || text != `{"provider":"openai","api_key":"sk-0123456789abcdef"}` || s.Current().Number != 3 {
+		t.Errorf("rolled back to %s, version %d, %v", text, s.Current().Number, err)
+	}
+}
+
+// What a version names may be gone since.
+func TestARollbackIsCheckedAsAnyText(t *testing.T) {
+	a := newAPI(t)
+	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"mine","provider":"openai","key":"sk-1"}`)
+	slug := a.ok("POST", "/v1/configs", `{"name":"c","config":{"virtual_key":"mine"}}`).get("slug").Str
+	a.ok("PUT", "/v1/configs/"+slug, `{"config":{"provider":"@local"}}`)
+	a.ok("DELETE", "/v1/virtual-keys/mine", "")
+	if out := a.do("PUT", "/v1/configs/"+slug, `{"version_id":"1"}`); out.status != 400 || !strings.Contains(out.body, "virtual_key") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.ok("PUT", "/v1/configs/"+slug, `{"version_id":"1","allow_missing":true}`)
+}
+
+func TestAWorkspaceHasAConfigForItsUserKeys(t *testing.T) {
+	a := newAPI(t)
+	blue := a.workspace("blue")
+	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}},"workspace_id":"blue"}`)
+	slug, id := config.get("slug").Str, config.get("id").Str
+	other := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
+	for _, unknown := range []string{"nope", other} {
+		if out := a.do("PUT", "/v2/workspaces/blue", `{"defaults":{"user_api_key_config":"`+unknown+`"}}`); out.status != 404 || !strings.Contains(out.body, "defaults.user_api_key_config") {
+			t.Errorf("%s: %d %s", unknown, out.status, out.body)
+		}
+	}
+	for _, named := range []string{slug, id} {
+		a.ok("PUT", "/v2/workspaces/blue", `{"defaults":{"user_api_key_config":"`+named+`"}}`)
+		if out := a.ok("GET", "/v2/workspaces/"+blue, ""); out.get("defaults.user_api_key_config").Str != slug {
+			t.Errorf("%s: %s", named, out.body)
+		}
+	}
+	for kind, want := range map[string]string{"user": id, "service": ""} {
+		key := a.ok("POST", "/v1/api-keys/workspace/"+kind, `{"name":"k","workspace_id":"blue","scopes":["completions.write"]}`).get("id").Str
+		if out := a.ok("GET", "/v1/api-keys/"+key, ""); out.get("defaults.config_id").Str != want {
+			t.Errorf("%s: %s", kind, out.body)
+		}
+		a.ok("DELETE", "/v1/api-keys/"+key, "")
+	}
+	if out := a.do("DELETE", "/v1/configs/"+slug, ""); out.status != 409 || !strings.Contains(out.body, "workspace blue") {
+		t.Errorf("deleted while the workspace names it: %d %s", out.status, out.body)
+	}
+	a.ok("PUT", "/v2/workspaces/blue", `{"defaults":null}`)
+	a.ok("DELETE", "/v1/configs/"+slug, "")
+}
+
+func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("blue")
+	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"provider":"openai","api_key":"sk-0123456789abcdef"},"workspace_id":"blue"}`).get("slug").Str
+	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"mine","provider":"openai","key":"sk-0123456789abcdef","workspace_id":"blue"}`)
+	for path, methods := range a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map() {
+		for method := range methods.Map() {
+			method = strings.ToUpper(method)
+			target := strings.NewReplacer("{slug}/versions/{version_id}", config+"/versions/1").Replace(path)
+			if strings.HasPrefix(target, "/v1/configs/") {
+				target = strings.ReplaceAll(target, "{slug}", config)
+			}
+			target = strings.ReplaceAll(target, "{slug}", "mine")
+			out := a.as(systemToken, method, target, "{}")
+			reads := false
+			for _, p := range []string{"configs", "prompts", "guardrails", "providers", "virtual-keys"} {
+				reads = reads || method == "GET" && (target == "/v1/"+p || strings.HasPrefix(target, "/v1/"+p+"/"))
+			}
+			if reads != (out.status != 403) || strings.Contains(out.body, "0123456789") {
+				t.Errorf("%s %s: %d %s", method, target, out.status, out.body)
+			}
+		}
+	}
+	if out := a.as(systemToken, "GET", "/v2/configs", ""); out.get("data.0.slug").Str != config {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if out := a.as(systemToken, "GET", "/v2/virtual-keys", ""); out.get("data.0.slug").Str != "mine" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if c, refusal := a.s.Authenticator.AuthenticateCall(systemToken, "completions.write"); refusal == nil {
+		t.Errorf("it makes calls as %v", c)
+	}
+}
