@@ -622,7 +622,7 @@ func TestNobodyChangesAKeyThatMayDoMore(t *testing.T) {
 	weak, weakID := a.key("organisation/service", `"organisation_service_api_keys.update","organisation_service_api_keys.delete"`)
 	var owner string
 	if err := a.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
-		owner = directory.NewID(rand.Reader)
+		owner = storage.NewID(rand.Reader)
 		_, err := a.s.Keyring.Issue(tx, owner, "gw-", &credentials.APIKey{Name: "Owner", Kind: credentials.OrganisationService, Owner: true, Scopes: []string{"logs.view"}})
 		return err
 	}); err != nil {

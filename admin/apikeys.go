@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // APIKey is an API key as the control plane shows it: the key itself is masked.
@@ -234,7 +234,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 	if err = c.apply(k, &in.APIKeyFields); err != nil {
 		return nil, nil, err
 	}
-	id := directory.NewID(c.api.Random)
+	id := storage.NewID(c.api.Random)
 	key, err := c.api.Keyring.Issue(c.tx, id, c.api.KeyPrefix, k)
 	if err != nil {
 		return nil, nil, err

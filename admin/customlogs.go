@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // customLogs is the body of POST /logs: a record of a call that did not go through the
@@ -100,7 +101,7 @@ func (c *call) customRecords(body []byte, w *directory.Workspace) ([]*reqlog.Rec
 		r.OrganisationID, r.WorkspaceID, r.KeyID, r.UserID = c.caller.OrganisationID, w.ID, c.caller.KeyID, c.caller.UserID
 		r.At = c.api.Now().UTC().Add(-time.Duration(r.DurationMS * float64(time.Millisecond)))
 		if r.TraceID == "" {
-			r.TraceID = directory.NewID(c.api.Random)
+			r.TraceID = storage.NewID(c.api.Random)
 		}
 		records[i] = r
 	}

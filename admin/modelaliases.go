@@ -78,15 +78,6 @@ func (c *call) createModelAlias(in *createModelAlias) (*routing.Alias, *ModelAli
 		return nil, nil, err
 	}
 	a := &routing.Alias{Name: in.Name, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID}
-	count := 0
-	for _, other := range c.api.Aliases.All() {
-		if other.WorkspaceID == w.ID {
-			count++
-		}
-	}
-	if count >= routing.MaxAliases {
-		return a, nil, failure(http.StatusConflict, "A workspace has at most %d model aliases", routing.MaxAliases)
-	}
 	if in.Model == "" && in.Config == "" {
 		return a, nil, invalid("model", "required, or else config: what the alias stands for")
 	}
@@ -122,7 +113,10 @@ func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 		a.Model, a.ConfigID = "", s.ID
 	}
 	err := c.api.Aliases.Put(c.tx, a)
-	if errors.Is(err, storage.ErrExists) {
+	switch {
+	case errors.Is(err, routing.ErrTooManyAliases):
+		return failure(http.StatusConflict, "A workspace has at most %d model aliases", routing.MaxAliases)
+	case errors.Is(err, storage.ErrExists):
 		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(a.Name))
 	}
 	return err

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // RateLimit is a rate-limit policy as the control plane shows it (the interface,
@@ -187,7 +187,7 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, *RateL
 		return nil, nil, err
 	}
 	p := &policies.RateLimit{
-		ID: directory.NewID(c.api.Random), Type: in.Type, Unit: in.Unit, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
+		ID: storage.NewID(c.api.Random), Type: in.Type, Unit: in.Unit, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
 		AllWorkspaces: in.WorkspaceID == "" && c.caller.WorkspaceID == "",
 	}
 	if in.Name != nil {

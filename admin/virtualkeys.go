@@ -172,7 +172,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 		return nil, nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
 	}
 	v := &credentials.VirtualKey{
-		ID: directory.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
+		ID: storage.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
 	}
 	secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, &in.Key)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // Workspace is a workspace as the control plane shows it.
@@ -156,7 +157,7 @@ func encodeTexts(m map[string]string) (json.RawMessage, error) {
 }
 
 func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Workspace, error) {
-	w := &directory.Workspace{ID: directory.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID}
+	w := &directory.Workspace{ID: storage.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID}
 	if _, err := uuid.Parse(w.Slug); err == nil {
 		return nil, nil, invalid("slug", "expected a name that is no UUID, by which workspaces are found too")
 	}

@@ -110,7 +110,14 @@ func (k *Keyring) openBox(ctx context.Context, db *storage.DB, master Secret) er
 			return err
 		}
 		err = db.Update(ctx, func(tx *storage.Txn) error {
-			return k.dataKeys.Put(tx, &dataKey{providerSecrets, sealed})
+			d, err := k.dataKeys.Get(tx, providerSecrets)
+			switch {
+			case errors.Is(err, storage.ErrNotFound):
+				return k.dataKeys.Put(tx, &dataKey{providerSecrets, sealed})
+			case err == nil:
+				sealed = d.Sealed // another process was faster
+			}
+			return err
 		})
 	}
 	if err != nil {

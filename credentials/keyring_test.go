@@ -497,3 +497,34 @@ func TestKeyringServesRequestsWhileKeysChange(t *testing.T) {
 		t.Errorf("got the name %q", got.Name)
 	}
 }
+
+// overtaken is a store to which another process commits before the first update.
+type overtaken struct {
+	storage.Store
+	once  sync.Once
+	other func()
+}
+
+func (o *overtaken) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	o.once.Do(o.other)
+	return o.Store.Update(ctx, fn)
+}
+
+// Two processes that open one new store at once share its data key: each opens what the
+// other sealed.
+func TestANewStoreGetsOneDataKey(t *testing.T) {
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	var first *Keyring
+	second := openKeyring(t, storage.NewDB(&overtaken{Store: store, other: func() { first = openKeyring(t, storage.NewDB(store), newClock()) }}), newClock())
+	sealed, err := first.SealText("id", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := second.UnsealText("id", sealed); err != nil || got != "secret" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

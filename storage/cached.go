@@ -168,6 +168,22 @@ func (c *Cached[T]) Find(index, value string) (*T, bool) {
 	return row, ok
 }
 
+// Count is [Collection.Count] of rows that a transaction sees: memory does not say what a
+// change may depend on. Outside of a transaction it panics, as without that index.
+func (c *Cached[T]) Count(index, value string) int {
+	if c.tx == nil {
+		panic("storage: rows of " + c.rows.name + " are counted outside of a transaction")
+	}
+	if ix, err := c.rows.index(index); err != nil || !ix.Counted {
+		panic(fmt.Sprintf("storage: %s has no counted index %s", c.rows.name, index))
+	}
+	n, err := c.rows.Count(c.tx, index, value)
+	if err != nil {
+		c.tx.fail(err)
+	}
+	return n
+}
+
 // All returns all rows in the order of their ids. The slice is shared: it never
 // changes, and is not the caller's to change.
 func (c *Cached[T]) All() []*T {

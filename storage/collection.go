@@ -33,6 +33,10 @@ type Index[T any] struct {
 	// Unique says that a value belongs to one row at most.
 	Unique bool
 
+	// Counted says that the index knows only how many rows have a value, see
+	// [Collection.Count], and not which.
+	Counted bool
+
 	// Keys returns the values to find the row by; none if it is not in the
 	// index. It depends on nothing but the row.
 	Keys func(*T) []string
@@ -93,10 +97,16 @@ func (c *Collection[T]) Delete(tx Tx, id string) error {
 		return err
 	}
 	for _, index := range c.indexes {
+		if index.Counted {
+			err = c.recount(tx, index, index.values(old), nil)
+		}
 		for _, value := range index.values(old) {
-			if err := tx.Delete(c.indexKey(index, value, id)); err != nil {
-				return fmt.Errorf("deleting %s %q: %w", c.name, id, err)
+			if err == nil && !index.Counted {
+				err = tx.Delete(c.indexKey(index, value, id))
 			}
+		}
+		if err != nil {
+			return fmt.Errorf("deleting %s %q: %w", c.name, id, err)
 		}
 	}
 	if err := tx.Delete(c.keys.row(id)); err != nil {
@@ -158,6 +168,10 @@ func (c *Collection[T]) Where(tx Tx, index, value string) iter.Seq2[*T, error] {
 			yield(nil, err)
 			return
 		}
+		if ix.Counted {
+			yield(nil, fmt.Errorf("%s: index %s only counts", c.name, index))
+			return
+		}
 		if ix.Unique {
 			row, err := c.Find(tx, index, value)
 			if !errors.Is(err, ErrNotFound) {
@@ -202,14 +216,20 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 		if old, err = c.Get(tx, id); err != nil && !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
+		err = nil
 	}
 	type entry struct{ key, value []byte }
 	var gone [][]byte
 	var added []entry
+	var counts []func() error
 	for _, index := range c.indexes {
 		have, want := []string(nil), index.values(kept)
 		if old != nil {
 			have = index.values(old)
+		}
+		if index.Counted {
+			counts = append(counts, func() error { return c.recount(tx, index, have, want) })
+			continue
 		}
 		for _, value := range have {
 			if !slices.Contains(want, value) {
@@ -231,7 +251,13 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 		}
 	}
 
-	err = tx.Set(c.keys.row(id), data)
+	// The counts come first: where they begin, they are of the rows from before.
+	for i := 0; i < len(counts) && err == nil; i++ {
+		err = counts[i]()
+	}
+	if err == nil {
+		err = tx.Set(c.keys.row(id), data)
+	}
 	for i := 0; i < len(gone) && err == nil; i++ {
 		err = tx.Delete(gone[i])
 	}

@@ -10,14 +10,18 @@ import (
 //
 //	part(name) 'r' tail(id)                            a row -> its JSON
 //	part(name) 'u' part(index) tail(value)             a unique index -> the id
+//	part(name) 'c' part(index) tail(value)             a counted index -> how many rows, in decimal
+//	part(name) 'n' tail(index)                         such an index -> which values are counted, see count.go
 //	part(name) 'i' part(index) part(value) tail(id)    any other index -> nothing
 //
 // No name, index, value or id, whatever its bytes, makes a key of another one,
 // and ids keep their byte order.
 const (
-	kindRow    = 'r'
-	kindUnique = 'u'
-	kindIndex  = 'i'
+	kindRow     = 'r'
+	kindUnique  = 'u'
+	kindCount   = 'c'
+	kindCounted = 'n'
+	kindIndex   = 'i'
 )
 
 // appendPart appends s in a form that no other part is a prefix of and that
@@ -52,6 +56,15 @@ func (k keys) row(id string) []byte {
 func (k keys) unique(index, value string) []byte {
 	key := appendPart(k.with(kindUnique, len(index)+len(value)+2), index)
 	return append(key, value...)
+}
+
+func (k keys) count(index, value string) []byte {
+	key := appendPart(k.with(kindCount, len(index)+len(value)+2), index)
+	return append(key, value...)
+}
+
+func (k keys) counted(index string) []byte {
+	return append(k.with(kindCounted, len(index)), index...)
 }
 
 // entry returns the key of an entry of an index; of an empty id, it is the

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -31,15 +30,17 @@ func (a *App) bootstrap(ctx context.Context, s *Services) (issued credentials.Se
 		return issued, nil
 	}
 	err = s.DB.Update(ctx, func(tx *storage.Txn) (err error) {
-		if organisation == nil {
+		issued = credentials.Secret{}
+		// Another process may have been faster.
+		if organisation = s.Directory.In(tx).Organisation(); organisation == nil {
 			if organisation, _, err = s.Directory.Create(tx); err != nil {
 				return err
 			}
 		}
-		if !needsKey {
+		if !needsKey || s.Keyring.In(tx).HasOwner() {
 			return nil
 		}
-		issued, err = s.Keyring.Issue(tx, directory.NewID(rand.Reader), a.keyPrefix, &credentials.APIKey{
+		issued, err = s.Keyring.Issue(tx, storage.NewID(rand.Reader), a.keyPrefix, &credentials.APIKey{
 			Name: "Organisation owner", Kind: credentials.OrganisationService, OrganisationID: organisation.ID,
 			Owner: true, Scopes: credentials.OrganisationService.Scopes(), CreationMode: "auto",
 		})

@@ -1,14 +1,18 @@
 package app
 
 import (
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
@@ -48,6 +52,47 @@ func TestTheStoreIsClosedWhereAServiceCannotBeOpened(t *testing.T) {
 				t.Fatalf("start %d: %v", n, err)
 			}
 		}
+	}
+}
+
+// Two processes that start with one empty store found one organisation with one owner's key.
+func TestAnEmptyStoreIsFoundedOnce(t *testing.T) {
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := credentials.NewSecret("0123456789abcdef0123456789abcdef")
+	var nodes []*Services
+	for range 2 {
+		s, err := openServices(t.Context(), struct{ storage.Store }{store}, key, zap.NewNop()) // none is told of the other's writes
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, s)
+	}
+	issued := 0
+	for _, s := range nodes {
+		key, err := new(App).bootstrap(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !key.Empty() {
+			issued++
+		}
+	}
+	if issued != 1 {
+		t.Errorf("%d owner's keys were issued", issued)
+	}
+	db := storage.NewDB(store)
+	d, err := directory.Open(t.Context(), db, time.Now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.Workspaces()); n != 1 {
+		t.Errorf("%d default workspaces", n)
+	}
+	for _, s := range nodes {
+		_ = s.Close() // the second finds the store closed
 	}
 }
 

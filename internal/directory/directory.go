@@ -86,14 +86,18 @@ type Directory struct {
 	random        io.Reader
 }
 
-const bySlug = "slug"
+const (
+	bySlug = "slug"
+	inAll  = "all" // counts
+)
 
 // Open loads the directory of a store.
 func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.Reader) (*Directory, error) {
 	d := &Directory{
 		organisations: storage.NewCached(db, storage.NewCollection("organisation", func(o *Organisation) string { return o.ID })),
 		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
-			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }})),
+			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
+			storage.Index[Workspace]{Name: inAll, Counted: true, Keys: func(*Workspace) []string { return []string{""} }})),
 		now:    now,
 		random: random,
 	}
@@ -121,9 +125,9 @@ func (d *Directory) Organisation() *Organisation {
 // Create creates the organisation and its default workspace.
 func (d *Directory) Create(tx *storage.Txn) (*Organisation, *Workspace, error) {
 	now := d.now().UTC()
-	o := &Organisation{ID: NewID(d.random), Name: "Organisation", CreatedAt: now}
+	o := &Organisation{ID: storage.NewID(d.random), Name: "Organisation", CreatedAt: now}
 	w := &Workspace{
-		ID: NewID(d.random), Slug: NewSlug(d.random, "ws", "default"), Name: "Default workspace",
+		ID: storage.NewID(d.random), Slug: NewSlug(d.random, "ws", "default"), Name: "Default workspace",
 		OrganisationID: o.ID, Default: true, CreatedAt: now, UpdatedAt: now,
 	}
 	if err := d.organisations.Put(tx, o); err != nil {
@@ -141,7 +145,7 @@ var ErrTooManyWorkspaces = errors.New("too many workspaces")
 // AddWorkspace stores a new workspace, whose ID and slug are set. An error that wraps
 // storage.ErrExists means that the slug is taken.
 func (d *Directory) AddWorkspace(tx *storage.Txn, w *Workspace) error {
-	if len(d.workspaces.Memory().All()) >= MaxWorkspaces {
+	if d.workspaces.In(tx).Count(inAll, "") >= MaxWorkspaces {
 		return ErrTooManyWorkspaces
 	}
 	w.CreatedAt = d.now().UTC()
@@ -181,9 +185,6 @@ func (d *Directory) DefaultWorkspace() *Workspace {
 
 // Workspaces returns all workspaces in the order of their creation.
 func (d *Directory) Workspaces() []*Workspace { return d.workspaces.All() }
-
-// NewID makes the id of an entity, see [storage.NewID].
-func NewID(random io.Reader) string { return storage.NewID(random) }
 
 const slugName = 10 // characters of the name that go into a slug
 

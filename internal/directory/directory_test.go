@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,18 +126,6 @@ func TestBlockInlineConfigIsOnForOrganisationsMadeSinceItsDay(t *testing.T) {
 		if got := (&Organisation{CreatedAt: c.created}).BlockInlineConfig(); got != c.want {
 			t.Errorf("made at %s: got %v", c.created, got)
 		}
-	}
-}
-
-func TestNewIDsSortByTheTimeTheyWereMade(t *testing.T) {
-	ids := make([]string, 2000)
-	for i := range ids {
-		if ids[i] = NewID(rand.Reader); !uuidV7.MatchString(ids[i]) {
-			t.Fatalf("%q is no UUID of version 7", ids[i])
-		}
-	}
-	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 2000 {
-		t.Error("ids do not sort by the time they were made, or repeat")
 	}
 }
 

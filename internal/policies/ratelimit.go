@@ -80,7 +80,6 @@ type RateLimits struct {
 
 // active is the policies in force, by the workspace whose calls they count.
 type active struct {
-	count       int // of all
 	everywhere  []*RateLimit
 	byWorkspace map[string][]*RateLimit
 }
@@ -88,7 +87,8 @@ type active struct {
 // OpenRateLimits loads the policies of a store, whose calls l counts. Close l after the last use.
 func OpenRateLimits(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time.Time) (*RateLimits, error) {
 	r := &RateLimits{
-		rows:   storage.NewCached(db, storage.NewCollection("rate-limit", func(p *RateLimit) string { return p.ID })),
+		rows: storage.NewCached(db, storage.NewCollection("rate-limit", func(p *RateLimit) string { return p.ID },
+			storage.Index[RateLimit]{Name: byBounds, Counted: true, Keys: (*RateLimit).bounds})),
 		ledger: l,
 		groups: newGroups(now),
 		now:    now,
@@ -115,7 +115,6 @@ func (r *RateLimits) refresh() {
 		if p.Archived {
 			continue
 		}
-		a.count++
 		switch {
 		case p.AllWorkspaces:
 			a.everywhere = append(a.everywhere, p)
@@ -152,7 +151,7 @@ func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
 			return err
 		}
 	case !known, old.Archived:
-		if err := r.admits(p); err != nil {
+		if err := r.admits(tx, p); err != nil {
 			return err
 		}
 	}
