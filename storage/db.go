@@ -1,6 +1,11 @@
 package storage
 
-import "context"
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+)
 
 // A DB is a [Store] as the control plane uses it: what is kept in memory about the
 // stored rows follows its [Feed], and so changes with every update, of this DB and of
@@ -8,6 +13,11 @@ import "context"
 type DB struct {
 	store Store
 	feed  Feed
+	locks Locker
+	owner string // of locks: this DB
+
+	mu   sync.Mutex
+	jobs map[string]*Job
 }
 
 // A Txn is the transaction of a [DB.Update].
@@ -19,13 +29,30 @@ type Txn struct {
 
 // NewDB returns a DB over store, which it closes with [DB.Close]. DBs over one store
 // lose none of each other's updates. They see them in memory where the store is a
-// Feed, as that of storage/badger is.
+// Feed, as that of storage/badger is. Its locks are the store's where that is a [Locker], and
+// else [Locks].
 func NewDB(store Store) *DB {
 	feed, ok := store.(Feed)
 	if !ok {
 		feed = NewFeed(store)
 	}
-	return &DB{store: store, feed: feed}
+	locks, ok := store.(Locker)
+	if !ok {
+		locks = NewLocks(store, time.Now)
+	}
+	return &DB{store: store, feed: feed, locks: locks, owner: rand.Text(), jobs: make(map[string]*Job)}
+}
+
+// Job returns the job called name, of which one of the DBs of a store does a step at a time.
+func (db *DB) Job(name string) *Job {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	j := db.jobs[name]
+	if j == nil {
+		j = NewJob(db.locks, name, db.owner, time.Now)
+		db.jobs[name] = j
+	}
+	return j
 }
 
 // Writable returns an error if the store says that it takes no writes now.
@@ -74,5 +101,13 @@ func (db *DB) Write(ctx context.Context, fn func(Tx) error) error {
 	return db.store.Write(ctx, fn)
 }
 
-// Close closes the store.
-func (db *DB) Close() error { return db.store.Close() }
+// Close gives up the locks of jobs and closes the store. That a lock cannot be given up is no
+// error: it lapses.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	for _, j := range db.jobs {
+		_ = j.Release(context.Background())
+	}
+	db.mu.Unlock()
+	return db.store.Close()
+}
