@@ -1,6 +1,6 @@
-// Package admin is the control plane's HTTP API. One mechanism serves every
-// resource: authentication, scopes, workspace boundaries, validation, paging,
-// envelopes, audit. A resource's file holds only what is its own.
+// Package admin implements the control plane's HTTP API. Authentication, scopes, workspace
+// boundaries, validation, paging, envelopes and audit records are the same for every
+// resource, and implemented once. The file of a resource only has what is specific to it.
 package admin
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Services is what the control plane manages.
+// Services are the services that the control plane manages.
 type Services struct {
 	DB           *storage.DB
 	Directory    *directory.Directory
@@ -40,8 +40,8 @@ type Services struct {
 	Configs      *routing.ConfigStore
 	Aliases      *routing.Aliases
 	ParseOptions routing.Options // of saved configs
-	// MayUse reports whether a workspace may use a provider of the operator's file; nil: there
-	// are none.
+	// MayUse reports whether a workspace may use a provider in the operator's
+	// configuration. It may be nil.
 	MayUse        func(workspaceID, slug string) bool
 	Breakers      *routing.Breakers
 	RateLimits    *policies.RateLimits
@@ -50,14 +50,14 @@ type Services struct {
 	Authenticator *credentials.Authenticator
 	Guard         *credentials.HostGuard
 	Headers       *exchange.Headers
-	InFlight      *inflight.Budget // of which bodies are held; nil: of none
+	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
 	KeyPrefix     string           // of new service keys
 	Now           func() time.Time
 	Random        io.Reader
 	Logger        *zap.Logger
 }
 
-// Records is what the control plane uses of the request log, see [reqlog.Store].
+// Records is the part of the request log that the control plane uses; see [reqlog.Store].
 type Records interface {
 	Add(r *reqlog.Record) bool
 	List(ctx context.Context, f *reqlog.Filter, p reqlog.Page) (*reqlog.List, error)
@@ -72,17 +72,17 @@ type API struct {
 	mux      *http.ServeMux
 	huma     huma.API
 	refusals *throttle
-	written  *quota // custom records
+	written  *quota // quotas of custom records
 }
 
-// New returns the API over s.
+// New returns the API for the given services.
 func New(s Services) *API {
 	mux := http.NewServeMux()
 	format := huma.Format{
 		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
-		// Unlike encoding/json, it refuses the same key twice and takes no key in
-		// another letter case for its own. Huma does take it for its own when it
-		// validates, so it must be refused here.
+		// Unlike encoding/json, this refuses duplicate keys and matches names exactly.
+		// Since huma's validation does match names in any case, other spellings must be
+		// refused here.
 		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v, json.RejectUnknownMembers(true)) },
 	}
 	config := huma.Config{
@@ -117,7 +117,7 @@ func New(s Services) *API {
 	return a
 }
 
-// ServeHTTP answers every request with a reserved path: unknown ones with 404.
+// ServeHTTP answers every request with a reserved path. Unknown ones get 404.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != path.Clean(r.URL.Path) {
 		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path)))
@@ -130,10 +130,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// Paths are the paths of the control plane below /v1, sorted.
+// Paths returns the paths of the control plane below /v1, sorted.
 func (a *API) Paths() []string { return slices.Sorted(maps.Keys(a.huma.OpenAPI().Paths)) }
 
-// unserved says whether it is the path or the method that nothing is served at.
+// unserved returns the error for a path, or a method of a path, that is not served.
 func (a *API) unserved(r *http.Request) *Error {
 	var allow []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -156,7 +156,8 @@ func (a *API) unserved(r *http.Request) *Error {
 	return e
 }
 
-// servedBelow says at which paths below that of a request its method is served; "" if at none.
+// servedBelow returns the paths below that of a request at which its method is served, or
+// "".
 func (a *API) servedBelow(r *http.Request) string {
 	base := r.URL.Path[:len("/v1")]
 	var paths []string
@@ -178,20 +179,20 @@ func writeError(w http.ResponseWriter, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
 	maps.Copy(w.Header(), e.GetHeaders())
 	w.WriteHeader(e.status)
-	_ = json.MarshalWrite(w, e) // the client left; there is nobody to tell
+	_ = json.MarshalWrite(w, e) // the client is gone if this fails
 }
 
-// A route is one operation of a resource. The scopes stand on the object that
-// dispatches: a route without one answers nobody.
+// A route is one operation of a resource. It carries the required scopes, and one without
+// scopes refuses every caller.
 type route struct {
 	method  string
 	path    string // below /v1 and /v2
-	alias   string // another path of the same route, whole
+	alias   string // another full path of the same route
 	scopes  []string
 	summary string
 	params  []*huma.Param // of its item
-	audited bool          // its handler runs in call.update
-	data    bool          // what it writes is data of callers: the audit trail is not about it
+	audited bool          // its handler uses call.update, which writes the audit record
+	data    bool          // it writes data of callers, which is not part of the audit trail
 }
 
 // systemResources are what the data-service token reads, as their paths begin: some scopes
@@ -210,18 +211,18 @@ type call struct {
 	caller   *credentials.Caller
 	record   audit.Record
 	recorded bool
-	item     *item        // what the request is about, where that is one row
+	item     *item        // the row that the request is about, if it is a single one
 	tx       *storage.Txn // of a change
 	after    []func()     // see committed
 }
 
 type callKey struct{}
 
-// maxBody bounds the bodies of the control plane.
+// maxBody bounds request bodies of the control plane, in bytes.
 const maxBody = 1 << 20
 
-// register adds a route below both prefixes. The OpenAPI document shows it once. What
-// changes anything is added with [change], which sees to the audit record.
+// register adds a route below both prefixes. The OpenAPI document lists it once. Routes
+// that change anything are added with [change], which writes the audit record.
 func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error)) {
 	if len(rt.scopes) == 0 {
 		panic("route " + rt.method + " " + rt.path + " has no scope")
@@ -265,9 +266,8 @@ func (a *API) errorResponse() *huma.Response {
 	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
-// authorise lets only callers through that hold one of the route's scopes, before
-// anything else of the request is looked at, and sees to it that every refusal of a
-// known caller is in the audit trail.
+// authorise checks that the caller has one of the route's scopes before anything else of
+// the request is read. Every refused request of a known caller gets an audit record.
 func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
@@ -332,7 +332,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// bodySize is how much of a request's body is read at the most.
+// bodySize bounds the size of a request's body.
 func bodySize(r *http.Request) int {
 	if r.ContentLength < 0 {
 		return maxBody
@@ -349,8 +349,8 @@ func (c *call) mayAny(scopes []string) bool {
 	return false
 }
 
-// need refuses callers without scope, where it depends on the item and not on the
-// route alone.
+// need returns an error if the caller lacks a scope that depends on the item and not only
+// on the route.
 func (c *call) need(scope string) error {
 	c.record.Action = scope
 	if !c.caller.May(scope) {
@@ -359,8 +359,8 @@ func (c *call) need(scope string) error {
 	return nil
 }
 
-// audit records that the call was refused. It is done once, and an action that is
-// recorded already was not refused. How many refusals of a key are recorded is bounded.
+// audit records that the call was refused, once, unless its action was recorded already.
+// The number of recorded refusals is limited per key.
 func (c *call) audit(status int) {
 	if c.recorded {
 		return
@@ -380,7 +380,7 @@ func (c *call) audit(status int) {
 	}
 }
 
-// refused turns a handler's error into the caller's, and logs its cause.
+// refused converts a handler's error to the API's, and logs its cause.
 func (c *call) refused(err error) *Error {
 	e := asError(err)
 	if e.cause != nil {
@@ -389,7 +389,7 @@ func (c *call) refused(err error) *Error {
 	return e
 }
 
-// in returns the API over the services as tx sees them.
+// in returns the API with the services as tx sees them.
 func (a *API) in(tx *storage.Txn) *API {
 	in := *a
 	in.Directory, in.Keyring, in.Configs, in.RateLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx)
@@ -397,8 +397,8 @@ func (a *API) in(tx *storage.Txn) *API {
 	return &in
 }
 
-// update runs a change with its audit record in one transaction, of which all is that
-// change reads through the call, and what it asked for with committed after that.
+// update runs a change and writes its audit record in one transaction. The change must read
+// through the call. Functions passed to committed are called afterwards.
 func (c *call) update(change func() error) error {
 	api := c.api
 	defer func() { c.api, c.tx = api, nil }()
@@ -421,10 +421,11 @@ func (c *call) update(change func() error) error {
 	return nil
 }
 
-// committed has f called once the change is committed, outside of its transaction.
+// committed registers a function to be called after the change is committed, outside of its
+// transaction.
 func (c *call) committed(f func()) { c.after = append(c.after, f) }
 
-// fields notes which members a body had, for the audit trail.
+// fields records the members of a body for the audit trail.
 func (c *call) fields(body []byte) {
 	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
 		if c.record.Fields = append(c.record.Fields, credentials.Clip(key.Str)); len(c.record.Fields) == 64 {
@@ -435,9 +436,9 @@ func (c *call) fields(body []byte) {
 	sort.Strings(c.record.Fields)
 }
 
-// workspace returns the workspace that a call is about: the one it names, by id or
-// slug, or the caller's own, or for an organisation's key the default one. A
-// workspace key can name no other than its own.
+// workspace returns the workspace that a call is about: the one it names, by id or slug, or
+// the caller's own, or the default one for a key of the organisation. A workspace key can
+// only name its own.
 func (c *call) workspace(named string) (*directory.Workspace, error) {
 	d := c.api.Directory
 	own := c.caller.WorkspaceID
@@ -452,17 +453,17 @@ func (c *call) workspace(named string) (*directory.Workspace, error) {
 		return nil, forbidden("workspace_id: the API key belongs to another workspace")
 	}
 	if !ok {
-		return nil, absent("workspace_id", "there is no workspace %q", credentials.Clip(named))
+		return nil, unknownReference("workspace_id", "there is no workspace %q", credentials.Clip(named))
 	}
 	return w, nil
 }
 
-// sees reports whether the caller may know of something in a workspace.
+// sees reports whether the caller may see the resources of a workspace.
 func (c *call) sees(workspace string) bool {
 	return c.caller.WorkspaceID == "" || c.caller.WorkspaceID == workspace
 }
 
-// inWorkspace returns which workspace a list is limited to: "" is all of them.
+// inWorkspace returns the workspace that a list is limited to; "" means all.
 func (c *call) inWorkspace(named string) (string, error) {
 	if named == "" && c.caller.WorkspaceID == "" {
 		return "", nil

@@ -901,7 +901,7 @@ func TestBodiesNeedRoomInTheBudget(t *testing.T) {
 	if out := a.as(key, "POST", path, body); out.status != 200 {
 		t.Errorf("%d %s", out.status, out.body)
 	}
-	if n := a.s.InFlight.Held(); n != 0 {
+	if n := a.s.InFlight.InUse(); n != 0 {
 		t.Errorf("%d bytes are held", n)
 	}
 }

@@ -70,8 +70,8 @@ func text(s string) *string {
 	return &s
 }
 
-// APIKeyFields are what create and update share. What cannot be honoured yet is
-// refused rather than stored and ignored.
+// APIKeyFields are the fields that create and update share. Features that are not
+// implemented are refused instead of being stored and ignored.
 type APIKeyFields struct {
 	Description    Optional[string]         `json:"description,omitempty"`
 	Defaults       Optional[defaultsInput]  `json:"defaults,omitempty"`
@@ -83,7 +83,7 @@ type APIKeyFields struct {
 	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
 	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
 
-	may bool // what the key may do changes
+	may bool // whether the permissions of the key change
 }
 
 type defaultsInput struct {
@@ -109,7 +109,7 @@ type updateAPIKey struct {
 	ResetUsage bool     `json:"reset_usage,omitempty"`
 }
 
-// resourceOf is the resource in the scopes that manage keys of a kind.
+// resourceOf is the resource in the scopes for managing keys of a kind.
 var resourceOf = map[credentials.Kind]string{
 	credentials.OrganisationService: "organisation_service_api_keys",
 	credentials.WorkspaceService:    "workspace_service_api_keys",
@@ -124,7 +124,7 @@ func keyScopes(action string) []string {
 	return all
 }
 
-// apiKeyFilter is the query of the list.
+// apiKeyFilter has the query parameters of the list.
 type apiKeyFilter struct {
 	WorkspaceFilter
 	IDs []string `query:"ids" maxItems:"1000" doc:"Only these ids, comma-separated."`
@@ -160,14 +160,14 @@ func (a *API) apiKeys() {
 	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.api.Keyring.Revoke(c.tx, k.ID) })
 }
 
-// mayAct refuses an action that the caller may not do to a key.
+// mayAct returns an error if the caller may not perform an action on a key.
 func (c *call) mayAct(k *credentials.APIKey, action string) error {
 	if err := c.need(resourceOf[k.Kind] + "." + action); err != nil || action == "read" {
 		return err
 	}
-	// Whoever could change a key that may do more could make it theirs, or end it.
+	// Otherwise the caller could take over a key with more permissions, or revoke it.
 	for _, scope := range k.Scopes {
-		if k.Owner && !c.caller.Owner || !c.mayGive(scope) {
+		if k.Owner && !c.caller.Owner || !c.mayGrant(scope) {
 			return forbidden("The API key lacks what key %q may do, and so cannot change it", k.Name)
 		}
 	}
@@ -193,9 +193,10 @@ func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error)
 	return c.api.Keyring.ReplaceAPIKey(c.tx, k)
 }
 
-// mayGive reports whether the caller may give a scope to a key. Nobody gives more
-// than they hold; an organisation's key may also give what only workspace keys hold.
-func (c *call) mayGive(scope string) bool {
+// mayGrant reports whether the caller may grant a scope to a key. Callers can only grant
+// scopes that they have, except that a key of the organisation can grant those that only
+// workspace keys have.
+func (c *call) mayGrant(scope string) bool {
 	return c.caller.May(scope) || !c.caller.Kind.Workspace() && !c.caller.Kind.MayHold(scope)
 }
 
@@ -225,7 +226,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 		}
 	}
 	if c.caller.Kind.Workspace() {
-		k.CountedAs = c.caller.CountedAs // or who is limited by key would make more keys
+		k.CountedAs = c.caller.CountedAs // otherwise more keys would mean higher limits
 	}
 	var err error
 	if k.Scopes, err = c.grant(kind, in.Scopes); err != nil {
@@ -242,7 +243,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, nil
 }
 
-// grant checks the scopes that a key of kind is to have.
+// grant checks the scopes that a key of a kind is to have.
 func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 	for i, scope := range scopes {
 		field := "scopes[" + strconv.Itoa(i) + "]"
@@ -254,7 +255,7 @@ func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 			}
 			return nil, invalid(field, "a key of kind %s cannot hold %q; %sexpected one of %s", kind, credentials.Clip(scope), meant, strings.Join(valid, ", "))
 		}
-		if !c.mayGive(scope) {
+		if !c.mayGrant(scope) {
 			return nil, forbidden("%s: the API key lacks %s itself", field, scope)
 		}
 	}
@@ -286,7 +287,7 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		if id := in.Defaults.Value.ConfigID; id != nil && *id != "" {
 			s, ok := c.api.Configs.Get(*id)
 			if !ok || s.WorkspaceID != k.WorkspaceID {
-				return absent("defaults.config_id", "there is no config %q in the key's workspace", credentials.Clip(*id))
+				return unknownReference("defaults.config_id", "there is no config %q in the key's workspace", credentials.Clip(*id))
 			}
 			k.ConfigID = s.ID
 		}
@@ -303,10 +304,10 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	return c.bounded(k, in)
 }
 
-// bounded refuses to make of k, which in has changed, more than the caller's own key is:
-// one that lives longer, that may leave the config to which the caller's is bound, that
-// lacks the metadata by which its calls are known, or that its limits do not count. What a
-// new key leaves out of these, it has from the caller's.
+// bounded checks that k, which in has changed, has no more permissions than the caller's
+// own key: it must not expire later, override the caller's default config if the caller may
+// not, lack the caller's metadata, or escape the caller's limits. What a new key leaves
+// unset is taken from the caller's.
 func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	own, created := c.caller, k.ID == ""
 	if ends := own.ExpiresAt; ends != nil && (created || in.ExpiresAt.Set) && (k.ExpiresAt == nil || k.ExpiresAt.After(*ends)) {
@@ -336,8 +337,8 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	return nil
 }
 
-// within returns the metadata of a key that a caller with the metadata own makes or
-// changes: all of own has to be in it, and is added to a new key's.
+// within checks that metadata given for a key includes own, the metadata of the caller.
+// With add, as for a new key, it is added instead.
 func within(own, given json.RawMessage, add bool) (json.RawMessage, error) {
 	if own == nil {
 		return given, nil

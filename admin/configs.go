@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// Config is a saved config as the control plane shows it. Lists leave the text out.
+// Config is a saved config as the control plane shows it. Lists omit the text.
 type Config struct {
 	ID             string  `json:"id" format:"uuid"`
 	Slug           string  `json:"slug"`
@@ -60,7 +60,7 @@ func (c *call) showVersion(s *routing.Saved, v *routing.Version) (*Config, error
 	return &out, nil
 }
 
-// configText is a config, as an object or as a string that holds one.
+// configText is a config: an object, or a string that contains one.
 type configText string
 
 func (t *configText) UnmarshalJSON(b []byte) error {
@@ -92,7 +92,7 @@ type updateConfig struct {
 	AllowMissing flag        `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
 }
 
-// A flag is a boolean that clients also send as 0, 1 or a string.
+// A flag is a boolean. Some clients send 0, 1 or a string.
 type flag bool
 
 func (f *flag) UnmarshalJSON(b []byte) error {
@@ -111,15 +111,14 @@ func (flag) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeBoolean}, {Type: huma.TypeInteger}, {Type: huma.TypeString}}}
 }
 
-// savedConfig is the answer to a write: some clients read the outer level, others
-// data.
+// savedConfig is the answer to a write. Some clients read the outer level, others data.
 type savedConfig struct {
 	Success bool `json:"success"`
 	ConfigIDs
 	Data ConfigIDs `json:"data"`
 }
 
-// ConfigIDs name a config and its version.
+// ConfigIDs identify a config and its version.
 type ConfigIDs struct {
 	ID        string `json:"id" format:"uuid"`
 	Slug      string `json:"slug"`
@@ -216,7 +215,7 @@ func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 	case in.VersionID != "":
 		var ok bool
 		if old, ok = s.Version(in.VersionID); !ok {
-			return "", absent("version_id", "the config has no version %q", credentials.Clip(in.VersionID))
+			return "", unknownReference("version_id", "the config has no version %q", credentials.Clip(in.VersionID))
 		}
 	case in.Config == nil:
 		return "", nil
@@ -232,9 +231,9 @@ func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 	return c.configText(sent, text, s.WorkspaceID, bool(in.AllowMissing))
 }
 
-// configText is the text of a config that was sent, with what is masked in it as old has
-// it. A config is refused with every fault in it; what it names has to be there, unless that
-// may be missing.
+// configText checks a config and returns its text, with masked secrets replaced by those in
+// old. The error lists everything that is wrong with the config. Everything that it refers
+// to must exist, unless allowMissing is set.
 func (c *call) configText(text, old, workspace string, allowMissing bool) (string, error) {
 	o := c.api.ParseOptions
 	if !allowMissing {
@@ -246,7 +245,8 @@ func (c *call) configText(text, old, workspace string, allowMissing bool) (strin
 			return why
 		}
 	}
-	// The faults come first: what is read of a config for its credentials is the same then.
+	// Errors are reported first, because the credentials of an invalid config cannot be
+	// found reliably.
 	if _, faults := routing.Parse([]byte(text), o); len(faults) > 0 {
 		return "", failure(http.StatusBadRequest, "config: %s", strings.TrimPrefix(strings.Join(faults.Strings(), "; "), "config: "))
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// customLogs is the body of POST /logs: a record of a call that did not go through the
-// gateway, or an array of them.
+// customLogs is the body of POST /logs: a record of a call that did not use the gateway, or
+// an array of records.
 type customLogs []byte
 
 func (l *customLogs) UnmarshalJSON(b []byte) error {
@@ -59,14 +59,14 @@ const (
 	maxCustomLogs     = 1000
 	maxCustomURL      = 1 << 10 // bytes
 	maxCustomHeaders  = 32
-	maxCustomText     = 256 // bytes of a header's value, or of what names a trace or a span
+	maxCustomText     = 256 // bytes of a header's value, or of the name or id of a trace or a span
 	maxCustomMetadata = 64
-	maxCustomValue    = 128 // characters of a metadata key or value, as x-gw-metadata has it
+	maxCustomValue    = 128 // characters of a metadata key or value, as for x-gw-metadata
 )
 
 var customMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodHead}
 
-// customRecords are the records that a caller writes.
+// customRecords parses the records that a caller sends.
 func (c *call) customRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record, error) {
 	parse := func(from []byte, to any) error {
 		if err := json.Unmarshal(from, to); err != nil {
@@ -108,7 +108,7 @@ func (c *call) customRecords(body []byte, w *directory.Workspace) ([]*reqlog.Rec
 	return records, nil
 }
 
-// record checks a record, and says which field is wrong and why.
+// record validates a record. It returns the invalid field and the reason.
 func (l *customLog) record(limit int) (r *reqlog.Record, field, why string) {
 	switch {
 	case l.Request == nil:
@@ -126,7 +126,7 @@ func (l *customLog) record(limit int) (r *reqlog.Record, field, why string) {
 	if err != nil || l.Request.URL == "" || len(l.Request.URL) > maxCustomURL {
 		return nil, "request.url", fmt.Sprintf("expected a URL of at most %d bytes", maxCustomURL)
 	}
-	u.User, u.RawQuery, u.Fragment = nil, "", "" // in which credentials may be
+	u.User, u.RawQuery, u.Fragment = nil, "", "" // these may contain credentials
 	r = &reqlog.Record{
 		Custom: true, Path: u.String(), Method: l.Request.Method, Status: l.Response.Status, DurationMS: float64(l.Response.Time),
 		Model: gjson.GetBytes(l.Request.Body, "model").Str, Stream: gjson.GetBytes(l.Request.Body, "stream").Bool(),
@@ -164,7 +164,7 @@ func excerpt(body []byte, limit int) *reqlog.Body {
 	return &reqlog.Body{Size: int64(len(body)), Bytes: slices.Clone(body[:min(len(body), limit)])}
 }
 
-// metadata takes the metadata of a record, of which some names its trace.
+// metadata reads the metadata of a record, which may include its trace id.
 func (l *customLog) metadata(r *reqlog.Record) (field, why string) {
 	for _, f := range []struct {
 		key string
@@ -186,13 +186,13 @@ func (l *customLog) metadata(r *reqlog.Record) (field, why string) {
 	if len(l.Metadata) > 0 {
 		var err error
 		if r.Metadata, err = stdjson.Marshal(l.Metadata); err != nil {
-			panic(err) // texts always encode
+			panic(err) // strings can always be encoded
 		}
 	}
 	return "", ""
 }
 
-// customUsage reads the usage that the response of a custom record tells, by OpenAI's names.
+// customUsage reads the usage in the response of a custom record, in OpenAI's form.
 func customUsage(r *reqlog.Record, usage gjson.Result) {
 	r.UsageKnown = usage.IsObject()
 	for _, u := range []struct {
@@ -210,10 +210,10 @@ func customUsage(r *reqlog.Record, usage gjson.Result) {
 	}
 }
 
-// secretive are parts of the names of headers that carry credentials.
+// secretive lists substrings of the names of headers that carry credentials.
 var secretive = []string{"auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "session"}
 
-// shownHeaders are the headers of a custom record, without those that may carry credentials.
+// shownHeaders returns the headers of a custom record that cannot carry credentials.
 func shownHeaders(h map[string]string) map[string]string {
 	out := make(map[string]string, len(h))
 	for name, value := range h {

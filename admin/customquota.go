@@ -10,14 +10,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What a key may write of custom records in a minute, and at once. Keys that it has made
-// share it.
+// The quota of a key for custom records, per minute and at once. Keys created with it share
+// its quota.
 const (
 	customRecordsPerMinute = 6000
 	customBytesPerMinute   = 32 << 20 // of request bodies
 )
 
-// A quota bounds what each key writes.
+// A quota limits what each key writes.
 type quota struct {
 	now func() time.Time
 
@@ -25,15 +25,15 @@ type quota struct {
 	keys map[string]*written
 }
 
-// written is what is left to a key.
+// written is the state of a key's quota.
 type written struct{ records, bytes *rate.Limiter }
 
 func newQuota(now func() time.Time) *quota {
 	return &quota{now: now, keys: make(map[string]*written)}
 }
 
-// take takes records of so many bytes from what is left to a key, all or none; where they
-// are too many, it says after how long they are not.
+// take takes records with the given total size from a key's quota, all or none. If they do
+// not fit, it returns how long to wait.
 func (q *quota) take(key string, records, bytes int) (wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,12 +64,12 @@ func (q *quota) take(key string, records, bytes int) (wait time.Duration) {
 	return wait
 }
 
-// idle reports whether all is left, so that nothing is lost by forgetting it.
+// idle reports whether the quota is unused, so that it can be forgotten.
 func (w *written) idle(now time.Time) bool {
 	return w.records.TokensAt(now) >= customRecordsPerMinute && w.bytes.TokensAt(now) >= customBytesPerMinute
 }
 
-// mayWrite refuses custom records that are more than the key may write now.
+// mayWrite returns an error if custom records exceed the key's quota.
 func (c *call) mayWrite(records, bytes int) error {
 	wait := c.api.written.take(c.caller.CountedAs, records, bytes)
 	if wait == 0 {

@@ -8,29 +8,30 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// orNull are the members that are an object or null, by the schemas that have them: huma takes a
-// reference for an object that is always there. The tests hold every answer against the document.
+// orNull lists members that are an object or null, by schema, because huma assumes that a
+// referenced object is never null. The tests validate every answer against the document.
 var orNull = [][2]string{{"APIKey", "usage_limits"}, {"VirtualKey", "usage_limits"}, {"Workspace", "defaults"}}
 
-// describe completes the OpenAPI document where huma cannot know better.
+// describe completes the OpenAPI document with what huma cannot know.
 func describe(document *huma.OpenAPI) {
 	document.Servers = []*huma.Server{{URL: "/", Description: "The site that serves this document"}}
 	schemas := document.Components.Schemas.Map()
-	// Huma describes its own errors too, which this API does not answer with.
+	// Huma describes its own error format too, which this API does not use.
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	for _, at := range orNull {
 		schema := schemas[at[0]]
 		schema.Properties[at[1]] = &huma.Schema{AnyOf: []*huma.Schema{schema.Properties[at[1]], {Type: "null"}}}
 	}
-	// An enum of the schema itself would be checked before the handler, which says more.
+	// An enum in the schema itself would be checked before the handler, whose error message
+	// is more helpful.
 	for _, name := range []string{"CreateAPIKey", "UpdateAPIKey"} {
 		schemas[name].Properties["scopes"].Items.Extensions = map[string]any{"enum": scopes()}
 	}
 	for _, item := range document.Paths {
 		for _, operation := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
 			if operation != nil && operation.RequestBody != nil {
-				// What is read as it came, for the audit trail, is JSON too.
+				// Bodies that are read raw, for the audit trail, are JSON too.
 				delete(operation.RequestBody.Content, "application/octet-stream")
 			}
 		}
@@ -38,7 +39,7 @@ func describe(document *huma.OpenAPI) {
 	document.Paths["/v1/logs"].Post.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
-// scopes are all scopes, sorted.
+// scopes returns all scopes, sorted.
 func scopes() []string {
 	var all []string
 	for _, kind := range []credentials.Kind{credentials.OrganisationService, credentials.WorkspaceService, credentials.WorkspaceUser} {

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// An Error is a refusal of the control plane, in the envelope that most of its
-// routes use: {"success":false,"data":{"message":…,"errorCode":…}}.
+// An Error is an error of the control plane, in the envelope that most of its routes use:
+// {"success":false,"data":{"message":…,"errorCode":…}}.
 type Error struct {
 	Success bool      `json:"success"`
 	Data    ErrorData `json:"data"`
@@ -27,10 +27,10 @@ type Error struct {
 	status     int
 	allow      string
 	retryAfter time.Duration
-	cause      error // for the log
+	cause      error // to be logged
 }
 
-// ErrorData is what an [Error] says.
+// ErrorData is the content of an [Error].
 type ErrorData struct {
 	Message   string `json:"message" doc:"What is wrong, beginning with the field at fault where there is one."`
 	ErrorCode string `json:"errorCode" enum:"AB01,AB02,AB03,AB04,AB05,AB06,AB07,AB08,AB10"`
@@ -40,7 +40,7 @@ func (e *Error) Error() string { return e.Data.Message }
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// GetHeaders returns the headers of the answer that say what to do about it.
+// GetHeaders returns the headers of the answer.
 func (e *Error) GetHeaders() http.Header {
 	h := make(http.Header)
 	if e.allow != "" {
@@ -55,8 +55,8 @@ func (e *Error) GetHeaders() http.Header {
 // GetStatus returns the HTTP status.
 func (e *Error) GetStatus() int { return e.status }
 
-// The error codes by status (docs/reference.md lists them), and AB10 for a store that
-// refuses writes for now.
+// The error codes by status (listed in docs/reference.md), and AB10 for a store that
+// refuses writes at present.
 var codes = map[int]string{
 	http.StatusBadRequest:            "AB01",
 	http.StatusForbidden:             "AB03",
@@ -80,13 +80,14 @@ func failure(status int, format string, args ...any) *Error {
 	return &Error{Data: ErrorData{fmt.Sprintf(format, args...), code}, status: status}
 }
 
-// invalid is the refusal of a field: 400 AB01.
+// invalid returns the error for an invalid field: 400 AB01.
 func invalid(field, format string, args ...any) *Error {
 	return failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// absent is the refusal of a field that names something that does not exist.
-func absent(field, format string, args ...any) *Error {
+// unknownReference returns the error for a field that refers to something that does not
+// exist.
+func unknownReference(field, format string, args ...any) *Error {
 	e := failure(http.StatusNotFound, "%s: %s", field, fmt.Sprintf(format, args...))
 	e.Data.ErrorCode = "AB02"
 	return e
@@ -96,8 +97,8 @@ func notFound(what, id string) *Error {
 	return failure(http.StatusNotFound, "%s %q was not found", what, credentials.Clip(id))
 }
 
-// taken is the refusal of a slug that the store says exists already.
-func taken(err error, slug string) error {
+// slugTaken returns the error for a slug that is taken, if err says so.
+func slugTaken(err error, slug string) error {
 	if errors.Is(err, storage.ErrExists) {
 		return failure(http.StatusConflict, "slug: %q is taken", slug)
 	}
@@ -108,7 +109,7 @@ func forbidden(format string, args ...any) *Error {
 	return failure(http.StatusForbidden, format, args...)
 }
 
-// asError turns an error of a service into what the caller sees.
+// asError converts an error of a service to the API's.
 func asError(err error) *Error {
 	var known *Error
 	var field *policies.FieldError
@@ -135,8 +136,8 @@ func asError(err error) *Error {
 // ours marks the operations of this package in huma's metadata.
 const ours = "gw"
 
-// huma makes its errors through a package variable. Another plugin of the same
-// binary may use huma too: only the operations of this package get its envelope.
+// Huma creates its errors through a package variable. Another plugin of the same binary may
+// use huma too, so only the operations of this package get its envelope.
 func init() {
 	others := huma.NewErrorWithContext
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
@@ -147,14 +148,14 @@ func init() {
 	}
 }
 
-// goType is how the JSON decoder names what it was decoding into.
+// goType matches how the JSON decoder names Go types.
 var goType = regexp.MustCompile(` (into|within) Go \S+`)
 
-// goLayout is in what the standard library and huma say of a time that they cannot read.
+// goLayout matches errors about invalid times by the standard library and huma.
 var goLayout = regexp.MustCompile(`2006-01-02|parsing time|date/time for format`)
 
-// fromHuma words what huma found wrong with a request. It leaves out the values
-// that huma attaches: they may hold secrets.
+// fromHuma writes an error for what huma found wrong with a request. It omits the values
+// that huma attaches, which may be secret.
 func fromHuma(status int, msg string, errs []error) *Error {
 	for _, err := range errs {
 		var known *Error

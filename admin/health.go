@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// Health is the state of what the gateway forwards to.
+// Health is the state of the targets that the gateway forwards to.
 type Health struct {
 	Status       string        `json:"status" enum:"healthy,degraded" doc:"degraded while a circuit breaker is open."`
 	OpenBreakers []openBreaker `json:"open_breakers"`

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// A base is where the request came to, which the paths of calls are shown below.
+// A base is the URL of a request's host, below which the paths of calls are shown.
 type base struct{ url string }
 
 // Resolve reads it from the request.
@@ -29,7 +29,8 @@ func (b *base) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// LogFilter is the query of the list of records. Exports of records take the same names.
+// LogFilter has the query parameters of the list of records. Exports of records use the
+// same names.
 type LogFilter struct {
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug. Default: the caller's workspace, or all that it may see."`
 	KeyIDs      []string  `query:"api_key_id" maxItems:"50" doc:"Any of these API keys."`
@@ -48,8 +49,8 @@ type LogFilter struct {
 	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of texts: only calls with all of these entries."`
 }
 
-// Resolve refuses filters that do not exist, or would be read in part: a list without them
-// would look like one with.
+// Resolve refuses unknown and partly invalid filters, since an unfiltered list would look
+// like a filtered one.
 func (f *LogFilter) Resolve(ctx huma.Context) []error {
 	var faults []error
 	fault := func(name, why string) {
@@ -76,19 +77,19 @@ func (f *LogFilter) Resolve(ctx huma.Context) []error {
 	return faults
 }
 
-// cents is a query's amount of money, where it has one.
+// cents is an optional query parameter with an amount of money.
 type cents struct {
 	value float64
 	given bool
 }
 
-// Receiver is where the parameter's value is put.
+// Receiver returns where to put the parameter's value.
 func (c *cents) Receiver() reflect.Value { return reflect.ValueOf(&c.value).Elem() }
 
-// OnParamSet notes whether the query has it.
+// OnParamSet records whether the parameter is given.
 func (c *cents) OnParamSet(given bool, _ any) { c.given = given }
 
-// Schema is that of a number.
+// Schema returns the schema of a number.
 func (cents) Schema(r huma.Registry) *huma.Schema { return huma.SchemaFromType(r, typeOf[float64]()) }
 
 func (c *cents) amount() *prices.Amount {
@@ -103,7 +104,7 @@ func validStatus(s string) bool {
 	return len(s) == 3 && s[0] >= '1' && s[0] <= '5' && (s[1:] == "xx" || s[1] >= '0' && s[1] <= '9' && s[2] >= '0' && s[2] <= '9')
 }
 
-// filter is what the caller asks for, of what it may see.
+// filter returns the requested filter, limited to what the caller may see.
 func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 	out := &reqlog.Filter{
 		KeyIDs: f.KeyIDs, Endpoints: f.Endpoints, Providers: f.Providers, Models: f.Models, VirtualKeys: f.VirtualKeys, Configs: f.Configs,
@@ -128,8 +129,8 @@ func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 	return out, nil
 }
 
-// logsOf are the workspaces of whose calls the caller may see records: all, or the one
-// that is named. A key of a workspace sees those of its own.
+// logsOf returns the workspaces whose records the caller may see: all, or the named one. A
+// workspace key only sees those of its own workspace.
 func (c *call) logsOf(named string) []string {
 	seen := []string{}
 	for _, w := range c.api.Directory.Workspaces() {
@@ -143,7 +144,7 @@ func (c *call) logsOf(named string) []string {
 	return seen
 }
 
-// seesBodies reports whether the caller may see the bodies of a record, too.
+// seesBodies reports whether the caller may also see the bodies of a record.
 func (c *call) seesBodies(r *reqlog.Record) bool {
 	w, ok := c.api.Directory.Workspace(r.WorkspaceID)
 	if !ok || !c.sees(w.ID) {
@@ -253,7 +254,8 @@ func (a *API) logs() {
 	})
 }
 
-// maxLogged is what is kept of each body of a workspace's custom records.
+// maxLogged returns how much of each body of a workspace's custom records is kept, in
+// bytes.
 func (c *call) maxLogged(w *directory.Workspace) int {
 	if w.NoBodies {
 		return 0

@@ -34,7 +34,7 @@ func showModelAlias(c *call, a *routing.Alias) ModelAlias {
 	return out
 }
 
-// ModelAliasFields are what create and update share.
+// ModelAliasFields are the fields that create and update share.
 type ModelAliasFields struct {
 	Model        string `json:"model,omitempty" maxLength:"510" doc:"@slug/model of a saved provider; either this or config."`
 	Config       string `json:"config,omitempty" maxLength:"255" doc:"Slug or id of a config."`
@@ -88,7 +88,7 @@ func (c *call) createModelAlias(in *createModelAlias) (*routing.Alias, *ModelAli
 	return a, &v, nil
 }
 
-// putModelAlias stores an alias, which is new or a copy, with what in says.
+// putModelAlias stores an alias, which is new or a copy, with the changes in in.
 func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 	if err := credentials.CheckAlias(a.Name); err != nil {
 		return invalid("name", "%s", err)
@@ -102,13 +102,13 @@ func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 			return invalid("model", "%s", err)
 		}
 		if !bool(in.AllowMissing) && !c.saves(a.WorkspaceID, slug) {
-			return absent("model", "the workspace has no provider %q", credentials.Clip(slug))
+			return unknownReference("model", "the workspace has no provider %q", credentials.Clip(slug))
 		}
 		a.Model, a.ConfigID = in.Model, ""
 	case in.Config != "":
 		s, ok := c.api.Configs.Get(in.Config)
 		if !ok || s.WorkspaceID != a.WorkspaceID {
-			return absent("config", "the workspace has no config %q", credentials.Clip(in.Config))
+			return unknownReference("config", "the workspace has no config %q", credentials.Clip(in.Config))
 		}
 		a.Model, a.ConfigID = "", s.ID
 	}

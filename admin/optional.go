@@ -7,14 +7,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// An Optional is a field of an update: left out, null, or a value. PUT keeps what
-// is left out and clears what is null.
+// An Optional is a field of an update: omitted, null, or a value. PUT keeps omitted fields
+// and clears fields that are null.
 type Optional[T any] struct {
 	Set, Null bool
 	Value     T
 }
 
-// UnmarshalJSON records that the field is there.
+// UnmarshalJSON records that the field is present.
 func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 	o.Set = true
 	if string(b) == "null" {
@@ -24,7 +24,7 @@ func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &o.Value)
 }
 
-// Schema is that of T, or null.
+// Schema returns the schema of T, or null.
 func (o Optional[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *huma.SchemaFromType(r, typeOf[T]())
 	s.Nullable = true
@@ -44,7 +44,7 @@ func formatOptionalTime(t *time.Time) *string {
 	return &s
 }
 
-// expiry applies an expires_at field to what is stored.
+// expiry applies an expires_at field to the stored value.
 func expiry(field Optional[time.Time], stored *time.Time, now time.Time) (*time.Time, error) {
 	switch {
 	case !field.Set:

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// Paging is the query of every list: pages are counted from 0.
+// Paging has the query parameters of every list. Pages are counted from 0.
 type Paging struct {
 	PageSize    int `query:"page_size" minimum:"0" maximum:"1000" default:"100" doc:"Items a page."`
 	CurrentPage int `query:"current_page" minimum:"0" doc:"The page, counted from 0."`
@@ -29,10 +29,10 @@ type listOutput[T any] struct{ Body List[T] }
 
 type empty struct{}
 
-// pageOf filters rows, takes a page of what is left, and shows it.
+// pageOf filters rows and returns a page of the result.
 func pageOf[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) *listOutput[T] {
 	out := &listOutput[T]{List[T]{Object: "list", Data: []T{}}}
-	// Not first*size: current_page has no upper bound.
+	// Not first*size, which could overflow because current_page is not bounded.
 	for _, row := range rows {
 		if !keep(row) {
 			continue

@@ -18,8 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// RateLimit is a rate-limit policy as the control plane shows it (the interface,
-// "Rate limits policy").
+// RateLimit is a rate-limit policy as the control plane shows it.
 type RateLimit struct {
 	ID             string      `json:"id" format:"uuid"`
 	Name           *string     `json:"name"`
@@ -45,7 +44,7 @@ type groupKey struct {
 	Key string `json:"key"`
 }
 
-// values is a string, or an array of strings.
+// values is a string or an array of strings.
 type values []string
 
 func (v *values) UnmarshalJSON(b []byte) error {
@@ -108,7 +107,7 @@ type updateRateLimit struct {
 	Value      *float64         `json:"value,omitempty" minimum:"0"`
 }
 
-// rateLimitFilter is the query of the list.
+// rateLimitFilter has the query parameters of the list.
 type rateLimitFilter struct {
 	WorkspaceFilter
 	Status string `query:"status" enum:"active,archived" default:"active"`
@@ -139,20 +138,20 @@ func (a *API) rateLimits() {
 		p.Archived = true
 		c.committed(func() {
 			if err := c.api.RateLimits.Forget(c, p.ID); err != nil {
-				// The policy is archived and counts nothing any more; its counters
-				// expire by themselves.
+				// The policy is archived and no longer counts anything; its counters will
+				// expire.
 				c.api.Logger.Warn("dropping the counters of an archived rate-limit policy", zap.String("policy", p.ID), zap.Error(err))
 			}
 		})
 		return c.api.RateLimits.Put(c.tx, p)
 	})
 
-	shown := *limits // an archived policy can be read, and not changed
+	shown := *limits // an archived policy can be read, but not changed
 	shown.query = []*huma.Param{parameter("query", "status", "", huma.Schema{Enum: []any{"active", "archived"}, Default: "active"})}
 	get(a, &shown, showRateLimit)
 }
 
-// rateLimit finds a policy of the status that is asked for.
+// rateLimit finds a policy with the requested status.
 func (c *call) rateLimit(id string) (*policies.RateLimit, error) {
 	p, ok := c.api.RateLimits.Get(strings.ToLower(id))
 	return found(p, ok && statusOf(p) == cmp.Or(c.item.query["status"], "active"))
@@ -171,7 +170,7 @@ func (c *call) updateRateLimit(p *policies.RateLimit, in *updateRateLimit) (err 
 		}
 	}
 	if in.Value != nil {
-		if p.Value, err = whole("value", *in.Value); err != nil {
+		if p.Value, err = wholeNumber("value", *in.Value); err != nil {
 			return err
 		}
 	}
@@ -203,7 +202,7 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, *RateL
 			p.GroupBy = append(p.GroupBy, g.Key)
 		}
 	}
-	if p.Value, err = whole("value", in.Value); err != nil {
+	if p.Value, err = wholeNumber("value", in.Value); err != nil {
 		return nil, nil, err
 	}
 	if err := c.api.RateLimits.Put(c.tx, p); err != nil {
@@ -213,17 +212,16 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, *RateL
 	return p, &v, nil
 }
 
-// conditions reads conditions. One that names something that does not exist would
-// never hold, and the limit would never count: it is refused, and so is one that names
-// something of another workspace, in the same words. workspace is the one whose calls the
-// policy counts; "": all.
+// conditions converts conditions. A condition on something that does not exist would never
+// match, and the limit would never apply, so it is refused, and in the same words if it
+// exists in another workspace. The policy counts the calls of workspace; "" means all.
 func (c *call) conditions(in []condition, workspace string) ([]policies.Condition, error) {
 	out := make([]policies.Condition, len(in))
 	for i, given := range in {
 		values := slices.Clone(given.Value)
 		for k, v := range values {
 			if id, err := uuid.Parse(v); err == nil {
-				values[k] = id.String() // ids are compared as they are made, in lower case
+				values[k] = id.String() // ids are compared in lower case, as they are generated
 			}
 			exists := true
 			switch given.Key {
@@ -239,7 +237,7 @@ func (c *call) conditions(in []condition, workspace string) ([]policies.Conditio
 				exists = c.provider(workspace, strings.TrimPrefix(v, "@"))
 			}
 			if !exists && v != "*" {
-				return nil, absent(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))
+				return nil, unknownReference(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))
 			}
 		}
 		out[i] = policies.Condition{Key: given.Key, Values: values}
@@ -247,8 +245,8 @@ func (c *call) conditions(in []condition, workspace string) ([]policies.Conditio
 	return out, nil
 }
 
-// provider reports whether calls can go to a provider of that name: a built-in one, one
-// of the operator's file, or a virtual key of the workspace, or for "" of any.
+// provider reports whether calls can go to a provider with that name: a built-in one, one
+// of the operator's, or a virtual key of the workspace, or for "" of any.
 func (c *call) provider(workspace, name string) bool {
 	if _, ok := providers.Lookup(name); ok {
 		return true
@@ -259,7 +257,7 @@ func (c *call) provider(workspace, name string) bool {
 	return slices.ContainsFunc(c.virtualKeysOf(workspace, name), func(v *credentials.VirtualKey) bool { return v.Slug == name })
 }
 
-// counts is the workspace whose calls a policy counts; "": all.
+// counts returns the workspace whose calls a policy counts; "" means all.
 func counts(p *policies.RateLimit) string {
 	if p.AllWorkspaces {
 		return ""
@@ -267,8 +265,8 @@ func counts(p *policies.RateLimit) string {
 	return p.WorkspaceID
 }
 
-// whole turns a JSON number into the integer that it must be.
-func whole(field string, n float64) (int64, error) {
+// wholeNumber converts a JSON number to an integer.
+func wholeNumber(field string, n float64) (int64, error) {
 	if n != math.Trunc(n) || n < 0 || n > policies.MaxValue {
 		return 0, invalid(field, "expected a whole number from 0 to %d", int64(policies.MaxValue))
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// saves reports whether a workspace has a saved provider of a slug: one of the operator's
-// file, or a virtual key.
+// saves reports whether a workspace has a saved provider with a slug: one of the
+// operator's, or a virtual key.
 func (c *call) saves(workspace, slug string) bool {
 	if c.api.MayUse != nil && c.api.MayUse(workspace, slug) {
 		return true
@@ -20,8 +20,8 @@ func (c *call) saves(workspace, slug string) bool {
 	return ok
 }
 
-// missing says that a config of a workspace names something that does not exist; "": it
-// exists.
+// missing returns an error message if a config refers to something that does not exist in
+// its workspace, or "".
 func (c *call) missing(workspace string, r routing.Reference) string {
 	slug, saved := strings.CutPrefix(r.Name, "@")
 	switch {
@@ -38,16 +38,17 @@ func (c *call) missing(workspace string, r routing.Reference) string {
 	return "the workspace has no such provider"
 }
 
-// isBuiltIn reports whether a reference is to a provider that is built in.
+// isBuiltIn reports whether a reference names a built-in provider.
 func isBuiltIn(r routing.Reference) bool {
 	_, ok := providers.Lookup(r.Name)
 	return ok && !r.VirtualKey
 }
 
-// named refuses the removal of a virtual key that configs or model aliases name.
+// named returns an error if configs or model aliases refer to a virtual key, which then
+// cannot be removed.
 func (c *call) named(v *credentials.VirtualKey) error {
 	if c.api.MayUse != nil && c.api.MayUse(v.WorkspaceID, v.Slug) {
-		return nil // they name the operator's
+		return nil // they refer to the operator's provider
 	}
 	var by []string
 	for _, s := range c.api.Configs.All() {
@@ -79,8 +80,8 @@ func (c *call) named(v *credentials.VirtualKey) error {
 	return inUse("virtual key", by)
 }
 
-// namedConfig refuses the removal of a config that API keys, workspaces or model aliases
-// name.
+// namedConfig returns an error if API keys, workspaces or model aliases refer to a config, which then
+// cannot be removed.
 func (c *call) namedConfig(s *routing.Saved) error {
 	var by []string
 	for _, k := range c.api.Keyring.APIKeys() {
@@ -101,10 +102,10 @@ func (c *call) namedConfig(s *routing.Saved) error {
 	return inUse("config", by)
 }
 
-// maxListed bounds how many of what names something an error lists.
+// maxListed bounds how many referring objects an error lists.
 const maxListed = 20
 
-// inUse is the refusal to remove what others name; nil where nobody does.
+// inUse returns the error for removing an object that others refer to, or nil if none do.
 func inUse(noun string, by []string) error {
 	if len(by) == 0 {
 		return nil

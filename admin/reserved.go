@@ -2,9 +2,9 @@ package admin
 
 import "strings"
 
-// reserved are the first segments, after /v1, of the control plane's paths, served
-// yet or not: such a path never reaches a model provider. Everything below /v2 is
-// reserved.
+// reserved has the first segments, after /v1, of the control plane's paths, whether or not
+// they are implemented: such a path is never forwarded to a provider. Everything below /v2
+// is reserved.
 var reserved = map[string]bool{
 	"admin": true, "agent-integrations": true, "agent-servers": true, "agents": true, "analytics": true, "api-keys": true,
 	"audit-logs": true, "auth": true, "collections": true, "configs": true, "deployments": true, "feedback": true,

@@ -12,30 +12,30 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A resource is one kind of row that the control plane manages, and what the routes to
-// it have in common. The functions list, get, create and so on add those routes. They
-// see to scopes, the boundary of workspaces, the transaction, the audit record, paging,
-// envelopes and the OpenAPI document: what they are given only checks, stores and shows.
+// A resource is a kind of row that the control plane manages, with what its routes have in
+// common. The functions list, get, create and so on add its routes. They implement scopes,
+// workspace boundaries, the transaction, the audit record, paging, envelopes and the
+// OpenAPI document; the functions passed to them only check, store and show.
 type resource[Row any] struct {
 	path  string        // below /v1 and /v2, such as /configs
-	alias string        // another path of it, whole
-	param string        // the path parameter that names a row; "": there is one row only
-	query []*huma.Param // further parameters of the routes of one row, for find; see parameter
+	alias string        // another full path
+	param string        // the path parameter that identifies a row; "": there is only one row
+	query []*huma.Param // further parameters of the routes for one row, used by find; see parameter
 	noun  string        // such as config
 
 	scope  string                       // such as configs, for the scope configs.read
-	scopes func(action string) []string // in place of scope: any of these, where allow decides further
+	scopes func(action string) []string // instead of scope: any of these, if allow decides further
 
 	rows      func(c *call) []*Row
-	find      func(c *call, key string) (*Row, error) // storage.ErrNotFound: there is none
-	name      func(*Row) string                       // what the audit trail calls it
-	workspace func(*Row) string                       // who does not see it does not see the row; nil: it is everybody's
+	find      func(c *call, key string) (*Row, error) // returns storage.ErrNotFound if there is none
+	name      func(*Row) string                       // its name in the audit trail
+	workspace func(*Row) string                       // only callers that see the workspace see the row; nil: everyone does
 	allow     func(c *call, row *Row, action string) error
 }
 
-// A filter is the query of a list: a struct with Paging embedded in it, and with
-// InWorkspace where the list can be limited to a workspace. Huma sees only fields whose
-// names are exported, embedded ones too.
+// A filter has the query parameters of a list: a struct that embeds Paging, and InWorkspace
+// if the list can be limited to a workspace. Huma only sees exported fields, including
+// embedded ones.
 type filter interface{ page() Paging }
 
 // InWorkspace limits a list to one workspace.
@@ -45,14 +45,14 @@ type InWorkspace struct {
 
 func (f InWorkspace) inWorkspace() string { return f.WorkspaceID }
 
-// WorkspaceFilter is the query of a list without filters of its own.
+// WorkspaceFilter has the query parameters of a list without filters of its own.
 type WorkspaceFilter struct {
 	Paging
 	InWorkspace
 }
 
-// list adds GET path: a page of the rows that the caller sees and that keep, unless it is
-// nil, leaves in.
+// list adds GET path: a page of the rows that the caller sees and that keep accepts, unless
+// it is nil.
 func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *Row, *F) bool, show func(*call, *Row) V) {
 	register(a, r.route(http.MethodGet, "list", "List "+plural(r.noun)), func(c *call, in *F) (*listOutput[V], error) {
 		only := ""
@@ -81,7 +81,7 @@ func get[Row, V any](a *API, r *resource[Row], show func(*call, *Row) V) {
 	})
 }
 
-// read adds GET path/{param}sub: something of a row.
+// read adds GET path/{param}sub: a part of a row.
 func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*call, *Row) (*V, error)) {
 	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemInput) (*output[V], error) {
 		row, err := r.one(c, &in.item, "read")
@@ -96,7 +96,7 @@ func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*
 	})
 }
 
-// readList adds GET path/{param}sub: a list of something of a row.
+// readList adds GET path/{param}sub: a list that belongs to a row.
 func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all func(*call, *Row) ([]*V, error)) {
 	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemPageInput) (*listOutput[V], error) {
 		row, err := r.one(c, &in.item, "read")
@@ -111,8 +111,8 @@ func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all fun
 	})
 }
 
-// create adds POST path. add checks and stores a row in the transaction c.tx, and
-// returns it with the answer; with an error, the row says what was not made.
+// create adds POST path. add checks and stores a row in the transaction c.tx, and returns
+// it with the answer. With an error, the row identifies what was not created.
 func create[Row, B, V any](a *API, r *resource[Row], add func(*call, *B) (*Row, *V, error)) {
 	change(a, r.route(http.MethodPost, "create", "Create "+r.aNoun()), func(c *call, in *bodyInput[B]) (*V, error) {
 		row, v, err := add(c, &in.Body)
@@ -131,7 +131,7 @@ func update[Row, B any](a *API, r *resource[Row], apply func(c *call, row *Row, 
 	})
 }
 
-// remove adds DELETE path/{param}. verb is what it does: Delete, Archive, Revoke.
+// remove adds DELETE path/{param}. verb is its name: Delete, Archive, Revoke.
 func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, row *Row) error) {
 	change(a, r.routeOfOne(http.MethodDelete, "", "delete", verb+" "+r.aNoun()), func(c *call, in *itemInput) (*empty, error) {
 		row, err := r.one(c, &in.item, "delete")
@@ -142,7 +142,7 @@ func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, r
 	})
 }
 
-// act adds another change of one row, with an answer of its own. It needs the scope of
+// act adds another change of a single row, with its own answer. It requires the scope of
 // action.
 func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary string, do func(c *call, row *Row, in *B) (*V, error)) {
 	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemBodyInput[B]) (*V, error) {
@@ -154,7 +154,7 @@ func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary s
 	})
 }
 
-// change adds a route that changes something, in a transaction that also has the audit
+// change adds a route that changes something, in a transaction that includes the audit
 // record.
 func change[I, V any](a *API, rt route, do func(*call, *I) (*V, error)) {
 	rt.audited = true
@@ -199,7 +199,7 @@ func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	return &changed, nil
 }
 
-// found makes what a lookup returns the result of find.
+// found converts the result of a lookup to that of find.
 func found[Row any](row *Row, ok bool) (*Row, error) {
 	if !ok {
 		return nil, storage.ErrNotFound
@@ -207,9 +207,9 @@ func found[Row any](row *Row, ok bool) (*Row, error) {
 	return row, nil
 }
 
-// route is a route of all rows.
+// route returns a route for all rows.
 func (r *resource[Row]) route(method, action, summary string) route {
-	var scopes []string // register refuses a route without
+	var scopes []string // register refuses routes without scopes
 	switch {
 	case r.scopes != nil:
 		scopes = r.scopes(action)
@@ -219,7 +219,7 @@ func (r *resource[Row]) route(method, action, summary string) route {
 	return route{method: method, path: r.path, alias: r.alias, scopes: scopes, summary: summary}
 }
 
-// routeOfOne is a route of one row.
+// routeOfOne returns a route for a single row.
 func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 	rt := r.route(method, action, summary)
 	below := sub
@@ -244,15 +244,16 @@ func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 	return rt
 }
 
-// parameter describes a parameter of the routes of one row.
+// parameter describes a parameter of the routes for a single row.
 func parameter(in, name, doc string, s huma.Schema) *huma.Param {
 	s.Type = huma.TypeString
 	s.PrecomputeMessages()
 	return &huma.Param{Name: name, In: in, Description: doc, Required: in == "path", Schema: &s}
 }
 
-// An item is which row a request is about. What it is read from is in the metadata of the
-// operation, and not in tags of fields, since every resource has names of its own.
+// An item identifies the row that a request is about. The metadata of the operation says
+// where it is read from; tags of fields would not do, since each resource has its own
+// names.
 type item struct {
 	key   string
 	query map[string]string // further parameters, those of the path too
@@ -288,7 +289,7 @@ func (i *item) Resolve(ctx huma.Context) []error {
 	return slices.Clip(faults.Errors)
 }
 
-// What routes take and answer.
+// The inputs and outputs of routes.
 type (
 	itemInput struct{ item }
 
@@ -315,7 +316,7 @@ func (in *bodyInput[B]) raw() []byte { return in.RawBody }
 
 func (in *itemBodyInput[B]) raw() []byte { return in.RawBody }
 
-// aNoun is the noun with its article.
+// aNoun returns the noun with its article.
 func (r *resource[Row]) aNoun() string {
 	switch {
 	case r.param == "":

@@ -24,7 +24,7 @@ type LogObject struct {
 	Failure        *string      `json:"failure" doc:"Why the call failed, or its answer broke off."`
 }
 
-// LogRequest is what was asked.
+// LogRequest is the request of a call.
 type LogRequest struct {
 	URL       string            `json:"url"`
 	Method    string            `json:"method"`
@@ -33,7 +33,7 @@ type LogRequest struct {
 	GWHeaders map[string]string `json:"gwHeaders" doc:"What the call said in the gateway's headers, as far as it is in the record."`
 }
 
-// LogResponse is what was answered.
+// LogResponse is the response of a call.
 type LogResponse struct {
 	Status       int               `json:"status"`
 	Headers      map[string]string `json:"headers"`
@@ -52,7 +52,7 @@ type LogAttempt struct {
 	Failure  *string `json:"failure"`
 }
 
-// LogMetrics is what lists show of a record.
+// LogMetrics is the part of a record that lists show.
 type LogMetrics struct {
 	ID               string   `json:"id" format:"uuid"`
 	OrganisationID   string   `json:"organisation_id"`
@@ -95,7 +95,7 @@ type LogMetrics struct {
 	MetadataValues   []string `json:"metadata.value"`
 }
 
-// showURL is where a call came to. A custom record has its whole URL.
+// showURL returns the URL of a call. A custom record has a full URL.
 func showURL(r *reqlog.Record, base string) string {
 	if r.Custom {
 		return r.Path
@@ -178,7 +178,8 @@ func headersOf(h map[string]string) map[string]string {
 	return h
 }
 
-// showBody is what is kept of a body: an object, as it is, where the whole is one.
+// showBody returns the stored part of a body: unchanged if it is complete and a JSON
+// object.
 func showBody(b *reqlog.Body) json.RawMessage {
 	if b == nil {
 		return nil
@@ -188,7 +189,7 @@ func showBody(b *reqlog.Body) json.RawMessage {
 		return json.RawMessage(b.Bytes)
 	}
 	kept := b.Bytes
-	if !whole { // a character may be cut
+	if !whole { // the last character may be cut
 		for i := 0; i < utf8.UTFMax && len(kept) > 0 && !utf8.Valid(kept[max(0, len(kept)-utf8.UTFMax):]); i++ {
 			kept = kept[:len(kept)-1]
 		}
@@ -199,7 +200,7 @@ func showBody(b *reqlog.Body) json.RawMessage {
 		Truncated bool   `json:"truncated"`
 	}{strings.ToValidUTF8(string(kept), "\ufffd"), b.Size, !whole})
 	if err != nil {
-		panic(err) // texts and numbers always encode
+		panic(err) // strings and numbers can always be encoded
 	}
 	return out
 }

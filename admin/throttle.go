@@ -1,7 +1,7 @@
 package admin
 
 import (
-	linked "container/list" // list is a function here
+	linked "container/list" // list is a function in this package
 	"sync"
 	"time"
 
@@ -10,28 +10,29 @@ import (
 	"github.com/caddy-gw/gateway/internal/fairshare"
 )
 
-// A throttle bounds, for each key, how many forbidden actions are looked at, which is
-// what somebody makes who tries out what a key may do; and how many refusals of any
-// kind are recorded, because the audit trail must not be a way to fill the disk.
+// A throttle limits, for each key, the number of forbidden requests that are processed,
+// because many of them are an attempt to find out what a key may do; and the number of
+// refusals of any kind that are recorded, so that the audit trail cannot be used to fill
+// the disk.
 //
-// What it knows of a key is dropped only when that holds nobody back any more. The keys of a
-// workspace beyond its share of maxThrottled are throttled together.
+// The state of a key is only dropped when it no longer has any effect. The keys of a
+// workspace that exceed its share of maxThrottled are throttled together.
 type throttle struct {
 	now func() time.Time
 
 	mu      sync.Mutex
 	known   map[throttled]*refusals
-	idle    linked.List // of *refusals; the one that was refused longest ago comes first
+	idle    linked.List // of *refusals; the least recently refused first
 	keys    int
 	keysOf  map[string]int // by workspace
 	maximum int
 }
 
-// throttled is a key of a workspace; without a key, it is those keys that are throttled
-// together.
+// throttled identifies a key of a workspace; without a key, all those keys of the workspace
+// that are throttled together.
 type throttled struct{ workspace, key string }
 
-// refusals is what is left to a key.
+// refusals is the state of a key.
 type refusals struct {
 	of              throttled
 	forbidden, rows *rate.Limiter
@@ -42,9 +43,10 @@ type refusals struct {
 const (
 	refusalsPerSecond = 2
 	refusalsAtOnce    = 120
-	maxThrottled      = 10_000 // keys that are told apart
+	maxThrottled      = 10_000 // keys with a state of their own
 
-	// throttledFor is how long a refusal counts: until all is left again.
+	// throttledFor is how long a refusal has an effect: until the limits are back at their
+	// maximum.
 	throttledFor = refusalsAtOnce / refusalsPerSecond * time.Second
 )
 
@@ -52,7 +54,7 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, known: make(map[throttled]*refusals), keysOf: make(map[string]int), maximum: maxThrottled}
 }
 
-// spent reports whether a key has been forbidden too much lately.
+// spent reports whether a key has recently exceeded its limit of forbidden requests.
 func (t *throttle) spent(workspace, key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,8 +64,8 @@ func (t *throttle) spent(workspace, key string) bool {
 	return r != nil && r.forbidden.TokensAt(now) < 1
 }
 
-// refused counts a refusal, and reports whether it is to be recorded; last says that the
-// next one of the key will not be.
+// refused counts a refusal, and reports whether it is to be recorded; last means that the
+// key's next one will not be.
 func (t *throttle) refused(workspace, key string, forbidden bool) (record, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +79,8 @@ func (t *throttle) refused(workspace, key string, forbidden bool) (record, last 
 	r.last = now
 	t.idle.MoveToBack(r.idle)
 	if forbidden {
-		// It has its row whatever else was refused: there are as many of them as
-		// the throttle lets through.
+		// Forbidden requests are always recorded, because their number is limited by the
+		// throttle itself.
 		r.forbidden.AllowN(now, 1)
 		return true, false
 	}
@@ -86,7 +88,8 @@ func (t *throttle) refused(workspace, key string, forbidden bool) (record, last 
 	return record, record && r.rows.TokensAt(now) < 1
 }
 
-// of says by which refusals a key is throttled: its own, if it has any or there is room.
+// of returns the state that throttles a key: its own, if it has one or there is room for
+// it.
 func (t *throttle) of(workspace, key string) throttled {
 	own := throttled{workspace, key}
 	if t.known[own] == nil && fairshare.Left(int64(t.keysOf[workspace]+1), int64(t.maximum-t.keys-1)) < 0 {
@@ -109,7 +112,7 @@ func (t *throttle) add(of throttled) *refusals {
 
 func (t *throttle) count(of throttled, n int) {
 	if of.key == "" {
-		return // as many as there are workspaces at the most
+		return // there are at most as many of these as workspaces
 	}
 	t.keys += n
 	if t.keysOf[of.workspace] += n; t.keysOf[of.workspace] == 0 {
@@ -117,7 +120,7 @@ func (t *throttle) count(of throttled, n int) {
 	}
 }
 
-// sweep drops what counts no more.
+// sweep drops states that no longer have an effect.
 func (t *throttle) sweep(now time.Time) {
 	for e := t.idle.Front(); e != nil; e = t.idle.Front() {
 		r := e.Value.(*refusals)

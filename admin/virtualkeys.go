@@ -18,8 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// VirtualKey is a virtual key as the control plane shows it; the credential behind
-// it is masked.
+// VirtualKey is a virtual key as the control plane shows it. The credential is masked.
 type VirtualKey struct {
 	ID             string          `json:"id" format:"uuid"`
 	Slug           string          `json:"slug"`
@@ -58,7 +57,7 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 	return out
 }
 
-// VirtualKeyFields are what create and update share.
+// VirtualKeyFields are the fields that create and update share.
 type VirtualKeyFields struct {
 	Note           Optional[string]         `json:"note,omitempty"`
 	CustomHost     Optional[string]         `json:"custom_host,omitempty"`
@@ -68,7 +67,7 @@ type VirtualKeyFields struct {
 	SecretMappings Optional[[]any]          `json:"secret_mappings,omitempty"`
 	ModelConfig    Optional[map[string]any] `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region."`
 
-	// Of Azure OpenAI, by the older names.
+	// Older names of Azure OpenAI's settings.
 	APIVersion       Optional[string] `json:"apiVersion,omitempty"`
 	ResourceName     Optional[string] `json:"resourceName,omitempty"`
 	DeploymentName   Optional[string] `json:"deploymentName,omitempty"`
@@ -130,8 +129,8 @@ type createdVirtualKey struct {
 	} `json:"data"`
 }
 
-// virtualKey finds a virtual key. One of several is none: what is made in one workspace must
-// not take what is meant for another's.
+// virtualKey finds a virtual key. If several workspaces have one with the slug, none is
+// returned, because the wrong one could be chosen.
 func (c *call) virtualKey(slugOrID string) (*credentials.VirtualKey, error) {
 	only, err := c.inWorkspace(c.item.query["workspace_id"])
 	if err != nil {
@@ -146,7 +145,8 @@ func (c *call) virtualKey(slugOrID string) (*credentials.VirtualKey, error) {
 	return nil, failure(http.StatusConflict, "slug: several workspaces have a virtual key %q; send its id, or add workspace_id", credentials.Clip(slugOrID))
 }
 
-// virtualKeysOf are the virtual keys of a slug or id in a workspace, or for "" in all.
+// virtualKeysOf returns the virtual keys with a slug or id in a workspace, or, for "", in
+// all.
 func (c *call) virtualKeysOf(workspace, slugOrID string) (found []*credentials.VirtualKey) {
 	if workspace != "" {
 		if v, ok := c.api.Keyring.VirtualKey(workspace, slugOrID); ok {
@@ -196,14 +196,14 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)
 	}
 	if err := c.api.Keyring.AddVirtualKey(c.tx, v, secret); err != nil {
-		return v, nil, taken(err, v.Slug)
+		return v, nil, slugTaken(err, v.Slug)
 	}
 	out := &createdVirtualKey{Success: true}
 	out.Data.ID, out.Data.Slug = v.ID, v.Slug
 	return v, out, nil
 }
 
-// checkSecret refuses a credential that no header could carry.
+// checkSecret refuses a credential that cannot be sent in a header.
 func checkSecret(key string) error {
 	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalid("key", "expected no white space around it and no control characters")
@@ -211,9 +211,9 @@ func checkSecret(key string) error {
 	return nil
 }
 
-// applyVirtualKey makes v, which is new or a copy of a stored one, what in says. It returns
-// the credential that is sent, if there is one. What is stored and stays is bound to its
-// destination.
+// applyVirtualKey applies the changes in in to v, which is new or a copy of a stored one.
+// It returns the credential that was sent, if any. Stored secrets that are kept are bound
+// to their destination.
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
 	switch {
 	case len(in.RateLimits.Value) > 0:
@@ -247,7 +247,7 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 	}
 	if v.CustomHost != was {
 		if _, err := c.api.Guard.Check(v.CustomHost); v.CustomHost != "" && err != nil {
-			return secret, invalid("custom_host", "%s", credentials.RefuseHost(err).Message)
+			return secret, invalid("custom_host", "%s", credentials.CustomHostError(err).Message)
 		}
 	}
 	if v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now()); err != nil {
@@ -261,12 +261,12 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 	return secret, err
 }
 
-// destination is where the credentials of a virtual key go, but for what its settings say.
+// destination returns the destination of a virtual key's credentials, without its settings.
 func destination(v *credentials.VirtualKey) credentials.Destination {
 	return credentials.Destination{"provider": v.Provider, "custom_host": v.CustomHost}
 }
 
-// secretsOf are the secrets of a virtual key as it is stored, and its settings in JSON.
+// secretsOf returns the secrets of a stored virtual key, and its settings in JSON.
 func (c *call) secretsOf(v *credentials.VirtualKey) (*credentials.Binding, string, error) {
 	if v.Sealed == nil {
 		return new(credentials.Binding), "{}", nil
@@ -292,15 +292,16 @@ func (c *call) secretsOf(v *credentials.VirtualKey) (*credentials.Binding, strin
 	return &stored, string(text), nil
 }
 
-// bind gives v the settings that are sent, or leaves it those that it had, and returns the
-// credential that is sent. Each secret that is not sent anew has to go where it went.
+// bind sets the settings of v to those that were sent, or keeps the stored ones, and
+// returns the credential that was sent. A secret that is not sent in clear must keep its
+// destination.
 func (c *call) bind(v *credentials.VirtualKey, stored *credentials.Binding, old, sent string, key *string) (secret credentials.Secret, err error) {
 	settings := sent
 	if sent == "" {
 		settings = old
 	}
 	to := routing.Destination(settings, destination(v))
-	if key == nil || *key == "" || *key == v.Hint { // a masked value that is sent back changes nothing
+	if key == nil || *key == "" || *key == v.Hint { // sending the masked value back changes nothing
 		err = stored.Keep("key", to)
 	} else if err = checkSecret(*key); err == nil {
 		secret, err = stored.Take("key", "key", *key, to)
@@ -336,8 +337,8 @@ func (in *VirtualKeyFields) azure() bool {
 	return in.APIVersion.Set || in.ResourceName.Set || in.DeploymentName.Set || in.DeploymentConfig.Set
 }
 
-// settings are the provider's settings as they are sent, in JSON, and the address among
-// them, which is a custom host.
+// settings returns the provider's settings as sent, in JSON, and the address among them,
+// which is a custom host.
 func (c *call) settings(in *VirtualKeyFields) (text, host string, err error) {
 	given := make(map[string]any, len(in.ModelConfig.Value)+4)
 	maps.Copy(given, in.ModelConfig.Value)
@@ -362,7 +363,8 @@ func (c *call) settings(in *VirtualKeyFields) (text, host string, err error) {
 	return string(b), routing.Host(list), nil
 }
 
-// complete refuses a virtual key that lacks what its provider's address is made of.
+// complete returns an error if a virtual key lacks a setting that its provider's address
+// needs.
 func (c *call) complete(v *credentials.VirtualKey) error {
 	settings, err := c.api.Keyring.OpenSettings(v)
 	if err != nil {

@@ -171,7 +171,7 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 	case errors.Is(err, directory.ErrTooManyWorkspaces):
 		return w, nil, failure(http.StatusConflict, "An organisation has at most %d workspaces", directory.MaxWorkspaces)
 	case err != nil:
-		return w, nil, taken(err, w.Slug)
+		return w, nil, slugTaken(err, w.Slug)
 	}
 	v := showWorkspace(c, w)
 	return w, &v, nil

@@ -86,7 +86,7 @@ func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
 		}
 	}
 	if err == nil {
-		err = l.furnish(ctx, adminKey)
+		err = l.setUp(ctx, adminKey)
 	}
 	if err != nil {
 		l.close()
@@ -95,9 +95,9 @@ func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
 	return l, nil
 }
 
-// furnish gives the gateway what makes all of its logic work on each call: a key of
+// setUp gives the gateway what makes all of its logic work on each call: a key of
 // its own store, and a rate limit that matches and never refuses.
-func (l *lab) furnish(ctx context.Context, adminKey string) error {
+func (l *lab) setUp(ctx context.Context, adminKey string) error {
 	var key struct{ Key string }
 	err := l.control(ctx, adminKey, "/v1/api-keys/workspace/service", `{"name":"bench","scopes":["completions.write"]}`, &key)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *lab) furnish(ctx context.Context, adminKey string) error {
 		return err
 	}
 	l.gateway.headers = fmt.Sprintf("X-Gw-Api-Key: %s\r\nX-Gw-Provider: echo\r\n", key.Key)
-	return l.proved(ctx, key.Key)
+	return l.verify(ctx, key.Key)
 }
 
 // control makes a call to the gateway's control plane.
@@ -128,13 +128,13 @@ func (l *lab) control(ctx context.Context, adminKey, path, body string, to any) 
 		err = json.Unmarshal(answer, to)
 	}
 	if err != nil {
-		return fmt.Errorf("POST %s: %w%s", path, err, l.gateway.said())
+		return fmt.Errorf("POST %s: %w%s", path, err, l.gateway.output())
 	}
 	return nil
 }
 
-// proved sees that the gateway's answers are those of a limited call.
-func (l *lab) proved(ctx context.Context, key string) error {
+// verify sees that the gateway's answers are those of a limited call.
+func (l *lab) verify(ctx context.Context, key string) error {
 	c := cases[0]
 	res, err := l.post(ctx, "/v1/chat/completions", http.Header{"X-Gw-Api-Key": {key}, "X-Gw-Provider": {"echo"}}, c.body())
 	if err != nil {
@@ -142,7 +142,7 @@ func (l *lab) proved(ctx context.Context, key string) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if err := c.check(res); err != nil {
-		return fmt.Errorf("gateway: %w%s", err, l.gateway.said())
+		return fmt.Errorf("gateway: %w%s", err, l.gateway.output())
 	}
 	if res.Header.Get("X-Ratelimit-Limit-Requests") == "" {
 		return errors.New("gateway: the rate-limit policy does not match")
@@ -159,7 +159,7 @@ func (l *lab) post(ctx context.Context, path string, header http.Header, body []
 	r.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, strings.TrimRight(l.gateway.said(), "\n"))
+		return nil, fmt.Errorf("%w%s", err, strings.TrimRight(l.gateway.output(), "\n"))
 	}
 	return res, nil
 }

@@ -49,7 +49,7 @@ func (p *process) load(ctx context.Context, o Options, c benchCase) (load, error
 		err = errors.New("no request was made")
 	}
 	if err != nil {
-		return load{}, fmt.Errorf("%s: %w%s", p.name, err, p.said())
+		return load{}, fmt.Errorf("%s: %w%s", p.name, err, p.output())
 	}
 	return done, nil
 }

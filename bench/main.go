@@ -124,12 +124,12 @@ func run(ctx context.Context, o Options, chosen []benchCase, progress io.Writer)
 		report.Results = append(report.Results, result)
 	}
 	fmt.Fprintf(progress, "resting for %v\n", o.Rest)
-	report.Resting, err = lab.rest(ctx, o.Rest)
+	report.Idle, err = lab.measureIdle(ctx, o.Rest)
 	return report, err
 }
 
-// rest reads what the proxies hold in memory when they have been idle for a while.
-func (l *lab) rest(ctx context.Context, while time.Duration) (r Resting, err error) {
+// measureIdle reads what the proxies hold in memory when they have been idle for a while.
+func (l *lab) measureIdle(ctx context.Context, while time.Duration) (r IdleMemory, err error) {
 	select {
 	case <-time.After(while):
 	case <-ctx.Done():

@@ -24,8 +24,8 @@ func TestQuickRun(t *testing.T) {
 	if len(report.Results) != len(cases) {
 		t.Fatalf("%d results; want %d", len(report.Results), len(cases))
 	}
-	if runtime.GOOS == "linux" && (report.Resting.Plain == 0 || report.Resting.Gateway == 0) {
-		t.Errorf("%+v", report.Resting)
+	if runtime.GOOS == "linux" && (report.Idle.Plain == 0 || report.Idle.Gateway == 0) {
+		t.Errorf("%+v", report.Idle)
 	}
 	for _, r := range report.Results {
 		if runtime.GOOS == "linux" && (r.Plain.PeakBytes == 0 || r.Gateway.PeakBytes == 0) {

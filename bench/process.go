@@ -68,7 +68,7 @@ func start(ctx context.Context, binary, dir string, p *process, config string) e
 		close(p.exited)
 	}()
 	if err := p.listens(ctx); err != nil {
-		return fmt.Errorf("starting %s: %w%s", p.name, err, p.said())
+		return fmt.Errorf("starting %s: %w%s", p.name, err, p.output())
 	}
 	return nil
 }
@@ -117,8 +117,8 @@ func (p *process) spent() (s spent, err error) {
 	return s, err
 }
 
-// said returns the last lines of the process's log, to be shown below an error.
-func (p *process) said() string {
+// output returns the last lines of the process's log, to be shown below an error.
+func (p *process) output() string {
 	const lines = 10
 	content, err := os.ReadFile(p.log)
 	if err != nil || len(content) == 0 {

@@ -42,20 +42,20 @@ type Ratio struct {
 	Peak      float64 `json:"peak_memory,omitempty"` // of the peaks; 0: unknown
 }
 
-// Resting is what is resident when the proxies are idle, in bytes; 0: unknown.
-type Resting struct {
+// IdleMemory is what is resident when the proxies are idle, in bytes; 0: unknown.
+type IdleMemory struct {
 	Plain   int64 `json:"plain_bytes,omitempty"`
 	Gateway int64 `json:"gateway_bytes,omitempty"`
 }
 
 // A Report is what a run found.
 type Report struct {
-	Options Options  `json:"options"`
-	Go      string   `json:"go"`
-	System  string   `json:"system"`
-	CPUs    int      `json:"cpus"`
-	Results []Result `json:"results"`
-	Resting Resting  `json:"resting_memory"`
+	Options Options    `json:"options"`
+	Go      string     `json:"go"`
+	System  string     `json:"system"`
+	CPUs    int        `json:"cpus"`
+	Results []Result   `json:"results"`
+	Idle    IdleMemory `json:"resting_memory"`
 }
 
 func summarize(name string, rounds []Round) Result {
@@ -132,7 +132,7 @@ func (r *Report) table() string {
 		line(result.Case, "gateway/plain", "", known("%.2f", of.PerSecond), known("%.2f", of.CPU), known("%.2f", of.P50), known("%.2f", of.Peak), "")
 	}
 	fmt.Fprintf(&b, "\nmemory after %v without requests: plain %s MiB, gateway %s MiB\n", r.Options.Rest,
-		known("%.0f", mebibytes(r.Resting.Plain)), known("%.0f", mebibytes(r.Resting.Gateway)))
+		known("%.0f", mebibytes(r.Idle.Plain)), known("%.0f", mebibytes(r.Idle.Gateway)))
 	return b.String()
 }
 

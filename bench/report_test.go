@@ -43,7 +43,7 @@ func TestTableIsAligned(t *testing.T) {
 			{"2KB", Sample{45000, 3000, 250.4, 5.5, 0, 65 << 20}, Sample{42000, 2800, 280, 5.75, 330.6, 98 << 20}, Ratio{0.93, 1.118, 1.05, 1.504}, nil},
 			{"stream", Sample{900, 60, 0, 12, 0, 0}, Sample{800, 57, 0, 13, 0, 0}, Ratio{0.95, 0, 1.08, 0}, nil},
 		},
-		Resting: Resting{Plain: 60 << 20, Gateway: 80 << 20},
+		Idle: IdleMemory{Plain: 60 << 20, Gateway: 80 << 20},
 	}
 	const want = `go1.26.8, linux/amd64, 2 CPUs; 16 connections, 5 rounds of 3s for each proxy: medians
 

@@ -2,8 +2,8 @@ package credentials
 
 import "net/netip"
 
-// The special-purpose address registries of IANA, and what is not meant for the
-// public Internet beside them.
+// IANA's special-purpose address registries, and other addresses that are not part of the
+// public Internet.
 var reservedPrefixes = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
@@ -12,14 +12,14 @@ var reservedPrefixes = prefixes(
 	"fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
 )
 
-// Where clouds serve instance metadata and credentials: AWS (and the others that
-// took its address), ECS and EKS, Alibaba, Azure, Oracle, Google over IPv6.
+// Where clouds serve instance metadata and credentials: AWS (and others that use the same
+// address), ECS and EKS, Alibaba, Azure, Oracle, Google over IPv6.
 var metadataPrefixes = prefixes(
 	"169.254.169.0/24", "169.254.170.0/24", "169.254.0.23/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 	"fd00:ec2::/64", "fd20:ce::254/128", "fd00:42::42/128",
 )
 
-// nat64 translates into the IPv4 address of its last four bytes (RFC 6052).
+// nat64 addresses are translated to the IPv4 address in their last four bytes (RFC 6052).
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -32,8 +32,8 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// ipv4Within returns the IPv4 address that addr leads to where it is a mapped,
-// translated or tunnelled one, and otherwise addr itself.
+// ipv4Within returns the IPv4 address that a mapped, translated or tunnelled address leads
+// to, or otherwise addr itself.
 func ipv4Within(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	if !addr.Is6() {
@@ -55,8 +55,8 @@ func isMetadataAddr(addr netip.Addr) bool {
 	return contains(metadataPrefixes, addr.Unmap().WithZone("")) || contains(metadataPrefixes, ipv4Within(addr))
 }
 
-// isPublic reports whether addr, and any IPv4 address it leads to, is meant for
-// the public Internet.
+// isPublic reports whether addr, and any IPv4 address that it leads to, is part of the
+// public Internet.
 func isPublic(addr netip.Addr) bool {
 	plain := addr.Unmap().WithZone("")
 	if plain.Is6() && !globalUnicast.Contains(plain) && !nat64.Contains(plain) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An APIKey is a service key as it is stored: of the key itself only its digest.
+// An APIKey is a stored service key. Only a digest of the key itself is stored.
 type APIKey struct {
 	ID             string          `json:"id"`
 	Name           string          `json:"name"`
@@ -14,7 +14,7 @@ type APIKey struct {
 	OrganisationID string          `json:"organisation_id"`
 	WorkspaceID    string          `json:"workspace_id,omitempty"`
 	UserID         string          `json:"user_id,omitempty"`
-	Owner          bool            `json:"owner,omitempty"` // made at the first start: may do everything
+	Owner          bool            `json:"owner,omitempty"` // created at the first start: it has every scope
 	Scopes         []string        `json:"scopes"`
 	Metadata       json.RawMessage `json:"metadata,omitempty"`  // defaults.metadata, an object
 	ConfigID       string          `json:"config_id,omitempty"` // defaults.config_id
@@ -23,7 +23,7 @@ type APIKey struct {
 	Digest         Digest          `json:"digest"`
 	Hint           string          `json:"hint"`
 	CreationMode   string          `json:"creation_mode"`        // api, auto
-	CountedAs      string          `json:"counted_as,omitempty"` // id of the key with whose calls its own are counted; empty: they are counted alone
+	CountedAs      string          `json:"counted_as,omitempty"` // id of the key whose limits count its calls; empty: its own
 	CreatedAt      time.Time       `json:"created_at"`
 	UpdatedAt      time.Time       `json:"updated_at"`
 	ExpiresAt      *time.Time      `json:"expires_at,omitempty"`

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A Destination is where a secret goes: by the field that says so, the provider, its
-// host, and every setting of which its address is made.
+// A Destination identifies where a secret is sent: the provider, its host, and every
+// setting that is part of its address, by field.
 type Destination map[string]string
 
-// differs is the first field in which two destinations differ, "" where none does.
+// differs returns the first field in which two destinations differ, or "".
 func (d Destination) differs(from Destination) string {
 	for _, field := range slices.Sorted(maps.Keys(d)) {
 		if d[field] != from[field] {
@@ -26,7 +26,7 @@ func (d Destination) differs(from Destination) string {
 	return ""
 }
 
-// Key is the same for destinations that are the same.
+// Key returns a string that is equal for equal destinations.
 func (d Destination) Key() string {
 	var b strings.Builder
 	for _, field := range slices.Sorted(maps.Keys(d)) {
@@ -39,18 +39,19 @@ func (d Destination) Key() string {
 
 // A Bound is a secret of a stored resource, with the destination that it was saved for.
 type Bound struct {
-	Field  string // where it stands in the resource: targets.0.api_key
-	Name   string // the last part of it
+	Field  string // its path in the resource: targets.0.api_key
+	Name   string // the last element of the path
 	Secret Secret
 	For    Destination
 }
 
-// A Binding is all secrets of a stored resource. Whatever changes a resource asks it for
-// each secret that stays: none goes where it was not saved for. The zero Binding is empty.
+// A Binding holds all secrets of a stored resource. Changes of a resource check each secret
+// that is kept against it, so that no secret is sent anywhere it was not saved for. The
+// zero Binding is empty.
 type Binding struct {
 	fields map[string]Bound
 	shown  map[[2]string][]Bound // by name and hint
-	at     map[[3]string][]Bound // and by the destination
+	at     map[[3]string][]Bound // and by destination
 }
 
 // Add adds a secret of the resource.
@@ -73,17 +74,17 @@ func (b *Binding) Add(s Bound) {
 	b.at[at] = append(b.at[at], s)
 }
 
-// A BindingError is why a stored secret does not stay.
+// A BindingError says why a stored secret cannot be kept.
 type BindingError struct {
-	Field string // that says where the secret was to go, or the secret's own
+	Field string // the field that would change the destination, or the secret's own
 	Why   string
 }
 
 func (e *BindingError) Error() string { return e.Field + ": " + e.Why }
 
-// Take returns the secret that a change sends as the field called name, which goes to the
-// destination to from then on. A masked value stands for a stored secret of that name
-// and that destination, wherever it stood. An error is a *BindingError.
+// Take returns the secret for the field called name, given what a change sends for it and
+// its destination after the change. A masked value stands for a stored secret with this
+// name and destination, wherever it was in the resource. An error is a *BindingError.
 func (b *Binding) Take(field, name, sent string, to Destination) (Secret, error) {
 	if !strings.Contains(sent, Masked) {
 		return NewSecret(sent), nil
@@ -107,8 +108,8 @@ func (b *Binding) Take(field, name, sent string, to Destination) (Secret, error)
 	return Secret{}, &BindingError{field, "a masked value that stands for no stored credential; send the credential itself"}
 }
 
-// Keep refuses a change that sends nothing for the secret at field, which stays, and has
-// it go to another destination than before. The error is a *BindingError.
+// Keep returns an error if a change does not send the secret at field but changes its
+// destination. The error is a *BindingError.
 func (b *Binding) Keep(field string, to Destination) error {
 	if was, ok := b.fields[field]; ok {
 		if differs := to.differs(was.For); differs != "" {

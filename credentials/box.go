@@ -15,9 +15,9 @@ import (
 // purpose, or has been altered.
 var ErrWrongKey = errors.New("sealed with another encryption key, or altered")
 
-// A Box seals secrets for storage: XChaCha20-Poly1305 under a data key of its
-// purpose's own. Data keys are random and themselves sealed under the master
-// key, so that the master key can be changed without touching what they sealed.
+// A Box seals secrets for storage: XChaCha20-Poly1305 with a separate data key for each
+// purpose. Data keys are random and sealed with the master key, so that the master key can
+// be changed without resealing everything else.
 type Box struct {
 	aead    cipher.AEAD
 	random  io.Reader
@@ -26,8 +26,8 @@ type Box struct {
 
 const dataKeyPurpose = "data-key"
 
-// NewMasterBox returns the box of the master key: the text of the encryption_key
-// option, or what its file holds. It seals data keys only.
+// NewMasterBox returns the box of the master key, which is the value of the encryption_key
+// option or the contents of its file. It only seals data keys.
 func NewMasterBox(random io.Reader, master Secret) (*Box, error) {
 	key, err := hkdf.Key(sha256.New, []byte(master.Reveal()), nil, "gw master key", chacha20poly1305.KeySize)
 	if err != nil {
@@ -44,7 +44,7 @@ func newBox(random io.Reader, key []byte, purpose string) (*Box, error) {
 	return &Box{aead, random, purpose}, nil
 }
 
-// NewDataKey makes a data key for purpose and returns it sealed.
+// NewDataKey creates a data key for a purpose and returns it sealed.
 func (b *Box) NewDataKey(purpose string) ([]byte, error) {
 	key := make([]byte, chacha20poly1305.KeySize)
 	if _, err := io.ReadFull(b.random, key); err != nil {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A Caller is who makes a request, as its service key says.
+// A Caller is the caller of a request, identified by its service key.
 type Caller struct {
 	KeyID          string
 	KeyName        string
 	Kind           Kind
 	OrganisationID string
-	WorkspaceID    string // of an inference call, or of a workspace key; else empty
+	WorkspaceID    string // of an inference call or a workspace key; otherwise empty
 	UserID         string
-	// CountedAs is the id of the key with whose calls those of this one are counted: the
-	// workspace key that made it, or the one that made that; or else its own.
+	// CountedAs is the id of the key whose limits count this key's calls: the workspace key
+	// that created it, directly or indirectly, or else its own.
 	CountedAs string
 	Owner     bool // the organisation owner's key: every scope
 	Metadata  json.RawMessage
-	ConfigID  string // of the config of its calls that name none
-	// ForbidsOverride: its calls may name no other config.
+	ConfigID  string // default config of its calls
+	// ForbidsOverride is set if its calls may not name another config.
 	ForbidsOverride bool
 	ExpiresAt       *time.Time // of its key; nil: never
 	// System: it holds the data-service token, and reads what other parts of the service
@@ -31,10 +31,10 @@ type Caller struct {
 	scopes []string
 }
 
-// May reports whether the caller holds scope.
+// May reports whether the caller has a scope.
 func (c *Caller) May(scope string) bool { return c.Owner || slices.Contains(c.scopes, scope) }
 
-// OwnerKeyID is the id of the key that admin_key configures; it is in no store.
+// OwnerKeyID is the id of the key configured by admin_key, which is not in a store.
 const OwnerKeyID = "admin_key"
 
 // SystemKeyID is the id of the data-service token; it is in no store.
@@ -46,7 +46,7 @@ var systemScopes = []string{
 	"providers.list", "providers.read", "virtual_keys.list", "virtual_keys.read",
 }
 
-// An Authenticator turns service keys into callers.
+// An Authenticator identifies callers by their service keys.
 type Authenticator struct {
 	Keyring          *Keyring
 	OrganisationID   string
@@ -55,11 +55,11 @@ type Authenticator struct {
 	DataService      *Digest // of the configured data_service_token; nil: none
 }
 
-// Authenticate returns the caller that holds token, or a Refusal. The look-up is
-// by digest, so that its time says nothing of any stored key.
-func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
+// Authenticate returns the caller with the given token, or an Error. Keys are looked up by
+// digest, so that the time it takes reveals nothing about stored keys.
+func (a *Authenticator) Authenticate(token string) (*Caller, *Error) {
 	if token == "" {
-		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. No service key was sent: expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key")
+		return nil, newError(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. No service key was sent: expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key")
 	}
 	digest := DigestOf(token)
 	if digest.is(a.AdminKey) {
@@ -73,10 +73,10 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	}
 	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
 	if !ok {
-		return nil, refuse(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. The service key in x-gw-api-key, Authorization or x-api-key is unknown or was deleted")
+		return nil, newError(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. The service key in x-gw-api-key, Authorization or x-api-key is unknown or was deleted")
 	}
 	if key.Expired(a.Keyring.now()) {
-		return nil, refuse(ExpiredKey, "x-gw-api-key", "API Key %s has expired. Error Code: 01", key.Hint)
+		return nil, newError(ExpiredKey, "x-gw-api-key", "API Key %s has expired. Error Code: 01", key.Hint)
 	}
 	return &Caller{
 		KeyID: key.ID, KeyName: key.Name, CountedAs: cmp.Or(key.CountedAs, key.ID), Kind: key.Kind, OrganisationID: key.OrganisationID,
@@ -86,16 +86,16 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Refusal) {
 	}, nil
 }
 
-// Knows reports whether a token is a service key, be it expired: it is nobody's provider
-// credential then.
+// Knows reports whether a token is a service key, possibly expired, which is then not a
+// provider's credential.
 func (a *Authenticator) Knows(token string) bool {
 	_, refusal := a.Authenticate(token)
 	return refusal == nil || refusal.Reason == ExpiredKey
 }
 
-// AuthenticateCall is Authenticate for an inference call, which also needs a scope
-// and a workspace; the owner's calls run in the default workspace.
-func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Refusal) {
+// AuthenticateCall is Authenticate for an inference call, which also needs a scope and a
+// workspace. The owner's calls run in the default workspace.
+func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Error) {
 	c, refusal := a.Authenticate(token)
 	if refusal != nil {
 		return nil, refusal
@@ -104,7 +104,7 @@ func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Refusal
 		c.WorkspaceID = a.DefaultWorkspace
 	}
 	if !c.May(scope) || c.WorkspaceID == "" {
-		return nil, refuse(MissingScope, "x-gw-api-key", "Forbidden! The API key %q lacks the scope %s; make the call with a workspace key that has it.", c.KeyName, scope)
+		return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! The API key %q lacks the scope %s; make the call with a workspace key that has it.", c.KeyName, scope)
 	}
 	return c, nil
 }

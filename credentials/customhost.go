@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// A HostError is the refusal of a custom host, by its spelling or by the address
-// that it resolved to.
+// A HostError says why a custom host was refused, because of its URL or of the address that
+// it resolved to.
 type HostError struct{ Why string }
 
 func (e *HostError) Error() string { return "custom host refused: " + e.Why }
 
-// A HostGuard decides which hosts a caller may name as x-gw-custom-host, and which
-// addresses may be dialed for them. Rules: the interface's error condition 10 and
-// the custom host rules of the data plane. The zero HostGuard trusts nobody.
+// A HostGuard decides which hosts a caller may name in x-gw-custom-host, and which
+// addresses may be dialed for them. SECURITY.md describes the rules. The zero HostGuard
+// trusts no host.
 type HostGuard struct {
 	exact    map[string]bool
 	suffixes []string // ".example.com", of *.example.com
@@ -30,8 +30,8 @@ const (
 	maxLabels  = 10
 )
 
-// Ports of services that speak something else than a model's API; the usual ends
-// of a request forged from inside.
+// Ports of services that are not model APIs, and are typical targets of server-side request
+// forgery.
 var refusedPorts = []uint16{
 	7, 9, 19, 20, 21, 22, 23, 25, 53, 69, 110, 111, 135, 137, 138, 139, 143, 161, 389, 445, 465, 514, 587, 593,
 	636, 873, 993, 995, 1433, 1521, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 4194, 5432, 5672, 5984, 5985,
@@ -44,7 +44,7 @@ var internalDomains = []string{
 	"onion", "consul", "svc", "cluster.local",
 }
 
-// Public names that resolve to whatever address is written in them.
+// Public names that resolve to an address that is part of the name.
 var rebindingDomains = []string{
 	"nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me", "lacolhost.com", "yoogle.com",
 	"rbndr.us", "1u.ms", "traefik.me", "backname.io", "local.gd", "nip.direct",
@@ -53,10 +53,9 @@ var rebindingDomains = []string{
 // Names of cloud metadata services.
 var metadataHosts = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal", "metadata.tencentyun.com"}
 
-// NewHostGuard returns the guard that trusts the given hosts: exact names or
-// addresses, or *.domain for every name below domain. A trusted host may be
-// private and is trusted on any port. An entry that could never take effect, or
-// that names a cloud metadata service, is an error.
+// NewHostGuard returns a guard that trusts the given hosts: exact names or addresses, or
+// *.domain for every name below domain. A trusted host may be private and use any port. An
+// entry that could never take effect, or that names a cloud metadata service, is an error.
 func NewHostGuard(trusted []string) (*HostGuard, error) {
 	g := &HostGuard{exact: make(map[string]bool)}
 	for _, entry := range trusted {
@@ -94,9 +93,8 @@ func (g *HostGuard) Trusts(host string) bool {
 	return g.exact[host] || slices.ContainsFunc(g.suffixes, func(s string) bool { return strings.HasSuffix(host, s) })
 }
 
-// Check parses a custom host, a base URL such as https://models.example.com/v1,
-// and refuses it by its spelling with a *HostError that says which rule refused;
-// the address is checked later, when it is dialed.
+// Check parses a custom host, a base URL such as https://models.example.com/v1, and checks
+// the URL. An error is a *HostError. The address is checked later, when it is dialed.
 func (g *HostGuard) Check(raw string) (*url.URL, error) {
 	switch {
 	case len(raw) > maxHostURL:
@@ -172,10 +170,10 @@ func (g *HostGuard) checkName(host string) error {
 	return nil
 }
 
-// CheckAddr refuses addresses that a request forged by a caller could use to reach
-// into the operator's network. host is the name or address that was asked for,
-// addr what it resolved to: a trusted host may resolve to a private address, but
-// nothing may resolve to a cloud metadata service. The error is a *HostError.
+// CheckAddr refuses addresses that a caller could use to reach into the operator's network.
+// host is the requested name or address, and addr what it resolved to. A trusted host may
+// resolve to a private address, but no host to a cloud metadata service. The error is a
+// *HostError.
 func (g *HostGuard) CheckAddr(host string, addr netip.Addr) error {
 	switch {
 	case isMetadataAddr(addr):
@@ -186,8 +184,8 @@ func (g *HostGuard) CheckAddr(host string, addr netip.Addr) error {
 	return nil
 }
 
-// AdminPorts adds ports of Caddy's admin endpoint, to which no host leads that a caller
-// chose, trusted or not. Call it before the guard is used.
+// AdminPorts adds ports of Caddy's admin endpoint, which no host that a caller chose may
+// lead to, trusted or not. It must be called before the guard is used.
 func (g *HostGuard) AdminPorts(ports ...uint16) { g.admin = append(g.admin, ports...) }
 
 // CheckDial is [HostGuard.CheckAddr] for a connection that is about to be made.
@@ -198,8 +196,7 @@ func (g *HostGuard) CheckDial(host string, to netip.AddrPort) error {
 	return g.CheckAddr(host, to.Addr())
 }
 
-// isOwn reports whether an address is this machine's, or one that it may be reached by for
-// all that is known.
+// isOwn reports whether an address is, or could be, this machine's.
 func isOwn(addr netip.Addr) bool {
 	if addr.IsLoopback() || addr.IsUnspecified() {
 		return true
@@ -224,8 +221,8 @@ func within(host string, domains []string) bool {
 	return slices.ContainsFunc(domains, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }
 
-// isNumeric reports whether a last label could be read as a part of an IPv4
-// address by a lenient parser: 2130706433, 0x7f000001, 0177.1.
+// isNumeric reports whether a lenient parser could read the last label as part of an IPv4
+// address: 2130706433, 0x7f000001, 0177.1.
 func isNumeric(label string) bool {
 	if rest, ok := strings.CutPrefix(label, "0x"); ok {
 		label = rest

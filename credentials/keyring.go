@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Keyring holds the API keys and virtual keys of a store. It reads from memory
-// and writes through; a write is seen by the next request after it is answered.
-// It is safe for concurrent use.
+// A Keyring holds the API keys and virtual keys of a store. It reads from memory and writes
+// through to the store. A committed change is seen by the next request. It is safe for
+// concurrent use.
 type Keyring struct {
 	apiKeys     *storage.Cached[APIKey]
 	virtualKeys *storage.Cached[VirtualKey]
@@ -38,9 +38,8 @@ const (
 	providerSecrets = "provider-secrets"
 )
 
-// OpenKeyring loads the keys of a store. master seals the provider secrets in it;
-// an error that wraps ErrWrongKey means that it is not the key that the store's
-// secrets were sealed with.
+// OpenKeyring loads the keys of a store. The provider secrets are sealed with master; an
+// error that wraps ErrWrongKey means that they were sealed with another key.
 func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() time.Time, random io.Reader) (*Keyring, error) {
 	k := &Keyring{
 		apiKeys: storage.NewCached(db, storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
@@ -63,7 +62,8 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 	return k, k.ownSlugs(ctx, db)
 }
 
-// ownSlugs moves the slugs that earlier versions stored into their workspaces.
+// ownSlugs converts the slugs stored by earlier versions to slugs that are unique within a
+// workspace.
 func (k *Keyring) ownSlugs(ctx context.Context, db *storage.DB) error {
 	const batch = 20 // bounds a transaction
 	for rows := range slices.Chunk(k.virtualKeys.All(), batch) {
@@ -147,8 +147,8 @@ func (k *Keyring) HasOwner() bool {
 	return slices.ContainsFunc(k.apiKeys.All(), func(a *APIKey) bool { return a.Owner })
 }
 
-// Issue stores a as a new API key and returns the key itself, which cannot be had
-// again. It fills in ID, Digest, Hint and the times.
+// Issue stores a as a new API key and returns the key itself, which cannot be retrieved
+// later. It fills in ID, Digest, Hint and the times.
 func (k *Keyring) Issue(tx *storage.Txn, id, prefix string, a *APIKey) (Secret, error) {
 	token, err := NewToken(k.random, prefix)
 	if err != nil {
@@ -165,11 +165,11 @@ func (k *Keyring) ReplaceAPIKey(tx *storage.Txn, a *APIKey) error {
 	return k.apiKeys.Put(tx, a)
 }
 
-// Revoke removes an API key. The next request that carries it is refused.
+// Revoke removes an API key. The next request with it is refused.
 func (k *Keyring) Revoke(tx *storage.Txn, id string) error { return k.apiKeys.Delete(tx, id) }
 
-// VirtualKey returns a workspace's virtual key by its slug or id. What other workspaces
-// have makes no difference to it.
+// VirtualKey returns a workspace's virtual key by its slug or id. Those of other workspaces
+// are ignored.
 func (k *Keyring) VirtualKey(workspace, slugOrID string) (*VirtualKey, bool) {
 	if v, ok := k.virtualKeys.Get(slugOrID); ok && v.WorkspaceID == workspace {
 		return v, true
@@ -180,15 +180,15 @@ func (k *Keyring) VirtualKey(workspace, slugOrID string) (*VirtualKey, bool) {
 // VirtualKeys returns all virtual keys in the order of their creation.
 func (k *Keyring) VirtualKeys() []*VirtualKey { return k.virtualKeys.All() }
 
-// AddVirtualKey stores v, whose ID is set, with secret sealed in it. An error that
-// wraps storage.ErrExists means that its workspace has one of this slug.
+// AddVirtualKey stores v, whose ID is set, with secret sealed in it. An error that wraps
+// storage.ErrExists means that its workspace already has one with this slug.
 func (k *Keyring) AddVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {
 	v.CreatedAt = k.now().UTC()
 	return k.ReplaceVirtualKey(tx, v, secret)
 }
 
-// ReplaceVirtualKey stores a changed copy of a virtual key; an empty secret keeps
-// the one that it has.
+// ReplaceVirtualKey stores a changed copy of a virtual key. If secret is empty, the stored
+// one is kept.
 func (k *Keyring) ReplaceVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {
 	if v.Sealed == nil || !secret.Empty() {
 		sealed, err := k.box.Seal(secret, v.ID)
@@ -206,7 +206,7 @@ func (k *Keyring) RemoveVirtualKey(tx *storage.Txn, id string) error {
 	return k.virtualKeys.Delete(tx, id)
 }
 
-// SealText seals a text that may hold credentials, to be stored under id.
+// SealText seals text that may contain credentials, to be stored under id.
 func (k *Keyring) SealText(id, text string) ([]byte, error) {
 	return k.box.Seal(NewSecret(text), "text/"+id)
 }
@@ -217,8 +217,8 @@ func (k *Keyring) UnsealText(id string, sealed []byte) (string, error) {
 	return text.Reveal(), err
 }
 
-// SealSettings seals the settings of a virtual key's provider into it: an object of
-// texts, and of JSON values.
+// SealSettings seals the provider settings of a virtual key into it: an object of strings
+// and JSON values.
 func (k *Keyring) SealSettings(v *VirtualKey, settings map[string]Secret) (err error) {
 	if len(settings) == 0 {
 		v.Settings = nil

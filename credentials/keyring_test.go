@@ -397,7 +397,7 @@ func TestAuthenticate(t *testing.T) {
 	} {
 		c.add(when.pass)
 		for name, want := range when.cases {
-			check := func(kind string, caller *Caller, refusal *Refusal, reason Reason) {
+			check := func(kind string, caller *Caller, refusal *Error, reason Reason) {
 				switch {
 				case reason == 0 && refusal != nil:
 					t.Errorf("%s, %s, %s: %v", when.name, name, kind, refusal)

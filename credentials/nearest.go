@@ -1,9 +1,9 @@
 package credentials
 
-const maxCompared = 64 // bytes of a name for which a nearer one is looked for
+const maxCompared = 64 // longer names get no suggestion, in bytes
 
-// Nearest returns the name that somebody who wrote name may have meant: the one that differs in
-// the fewest bytes, and in a third of them at most; "" if there is none.
+// Nearest returns the name that is most similar to name, to be suggested in an error: the
+// one that differs in the fewest bytes, at most in a third of them, or "".
 func Nearest(name string, among []string) string {
 	if name == "" || len(name) > maxCompared {
 		return ""
@@ -20,10 +20,10 @@ func Nearest(name string, among []string) string {
 	return nearest
 }
 
-// Distance is the least number of bytes to insert, delete or replace, or of neighbours to swap, to
-// make b of a.
+// Distance returns the minimum number of insertions, deletions, replacements and swaps of
+// neighbouring bytes to turn a into b.
 func Distance(a, b string) int {
-	var room [3][maxCompared + 1]int // for most names
+	var room [3][maxCompared + 1]int // large enough for most names
 	rows := [3][]int{room[0][:], room[1][:], room[2][:]}
 	if len(b) > maxCompared {
 		for i := range rows {

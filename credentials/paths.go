@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A PathPattern names calls that may take a stored credential to a path that is none of
-// the gateway's endpoints.
+// A PathPattern matches calls to paths that are not endpoints of the gateway, which a
+// stored credential may be used for.
 type PathPattern struct {
-	Method string // "" is any
-	Path   string // below /v1; a segment * stands for any one, and at the end for any rest
+	Method string // "" matches any
+	Path   string // below /v1; a segment * matches any one, and at the end any number of them
 }
 
 // Paths are several patterns.
@@ -19,8 +19,8 @@ type Paths []PathPattern
 
 var pathMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// ParsePaths reads patterns: paths, each after a method where it is for that one alone. A
-// method and its path may be two words or one text.
+// ParsePaths parses patterns: paths, each optionally preceded by a method. A method and its
+// path may be two words or one.
 func ParsePaths(words []string) (Paths, error) {
 	var paths Paths
 	var p PathPattern
@@ -47,7 +47,7 @@ func ParsePaths(words []string) (Paths, error) {
 	return paths, nil
 }
 
-// Match reports whether one of the patterns names a call. The path is escaped.
+// Match reports whether one of the patterns matches a call. The path is escaped.
 func (paths Paths) Match(method, path string) bool {
 	for i := range paths {
 		if p := &paths[i]; (p.Method == "" || p.Method == method) && matchPath(p.Path, path) {

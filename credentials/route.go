@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Provider is a provider of the operator's file: a saved resource that callers
-// use by its slug. Its base URL is the operator's choice and may be private.
+// A Provider is a provider in the operator's configuration, which callers use by its slug.
+// Its base URL is chosen by the operator and may be private.
 type Provider struct {
 	Slug       string
 	Dialect    string
@@ -17,12 +17,12 @@ type Provider struct {
 	Key        Secret
 	Settings   map[string]Secret
 	Header     http.Header // added to every request
-	Workspaces []string    // ids or slugs that may use it; empty: all
-	// Passthrough are the paths beside the gateway's endpoints that its credential goes to.
+	Workspaces []string    // ids or slugs of the workspaces that may use it; empty: all
+	// Passthrough lists further paths that its credential may be used for.
 	Passthrough Paths
 }
 
-// A Selection is what a request says about where it wants to go.
+// A Selection holds what a request says about its provider.
 type Selection struct {
 	VirtualKey string // x-gw-virtual-key
 	Provider   string // x-gw-provider: a name, a slug, or @slug
@@ -32,7 +32,7 @@ type Selection struct {
 	Model      string // the body's model: a name, an alias, @slug/name or provider/name
 }
 
-// Slug is the saved provider that the selection names, "" if it names none.
+// Slug returns the slug of the saved provider that is selected, or "".
 func (s *Selection) Slug() string {
 	switch {
 	case strings.HasPrefix(s.Provider, "@") || s.Provider != "" && s.VirtualKey == "":
@@ -46,51 +46,51 @@ func (s *Selection) Slug() string {
 	return ""
 }
 
-// A Route is where a call goes, and with whose credential.
+// A Route is the provider of a call, and the credential for it.
 type Route struct {
-	Provider   string // slug of a saved provider or name of a built-in one, as shown to the caller
-	VirtualKey string // slug; empty for a caller's own credential
+	Provider   string // slug of a saved provider or name of a built-in one, as shown to callers
+	VirtualKey string // slug; empty if the caller sent its own credential
 	KeyID      string // id of the virtual key
 	Dialect    string
-	BaseURL    *url.URL // nil: the settings decide it
+	BaseURL    *url.URL // nil: it depends on the settings
 	Key        Secret
-	Settings   map[string]Secret // of the provider, such as aws_region
+	Settings   map[string]Secret // such as aws_region
 	Header     http.Header
-	Model      string // to send instead of the body's; empty: leave it
+	Model      string // overrides the body's model unless it is empty
 
-	// Passthrough are the paths beside the gateway's endpoints that the stored credential
-	// goes to.
+	// Passthrough lists further paths that the stored credential may be used for.
 	Passthrough Paths
 
-	// Inline: the route is to a built-in provider by its name, and not to a saved one.
+	// Inline is set if the route is to a built-in provider by its name.
 	Inline bool
-	// Stored: the credential is that of a saved resource, a config's own included, and not
-	// the caller's. It goes only where that resource says, whatever the call brings.
+	// Stored is set if the credential is part of a saved resource, including a config, and
+	// not sent by the caller. It is only sent to where that resource says, whatever the
+	// request contains.
 	Stored bool
-	// Shared: the credential is the operator's, and not of one workspace alone.
+	// Shared is set if the credential is the operator's, so that workspaces share it.
 	Shared bool
-	// CustomHost: the host was chosen by a caller or a tenant, not by the operator,
-	// and its address must pass the host guard when it is dialed.
+	// CustomHost is set if the host was chosen by a caller or a tenant and not by the
+	// operator, so that its address must pass the host guard when it is dialed.
 	CustomHost bool
 }
 
-// A Router turns selections into routes.
+// A Router determines the routes of calls.
 type Router struct {
 	Keyring   *Keyring
-	Providers map[string]*Provider // of the operator's file, by slug
-	// BuiltIn returns the base URL of a provider, nil where it needs a custom host, or
-	// where its settings decide it, which settled tells; and whether the provider exists.
+	Providers map[string]*Provider // in the operator's configuration, by slug
+	// BuiltIn returns the base URL of a built-in provider, or nil if it has none or it
+	// depends on settings (then settled is set), and whether the provider exists.
 	BuiltIn func(name string) (base *url.URL, settled, ok bool)
-	// HostSetting is the setting of a provider that is its address, "" where it has
-	// none; nil: none has. A request's own is its custom host.
+	// HostSetting returns the setting that is the address of a provider, or "". In a
+	// request, it counts as a custom host. It may be nil.
 	HostSetting func(provider string) string
 	Passthrough Paths                                  // of virtual keys
 	Guard       *HostGuard                             // of custom hosts
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
 	BlockInline bool                                   // block_inline_config, of the environment or the organisation
-	BlockedIn   func(workspaceID string) bool          // and of workspaces; nil: of none
-	// Alias is what a model stands for in a workspace: @slug/name, or the id or slug of a
-	// saved config; "": for itself. nil: every model does.
+	BlockedIn   func(workspaceID string) bool          // whether it is set for a workspace; may be nil
+	// Alias returns what a model stands for in a workspace: @slug/name, the id or slug of a
+	// saved config, or "" if it is not an alias. It may be nil.
 	Alias func(workspaceID, model string) string
 }
 
@@ -102,10 +102,10 @@ const (
 	fieldModel      = "model"
 )
 
-// Route decides where the call of a caller goes. Precedence: x-gw-provider: @slug,
-// then x-gw-virtual-key, then x-gw-provider, then the model: an alias, @slug/name, or
-// provider/name.
-func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
+// Route returns the route of a caller's call. In order of precedence, the provider is named
+// by: x-gw-provider with @slug, x-gw-virtual-key, x-gw-provider, the model (an alias,
+// @slug/name, or provider/name).
+func (r *Router) Route(c *Caller, s Selection) (*Route, *Error) {
 	n, refusal := r.named(c.WorkspaceID, s)
 	if refusal != nil {
 		return nil, refusal
@@ -119,7 +119,7 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 		field = fieldVirtualKey
 		route, refusal = r.virtualKey(c, s.VirtualKey, field)
 	case n.builtIn == "":
-		return nil, refuse(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required: name a provider with x-gw-virtual-key, x-gw-provider or model @slug/name")
+		return nil, newError(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required: name a provider with x-gw-virtual-key, x-gw-provider or model @slug/name")
 	case field == fieldModel && r.Blocks(c.WorkspaceID):
 		return nil, inlineProvider(field)
 	default:
@@ -130,7 +130,7 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 		return nil, refusal
 	}
 	if s.CustomHost != "" {
-		return nil, refuse(StoredSecretElsewhere, fieldCustomHost,
+		return nil, newError(StoredSecretElsewhere, fieldCustomHost,
 			"Invalid custom host: %s names a stored credential, which goes only where its owner said; drop x-gw-custom-host or send your own credential", field)
 	}
 	if name, ok := strings.CutPrefix(s.Model, "@"+route.VirtualKey+"/"); ok && route.VirtualKey != "" && route.VirtualKey != "cf" && route.VirtualKey != "hf" {
@@ -140,18 +140,19 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Refusal) {
 	return route, nil
 }
 
-// A naming is how a selection names its provider: by the slug of a saved one, or by the name
-// of a built-in one. Where it has neither, there is a virtual key, or nothing.
+// A naming says how a selection names its provider: by the slug of a saved one, or by the
+// name of a built-in one. If it has neither, there is a virtual key, or nothing.
 type naming struct {
 	slug, builtIn string
-	model         string // to send in place of the selection's; empty: leave it
-	field         string // that names it
+	model         string // replaces the selection's model unless it is empty
+	field         string // the field with the name
 }
 
-// named reads what a selection names. A header comes before the model, whose @slug/ is
-// taken off only if it is the header's: it may be part of the provider's own name for a
-// model, as @cf/ and @hf/ always are.
-func (r *Router) named(workspace string, s Selection) (n naming, refusal *Refusal) {
+// named returns how a selection names its provider. Headers take precedence over the model.
+// The prefix @slug/ of a model is only removed if it is the provider selected by the
+// header, because it may be part of the provider's own name of the model, as @cf/ and @hf/
+// always are.
+func (r *Router) named(workspace string, s Selection) (n naming, refusal *Error) {
 	at, isSlug := strings.CutPrefix(s.Provider, "@")
 	switch {
 	case isSlug:
@@ -181,7 +182,7 @@ func (r *Router) named(workspace string, s Selection) (n naming, refusal *Refusa
 	return n, nil
 }
 
-// namedByModel is what a model names where no header names a provider.
+// namedByModel returns what a model names if no header names a provider.
 func (r *Router) namedByModel(workspace, model string) naming {
 	if r.Alias != nil {
 		if to := r.Alias(workspace, model); strings.HasPrefix(to, "@") {
@@ -202,7 +203,7 @@ func (r *Router) namedByModel(workspace, model string) naming {
 	return naming{}
 }
 
-// slugOf takes @slug/ off a model. Models of Workers AI and Hugging Face start with @cf/
+// slugOf removes @slug/ from a model. Models of Workers AI and Hugging Face start with @cf/
 // and @hf/ themselves.
 func slugOf(model string) (slug, name string, ok bool) {
 	at, ok := strings.CutPrefix(model, "@")
@@ -218,7 +219,8 @@ func (r *Router) isBuiltIn(name string) bool {
 	return ok
 }
 
-// saves reports whether a workspace may use a saved provider of this slug, be it expired.
+// saves reports whether a workspace may use a saved provider with this slug, possibly
+// expired.
 func (r *Router) saves(workspace, slug string) bool {
 	if p := r.Providers[slug]; p != nil {
 		return r.mayUse(p, workspace)
@@ -227,52 +229,52 @@ func (r *Router) saves(workspace, slug string) bool {
 	return ok
 }
 
-// MayUse reports whether the calls of a workspace may use a provider of the file.
+// MayUse reports whether a workspace may use a provider in the operator's configuration.
 func (r *Router) MayUse(workspace, slug string) bool {
 	p := r.Providers[slug]
 	return p != nil && r.mayUse(p, workspace)
 }
 
-// Blocks reports whether the calls of a workspace may use saved resources only.
+// Blocks reports whether a workspace may only use saved resources.
 func (r *Router) Blocks(workspaceID string) bool {
 	return r.BlockInline || r.BlockedIn != nil && r.BlockedIn(workspaceID)
 }
 
-// Inline refuses what block_inline_config blocks of what a request of a workspace
-// itself says, in the documented order.
-func (r *Router) Inline(workspaceID string, s Selection) *Refusal {
+// Inline returns an error if a request contains something that block_inline_config forbids,
+// checking in the documented order.
+func (r *Router) Inline(workspaceID string, s Selection) *Error {
 	if !r.Blocks(workspaceID) {
 		return nil
 	}
 	n, unknown := r.named(workspaceID, s)
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(s.Config), "{"):
-		return refuse(InlineConfigBlocked, fieldConfig, "Inline configs are blocked"+instead)
+		return newError(InlineConfigBlocked, fieldConfig, "Inline configs are blocked"+inlineBlocked)
 	case unknown != nil:
 		return unknown
-	case n.builtIn != "" && n.field == fieldProvider: // one in the model counts where no config names another
+	case n.builtIn != "" && n.field == fieldProvider: // in the model, it is ignored if a config names another
 		return inlineProvider(n.field)
 	case s.CustomHost != "":
-		return refuse(InlineHostBlocked, fieldCustomHost, "Inline custom hosts are blocked"+instead)
+		return newError(InlineHostBlocked, fieldCustomHost, "Inline custom hosts are blocked"+inlineBlocked)
 	}
 	return nil
 }
 
-const instead = "; the organisation accepts only saved resources (block_inline_config)"
+const inlineBlocked = "; the organisation accepts only saved resources (block_inline_config)"
 
-func inlineProvider(field string) *Refusal {
-	return refuse(InlineProviderBlocked, field, "Inline providers are blocked"+instead)
+func inlineProvider(field string) *Error {
+	return newError(InlineProviderBlocked, field, "Inline providers are blocked"+inlineBlocked)
 }
 
-// saved finds a slug among the providers of the file and the virtual keys.
-func (r *Router) saved(c *Caller, slug, field string) (*Route, *Refusal) {
+// saved finds a slug among the operator's providers and the virtual keys.
+func (r *Router) saved(c *Caller, slug, field string) (*Route, *Error) {
 	if r.Providers[slug] != nil {
 		return r.fileProvider(c, slug, field)
 	}
 	return r.virtualKey(c, slug, field)
 }
 
-func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) {
+func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Error) {
 	p := r.Providers[slug]
 	if !r.mayUse(p, c.WorkspaceID) {
 		return nil, r.unknownKey(c, slug, field)
@@ -280,13 +282,13 @@ func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Refusal) 
 	return r.Own(slug), nil
 }
 
-// mayUse reports whether a provider of the file is for a workspace.
+// mayUse reports whether a workspace may use one of the operator's providers.
 func (r *Router) mayUse(p *Provider, workspace string) bool {
 	return len(p.Workspaces) == 0 || slices.Contains(p.Workspaces, workspace) || slices.Contains(p.Workspaces, r.SlugOf(workspace))
 }
 
-// Own is the route to a provider of the file for the gateway's own calls, nil where there
-// is none.
+// Own returns the route to one of the operator's providers for the gateway's own calls, or
+// nil.
 func (r *Router) Own(slug string) *Route {
 	p := r.Providers[slug]
 	if p == nil {
@@ -295,13 +297,13 @@ func (r *Router) Own(slug string) *Route {
 	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true, Shared: len(p.Workspaces) != 1}
 }
 
-func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
+func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 	v, ok := r.Keyring.VirtualKey(c.WorkspaceID, slug)
 	if !ok {
 		return nil, r.unknownKey(c, slug, field)
 	}
 	if v.Expired(r.Keyring.now()) {
-		return nil, refuse(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
+		return nil, newError(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
 	}
 	o, refusal := r.open(v, field)
 	if refusal != nil {
@@ -312,9 +314,8 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Refusal) {
 	}, nil
 }
 
-// open opens a virtual key, once for as long as it is stored as it is and the configuration
-// stays.
-func (r *Router) open(v *VirtualKey, field string) (*opened, *Refusal) {
+// open opens a virtual key. The result is kept until the key or the configuration changes.
+func (r *Router) open(v *VirtualKey, field string) (*opened, *Error) {
 	if v.opened != nil {
 		if o := v.opened.Load(); o != nil && o.by == r.Guard && o.of == v {
 			return o, nil
@@ -326,11 +327,11 @@ func (r *Router) open(v *VirtualKey, field string) (*opened, *Refusal) {
 	}
 	key, err := r.Keyring.OpenKey(v)
 	if err != nil {
-		return nil, unopened(v, field, err)
+		return nil, openError(v, field, err)
 	}
 	settings, err := r.Keyring.OpenSettings(v)
 	if err != nil {
-		return nil, unopened(v, field, err)
+		return nil, openError(v, field, err)
 	}
 	o := &opened{r.Guard, v, base, key, settings}
 	if v.opened != nil {
@@ -339,12 +340,12 @@ func (r *Router) open(v *VirtualKey, field string) (*opened, *Refusal) {
 	return o, nil
 }
 
-func unopened(v *VirtualKey, field string, err error) *Refusal {
-	return &Refusal{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
+func openError(v *VirtualKey, field string, err error) *Error {
+	return &Error{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
 }
 
-// Saved lists the slugs that a caller may use: the providers of the file, then the
-// virtual keys of its workspace.
+// Saved lists the slugs that a caller may use: the operator's providers, then the virtual
+// keys of its workspace.
 func (r *Router) Saved(c *Caller) []string {
 	var slugs []string
 	for slug, p := range r.Providers {
@@ -361,28 +362,29 @@ func (r *Router) Saved(c *Caller) []string {
 	return slugs
 }
 
-func unknownProvider(name string) *Refusal {
-	return refuse(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(name))
+func unknownProvider(name string) *Error {
+	return newError(UnknownProvider, fieldProvider, "Invalid provider passed: %s", Clip(name))
 }
 
-// unknownKey refuses a slug. It tells of no other than those that the caller may use.
-func (r *Router) unknownKey(c *Caller, slug, field string) *Refusal {
+// unknownKey returns the error for an unknown slug. It only suggests slugs that the caller
+// may use.
+func (r *Router) unknownKey(c *Caller, slug, field string) *Error {
 	meant := ""
 	if nearest := Nearest(slug, r.Saved(c)); nearest != "" {
 		meant = "; did you mean " + nearest + "?"
 	}
-	return refuse(UnknownVirtualKey, field, "Following keys are not valid: %s%s", Clip(slug), meant)
+	return newError(UnknownVirtualKey, field, "Following keys are not valid: %s%s", Clip(slug), meant)
 }
 
-// builtIn routes a call that brings its own credential to a provider by name. A
-// model server of the caller's own may need none.
-func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
+// builtIn routes a call with its own credential to a built-in provider. A custom host may
+// need no credential.
+func (r *Router) builtIn(s Selection, model string) (*Route, *Error) {
 	base, refusal := r.base(s.Provider, s.CustomHost)
 	if refusal != nil {
 		return nil, refusal
 	}
 	if _, settled, _ := r.BuiltIn(s.Provider); s.Bearer.Empty() && s.CustomHost == "" && !settled {
-		return nil, refuse(NoProvider, "authorization",
+		return nil, newError(NoProvider, "authorization",
 			"Provider %s needs a credential: send it as Authorization: Bearer beside x-gw-api-key, or name a saved provider", s.Provider)
 	}
 	return &Route{
@@ -390,9 +392,9 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Refusal) {
 	}, nil
 }
 
-// base is where a built-in provider is, or the custom host instead, which replaces
-// the provider's base URL whole, version segment included.
-func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
+// base returns the base URL of a built-in provider, or the custom host, which replaces the
+// base URL entirely, including the version segment.
+func (r *Router) base(provider, customHost string) (*url.URL, *Error) {
 	base, settled, ok := r.BuiltIn(provider)
 	if !ok {
 		return nil, unknownProvider(provider)
@@ -400,28 +402,27 @@ func (r *Router) base(provider, customHost string) (*url.URL, *Refusal) {
 	if customHost != "" {
 		u, err := r.Guard.Check(customHost)
 		if err != nil {
-			return nil, RefuseHost(err)
+			return nil, CustomHostError(err)
 		}
 		return u, nil
 	}
 	if base == nil && !settled {
-		return nil, refuse(BadCustomHost, fieldCustomHost, "Invalid custom host: provider %s has no address of its own, name one", provider)
+		return nil, newError(BadCustomHost, fieldCustomHost, "Invalid custom host: provider %s has no address of its own, name one", provider)
 	}
 	return base, nil
 }
 
-// RefuseHost turns an error of the host guard, found in the spelling or when the
-// host was dialed, into a Refusal.
-func RefuseHost(err error) *Refusal {
+// CustomHostError converts an error of the host guard, from checking or dialing a host.
+func CustomHostError(err error) *Error {
 	message := "Invalid custom host"
 	var host *HostError
 	if errors.As(err, &host) {
 		message += ": " + host.Why
 	}
-	return &Refusal{Reason: BadCustomHost, Field: fieldCustomHost, Message: message, Err: err}
+	return &Error{Reason: BadCustomHost, Field: fieldCustomHost, Message: message, Err: err}
 }
 
-// Clip bounds what an error or a record repeats of a caller's words: 64 bytes.
+// Clip shortens what an error or a record repeats of a caller's input to 64 bytes.
 func Clip(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "…"

@@ -384,11 +384,11 @@ func TestRouteRefusesACredentialThatCannotBeOpened(t *testing.T) {
 
 func TestRefuseHostSaysWhichRuleRefused(t *testing.T) {
 	_, err := guardOf(t).Check("http://10.0.0.1")
-	refusal := RefuseHost(err)
+	refusal := CustomHostError(err)
 	if refusal.Reason != BadCustomHost || !strings.HasPrefix(refusal.Message, "Invalid custom host: ") || !errors.Is(refusal, err) {
 		t.Errorf("got %+v", refusal)
 	}
-	if refusal = RefuseHost(errors.New("dial tcp 10.1.2.3:80")); refusal.Message != "Invalid custom host" {
+	if refusal = CustomHostError(errors.New("dial tcp 10.1.2.3:80")); refusal.Message != "Invalid custom host" {
 		t.Errorf("another error's words reach the caller: %q", refusal.Message)
 	}
 }

@@ -15,10 +15,10 @@ const (
 // Workspace reports whether keys of this kind belong to one workspace.
 func (k Kind) Workspace() bool { return k == WorkspaceService || k == WorkspaceUser }
 
-// ScopeCompletions is what every inference call needs.
+// ScopeCompletions is required for every inference call.
 const ScopeCompletions = "completions.write"
 
-// Who may hold the scopes of a resource.
+// Which kinds of keys may have the scopes of a resource.
 type holders uint8
 
 const (
@@ -30,9 +30,8 @@ const (
 	anyone    = organisation | workspace
 )
 
-// scopes is the table of scopes: for each resource, the actions that may be
-// granted and the kinds of key that may hold them. Source: the interface's "Key
-// scopes" and the control plane's table of scopes.
+// scopes is the table of scopes: for each resource, the actions, and the kinds of keys that
+// may have them. docs/reference.md lists them.
 var scopes = []struct {
 	resource string
 	holders  holders
@@ -98,7 +97,7 @@ var holdersOf = func() map[string]holders {
 	return m
 }()
 
-// MayHold reports whether scope exists and a key of kind k may be given it.
+// MayHold reports whether the scope exists and keys of kind k may have it.
 func (k Kind) MayHold(scope string) bool {
 	var h holders
 	switch k {
@@ -112,7 +111,7 @@ func (k Kind) MayHold(scope string) bool {
 	return holdersOf[scope]&h != 0
 }
 
-// Scopes lists every scope that a key of kind k may hold, sorted.
+// Scopes lists all scopes that keys of kind k may have, sorted.
 func (k Kind) Scopes() []string {
 	var all []string
 	for scope := range holdersOf {

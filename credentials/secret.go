@@ -7,17 +7,17 @@ import (
 	"log/slog"
 )
 
-// Masked is what stands for a secret wherever one is printed whole.
+// Masked replaces a secret that is not shown.
 const Masked = "*****"
 
-// A Secret is a credential in the clear. However it is printed, logged or
-// encoded, it shows as [Masked]; only Reveal gives its value.
+// A Secret is a credential in the clear. Whenever it is printed, logged or encoded, it
+// appears as [Masked]; only Reveal returns its value.
 type Secret struct{ reveal func() string }
 
 // NewSecret wraps value.
 func NewSecret(value string) Secret { return Secret{func() string { return value }} }
 
-// Reveal returns the credential itself. Call it only where it is sent or sealed.
+// Reveal returns the credential itself. It should only be called to send or seal it.
 func (s Secret) Reveal() string {
 	if s.reveal == nil {
 		return ""
@@ -34,9 +34,8 @@ func (s Secret) Equal(t Secret) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// Hint is the form in which the control plane shows a credential: its first two
-// and last three characters around [Masked]. A value too short to hide behind
-// that is masked whole.
+// Hint returns a credential as the control plane shows it: its first two and last three
+// characters around [Masked]. Short values are masked completely.
 func (s Secret) Hint() string {
 	v := s.Reveal()
 	if len(v) < 12 {
@@ -47,7 +46,7 @@ func (s Secret) Hint() string {
 
 func (s Secret) String() string { return Masked }
 
-// Format keeps every verb of fmt, %#v and %x included, from seeing the value.
+// Format masks the value for every verb of fmt, including %#v and %x.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Masked)) }
 
 // MarshalText masks the value in JSON and in anything else that encodes text.

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// DefaultKeyPrefix starts every service key unless API_KEY_PREFIX says otherwise.
+// DefaultKeyPrefix is the prefix of service keys unless API_KEY_PREFIX sets another.
 const DefaultKeyPrefix = "gw-"
 
 const (
@@ -23,8 +23,8 @@ const (
 	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// NewToken makes a service key: prefix, 256 random bits, and a checksum by which
-// secret scanners (and people) tell a whole key from a mistyped one.
+// NewToken creates a service key: a prefix, 256 random bits, and a checksum by which secret
+// scanners (and people) can detect mistyped keys.
 func NewToken(random io.Reader, prefix string) (Secret, error) {
 	var b [tokenBytes]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -45,11 +45,11 @@ func base62(n *big.Int, width int) string {
 	return string(text)
 }
 
-// HoldsToken reports whether there is a service key in a text, whatever is around it. The
-// checksum tells.
+// HoldsToken reports whether a text contains a service key anywhere. It is recognised by
+// its checksum.
 func HoldsToken(text string) bool {
 	b := []byte(text)
-	run := 0 // digits up to here
+	run := 0 // number of digits up to here
 	for end := 1; end <= len(b); end++ {
 		if values[b[end-1]] < 0 {
 			run = 0
@@ -63,7 +63,7 @@ func HoldsToken(text string) bool {
 		for _, c := range b[body:end] {
 			sum = sum*int64(len(digits)) + int64(values[c])
 		}
-		if sum > math.MaxUint32 { // as that of most texts
+		if sum > math.MaxUint32 { // true for most texts
 			continue
 		}
 		for start := body - tokenDigits; start >= max(0, body-tokenDigits-maxPrefix); start-- {
@@ -75,7 +75,7 @@ func HoldsToken(text string) bool {
 	return false
 }
 
-// values are the digits' values, -1 of what is none.
+// values has the value of each digit, and -1 for other bytes.
 var values = func() (v [256]int8) {
 	for i := range v {
 		v[i] = int8(strings.IndexByte(digits, byte(i)))
@@ -83,8 +83,8 @@ var values = func() (v [256]int8) {
 	return v
 }()
 
-// A Digest is the SHA-256 of a service key, all that is stored of it. Looking a
-// key up by its digest takes no time that depends on any other key.
+// A Digest is the SHA-256 of a service key, which is all that is stored of it. The time of
+// a lookup by digest does not depend on other keys.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of a service key.

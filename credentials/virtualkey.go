@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// A VirtualKey stands for a provider credential. The credential is sealed; its
-// owner said where it may go (Provider, CustomHost), and callers cannot change that.
+// A VirtualKey stands for a provider credential, which is sealed. Its owner determines
+// where it may be sent (Provider, CustomHost), which callers cannot change.
 type VirtualKey struct {
 	ID          string `json:"id"`
 	Slug        string `json:"slug"`
 	Name        string `json:"name"`
 	Note        string `json:"note,omitempty"`
-	Provider    string `json:"provider"` // a name of the providers' registry
+	Provider    string `json:"provider"` // a registered provider
 	WorkspaceID string `json:"workspace_id"`
-	// OwnSlug: the slug is one among those of its workspace. Rows of earlier versions have
-	// slugs that no other workspace could have; opening the keyring gives them this.
+	// OwnSlug is set if the slug is unique within its workspace. Rows written by earlier
+	// versions have slugs that are unique in the store; they are converted when the keyring
+	// is opened.
 	OwnSlug     bool            `json:"own_slug,omitempty"`
 	CustomHost  string          `json:"custom_host,omitempty"`
 	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object, secrets masked
@@ -28,7 +29,7 @@ type VirtualKey struct {
 	UpdatedAt   time.Time       `json:"updated_at"`
 	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
 
-	// opened is what was made of the stored row. It goes with the row: a change makes another.
+	// opened caches the opened key. A changed row is a new value with its own cache.
 	opened *atomic.Pointer[opened]
 }
 
@@ -40,17 +41,17 @@ func (v *VirtualKey) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// An opened virtual key is one whose credential is in the clear and whose address was
-// parsed. Nobody changes what it holds.
+// An opened virtual key has its credential in the clear and its address parsed. It is
+// read-only.
 type opened struct {
-	by       *HostGuard  // that let its address pass
-	of       *VirtualKey // a changed copy is another
+	by       *HostGuard  // the guard that has checked its address
+	of       *VirtualKey // a changed copy has to be opened again
 	base     *url.URL
 	key      Secret
 	settings map[string]Secret
 }
 
-// slugs are the values of the index by slug. No slug holds a slash.
+// slugs returns the values for the index by slug. Slugs contain no slashes.
 func (v *VirtualKey) slugs() []string {
 	if v.OwnSlug {
 		return []string{slugIn(v.WorkspaceID, v.Slug)}
@@ -60,7 +61,7 @@ func (v *VirtualKey) slugs() []string {
 
 func slugIn(workspace, slug string) string { return workspace + "/" + slug }
 
-// Expired reports whether the virtual key's time is over.
+// Expired reports whether the virtual key has expired.
 func (v *VirtualKey) Expired(now time.Time) bool {
 	return v.ExpiresAt != nil && !now.Before(*v.ExpiresAt)
 }

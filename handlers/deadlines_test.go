@@ -133,7 +133,7 @@ func TestAnAnswerThatStandsStill(t *testing.T) {
 			t.Errorf("%s: falls back: %d %s", cue1, a.Status, a.Body)
 		}
 	}
-	if a, err := l.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, "x-gw-provider: bad", cue+"half"); err == nil {
+	if a, err := l.TryRequest("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, "x-gw-provider: bad", cue+"half"); err == nil {
 		t.Errorf("what began is not cut off: %d %s", a.Status, a.Body)
 	}
 	if a := l.chat(gatewaytest.Chat, `{"provider":"@bad"}`, cue+"drips"); a.Status != 200 || a.Body != gatewaytest.Completion {

@@ -14,7 +14,7 @@ import (
 // madeUp is a call of one key with a value that it makes up.
 type madeUp string
 
-func (m madeUp) Fact(key string) (value, alias string, ok bool) {
+func (m madeUp) Attribute(key string) (value, alias string, ok bool) {
 	switch key {
 	case policies.KeyAPIKey:
 		return "key", "", true
@@ -56,7 +56,7 @@ func TestGroupsOfRateLimitsAreMetered(t *testing.T) {
 	}
 	mustCount(t, l.Gateway, func() {
 		for i := range policies.MaxGroupsOfCaller + 3 {
-			if v, err := rt.RateLimits.Admit(t.Context(), "workspace", madeUp(fmt.Sprint(i)), policies.Everything); err != nil || v.Denied != nil {
+			if v, err := rt.RateLimits.Admit(t.Context(), "workspace", madeUp(fmt.Sprint(i)), policies.ScopeAll); err != nil || v.Denied != nil {
 				t.Fatal(v, err)
 			}
 		}

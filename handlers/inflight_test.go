@@ -170,7 +170,7 @@ func TestTheBudgetIsEmptyWhenCallsAreOver(t *testing.T) {
 		}
 		for _, cue1 := range []string{"ok", "500", "early", "cut"} {
 			all.Go(func() {
-				_, _ = l.Try("POST", "/v1/audio/transcriptions", form.String(), "Content-Type: "+w.FormDataContentType(), "x-gw-api-key: "+l.key, "x-gw-config: "+retried, cue+cue1)
+				_, _ = l.TryRequest("POST", "/v1/audio/transcriptions", form.String(), "Content-Type: "+w.FormDataContentType(), "x-gw-api-key: "+l.key, "x-gw-config: "+retried, cue+cue1)
 			})
 		}
 		all.Wait()

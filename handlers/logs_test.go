@@ -154,7 +154,7 @@ func TestEveryAdmittedCallHasOneRecord(t *testing.T) {
 	key, id := g.Key("k")
 	config := g.Admin("POST", "/v1/configs", map[string]any{"name": "c", "config": map[string]any{"provider": "@file", "cache": map[string]any{"mode": "simple"}}}).Get("slug").Str
 	do := func(method, path, body string, headers ...string) *gatewaytest.Answer {
-		a, _ := g.Try(method, path, body, append([]string{"x-gw-api-key: " + key}, headers...)...)
+		a, _ := g.TryRequest(method, path, body, append([]string{"x-gw-api-key: " + key}, headers...)...)
 		if a == nil {
 			t.Fatalf("%s %s: no answer", method, path)
 		}
@@ -285,7 +285,7 @@ func TestEachCallUnderLoadAndReloadHasOneRecord(t *testing.T) {
 				default:
 				}
 				trace := fmt.Sprintf("load-%d-%d", i, n)
-				if a, err := g.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file", "x-gw-trace-id: "+trace); err == nil && a.Status == 200 {
+				if a, err := g.TryRequest("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file", "x-gw-trace-id: "+trace); err == nil && a.Status == 200 {
 					traces[i] = append(traces[i], trace)
 					answered.Add(1)
 				}

@@ -81,13 +81,13 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 	if target != nil {
 		facts = target
 	}
-	which := policies.Everything
+	which := policies.ScopeAll
 	switch {
 	case call.Config == nil:
 	case target == nil:
-		which = policies.OfTheCall
+		which = policies.ScopeCall
 	default:
-		which = policies.OfTheTarget
+		which = policies.ScopeTarget
 	}
 	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestReloadsUnderLoadDropNoRequest(t *testing.T) {
 					return
 				default:
 				}
-				a, err := g.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file", fmt.Sprintf("idempotency-key: %d-%d", client, n))
+				a, err := g.TryRequest("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file", fmt.Sprintf("idempotency-key: %d-%d", client, n))
 				if err == nil && a.Status != 200 {
 					err = fmt.Errorf("%d %s", a.Status, a.Body)
 				}
@@ -162,7 +162,7 @@ func TestUnloadedConfigurationsKeepNoConnections(t *testing.T) {
 	key, _ := g.Key("k")
 	answered := make(chan *gatewaytest.Answer, 1)
 	go func() {
-		a, err := g.Try("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, `x-gw-config: {"provider":"@file","retry":{"attempts":1,"on_status_codes":[500]}}`)
+		a, err := g.TryRequest("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, `x-gw-config: {"provider":"@file","retry":{"attempts":1,"on_status_codes":[500]}}`)
 		if err != nil {
 			t.Error(err)
 		}

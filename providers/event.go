@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// statuses are those of errors that came without one, in a stream or with status 200, by what
-// providers call them: their type or their code, in lower case.
+// statuses maps the type or code of an error, in lower case, to a status, for errors in a
+// stream or with status 200.
 var statuses = map[string]int{
 	"invalid_request_error": http.StatusBadRequest, "invalid_argument": http.StatusBadRequest, "failed_precondition": http.StatusBadRequest,
 	"invalid_prompt": http.StatusBadRequest, "context_length_exceeded": http.StatusBadRequest, "validationexception": http.StatusBadRequest,
@@ -27,15 +27,16 @@ var statuses = map[string]int{
 	"overloaded_error": 529,
 }
 
-// ReadEvent reads an error that came in a stream, or with status 200: like [ReadFailure], and the
-// failure of a response. Its status is what it says, as a number or by its name; otherwise 502.
+// ReadEvent reads an error from a stream, or from an answer with status 200. In addition to
+// the forms that [ReadFailure] knows, it reads the error of a failed response. The status
+// is the number or name in the error, or else 502.
 func ReadEvent(data []byte) *Failure {
 	f, v := new(Failure), gjson.ParseBytes(data)
 	if e := v.Get("response.error"); e.IsObject() {
 		v = e
 	}
 	f.read(v)
-	if f.Type == "error" { // of the event, and not of the error
+	if f.Type == "error" { // the type of the event, not of the error
 		f.Type = ""
 	}
 	f.Status = statusOf(v, f)
@@ -45,8 +46,8 @@ func ReadEvent(data []byte) *Failure {
 	return f
 }
 
-// EventStatus is the status of an error that a provider sent in a stream as a message with a name, which
-// may be "".
+// EventStatus returns the status of an error in a stream. name is that of the message, and
+// may be empty.
 func EventStatus(name string, data []byte) int {
 	f := ReadEvent(data)
 	if status := statuses[strings.ToLower(name)]; f.Status == http.StatusBadGateway && status != 0 {

@@ -16,15 +16,15 @@ import (
 
 // A Failure is an error that a provider answered with.
 type Failure struct {
-	Status                     int // of the answer; 0: it was no error's
+	Status                     int // of the answer; 0 if it was not an error status
 	Message, Type, Param, Code string
 }
 
-// maxMessage bounds what is kept of an error that is a page and not JSON, in bytes.
+// maxMessage bounds the text that is kept of an error page, in bytes.
 const maxMessage = 500
 
-// ReadFailure reads the body of an error answer, in whatever shape providers have them:
-// an object error, or a text; members message, detail, errors; a list of such; or a page.
+// ReadFailure reads the body of an error answer in any of the usual forms: an object error,
+// or a string; the members message, detail or errors; a list of these; or an HTML page.
 func ReadFailure(status int, _ http.Header, body []byte) *Failure {
 	f := new(Failure)
 	if trimmed := bytes.TrimSpace(body); gjson.ValidBytes(trimmed) {
@@ -42,7 +42,7 @@ func ReadFailure(status int, _ http.Header, body []byte) *Failure {
 	return f
 }
 
-// Answered is the message of an error of which only the status is known.
+// Answered returns the message of an error of which only the status is known.
 func Answered(status int) string {
 	return strings.TrimSpace("The provider answered " + strconv.Itoa(status) + " " + http.StatusText(status))
 }
@@ -78,7 +78,7 @@ func (f *Failure) read(v gjson.Result) {
 	}
 }
 
-// details makes a text of a list of what is wrong, as validators give it.
+// details joins the messages of a list of validation errors.
 func details(v gjson.Result) string {
 	if v.IsObject() && v.Get("detail").Exists() {
 		v = v.Get("detail")
@@ -108,7 +108,7 @@ func details(v gjson.Result) string {
 	return strings.Join(texts, "; ")
 }
 
-// page is the text of an answer that is not JSON: of HTML what stands outside of the tags.
+// page returns the text of an answer that is not JSON, without HTML tags.
 func page(b []byte) string {
 	if len(b) > 64<<10 {
 		b = b[:64<<10]
@@ -132,7 +132,7 @@ func page(b []byte) string {
 	return s
 }
 
-// title is what the title of a page says, or nothing.
+// title returns the title of an HTML page, or "".
 func title(s string) string {
 	_, rest, ok := strings.Cut(s, "<title>")
 	if !ok {
@@ -142,8 +142,8 @@ func title(s string) string {
 	return strings.TrimSpace(said)
 }
 
-// tagless is the text of HTML, without what no browser shows: comments, and what is in
-// the elements of unshown.
+// tagless returns the text of HTML, without comments and the contents of the elements in
+// unshown.
 func tagless(s string) string {
 	var out strings.Builder
 	for s != "" {
@@ -172,7 +172,8 @@ func tagless(s string) string {
 
 var unshown = []string{"style", "script", "noscript", "template", "svg"}
 
-// endOf is where the end tag of an element begins, in any case, or the end of the text.
+// endOf returns the position of an element's end tag, in any case, or the length of the
+// text.
 func endOf(s, name string) int {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '<' && len(s)-i >= len(name)+2 && s[i+1] == '/' && strings.EqualFold(s[i+2:i+2+len(name)], name) {
@@ -182,7 +183,7 @@ func endOf(s, name string) int {
 	return len(s)
 }
 
-// Append appends the failure in the envelope of an endpoint, which says whose it is.
+// Append appends the failure in the envelope of an endpoint, which names the provider.
 func (f *Failure) Append(dst []byte, endpoint, provider string) []byte {
 	b := jsonscan.Builder(dst)
 	b.Open('{')

@@ -8,18 +8,19 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// oneOf gets one model of a provider that has a list of its own shape: from that.
-func (p *Provider) oneOf(c *Call, list Endpoint) (*Request, error) {
+// modelFromList returns one model of a provider with a list in its own form, by searching
+// the list.
+func (p *Provider) modelFromList(c *Call, list Endpoint) (*Request, error) {
 	r, err := list(c)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, requestError(err)
 	}
 	id := strings.TrimPrefix(c.Path, "/models/")
 	if plain, err := url.PathUnescape(id); err == nil {
 		id = plain
 	}
-	whole := r.Answer.Whole
-	r.Answer.Whole = func(dst, body []byte, h http.Header) ([]byte, error) {
+	whole := r.Answer.Body
+	r.Answer.Body = func(dst, body []byte, h http.Header) ([]byte, error) {
 		all, err := whole(nil, body, h)
 		if err != nil {
 			return dst, err

@@ -14,24 +14,24 @@ import (
 	"github.com/caddy-gw/gateway/providers/responses"
 )
 
-// A caller is a dialect in which callers hold conversations.
-type caller struct {
+// A clientDialect is a dialect in which clients hold conversations.
+type clientDialect struct {
 	prefix string // of the ids of its answers
 	parse  func(c *Call) (*chat.Request, error)
 	whole  func(chat.Style) wholeWriter
 	chunks func(chat.Style) chat.StreamWriter
-	echo   func(body []byte) []byte // what an answer repeats of its request; nil: nothing
+	echo   func(body []byte) []byte // the members of the request that an answer repeats; nil: none
 }
 
 // A wholeWriter collects the events of an answer and writes it in one piece.
 type wholeWriter interface {
 	chat.Sink
-	// Failed is the error that the answer is, or nil.
+	// Failed returns the error that the provider answered with, or nil.
 	Failed() *chat.Event
 	Append(dst []byte) []byte
 }
 
-var callers = map[string]caller{
+var clientDialects = map[string]clientDialect{
 	ChatComplete: {
 		"chatcmpl-", func(c *Call) (*chat.Request, error) { return chat.Parse(c.Body) },
 		func(s chat.Style) wholeWriter { return &chat.Completion{Style: s} },
@@ -54,8 +54,8 @@ var callers = map[string]caller{
 	},
 }
 
-// Prepare makes the upstream request of a call, its credential included. An error of type
-// *Refusal is the caller's fault.
+// Prepare returns the upstream request of a call, including its credential. An error of
+// type *RequestError is the client's fault.
 func (p *Provider) Prepare(c *Call) (*Request, error) {
 	c.Provider = p
 	r, err := p.request(c)
@@ -65,7 +65,7 @@ func (p *Provider) Prepare(c *Call) (*Request, error) {
 	return r, p.finish(c, r)
 }
 
-// finish completes a request: where it goes, and its credential.
+// finish completes a request with its URL and credential.
 func (p *Provider) finish(c *Call, r *Request) (err error) {
 	if r.URL == nil {
 		if r.URL, err = c.URL(c.Path); err != nil {
@@ -99,13 +99,13 @@ func (p *Provider) finish(c *Call, r *Request) (err error) {
 	return Bearer(c, r.Header)
 }
 
-// following completes the requests that follow another.
+// following completes the requests that follow another one.
 func (p *Provider) following(c *Call, then func(time.Time, []byte, http.Header) (*Request, error)) func(time.Time, []byte, http.Header) (*Request, error) {
 	return func(now time.Time, body []byte, h http.Header) (*Request, error) {
 		c.Now, c.Body = now, nil
 		r, err := then(now, body, h)
 		if r == nil || err != nil {
-			return nil, refusal(err)
+			return nil, requestError(err)
 		}
 		return r, p.finish(c, r)
 	}
@@ -113,15 +113,15 @@ func (p *Provider) following(c *Call, then func(time.Time, []byte, http.Header) 
 
 func (p *Provider) request(c *Call) (*Request, error) {
 	if list := p.Endpoints[ListModels]; list != nil && c.Endpoint == RetrieveModel {
-		return p.oneOf(c, list)
+		return p.modelFromList(c, list)
 	}
 	if own := p.Endpoints[c.Endpoint]; own != nil {
 		if r, err := own(c); r != nil || err != nil {
-			return r, refusal(err)
+			return r, requestError(err)
 		}
 	}
-	if p.has(c.Endpoint) && (p.Words == nil || c.Endpoint != ChatComplete) {
-		body := p.unmarked(c)
+	if p.has(c.Endpoint) && (p.Encoder == nil || c.Endpoint != ChatComplete) {
+		body := p.stripForeign(c)
 		if p.oldStreams(c) {
 			if body == nil {
 				body = c.Body
@@ -133,10 +133,10 @@ func (p *Provider) request(c *Call) (*Request, error) {
 		}
 		return &Request{Body: body}, nil
 	}
-	if from, ok := callers[c.Endpoint]; ok && c.Body != nil {
+	if from, ok := clientDialects[c.Endpoint]; ok && c.Body != nil {
 		return p.converse(c, from)
 	}
-	return nil, &Refusal{"x-gw-provider", "endpoint_not_supported", "Provider " + p.Name + " does not serve " + c.Method + " /v1" + c.Path}
+	return nil, &RequestError{"x-gw-provider", "endpoint_not_supported", "Provider " + p.Name + " does not serve " + c.Method + " /v1" + c.Path}
 }
 
 // oldStreams reports whether a call must not have stream_options.
@@ -144,14 +144,14 @@ func (p *Provider) oldStreams(c *Call) bool {
 	return p.OldStreams != nil && c.Body != nil && (c.Endpoint == ChatComplete || c.Endpoint == Complete) && p.OldStreams(c)
 }
 
-// converse holds a conversation in the provider's dialect.
-func (p *Provider) converse(c *Call, from caller) (*Request, error) {
+// converse writes a conversation in the provider's dialect.
+func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	asked, err := from.parse(c)
 	if err != nil {
 		if unsupported := new(chat.Unsupported); errors.As(err, &unsupported) {
-			return nil, refusal(err)
+			return nil, requestError(err)
 		}
-		return nil, &Refusal{"", "invalid_json", "Invalid request body: " + err.Error()}
+		return nil, &RequestError{"", "invalid_json", "Invalid request body: " + err.Error()}
 	}
 	if c.Model != "" {
 		asked.Model = chat.Quote(c.Model)
@@ -164,32 +164,33 @@ func (p *Provider) converse(c *Call, from caller) (*Request, error) {
 	d := p.dialect()
 	r, err := d.Request(c, asked)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, requestError(err)
 	}
 	r.Answer, r.Turns = d.answer(c, from, asked.Functions, names), responses.Turns(asked.Messages)
 	return r, nil
 }
 
-// refusal makes what a provider has no words for the caller's fault.
-func refusal(err error) error {
+// requestError converts a *chat.Unsupported to a *RequestError.
+func requestError(err error) error {
 	var unsupported *chat.Unsupported
 	if errors.As(err, &unsupported) {
-		return &Refusal{unsupported.Param, or(unsupported.Code, "unsupported_parameter"), unsupported.Message}
+		return &RequestError{unsupported.Param, or(unsupported.Code, "unsupported_parameter"), unsupported.Message}
 	}
 	return err
 }
 
-// Adapts reports whether the provider serves an endpoint of callers by holding a
-// conversation, and does not have it itself.
+// Adapts reports whether the provider serves an endpoint only by translating it to a
+// conversation.
 func (p *Provider) Adapts(endpoint string) bool {
-	_, ok := callers[endpoint]
+	_, ok := clientDialects[endpoint]
 	return ok && endpoint != ChatComplete && p.Endpoints[endpoint] == nil && !p.has(endpoint)
 }
 
-// ShownAs is the name of the provider in answers: that of the x-gw-provider header.
-func (c *Call) ShownAs() string { return or(c.Name, c.Provider.Name) }
+// DisplayName returns the name of the provider in answers, which is that of the
+// x-gw-provider header.
+func (c *Call) DisplayName() string { return or(c.Name, c.Provider.Name) }
 
-// URL is where a path of OpenAI's goes.
+// URL returns the upstream URL of one of OpenAI's paths.
 func (c *Call) URL(path string) (*url.URL, error) {
 	if c.Provider.Address != nil {
 		return c.Provider.Address(c, path)
@@ -204,19 +205,19 @@ func (p *Provider) dialect() *Dialect {
 	return openAI
 }
 
-// openAI is the dialect of who speaks like OpenAI, for callers who do not.
+// openAI is the dialect of compatible providers, for clients that use another one.
 var openAI = &Dialect{
 	Request: func(c *Call, r *chat.Request) (*Request, error) {
-		words := c.Provider.spoken(c, r)
+		words := c.Provider.encoder(c, r)
 		u, err := c.URL("/chat/completions")
-		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.Room(len(c.Body))), r)}, err
+		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, err
 	},
 	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID} },
 }
 
-func (d *Dialect) answer(c *Call, from caller, functions bool, names map[string]chat.Literal) *Answer {
+func (d *Dialect) answer(c *Call, from clientDialect, functions bool, names map[string]chat.Literal) *Answer {
 	style := chat.Style{
-		ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.ShownAs(), Dialect: c.Provider.Name,
+		ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.DisplayName(), Dialect: c.Provider.Name,
 		Strict: c.Strict, Keep: c.Keep, Functions: functions,
 	}
 	if from.echo != nil {
@@ -229,15 +230,16 @@ func (d *Dialect) answer(c *Call, from caller, functions bool, names map[string]
 	stream := &chat.Stream{Framer: framer, Decoder: chat.Renamed(d.Decoder(c), names), Writer: from.chunks(style)}
 	return &Answer{
 		Begin: func(h http.Header) {
-			// A response has an id of the gateway's own, by which it and its items are found.
+			// Responses have ids made by the gateway, by which they and their items are
+			// found.
 			if id := h.Get(d.IDHeader); id != "" && c.Endpoint != CreateResponse {
 				style.ID = id
 				stream.Writer = from.chunks(style)
 			}
 		},
-		Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+		Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			w := from.whole(style)
-			if err := chat.Renamed(d.Decoder(c), names).Whole(body, w); err != nil {
+			if err := chat.Renamed(d.Decoder(c), names).Body(body, w); err != nil {
 				return dst, err
 			}
 			if e := w.Failed(); e != nil {
@@ -257,8 +259,8 @@ func (d *Dialect) answer(c *Call, from caller, functions bool, names map[string]
 	}
 }
 
-// Error makes a failure that came with status 200 an error.
+// Error implements error, for failures that arrive with status 200.
 func (f *Failure) Error() string { return f.Message }
 
-// Escape is a name as one segment of a path, escaped once.
+// Escape escapes a name as a single path segment.
 func Escape(segment string) string { return url.PathEscape(segment) }

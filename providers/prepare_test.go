@@ -30,7 +30,7 @@ func TestTheIDOfAnAnswerMayStandInAHeader(t *testing.T) {
 	for id, want := range map[string]string{"abc": "abc", "": "chatcmpl-1"} {
 		a := answers(t, p)
 		a.Begin(http.Header{"X-Request-Id": {id}})
-		out, err := a.Whole(nil, []byte(`{"choices":[{"message":{}}]}`), nil)
+		out, err := a.Body(nil, []byte(`{"choices":[{"message":{}}]}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestTheIDOfAResponseIsTheGatewaysOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Answer.Begin(http.Header{"X-Request-Id": {"abc"}})
-	out, err := r.Answer.Whole(nil, []byte(`{"choices":[{"message":{}}]}`), nil)
+	out, err := r.Answer.Body(nil, []byte(`{"choices":[{"message":{}}]}`), nil)
 	if got := `{"id":"resp_1"`; err != nil || string(out[:len(got)]) != got {
 		t.Errorf("got %s, %v", out, err)
 	}

@@ -1,11 +1,11 @@
-// Package providers knows the model providers: where they are, how they authenticate,
-// and how a call in a caller's dialect becomes theirs, and their answer the caller's.
-// What is the same in both dialects stays as it is, byte for byte.
+// Package providers knows the model providers: their addresses, how they authenticate, and
+// how to translate between their dialects and those of clients. What is the same in both
+// dialects is passed on byte for byte.
 //
-// A provider is a Caddy module gw.providers.<name>, registered by one line
-// ([Register]). One that speaks like OpenAI is a row of data; one that does not brings
-// functions on bytes: a [Dialect] for conversations, and an [Endpoint] for whatever else it
-// has. Nothing here does HTTP, reads a clock or makes random numbers.
+// A provider is a Caddy module gw.providers.<name>, registered by one call of [Register]. A
+// provider that is compatible with OpenAI is a row of data. Others come with functions on
+// bytes: a [Dialect] for conversations, and an [Endpoint] for each of their other
+// endpoints. Nothing in this package uses HTTP, a clock or a random source.
 package providers
 
 import (
@@ -33,198 +33,199 @@ const (
 	CreateResponse = "createModelResponse"
 	ListModels     = "models"
 	RetrieveModel  = "model"
-	Proxy          = "proxy" // any other path: it goes to the base URL as it is
+	Proxy          = "proxy" // any other path, relative to the base URL
 )
 
-// A Provider is one model provider. Its zero value, with a name and an address, speaks
-// OpenAI's API under a bearer token.
+// A Provider is one model provider. Its zero value, with a name and an address, uses
+// OpenAI's API with a bearer token.
 type Provider struct {
 	Name string
-	// BaseURL is where an endpoint's path, such as /chat/completions, begins. A name in
-	// braces stands for a setting, such as {aws_region}. Empty: the caller must say.
+	// BaseURL is the URL to which an endpoint's path, such as /chat/completions, is added.
+	// A name in braces is replaced by a setting, such as {aws_region}. If it is empty, the
+	// configuration must set one.
 	BaseURL string
-	// Host is the setting, a URL, that says where the provider is, in the place of a base
-	// URL. It is taken for a custom host.
+	// Host is the name of a setting, a URL, that replaces the base URL. It is treated as a
+	// custom host.
 	Host string
-	// Address is where a path of OpenAI's goes; nil: below the base URL.
+	// Address returns the URL of one of OpenAI's paths. Default: below the base URL.
 	Address func(c *Call, path string) (*url.URL, error)
 	// Auth adds the credential to a request's headers. Default: a bearer token.
 	Auth func(c *Call, h http.Header) error
-	// Sign adds a credential that is made of the whole request, in the place of Auth. It
-	// comes last: the URL, the method and the body, the call's where the request has
-	// none of its own, are final.
+	// Sign adds a credential that depends on the whole request, and replaces Auth. It is
+	// called last, when the URL, the method and the body are final. If the request has no
+	// body of its own, the call's is sent.
 	Sign func(c *Call, r *Request) error
-	// Login says how the token is had that Auth sends, where the credential is not sent
-	// itself; nil: it is. A login that returns nil wants none.
+	// Login returns the grant by which the token that Auth sends is obtained. If it is nil,
+	// or returns nil, the credential itself is sent.
 	Login func(c *Call) (*Login, error)
-	// Headers are settings that become headers, by the setting's name.
+	// Headers maps settings to the headers that they are sent in.
 	Headers map[string]string
-	// Forward lists headers of the client that go on to this provider, beside [Forwarded].
+	// Forward lists headers of the client that are forwarded to this provider in addition
+	// to [Forwarded].
 	Forward []string
 
-	// Serves lists the endpoints that the provider has in OpenAI's shape, beside the
-	// conversation. An endpoint of [Translated] that it neither serves nor translates is
-	// refused, or adapted through the conversation. Default: those of [OpenAIServes].
+	// Serves lists the endpoints, besides conversations, that the provider serves in
+	// OpenAI's form. An endpoint of [Translated] that it neither serves nor translates is
+	// refused, or adapted to a conversation. Default: [OpenAIServes].
 	Serves []string
-	// Passes are paths below /v1 that it has beside the gateway's endpoints, and that pass
-	// as they are.
+	// Passes lists paths below /v1 that the provider serves in addition to the gateway's
+	// endpoints, and that are forwarded unchanged.
 	Passes credentials.Paths
-	// Words are what it calls differently, and refuses; nil: nothing. With them, a body is
-	// written anew.
-	Words *chat.Words
-	// Dialect is how it holds conversations; nil: as OpenAI does.
+	// Encoder describes how the provider's requests differ from OpenAI's. If it is set,
+	// bodies are written anew.
+	Encoder *chat.Encoder
+	// Dialect translates conversations. If it is nil, the provider uses OpenAI's.
 	Dialect *Dialect
-	// Endpoints are what it has beside that, in its own shape.
+	// Endpoints are the provider's other endpoints that need translation.
 	Endpoints map[string]Endpoint
-	// Closed: it refuses members that OpenAI's API does not have.
+	// Closed is set if the provider refuses members that are not part of OpenAI's API.
 	Closed bool
-	// NewerNames: it takes max_completion_tokens, whatever the model.
+	// NewerNames is set if the provider accepts max_completion_tokens for every model.
 	NewerNames bool
-	// ThoughtsBack: it wants what its model thought in earlier turns back.
-	ThoughtsBack bool
-	// Limits are what it refuses that others take; nil: [OpenAILimits].
+	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.
+	ReturnReasoning bool
+	// Limits are restrictions on requests. Default: [OpenAILimits].
 	Limits *chat.Limits
-	// NoStreamUsage: it does not know stream_options, which ask for a stream's usage.
+	// NoStreamUsage is set if the provider does not support stream_options, which request a
+	// stream's usage.
 	NoStreamUsage bool
-	// OldStreams reports whether the version of the API that a call goes to does not know them
-	// yet, and refuses them; nil: it does.
+	// OldStreams reports whether a call uses a version of the API that refuses
+	// stream_options. It may be nil.
 	OldStreams func(c *Call) bool
 
-	base     *url.URL // BaseURL, where no setting is in it
-	settings []string // that are in it
+	base     *url.URL // the parsed BaseURL, if it has no settings
+	settings []string // in BaseURL
 }
 
-// A Dialect is how a provider holds conversations.
+// A Dialect translates conversations for a provider.
 type Dialect struct {
-	// Request writes the upstream request of a conversation. Its Answer is set by whoever
-	// calls it.
+	// Request writes the upstream request of a conversation. The caller sets its Answer.
 	Request func(c *Call, r *chat.Request) (*Request, error)
-	// Decoder reads one answer.
+	// Decoder returns a decoder for one answer.
 	Decoder func(c *Call) chat.Decoder
-	// Framer cuts a stream into messages; nil: server-sent events.
+	// Framer splits a stream into messages. Default: server-sent events.
 	Framer func() chat.Framer
-	// Failure reads the body of an error answer; nil: [ReadFailure].
+	// Failure reads the body of an error answer. Default: [ReadFailure].
 	Failure func(status int, h http.Header, body []byte) *Failure
-	// IDHeader is the header in which the id of an answer stands, where its body has none.
+	// IDHeader is the header with the id of an answer, if the body has none.
 	IDHeader string
 }
 
-// An Endpoint makes the upstream request of a call that is no conversation. Where it
-// returns neither a request nor an error, the call is made as if there were no such
-// endpoint: of the models of a provider, some may speak the caller's dialect.
+// An Endpoint writes the upstream request of a call that is not a conversation. If it
+// returns neither a request nor an error, the call is treated as if there were no such
+// endpoint: a provider may have models that use the client's dialect.
 type Endpoint func(c *Call) (*Request, error)
 
-// A Call is what a provider is told of a call.
+// A Call holds what a provider needs to know of a call.
 type Call struct {
 	Provider *Provider
-	Name     string // by which the caller knows the provider, such as the slug of a saved one
+	Name     string // the name by which the client selected the provider, such as a slug
 	Endpoint string
 	Method   string
-	Path     string // below a base URL, escaped
+	Path     string // relative to a base URL, escaped
 	Query    string
 	Base     *url.URL
-	Body     []byte // JSON; nil: none, or it passes through
-	// Upload is a body that passes through, from its beginning, for who puts it into other
-	// words; nil: there is none. What is read wrong is an [UploadError].
+	Body     []byte // JSON; nil: none, or it is streamed
+	// Upload is the streamed body from its beginning, for providers that translate it; nil
+	// if there is none. Errors in it are [UploadError]s.
 	Upload  io.Reader
 	Model   string
 	Stream  bool
 	Strict  bool // strict_open_ai_compliance
 	Key     credentials.Secret
-	Token   credentials.Secret       // what the login gave
-	Setting func(name string) string // of the provider, such as aws_region; "" where it is not given
-	Header  func(name string) string // of the client, where it goes on; the name is canonical
-	History []chat.Message           // the turns before a response's own
-	Shorten int                      // how often the older half of the turns is dropped
-	// Keep keeps the response that the conversation makes, before the caller has it; nil:
-	// it is not kept.
+	Token   credentials.Secret       // the result of the login
+	Setting func(name string) string // a setting of the provider, such as aws_region; "" if it is not set
+	Header  func(name string) string // a header of the client that is forwarded; the name is canonical
+	History []chat.Message           // the turns before this response
+	Shorten int                      // how many times to drop the older half of the turns
+	// Keep stores the response that the conversation creates, before the client receives
+	// it. If it is nil, the response is not stored.
 	Keep  func(response []byte) error
 	Now   time.Time
-	NewID func() string // makes a unique id, for an answer to which the provider gives none
+	NewID func() string // makes a unique id, for answers without one
 }
 
-// A Request is an upstream request, as far as it differs from the call.
+// A Request is an upstream request. Unset fields are taken from the call.
 type Request struct {
 	Method string   // default: the call's
 	URL    *url.URL // default: the call's path below the base URL
 	Header http.Header
-	Body   []byte  // default: the call's body; empty, and not nil: none
-	Answer *Answer // nil: the answer passes as it comes
-	Turns  int     // of the conversation that it holds
-	// Sign takes the place of the provider's, where a request goes to another service.
+	Body   []byte  // default: the call's body; empty, but not nil: none
+	Answer *Answer // nil: the answer is passed on unchanged
+	Turns  int     // of the conversation
+	// Sign replaces the provider's, for a request to another service.
 	Sign func(c *Call, r *Request) error
 }
 
-// An Answer translates what a provider answers. It is used once.
+// An Answer translates the answer of a provider. It is used once.
 type Answer struct {
-	// Begin is told the headers of an answer with status 2xx before it is translated; nil:
-	// nobody asks.
+	// Begin is called with the headers of an answer with status 2xx before it is
+	// translated. It may be nil.
 	Begin func(h http.Header)
-	// Then makes the request that follows, of an answer with status 2xx: what that one is
-	// answered is the call's answer. Where it returns nil the answer at hand is. It is told
-	// the time, since a credential may depend on it. The call's body is gone by then. nil:
-	// nothing follows.
+	// Then returns a request that follows an answer with status 2xx, and whose answer
+	// replaces it as the call's. If it returns nil, the current answer is used. now is
+	// passed because a credential may depend on it. The call's body is no longer available.
+	// Then may be nil.
 	Then func(now time.Time, body []byte, h http.Header) (*Request, error)
-	// Whole appends the translation of an answer in one piece, with status 2xx.
-	Whole func(dst, body []byte, h http.Header) ([]byte, error)
-	// Stream translates a stream; nil: there is none. Without it and Whole the answer
-	// passes.
+	// Body appends the translation of a complete answer with status 2xx.
+	Body func(dst, body []byte, h http.Header) ([]byte, error)
+	// Stream translates a stream. If both it and Body are nil, the answer is passed on
+	// unchanged.
 	Stream Stream
-	// Media is the content type of what Stream makes of an answer that is translated as it
-	// comes, whatever its own type; "": it does so of events alone, and makes events.
+	// Media is the content type of Stream's output, if answers of any type are translated
+	// as a stream. If it is empty, only event streams are, and the output is one.
 	Media string
-	// Failure reads the body of an answer with an error; nil: [ReadFailure].
+	// Failure reads the body of an error answer. Default: [ReadFailure].
 	Failure func(status int, h http.Header, body []byte) *Failure
 }
 
-// A Stream translates the bytes of a stream, cut anywhere.
+// A Stream translates the bytes of a stream, which may be cut anywhere.
 type Stream interface {
 	Translate(dst, src []byte) ([]byte, error)
-	// End appends what follows when the provider's stream has ended; an error means that
-	// it broke off.
+	// End appends what follows the end of the provider's stream. An error means that the
+	// stream was incomplete.
 	End(dst []byte) ([]byte, error)
 }
 
-// A Login is how the token of a provider is had: a grant of OAuth 2.0.
+// A Login is an OAuth 2.0 grant for a provider's token.
 type Login struct {
-	// ServiceAccount is a key of Google's, in JSON; the grant is a signed JWT.
+	// ServiceAccount is a Google service account key, in JSON. The grant is a signed JWT.
 	ServiceAccount []byte
-	// Otherwise the grant is a client's own credentials.
+	// Otherwise, the grant is client credentials.
 	TokenURL, ClientID string
 	ClientSecret       credentials.Secret
 	Scopes             []string
 }
 
-// A Refusal is why a call cannot go to a provider; the caller's fault.
-type Refusal struct {
+// A RequestError says why a call cannot be sent to a provider. It is the client's fault.
+type RequestError struct {
 	Param, Code, Message string
 }
 
-func (r *Refusal) Error() string { return r.Message }
+func (r *RequestError) Error() string { return r.Message }
 
-// An UploadError is why a body that passes through could not be read to its end.
+// An UploadError says why a streamed body could not be read completely.
 type UploadError struct{ Err error }
 
 func (e *UploadError) Error() string { return "reading the upload: " + e.Err.Error() }
 
 func (e *UploadError) Unwrap() error { return e.Err }
 
-// Forwarded lists the request headers of a client that go on to a provider, in
-// canonical form. Everything else stays here, but for those of [Provider.Forward].
+// Forwarded lists the request headers of a client that are forwarded to providers, in
+// canonical form. No others are, except those of [Provider.Forward].
 var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
 
-// ForwardedWebSocket lists what goes on beside it when a request is to become a
-// WebSocket.
+// ForwardedWebSocket lists the headers that are also forwarded with a WebSocket handshake.
 var ForwardedWebSocket = []string{
 	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions",
 }
 
-// ForwardedInline lists what goes on beside it when the credential is the caller's
-// own: which of the credential's accounts pays is the caller's choice only then.
+// ForwardedInline lists the headers that are also forwarded if the client uses its own
+// credential. Only then may it choose which account is billed.
 var ForwardedInline = []string{"Openai-Organization", "Openai-Project"}
 
-// URL returns where a call goes: the base URL with path, such as "/chat/completions",
-// added to it. The path is escaped, and stays as it is.
+// URL returns the base URL with a path, such as "/chat/completions", added to it. The path
+// is escaped, and is not changed.
 func URL(base *url.URL, path, query string) *url.URL {
 	u := *base
 	u.RawQuery = query
@@ -239,7 +240,7 @@ func URL(base *url.URL, path, query string) *url.URL {
 	return &u
 }
 
-// Bearer sends the credential, or the token that stands for it, as a bearer token.
+// Bearer sends the credential, or the token obtained for it, as a bearer token.
 func Bearer(c *Call, h http.Header) error {
 	key := c.Key
 	if !c.Token.Empty() {
@@ -251,7 +252,7 @@ func Bearer(c *Call, h http.Header) error {
 	return nil
 }
 
-// KeyHeader sends the credential in a header of its own, named in canonical form.
+// KeyHeader sends the credential in the header with the given canonical name.
 func KeyHeader(name string) func(c *Call, h http.Header) error {
 	return func(c *Call, h http.Header) error {
 		if !c.Key.Empty() {
@@ -261,18 +262,18 @@ func KeyHeader(name string) func(c *Call, h http.Header) error {
 	}
 }
 
-// Translated are the endpoints that stand in OpenAI's shape or are translated, and are
-// refused where a provider has neither. What is not listed passes to every provider.
+// Translated lists the endpoints that are refused if a provider neither serves them in
+// OpenAI's form nor translates them. Other endpoints are forwarded to every provider.
 var Translated = []string{ChatComplete, Complete, Embed, Moderate, OCR, Rerank, Messages, CountTokens, CreateResponse}
 
-// OpenAIServes are the endpoints that a provider that speaks like OpenAI is taken to
-// have where its row does not say: it answers for itself what it does not.
+// OpenAIServes lists the endpoints that a compatible provider is assumed to serve if its
+// row does not say. If it does not, its own error answer is passed on.
 var OpenAIServes = []string{Complete, Embed, Moderate, Rerank, OCR}
 
-// OpenAILimits are those of OpenAI, and of who speaks like it.
+// OpenAILimits are the limits of OpenAI and of compatible providers.
 var OpenAILimits = chat.Limits{ToolName: 64, User: 64}
 
-// has reports whether the provider has an endpoint in OpenAI's shape.
+// has reports whether the provider serves an endpoint in OpenAI's form.
 func (p *Provider) has(endpoint string) bool {
 	switch {
 	case !slices.Contains(Translated, endpoint):

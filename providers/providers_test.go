@@ -139,7 +139,7 @@ func TestAnEndpointMayLeaveACallToTheDialect(t *testing.T) {
 	}
 	for endpoint, code := range map[string]string{Embed: "unsupported_parameter", Rerank: "endpoint_not_supported"} {
 		_, err := p.Prepare(call(endpoint))
-		var refusal *Refusal
+		var refusal *RequestError
 		if !errors.As(err, &refusal) || refusal.Code != code {
 			t.Errorf("%s: got %v, want %s", endpoint, err, code)
 		}

@@ -11,9 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Register adds a provider, as the Caddy module gw.providers.<name>. Call it in an init
-// function. It panics where the name is taken or the row is wrong: a plugin that is built
-// so cannot start.
+// Register registers providers as Caddy modules gw.providers.<name>. It is called by init
+// functions, and panics if a name is taken or a row is invalid.
 func Register(rows ...Provider) {
 	for i := range rows {
 		p := &rows[i]
@@ -31,7 +30,7 @@ var (
 	names  []string
 )
 
-// A module is a provider as Caddy lists it.
+// A module is a provider as a Caddy module.
 type module struct{ *Provider }
 
 // CaddyModule returns the Caddy module information.
@@ -45,7 +44,7 @@ var (
 	validLabel  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$`)
 )
 
-// check holds a row to what a provider must be.
+// check returns an error if the provider is invalid.
 func (p *Provider) check() error {
 	if !validName.MatchString(p.Name) {
 		return errors.New("its name is not made of lower-case letters, digits and hyphens")
@@ -74,18 +73,17 @@ func (p *Provider) check() error {
 	return nil
 }
 
-// Lookup returns a provider by its name.
+// Lookup returns the provider with the given name.
 func Lookup(name string) (*Provider, bool) {
 	p, ok := byName[name]
 	return p, ok
 }
 
-// Names lists every provider, sorted.
+// Names returns the names of all providers, sorted.
 func Names() []string { return slices.Sorted(slices.Values(names)) }
 
-// BaseURL returns where the provider called name is, nil where it has no address of its
-// own or one that its settings decide, which settled tells, and whether there is such a
-// provider.
+// BaseURL returns the base URL of the provider called name, or nil if it has none or it
+// depends on settings (then settled is set), and whether the provider exists.
 func BaseURL(name string) (base *url.URL, settled, ok bool) {
 	p, ok := byName[name]
 	if !ok {
@@ -94,8 +92,7 @@ func BaseURL(name string) (base *url.URL, settled, ok bool) {
 	return p.base, p.BaseURL != "" && p.base == nil, true
 }
 
-// HostSetting is the setting of the provider called name that is its address, "" where it
-// has none.
+// HostSetting returns the setting that is the address of the provider called name, or "".
 func HostSetting(name string) string {
 	if p, ok := byName[name]; ok {
 		return p.Host
@@ -103,11 +100,11 @@ func HostSetting(name string) string {
 	return ""
 }
 
-// Settings are the names of the settings that decide where the provider is.
+// Settings returns the names of the settings in the base URL.
 func (p *Provider) Settings() []string { return p.settings }
 
-// Base is the provider's base URL with its settings filled in. A setting is one label
-// of a host or one segment of a path: no value leads to another host.
+// Base returns the provider's base URL with its settings filled in. A setting is one label
+// of a host or one segment of a path, so that no value leads to another host.
 func (p *Provider) Base(setting func(string) string) (*url.URL, error) {
 	if p.base != nil {
 		return p.base, nil
@@ -119,20 +116,20 @@ func (p *Provider) Base(setting func(string) string) (*url.URL, error) {
 			return nil, p.Missing(name)
 		}
 		if !validLabel.MatchString(v) {
-			return nil, &Refusal{header(name), "invalid_setting", "Invalid " + name + ": expected letters, digits, hyphens and underscores"}
+			return nil, &RequestError{header(name), "invalid_setting", "Invalid " + name + ": expected letters, digits, hyphens and underscores"}
 		}
 		address = strings.ReplaceAll(address, "{"+name+"}", v)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, &Refusal{"", "invalid_setting", "The address of provider " + p.Name + " cannot be made of its settings"}
+		return nil, &RequestError{"", "invalid_setting", "The address of provider " + p.Name + " cannot be made of its settings"}
 	}
 	return u, nil
 }
 
-// Missing refuses a call for want of a setting.
-func (p *Provider) Missing(name string) *Refusal {
-	return &Refusal{header(name), "missing_setting", fmt.Sprintf(
+// Missing returns the error for a missing setting.
+func (p *Provider) Missing(name string) *RequestError {
+	return &RequestError{header(name), "missing_setting", fmt.Sprintf(
 		"Provider %s needs %s: save it with the virtual key (model_config) or the config (%s), or send it as %s beside your own credential",
 		p.Name, name, name, header(name))}
 }

@@ -9,7 +9,7 @@ import (
 
 func init() { Register(compatible...) }
 
-// What rows serve beside the conversation.
+// What rows serve besides conversations.
 var (
 	chatOnly     = []string{}
 	embeds       = []string{Embed}
@@ -20,7 +20,7 @@ var (
 	all          = slices.Concat(OpenAIServes, []string{CreateResponse})
 )
 
-// posts are paths below /v1 that are posted to.
+// posts returns patterns for POST requests to paths below /v1.
 func posts(paths ...string) (out credentials.Paths) {
 	for _, path := range paths {
 		out = append(out, credentials.PathPattern{Method: http.MethodPost, Path: "/v1" + path})
@@ -28,10 +28,10 @@ func posts(paths ...string) (out credentials.Paths) {
 	return out
 }
 
-// compatible are the providers that speak OpenAI's API under a base URL and a bearer
-// token; a row costs no code. A base URL stops where the path of an endpoint, such as
-// /chat/completions, begins. Where a provider is known to refuse what others take, the
-// row says so; docs/providers.md explains the columns.
+// compatible has the providers that use OpenAI's API with a base URL and a bearer token; a
+// row needs no code. A base URL ends where the path of an endpoint, such as
+// /chat/completions, starts. If a provider is known to refuse what others accept, its row
+// says so. The columns are explained in docs/providers.md.
 var compatible = []Provider{
 	{Name: "openai", BaseURL: "https://api.openai.com/v1", Serves: all, Closed: true, NewerNames: true, Headers: map[string]string{
 		"openai_organization": "Openai-Organization", "openai_project": "Openai-Project", "openai_beta": "Openai-Beta",
@@ -45,11 +45,11 @@ var compatible = []Provider{
 	{Name: "cerebras", BaseURL: "https://api.cerebras.ai/v1", Serves: completes, Closed: true},
 	{Name: "cometapi", BaseURL: "https://api.cometapi.com/v1", Serves: both},
 	{Name: "cortex", BaseURL: "https://{snowflake_account}.snowflakecomputing.com/api/v2/cortex/v1", Serves: embeds},
-	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", Serves: both, ThoughtsBack: true},
+	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", Serves: both, ReturnReasoning: true},
 	{Name: "databricks", BaseURL: "https://{databricks_workspace}.cloud.databricks.com/serving-endpoints", Serves: both, Closed: true},
 	{Name: "deepbricks", BaseURL: "https://api.deepbricks.ai/v1", Serves: chatOnly},
 	{Name: "deepinfra", BaseURL: "https://api.deepinfra.com/v1/openai", Serves: both},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", Serves: chatOnly, ThoughtsBack: true},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", Serves: chatOnly, ReturnReasoning: true},
 	{Name: "featherless-ai", BaseURL: "https://api.featherless.ai/v1", Serves: both},
 	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1", Serves: slices.Concat(both, []string{Rerank, CreateResponse})},
 	{Name: "friendliai", BaseURL: "https://api.friendli.ai/serverless/v1", Serves: completes},
@@ -67,8 +67,8 @@ var compatible = []Provider{
 	{Name: "lingyi", BaseURL: "https://api.lingyiwanwu.com/v1", Serves: chatOnly},
 	{Name: "lmstudio", Serves: slices.Concat(both, []string{CreateResponse})},
 	{Name: "matterai", BaseURL: "https://api.matterai.so/v1", Serves: embeds},
-	{Name: "minimax", BaseURL: "https://api.minimax.io/v1", Serves: chatOnly, ThoughtsBack: true},
-	{Name: "moonshot", BaseURL: "https://api.moonshot.cn/v1", Serves: chatOnly, ThoughtsBack: true},
+	{Name: "minimax", BaseURL: "https://api.minimax.io/v1", Serves: chatOnly, ReturnReasoning: true},
+	{Name: "moonshot", BaseURL: "https://api.moonshot.cn/v1", Serves: chatOnly, ReturnReasoning: true},
 	{Name: "ncompass", BaseURL: "https://api.ncompass.tech/v1", Serves: chatOnly},
 	{Name: "nebius", BaseURL: "https://api.studio.nebius.ai/v1", Serves: both},
 	{Name: "nextbit", BaseURL: "https://api.nextbit256.com/v1", Serves: completes},
@@ -89,6 +89,6 @@ var compatible = []Provider{
 	{Name: "voyage", BaseURL: "https://api.voyageai.com/v1", Serves: reranks, Passes: posts("/contextualizedembeddings", "/multimodalembeddings")},
 	{Name: "workers-ai", BaseURL: "https://api.cloudflare.com/client/v4/accounts/{workers_ai_account_id}/ai/v1", Serves: embeds},
 	{Name: "x-ai", BaseURL: "https://api.x.ai/v1", Serves: hasResponses},
-	{Name: "z-ai", BaseURL: "https://api.z.ai/api/paas/v4", Serves: embeds, ThoughtsBack: true},
-	{Name: "zhipu", BaseURL: "https://open.bigmodel.cn/api/paas/v4", Serves: embeds, ThoughtsBack: true},
+	{Name: "z-ai", BaseURL: "https://api.z.ai/api/paas/v4", Serves: embeds, ReturnReasoning: true},
+	{Name: "zhipu", BaseURL: "https://open.bigmodel.cn/api/paas/v4", Serves: embeds, ReturnReasoning: true},
 }

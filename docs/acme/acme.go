@@ -1,4 +1,4 @@
-// Package acme adds the provider acme, whose API is like nobody else's.
+// Package acme adds the provider acme, whose API is unlike any other.
 package acme
 
 import (
@@ -12,7 +12,7 @@ func init() {
 		Name:    "acme",
 		BaseURL: "https://api.acme.example/v3",
 		Auth:    providers.KeyHeader("X-Acme-Key"),
-		Serves:  []string{}, // nothing of OpenAI's, beside conversations
+		Serves:  []string{}, // it serves only conversations
 		Dialect: &providers.Dialect{Request: request, Decoder: func(*providers.Call) chat.Decoder { return new(decoder) }},
 	})
 }
@@ -37,7 +37,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	return &providers.Request{URL: providers.URL(c.Base, "/talk", c.Query), Body: b}, nil
 }
 
-// A decoder reads {"says": …, "over": true}, whole or as the events of a stream.
+// A decoder decodes {"says": …, "over": true}, complete or as the events of a stream.
 type decoder struct{ over bool }
 
 func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
@@ -54,6 +54,6 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 	return r.Err()
 }
 
-func (d *decoder) Whole(body []byte, to chat.Sink) error { return d.Message("", body, to) }
+func (d *decoder) Body(body []byte, to chat.Sink) error { return d.Message("", body, to) }
 
 func (d *decoder) End(chat.Sink) bool { return d.over }

@@ -146,8 +146,8 @@ type App struct {
 	ready   chan struct{} // closed when runtime is set
 	runtime *Runtime
 
-	held   string // key in cores; empty: nothing is held
-	ungrow func() // lets go of the collector; nil: it is not held
+	held            string // key in cores; empty: nothing is held
+	releaseHeadroom func() // lets go of the collector; nil: it is not held
 }
 
 // What CacheScope may be.
@@ -395,7 +395,7 @@ func (a *App) Start() error {
 	if err := a.announce(dir, issued); err != nil {
 		return err
 	}
-	a.ungrow = gc.hold(a.headroom)
+	a.releaseHeadroom = gc.hold(a.headroom)
 	a.runtime = a.build(c)
 	close(a.ready)
 	return nil
@@ -408,8 +408,8 @@ func (a *App) Stop() error { return nil }
 
 // Cleanup lets go of the store. It closes when nothing uses it any more.
 func (a *App) Cleanup() error {
-	if a.ungrow != nil {
-		a.ungrow()
+	if a.releaseHeadroom != nil {
+		a.releaseHeadroom()
 	}
 	var err error
 	if a.transport != nil {

@@ -73,7 +73,7 @@ func (a *App) inFlight() float64 {
 	if !a.started() {
 		return 0
 	}
-	return float64(a.runtime.Gateway.InFlight.Held())
+	return float64(a.runtime.Gateway.InFlight.InUse())
 }
 
 func (a *App) groups() float64 {

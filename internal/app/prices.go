@@ -33,7 +33,7 @@ const maxPricesFile = 16 << 20
 
 // loadPrices makes the table of prices.
 func (a *App) loadPrices() error {
-	own := make([]prices.Own, len(a.Prices))
+	own := make([]prices.Override, len(a.Prices))
 	for i, p := range a.Prices {
 		name := fmt.Sprintf("price %s %s", p.Provider, p.Model)
 		if _, _, known := providers.BaseURL(p.Provider); !known && a.Providers[p.Provider] == nil {
@@ -50,7 +50,7 @@ func (a *App) loadPrices() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		own[i] = prices.Own{Provider: p.Provider, Model: p.Model, Price: price}
+		own[i] = prices.Override{Provider: p.Provider, Model: p.Model, Price: price}
 	}
 	var file []byte
 	if a.PricesFile != "" {

@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Record is one administrative action (the interface, "Events"). It holds names
-// of fields, never their values.
+// A Record is one administrative action. It has the names of fields, never their values.
 type Record struct {
 	ID             string    `json:"id"`
 	At             time.Time `json:"at"`
@@ -20,7 +19,7 @@ type Record struct {
 	KeyID          string    `json:"key_id"`
 	KeyName        string    `json:"key_name,omitempty"`
 	UserID         string    `json:"user_id,omitempty"`
-	Action         string    `json:"action"`             // the scope it needs, such as virtual_keys.create
+	Action         string    `json:"action"`             // the required scope, such as virtual_keys.create
 	Resource       string    `json:"resource,omitempty"` // id or slug of the target
 	Method         string    `json:"method"`
 	Path           string    `json:"path"`
@@ -44,15 +43,15 @@ func Open(db *storage.DB, now func() time.Time, random io.Reader) *Trail {
 	return &Trail{db, storage.NewCollection("audit", func(r *Record) string { return r.ID }), now, random}
 }
 
-// Add writes a record in the transaction of the action that it is about, so that
-// neither is kept without the other. It fills in ID and At.
+// Add writes a record in the transaction of its action, so that both are committed or
+// neither is. It fills in ID and At.
 func (t *Trail) Add(tx *storage.Txn, r *Record) error {
 	r.ID, r.At = storage.NewID(t.random), t.now().UTC()
 	return t.records.Put(tx, r)
 }
 
-// Refused writes the record of an action that changed nothing, and so need not wait
-// for the disk.
+// Refused writes the record of an action that was refused. Since it changed nothing, there
+// is no need to wait for the disk.
 func (t *Trail) Refused(ctx context.Context, r *Record) error {
 	r.ID, r.At = storage.NewID(t.random), t.now().UTC()
 	return t.db.Write(ctx, func(tx storage.Tx) error { return t.records.Put(tx, r) })

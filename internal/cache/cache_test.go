@@ -142,8 +142,8 @@ func TestAFlightEndsOnceForAll(t *testing.T) {
 		t.Error("another key waits")
 	}
 	entry := new(Entry)
-	f.Land(entry)
-	f.Leave()
+	f.Complete(entry)
+	f.Abandon()
 	<-f.Done()
 	if e, failed := f.Result(); e != entry || failed {
 		t.Errorf("got %v, %v", e, failed)

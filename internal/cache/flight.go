@@ -39,25 +39,25 @@ func (f *Flight) Done() <-chan struct{} { return f.done }
 // that waited have to be made one by one; otherwise the leader left, and another may lead.
 func (f *Flight) Result() (e *Entry, failed bool) { return f.entry, f.failed }
 
-// Land ends the flight with an answer for the calls that wait.
-func (f *Flight) Land(e *Entry) { f.end(e, false) }
+// Complete ends the flight with an answer for the calls that wait.
+func (f *Flight) Complete(e *Entry) { f.end(e, false) }
 
 // Fail ends the flight without an answer that could be shared.
 func (f *Flight) Fail() { f.end(nil, true) }
 
-// Hold notes that a part of the answer is being sent to the leader's client, and Flow that the
+// WriteStarted notes that a part of the answer is being sent to the leader's client, and Flow that the
 // client has read it.
-func (f *Flight) Hold() { f.since.Store(time.Now().UnixNano()) }
+func (f *Flight) WriteStarted() { f.since.Store(time.Now().UnixNano()) }
 
-// Flow notes that the leader's client has all that came of the answer.
-func (f *Flight) Flow() {
+// WriteDone notes that the leader's client has all that came of the answer.
+func (f *Flight) WriteDone() {
 	if since := f.since.Swap(0); since != 0 {
 		f.held.Add(time.Now().UnixNano() - since)
 	}
 }
 
-// Held is how long the answer has waited for the leader's client, altogether.
-func (f *Flight) Held() time.Duration {
+// WriteTime is how long the answer has waited for the leader's client, altogether.
+func (f *Flight) WriteTime() time.Duration {
 	held := f.held.Load()
 	if since := f.since.Load(); since != 0 {
 		held += time.Now().UnixNano() - since
@@ -65,9 +65,9 @@ func (f *Flight) Held() time.Duration {
 	return time.Duration(held)
 }
 
-// Leave ends the flight of a leader whose own client left, or does not read on. It does nothing
+// Abandon ends the flight of a leader whose own client left, or does not read on. It does nothing
 // if the flight has ended.
-func (f *Flight) Leave() { f.end(nil, false) }
+func (f *Flight) Abandon() { f.end(nil, false) }
 
 func (f *Flight) end(e *Entry, failed bool) {
 	f.c.mu.Lock()

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// MaxRatio is how many times its size a body may become, by each of its codings.
+	// MaxRatio bounds the ratio of decoded to encoded size, for each coding.
 	MaxRatio = 100
-	// free is the size up to which the ratio does not matter, in bytes.
+	// free is the decoded size up to which the ratio is not checked, in bytes.
 	free = 1 << 20
-	// maxCodings bounds how often a body may be encoded.
+	// maxCodings bounds the number of codings of a body.
 	maxCodings = 2
-	// maxWindow bounds the window of zstd (RFC 9659), in bytes. That of the others is bounded by
-	// their formats.
+	// maxWindow bounds the window of zstd (RFC 9659), in bytes. The other formats have
+	// fixed bounds.
 	maxWindow = 8 << 20
 )
 
-// Supported lists the codings, as a server says them in Accept-Encoding.
+// Supported lists the codings, in the form of Accept-Encoding.
 const Supported = "gzip, deflate, br, zstd"
 
-// codecs open the decoders of the codings, and reserve the memory that these need.
+// codecs open the decoders of the codings and reserve their memory.
 var codecs = map[string]func(l *layer) (io.Reader, error){
 	"gzip":    unzip,
 	"x-gzip":  unzip,
@@ -54,8 +54,8 @@ func Of(h http.Header) (codings []string) {
 	return codings
 }
 
-// Unknown returns the coding that cannot be decoded, or all of them if they are too many; "":
-// they can be decoded.
+// Unknown returns the first coding that cannot be decoded, or all of them if there are too
+// many, or "" if all can be decoded.
 func Unknown(codings []string) string {
 	for _, name := range codings {
 		if _, ok := codecs[name]; !ok {
@@ -68,7 +68,7 @@ func Unknown(codings []string) string {
 	return ""
 }
 
-// An Error means that a body is not what its coding says.
+// An Error means that a body is not valid in its coding.
 type Error struct {
 	Coding string
 	Err    error
@@ -78,17 +78,18 @@ func (e *Error) Error() string { return "decoding " + e.Coding + ": " + e.Err.Er
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrRatio means that a body becomes too many times its size.
+// ErrRatio means that the decoded body is too much larger than the encoded one.
 var ErrRatio = fmt.Errorf("it becomes more than %d times its size", MaxRatio)
 
-// Memory pays for what decoders keep.
+// Memory accounts for the memory of decoders.
 type Memory interface {
 	Reserve(n int) error
 	Free(n int)
 }
 
-// A Reader decodes a body. It reads nothing before the first Read, and no further than it needs
-// to. Errors of the source, and of the memory, are returned as they are; others are of type *Error.
+// A Reader decodes a body. It reads nothing before the first Read, and no further than it
+// needs. Errors of the source and of the memory are returned unchanged; others are of type
+// *Error.
 type Reader struct {
 	top    io.Reader
 	memory Memory
@@ -96,7 +97,7 @@ type Reader struct {
 	err    error
 }
 
-// NewReader returns a reader of a body in codings of which none is unknown.
+// NewReader returns a reader for a body in the given codings, all of which must be known.
 func NewReader(src io.Reader, codings []string, memory Memory) *Reader {
 	r := &Reader{top: src, memory: memory}
 	for i := len(codings) - 1; i >= 0; i-- {
@@ -114,7 +115,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Release frees the memory. Nothing is read after it.
+// Release frees the memory. The reader must not be used after it.
 func (r *Reader) Release() {
 	if r.held > 0 {
 		r.memory.Free(r.held)
@@ -130,10 +131,10 @@ type layer struct {
 	dec    io.Reader
 	out    int64
 
-	refused error // why there is no memory
+	refused error // why there was no memory
 }
 
-// A counter counts what is read, and keeps the error that reading ended with.
+// A counter counts the bytes read, and keeps the error that ended reading.
 type counter struct {
 	src io.Reader
 	n   int64
@@ -168,7 +169,8 @@ func (l *layer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure is the error of the source if there is one, which a decoder may have wrapped.
+// failure returns the error of the source if there is one, since a decoder may have wrapped
+// it.
 func (l *layer) failure(err error) error {
 	switch {
 	case l.src.err != nil:
@@ -181,7 +183,7 @@ func (l *layer) failure(err error) error {
 	return &Error{l.coding, err}
 }
 
-// reserve reserves memory for a window, and for what a decoder needs beside it.
+// reserve reserves memory for a window and the decoder's own needs.
 func (l *layer) reserve(window int) error {
 	n := window + 64<<10
 	if l.refused = l.of.memory.Reserve(n); l.refused == nil {
@@ -197,7 +199,8 @@ func unzip(l *layer) (io.Reader, error) {
 	return gzip.NewReader(&l.src)
 }
 
-// inflate reads deflate in the format of zlib, as the standard says, or without it, as some send.
+// inflate reads deflate with the zlib header, as the standard requires, or without it, as
+// some send it.
 func inflate(l *layer) (io.Reader, error) {
 	if err := l.reserve(32 << 10); err != nil {
 		return nil, err
@@ -213,7 +216,7 @@ func inflate(l *layer) (io.Reader, error) {
 	return flate.NewReader(b), nil
 }
 
-// openBrotli reads the size of the window from the first bits (RFC 7932, section 9.1).
+// openBrotli reads the window size from the first bits (RFC 7932, section 9.1).
 func openBrotli(l *layer) (io.Reader, error) {
 	var head [1]byte
 	if _, err := io.ReadFull(&l.src, head[:]); err != nil {
@@ -236,8 +239,8 @@ func openBrotli(l *layer) (io.Reader, error) {
 	return brotli.NewReader(io.MultiReader(bytes.NewReader(head[:]), &l.src)), nil
 }
 
-// openZstd reads the size of the window from the header of the first frame. Those that follow may
-// not need more.
+// openZstd reads the window size from the header of the first frame. Later frames must not
+// need more.
 func openZstd(l *layer) (io.Reader, error) {
 	var header zstd.Header
 	head := make([]byte, 0, zstd.HeaderMaxSize)
@@ -268,7 +271,7 @@ func openZstd(l *layer) (io.Reader, error) {
 	if err := l.reserve(int(window)); err != nil {
 		return nil, err
 	}
-	// Without concurrency it has no goroutines, and need not be closed.
+	// With concurrency 1 it has no goroutines, and need not be closed.
 	return zstd.NewReader(io.MultiReader(bytes.NewReader(head), &l.src),
 		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
 }

@@ -24,7 +24,7 @@ func (d Dialect) BenchmarkRequest(b *testing.B) {
 	for _, size := range []int{2 << 10, 200 << 10} {
 		body := Conversation(d.Model, size)
 		c := (&Case{Endpoint: providers.ChatComplete, Body: body}).Call(d.Provider)
-		if c.Provider.Dialect == nil && c.Provider.Words == nil { // its body passes
+		if c.Provider.Dialect == nil && c.Provider.Encoder == nil { // its body passes
 			c = (&Case{Endpoint: providers.Messages, Body: body}).Call(d.Provider)
 		}
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {

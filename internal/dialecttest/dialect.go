@@ -17,7 +17,7 @@ type Dialect struct {
 	Provider, Model string
 	Settings        map[string]string
 	// Says is a stream in which the model says a text, given as a JSON string, and ends.
-	Says func(text []byte) string
+	TextStream func(text []byte) string
 	// Header is that of each answer of the cases.
 	Header http.Header
 	// Frames are the binary messages of a stream that a case has as lines of JSON. Default:
@@ -76,7 +76,7 @@ func (d Dialect) CheckNoAnswers(t *testing.T) {
 	t.Helper()
 	for _, endpoint := range d.speaks(t) {
 		for _, body := range noAnswers {
-			if out, err := d.Answer(t, endpoint).Whole(nil, []byte(body), http.Header{}); err == nil {
+			if out, err := d.Answer(t, endpoint).Body(nil, []byte(body), http.Header{}); err == nil {
 				t.Errorf("%s: %s became %s", endpoint, body, out)
 			}
 			for _, stream := range []string{body, "data: " + body + "\n\n", "data: " + body + "\n\ndata: [DONE]\n\n"} {
@@ -109,16 +109,16 @@ func (d Dialect) FuzzStream(f *testing.F) {
 		for _, endpoint := range endpoints {
 			begin := func() *providers.Answer { return d.Answer(t, endpoint) }
 			want, wrong := Stream(begin().Stream, in, len(in))
-			Hear(t, want)
+			ReadStream(t, want)
 			got, err := Stream(begin().Stream, in, 1+int(size))
 			if !bytes.Equal(got, want) || (err == nil) != (wrong == nil) {
 				t.Fatalf("%s, cut: got %q, %v; whole: %q, %v", endpoint, got, err, want, wrong)
 			}
-			if whole, err := begin().Whole(nil, in, nil); err == nil && !json.Valid(whole) {
+			if whole, err := begin().Body(nil, in, nil); err == nil && !json.Valid(whole) {
 				t.Fatalf("%s: no JSON: %s", endpoint, whole)
 			}
-			got, err = Stream(begin().Stream, []byte(d.Says(text)), 1+int(size))
-			if h := Hear(t, got); err != nil || h.Text != said || !h.Done {
+			got, err = Stream(begin().Stream, []byte(d.TextStream(text)), 1+int(size))
+			if h := ReadStream(t, got); err != nil || h.Text != said || !h.Done {
 				t.Fatalf("%s: got %+v, %v; want %q", endpoint, h, err, said)
 			}
 		}

@@ -90,7 +90,7 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 	call := d.call(c)
 	r, err := call.Provider.Prepare(call)
 	if err != nil {
-		var refusal *providers.Refusal
+		var refusal *providers.RequestError
 		if !errors.As(err, &refusal) {
 			t.Fatalf("not a refusal: %v", err)
 		}
@@ -102,7 +102,7 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 		if r.Answer == nil {
 			t.Fatal("the answer passes")
 		}
-		out, err := d.begun(r.Answer).Whole(nil, whole, d.header())
+		out, err := d.begun(r.Answer).Body(nil, whole, d.header())
 		if err != nil {
 			out = fmt.Appendf(nil, "%q", err.Error())
 		}

@@ -66,14 +66,14 @@ func CheckCuts(t *testing.T, begin func() providers.Stream, in []byte) {
 	}
 }
 
-// Heard is what a client of one of the callers' dialects has after a stream.
-type Heard struct {
+// StreamResult is what a client of one of the callers' dialects has after a stream.
+type StreamResult struct {
 	Text string
 	Done bool // it came to its end
 }
 
-// Hear reads a stream as a client does. A line that is none of one ends the test.
-func Hear(t testing.TB, out []byte) (h Heard) {
+// ReadStream reads a stream as a client does. A line that is none of one ends the test.
+func ReadStream(t testing.TB, out []byte) (h StreamResult) {
 	t.Helper()
 	for line := range strings.SplitSeq(string(out), "\n") {
 		data, ok := strings.CutPrefix(line, "data: ")

@@ -28,7 +28,7 @@ func (d Dialect) Again(t testing.TB, turn Turn) []byte {
 		c.Endpoint = providers.ChatComplete
 	}
 	c.Body = fmt.Appendf(nil, `{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":"Go"}]}`, d.Model)
-	out, err := d.prepare(t, c).Answer.Whole(nil, turn.Answer, nil)
+	out, err := d.prepare(t, c).Answer.Body(nil, turn.Answer, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,19 +139,19 @@ func contentText(content gjson.Result) (string, error) {
 // message is the choice of a chat completion that answers with text.
 type message struct{}
 
-func (message) whole(b []byte, _ int, text string) []byte {
+func (message) complete(b []byte, _ int, text string) []byte {
 	b = append(b, `"message":{"role":"assistant","content":`...)
 	b = appendString(b, text)
 	return append(b, `,"refusal":null}`...)
 }
 
-func (message) opening(int) string {
+func (message) first(int) string {
 	return `"delta":{"role":"assistant","content":"","refusal":null}`
 }
 
-func (message) piece(b []byte, text string) []byte {
+func (message) delta(b []byte, text string) []byte {
 	b = append(b, `"delta":{"content":`...)
 	return append(appendString(b, text), '}')
 }
 
-func (message) closing() string { return `"delta":{}` }
+func (message) last() string { return `"delta":{}` }

@@ -39,12 +39,12 @@ func answerCompletion(body gjson.Result, at stamp) (answer, error) {
 // plainText is the choice of a text completion.
 type plainText struct{}
 
-func (plainText) whole(b []byte, _ int, text string) []byte {
+func (plainText) complete(b []byte, _ int, text string) []byte {
 	return appendString(append(b, `"text":`...), text)
 }
 
-func (plainText) opening(int) string { return "" }
+func (plainText) first(int) string { return "" }
 
-func (p plainText) piece(b []byte, text string) []byte { return p.whole(b, 0, text) }
+func (p plainText) delta(b []byte, text string) []byte { return p.complete(b, 0, text) }
 
-func (plainText) closing() string { return `"text":""` }
+func (plainText) last() string { return `"text":""` }

@@ -84,14 +84,14 @@ type output struct {
 // finish_reason.
 type choiceShape interface {
 	// whole appends the members of choice i.
-	whole(b []byte, i int, text string) []byte
+	complete(b []byte, i int, text string) []byte
 	// opening returns the members of the event that begins choice i, or "" if
 	// there is none.
-	opening(i int) string
+	first(i int) string
 	// piece appends the members of an event that carries a part of the text.
-	piece(b []byte, text string) []byte
+	delta(b []byte, text string) []byte
 	// closing returns the members of the event with the finish_reason.
-	closing() string
+	last() string
 }
 
 // echo makes the texts the outputs, within the limit of tokens.
@@ -132,7 +132,7 @@ func (g *generation) json() []byte {
 		}
 		out := g.outputs[i/g.n]
 		b = appendIndex(b, i)
-		b = g.choice.whole(b, i, out.text)
+		b = g.choice.complete(b, i, out.text)
 		b = appendFinish(b, out.finish)
 	}
 	b = append(b, `],"usage":`...)
@@ -155,7 +155,7 @@ func (g *generation) events(yield func([]byte) bool) {
 	}
 	for i := range g.n * len(g.outputs) {
 		out := g.outputs[i/g.n]
-		if opening := g.choice.opening(i); opening != "" {
+		if opening := g.choice.first(i); opening != "" {
 			begin(i)
 			b = append(b, opening...)
 			if !send("") {
@@ -164,13 +164,13 @@ func (g *generation) events(yield func([]byte) bool) {
 		}
 		for word := range words(out.text) {
 			begin(i)
-			b = g.choice.piece(b, word)
+			b = g.choice.delta(b, word)
 			if !send("") {
 				return
 			}
 		}
 		begin(i)
-		b = append(b, g.choice.closing()...)
+		b = append(b, g.choice.last()...)
 		if !send(out.finish) {
 			return
 		}

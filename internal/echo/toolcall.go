@@ -53,14 +53,14 @@ type toolCall struct {
 	nonce    string // makes the call's id
 }
 
-func (t toolCall) whole(b []byte, i int, arguments string) []byte {
+func (t toolCall) complete(b []byte, i int, arguments string) []byte {
 	b = append(b, `"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{`...)
 	b = t.begin(b, i)
 	b = appendString(b, arguments)
 	return append(b, `}}]}`...)
 }
 
-func (t toolCall) opening(i int) string {
+func (t toolCall) first(i int) string {
 	b := []byte(`"delta":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"index":0,`)
 	b = t.begin(b, i)
 	return string(append(b, `""}}]}`...))
@@ -77,10 +77,10 @@ func (t toolCall) begin(b []byte, i int) []byte {
 	return append(b, `,"arguments":`...)
 }
 
-func (toolCall) piece(b []byte, arguments string) []byte {
+func (toolCall) delta(b []byte, arguments string) []byte {
 	b = append(b, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":`...)
 	b = appendString(b, arguments)
 	return append(b, `}}]}`...)
 }
 
-func (toolCall) closing() string { return message{}.closing() }
+func (toolCall) last() string { return message{}.last() }

@@ -90,7 +90,7 @@ func (b *Buffer) grown(want int) (*Buffer, error) {
 // charged updates the lease of a buffer that has grown. If that is refused, the buffer is
 // released.
 func (b *Buffer) charged() (*Buffer, error) {
-	if err := b.lease.Grow(cap(b.b) - int(b.lease.Held())); err != nil {
+	if err := b.lease.Grow(cap(b.b) - int(b.lease.Size())); err != nil {
 		b.Release()
 		return nil, err
 	}

@@ -57,7 +57,7 @@ type Call struct {
 	selection credentials.Selection
 	located   located           // the model in the URL
 	unread    unread            // why the model may be one that was not read
-	fault     *validation.Fault // found by the endpoint's tables, which a config may ignore
+	invalid   *validation.Error // found by the endpoint's tables, which a config may ignore
 
 	lease inflight.Lease // of the call's memory, until it is closed
 	body

@@ -77,7 +77,7 @@ func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
 }
 
 // badConfig lists all faults of a config.
-func badConfig(faults routing.Faults) *Error {
+func badConfig(faults routing.ConfigErrors) *Error {
 	list := faults.Strings()
 	return &Error{
 		Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: "x-gw-config", Code: "invalid_config",

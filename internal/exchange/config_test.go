@@ -332,7 +332,7 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 			if err := x.Prepare(limits); err != nil {
 				t.Fatalf("refused: %v", err)
 			}
-			plan, err := x.Config.Plan(routing.Facts{}, nil)
+			plan, err := x.Config.Plan(routing.Input{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -126,7 +126,7 @@ func (a *Attempt) Thinks() bool {
 }
 
 // missing returns the first required field that the body lacks after a config's edit.
-func (c *Call) missing(edit *routing.Edit) *validation.Fault {
+func (c *Call) missing(edit *routing.Edit) *validation.Error {
 	if c.Endpoint.Table == nil || c.passthrough() {
 		return nil
 	}

@@ -172,7 +172,7 @@ func EndpointOf(method, path string) (e *Endpoint, allow []string) {
 	switch {
 	case rows != nil && !passes(rows):
 		return nil, allow
-	case !strings.HasPrefix(path, "/v1/") || !clean(path) || rows == nil && meant(path) != "":
+	case !strings.HasPrefix(path, "/v1/") || !clean(path) || rows == nil && intendedPath(path) != "":
 		return nil, nil
 	case !slices.Contains(passed, method):
 		return nil, passed
@@ -193,10 +193,10 @@ func Served(path string) bool {
 	return false
 }
 
-// meant is the path of the table that some server might take path for, "" if there is
+// intendedPath is the path of the table that some server might take path for, "" if there is
 // none: servers differ in letter case, in parameters after a semicolon, and in what else
 // they ignore at the end of a segment.
-func meant(path string) string {
+func intendedPath(path string) string {
 	plain := strings.TrimRight(canonical(path), "/")
 	if plain == path {
 		return ""
@@ -217,13 +217,13 @@ func meant(path string) string {
 func canonical(path string) string {
 	segments := strings.Split(strings.TrimRight(path, "/"), "/")
 	for i, s := range segments {
-		segments[i] = plainest(s)
+		segments[i] = normalizedSegment(s)
 	}
 	return strings.Join(segments, "/")
 }
 
-// plainest is a segment as the most forgiving server might read it.
-func plainest(segment string) string {
+// normalizedSegment is a segment as the most forgiving server might read it.
+func normalizedSegment(segment string) string {
 	s := unescaped(segment)
 	if end := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' }); end >= 0 {
 		s = s[:end]
@@ -231,9 +231,9 @@ func plainest(segment string) string {
 	return s
 }
 
-// hollow reports whether a forgiving server might read nothing in a segment, and so take
+// blankSegment reports whether a forgiving server might read nothing in a segment, and so take
 // the path for that of the collection: it is blank, or all of it are parameters.
-func hollow(segment string) bool {
+func blankSegment(segment string) bool {
 	s := unescaped(segment)
 	return s == "" || s[0] == ';'
 }
@@ -255,7 +255,7 @@ func matches(pattern, path string) bool {
 	for {
 		want, restOfPattern, more := strings.Cut(pattern[1:], "/")
 		got, rest, also := strings.Cut(path[1:], "/")
-		if want != got && (want == "" || want[0] != '{' || !segment(got) || hollow(got)) {
+		if want != got && (want == "" || want[0] != '{' || !segment(got) || blankSegment(got)) {
 			return false
 		}
 		if !more || !also {

@@ -49,8 +49,8 @@ const (
 	typeTimeout        = "timeout_error"
 )
 
-// refusals are the answers for the reasons of a refusal.
-var refusals = map[credentials.Reason]Error{
+// credentialErrors are the answers for the reasons of a refusal.
+var credentialErrors = map[credentials.Reason]Error{
 	credentials.InvalidKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "03"},
 	credentials.ExpiredKey:            {Status: http.StatusUnauthorized, Type: typeAuthentication, Code: "01"},
 	credentials.MissingScope:          {Status: http.StatusForbidden, Type: typePermission, Code: "033"},
@@ -70,9 +70,9 @@ var refusals = map[credentials.Reason]Error{
 	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
 }
 
-// Refused turns a refusal into an error for the caller.
-func Refused(r *credentials.Refusal) *Error {
-	e := refusals[r.Reason]
+// CredentialError turns a refusal into an error for the caller.
+func CredentialError(r *credentials.Error) *Error {
+	e := credentialErrors[r.Reason]
 	e.Message, e.Param, e.Err = r.Message, r.Field, r.Err
 	switch r.Reason {
 	case credentials.InlineConfigBlocked, credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineURLBlocked, credentials.InlineHeadersBlocked:
@@ -88,7 +88,7 @@ func badRequest(param, code, message string) *Error {
 // NotFound is the answer to a path of the API that has no endpoint.
 func NotFound(path string) *Error {
 	message := "Not Found: nothing is served at " + credentials.Clip(path)
-	if plain := meant(path); plain != "" {
+	if plain := intendedPath(path); plain != "" {
 		message += ", expected " + plain
 	} else {
 		message += didYouMean(path)

@@ -52,8 +52,8 @@ var reasons = []credentials.Reason{
 }
 
 func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
-	if len(refusals) != len(reasons) {
-		t.Errorf("%d reasons in the table, %d known here", len(refusals), len(reasons))
+	if len(credentialErrors) != len(reasons) {
+		t.Errorf("%d reasons in the table, %d known here", len(credentialErrors), len(reasons))
 	}
 	want := map[credentials.Reason]struct {
 		status int
@@ -80,7 +80,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 	}
 	cause := errors.New("the cause")
 	for _, reason := range reasons {
-		e := Refused(&credentials.Refusal{Reason: reason, Field: "x-gw-provider", Message: "words", Err: cause})
+		e := CredentialError(&credentials.Error{Reason: reason, Field: "x-gw-provider", Message: "words", Err: cause})
 		if e.Status != want[reason].status || want[reason].code != "" && e.Code != want[reason].code {
 			t.Errorf("reason %d: status %d, code %s", reason, e.Status, e.Code)
 		}
@@ -98,7 +98,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 			t.Errorf("reason %d: the caller sees the cause", reason)
 		}
 	}
-	if refusals[credentials.InvalidKey].Message != "" {
+	if credentialErrors[credentials.InvalidKey].Message != "" {
 		t.Error("a refusal wrote into the table")
 	}
 }
@@ -113,7 +113,7 @@ func TestEveryErrorHasAnEnvelopeWhateverItsWords(t *testing.T) {
 		"too large":          tooLarge(32 << 20),
 		"unavailable":        Unavailable("later", errors.New("x")),
 		"rate limited":       RateLimited("slow down", time.Second),
-		"a config at fault":  badConfig(routing.Faults{{Path: "targets[0]", Message: "no \"good\""}, {Path: "", Message: "é"}}),
+		"a config at fault":  badConfig(routing.ConfigErrors{{Path: "targets[0]", Message: "no \"good\""}, {Path: "", Message: "é"}}),
 		"timed out":          TimedOut(1500*time.Millisecond, errors.New("x")),
 		"nowhere to go":      Unroutable(errors.New("no condition matches")),
 		"an unknown error":   AsError(errors.New("the cause")),

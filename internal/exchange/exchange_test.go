@@ -478,7 +478,7 @@ func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
 		if got, ok := x.Metadata(key); !ok || got != want {
 			t.Errorf("%s: got %q, %v", key, got, ok)
 		}
-		if got, _, ok := x.Fact("metadata." + key); !ok || got != want {
+		if got, _, ok := x.Attribute("metadata." + key); !ok || got != want {
 			t.Errorf("fact metadata.%s: got %q, %v", key, got, ok)
 		}
 	}
@@ -548,7 +548,7 @@ func TestFactsOfACall(t *testing.T) {
 		}},
 	} {
 		for _, key := range []string{"api_key", "workspace_id", "organisation_id", "provider", "virtual_key", "model", "endpoint_type", "metadata.team", "metadata.absent", "metadata.", "metadata", "nonsense", ""} {
-			value, alias, ok := c.x.chosen.Fact(key)
+			value, alias, ok := c.x.chosen.Attribute(key)
 			want, has := c.want[key]
 			if ok != has || ok && (value != want[0] || alias != want[1]) {
 				t.Errorf("%s, %q: got %q, %q, %v", name, key, value, alias, ok)

@@ -82,13 +82,13 @@ type names struct {
 	over     bool     // there are too many
 
 	hides     func(model string) bool // whether a model is not the workspace's; nil: it is asked later
-	given     map[string]bool // ids of items that are in the body
-	approvals []string        // ids of items that are to be in the body, or are objects
+	given     map[string]bool         // ids of items that are in the body
+	approvals []string                // ids of items that are to be in the body, or are objects
 }
 
 // namedIn reads the objects that a body names. What is not JSON names none.
 func namedIn(body []byte, endpoint *Endpoint, adapted bool, hides func(model string) bool) *names {
-	n := &names{hides: hides, messages: endpoint.Name == providers.Messages, evals: endpoint.Name == "evals", items: endpoint.Objects.Items, adapted: adapted}
+	n := &names{hides: hides, messages: endpoint.Name == providers.Messages, evals: endpoint.Name == "evals", items: endpoint.Objects.HasItems, adapted: adapted}
 	if n.evals || n.may(body) {
 		n.r = jsonscan.NewReader(body)
 		n.value("", 0)

@@ -6,45 +6,47 @@ import (
 	"strings"
 )
 
-// Objects is what the calls of an endpoint have to do with objects that a provider keeps.
-// A call whose path has an id is about the object with it; what is below that belongs to it.
+// Objects says which objects stored by a provider the calls of an endpoint are about. A call
+// whose path has an id is about the object with that id; further ids in the path are of objects
+// that belong to it.
 type Objects struct {
-	// Makes are the members of an answer with the ids of what the call made, as gjson finds
-	// them, and Events those of an event of a stream.
-	Makes, Events []string
-	// Names are the members of an answer, or of an event, with the ids of what its
-	// provider made for the object at hand, such as the output of a batch.
-	Names []string
-	// Models are the members of an answer with the models that jobs made.
+	// Created are the gjson paths of the ids of created objects in an answer, and
+	// CreatedInEvents those in an event of a stream.
+	Created, CreatedInEvents []string
+	// Related are the paths, in an answer or an event, of the ids of objects that the provider
+	// created for the call's object, such as the output of a batch.
+	Related []string
+	// Models are the paths of the models that jobs created.
 	Models []string
-	// Lists: the answer is a list of all objects of the credential.
-	Lists bool
-	// Shows: the answer is a list of models, of which those that others' jobs made are hidden.
-	Shows bool
-	// Brief: what is made is kept by its provider for thirty days at most.
-	Brief bool
-	// Stored is the parameter of the call without which nothing is kept; "": there is none.
-	Stored string
-	// Kept is the default of that parameter.
-	Kept bool
-	// Location: the id is the last segment of that header.
+	// List is set if the answer is a list of all objects of the credential.
+	List bool
+	// ModelList is set if the answer is a list of models, which must not show models created by
+	// jobs of other workspaces.
+	ModelList bool
+	// ShortLived is set if the provider keeps the created object for at most thirty days.
+	ShortLived bool
+	// StoreParam is the parameter that says whether the provider stores an object, and
+	// StoreDefault its default. It is empty if there is none.
+	StoreParam   string
+	StoreDefault bool
+	// Location is set if the id is the last segment of the header Location.
 	Location bool
-	// Apart: the call has to do with none, whatever its path has.
-	Apart bool
-	// Items: the members input and items of its body have items, of which one that has an id
-	// alone is a reference.
-	Items bool
+	// None is set if the call is about no object, whatever is in its path.
+	None bool
+	// HasItems is set if the members input and items of the body have items, one of which is a
+	// reference if it only has an id.
+	HasItems bool
 }
 
 // Creates reports whether a call may make an object.
-func (o *Objects) Creates() bool { return len(o.Makes) > 0 || o.Location }
+func (o *Objects) Creates() bool { return len(o.Created) > 0 || o.Location }
 
 var (
-	lists = Objects{Lists: true}
-	makes = Objects{Makes: []string{"id"}, Events: []string{"id"}}
-	brief = Objects{Makes: []string{"id"}, Brief: true}
-	apart = Objects{Apart: true}
-	items = Objects{Items: true}
+	lists      = Objects{List: true}
+	creates    = Objects{Created: []string{"id"}, CreatedInEvents: []string{"id"}}
+	shortLived = Objects{Created: []string{"id"}, ShortLived: true}
+	noObjects  = Objects{None: true}
+	items      = Objects{HasItems: true}
 
 	batchFiles = []string{"output_file_id", "error_file_id"}
 	jobFiles   = []string{"result_files"}
@@ -67,68 +69,68 @@ var (
 // id stands here only if its answer names others.
 var objectRows = map[string]Objects{
 	"GET /files":                                 lists,
-	"POST /files":                                makes,
-	"GET /batches":                               {Lists: true, Names: each(batchFiles)},
-	"POST /batches":                              makes,
-	"GET /batches/{batch_id}":                    {Names: batchFiles},
-	"POST /batches/{batch_id}/cancel":            {Names: batchFiles},
-	"GET /fine_tuning/jobs":                      {Lists: true, Names: each(jobFiles), Models: each(jobModels)},
-	"POST /fine_tuning/jobs":                     makes,
-	"GET /fine_tuning/jobs/{fine_tuning_job_id}": {Names: jobFiles, Models: jobModels},
+	"POST /files":                                creates,
+	"GET /batches":                               {List: true, Related: each(batchFiles)},
+	"POST /batches":                              creates,
+	"GET /batches/{batch_id}":                    {Related: batchFiles},
+	"POST /batches/{batch_id}/cancel":            {Related: batchFiles},
+	"GET /fine_tuning/jobs":                      {List: true, Related: each(jobFiles), Models: each(jobModels)},
+	"POST /fine_tuning/jobs":                     creates,
+	"GET /fine_tuning/jobs/{fine_tuning_job_id}": {Related: jobFiles, Models: jobModels},
 	"GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints": {Models: []string{"data.#.fine_tuned_model_checkpoint"}},
 
 	"GET /chat/completions":  lists,
-	"POST /chat/completions": {Makes: []string{"id"}, Events: []string{"id"}, Brief: true, Stored: "store"},
+	"POST /chat/completions": {Created: []string{"id"}, CreatedInEvents: []string{"id"}, ShortLived: true, StoreParam: "store"},
 	"POST /responses": {
-		Makes: []string{"id"}, Events: []string{"response.id"}, Brief: true, Stored: "store", Kept: true, Items: true,
-		Names: []string{"output.#.id", "output.#.container_id", "response.output.#.id", "response.output.#.container_id", "item.id", "item.container_id"},
+		Created: []string{"id"}, CreatedInEvents: []string{"response.id"}, ShortLived: true, StoreParam: "store", StoreDefault: true, HasItems: true,
+		Related: []string{"output.#.id", "output.#.container_id", "response.output.#.id", "response.output.#.container_id", "item.id", "item.container_id"},
 	},
 	"GET /responses/{response_id}": {
-		Brief: true,
-		Names: []string{"output.#.id", "output.#.container_id", "response.output.#.id", "response.output.#.container_id", "item.id", "item.container_id"},
+		ShortLived: true,
+		Related:    []string{"output.#.id", "output.#.container_id", "response.output.#.id", "response.output.#.container_id", "item.id", "item.container_id"},
 	},
 
 	"GET /assistants":         lists,
-	"POST /assistants":        makes,
-	"POST /threads":           makes,
-	"POST /threads/runs":      {Makes: []string{"thread_id"}, Events: []string{"thread_id", `[@this].#(object=="thread").id`}, Names: runFiles},
-	"POST /threads/{id}/runs": {Names: runFiles},
-	"POST /threads/{id}/runs/{run_id}/submit_tool_outputs": {Names: runFiles},
-	"GET /threads/{id}/runs/{run_id}/steps":                {Names: each(stepFiles)},
-	"GET /threads/{id}/runs/{run_id}/steps/{step_id}":      {Names: stepFiles},
-	"GET /threads/{id}/messages":                           {Names: each(messageFiles)},
-	"GET /threads/{id}/messages/{message_id}":              {Names: messageFiles},
+	"POST /assistants":        creates,
+	"POST /threads":           creates,
+	"POST /threads/runs":      {Created: []string{"thread_id"}, CreatedInEvents: []string{"thread_id", `[@this].#(object=="thread").id`}, Related: runFiles},
+	"POST /threads/{id}/runs": {Related: runFiles},
+	"POST /threads/{id}/runs/{run_id}/submit_tool_outputs": {Related: runFiles},
+	"GET /threads/{id}/runs/{run_id}/steps":                {Related: each(stepFiles)},
+	"GET /threads/{id}/runs/{run_id}/steps/{step_id}":      {Related: stepFiles},
+	"GET /threads/{id}/messages":                           {Related: each(messageFiles)},
+	"GET /threads/{id}/messages/{message_id}":              {Related: messageFiles},
 	"GET /vector_stores":                                   lists,
-	"POST /vector_stores":                                  makes,
+	"POST /vector_stores":                                  creates,
 	"GET /containers":                                      lists,
-	"POST /containers":                                     makes,
-	"POST /conversations":                                  {Makes: []string{"id"}, Items: true},
+	"POST /containers":                                     creates,
+	"POST /conversations":                                  {Created: []string{"id"}, HasItems: true},
 	"POST /conversations/{id}/items":                       items,
 	"GET /evals":                                           lists,
-	"POST /evals":                                          makes,
-	"POST /uploads":                                        makes,
-	"POST /uploads/{id}/complete":                          {Makes: []string{"file.id"}},
+	"POST /evals":                                          creates,
+	"POST /uploads":                                        creates,
+	"POST /uploads/{id}/complete":                          {Created: []string{"file.id"}},
 	"GET /videos":                                          lists,
-	"POST /videos":                                         makes,
-	"POST /videos/{id}/remix":                              makes,
-	"POST /videos/edits":                                   makes,
-	"POST /videos/extensions":                              makes,
-	"POST /videos/characters":                              makes,
+	"POST /videos":                                         creates,
+	"POST /videos/{id}/remix":                              creates,
+	"POST /videos/edits":                                   creates,
+	"POST /videos/extensions":                              creates,
+	"POST /videos/characters":                              creates,
 	"GET /skills":                                          lists,
-	"POST /skills":                                         makes,
+	"POST /skills":                                         creates,
 	"GET /chatkit/threads":                                 lists,
-	"POST /chatkit/sessions":                               brief,
-	"POST /realtime/calls":                                 {Location: true, Brief: true},
+	"POST /chatkit/sessions":                               shortLived,
+	"POST /realtime/calls":                                 {Location: true, ShortLived: true},
 
-	"POST /ocr": apart, "POST /completions": apart, "POST /moderations": apart, "POST /embeddings": apart,
-	"POST /responses/input_tokens": {Apart: true, Items: true}, "POST /responses/compact": {Apart: true, Items: true},
-	"POST /images/generations": apart, "POST /images/edits": apart, "POST /images/variations": apart,
-	"POST /audio/speech": apart, "POST /audio/transcriptions": apart, "POST /audio/translations": apart,
-	"POST /rerank": apart, "POST /messages": apart, "POST /messages/count_tokens": apart, "POST /fim/completions": apart,
-	"GET /realtime": apart, "POST /realtime/sessions": apart, "POST /realtime/transcription_sessions": apart, "POST /realtime/client_secrets": apart,
-	"POST /fine_tuning/alpha/graders/run": apart, "POST /fine_tuning/alpha/graders/validate": apart,
+	"POST /ocr": noObjects, "POST /completions": noObjects, "POST /moderations": noObjects, "POST /embeddings": noObjects,
+	"POST /responses/input_tokens": {None: true, HasItems: true}, "POST /responses/compact": {None: true, HasItems: true},
+	"POST /images/generations": noObjects, "POST /images/edits": noObjects, "POST /images/variations": noObjects,
+	"POST /audio/speech": noObjects, "POST /audio/transcriptions": noObjects, "POST /audio/translations": noObjects,
+	"POST /rerank": noObjects, "POST /messages": noObjects, "POST /messages/count_tokens": noObjects, "POST /fim/completions": noObjects,
+	"GET /realtime": noObjects, "POST /realtime/sessions": noObjects, "POST /realtime/transcription_sessions": noObjects, "POST /realtime/client_secrets": noObjects,
+	"POST /fine_tuning/alpha/graders/run": noObjects, "POST /fine_tuning/alpha/graders/validate": noObjects,
 	// Models are everybody's, but for those that jobs made: see Attempt.Hides.
-	"GET /models": {Apart: true, Shows: true}, modelRows[0]: apart, modelRows[1]: apart, modelRows[2]: apart, modelRows[3]: apart, modelRows[4]: apart, modelRows[5]: apart,
+	"GET /models": {None: true, ModelList: true}, modelRows[0]: noObjects, modelRows[1]: noObjects, modelRows[2]: noObjects, modelRows[3]: noObjects, modelRows[4]: noObjects, modelRows[5]: noObjects,
 }
 
 // each are the paths of members of the objects in a list.
@@ -163,11 +165,11 @@ func objectIn(pattern, path string) (id string, whole bool) {
 func (c *Call) object() (id string, whole bool) {
 	pattern := c.Endpoint.Path
 	switch {
-	case c.Endpoint.Objects.Apart:
+	case c.Endpoint.Objects.None:
 		return "", false
 	case c.Endpoint == &passThrough:
 		rows := rowsOf("/v1" + c.Path)
-		if len(rows) == 0 || rows[0].Objects.Apart {
+		if len(rows) == 0 || rows[0].Objects.None {
 			return "", false
 		}
 		pattern = rows[0].Path

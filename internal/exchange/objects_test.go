@@ -24,11 +24,11 @@ func TestEveryEndpointSaysWhatItHasToDoWithObjects(t *testing.T) {
 			switch {
 			case !said && id == "":
 				t.Errorf("%s: not in objectRows, and names no object", row)
-			case id == "" && !o.Apart && !o.Lists && !o.Creates():
+			case id == "" && !o.None && !o.List && !o.Creates():
 				t.Errorf("%s: neither makes nor lists objects, and is not apart from them", row)
-			case o.Lists && e.Method != "GET", o.Creates() && e.Method != "POST":
+			case o.List && e.Method != "GET", o.Creates() && e.Method != "POST":
 				t.Errorf("%s: not by that method", row)
-			case o.Stored != "" && e.Body != JSON:
+			case o.StoreParam != "" && e.Body != JSON:
 				t.Errorf("%s: a parameter of a body that is not read", row)
 			}
 		}
@@ -66,7 +66,7 @@ func TestMembersOfAnswersAreFound(t *testing.T) {
 				got = append(got, v.Str)
 			}
 		}
-		for _, list := range [][]string{o.Makes, o.Events, o.Names, o.Models} {
+		for _, list := range [][]string{o.Created, o.CreatedInEvents, o.Related, o.Models} {
 			for _, member := range list {
 				add(gjson.Get(c.answer, member))
 			}

@@ -36,7 +36,7 @@ func (c *Call) readOptions(h http.Header) *Error {
 	for _, header := range urlHeaders {
 		if v, _ := c.Gateway.Headers.Get(h, header); v != "" && blocked {
 			field := header.String()
-			return Refused(&credentials.Refusal{
+			return CredentialError(&credentials.Error{
 				Reason: credentials.InlineURLBlocked, Field: field,
 				Message: "Inline provider URLs are blocked; the organisation accepts only saved resources (block_inline_config)",
 			})
@@ -47,7 +47,7 @@ func (c *Call) readOptions(h http.Header) *Error {
 		return nil
 	}
 	if blocked {
-		return Refused(&credentials.Refusal{
+		return CredentialError(&credentials.Error{
 			Reason: credentials.InlineHeadersBlocked, Field: "x-gw-forward-headers",
 			Message: "Inline forward headers are blocked; the organisation accepts only saved resources (block_inline_config)",
 		})
@@ -56,7 +56,7 @@ func (c *Call) readOptions(h http.Header) *Error {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if why := routing.ForwardFault(name, c.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(c.ForwardHeaders) == maxForwarded {
+		if why := routing.CheckForward(name, c.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(c.ForwardHeaders) == maxForwarded {
 			return badRequest("x-gw-forward-headers", "invalid_value", "Invalid forward header passed: "+credentials.Clip(name)+": "+why)
 		}
 		c.ForwardHeaders = append(c.ForwardHeaders, textproto.CanonicalMIMEHeaderKey(name))

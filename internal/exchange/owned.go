@@ -43,7 +43,7 @@ func (a *Attempt) CheckObject() *Error {
 		name, _ = url.QueryUnescape(name)
 		value, err := url.QueryUnescape(value)
 		name = strings.ToLower(name)
-		cursor := a.call.Endpoint.Objects.Lists && (name == "after" || name == "before")
+		cursor := a.call.Endpoint.Objects.List && (name == "after" || name == "before")
 		field, how := namingOf(name)
 		switch {
 		case !cursor && field != "call_id" && how == 0 || err == nil && value == "":
@@ -174,7 +174,7 @@ func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	}
 	ctx, workspace, slug := context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, saved(a.Route)
 	var err error
-	if a.call.Endpoint.Objects.Brief {
+	if a.call.Endpoint.Objects.ShortLived {
 		err = a.call.Gateway.Responses.Claim(ctx, workspace, slug, ids)
 	} else {
 		err = a.call.Gateway.Owners.Claim(ctx, workspace, slug, ids, a.call.Gateway.Now(), lenient)

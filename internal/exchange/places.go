@@ -38,7 +38,7 @@ func (c *Call) admitStored(route *credentials.Route) *Error {
 		return nil
 	}
 	field = strings.ToLower(field)
-	return Refused(&credentials.Refusal{
+	return CredentialError(&credentials.Error{
 		Reason: credentials.StoredSecretElsewhere, Field: field,
 		Message: "The call goes with a stored credential, which goes only where its owner said: drop " + field + ", or send your own credential",
 	})

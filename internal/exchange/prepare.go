@@ -43,13 +43,13 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	}
 	token, selection, refusal := c.Gateway.read(r.Header)
 	if refusal != nil {
-		return nil, Refused(refusal)
+		return nil, CredentialError(refusal)
 	}
 	if c.Caller, refusal = c.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
-		return nil, Refused(refusal)
+		return nil, CredentialError(refusal)
 	}
 	if bearer := selection.Bearer; !bearer.Empty() && c.Gateway.Authenticator.Knows(bearer.Reveal()) {
-		return nil, Refused(&credentials.Refusal{
+		return nil, CredentialError(&credentials.Error{
 			Reason: credentials.AmbiguousHeader, Field: "authorization",
 			Message: "authorization has a second service key, which goes to no provider: send one service key, and as the bearer the provider's credential",
 		})
@@ -61,15 +61,15 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if err := c.takeBody(limits); err != nil {
 		return nil, err
 	}
-	if c.Endpoint.Query != nil && c.fault == nil {
-		c.fault = validation.CheckQuery(c.Endpoint.Query, r.URL.Query())
+	if c.Endpoint.Query != nil && c.invalid == nil {
+		c.invalid = validation.CheckQuery(c.Endpoint.Query, r.URL.Query())
 	}
 	if err := c.locate(); err != nil {
 		return nil, err
 	}
 	selection.Model = c.Model
 	if refusal := c.recall(&selection); refusal != nil {
-		return nil, Refused(refusal)
+		return nil, CredentialError(refusal)
 	}
 	if c.StoredResponse != nil {
 		if err := c.reserveTurns([]stored.Response{*c.StoredResponse}); err != nil {
@@ -79,15 +79,15 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	}
 	c.selection = selection
 	if refusal := c.Gateway.Router.Inline(c.Caller.WorkspaceID, selection); refusal != nil {
-		return nil, Refused(refusal)
+		return nil, CredentialError(refusal)
 	}
 	version, _ := c.Gateway.Headers.Get(r.Header, HeaderConfigVersion)
 	var err *Error
 	if c.Config, err = c.config(cmp.Or(selection.Config, c.aliased(&selection)), version); err != nil {
 		return nil, err
 	}
-	if c.fault != nil && !c.passthrough() {
-		return nil, badRequest(c.fault.Param, c.fault.Code, c.fault.Message)
+	if c.invalid != nil && !c.passthrough() {
+		return nil, badRequest(c.invalid.Param, c.invalid.Code, c.invalid.Message)
 	}
 	if err := c.readOptions(r.Header); err != nil {
 		return nil, err
@@ -111,13 +111,13 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 		if c.Endpoint == &passThrough && refusal.Reason == credentials.NoProvider {
 			if meant := didYouMean("/v1"+c.Path, c.Gateway.ControlPlane...); meant != "" {
 				refusal.Message += meant
-				return nil, Refused(refusal)
+				return nil, CredentialError(refusal)
 			}
 		}
 		if _, unseen := c.ModelUnread(); unseen && refusal.Reason == credentials.NoProvider {
 			return nil, c.RefuseUnread("nothing else says where the call goes")
 		}
-		return nil, Refused(refusal)
+		return nil, CredentialError(refusal)
 	}
 	if err := c.admitStored(route); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 			if own.CustomHost != "" {
 				field = "x-gw-custom-host"
 			}
-			return nil, Refused(&credentials.Refusal{
+			return nil, CredentialError(&credentials.Error{
 				Reason: credentials.StoredSecretElsewhere, Field: field,
 				Message: "The saved config's " + secret + " goes only where the config says, and not where " + field + " does: name the provider in the config, or send your own credential",
 			})
@@ -210,7 +210,7 @@ func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 	}
 	route, refusal := c.Gateway.Router.Route(c.Caller, s)
 	if refusal != nil {
-		return nil, Refused(refusal)
+		return nil, CredentialError(refusal)
 	}
 	route.Stored = route.Stored || c.Stored(t) != ""
 	if err := c.admitStored(route); err != nil {
@@ -242,7 +242,7 @@ func (c *Call) Stored(t *routing.Target) string {
 // read reads the headers with credentials. The service key is x-gw-api-key, or else the bearer
 // token or x-api-key; a bearer that repeats it is no provider credential. The service key is
 // never forwarded.
-func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Refusal) {
+func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Error) {
 	for _, f := range []struct {
 		header Header
 		to     *string
@@ -256,7 +256,7 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 		var ok bool
 		if *f.to, ok = g.Headers.Get(h, f.header); !ok {
 			field := f.header.String()
-			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice with different values"}
+			return "", s, &credentials.Error{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice with different values"}
 		}
 	}
 	if g.Router.HostSetting != nil && s.CustomHost == "" {
@@ -267,7 +267,7 @@ func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, re
 	for _, name := range [...]string{"Authorization", apiKey} {
 		if len(h[name]) > 1 {
 			field := strings.ToLower(name)
-			return "", s, &credentials.Refusal{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice"}
+			return "", s, &credentials.Error{Reason: credentials.AmbiguousHeader, Field: field, Message: field + " is given twice"}
 		}
 	}
 	token, bearer := serviceKey(h, token, g.Authenticator)
@@ -431,7 +431,7 @@ func (c *Call) readBody(limit int64) *Error {
 		table = validation.Unlisted
 	}
 	c.report, err = validation.Check(table, buffer.b)
-	if errors.As(err, &c.fault) && table != validation.Unlisted {
+	if errors.As(err, &c.invalid) && table != validation.Unlisted {
 		c.report, err = validation.Check(validation.Unlisted, buffer.b)
 	}
 	if err == nil {
@@ -440,8 +440,8 @@ func (c *Call) readBody(limit int64) *Error {
 	}
 	var syntax *jsonscan.SyntaxError
 	switch {
-	case c.fault != nil:
-		return badRequest(c.fault.Param, c.fault.Code, c.fault.Message)
+	case c.invalid != nil:
+		return badRequest(c.invalid.Param, c.invalid.Code, c.invalid.Message)
 	case errors.As(err, &syntax) && c.Endpoint.Body != JSON:
 		c.opaque = len(buffer.b) > 0
 		return nil // the provider judges it

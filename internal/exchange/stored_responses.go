@@ -110,14 +110,14 @@ func (a *Attempt) Remember(id string) (failure string) {
 
 // recall finds the stored response that a call is about: either StoredResponse is set, or the
 // selection gets its provider, if it names none.
-func (c *Call) recall(s *credentials.Selection) *credentials.Refusal {
+func (c *Call) recall(s *credentials.Selection) *credentials.Error {
 	id := c.responseID()
 	if id == "" || len(id) > stored.MaxID || c.Gateway.Responses == nil {
 		return nil
 	}
 	slug, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
 	if err != nil {
-		return &credentials.Refusal{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
+		return &credentials.Error{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
 	}
 	c.StoredResponse = held
 	if slug != "" && s.VirtualKey == "" && s.Provider == "" && s.Config == "" && s.Model == "" {

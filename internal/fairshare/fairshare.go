@@ -1,17 +1,17 @@
-// Package fairshare says how much of something bounded one holder may have: as long as that
-// is at most [Factor] times what is free. Alone it gets three quarters, two that take what
-// they can get three sevenths each, and however many they are, something is free for the
+// Package fairshare limits how much of a bounded resource one holder may have: at most
+// [Factor] times what is free. A single holder gets three quarters of the resource, two
+// greedy ones three sevenths each, and however many there are, something is left for the
 // next one.
 package fairshare
 
 import "math"
 
-// Factor is how many times what is free a holder may have.
+// Factor is the maximum ratio of a holder's part to what is free.
 const Factor = 3
 
-// Left is what of its share a holder has left, if it has held and this is free besides: less
-// than nothing where it has too much. Those that share what a holder has may each have their
-// share of what the holder has left.
+// Left returns how much of its share is left to a holder that has held while free is free;
+// negative if it has too much. Users who share a holder's part may each have their share of
+// what it has left.
 func Left(held, free int64) int64 {
 	const most = math.MaxInt64 / (2 * Factor)
 	return Factor*max(min(free, most), -most) - held

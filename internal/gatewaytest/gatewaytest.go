@@ -215,8 +215,8 @@ func (g *Gateway) Send(request func() *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// Try makes a request, as Send does, and reads its answer.
-func (g *Gateway) Try(method, path, body string, headers ...string) (*Answer, error) {
+// TryRequest makes a request, as Send does, and reads its answer.
+func (g *Gateway) TryRequest(method, path, body string, headers ...string) (*Answer, error) {
 	res, err := g.Send(func() *http.Request { return g.Request(method, path, body, headers...) })
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (g *Gateway) Try(method, path, body string, headers ...string) (*Answer, er
 // Do makes a request and reads its answer; that there is none fails the test.
 func (g *Gateway) Do(method, path, body string, headers ...string) *Answer {
 	g.T.Helper()
-	a, err := g.Try(method, path, body, headers...)
+	a, err := g.TryRequest(method, path, body, headers...)
 	if err != nil {
 		g.T.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -47,7 +47,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
 		rt.steady.lift()
 		s := newStream(res.Body, &rt.watcher, rt.patience.idle)
-		s.unasked, s.hooks = rt.unasked, rt.eventHooks()
+		s.addedUsage, s.hooks = rt.addedUsage, rt.eventHooks()
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")

@@ -144,8 +144,8 @@ func await(ctx context.Context, flight *cache.Flight, timeout time.Duration, beg
 		case <-over:
 			return false
 		case <-look.C:
-			if flight.Held() > maxHeld {
-				flight.Leave()
+			if flight.WriteTime() > maxHeld {
+				flight.Abandon()
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (l *lookup) Counted(ctx context.Context) (*Reply, *exchange.Error) {
 	entry := l.similar(ctx)
 	r := l.reply(entry, exchange.CacheSemanticHit)
 	if r != nil {
-		l.flight.Land(entry)
+		l.flight.Complete(entry)
 	}
 	return r, nil
 }
@@ -235,7 +235,7 @@ func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
 		l.h.f.logger.Error("keeping an answer", zap.String("trace_id", l.x.TraceID), zap.Error(err))
 	}
 	if l.flight != nil {
-		l.flight.Land(entry)
+		l.flight.Complete(entry)
 	}
 }
 
@@ -247,7 +247,7 @@ func (l *lookup) fail() {
 	}
 	select {
 	case <-l.gone:
-		l.flight.Leave()
+		l.flight.Abandon()
 	default:
 		l.flight.Fail()
 	}
@@ -260,7 +260,7 @@ func (l *lookup) Header() []exchange.HeaderField { return nil }
 // another call may lead.
 func (l *lookup) Settle([]*exchange.Attempt) {
 	if l.flight != nil && l.recorder != nil {
-		l.flight.Leave()
+		l.flight.Abandon()
 	}
 	l.fail()
 }

@@ -53,7 +53,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		}
 		return
 	}
-	facts := routing.Facts{
+	facts := routing.Input{
 		KeyID: x.Caller.KeyID, Version: x.ConfigVersion, Now: x.Start, Body: x.Params(), Unread: x.ParamsUnread(), Model: x.NamedModel(), Metadata: x.MetadataJSON, Header: x.Header(), Path: r.URL.Path,
 	}
 	var circuit routing.ConfigBreakers

@@ -58,7 +58,7 @@ func (q *request) failure(err error) *exchange.Error {
 	provider := q.target.Route.Provider
 	var host *credentials.HostError
 	if errors.As(err, &host) && q.target.Route.CustomHost {
-		return exchange.Refused(credentials.RefuseHost(err))
+		return exchange.CredentialError(credentials.CustomHostError(err))
 	}
 	if inflight.Refused(err) && !errors.Is(err, exchange.ErrNotReplayable) {
 		return exchange.Overloaded(err)
@@ -66,7 +66,7 @@ func (q *request) failure(err error) *exchange.Error {
 	if refusal := q.call.BodyError(err); refusal != nil {
 		return refusal
 	}
-	if refusal := new(providers.Refusal); errors.As(err, &refusal) { // of a request that followed another
+	if refusal := new(providers.RequestError); errors.As(err, &refusal) { // of a request that followed another
 		e := refused(refusal)
 		e.Caller = true
 		return e

@@ -42,7 +42,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 	defer res.Body.Close()
 	body, err = readAtMost(x.Call, res.Body, maxFetched) // held until the call is over
 	if err == nil && q.answer != nil && res.StatusCode == http.StatusOK {
-		body, err = q.answer.Whole(nil, body, res.Header)
+		body, err = q.answer.Body(nil, body, res.Header)
 	}
 	return res.StatusCode, body, err
 }

@@ -33,7 +33,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 			return nil, answerError("the provider's answer broke off: " + err.Error())
 		}
 		next, err := q.answer.Then(q.call.Gateway.Now(), body, res.Header)
-		refusal, upload := new(providers.Refusal), new(providers.UploadError)
+		refusal, upload := new(providers.RequestError), new(providers.UploadError)
 		switch {
 		case errors.As(err, &refusal), errors.As(err, &upload): // the caller's fault
 			return nil, err

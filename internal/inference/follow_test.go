@@ -31,7 +31,7 @@ func (p *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestRequestsThatFollowAreSentUntilOneIsTheLast(t *testing.T) {
-	why := &providers.Refusal{Message: "no more"}
+	why := &providers.RequestError{Message: "no more"}
 	for name, c := range map[string]struct {
 		most     int // of the row
 		statuses []int

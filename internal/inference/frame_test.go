@@ -14,7 +14,7 @@ import (
 func eventsOf(path string, framed bool, events ...[]byte) string {
 	w := watching(path)
 	s := newStream(&provider{}, w, 0)
-	s.unasked = true
+	s.addedUsage = true
 	if !framed {
 		s.frame.misses = maxMisses
 	}

@@ -22,7 +22,7 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 		res.Body.Close()
 		return err
 	}
-	if err := rt.inAskedForm(res); err != nil {
+	if err := rt.matchStreaming(res); err != nil {
 		return err
 	}
 	var why error

@@ -31,7 +31,7 @@ func (f *Forwarder) login(ctx context.Context, q *request, t *routing.Target, ca
 	}
 	route := q.target.Route
 	if route.Inline && route.CustomHost && t.Selection().CustomHost == "" && savedIn(t, l) {
-		return refused(&providers.Refusal{Param: "x-gw-custom-host", Code: "invalid_custom_host", Message: "Invalid custom host: " +
+		return refused(&providers.RequestError{Param: "x-gw-custom-host", Code: "invalid_custom_host", Message: "Invalid custom host: " +
 			"the config's own login goes only where the config says; drop x-gw-custom-host or send your own credential"})
 	}
 	g, err := f.client.Grant(route, l)

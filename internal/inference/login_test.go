@@ -49,7 +49,7 @@ func TestAFailedLoginSaysWhoseFaultItIs(t *testing.T) {
 		{&upstream.LoginError{Server: "s", Err: context.Canceled}, 502, "login_failed", "was not waited for"},
 		{&upstream.LoginError{Server: "s", Err: context.DeadlineExceeded}, 504, "provider_timeout", "did not answer in time"},
 		{&upstream.LoginError{Server: "s", Err: &upstream.DialError{Err: errors.New("refused")}}, 503, "provider_unreachable", "could not be reached"},
-		{&providers.Refusal{Code: "invalid_token_uri", Message: "no"}, 400, "invalid_token_uri", "no"},
+		{&providers.RequestError{Code: "invalid_token_uri", Message: "no"}, 400, "invalid_token_uri", "no"},
 	} {
 		got := loginFailed("p", c.err)
 		if got.Status != c.status || got.Code != c.code || !strings.Contains(got.Message, c.says) {

@@ -18,8 +18,8 @@ func (rt *roundTrip) renameModel() {
 	if rt.answer != nil {
 		answer = *rt.answer
 	}
-	whole := answer.Whole
-	answer.Whole = func(dst, body []byte, h http.Header) ([]byte, error) {
+	whole := answer.Body
+	answer.Body = func(dst, body []byte, h http.Header) ([]byte, error) {
 		if whole != nil {
 			out, err := whole(nil, body, h)
 			if err != nil {

@@ -184,8 +184,8 @@ func inAnthropic(answer *providers.Answer) *providers.Answer {
 	if answer != nil {
 		*out = *answer
 	}
-	whole := out.Whole
-	out.Whole = func(dst, body []byte, h http.Header) ([]byte, error) {
+	whole := out.Body
+	out.Body = func(dst, body []byte, h http.Header) ([]byte, error) {
 		if whole != nil {
 			var err error
 			if body, err = whole(nil, body, h); err != nil {

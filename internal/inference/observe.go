@@ -61,7 +61,7 @@ func (rt *roundTrip) errorType(ctx context.Context, why error) string {
 		return "canceled"
 	case rt.attempt.ProviderStatus >= 400:
 		return ""
-	case rt.held != nil && errors.As(why, new(brokenOff)):
+	case rt.held != nil && errors.As(why, new(incompleteError)):
 		return "stream_interrupted"
 	case why != nil && rt.held != nil, why == nil && (rt.out.Failure == failureIn200 || rt.out.Failure == failureInStream):
 		return "error_in_answer"

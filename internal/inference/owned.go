@@ -43,18 +43,18 @@ func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target,
 		return refusal
 	}
 	o := &x.Endpoint.Objects
-	if o.Lists && rt.target.Guarded() {
+	if o.List && rt.target.Guarded() {
 		rt.page = func(query string) (int, []byte, error) {
 			return f.fetch(ctx, x, rt.target, t, operation{x.Endpoint.Name, x.Method(), path, query})
 		}
 	}
-	if adapted || !o.Creates() && len(o.Names)+len(o.Models) == 0 {
+	if adapted || !o.Creates() && len(o.Related)+len(o.Models) == 0 {
 		return nil
 	}
-	c := &claims{target: rt.target, makes: o.Makes, events: o.Events, names: o.Names, models: o.Models, responses: responses}
-	if o.Stored != "" && !stores(body, o.Stored, o.Kept) {
+	c := &claims{target: rt.target, makes: o.Created, events: o.CreatedInEvents, names: o.Related, models: o.Models, responses: responses}
+	if o.StoreParam != "" && !stores(body, o.StoreParam, o.StoreDefault) {
 		c.makes, c.events = nil, nil
-		c.names = slices.DeleteFunc(slices.Clone(o.Names), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
+		c.names = slices.DeleteFunc(slices.Clone(o.Related), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
 		if len(c.names) == 0 || !bytes.Contains(body, []byte("container")) && !bytes.Contains(body, []byte("code_interpreter")) {
 			return nil
 		}
@@ -99,7 +99,7 @@ func (rt *roundTrip) own(res *http.Response) error {
 		return nil
 	}
 	media := mediaType(res.Header)
-	shows := x.Endpoint.Objects.Shows && rt.target.Guarded()
+	shows := x.Endpoint.Objects.ModelList && rt.target.Guarded()
 	switch {
 	case rt.page == nil && !shows && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
 		return nil // the events of a stream are looked at as they pass

@@ -83,7 +83,7 @@ const maxQuiet = 15 * time.Second
 
 // firstEvents reads events until one is output, or an error, or the end; unless ahead, until any.
 func firstEvents(r io.Reader, ahead bool) (seen []byte, why error) {
-	look := lookout{}
+	look := startScanner{}
 	var deadline time.Time
 	for seen = make([]byte, 0, 1<<10); len(seen) < maxPeeked; {
 		if len(seen) == cap(seen) {
@@ -98,11 +98,11 @@ func firstEvents(r io.Reader, ahead bool) (seen []byte, why error) {
 		case look.output, look.begun && !ahead && len(seen) < cap(seen) && !isReady(r):
 			return seen, nil
 		case wrong != nil:
-			return seen, brokenOff{"the provider's stream cannot be read", wrong}
+			return seen, incompleteError{"the provider's stream cannot be read", wrong}
 		case err == io.EOF:
-			return seen, brokenOff{"the provider's stream ended before any output", nil}
+			return seen, incompleteError{"the provider's stream ended before any output", nil}
 		case err != nil:
-			return seen, brokenOff{"the provider's stream broke off before any output", err}
+			return seen, incompleteError{"the provider's stream broke off before any output", err}
 		}
 		if !ahead {
 			if now := time.Now(); deadline.IsZero() {
@@ -121,8 +121,8 @@ func isReady(r io.Reader) bool {
 	return ok && t.ready()
 }
 
-// A lookout looks at the first events of a stream.
-type lookout struct {
+// A startScanner looks at the first events of a stream.
+type startScanner struct {
 	frames chat.SSE
 	begun  bool // an event came that is more than a ping
 	output bool
@@ -130,7 +130,7 @@ type lookout struct {
 }
 
 // at looks at the next bytes, which are the last.
-func (l *lookout) at(b []byte, last bool) error {
+func (l *startScanner) at(b []byte, last bool) error {
 	err := l.frames.Push(b, l.event)
 	if err == nil && last {
 		err = l.frames.Rest(l.event)
@@ -138,7 +138,7 @@ func (l *lookout) at(b []byte, last bool) error {
 	return err
 }
 
-func (l *lookout) event(_ string, data []byte) error {
+func (l *startScanner) event(_ string, data []byte) error {
 	if decided := l.output || l.failed != nil; decided {
 		return nil
 	}
@@ -158,20 +158,20 @@ type failedEvent struct{ data []byte }
 
 func (e *failedEvent) Error() string { return "the provider's stream began with an error" }
 
-// A brokenOff error means that an answer began but did not get as far as its output.
-type brokenOff struct {
+// A incompleteError error means that an answer began but did not get as far as its output.
+type incompleteError struct {
 	what  string
 	cause error // nil: it ended
 }
 
-func (e brokenOff) Error() string {
+func (e incompleteError) Error() string {
 	if e.cause == nil {
 		return e.what
 	}
 	return e.what + ": " + e.cause.Error()
 }
 
-func (e brokenOff) Unwrap() error { return e.cause }
+func (e incompleteError) Unwrap() error { return e.cause }
 
 type eventKind uint8
 
@@ -258,7 +258,7 @@ func wholeJSON(r io.Reader, length int64) (seen []byte, why error) {
 		seen = seen[:len(seen)+n]
 	}
 	if err != nil && err != io.EOF {
-		return seen, brokenOff{"the provider's answer broke off", err}
+		return seen, incompleteError{"the provider's answer broke off", err}
 	}
 	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {
 		return seen, errors.New(failureIn200)

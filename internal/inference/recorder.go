@@ -41,8 +41,8 @@ func record(call *exchange.Call, flight *cache.Flight, res *http.Response) *reco
 
 func (r *recorder) Read(p []byte) (int, error) {
 	if r.flight != nil {
-		r.flight.Flow()
-		defer r.flight.Hold()
+		r.flight.WriteDone()
+		defer r.flight.WriteStarted()
 	}
 	n, err := r.src.Read(p)
 	if !r.full && !r.keep(p[:n]) {

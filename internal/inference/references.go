@@ -18,7 +18,7 @@ func resolve(c *exchange.Call, call *providers.Call, head *responses.Head) *exch
 	input, err := responses.Expand(head.Input, r.find)
 	switch {
 	case errors.Is(err, responses.ErrExpanded):
-		return refused(&providers.Refusal{Param: "input", Code: "input_too_large", Message: "The input is too large with the items that it refers to"})
+		return refused(&providers.RequestError{Param: "input", Code: "input_too_large", Message: "The input is too large with the items that it refers to"})
 	case err != nil:
 		return exchange.AsError(err)
 	case input == nil:

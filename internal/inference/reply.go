@@ -30,6 +30,6 @@ func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply) {
 	}
 	w.WriteHeader(http.StatusOK)
 	s := newStream(io.NopCloser(bytes.NewReader(r.Body)), &to, 0)
-	s.unasked = to.attempt.WithoutUsage()
+	s.addedUsage = to.attempt.WithoutUsage()
 	_, _ = io.Copy(w, s)
 }

@@ -35,7 +35,7 @@ type request struct {
 	// rewritten: the body was made by the provider's dialect.
 	rewritten bool
 	// unasked: the gateway asks for the usage of a stream, and the client does not.
-	unasked bool
+	addedUsage bool
 	// unsigned: a token is missing, so that this request cannot be sent.
 	unsigned bool
 	// secrets returns the credentials that the provider gets; unless own is true, without the
@@ -68,14 +68,14 @@ type operation struct{ endpoint, method, path, query string }
 func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *routing.Target, path string, shortened int, send bool) (*roundTrip, *exchange.Error) {
 	target := x.Chosen()
 	p := dialect(target.Route)
-	body, unasked, err := target.Body(p.Dialect == nil && p.Words == nil && !p.NoStreamUsage)
+	body, unasked, err := target.Body(p.Dialect == nil && p.Encoder == nil && !p.NoStreamUsage)
 	if err != nil {
 		refusal := exchange.AsError(err)
 		refusal.Caller = true
 		return nil, refusal
 	}
 	rt := &roundTrip{
-		request: request{call: x.Call, target: target, body: body, unasked: unasked, conversation: conversation{shortened: shortened}},
+		request: request{call: x.Call, target: target, body: body, addedUsage: unasked, conversation: conversation{shortened: shortened}},
 		watcher: watcher{x: x},
 	}
 	rt.reports = &rt.watcher
@@ -111,7 +111,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 		return refusal
 	}
 	if strict && to.endpoint == providers.ChatComplete && q.target.Thinks() {
-		return refused(&providers.Refusal{Param: "thinking", Code: "thinking_not_allowed", Message: "'thinking' is only allowed where strict_open_ai_compliance is off: " +
+		return refused(&providers.RequestError{Param: "thinking", Code: "thinking_not_allowed", Message: "'thinking' is only allowed where strict_open_ai_compliance is off: " +
 			"send x-gw-strict-open-ai-compliance: false, or set it in the config"})
 	}
 	base := route.BaseURL
@@ -216,7 +216,7 @@ func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Sec
 
 // refused turns a refusal by a provider's dialect into an error for the client.
 func refused(err error) *exchange.Error {
-	var r *providers.Refusal
+	var r *providers.RequestError
 	if !errors.As(err, &r) {
 		return &exchange.Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "The call cannot be put into the provider's words", Err: err}
 	}
@@ -235,7 +235,7 @@ func strict(c *exchange.Call, t *routing.Target) (bool, *exchange.Error) {
 		return false, nil
 	}
 	const name = "x-gw-strict-open-ai-compliance"
-	return true, refused(&providers.Refusal{Param: name, Code: "invalid_header", Message: "Invalid " + name + ": expected true or false"})
+	return true, refused(&providers.RequestError{Param: name, Code: "invalid_header", Message: "Invalid " + name + ": expected true or false"})
 }
 
 // setting returns the value of a provider's setting. A setting saved with a credential wins over

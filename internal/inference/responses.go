@@ -36,7 +36,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	case !call.Provider.Adapts(providers.CreateResponse):
 		return nil
 	case slices.Contains(statelessPaths, call.Path):
-		return refused(&providers.Refusal{
+		return refused(&providers.RequestError{
 			Param: "x-gw-provider", Code: "endpoint_not_supported",
 			Message: "Provider " + call.Provider.Name + " does not serve " + call.Method + " /v1" + call.Path,
 		})
@@ -72,7 +72,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 		return nil
 	}
 	if len(head.Input) > stored.MaxInput {
-		return refused(&providers.Refusal{
+		return refused(&providers.RequestError{
 			Param: "input", Code: "input_too_large_to_store",
 			Message: "The input has more than " + strconv.Itoa(stored.MaxInput) + " bytes, too many to be stored. Send store: false",
 		})
@@ -153,14 +153,14 @@ func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Err
 	switch x.Endpoint.Name {
 	case "getModelResponse":
 		if query.Get("stream") == "true" {
-			return nil, refused(&providers.Refusal{
+			return nil, refused(&providers.RequestError{
 				Param: "stream", Code: "unsupported_parameter",
 				Message: "This response cannot be streamed because it was not created with background=true.",
 			})
 		}
 		return x.StoredResponse.Object, nil
 	case "cancelModelResponse":
-		return nil, refused(&providers.Refusal{Param: "response_id", Code: "response_not_cancellable", Message: "Cannot cancel a synchronous response."})
+		return nil, refused(&providers.RequestError{Param: "response_id", Code: "response_not_cancellable", Message: "Cannot cancel a synchronous response."})
 	case "listResponseInputItems":
 		return inputItems(query, x, id)
 	case "deleteModelResponse":
@@ -191,7 +191,7 @@ func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exc
 	if v := query.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > maxItems {
-			return nil, refused(&providers.Refusal{
+			return nil, refused(&providers.RequestError{
 				Param: "limit", Code: "invalid_value",
 				Message: "Invalid 'limit': expected a whole number from 1 to " + strconv.Itoa(maxItems) + ".",
 			})
@@ -200,7 +200,7 @@ func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exc
 	}
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		return nil, refused(&providers.Refusal{Param: "order", Code: "invalid_value", Message: "Invalid value for 'order'. Supported values are: 'asc' and 'desc'."})
+		return nil, refused(&providers.RequestError{Param: "order", Code: "invalid_value", Message: "Invalid value for 'order'. Supported values are: 'asc' and 'desc'."})
 	}
 	turns, refusal := x.Turns()
 	if refusal != nil {
@@ -225,7 +225,7 @@ func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exc
 		at := slices.IndexFunc(items, func(m chat.Member) bool { return m.Name == id })
 		switch {
 		case at < 0:
-			return nil, refused(&providers.Refusal{Param: name, Code: "invalid_value", Message: "Invalid '" + name + "': the response has no such item."})
+			return nil, refused(&providers.RequestError{Param: name, Code: "invalid_value", Message: "Invalid '" + name + "': the response has no such item."})
 		case name == "after":
 			items = items[at+1:]
 		default:

@@ -38,15 +38,15 @@ type stream struct {
 	skips   bool // the rest of the event is removed
 	events  int64
 
-	open     bool // the last line that was passed on did not end its event
-	data     bool // that event has data already
-	done     bool // [DONE] came
-	finished bool // a choice finished
-	errored  bool // the provider sent an error event of its own; no [DONE] follows it
-	closed   bool // the last event of the answer came, in the APIs that name their events
-	hooks    []EventHook
-	refused  error // why a hook ends it
-	unasked  bool  // the client does not ask for usage: a chunk that has nothing else is removed
+	open       bool // the last line that was passed on did not end its event
+	data       bool // that event has data already
+	done       bool // [DONE] came
+	finished   bool // a choice finished
+	errored    bool // the provider sent an error event of its own; no [DONE] follows it
+	closed     bool // the last event of the answer came, in the APIs that name their events
+	hooks      []EventHook
+	refused    error // why a hook ends it
+	addedUsage bool  // the client does not ask for usage: a chunk that has nothing else is removed
 
 	frame frame // the last event that is like many
 
@@ -292,7 +292,7 @@ func (s *stream) event(data []byte) bool {
 			s.to.out.Failure = failureInStream
 		}
 	}
-	s.spare = s.unasked && s.empty && s.usage != nil
+	s.spare = s.addedUsage && s.empty && s.usage != nil
 	return !s.spare
 }
 

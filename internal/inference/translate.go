@@ -39,7 +39,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		return rt.translateFailure(res)
 	case rt.answer == nil && rt.x.Endpoint.Passes:
 		return rt.maskBody(res)
-	case rt.answer == nil || rt.answer.Whole == nil && rt.answer.Stream == nil:
+	case rt.answer == nil || rt.answer.Body == nil && rt.answer.Stream == nil:
 		if rt.answer != nil && rt.answer.Begin != nil {
 			rt.answer.Begin(res.Header)
 		}
@@ -73,7 +73,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	case err != nil:
 		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
-	out, err := rt.answer.Whole(make([]byte, 0, len(body)+256), body, res.Header)
+	out, err := rt.answer.Body(make([]byte, 0, len(body)+256), body, res.Header)
 	var failure *providers.Failure
 	var own *exchange.Error
 	switch {
@@ -305,8 +305,8 @@ func (t *translated) fill() {
 			err = malformed(wrong)
 		}
 		more := cap(t.out) - t.held
-		if s, ok := t.stream.(interface{ Held() int }); ok {
-			more += s.Held()
+		if s, ok := t.stream.(interface{ Buffered() int }); ok {
+			more += s.Buffered()
 		}
 		if more > 0 {
 			if wrong = t.to.x.Reserve(more); wrong != nil {

@@ -69,8 +69,8 @@ func (b *Budget) Resize(limit int64) { b.limit.Store(limit) }
 // Limit returns the limit, in bytes.
 func (b *Budget) Limit() int64 { return b.limit.Load() }
 
-// Held returns what all leases hold, in bytes.
-func (b *Budget) Held() int64 { return b.used.Load() }
+// InUse returns what all leases hold, in bytes.
+func (b *Budget) InUse() int64 { return b.used.Load() }
 
 // Most is what one key gets of an empty budget at the most: its share of what its workspace,
 // alone too, would have left.
@@ -237,8 +237,8 @@ func (l *Lease) Shrink(n int) {
 	}
 }
 
-// Held returns what the lease has, in bytes.
-func (l *Lease) Held() int64 { return l.n.Load() }
+// Size returns what the lease has, in bytes.
+func (l *Lease) Size() int64 { return l.n.Load() }
 
 // Close gives all back. Closing it again does nothing.
 func (l *Lease) Close() {

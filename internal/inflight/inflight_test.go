@@ -46,8 +46,8 @@ func TestOneLeavesSomethingForOthers(t *testing.T) {
 				leases[i].Close()
 				leases[i].Shrink(1)
 			}
-			if b.Held() != 0 {
-				t.Errorf("%d bytes are still held", b.Held())
+			if b.InUse() != 0 {
+				t.Errorf("%d bytes are still held", b.InUse())
 			}
 		})
 	}
@@ -80,9 +80,9 @@ func TestATenantCannotTakeTheShareOfAnother(t *testing.T) {
 				rapid.SampledFrom(greedy).Draw(t, "lease").Close()
 			},
 			"the other": func(t *rapid.T) {
-				n := rapid.IntRange(0, int(sure-other.Held())).Draw(t, "bytes")
+				n := rapid.IntRange(0, int(sure-other.Size())).Draw(t, "bytes")
 				if err := other.Grow(n); err != nil {
-					t.Fatalf("%d after %d: %v", n, other.Held(), err)
+					t.Fatalf("%d after %d: %v", n, other.Size(), err)
 				}
 				other.Shrink(rapid.IntRange(0, n).Draw(t, "given back"))
 			},
@@ -219,16 +219,16 @@ func TestBudgetKeepsItsAccount(t *testing.T) {
 				held[l] = 0
 			},
 			"": func(t *rapid.T) {
-				if b.Held() != sum(all) {
-					t.Fatalf("holds %d, should hold %d", b.Held(), sum(all))
+				if b.InUse() != sum(all) {
+					t.Fatalf("holds %d, should hold %d", b.InUse(), sum(all))
 				}
 			},
 		})
 		for _, l := range leases {
 			l.Close()
 		}
-		if b.Held() != 0 {
-			t.Fatalf("%d bytes are still held", b.Held())
+		if b.InUse() != 0 {
+			t.Fatalf("%d bytes are still held", b.InUse())
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestConcurrentLeases(t *testing.T) {
 				var l Lease
 				l.Open(b, fmt.Sprint(n%10), fmt.Sprint((i+n)%100*100))
 				_ = l.Grow(n % 400)
-				if b.Held() < 0 {
+				if b.InUse() < 0 {
 					t.Error("less than nothing is held")
 				}
 				l.Close()
@@ -250,8 +250,8 @@ func TestConcurrentLeases(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if b.Held() != 0 {
-		t.Errorf("%d bytes are still held", b.Held())
+	if b.InUse() != 0 {
+		t.Errorf("%d bytes are still held", b.InUse())
 	}
 }
 
@@ -319,7 +319,7 @@ func TestALeaseThatGrowsWhileItClosesLosesNothing(t *testing.T) {
 		wg.Go(l.Close)
 		wg.Wait()
 	}
-	if held := b.Held(); held != 0 {
+	if held := b.InUse(); held != 0 {
 		t.Errorf("%d bytes are held by nobody", held)
 	}
 }

@@ -71,14 +71,14 @@ func (s Scanner) Kind(i int) Kind { return kinds[s.at(i)] }
 func (s Scanner) Document(visit func(key Key, at int) (end int, err error)) error {
 	i := s.space(0)
 	if s.at(i) != '{' {
-		return s.fault(i, "expected a JSON object")
+		return s.errorAt(i, "expected a JSON object")
 	}
 	end, err := s.Object(i, 0, visit)
 	if err != nil {
 		return err
 	}
 	if end = s.space(end); end != len(s) {
-		return s.fault(end, "unexpected data after the JSON object")
+		return s.errorAt(end, "unexpected data after the JSON object")
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func Members(body []byte, visit func(Member) error) error {
 	})
 }
 
-func (s Scanner) fault(i int, what string) error { return &SyntaxError{i, what} }
+func (s Scanner) errorAt(i int, what string) error { return &SyntaxError{i, what} }
 
 // at returns the byte at i, or 0, which is nowhere allowed, past the end.
 func (s Scanner) at(i int) byte {

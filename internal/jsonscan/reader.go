@@ -37,7 +37,7 @@ func (r *Reader) Reset(body []byte) {
 func (r *Reader) Err() error {
 	if r.err == nil && r.depth == 0 && r.i > 0 {
 		if end := r.s.space(r.i); end != len(r.s) {
-			return r.s.fault(end, "unexpected data after the JSON value")
+			return r.s.errorAt(end, "unexpected data after the JSON value")
 		}
 	}
 	return r.err

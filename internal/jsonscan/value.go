@@ -27,7 +27,7 @@ func (s Scanner) Value(i, depth int) (end int, err error) {
 	case Null:
 		return s.literal(i, "null")
 	}
-	return 0, s.fault(i, "expected a value")
+	return 0, s.errorAt(i, "expected a value")
 }
 
 // Object reads the object that opens at i, which is inside depth others. visit may
@@ -41,7 +41,7 @@ func (s Scanner) Object(i, depth int, visit func(key Key, at int) (end int, err 
 	}
 	for {
 		if s.at(i) != '"' {
-			return 0, s.fault(i, "expected a key in double quotes")
+			return 0, s.errorAt(i, "expected a key in double quotes")
 		}
 		keyEnd, escaped, err := s.String(i)
 		if err != nil {
@@ -49,7 +49,7 @@ func (s Scanner) Object(i, depth int, visit func(key Key, at int) (end int, err 
 		}
 		key := Key{s[i+1 : keyEnd-1], escaped}
 		if i = s.space(keyEnd); s.at(i) != ':' {
-			return 0, s.fault(i, "expected a colon after a key")
+			return 0, s.errorAt(i, "expected a colon after a key")
 		}
 		i = s.space(i + 1)
 		if visit != nil {
@@ -66,7 +66,7 @@ func (s Scanner) Object(i, depth int, visit func(key Key, at int) (end int, err 
 		case ',':
 			i = s.space(i + 1)
 		default:
-			return 0, s.fault(i, "expected a comma or the end of an object")
+			return 0, s.errorAt(i, "expected a comma or the end of an object")
 		}
 	}
 }
@@ -96,18 +96,18 @@ func (s Scanner) Array(i, depth int, visit func(index, at int) (end int, err err
 		case ',':
 			i = s.space(i + 1)
 		default:
-			return 0, s.fault(i, "expected a comma or the end of an array")
+			return 0, s.errorAt(i, "expected a comma or the end of an array")
 		}
 	}
 }
 
 func (s Scanner) tooDeep(i int) error {
-	return s.fault(i, fmt.Sprintf("nested more than %d deep", MaxDepth))
+	return s.errorAt(i, fmt.Sprintf("nested more than %d deep", MaxDepth))
 }
 
 func (s Scanner) literal(i int, word string) (int, error) {
 	if len(s)-i < len(word) || string(s[i:i+len(word)]) != word {
-		return 0, s.fault(i, "expected a value")
+		return 0, s.errorAt(i, "expected a value")
 	}
 	return i + len(word), nil
 }
@@ -119,12 +119,12 @@ func (s Scanner) Number(i int) (int, error) {
 	}
 	start := i
 	if i = s.digits(i); i == start || s[start] == '0' && i > start+1 {
-		return 0, s.fault(start, "bad number")
+		return 0, s.errorAt(start, "bad number")
 	}
 	if s.at(i) == '.' {
 		start = i + 1
 		if i = s.digits(start); i == start {
-			return 0, s.fault(i, "bad number")
+			return 0, s.errorAt(i, "bad number")
 		}
 	}
 	if c := s.at(i); c == 'e' || c == 'E' {
@@ -133,7 +133,7 @@ func (s Scanner) Number(i int) (int, error) {
 		}
 		start = i
 		if i = s.digits(start); i == start {
-			return 0, s.fault(i, "bad number")
+			return 0, s.errorAt(i, "bad number")
 		}
 	}
 	return i, nil
@@ -155,7 +155,7 @@ func (s Scanner) String(i int) (end int, escaped bool, err error) {
 		case c == '"':
 			return i + 1, escaped, nil
 		case c != '\\':
-			return 0, false, s.fault(i, "unfinished string or bare control character")
+			return 0, false, s.errorAt(i, "unfinished string or bare control character")
 		}
 		escaped = true
 		switch s.at(i + 1) {
@@ -164,12 +164,12 @@ func (s Scanner) String(i int) (end int, escaped bool, err error) {
 		case 'u':
 			for k := i + 2; k < i+6; k++ {
 				if !isHex(s.at(k)) {
-					return 0, false, s.fault(i, "bad escape")
+					return 0, false, s.errorAt(i, "bad escape")
 				}
 			}
 			i += 6
 		default:
-			return 0, false, s.fault(i, "bad escape")
+			return 0, false, s.errorAt(i, "bad escape")
 		}
 	}
 }

@@ -25,8 +25,10 @@ const (
 	MaxShared         = 50_000
 )
 
-// madeUp reports whether callers choose the values of a key.
-func madeUp(key string) bool { return key == KeyModel || strings.HasPrefix(key, MetadataPrefix) }
+// chosenByCaller reports whether callers choose the values of a key.
+func chosenByCaller(key string) bool {
+	return key == KeyModel || strings.HasPrefix(key, MetadataPrefix)
+}
 
 // groups knows which values have a counter of their own, and which share one. A value has
 // one or the other in any window: else it would be admitted twice. It moves only after a

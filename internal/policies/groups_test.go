@@ -147,7 +147,7 @@ func TestGroupsNeverAdmitMoreThanTheLimit(t *testing.T) {
 		admitted := map[string][]time.Time{}
 		one := func(t *rapid.T) {
 			key, user := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), fmt.Sprint(rapid.IntRange(0, 7).Draw(t, "user"))
-			v, err := w.Admit(context.Background(), p.WorkspaceID, userOf(key, user), Everything)
+			v, err := w.Admit(context.Background(), p.WorkspaceID, userOf(key, user), ScopeAll)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +317,7 @@ func TestATenantCannotTakeTheGroupsOfAnother(t *testing.T) {
 		call := func(workspace, key, user string) bool {
 			c := userOf(key, user)
 			c[KeyWorkspace], c[KeyModel] = [2]string{workspace}, [2]string{user}
-			v, err := w.Admit(context.Background(), workspace, c, Everything)
+			v, err := w.Admit(context.Background(), workspace, c, ScopeAll)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 )
 
 // bounded reports whether the counters of a policy are.
-func (p *RateLimit) bounded() bool { return slices.ContainsFunc(p.GroupBy, madeUp) }
+func (p *RateLimit) bounded() bool { return slices.ContainsFunc(p.GroupBy, chosenByCaller) }
 
 // A counter's name that is longer is replaced by its hash, so that memory is bounded in
 // bytes too and the ledger can list it.
@@ -24,7 +24,7 @@ const (
 func overflow(policy string, groupBy []string, f Call) string {
 	saved := make([]string, 0, len(groupBy))
 	for _, key := range groupBy {
-		if !madeUp(key) {
+		if !chosenByCaller(key) {
 			saved = append(saved, key)
 		}
 	}

@@ -23,7 +23,7 @@ type Call interface {
 	// Fact returns the call's value of a key and another name of the same thing
 	// (a workspace's slug beside its id; beside an API key, the one that it is counted
 	// as; the id of a virtual key beside its slug), and whether it has one.
-	Fact(key string) (value, alias string, ok bool)
+	Attribute(key string) (value, alias string, ok bool)
 	// ModelUnread reports whether the call may be for a model that was not read, and how
 	// its other name would begin.
 	ModelUnread() (alias string, unread bool)
@@ -121,7 +121,7 @@ func (p *RateLimit) undecided(f Call, alias string) bool {
 	for _, key := range p.GroupBy {
 		if key == KeyModel {
 			depends = true
-		} else if _, _, ok := f.Fact(key); !ok {
+		} else if _, _, ok := f.Attribute(key); !ok {
 			return false
 		}
 	}
@@ -147,7 +147,7 @@ func matches(conditions []Condition, f Call) bool {
 }
 
 func (c *Condition) holds(f Call) bool {
-	value, alias, ok := f.Fact(c.Key)
+	value, alias, ok := f.Attribute(c.Key)
 	if !ok {
 		return false
 	}
@@ -168,7 +168,7 @@ func (c *Condition) holds(f Call) bool {
 // are grouped with it, and virtual keys are told apart by their ids: workspaces may have some
 // of the same slug.
 func grouped(f Call, key string) (string, bool) {
-	value, alias, ok := f.Fact(key)
+	value, alias, ok := f.Attribute(key)
 	if (key == KeyAPIKey || key == KeyVirtualKey) && alias != "" {
 		value = alias
 	}
@@ -182,7 +182,7 @@ func (p *RateLimit) grouping(f Call) []string {
 	if !p.AllWorkspaces || slices.Contains(p.GroupBy, KeyWorkspace) {
 		return p.GroupBy
 	}
-	slug, _, ok := f.Fact(KeyVirtualKey)
+	slug, _, ok := f.Attribute(KeyVirtualKey)
 	if !ok || !slices.ContainsFunc(p.Conditions, func(c Condition) bool { return c.names(slug, f) }) {
 		return p.GroupBy
 	}
@@ -191,7 +191,7 @@ func (p *RateLimit) grouping(f Call) []string {
 
 // names reports whether a condition holds for a call by the slug of its virtual key.
 func (c *Condition) names(slug string, f Call) bool {
-	value, _, _ := f.Fact(c.Key)
+	value, _, _ := f.Attribute(c.Key)
 	return slices.ContainsFunc(c.Values, func(want string) bool {
 		switch c.Key {
 		case KeyVirtualKey:

@@ -13,7 +13,7 @@ import (
 // A call is the facts of one: by key, the value and another name of it.
 type call map[string][2]string
 
-func (c call) Fact(key string) (value, alias string, ok bool) {
+func (c call) Attribute(key string) (value, alias string, ok bool) {
 	f, ok := c[key]
 	return f[0], f[1], ok
 }

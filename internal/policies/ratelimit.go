@@ -80,8 +80,8 @@ type RateLimits struct {
 
 // active is the policies in force, by the workspace whose calls they count.
 type active struct {
-	everywhere  []*RateLimit
-	byWorkspace map[string][]*RateLimit
+	allWorkspaces []*RateLimit
+	byWorkspace   map[string][]*RateLimit
 }
 
 // OpenRateLimits loads the policies of a store, whose calls l counts. Close l after the last use.
@@ -117,7 +117,7 @@ func (r *RateLimits) refresh() {
 		}
 		switch {
 		case p.AllWorkspaces:
-			a.everywhere = append(a.everywhere, p)
+			a.allWorkspaces = append(a.allWorkspaces, p)
 		default:
 			a.byWorkspace[p.WorkspaceID] = append(a.byWorkspace[p.WorkspaceID], p)
 		}
@@ -196,14 +196,14 @@ type Scope uint8
 
 // The scopes of policies.
 const (
-	Everything  Scope = iota
-	OfTheCall         // those that do not depend on the target
-	OfTheTarget       // those that do
+	ScopeAll    Scope = iota
+	ScopeCall         // those that do not depend on the target
+	ScopeTarget       // those that do
 )
 
-// about reports whether a policy is one of those.
-func (a Scope) about(p *RateLimit) bool {
-	return a == Everything || p.dependsOnTarget() == (a == OfTheTarget)
+// includes reports whether a policy is one of those.
+func (a Scope) includes(p *RateLimit) bool {
+	return a == ScopeAll || p.dependsOnTarget() == (a == ScopeTarget)
 }
 
 func (p *RateLimit) dependsOnTarget() bool {
@@ -253,10 +253,10 @@ func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f 
 	claims, matched := few[:0], fewMatched[:0]
 	v.refs = v.few[:0]
 	alias, unread := f.ModelUnread()
-	for _, list := range [...][]*RateLimit{a.everywhere, a.byWorkspace[workspace]} {
+	for _, list := range [...][]*RateLimit{a.allWorkspaces, a.byWorkspace[workspace]} {
 		for _, p := range list {
 			switch {
-			case !ask.about(p):
+			case !ask.includes(p):
 				continue
 			case unread && p.undecided(f, alias):
 				v.Undecided = p

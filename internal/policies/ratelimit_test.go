@@ -88,7 +88,7 @@ func (w *world) put(p RateLimit) {
 
 func (w *world) admit(workspace string, f Call) *Verdict {
 	w.t.Helper()
-	v, err := w.Admit(w.t.Context(), workspace, f, Everything)
+	v, err := w.Admit(w.t.Context(), workspace, f, ScopeAll)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -396,7 +396,7 @@ func TestConcurrentCallsNeverPassTheValue(t *testing.T) {
 		for range 4 {
 			callers.Go(func() {
 				for range 20 {
-					v, err := w.Admit(context.Background(), "ws-1", call{KeyAPIKey: {fmt.Sprint(key)}}, Everything)
+					v, err := w.Admit(context.Background(), "ws-1", call{KeyAPIKey: {fmt.Sprint(key)}}, ScopeAll)
 					if err != nil {
 						t.Error(err)
 						return
@@ -427,7 +427,7 @@ func TestAdmitSaysWhyACallCouldNotBeCounted(t *testing.T) {
 	if err := w.ledger.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := w.Admit(t.Context(), "ws-1", call{}, Everything); !errors.Is(err, ledger.ErrClosed) || v != nil {
+	if v, err := w.Admit(t.Context(), "ws-1", call{}, ScopeAll); !errors.Is(err, ledger.ErrClosed) || v != nil {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }

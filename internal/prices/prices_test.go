@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func table(t *testing.T, own ...Own) *Table {
+func table(t *testing.T, own ...Override) *Table {
 	t.Helper()
 	table, err := NewTable(own, nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTheOperatorsPricesComeFirst(t *testing.T) {
 		}
 		return p
 	}
-	tab := table(t, Own{"mine", "gpt-4o", price("7")}, Own{"openai", "gpt-4o*", price("8")}, Own{"mine", "*", price("9")}, Own{"openai", "*", price("10")})
+	tab := table(t, Override{"mine", "gpt-4o", price("7")}, Override{"openai", "gpt-4o*", price("8")}, Override{"mine", "*", price("9")}, Override{"openai", "*", price("10")})
 	for _, c := range []struct {
 		model     string
 		providers []string

@@ -16,8 +16,8 @@ var catalogueNames = map[string]string{
 	"voyage": "voyageai", "workers-ai": "cloudflare", "z-ai": "zai", "zhipu": "zhipuai",
 }
 
-// An Own price is an operator's.
-type Own struct {
+// An Override price is an operator's.
+type Override struct {
 	Provider string // slug or name
 	Model    string // ending with *: every model whose name begins so
 	Price    *Price
@@ -25,7 +25,7 @@ type Own struct {
 
 // A Table knows what models cost.
 type Table struct {
-	own       []Own // the first that matches counts
+	own       []Override // the first that matches counts
 	catalogue catalogue
 	found     sync.Map // name → *model, nil: there is none
 	names     atomic.Int64
@@ -41,7 +41,7 @@ var embedded = sync.OnceValues(func() (catalogue, error) { return parse(publishe
 
 // NewTable returns a table of the operator's prices, and below them those of file, in the
 // form of genai-prices' data.json; nil: those of this build.
-func NewTable(own []Own, file []byte) (*Table, error) {
+func NewTable(own []Override, file []byte) (*Table, error) {
 	t := &Table{own: own}
 	var err error
 	if file == nil {
@@ -71,7 +71,7 @@ func (t *Table) Of(model string, at time.Time, providers ...string) *Price {
 	return nil
 }
 
-func (o *Own) matches(model string) bool {
+func (o *Override) matches(model string) bool {
 	if begin, some := strings.CutSuffix(o.Model, "*"); some {
 		return strings.HasPrefix(model, begin)
 	}

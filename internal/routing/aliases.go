@@ -10,13 +10,12 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// An Alias is a name of a workspace's for a model of a saved provider, or for what a saved
-// config says.
+// An Alias is a workspace's name for a model of a saved provider, or for a saved config.
 type Alias struct {
 	ID             string    `json:"id"`
 	Name           string    `json:"name"`
 	Model          string    `json:"model,omitempty"`     // @slug/model
-	ConfigID       string    `json:"config_id,omitempty"` // in its place
+	ConfigID       string    `json:"config_id,omitempty"` // instead of a model
 	WorkspaceID    string    `json:"workspace_id"`
 	OrganisationID string    `json:"organisation_id"`
 	CreatedAt      time.Time `json:"created_at"`
@@ -66,8 +65,8 @@ func (a *Aliases) Get(id string) (*Alias, bool) { return a.rows.Get(id) }
 // All returns all aliases in the order of their creation.
 func (a *Aliases) All() []*Alias { return a.rows.All() }
 
-// Target is what a name stands for in a workspace: @slug/model, or the id of a saved config;
-// "": it is no alias.
+// Target returns what a name stands for in a workspace: @slug/model, the id of a saved
+// config, or "" if it is not an alias.
 func (a *Aliases) Target(workspace, name string) string {
 	if name == "" {
 		return ""

@@ -63,7 +63,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%dKB", name, size>>10), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					p, err := c.Plan(Facts{KeyID: "k", Version: "1", Now: noon, Body: body}, r)
+					p, err := c.Plan(Input{KeyID: "k", Version: "1", Now: noon, Body: body}, r)
 					if err != nil {
 						b.Fatal(err)
 					}

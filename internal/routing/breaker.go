@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A BreakerPolicy says when a target that fails is left out, and for how long
-// (cb_config). It opens when either threshold is reached.
+// A BreakerPolicy says when a failing target is taken out of use, and for how long
+// (cb_config). A breaker opens when either threshold is reached.
 type BreakerPolicy struct {
 	Failures        int           // failure_threshold; 0: none
 	Percentage      float64       // of failures among the calls, failure_threshold_percentage; 0: none
@@ -21,13 +21,13 @@ type BreakerPolicy struct {
 
 const (
 	defaultMinimumRequests = 5
-	// countersLive is how long counters count, from their first call on.
+	// countersLive is how long failures are counted, from the first call on.
 	countersLive = 24 * time.Hour
-	// DefaultBreakers is how many targets are watched at once.
+	// DefaultBreakers is how many targets are watched at the same time.
 	DefaultBreakers = 10_000
 )
 
-// failure reports whether a status is one.
+// failure reports whether a status counts as a failure.
 func (p *BreakerPolicy) failure(status int) bool {
 	if p.On != nil {
 		return p.On.Has(status)
@@ -35,19 +35,19 @@ func (p *BreakerPolicy) failure(status int) bool {
 	return status >= 500
 }
 
-// A BreakerKey is the target of a saved config, with the slug of what it leads to:
-// a target that is changed to lead elsewhere starts afresh.
+// A BreakerKey is a target of a saved config, with the slug of its provider: if a target is
+// changed to use another provider, its breaker starts afresh.
 type BreakerKey struct {
 	Config string // id
 	Path   string
 	Slug   string
 }
 
-// Breakers are the circuit breakers of all saved configs. A breaker is closed
-// while it counts, open for the cooldown once a threshold is reached, and then half
-// open: one call tries the target, and closes the breaker or opens it again. A try
-// that is never reported on is over after another cooldown. It is safe for
-// concurrent use.
+// Breakers are the circuit breakers of all saved configs. A closed breaker counts failures.
+// When a threshold is reached, it opens for the cooldown, and is then half open: a single
+// call, the probe, goes to the target, and closes the breaker or opens it again. A probe
+// whose result is not reported expires after another cooldown. It is safe for concurrent
+// use.
 type Breakers struct {
 	now  func() time.Time
 	most int
@@ -64,12 +64,12 @@ type breakerState struct {
 
 	opened   time.Time // zero: it is closed
 	cooldown time.Duration
-	tried    time.Time // of the try that is under way; zero: none is
+	probed   time.Time // start of the probe that is under way; zero: none is
 	reason   string
 }
 
-// NewBreakers watches up to most targets at once (0: DefaultBreakers); beyond that
-// the one that was called longest ago is forgotten.
+// NewBreakers returns breakers for up to most targets (0: DefaultBreakers). Beyond that,
+// the least recently used one is dropped.
 func NewBreakers(now func() time.Time, most int) *Breakers {
 	if most <= 0 {
 		most = DefaultBreakers
@@ -77,7 +77,7 @@ func NewBreakers(now func() time.Time, most int) *Breakers {
 	return &Breakers{now: now, most: most, states: make(map[BreakerKey]*list.Element), recent: list.New()}
 }
 
-// state is the live state of key, nil where there is none.
+// state returns the live state of key, or nil if there is none.
 func (b *Breakers) state(key BreakerKey, now time.Time) *breakerState {
 	e := b.states[key]
 	if e == nil {
@@ -91,7 +91,7 @@ func (b *Breakers) state(key BreakerKey, now time.Time) *breakerState {
 	return s
 }
 
-// start is when the state's life began: with its first call, anew when it opened.
+// start returns the start of the state's lifetime: the first call, or the time it opened.
 func (s *breakerState) start() time.Time {
 	if s.opened.IsZero() {
 		return s.since
@@ -104,33 +104,34 @@ func (b *Breakers) forget(e *list.Element) {
 	b.recent.Remove(e)
 }
 
-// Open reports whether the target is left out.
+// Open reports whether the target must not be called.
 func (b *Breakers) Open(key BreakerKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	s := b.state(key, now)
-	return s != nil && !s.opened.IsZero() && (s.cooling(now) || s.trying(now))
+	return s != nil && !s.opened.IsZero() && (s.cooling(now) || s.probing(now))
 }
 
 func (s *breakerState) cooling(now time.Time) bool { return now.Sub(s.opened) < s.cooldown }
 
-func (s *breakerState) trying(now time.Time) bool {
-	return !s.tried.IsZero() && now.Sub(s.tried) < s.cooldown
+func (s *breakerState) probing(now time.Time) bool {
+	return !s.probed.IsZero() && now.Sub(s.probed) < s.cooldown
 }
 
-// Try says that a call goes to the target. Half open, it is the one that decides.
-func (b *Breakers) Try(key BreakerKey) {
+// StartCall records that a call goes to the target. If the breaker is half open, the call
+// is its probe.
+func (b *Breakers) StartCall(key BreakerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	if s := b.state(key, now); s != nil && !s.opened.IsZero() && !s.cooling(now) && !s.trying(now) {
-		s.tried = now
+	if s := b.state(key, now); s != nil && !s.opened.IsZero() && !s.cooling(now) && !s.probing(now) {
+		s.probed = now
 	}
 }
 
-// Report says what became of a call to the target. Faults of the gateway's own are
-// not to be reported. While the breaker is open nothing counts.
+// Report records the status of a call to the target. Errors of the gateway itself must not
+// be reported. While the breaker is open, nothing is counted.
 func (b *Breakers) Report(key BreakerKey, p *BreakerPolicy, status int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +144,7 @@ func (b *Breakers) Report(key BreakerKey, p *BreakerPolicy, status int) {
 	b.recent.MoveToFront(b.states[key])
 	if !s.opened.IsZero() {
 		switch {
-		case s.cooling(now) || !s.trying(now):
+		case s.cooling(now) || !s.probing(now):
 		case failed:
 			s.open(now, p, fmt.Sprintf("tried after the cooldown, and failed with status %d", status))
 		default:
@@ -166,7 +167,7 @@ func (b *Breakers) Report(key BreakerKey, p *BreakerPolicy, status int) {
 }
 
 func (s *breakerState) open(now time.Time, p *BreakerPolicy, reason string) {
-	s.opened, s.cooldown, s.tried, s.reason = now, p.Cooldown, time.Time{}, reason
+	s.opened, s.cooldown, s.probed, s.reason = now, p.Cooldown, time.Time{}, reason
 }
 
 func (b *Breakers) add(key BreakerKey, now time.Time) *breakerState {
@@ -178,11 +179,11 @@ func (b *Breakers) add(key BreakerKey, now time.Time) *breakerState {
 	return s
 }
 
-// An OpenBreaker is a target that is left out, or waits to be tried.
+// An OpenBreaker is a breaker that is open or half open.
 type OpenBreaker struct {
 	BreakerKey
 	Since    time.Time // when it opened
-	Until    time.Time // when it may be tried
+	Until    time.Time // when a probe may be sent
 	HalfOpen bool      // Until has passed
 	Reason   string
 }
@@ -207,7 +208,7 @@ func (b *Breakers) Snapshot() []OpenBreaker {
 	return open
 }
 
-// Of are the breakers of one saved config, for its plans.
+// Of returns the breakers of one saved config.
 func (b *Breakers) Of(config string) ConfigBreakers { return ConfigBreakers{b, config} }
 
 // ConfigBreakers are the breakers of one saved config.
@@ -218,20 +219,20 @@ type ConfigBreakers struct {
 
 func (c ConfigBreakers) key(t *Target) BreakerKey { return BreakerKey{c.config, t.Path, t.slug()} }
 
-// Open reports whether t is left out.
+// Open reports whether t must not be called.
 func (c ConfigBreakers) Open(t *Target) bool { return c.breakers.Open(c.key(t)) }
 
-// Try says that a call goes to t.
-func (c ConfigBreakers) Try(t *Target) { c.breakers.Try(c.key(t)) }
+// StartCall records that a call goes to t.
+func (c ConfigBreakers) StartCall(t *Target) { c.breakers.StartCall(c.key(t)) }
 
-// Report says what became of a call to t. It does nothing where no breaker watches t.
+// Report records the status of a call to t. It does nothing if no breaker watches t.
 func (c ConfigBreakers) Report(t *Target, status int) {
 	if t.Breaker != nil {
 		c.breakers.Report(c.key(t), t.Breaker, status)
 	}
 }
 
-// slug is what the target leads to, as the config names it.
+// slug returns the provider of the target as the config names it.
 func (t *Target) slug() string {
 	if t.Provider != "" && t.Provider[0] == '@' || t.VirtualKey == "" {
 		if t.Provider == "" {

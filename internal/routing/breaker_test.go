@@ -42,13 +42,13 @@ func TestBreakerOpensTriesAndCloses(t *testing.T) {
 	}
 
 	clock.pass(cooldown - 1)
-	b.Try(key) // its strategy had nothing else
+	b.StartCall(key) // its strategy had nothing else
 	b.Report(key, policy, 200)
 	expect("before the cooldown is over", true)
 	clock.pass(1)
 	expect("after the cooldown", false)
 	b.Report(key, policy, 200) // a call from before it opened
-	b.Try(key)
+	b.StartCall(key)
 	expect("while a call tries it", true)
 	b.Report(key, policy, 500)
 	expect("when the try failed", true)
@@ -57,10 +57,10 @@ func TestBreakerOpensTriesAndCloses(t *testing.T) {
 	}
 
 	clock.pass(cooldown)
-	b.Try(key)
+	b.StartCall(key)
 	clock.pass(cooldown)
 	expect("when the try was never reported on", false)
-	b.Try(key)
+	b.StartCall(key)
 	b.Report(key, policy, 200)
 	expect("when the try succeeded", false)
 	b.Report(key, policy, 500)
@@ -165,20 +165,20 @@ func TestBreakersOfAConfig(t *testing.T) {
 		if open := b.Snapshot(); len(open) != i+1 || open[i].Slug != slug || open[i].Config != "cfg" {
 			t.Fatalf("snapshot: %+v", open)
 		}
-		paths, _ := walk(c, Facts{Circuit: circuit}, down)
+		paths, _ := walk(c, Input{Circuit: circuit}, down)
 		if want := []int{2, 1, 3}[i]; len(paths) != want {
 			t.Errorf("with %d open, the plan is %s", i+1, paths)
 		}
 	}
-	if paths, _ := walk(c, Facts{Circuit: b.Of("other")}, down); len(paths) != 3 {
+	if paths, _ := walk(c, Input{Circuit: b.Of("other")}, down); len(paths) != 3 {
 		t.Errorf("another config's plan is %s", paths)
 	}
 	clock.pass(cooldown)
-	plan, err := c.Plan(Facts{Circuit: circuit}, nil)
+	plan, err := c.Plan(Input{Circuit: circuit}, nil)
 	if err != nil || plan.Target() != c.Root.Targets[0] {
 		t.Fatalf("after the cooldown: %v %v", plan.Target(), err)
 	}
-	if paths, _ := walk(c, Facts{Circuit: circuit}, down); len(paths) != 2 {
+	if paths, _ := walk(c, Input{Circuit: circuit}, down); len(paths) != 2 {
 		t.Errorf("while the first is tried, the plan is %s", paths)
 	}
 	circuit.Report(parse(t, vk).Root, 500) // no breaker: nothing to report
@@ -254,7 +254,7 @@ func TestBreakersAreTheModels(t *testing.T) {
 			case 0:
 				clock.pass(rapid.SampledFrom([]time.Duration{0, 1, time.Second, cooldown - 1, cooldown, cooldown + 1, 12 * time.Hour, 24 * time.Hour}).Draw(t, "time"))
 			case 1:
-				b.Try(keys[i])
+				b.StartCall(keys[i])
 				if m.phase(clock.now) == "half open" {
 					m.tried = clock.now
 				}
@@ -289,7 +289,7 @@ func TestBreakersAreSafeForConcurrentUse(t *testing.T) {
 			for n := range 500 {
 				k := BreakerKey{Config: "c", Path: fmt.Sprint((g + n) % 12)}
 				if !b.Open(k) {
-					b.Try(k)
+					b.StartCall(k)
 				}
 				b.Report(k, policy, 200+300*(n%2))
 				if n%50 == 0 {
@@ -310,7 +310,7 @@ func TestConfigsAreSafeForConcurrentUse(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
-			p, err := c.Plan(Facts{Body: fmt.Appendf(nil, `{"n":%d}`, n%2)}, seeded())
+			p, err := c.Plan(Input{Body: fmt.Appendf(nil, `{"n":%d}`, n%2)}, seeded())
 			if err != nil {
 				t.Error(err)
 				return

@@ -15,12 +15,12 @@ type Condition struct {
 }
 
 // A query is a tree of comparisons.
-type query interface{ match(f *facts) bool }
+type query interface{ match(f *fieldReader) bool }
 
-// all matches when each of its queries does; an empty one always.
+// all matches if each of its queries does. An empty one always matches.
 type all []query
 
-func (q all) match(f *facts) bool {
+func (q all) match(f *fieldReader) bool {
 	for _, one := range q {
 		if !one.match(f) {
 			return false
@@ -29,10 +29,10 @@ func (q all) match(f *facts) bool {
 	return true
 }
 
-// anyOf matches when one of its queries does.
+// anyOf matches if one of its queries does.
 type anyOf []query
 
-func (q anyOf) match(f *facts) bool {
+func (q anyOf) match(f *fieldReader) bool {
 	for _, one := range q {
 		if one.match(f) {
 			return true
@@ -56,7 +56,7 @@ const (
 	opRegex operator = "$regex"
 )
 
-// A comparison is one operator at one field.
+// A comparison applies one operator to one field.
 type comparison struct {
 	field int
 	op    operator
@@ -64,13 +64,13 @@ type comparison struct {
 	regex *regexp.Regexp
 }
 
-// maxMatched bounds the text that a regular expression is tried on, in bytes;
-// nothing longer matches.
+// maxMatched bounds the text that regular expressions are matched against, in bytes. Longer
+// text does not match.
 const maxMatched = 4 << 10
 
-// match compares. What a call does not have equals null, and is neither less nor
-// greater than anything; $ne and $nin are what $eq and $in are not.
-func (c *comparison) match(f *facts) bool {
+// match compares. A missing field equals null, and is neither less nor greater than
+// anything; $ne and $nin negate $eq and $in.
+func (c *comparison) match(f *fieldReader) bool {
 	v := f.value(c.field)
 	switch c.op {
 	case opEq, opIn:
@@ -103,8 +103,8 @@ func (c *comparison) equal(v *value) bool {
 	return false
 }
 
-// equals compares scalars. Metadata and headers come as text, so that 5 equals "5"
-// and true equals "true"; two texts are equal letter by letter.
+// equals compares scalars. Metadata and headers are strings, so that 5 equals "5" and true
+// equals "true"; two strings must be identical.
 func (v *value) equals(w *value) bool {
 	switch {
 	case v.kind == missing || v.kind == null || w.kind == null:
@@ -120,7 +120,7 @@ func (v *value) equals(w *value) bool {
 	return false
 }
 
-// compare orders numbers, and texts that are numbers.
+// compare orders numbers, and strings that are numbers.
 func (v *value) compare(w *value) (int, bool) {
 	for _, one := range []*value{v, w} {
 		if one.kind != numberValue && one.kind != stringValue {
@@ -131,7 +131,7 @@ func (v *value) compare(w *value) (int, bool) {
 	if len(a) <= maxInteger && len(b) <= maxInteger {
 		m, okm := new(big.Int).SetString(a, 10)
 		n, okn := new(big.Int).SetString(b, 10)
-		if okm && okn { // ids are longer than a float64 can tell apart
+		if okm && okn { // a float64 is not precise enough for ids
 			return m.Cmp(n), true
 		}
 	}
@@ -142,7 +142,7 @@ func (v *value) compare(w *value) (int, bool) {
 
 const maxInteger = 64 // digits of an integer that is compared exactly
 
-// decimal reads a number as JSON writes it; no Inf, NaN, hexadecimal or underscores.
+// decimal parses a JSON number. It accepts no Inf, NaN, hexadecimal digits or underscores.
 func decimal(s string) (float64, bool) {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r < '0' || r > '9') && !strings.ContainsRune("+-.eE", r) }) {
 		return 0, false

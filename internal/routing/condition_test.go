@@ -8,7 +8,7 @@ import (
 )
 
 func TestConditions(t *testing.T) {
-	call := Facts{
+	call := Input{
 		Body: []byte(`{"model":"gpt-4o","n":5,"temperature":0.5,"id":12345678901234567890,"stream":true,"stop":null,"user":"",
 			"messages":[{"role":"system"},{"role":"user","content":"caf\u00e9"}],"twice":1,"twice":2,"long":"` + strings.Repeat("a", 5000) + `"}`),
 		Metadata: func(name string) json.RawMessage {
@@ -111,7 +111,7 @@ func TestTheFirstConditionThatMatchesDecides(t *testing.T) {
 	config := parse(t, `{"strategy":{"mode":"conditional","conditions":[
 		{"query":{"params.n":{"$gt":10}},"then":"b"},{"query":{"params.n":{"$gt":5}},"then":"a"},{"query":{"params.n":{"$gt":0}},"then":"b"}]},`+two+`}`)
 	for body, want := range map[string]string{`{"n":11}`: "b", `{"n":6}`: "a", `{"n":1}`: "b"} {
-		p, err := config.Plan(Facts{Body: []byte(body)}, nil)
+		p, err := config.Plan(Input{Body: []byte(body)}, nil)
 		if err != nil || p.Target().Name != want {
 			t.Errorf("%s goes to %s (%v), want %s", body, p.Target().Name, err, want)
 		}
@@ -121,7 +121,7 @@ func TestTheFirstConditionThatMatchesDecides(t *testing.T) {
 func TestConditionsWithoutABody(t *testing.T) {
 	config := parse(t, `{"strategy":{"mode":"conditional","default":"b","conditions":[{"query":{"params.n":5,"metadata.x":1},"then":"a"}]},`+two+`}`)
 	for _, body := range []string{"", "[]", "--boundary"} {
-		if p, err := config.Plan(Facts{Body: []byte(body)}, nil); err != nil || p.Target().Name != "b" {
+		if p, err := config.Plan(Input{Body: []byte(body)}, nil); err != nil || p.Target().Name != "b" {
 			t.Errorf("%q: %v", body, err)
 		}
 	}

@@ -1,13 +1,13 @@
-// Package routing is what a config says, and in which order its targets are tried.
+// Package routing interprets configs: which targets they have, and in which order these are
+// tried.
 //
-// [Parse] reads a config (inline or saved) and lists every fault in it.
-// [Config.Plan] walks its strategies for one call: it hands out leaf targets one by
-// one and is told what became of each. [Retry.Wait] says how long to wait before a
-// leaf is tried again, [Breakers] which targets to leave out for a while, and
-// [Apply] what a target makes of the body.
+// [Parse] parses a config (inline or saved) and lists all errors in it. [Config.Plan] walks
+// its strategies for one call: it returns the leaf targets one by one and is told the
+// outcome of each. [Retry.Wait] says how long to wait before a leaf is retried, [Breakers]
+// which targets to skip for a while, and [Apply] applies a target's changes to a body.
 //
-// Everything here is a function of its arguments: no I/O, and clock and randomness
-// are given by the caller.
+// Everything here is a function of its arguments: there is no I/O, and the caller provides
+// the clock and random numbers.
 package routing
 
 import (
@@ -17,24 +17,22 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// A Config is a config object that was parsed without a fault. It is read-only and
-// may be shared.
+// A Config is a valid parsed config. It is read-only and may be shared.
 type Config struct {
 	Root *Target
 
-	// Passthrough: the call goes to the provider as it came; there are no targets.
+	// Passthrough is set if the call goes to the provider unchanged; there are no targets.
 	Passthrough bool
-	// FetchIntegratedModels: /models answers from the catalogue.
+	// FetchIntegratedModels is set if /models lists the gateway's own models.
 	FetchIntegratedModels bool
 
-	fields []field // that conditions read, each once
+	fields []field // that conditions read, without duplicates
 }
 
-// A Target is one node of a config: the root, or an element of targets. One
-// without a strategy is a leaf, which can be called. Its settings are those that
-// hold for it, inherited ones included.
+// A Target is one node of a config: the root, or an element of targets. One without a
+// strategy is a leaf, which can be called. Its settings include inherited ones.
 type Target struct {
-	Path   string // as x-gw-last-used-option-index shows it: config.targets[0]
+	Path   string // in the form of x-gw-last-used-option-index: config.targets[0]
 	Name   string
 	Weight float64 // in a load balance; default 1
 
@@ -48,20 +46,20 @@ type Target struct {
 	Cache          *Cache // nil: no cache
 	RequestTimeout time.Duration
 	ForwardHeaders []string // canonical names, copied raw from the client's request
-	Strict         *bool    // strict_open_ai_compliance; nil: not said
+	Strict         *bool    // strict_open_ai_compliance; nil: unset
 
 	Strategy *Strategy // nil: a leaf
 	Targets  []*Target
 
-	// Breaker watches this leaf; nil: none does.
+	// Breaker watches this leaf. It may be nil.
 	Breaker *BreakerPolicy
 
-	own    Edit // without what is inherited
+	own    Edit // without inherited parameters
 	edit   atomic.Pointer[Edit]
 	parent *Target
 }
 
-// A Setting is a vendor's key. The value may be a secret.
+// A Setting is a vendor's key. Its value may be a secret.
 type Setting struct {
 	Name  string
 	Value credentials.Secret // text, or JSON where the config has an object
@@ -70,8 +68,8 @@ type Setting struct {
 // Leaf reports whether the target can be called.
 func (t *Target) Leaf() bool { return t.Strategy == nil }
 
-// Selection is what the target says about where a call goes, for a Router. Its
-// Model is the one that the target sends instead of the body's, "" if it does not.
+// Selection returns the provider that the target selects, for a Router. Its Model is the
+// one that overrides the body's, or "".
 func (t *Target) Selection() credentials.Selection {
 	s := credentials.Selection{VirtualKey: t.VirtualKey, Provider: t.Provider, CustomHost: t.CustomHost, Bearer: t.APIKey}
 	if s.CustomHost == "" {
@@ -107,7 +105,7 @@ const (
 	Single      Mode = "single"      // the first target
 	Fallback    Mode = "fallback"    // in order, while they fail
 	LoadBalance Mode = "loadbalance" // one, by weight
-	Conditional Mode = "conditional" // one, by what the call says
+	Conditional Mode = "conditional" // the one whose conditions match
 )
 
 // A Strategy chooses among the targets of a node.
@@ -115,7 +113,7 @@ type Strategy struct {
 	Mode          Mode
 	OnStatusCodes *StatusSet // fallback: the statuses that go to the next target; nil: any but 2xx
 	Conditions    []Condition
-	Default       int            // conditional: index of the target that is left; -1: none
+	Default       int            // conditional: index of the default target; -1: none
 	Sticky        *Sticky        // load balance; nil: not sticky
 	Breaker       *BreakerPolicy // cb_config; nil: none, or inherited
 }

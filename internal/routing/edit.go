@@ -7,11 +7,11 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// An Edit says what becomes of a body on its way to a target: defaults first, then
+// An Edit describes the changes to a body on its way to a target: first defaults, then
 // overrides, then drops (the config's default_params, override_params, drop_params).
 type Edit struct {
-	Default  []Param // set where the body has nothing or null
-	Override []Param // set whatever the body has
+	Default  []Param // set if the body has no value or null
+	Override []Param // set regardless of the body
 	Drop     []Path  // removed
 
 	secrets []credentials.Secret
@@ -25,7 +25,7 @@ func (e *Edit) Secrets() []credentials.Secret {
 	return e.secrets
 }
 
-// findSecrets notes which parameters are credentials. Nothing but their names tells.
+// findSecrets records which parameters are credentials, judging by their names.
 func (e *Edit) findSecrets() {
 	var w walker
 	for _, list := range [][]Param{e.Default, e.Override} {
@@ -38,20 +38,20 @@ func (e *Edit) findSecrets() {
 	}
 }
 
-// A Param is a value and where it goes. Of a path, names that are missing are
-// made; [n] and [*] reach only elements that exist.
+// A Param is a value and its path. Missing objects on the path are created; [n] and [*]
+// only match existing elements.
 type Param struct {
-	Key   string // the path as the config spells it
+	Key   string // the path as spelled in the config
 	Path  Path
 	Value json.RawMessage
 }
 
-// Empty reports whether the edit leaves every body as it is.
+// Empty reports whether the edit changes nothing.
 func (e *Edit) Empty() bool {
 	return e == nil || len(e.Default)+len(e.Override)+len(e.Drop) == 0
 }
 
-// Lookup is the value that the override of key sets, nil where there is none.
+// Lookup returns the value of the override of key, or nil if there is none.
 func (e *Edit) Lookup(key string) json.RawMessage {
 	for _, p := range e.Override {
 		if p.Key == key {
@@ -61,14 +61,14 @@ func (e *Edit) Lookup(key string) json.RawMessage {
 	return nil
 }
 
-// Beside is the first key that the edit changes beside a top-level one, "" if there is
-// none.
+// Beside returns the first key that the edit changes other than the given top-level one, or
+// "".
 func (e *Edit) Beside(key string) string {
 	return e.first(func(p Path) bool { return p.String() != key })
 }
 
-// Touches is the first key that the edit changes in one of these top-level members, or
-// whole, "" if there is none.
+// Touches returns the first key that the edit changes within one of the given top-level
+// members, or "".
 func (e *Edit) Touches(members []string) string {
 	return e.first(func(p Path) bool { return slices.Contains(members, p[0].Name) })
 }
@@ -92,7 +92,7 @@ func (e *Edit) first(which func(Path) bool) string {
 	return ""
 }
 
-// With is the edit with another value for the override of key, added where there
+// With returns the edit with another value for the override of key, which is added if there
 // is none, and not dropped.
 func (e *Edit) With(key string, value json.RawMessage) *Edit {
 	path, wrong := ParsePath(key)
@@ -110,10 +110,9 @@ func (e *Edit) With(key string, value json.RawMessage) *Edit {
 	}
 }
 
-// Apply returns body with the edit made, or body itself where that changes
-// nothing. Body must be a JSON object that was checked before. Members that the
-// edit does not touch keep their bytes; of a member that it touches and that is
-// given twice, the last counts and is the only one kept.
+// Apply returns body with the edit applied, or body itself if nothing changes. Body must be
+// a valid JSON object. Members that the edit does not touch keep their bytes. If a member
+// that it touches occurs more than once, only the last one is kept.
 func Apply(body []byte, e *Edit) ([]byte, error) {
 	if e.Empty() {
 		return body, nil
@@ -121,8 +120,8 @@ func Apply(body []byte, e *Edit) ([]byte, error) {
 	return spliced(body, e.ops())
 }
 
-// Append is Apply into dst, which it returns extended; body is copied where the
-// edit changes nothing. On an error dst is returned as it was.
+// Append appends the result of Apply to dst. If the edit changes nothing, body is copied.
+// If there is an error, dst is returned unchanged.
 func Append(dst, body []byte, e *Edit) ([]byte, error) {
 	if e.Empty() {
 		return append(dst, body...), nil
@@ -166,7 +165,7 @@ func (e *Edit) ops() []op {
 	return ops
 }
 
-// apply returns what becomes of the value v, nil being no value, at the rest of
+// apply applies the op to the value v, or to a missing value if v is nil, at the rest of
 // the op's path.
 func (o op) apply(v []byte) ([]byte, error) {
 	if len(o.path) == 0 {
@@ -195,23 +194,24 @@ func (o op) apply(v []byte) ([]byte, error) {
 
 func absent(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
 
-// elementNamed reports whether the rest of the path names an element, which nothing makes.
+// elementNamed reports whether the rest of the path names an element. Elements are never
+// created.
 func (o op) elementNamed() bool {
 	return slices.ContainsFunc(o.path, func(s Step) bool { return s.Index != Name })
 }
 
-// elements makes the change in the elements of the array v that the path names.
-// Nothing is copied before the first of them changes.
+// elements applies the op to the elements of the array v that the path selects. Nothing is
+// copied until one of them changes.
 func (o op) elements(v []byte) ([]byte, error) {
 	step, inner := o.path[0], o
 	inner.path = o.path[1:]
 	var (
 		out     []byte
 		failed  error
-		from    int  // what is not yet written starts here
-		kept    int  // elements so far
-		last    int  // where the element before ends
-		leading bool // what stands before the next element goes
+		from    int  // start of what is not yet written
+		kept    int  // number of elements so far
+		last    int  // end of the previous element
+		leading bool // drop the separator before the next element
 	)
 	err := eachElement(v, func(n, start, end int) {
 		if leading {
@@ -249,7 +249,7 @@ func (o op) elements(v []byte) ([]byte, error) {
 	return append(out, v[from:]...), nil
 }
 
-// grown is out with room for a copy of v, if it was nil.
+// grown returns out, or, if it is nil, a new buffer with capacity for a copy of v.
 func grown(out, v []byte) []byte {
 	if out == nil {
 		return make([]byte, 0, len(v))
@@ -257,7 +257,7 @@ func grown(out, v []byte) []byte {
 	return out
 }
 
-// same reports whether a and b are the same bytes in memory.
+// same reports whether a and b share the same memory.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

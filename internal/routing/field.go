@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A field is something of a call that conditions and stickiness read: metadata.x,
-// params.x, headers.x or url.pathname. One of a config is known by its index.
+// A field is a property of a call that conditions and sticky load balancing use:
+// metadata.x, params.x, headers.x or url.pathname. The fields of a config are numbered.
 type field struct {
 	kind fieldKind
-	name string // of a header, canonical, or of a metadata entry; params.x as it was written
+	name string // the canonical name of a header, or a metadata entry; params.x as it was written
 	path Path   // of a parameter in the body
 }
 
@@ -26,11 +26,11 @@ const (
 	fromPathname
 )
 
-// maxFields bounds the work that the conditions of one config make of one call:
-// each field is looked up at most once.
+// maxFields bounds the work of evaluating the conditions of a config: each field is looked
+// up at most once per call.
 const maxFields = 100
 
-// field reads the name of a field and returns its index.
+// field parses the name of a field and returns its index.
 func (p *parser) field(path, name string, pathname bool) (int, bool) {
 	if i, ok := p.fieldOf[name]; ok && (pathname || p.config.fields[i].kind != fromPathname) {
 		return i, true
@@ -44,7 +44,7 @@ func (p *parser) field(path, name string, pathname bool) (int, bool) {
 	wrong := ""
 	switch {
 	case name == "":
-		return 0, false // text said so
+		return 0, false // text has reported it
 	case kind == "metadata" && rest != "" && len(rest) <= maxPath:
 		f = field{kind: fromMetadata, name: rest}
 	case kind == "params":
@@ -66,7 +66,7 @@ func (p *parser) field(path, name string, pathname bool) (int, bool) {
 		wrong = "expected at most " + strconv.Itoa(maxFields) + " different fields in a config"
 	}
 	if wrong != "" {
-		p.fault(path, "%s", wrong)
+		p.errorf(path, "%s", wrong)
 		return 0, false
 	}
 	i := len(p.config.fields)
@@ -75,32 +75,32 @@ func (p *parser) field(path, name string, pathname bool) (int, bool) {
 	return i, true
 }
 
-// Facts are what a plan may know of a call.
-type Facts struct {
+// An Input holds the properties of a call that a plan depends on.
+type Input struct {
 	KeyID   string // of the caller's service key
 	Version string // of the saved config; "" of an inline one
 	Now     time.Time
-	// Body is JSON that was checked, as the client sent it; nil where it is not JSON.
+	// Body is valid JSON, as sent by the client; nil if it is not JSON.
 	Body []byte
-	// Unread: it has a body, or messages, that was not read, so that nobody knows what
-	// parameters it has but the model.
+	// Unread is set if the call has a body or messages that were not read, so that none of
+	// its parameters except the model are known.
 	Unread bool
-	// Model is the JSON of the model that the call names, be it outside of the body; nil:
-	// none.
+	// Model is the JSON value of the model that the call names, possibly outside of the
+	// body; nil if there is none.
 	Model []byte
-	// Metadata returns the JSON value of an entry of the call's metadata, nil where
-	// there is none. nil: no metadata.
+	// Metadata returns the JSON value of an entry of the call's metadata, or nil. If the
+	// function is nil, there is no metadata.
 	Metadata func(name string) json.RawMessage
 	Header   http.Header // of the client
-	Path     string      // of the URL, as the client sent it
-	// Circuit knows the breakers of the config; nil: there are none.
+	Path     string      // of the URL, as sent by the client
+	// Circuit has the breakers of the config. It may be nil.
 	Circuit Circuit
 }
 
-// A value is what a field is in a call.
+// A value is the value of a field in a call.
 type value struct {
 	raw  []byte // JSON; nil: text
-	text string // of a string, and of any other scalar its JSON
+	text string // a string, or any other scalar's JSON
 	kind valueKind
 }
 
@@ -134,21 +134,21 @@ func valueOf(raw []byte) value {
 	return v
 }
 
-// facts reads the fields of a call, each once.
-type facts struct {
-	Facts
+// A fieldReader reads the fields of a call, each at most once.
+type fieldReader struct {
+	Input
 	fields []field
 	read   []value
-	needed string // the parameter that was asked for, of a body that was not read
+	needed string // the parameter that was needed from a body that was not read
 }
 
-func (f *facts) value(i int) *value {
+func (f *fieldReader) value(i int) *value {
 	if f.read == nil {
 		f.read = make([]value, len(f.fields))
 	}
 	v := &f.read[i]
 	if v.kind == unread {
-		*v = f.fields[i].of(&f.Facts)
+		*v = f.fields[i].of(&f.Input)
 	}
 	if f.Unread && v.kind == missing && f.fields[i].kind == fromParams {
 		f.needed = f.fields[i].name
@@ -156,7 +156,7 @@ func (f *facts) value(i int) *value {
 	return v
 }
 
-func (f *field) of(call *Facts) value {
+func (f *field) of(call *Input) value {
 	switch f.kind {
 	case fromMetadata:
 		if call.Metadata == nil {

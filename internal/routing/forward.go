@@ -2,9 +2,10 @@ package routing
 
 import "strings"
 
-// ForwardFault says why a header cannot be copied from the client's request to the
-// provider, "" if it can. prefixes are those of the gateway besides x-gw-.
-func ForwardFault(name string, prefixes []string) string {
+// CheckForward returns why a header cannot be copied from the client's request to the
+// provider, or "" if it can. prefixes are the prefixes of the gateway's headers besides
+// x-gw-.
+func CheckForward(name string, prefixes []string) string {
 	p := parser{options: &Options{HeaderPrefixes: prefixes}}
 	name = strings.ToLower(name)
 	switch {

@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 		}
 		body := []byte(`{"model":"m","a":{"b":[1]},"m":[{"x":1},null]}`)
 		n := 0
-		_, _ = walk(c, Facts{Body: body, Now: noon, Metadata: func(string) json.RawMessage { return body }}, func(string) Outcome {
+		_, _ = walk(c, Input{Body: body, Now: noon, Metadata: func(string) json.RawMessage { return body }}, func(string) Outcome {
 			if n++; n > len(raw) {
 				t.Fatal("a plan without an end")
 			}

@@ -7,8 +7,8 @@ import (
 
 const maxForwarded = 50 // header names
 
-// unforwardable are the headers that a config may not copy to a provider, in lower
-// case: what each of them is, for the fault.
+// unforwardable maps headers that a config may not copy to a provider, in lower case, to a
+// description for the error message.
 var unforwardable = func() map[string]string {
 	m := make(map[string]string)
 	for what, names := range map[string]string{
@@ -24,14 +24,14 @@ var unforwardable = func() map[string]string {
 	return m
 }()
 
-// credential reports whether a header, in lower case, carries one.
+// credential reports whether a header, in lower case, carries a credential.
 func credential(name string) bool {
 	return unforwardable[name] == "a credential" || strings.HasSuffix(name, "api-key")
 }
 
 // headers reads the names of headers to copy to the provider.
 func (p *parser) headers(path string, v []byte) (names []string) {
-	names = []string{} // an empty list is one: nothing is inherited
+	names = []string{} // an empty list overrides an inherited one
 	seen := make(map[string]bool)
 	p.list(path, v, 0, maxForwarded, func(at string, v []byte) {
 		name := strings.ToLower(p.text(at, v, maxText))
@@ -42,11 +42,11 @@ func (p *parser) headers(path string, v []byte) (names []string) {
 		switch {
 		case name == "":
 		case !token(name):
-			p.fault(at, "expected the name of a header")
+			p.errorf(at, "expected the name of a header")
 		case p.gatewayHeader(name):
-			p.fault(at, "a header of the gateway cannot be forwarded")
+			p.errorf(at, "a header of the gateway cannot be forwarded")
 		case what != "":
-			p.fault(at, "%s cannot be forwarded", what)
+			p.errorf(at, "%s cannot be forwarded", what)
 		case !seen[name]:
 			seen[name] = true
 			names = append(names, textproto.CanonicalMIMEHeaderKey(name))

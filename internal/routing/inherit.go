@@ -1,8 +1,8 @@
 package routing
 
-// inherit gives the targets below t what t says and they do not: retry and cache
-// whole, request_timeout, custom_host, forward_headers, strict_open_ai_compliance,
-// and the breaker of a strategy to the leaves that it governs.
+// inherit passes the settings of t on to its targets unless they have their own: retry and
+// cache as a whole, request_timeout, custom_host, forward_headers,
+// strict_open_ai_compliance, and the breaker of a strategy to its leaves.
 func (t *Target) inherit() {
 	for _, child := range t.Targets {
 		if child.Retry == nil {
@@ -34,8 +34,8 @@ func (t *Target) inherit() {
 	}
 }
 
-// Edit is what the target makes of a body, with what its ancestors say: a
-// parameter is the nearest one's, and drops add up.
+// Edit returns the target's changes to a body, including those of its ancestors: the
+// nearest value of a parameter counts, and drops are combined.
 func (t *Target) Edit() *Edit {
 	if e := t.edit.Load(); e != nil {
 		return e
@@ -57,8 +57,7 @@ func (t *Target) Edit() *Edit {
 	return e
 }
 
-// merged are the parameters of a parent, replaced key by key by the child's, and
-// then the child's others.
+// merged returns the parameters of a parent with those of a child, which take precedence.
 func merged(parent, child []Param) []Param {
 	out := make([]Param, 0, len(parent)+len(child))
 	at := make(map[string]int, len(parent)+len(child))

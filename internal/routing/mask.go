@@ -15,17 +15,17 @@ func Mask(text string) string {
 	return masked
 }
 
-// Unmask returns text with every credential that is masked as old has it replaced by
-// old's own: sending a config back as it was shown changes no credential. A credential of
-// which the destination changes has to be sent anew; the error, a
-// *credentials.BindingError, names what changed.
+// Unmask returns text with its masked credentials replaced by those of old, so that sending
+// back a config as it was shown changes no credential. If a credential's destination
+// changes, it has to be sent in clear; the error, a *credentials.BindingError, names the
+// field that changed.
 func Unmask(text, old string) (string, error) {
 	stored := Secrets(old, nil)
 	return Receive(text, &stored, nil)
 }
 
-// Secrets are the credentials in the text of a config, or of the settings of something
-// whose credentials go to the destination at.
+// Secrets returns the credentials in a config, or in settings whose credentials go to the
+// destination at.
 func Secrets(text string, at credentials.Destination) (b credentials.Binding) {
 	_, _ = rewrite(text, at, func(s *span) (string, error) {
 		b.Add(credentials.Bound{Field: s.path, Name: s.name, Secret: credentials.NewSecret(s.value), For: s.to})
@@ -34,8 +34,8 @@ func Secrets(text string, at credentials.Destination) (b credentials.Binding) {
 	return b
 }
 
-// Receive returns a text that was sent, with its masked credentials replaced by those that
-// are stored; at is as for [Secrets].
+// Receive returns a received text with its masked credentials replaced by the stored ones;
+// at is as for [Secrets].
 func Receive(text string, stored *credentials.Binding, at credentials.Destination) (string, error) {
 	return rewrite(text, at, func(s *span) (string, error) {
 		kept, err := stored.Take(s.path, s.name, s.value, s.to)
@@ -47,15 +47,15 @@ func Receive(text string, stored *credentials.Binding, at credentials.Destinatio
 type span struct {
 	start, end int
 	path, name string
-	value      string // a text, or JSON
+	value      string // a string, or JSON
 	to         credentials.Destination
 }
 
-// hint is how the credential is shown.
+// hint returns the masked form of the credential.
 func (s *span) hint() string { return credentials.NewSecret(s.value).Hint() }
 
-// rewrite replaces the credentials of a config, and leaves every other byte. Of what is
-// not JSON nothing is left.
+// rewrite replaces the credentials of a config and keeps all other bytes. If the text is
+// not JSON, the result is empty.
 func rewrite(text string, at credentials.Destination, value func(*span) (string, error)) (string, error) {
 	b := []byte(text)
 	if !json.Valid(b) {
@@ -83,10 +83,10 @@ func rewrite(text string, at credentials.Destination, value func(*span) (string,
 	return out.String(), nil
 }
 
-// A walker finds the credentials of a config, in the order of its text.
+// A walker finds the credentials of a config, in the order of the text.
 type walker struct{ found []span }
 
-// target walks a config object, whose parents have its credentials go to above.
+// target visits a config object. The credentials of its parents go to above.
 func (w *walker) target(path string, b []byte, start int, above credentials.Destination) {
 	if at(b, start) != '{' {
 		return
@@ -113,8 +113,8 @@ func (w *walker) target(path string, b []byte, start int, above credentials.Dest
 
 const customHost = "custom_host"
 
-// inherited is where the targets of a config object have their credentials go to, whose own
-// go to to.
+// inherited returns the destination that the targets of a config object inherit, given the
+// object's own destination and that of its parents.
 func inherited(to, above credentials.Destination) credentials.Destination {
 	host := to[customHost]
 	if host == "" {
@@ -126,8 +126,8 @@ func inherited(to, above credentials.Destination) credentials.Destination {
 	return out
 }
 
-// spread is where the parameters of a config object go, whose credentials go to to: there,
-// or where it has targets to all of them.
+// spread returns the destination of the parameters of a config object: its own or, if it
+// has targets, all of theirs.
 func spread(object []byte, to, above credentials.Destination) credentials.Destination {
 	var all []string
 	var walk func(object []byte, to, above credentials.Destination)
@@ -155,8 +155,8 @@ func spread(object []byte, to, above credentials.Destination) credentials.Destin
 	return out
 }
 
-// destination is where the credentials of a config object go, whose parents have them go to
-// above.
+// destination returns the destination of the credentials of a config object, given that of
+// its parents.
 func destination(object []byte, above credentials.Destination) credentials.Destination {
 	to := make(credentials.Destination, len(above)+4)
 	maps.Copy(to, above)
@@ -164,7 +164,7 @@ func destination(object []byte, above credentials.Destination) credentials.Desti
 		switch name := m.name(); {
 		case object[m.start] == 'n': // null is absent
 		case name == "provider", name == "virtual_key", name == customHost, IsPlace(name):
-			if v := valueText(object[m.start:m.end]); v != "" { // so is an empty text
+			if v := valueText(object[m.start:m.end]); v != "" { // an empty string counts as absent, too
 				to[name] = v
 			}
 		}
@@ -172,8 +172,8 @@ func destination(object []byte, above credentials.Destination) credentials.Desti
 	return to
 }
 
-// Destination is where the credentials of a config, or of something with such settings, go;
-// at is as for [Secrets].
+// Destination returns the destination of the credentials of a config, or of similar
+// settings; at is as for [Secrets].
 func Destination(text string, at credentials.Destination) credentials.Destination {
 	b := []byte(text)
 	if start := space(b, 0); json.Valid(b) && b[start] == '{' {
@@ -182,9 +182,9 @@ func Destination(text string, at credentials.Destination) credentials.Destinatio
 	return at
 }
 
-// free walks what a config says in words of others, such as the parameters of a body, which
-// go to where to says. No table tells what of it is a credential, so that names do. Such a credential is
-// bound to all that stands around it, too: it may hold an address.
+// free visits values whose names are not the gateway's, such as parameters of a body.
+// Credentials among them are recognised by their names. Such a credential is bound to the
+// values around it, too, because they may contain an address.
 func (w *walker) free(path, name string, b []byte, start, end int, to func() credentials.Destination) {
 	first := len(w.found)
 	w.texts(path, name, b, start, end)
@@ -220,7 +220,7 @@ func (w *walker) texts(path, name string, b []byte, start, end int) {
 
 func second(_ int, err error) error { return err }
 
-// valueText is a text, or the JSON of any other value.
+// valueText returns a string's text, or the JSON of any other value.
 func valueText(v []byte) string {
 	if v[0] == '"' {
 		return text(v)
@@ -228,7 +228,7 @@ func valueText(v []byte) string {
 	return string(v)
 }
 
-// soundsSecret reports whether a name in somebody else's words means a credential.
+// soundsSecret reports whether a name that is not the gateway's suggests a credential.
 func soundsSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"api_key", "apikey", "api-key", "secret", "token", "password", "passphrase", "private_key", "credential", "authorization", "access_key"} {

@@ -11,26 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// Options are what Parse cannot know by itself. The zero Options suit an inline
-// config.
+// Options are the parameters of Parse. The zero Options are right for an inline config.
 type Options struct {
-	// Saved: the config has a saved version; sticky and cb_config need one.
+	// Saved is set if the config is a saved version, which sticky and cb_config require.
 	Saved bool
-	// Limits of the number of targets; zero: DefaultLimits.
+	// Limits bounds the number of targets. Default: DefaultLimits.
 	Limits Limits
-	// SavedProvider reports whether a name without @ is a saved provider, which is
-	// a complete target. nil: none is.
+	// SavedProvider reports whether a name without @ is that of a saved provider, which is
+	// a complete target. It may be nil.
 	SavedProvider func(name string) bool
-	// Missing says why something that a config names is not there, "" where it is; nil: nobody
-	// looks.
+	// Missing returns why something that a config refers to is not available, or "" if it
+	// is. If it is nil, references are not checked.
 	Missing func(Reference) string
-	// Semantic: answers may be found by the meaning of a question.
+	// Semantic is set if the semantic cache is configured.
 	Semantic bool
-	// CheckHost guards custom_host and the vendors' keys that are addresses; its
-	// error says what is wrong with the host, and is shown. nil: whoever calls the
-	// target checks them.
+	// CheckHost checks custom_host and the vendors' keys that are addresses. Its error is
+	// shown to the user. If it is nil, the hosts must be checked before the target is
+	// called.
 	CheckHost func(host string) error
-	// HeaderPrefixes start the gateway's headers besides x-gw-, in lower case.
+	// HeaderPrefixes are the prefixes of the gateway's headers besides x-gw-, in lower
+	// case.
 	HeaderPrefixes []string
 }
 
@@ -41,12 +41,12 @@ type Limits struct {
 	Nested          int // of a target
 }
 
-// DefaultLimits are the limits of an operator who says nothing else.
+// DefaultLimits are the limits unless the operator sets others.
 var DefaultLimits = Limits{Root: 100, ConditionalRoot: 1000, Nested: 50}
 
 // LimitsFrom reads the limits from the environment: MAX_ROOT_CONFIG_TARGETS,
-// MAX_CONDITIONAL_ROOT_CONFIG_TARGETS and MAX_NESTED_CONFIG_TARGETS, each a number
-// from 1 to 10000; one that is not set keeps its default.
+// MAX_CONDITIONAL_ROOT_CONFIG_TARGETS and MAX_NESTED_CONFIG_TARGETS, each a number from 1
+// to 10000. Unset ones keep their defaults.
 func LimitsFrom(getenv func(string) string) (Limits, error) {
 	l := DefaultLimits
 	for _, v := range []struct {
@@ -72,13 +72,13 @@ func LimitsFrom(getenv func(string) string) (Limits, error) {
 
 const (
 	maxConfig = 256 << 10 // bytes
-	maxJSON   = 64        // how deep a config nests, values of parameters included
-	maxNested = 10        // how deep targets nest
+	maxJSON   = 64        // nesting depth of a config, including parameters
+	maxNested = 10        // nesting depth of targets
 )
 
-// Parse reads a config: snake_case keys only, each known and given once. It returns
-// the config, or every fault in it.
-func Parse(raw []byte, o Options) (*Config, Faults) {
+// Parse parses a config: all keys must be in snake_case, known, and unique. It returns the
+// config, or all errors in it.
+func Parse(raw []byte, o Options) (*Config, ConfigErrors) {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits
 	}
@@ -87,29 +87,29 @@ func Parse(raw []byte, o Options) (*Config, Faults) {
 		p.config.Root = p.target("", bytes.Clone(raw[space(raw, 0):]), nil)
 	}
 	if p.unlisted > 0 {
-		p.faults = append(p.faults, Fault{"", fmt.Sprintf("%d more faults", p.unlisted)})
+		p.errors = append(p.errors, ConfigError{"", fmt.Sprintf("%d more faults", p.unlisted)})
 	}
-	if len(p.faults) > 0 {
-		return nil, p.faults
+	if len(p.errors) > 0 {
+		return nil, p.errors
 	}
 	p.config.Root.inherit()
 	return p.config, nil
 }
 
 type parser struct {
-	options  *Options
-	config   *Config
-	faults   Faults
-	unlisted int
-	said     int            // bytes of the faults
-	fieldOf  map[string]int // index in config.fields
-	regexes  int            // instructions of all that were compiled
+	options   *Options
+	config    *Config
+	errors    ConfigErrors
+	unlisted  int
+	errorSize int            // total bytes of the errors
+	fieldOf   map[string]int // index in config.fields
+	regexes   int            // instructions of all that were compiled
 }
 
-// whole reports whether raw is one JSON object, within the bounds.
+// whole reports whether raw is one JSON object within the bounds.
 func (p *parser) whole(raw []byte) bool {
 	if len(raw) > maxConfig {
-		p.fault("", "expected at most %d KiB", maxConfig>>10)
+		p.errorf("", "expected at most %d KiB", maxConfig>>10)
 		return false
 	}
 	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
@@ -118,22 +118,22 @@ func (p *parser) whole(raw []byte) bool {
 		if errors.As(err, &syntax) {
 			where = fmt.Sprintf(": it stops being one at byte %d", syntax.Offset)
 		}
-		p.fault("", "expected a JSON object%s", where)
+		p.errorf("", "expected a JSON object%s", where)
 		return false
 	}
 	if !utf8.Valid(raw) {
-		p.fault("", "expected UTF-8")
+		p.errorf("", "expected UTF-8")
 		return false
 	}
 	v := raw[space(raw, 0):]
 	if v[0] != '{' {
-		p.fault("", "expected a JSON object")
+		p.errorf("", "expected a JSON object")
 		return false
 	}
 	return unique(v, 1) || p.once("", v, 1)
 }
 
-// unique reports whether every key in v is given once and v is not too deep.
+// unique reports whether every key in v is unique and v is not too deep.
 func unique(v []byte, depth int) bool {
 	if v[0] != '{' && v[0] != '[' {
 		return true
@@ -159,14 +159,14 @@ func unique(v []byte, depth int) bool {
 	return ok && len(slices.Compact(keys)) == len(keys)
 }
 
-// once lists the keys in v that are given more than once, and reports whether v is
-// not too deep to be read.
+// once reports the keys in v that occur more than once, and returns whether v is not too
+// deep to be parsed.
 func (p *parser) once(path string, v []byte, depth int) bool {
 	if v[0] != '{' && v[0] != '[' {
 		return true
 	}
 	if depth > maxJSON {
-		p.fault(path, "nested more than %d deep", maxJSON)
+		p.errorf(path, "nested more than %d deep", maxJSON)
 		return false
 	}
 	ok := true
@@ -182,7 +182,7 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 	_, err := eachMember(v, func(m member) {
 		name := m.name()
 		if seen[name] {
-			p.fault(in(path, name), "given more than once")
+			p.errorf(in(path, name), "given more than once")
 		}
 		seen[name] = true
 		if !unique(v[m.start:m.end], depth+1) {
@@ -193,7 +193,7 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 	return ok
 }
 
-// mustScan is for JSON that whole has seen.
+// mustScan is for JSON that has been validated.
 func mustScan(err error) {
 	if err != nil {
 		panic("routing: scanning a valid config: " + err.Error())
@@ -203,7 +203,7 @@ func mustScan(err error) {
 // object visits the members of the object v.
 func (p *parser) object(path string, v []byte, visit func(path, name string, v []byte)) bool {
 	if v[0] != '{' {
-		p.fault(path, "expected an object")
+		p.errorf(path, "expected an object")
 		return false
 	}
 	_, err := eachMember(v, func(m member) {
@@ -214,10 +214,10 @@ func (p *parser) object(path string, v []byte, visit func(path, name string, v [
 	return true
 }
 
-// list visits the elements of the array v, of which there must be least to most.
+// list visits the elements of the array v, which must have least to most elements.
 func (p *parser) list(path string, v []byte, least, most int, visit func(path string, v []byte)) bool {
 	if v[0] != '[' {
-		p.fault(path, "expected an array")
+		p.errorf(path, "expected an array")
 		return false
 	}
 	n := 0
@@ -227,7 +227,7 @@ func (p *parser) list(path string, v []byte, least, most int, visit func(path st
 		}
 	}))
 	if n < least || n > most {
-		p.fault(path, "expected %d to %d elements", least, most)
+		p.errorf(path, "expected %d to %d elements", least, most)
 		return false
 	}
 	return true
@@ -236,17 +236,17 @@ func (p *parser) list(path string, v []byte, least, most int, visit func(path st
 // text reads a string of 1 to most bytes, free of control characters.
 func (p *parser) text(path string, v []byte, most int) string {
 	if v[0] != '"' {
-		p.fault(path, "expected a string")
+		p.errorf(path, "expected a string")
 		return ""
 	}
 	s := text(v)
 	if s == "" || len(s) > most {
-		p.fault(path, "expected a string of 1 to %d bytes", most)
+		p.errorf(path, "expected a string of 1 to %d bytes", most)
 		return ""
 	}
 	for _, r := range s {
 		if r < 0x20 || r == 0x7f {
-			p.fault(path, "expected a string without control characters")
+			p.errorf(path, "expected a string without control characters")
 			return ""
 		}
 	}
@@ -255,16 +255,16 @@ func (p *parser) text(path string, v []byte, most int) string {
 
 func (p *parser) boolean(path string, v []byte) bool {
 	if v[0] != 't' && v[0] != 'f' {
-		p.fault(path, "expected true or false")
+		p.errorf(path, "expected true or false")
 	}
 	return v[0] == 't'
 }
 
-// integer reads a number without fraction; 30000.0 and 3e4 are ones too.
+// integer reads a number without a fraction; 30000.0 and 3e4 are valid.
 func (p *parser) integer(path string, v []byte, least, most int) int {
 	f, ok := number(v)
 	if !ok || f != math.Trunc(f) || f < float64(least) || f > float64(most) {
-		p.fault(path, "expected an integer from %d to %d", least, most)
+		p.errorf(path, "expected an integer from %d to %d", least, most)
 		return least
 	}
 	return int(f)

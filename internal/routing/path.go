@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Path leads from a body to a value in it: messages[0].content. Names are
-// separated by dots, [n] is an element of an array, [*] every element.
+// A Path is the path of a value in a body: messages[0].content. Names are separated by
+// dots, [n] is an element of an array, [*] every element.
 type Path []Step
 
 // A Step is one part of a path.
@@ -15,7 +15,7 @@ type Step struct {
 	Index int // of an element; or Name, or Every
 }
 
-// What an Index says that is no position.
+// Special values of Index.
 const (
 	Name  = -1 // the step is a member's name
 	Every = -2 // [*]
@@ -27,7 +27,7 @@ const (
 	maxIndex = 9999
 )
 
-// ParsePath reads a path; message says what is wrong with it, "" if nothing is.
+// ParsePath parses a path. The message says what is wrong with it, or is empty.
 func ParsePath(s string) (path Path, message string) {
 	const expected = "expected a path such as metadata.user, tools[0] or messages[*].name"
 	if s == "" || len(s) > maxPath {
@@ -87,7 +87,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// every reports whether the path leads to more than one value.
+// every reports whether the path can match more than one value.
 func (p Path) every() bool {
 	for _, s := range p {
 		if s.Index == Every {

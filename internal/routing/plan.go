@@ -2,70 +2,71 @@ package routing
 
 import "crypto/sha256"
 
-// A Rand gives numbers in [0, 1); *rand.Rand of math/rand/v2 is one.
+// A Rand returns numbers in [0, 1), like *rand.Rand of math/rand/v2.
 type Rand interface{ Float64() float64 }
 
-// A Circuit knows which targets are out of the choices for now.
+// A Circuit has the state of the circuit breakers of targets.
 type Circuit interface {
-	Open(t *Target) bool // whether t is left out
-	Try(t *Target)       // t was chosen and will be reported on
+	Open(t *Target) bool // whether t must not be called
+	StartCall(t *Target) // t was chosen, and its outcome will be reported
 }
 
-// An Outcome is what became of a leaf, retries included.
+// An Outcome is the outcome of a leaf, including its retries.
 type Outcome struct {
-	Status int // of the answer, or of the error in its place (408, 500, 503)
-	// GatewayException: the fault is the gateway's own, so no other target is tried.
+	Status int // of the answer, or of the error if there was none (408, 500, 503)
+	// GatewayException is set if the gateway itself caused the failure, so that no other
+	// target is tried.
 	GatewayException bool
 }
 
-// A RouteError is a call that no condition fits; the answer is a 400.
+// A RouteError means that no condition matches a call. The call is answered with 400.
 type RouteError struct{ Path string } // of the strategy's node
 
 func (e *RouteError) Error() string {
 	return "no condition of the conditional strategy at " + e.Path + " matches this call, and it has no default"
 }
 
-// An UnreadError is a call whose way depends on a parameter of a body that was not read;
-// the answer is a 400.
+// An UnreadError means that the routing of a call depends on a parameter of a body that was
+// not read. The call is answered with 400.
 type UnreadError struct{ Path, Field string } // of the strategy's node; what a condition reads
 
 func (e *UnreadError) Error() string {
 	return "a condition of the conditional strategy at " + e.Path + " reads " + e.Field + ", and the body of this call is not read"
 }
 
-// A Plan hands out the leaves of a config for one call, one at a time. It is not
-// safe for concurrent use.
+// A Plan returns the leaves of a config for one call, one at a time. It is not safe for
+// concurrent use.
 type Plan struct {
-	facts   facts
+	facts   fieldReader
 	rand    Rand
 	target  *Target
 	err     error
 	frames  []frame
-	storage [4]frame // of frames, unless strategies nest deeper
+	storage [4]frame // for frames, unless strategies are nested more deeply
 }
 
-// A frame is a fallback that is under way.
+// A frame is the state of a fallback.
 type frame struct {
 	node   *Target
-	next   int  // the target after the one that is tried
-	bypass bool // every breaker is open, so none counts
+	next   int  // the target after the current one
+	bypass bool // all breakers are open, so they are ignored
 }
 
-// Plan starts the plan of a call: Target is its first leaf. The error is a
+// Plan starts the plan of a call, whose Target is then the first leaf. The error is a
 // *RouteError or an *UnreadError.
-func (c *Config) Plan(f Facts, r Rand) (*Plan, error) {
-	p := &Plan{facts: facts{Facts: f, fields: c.fields}, rand: r}
+func (c *Config) Plan(f Input, r Rand) (*Plan, error) {
+	p := &Plan{facts: fieldReader{Input: f, fields: c.fields}, rand: r}
 	p.frames = p.storage[:0]
 	p.descend(c.Root)
 	return p, p.err
 }
 
-// Target is the leaf to call now, nil when the plan is over.
+// Target returns the current leaf, or nil if the plan has ended.
 func (p *Plan) Target() *Target { return p.target }
 
-// Next takes what became of the leaf and moves on to the next one; false when
-// there is none, and then the last outcome is the call's, or Err says that the way
-// led to a conditional strategy that nothing fits.
+// Next records the outcome of the current leaf and advances to the next one. It returns
+// false if there is none. Then the last outcome is that of the call, unless Err says that
+// no condition of a strategy matched.
 func (p *Plan) Next(o Outcome) (*Target, bool) {
 	p.target = nil
 	for len(p.frames) > 0 && !o.GatewayException {
@@ -83,10 +84,10 @@ func (p *Plan) Next(o Outcome) (*Target, bool) {
 	return nil, false
 }
 
-// Err is the error that ended the plan, if one did.
+// Err returns the error that ended the plan, if any.
 func (p *Plan) Err() error { return p.err }
 
-// moves reports whether a status goes to the next target of a fallback.
+// moves reports whether a fallback continues with the next target after a status.
 func (s *Strategy) moves(status int) bool {
 	if s.OnStatusCodes != nil {
 		return s.OnStatusCodes.Has(status)
@@ -94,7 +95,7 @@ func (s *Strategy) moves(status int) bool {
 	return status < 200 || status > 299
 }
 
-// descend goes down from t to the leaf that the strategies choose.
+// descend descends from t to the leaf that the strategies choose.
 func (p *Plan) descend(t *Target) {
 	for !t.Leaf() {
 		var i int
@@ -125,11 +126,12 @@ func (p *Plan) descend(t *Target) {
 	}
 	p.target = t
 	if t.Breaker != nil && p.facts.Circuit != nil {
-		p.facts.Circuit.Try(t)
+		p.facts.Circuit.StartCall(t)
 	}
 }
 
-// first is the first target of node that is not left out; where all are, none is.
+// first returns the first target of node whose breaker is not open. If all are open,
+// breakers are ignored.
 func (p *Plan) first(node *Target) (i int, bypass bool) {
 	if i = p.choice(node, 0, false); i < 0 {
 		return 0, true
@@ -137,8 +139,8 @@ func (p *Plan) first(node *Target) (i int, bypass bool) {
 	return i, false
 }
 
-// choice is the first target of node from index i on that is not left out, -1 where
-// there is none.
+// choice returns the first target of node, from index i on, whose breaker is not open, or
+// -1.
 func (p *Plan) choice(node *Target, i int, bypass bool) int {
 	for ; i < len(node.Targets); i++ {
 		if bypass || !p.open(node, node.Targets[i]) {
@@ -167,7 +169,8 @@ func (p *Plan) balance(t *Target) int {
 				}
 				continue
 			}
-			// Each takes the place of those before it as often as its share says.
+			// Choosing each with probability weight/total replaces those before it in the
+			// right proportion.
 			total += child.Weight
 			if chosen < 0 || p.rand.Float64()*total < child.Weight {
 				chosen = i
@@ -177,11 +180,11 @@ func (p *Plan) balance(t *Target) int {
 			return chosen
 		}
 	}
-	return 0 // not reached: Parse wants a weight above 0
+	return 0 // not reached: Parse requires a positive weight
 }
 
-// route is the index of the target that the conditions choose, -1 for none.
-func (s *Strategy) route(f *facts) int {
+// route returns the index of the target that the conditions choose, or -1.
+func (s *Strategy) route(f *fieldReader) int {
 	for i := range s.Conditions {
 		if s.Conditions[i].query.match(f) {
 			return s.Conditions[i].Then
@@ -190,8 +193,8 @@ func (s *Strategy) route(f *facts) int {
 	return s.Default
 }
 
-// open reports whether the strategy of node leaves out one of its targets: a leaf
-// whose breaker is open, or a node all of whose leaves are such.
+// open reports whether the strategy of node skips a target: a leaf whose breaker is open,
+// or a node all of whose leaves are such.
 func (p *Plan) open(node, target *Target) bool {
 	if node.Strategy.Breaker == nil || p.facts.Circuit == nil {
 		return false

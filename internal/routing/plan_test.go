@@ -24,10 +24,10 @@ type openPaths struct {
 
 func (o *openPaths) Open(t *Target) bool { return o.open[t.Path] }
 
-func (o *openPaths) Try(t *Target) { o.tried = append(o.tried, t.Path) }
+func (o *openPaths) StartCall(t *Target) { o.tried = append(o.tried, t.Path) }
 
 // walk follows a plan with the outcomes that of says.
-func walk(c *Config, f Facts, of func(path string) Outcome) (paths []string, err error) {
+func walk(c *Config, f Input, of func(path string) Outcome) (paths []string, err error) {
 	p, err := c.Plan(f, seeded())
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func TestPlanOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := -1
-			paths, err := walk(parse(t, c.config), Facts{Body: []byte(`{}`)}, func(string) Outcome {
+			paths, err := walk(parse(t, c.config), Input{Body: []byte(`{}`)}, func(string) Outcome {
 				n++
 				status := c.statuses[n]
 				return Outcome{Status: max(status, -status), GatewayException: status < 0}
@@ -85,7 +85,7 @@ func TestPlanOrder(t *testing.T) {
 
 func TestPlanRefusesACallThatNoConditionFits(t *testing.T) {
 	c := parse(t, `{"strategy":{"mode":"conditional","conditions":[{"query":{"params.a":1},"then":"a"}]},`+two+`}`)
-	_, err := c.Plan(Facts{Body: []byte(`{"a":2}`)}, seeded())
+	_, err := c.Plan(Input{Body: []byte(`{"a":2}`)}, seeded())
 	var route *RouteError
 	if !errors.As(err, &route) || route.Path != "config" {
 		t.Errorf("err = %v", err)
@@ -115,7 +115,7 @@ func TestPlanLeavesOutOpenTargets(t *testing.T) {
 			for path := range strings.FieldsSeq(c.open) {
 				circuit.open[path] = true
 			}
-			paths, err := walk(parse(t, c.config), Facts{Circuit: circuit}, func(string) Outcome { return Outcome{Status: 500} })
+			paths, err := walk(parse(t, c.config), Input{Circuit: circuit}, func(string) Outcome { return Outcome{Status: 500} })
 			if got := strings.Join(paths, " "); err != nil || got != c.want {
 				t.Errorf("got %s (%v), want %s", got, err, c.want)
 			}
@@ -298,7 +298,7 @@ func TestPlanIsTheNaiveInterpreters(t *testing.T) {
 			}
 		}
 		w.run(root, "config", false)
-		got, err := walk(c, Facts{Body: fmt.Appendf(nil, `{"k":%d}`, w.k), Circuit: &openPaths{open: w.open}}, func(path string) Outcome { return w.outcomes[path] })
+		got, err := walk(c, Input{Body: fmt.Appendf(nil, `{"k":%d}`, w.k), Circuit: &openPaths{open: w.open}}, func(path string) Outcome { return w.outcomes[path] })
 		if !slices.Equal(got, w.tried) || (err != nil) != w.lost {
 			t.Fatalf("%s:\n got %s %v\nwant %s %v", raw, got, err, w.tried, w.lost)
 		}
@@ -342,7 +342,7 @@ func TestLoadBalanceChoosesByWeight(t *testing.T) {
 		counts := make(map[string]int)
 		const n = 3000
 		for range n {
-			p, err := c.Plan(Facts{}, r)
+			p, err := c.Plan(Input{}, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -368,7 +368,7 @@ func TestStickyChoosesByWeightAndKeepsTheChoice(t *testing.T) {
 		counts := make(map[string]int)
 		const n = 2000
 		for i := range n {
-			f := Facts{KeyID: "key", Version: version, Now: now, Metadata: func(string) json.RawMessage { return fmt.Appendf(nil, `"u%d"`, i) }}
+			f := Input{KeyID: "key", Version: version, Now: now, Metadata: func(string) json.RawMessage { return fmt.Appendf(nil, `"u%d"`, i) }}
 			first, _ := c.Plan(f, nil) // no randomness is asked for
 			again, _ := c.Plan(f, nil)
 			if first.Target() != again.Target() {
@@ -393,7 +393,7 @@ func TestStickyLastsForItsTimeAndMovesOnlyWhoMust(t *testing.T) {
 		for _, path := range open {
 			circuit.open[path] = true
 		}
-		p, err := c.Plan(Facts{KeyID: key, Version: version, Now: at, Header: map[string][]string{"X-User": {user}}, Circuit: circuit}, nil)
+		p, err := c.Plan(Input{KeyID: key, Version: version, Now: at, Header: map[string][]string{"X-User": {user}}, Circuit: circuit}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

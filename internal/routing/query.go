@@ -24,47 +24,47 @@ func (p *parser) conditions(t *Target, path string, v []byte) {
 				said = true
 				c.Then = p.reference(t, at, v)
 			default:
-				p.fault(at, "unknown key%s", suggestion(name))
+				p.errorf(at, "unknown key%s", suggestion(name))
 			}
 		}) {
 			return
 		}
 		if c.query == nil {
-			p.fault(in(at, "query"), "required")
+			p.errorf(in(at, "query"), "required")
 		}
 		if !said {
-			p.fault(in(at, "then"), "required: the name of a target")
+			p.errorf(in(at, "then"), "required: the name of a target")
 		}
 		t.Strategy.Conditions = append(t.Strategy.Conditions, c)
 	})
 }
 
-// query reads an object of which every member must match. A fault leaves a query
-// that is of no use.
+// query parses an object all of whose members must match. If there is an error, the result
+// is unusable.
 func (p *parser) query(path string, v []byte, depth int) query {
 	q, n := all{}, 0
 	if depth > maxQuery {
-		p.fault(path, "nested more than %d deep", maxQuery)
+		p.errorf(path, "nested more than %d deep", maxQuery)
 		return q
 	}
 	if p.object(path, v, func(at, name string, v []byte) {
 		n++
 		switch {
 		case name == "":
-			p.fault(at, "expected a field, $and or $or")
+			p.errorf(at, "expected a field, $and or $or")
 		case name == "$and":
 			q = append(q, all(p.queries(at, v, depth)))
 		case name == "$or":
 			q = append(q, anyOf(p.queries(at, v, depth)))
 		case name[0] == '$':
-			p.fault(at, "unknown operator: expected a field, $and or $or")
+			p.errorf(at, "unknown operator: expected a field, $and or $or")
 		default:
 			if f, ok := p.field(at, name, true); ok {
 				q = append(q, p.comparisons(at, v, f)...)
 			}
 		}
 	}) && n == 0 {
-		p.fault(path, "expected at least one comparison")
+		p.errorf(path, "expected at least one comparison")
 	}
 	return q
 }
@@ -76,8 +76,8 @@ func (p *parser) queries(path string, v []byte, depth int) (list []query) {
 	return list
 }
 
-// comparisons reads what a field is compared with: a scalar, which it must equal,
-// or an object of operators.
+// comparisons parses what a field is compared with: a scalar, which it must equal, or an
+// object of operators.
 func (p *parser) comparisons(path string, v []byte, f int) (list []query) {
 	if v[0] != '{' {
 		if w, ok := p.scalar(path, v); ok {
@@ -98,7 +98,7 @@ func (p *parser) comparisons(path string, v []byte, f int) (list []query) {
 		case opGt, opGte, opLt, opLte:
 			w := valueOf(v)
 			if _, ok = w.compare(&w); !ok {
-				p.fault(at, "expected a number")
+				p.errorf(at, "expected a number")
 			}
 			c.with = []value{w}
 		case opIn, opNin:
@@ -110,14 +110,14 @@ func (p *parser) comparisons(path string, v []byte, f int) (list []query) {
 			c.regex = p.regex(at, v)
 		default:
 			ok = false
-			p.fault(at, "unknown operator: expected $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin or $regex")
+			p.errorf(at, "unknown operator: expected $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin or $regex")
 		}
 		if ok {
 			list = append(list, c)
 		}
 	})
 	if n == 0 {
-		p.fault(path, "expected an operator")
+		p.errorf(path, "expected an operator")
 	}
 	return list
 }
@@ -125,12 +125,13 @@ func (p *parser) comparisons(path string, v []byte, f int) (list []query) {
 func (p *parser) scalar(path string, v []byte) (value, bool) {
 	w := valueOf(v)
 	if w.kind == compound {
-		p.fault(path, "expected a string, a number, true, false or null")
+		p.errorf(path, "expected a string, a number, true, false or null")
 	}
 	return w, w.kind != compound
 }
 
-// regex compiles an expression of RE2, which is matched in time linear in the text.
+// regex compiles an RE2 expression, whose matching time is linear in the length of the
+// text.
 func (p *parser) regex(path string, v []byte) *regexp.Regexp {
 	s := p.text(path, v, maxRegex)
 	if s == "" {
@@ -139,21 +140,21 @@ func (p *parser) regex(path string, v []byte) *regexp.Regexp {
 	const expected = "expected a regular expression of RE2, without lookaround and backreferences"
 	tree, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
-		p.fault(path, expected)
+		p.errorf(path, expected)
 		return nil
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
-		p.fault(path, expected)
+		p.errorf(path, expected)
 		return nil
 	}
 	if p.regexes += len(program.Inst); p.regexes > maxRegexes {
-		p.fault(path, "the regular expressions of this config are too much work together")
+		p.errorf(path, "the regular expressions of this config are too much work together")
 		return nil
 	}
 	r, err := regexp.Compile(s)
 	if err != nil {
-		p.fault(path, expected)
+		p.errorf(path, expected)
 	}
 	return r
 }

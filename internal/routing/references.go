@@ -4,15 +4,15 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// A Reference is a name in a config of something that lives outside of it.
+// A Reference is a name in a config that refers to something outside of it.
 type Reference struct {
 	Path       string // targets[1].virtual_key
-	Name       string // a slug, @slug or the name of a provider; of a virtual key its slug or id
-	VirtualKey bool   // it can be a virtual key alone
+	Name       string // a slug, @slug or the name of a provider; for a virtual key its slug or id
+	VirtualKey bool   // it can only be a virtual key
 }
 
-// References are the names in a config of what lives outside of it. Of one that has faults,
-// they are those that could be read.
+// References returns the references in a config. If the config has errors, the result has
+// those that could be parsed.
 func References(text string, o Options) (all []Reference) {
 	o.Missing = func(r Reference) string {
 		all = append(all, r)
@@ -22,18 +22,18 @@ func References(text string, o Options) (all []Reference) {
 	return all
 }
 
-// refer notes what is wrong with a reference.
+// refer reports an error in a reference.
 func (p *parser) refer(r Reference) {
 	if p.options.Missing == nil || r.Name == "" {
 		return
 	}
 	if why := p.options.Missing(r); why != "" {
-		p.fault(r.Path, "%s", why)
+		p.errorf(r.Path, "%s", why)
 	}
 }
 
-// referToModels notes what is wrong with models @slug/name of a target that names no provider
-// otherwise: where it does, they are that one's own names.
+// referToModels reports errors in the models @slug/name of a target that does not name a
+// provider. If it does, its models are that provider's.
 func (p *parser) referToModels(t *Target, path string) {
 	if t.Provider != "" || t.VirtualKey != "" {
 		return

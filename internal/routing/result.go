@@ -2,8 +2,8 @@ package routing
 
 import "encoding/json"
 
-// Result is the value of the top-level member key after the edit, where own is the
-// body's; nil: there is none.
+// Result returns the value of the top-level member key after the edit, given the body's own
+// value; nil means absent.
 func (e *Edit) Result(key string, own json.RawMessage) json.RawMessage {
 	if e == nil {
 		return own

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Retry says when a target is tried again.
+// A Retry says when a target is retried.
 type Retry struct {
 	Attempts      int        // after the first, 0 to 5
 	On            *StatusSet // default 429, 500, 502, 503, 504
-	UseRetryAfter bool       // a 429 is waited for as long as the provider asks
+	UseRetryAfter bool       // honour the provider's Retry-After for a 429
 }
 
 const (
@@ -24,17 +24,16 @@ const (
 
 var retryable = Statuses(429, 500, 502, 503, 504)
 
-// Again reports whether a target that answered status is tried again after it was
-// tried again n times. It is safe on nil, which never retries.
+// Again reports whether a target that answered with status is retried after n retries. A
+// nil Retry never retries.
 func (r *Retry) Again(status, n int) bool {
 	return r != nil && n < r.Attempts && r.On.Has(status)
 }
 
-// Wait is how long to wait before a target is tried again after it was tried again
-// n times, having waited for waited in all: what the provider asks for, where the
-// config says so, or an exponential backoff with full jitter (up to 1 s, 2, 4, 8,
-// 16). It is false where that exceeds what is left of MaxWait: go to the next
-// target instead.
+// Wait returns how long to wait before another retry, after n retries and waited in total:
+// as long as the provider asks for, if the config says so, or an exponential backoff with
+// full jitter (up to 1 s, 2, 4, 8, 16). It returns false if that exceeds what is left of
+// MaxWait; then the next target should be tried instead.
 func (r *Retry) Wait(n, status int, h http.Header, waited time.Duration, now time.Time, random Rand) (time.Duration, bool) {
 	wait, asked := time.Duration(0), false
 	if r.UseRetryAfter && status == http.StatusTooManyRequests {
@@ -53,9 +52,9 @@ func (r *Retry) Wait(n, status int, h http.Header, waited time.Duration, now tim
 	return wait, true
 }
 
-// RetryAfter is how long an answer asks to wait: retry-after-ms,
-// x-ms-retry-after-ms, or retry-after in seconds or as a date. What cannot be read
-// is passed over; a date in the past is no wait.
+// RetryAfter returns how long an answer asks to wait, in retry-after-ms,
+// x-ms-retry-after-ms, or retry-after in seconds or as a date. Invalid values are ignored;
+// a date in the past means no wait.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	for _, f := range []struct {
 		name string
@@ -67,7 +66,7 @@ func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	} {
 		value := strings.TrimSpace(h.Get(f.name))
 		if n, ok := decimal(value); ok && n >= 0 {
-			// No wait is that long; it only has to stay a duration.
+			// Longer values are capped so that the duration does not overflow.
 			return time.Duration(math.Min(n, 1e9) * float64(f.unit)), true
 		}
 		if f.unit != time.Second {

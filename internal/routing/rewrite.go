@@ -17,11 +17,11 @@ import (
 //   - It takes another member out, or a part of one, where a key begins with an escaped
 //     quote (as of v1.2.9). The splicer changes those.
 
-// pathOf is the path of sjson to a member of an object. The colon says that a number is a
-// name.
+// pathOf returns sjson's path of a member of an object. The colon marks names that are
+// numbers.
 func pathOf(name string) string { return ":" + gjson.Escape(name) }
 
-// member makes the op's change in the object v, at the name that its path starts with.
+// member applies the op to the object v, at the name that its path starts with.
 func (o op) member(v []byte) ([]byte, error) {
 	name, rest := o.path[0].Name, o
 	rest.path = o.path[1:]
@@ -57,7 +57,7 @@ func (o op) member(v []byte) ([]byte, error) {
 	return sjson.SetRawBytesOptions(v, pathOf(name), value, nil)
 }
 
-// build makes the objects that a path of names leads through, around value.
+// build wraps value in objects for the names of path.
 func build(path Path, value []byte) ([]byte, error) {
 	names := make([]string, len(path))
 	for i, step := range path {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Saved is a config that is stored under a slug, with every version that it had.
+// A Saved is a config that is stored under a slug, with all its versions.
 type Saved struct {
 	ID             string    `json:"id"`
 	Slug           string    `json:"slug"`
@@ -22,7 +22,7 @@ type Saved struct {
 	Archived       bool      `json:"archived,omitempty"`
 	OwnerID        string    `json:"owner_id,omitempty"`
 	UpdatedBy      string    `json:"updated_by,omitempty"`
-	Versions       []Version `json:"versions"` // oldest first; the last one is in force
+	Versions       []Version `json:"versions"` // oldest first; the last one is the current one
 	CreatedAt      time.Time `json:"created_at"`
 	UpdatedAt      time.Time `json:"updated_at"`
 }
@@ -42,8 +42,7 @@ const MaxVersions = 100
 // Current is the version in force.
 func (s *Saved) Current() *Version { return &s.Versions[len(s.Versions)-1] }
 
-// Version returns a version by its id or its number, counted from 1; "" is the
-// current one.
+// Version returns a version by its id or its number, counted from 1; "" is the current one.
 func (s *Saved) Version(which string) (*Version, bool) {
 	if which == "" {
 		return s.Current(), true
@@ -56,19 +55,19 @@ func (s *Saved) Version(which string) (*Version, bool) {
 	return nil, false
 }
 
-// A Sealer seals what is stored; a sealed value opens only under the id that it was
-// sealed for.
+// A Sealer encrypts values for storage. A sealed value can only be opened with the id that
+// it was sealed for.
 type Sealer interface {
 	SealText(id, text string) ([]byte, error)
 	UnsealText(id string, sealed []byte) (string, error)
 }
 
-// A ConfigStore holds the saved configs of a store. It reads from memory and writes
-// through. It is safe for concurrent use.
+// A ConfigStore holds the saved configs. It reads from memory and writes through to the
+// store. It is safe for concurrent use.
 type ConfigStore struct {
 	rows   *storage.Cached[Saved]
 	sealer Sealer
-	parsed *sync.Map // of version ids: *Config, which never change
+	parsed *sync.Map // by version id: *Config
 	now    func() time.Time
 	random io.Reader
 }
@@ -100,11 +99,11 @@ func (s *ConfigStore) Get(idOrSlug string) (*Saved, bool) {
 	return s.rows.Find(bySlug, idOrSlug)
 }
 
-// Text is the JSON of a version.
+// Text returns the JSON of a version.
 func (s *ConfigStore) Text(v *Version) (string, error) { return s.sealer.UnsealText(v.ID, v.Sealed) }
 
-// Config is a version, parsed with o; it is parsed once. What was accepted when it
-// was saved may be refused now, when the options have changed.
+// Config returns a version, parsed with o. It is parsed once. A version that was valid when
+// it was saved can be invalid if the options have changed since.
 func (s *ConfigStore) Config(v *Version, o Options) (*Config, error) {
 	if c, ok := s.parsed.Load(v.ID); ok {
 		return c.(*Config), nil
@@ -139,9 +138,8 @@ func (s *ConfigStore) isDefault(id string) bool {
 	return ok && c.Default && !c.Archived
 }
 
-// Put stores a config; text, where it is not empty, becomes its newest version, made
-// by by. A config that becomes its workspace's default takes the place of the one
-// before.
+// Put stores a config. If text is not empty, it becomes the newest version, created by by.
+// A config that becomes its workspace's default replaces the previous default.
 func (s *ConfigStore) Put(tx *storage.Txn, c *Saved, text, by string) error {
 	now := s.now().UTC()
 	if c.ID == "" {

@@ -6,19 +6,18 @@ import (
 	"errors"
 )
 
-// The functions below find values in JSON that was checked before, without
-// decoding it. On anything else they return errNotJSON or a wrong span inside b,
-// and never panic.
+// The functions below find values in valid JSON without decoding it. For anything else they
+// return errNotJSON or an arbitrary span within b, and never panic.
 var errNotJSON = errors.New("not the JSON object that it was taken for")
 
-// A member is where one member of an object stands.
+// A member is the position of a member of an object.
 type member struct {
-	rawKey     []byte // in its quotes
-	key        int    // where the key starts
+	rawKey     []byte // including the quotes
+	key        int    // start of the key
 	start, end int    // of the value
 }
 
-// is reports whether the member's key reads as name once decoded.
+// is reports whether the decoded key equals name.
 func (m *member) is(name string) bool {
 	raw := m.rawKey[1 : len(m.rawKey)-1]
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -27,7 +26,7 @@ func (m *member) is(name string) bool {
 	return text(m.rawKey) == name
 }
 
-// name is the decoded key.
+// name returns the decoded key.
 func (m *member) name() string { return text(m.rawKey) }
 
 // text decodes a JSON string.
@@ -42,19 +41,19 @@ func text(raw []byte) string {
 	return s
 }
 
-// quote is the JSON string of s.
+// quote encodes s as a JSON string.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(s); err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings can always be encoded
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// eachMember calls visit for every member of the object that b starts with,
-// and returns where the object's closing brace stands.
+// eachMember calls visit for every member of the object that b starts with, and returns the
+// position of the object's closing brace.
 func eachMember(b []byte, visit func(m member)) (end int, err error) {
 	i := space(b, 0)
 	if at(b, i) != '{' {
@@ -91,8 +90,8 @@ func eachMember(b []byte, visit func(m member)) (end int, err error) {
 	}
 }
 
-// eachElement calls visit with the position and the span of every element of the
-// array that b starts with.
+// eachElement calls visit with the index and the span of every element of the array that b
+// starts with.
 func eachElement(b []byte, visit func(n, start, end int)) error {
 	i := space(b, 0)
 	if at(b, i) != '[' {
@@ -118,7 +117,7 @@ func eachElement(b []byte, visit func(n, start, end int)) error {
 	}
 }
 
-// at returns the byte at i, or 0, which is nowhere allowed, past the end.
+// at returns the byte at i, or 0, which is never valid, past the end.
 func at(b []byte, i int) byte {
 	if i < len(b) {
 		return b[i]
@@ -133,7 +132,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// skip returns where the value that starts at i ends.
+// skip returns the end of the value that starts at i.
 func skip(b []byte, i int) (int, error) {
 	switch at(b, i) {
 	case '"':
@@ -151,7 +150,7 @@ func skip(b []byte, i int) (int, error) {
 	return i, nil
 }
 
-// ends are the bytes that end a number or a literal.
+// ends has the bytes that end a number or a literal.
 var ends = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, ',': true, ':': true, '}': true, ']': true, '{': true, '[': true, '"': true}
 
 func skipNested(b []byte, i int) (int, error) {
@@ -174,8 +173,8 @@ func skipNested(b []byte, i int) (int, error) {
 	return 0, errNotJSON
 }
 
-// skipString jumps from quote to quote: one that an odd number of backslashes
-// precedes is part of the string.
+// skipString jumps from quote to quote: one after an odd number of backslashes is part of
+// the string.
 func skipString(b []byte, i int) (int, error) {
 	open := i
 	for {
@@ -194,8 +193,8 @@ func skipString(b []byte, i int) (int, error) {
 	}
 }
 
-// lookup returns the value that path leads to in the JSON value b; of a key that
-// is given twice, the last counts, where gjson takes the first.
+// lookup returns the value at a path in the JSON value b. The last of duplicate keys
+// counts; gjson would use the first.
 func lookup(b []byte, path Path) (value []byte, ok bool) {
 	for _, step := range path {
 		found := false

@@ -1,7 +1,7 @@
 package routing
 
-// spliced returns the object b with ops made, whose paths start with a name, or b itself
-// where they change nothing.
+// spliced returns the object b with ops applied, whose paths start with a name, or b itself
+// if they change nothing.
 func spliced(b []byte, ops []op) ([]byte, error) {
 	s, err := splice(b, ops)
 	if err != nil || !s.changed {
@@ -10,37 +10,37 @@ func spliced(b []byte, ops []op) ([]byte, error) {
 	return s.append(make([]byte, 0, s.size)), nil
 }
 
-// A splicing is an object and what is to be changed in it: found in one scan,
-// written in one copy. It changes the members of a body; sjson would scan and copy
-// all of it for each of them, and only the inside of a member is left to it. See
+// A splicing is an object and the changes to it, found in one scan and written in one copy.
+// It changes the members of a body; sjson would scan and copy the whole body for each of
+// them, and is only used for changes within a member. See
 // docs/decisions/001-edits-of-bodies.md.
 type splicing struct {
 	b       []byte
-	hits    []hit // members that are touched, in their order
+	hits    []hit // the members that are touched, in order
 	groups  []group
 	members int
-	last    int // where the last member ends
-	closing int // where the closing brace stands
+	last    int // end of the last member
+	closing int // position of the closing brace
 	changed bool
-	size    int // at most, of the result
+	size    int // an upper bound of the result's size
 }
 
-// A group is what happens to one member.
+// A group is the changes to one member.
 type group struct {
 	name  string
 	ops   []op   // with the rest of their paths
-	hit   int    // of the member's last occurrence; -1: it is not there
-	value []byte // the new one, nil: none
-	keep  bool   // the value stays as it is
+	hit   int    // index of the member's last occurrence; -1: it is missing
+	value []byte // the new value; nil: none
+	keep  bool   // the value does not change
 }
 
 // A hit is a member that a group touches.
 type hit struct {
 	member
 	group   int
-	ordinal int // among all members
-	before  int // where the member before it ends
-	after   int // where the member after it starts, 0: it is the last
+	ordinal int // index among all members
+	before  int // end of the previous member
+	after   int // start of the next member; 0: it is the last
 }
 
 // splice finds what ops, whose paths start with a name, change in the object b.
@@ -49,7 +49,7 @@ func splice(b []byte, ops []op) (*splicing, error) {
 	for _, o := range ops {
 		s.add(o)
 	}
-	pending := false // the last hit does not know yet what comes after it
+	pending := false // the last hit does not have its after yet
 	closing, err := eachMember(b, func(m member) {
 		if pending {
 			s.hits[len(s.hits)-1].after, pending = m.key, false
@@ -111,7 +111,7 @@ func (s *splicing) resolve() error {
 			s.size += 2*len(g.name) + 4
 		}
 	}
-	if len(s.hits) > 0 { // a member given twice is reduced to one
+	if len(s.hits) > 0 { // duplicates of a member are reduced to one
 		n := 0
 		for g := range s.groups {
 			if s.groups[g].hit >= 0 {
@@ -123,10 +123,10 @@ func (s *splicing) resolve() error {
 	return nil
 }
 
-// append writes the object as it became.
+// append writes the resulting object.
 func (s *splicing) append(out []byte) []byte {
-	from := 0    // what is not yet written starts here
-	removed := 0 // members so far
+	from := 0    // start of what is not yet written
+	removed := 0 // number of members so far
 	for i := range s.hits {
 		h := &s.hits[i]
 		g := &s.groups[h.group]
@@ -135,11 +135,11 @@ func (s *splicing) append(out []byte) []byte {
 		case g.hit == i && g.value != nil:
 			out = append(append(out, s.b[from:h.start]...), g.value...)
 			from = h.end
-		case h.ordinal > removed: // a member before it stays: the comma between them goes
+		case h.ordinal > removed: // an earlier member is kept: remove the comma between them
 			out = append(out, s.b[from:h.before]...)
 			from = h.end
 			removed++
-		default: // nothing before it stays: the comma after it goes
+		default: // no earlier member is kept: remove the comma after it
 			out = append(out, s.b[from:h.key]...)
 			if from = h.after; from == 0 {
 				from = h.end

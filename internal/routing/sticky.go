@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Sticky keeps a caller's calls on one target of a load balance. Nothing is
-// remembered: the choice is a function of the caller, the fields, the config's
-// version and the period of TTL that it is, and so the same on every node. The
-// periods of different callers start at different times; within a period a choice
-// only changes when its target is left out or comes back.
+// Sticky keeps a caller's calls on one target of a load balance. No state is kept: the
+// choice is a function of the caller, the fields, the config's version and the current
+// period of TTL, and so the same on every node. The periods of different callers start at
+// different times; within a period, the choice only changes when its target becomes
+// unavailable or available again.
 type Sticky struct {
 	Fields []int // of the config
 	TTL    time.Duration
@@ -23,8 +23,8 @@ const (
 	maxHashFields    = 16
 )
 
-// hash is that of the caller and the fields in the present period.
-func (s *Sticky) hash(f *facts, node string) [sha256.Size]byte {
+// hash returns the hash of the caller and the fields in the current period.
+func (s *Sticky) hash(f *fieldReader, node string) [sha256.Size]byte {
 	h := sha256.New()
 	write := func(b []byte) {
 		var n [8]byte
@@ -53,8 +53,8 @@ func (s *Sticky) hash(f *facts, node string) [sha256.Size]byte {
 	return sha256.Sum256(append(identity[:], period[:]...))
 }
 
-// score ranks target n for a hash; the highest wins, and each wins as often as its
-// weight says (weighted rendezvous hashing).
+// score ranks target n for a hash. The highest score wins, and each target wins in
+// proportion to its weight (weighted rendezvous hashing).
 func score(hash [sha256.Size]byte, n int, weight float64) float64 {
 	b := binary.BigEndian.AppendUint64(hash[:], uint64(n))
 	sum := sha256.Sum256(b)

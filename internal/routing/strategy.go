@@ -7,16 +7,15 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// strategies reads the strategy of a target and the targets that it chooses among;
-// the one needs the other.
+// strategies parses the strategy of a target and its targets, which depend on each other.
 func (p *parser) strategies(t *Target, path string, strategy, targets []byte) {
 	switch {
 	case strategy == nil && targets == nil:
 		return
 	case strategy == nil:
-		p.fault(in(path, "strategy"), "required beside targets")
+		p.errorf(in(path, "strategy"), "required beside targets")
 	case targets == nil:
-		p.fault(in(path, "targets"), "required beside strategy")
+		p.errorf(in(path, "targets"), "required beside strategy")
 	}
 	s := &Strategy{Default: -1}
 	if strategy != nil {
@@ -31,7 +30,7 @@ func (p *parser) strategies(t *Target, path string, strategy, targets []byte) {
 	}
 }
 
-// mode reads the mode alone: the rest of the strategy is read by its light.
+// mode parses only the mode, which the rest of the strategy depends on.
 func (p *parser) mode(s *Strategy, path string, v []byte) {
 	found := false
 	if !p.object(path, v, func(at, name string, v []byte) {
@@ -43,13 +42,13 @@ func (p *parser) mode(s *Strategy, path string, v []byte) {
 		case Single, Fallback, LoadBalance, Conditional:
 			s.Mode = m
 		default:
-			p.fault(at, "expected single, fallback, loadbalance or conditional")
+			p.errorf(at, "expected single, fallback, loadbalance or conditional")
 		}
 	}) {
 		return
 	}
 	if !found {
-		p.fault(in(path, "mode"), "required: single, fallback, loadbalance or conditional")
+		p.errorf(in(path, "mode"), "required: single, fallback, loadbalance or conditional")
 	}
 }
 
@@ -63,7 +62,7 @@ func (p *parser) targets(t *Target, path string, v []byte) {
 		depth++
 	}
 	if depth > maxNested {
-		p.fault(path, "expected targets nested at most %d deep", maxNested)
+		p.errorf(path, "expected targets nested at most %d deep", maxNested)
 		return
 	}
 	total, positive := 0, 0
@@ -76,7 +75,7 @@ func (p *parser) targets(t *Target, path string, v []byte) {
 		}
 	})
 	if ok && t.Strategy.Mode == LoadBalance && positive == 0 {
-		p.fault(path, "expected at least one weight above 0")
+		p.errorf(path, "expected at least one weight above 0")
 	}
 }
 
@@ -84,7 +83,7 @@ func (p *parser) strategy(t *Target, path string, v []byte) {
 	s := t.Strategy
 	var conditions []byte
 	if v[0] != '{' {
-		return // mode said so
+		return // mode has reported it
 	}
 	p.object(path, v, func(at, name string, v []byte) {
 		switch name {
@@ -109,32 +108,32 @@ func (p *parser) strategy(t *Target, path string, v []byte) {
 		case "cb_config":
 			switch {
 			case s.Mode == Conditional:
-				p.fault(at, "not allowed in a conditional strategy")
+				p.errorf(at, "not allowed in a conditional strategy")
 			case !p.options.Saved:
-				p.fault(at, "only allowed in a saved config")
+				p.errorf(at, "only allowed in a saved config")
 			default:
 				s.Breaker = p.breaker(at, v)
 				p.savedLeaves(t, at)
 			}
 		default:
-			p.fault(at, "unknown key%s", suggestion(name))
+			p.errorf(at, "unknown key%s", suggestion(name))
 		}
 	})
 	if s.Mode == Conditional && conditions == nil {
-		p.fault(in(path, "conditions"), "required in a conditional strategy")
+		p.errorf(in(path, "conditions"), "required in a conditional strategy")
 	}
 }
 
-// only refuses a key in strategies of another mode. A mode at fault is refused
-// already.
+// only reports an error for a key in strategies of another mode, unless the mode itself is
+// invalid.
 func (p *parser) only(s *Strategy, path string, mode Mode) bool {
 	if s.Mode != mode && s.Mode != "" {
-		p.fault(path, "only allowed in a %s strategy", mode)
+		p.errorf(path, "only allowed in a %s strategy", mode)
 	}
 	return s.Mode == mode
 }
 
-// reference reads the name of one of the targets and returns its index.
+// reference parses the name of one of the targets and returns its index.
 func (p *parser) reference(t *Target, path string, v []byte) int {
 	name := p.text(path, v, maxText)
 	if name == "" {
@@ -146,19 +145,18 @@ func (p *parser) reference(t *Target, path string, v []byte) int {
 			continue
 		}
 		if found >= 0 {
-			p.fault(path, "more than one target is named %q", credentials.Clip(name))
+			p.errorf(path, "more than one target is named %q", credentials.Clip(name))
 			return found
 		}
 		found = i
 	}
 	if found < 0 {
-		p.fault(path, "no target is named %q", credentials.Clip(name))
+		p.errorf(path, "no target is named %q", credentials.Clip(name))
 	}
 	return found
 }
 
-// savedLeaves checks that a breaker watches only what is saved: virtual keys and
-// providers.
+// savedLeaves checks that a breaker only watches saved virtual keys and providers.
 func (p *parser) savedLeaves(t *Target, path string) {
 	for _, child := range t.Targets {
 		switch {
@@ -166,7 +164,7 @@ func (p *parser) savedLeaves(t *Target, path string) {
 			p.savedLeaves(child, path)
 		case child.VirtualKey != "" || p.savedProvider(child.Provider) || savedModel(child):
 		default:
-			p.fault(path, "%s is not a virtual key or a saved provider, which is all that a breaker watches", child.Path)
+			p.errorf(path, "%s is not a virtual key or a saved provider, which is all that a breaker watches", child.Path)
 		}
 	}
 }
@@ -195,7 +193,7 @@ func (p *parser) breaker(path string, v []byte) *BreakerPolicy {
 		case "failure_threshold_percentage":
 			f, ok := number(v)
 			if !ok || f <= 0 || f > 100 {
-				p.fault(at, "expected a number above 0 and up to 100")
+				p.errorf(at, "expected a number above 0 and up to 100")
 				f = 100
 			}
 			b.Percentage = f
@@ -207,11 +205,11 @@ func (p *parser) breaker(path string, v []byte) *BreakerPolicy {
 		case "minimum_requests":
 			b.MinimumRequests = p.integer(at, v, 1, 1e9)
 		default:
-			p.fault(at, "unknown key%s", suggestion(name))
+			p.errorf(at, "unknown key%s", suggestion(name))
 		}
 	})
 	if ok && b.Failures == 0 && b.Percentage == 0 {
-		p.fault(path, "expected failure_threshold or failure_threshold_percentage")
+		p.errorf(path, "expected failure_threshold or failure_threshold_percentage")
 	}
 	return b
 }
@@ -232,14 +230,14 @@ func (p *parser) sticky(path string, v []byte) *Sticky {
 		case "ttl":
 			s.TTL = time.Duration(p.integer(at, v, 1, maxStickyTTL)) * time.Second
 		default:
-			p.fault(at, "unknown key%s", suggestion(name))
+			p.errorf(at, "unknown key%s", suggestion(name))
 		}
 	})
 	if ok && !said {
-		p.fault(in(path, "enabled"), "required: true or false")
+		p.errorf(in(path, "enabled"), "required: true or false")
 	}
 	if enabled && !p.options.Saved {
-		p.fault(path, "only allowed in a saved config")
+		p.errorf(path, "only allowed in a saved config")
 	}
 	if !enabled {
 		return nil

@@ -17,7 +17,7 @@ const (
 	maxParams  = 100 // members of override_params, default_params and drop_params
 )
 
-// unsupported keys are known, and refused: what they ask for must not be skipped.
+// unsupported lists keys that are known but refused, because they must not be ignored.
 var unsupported = map[string]bool{
 	"before_request_hooks": true, "after_request_hooks": true,
 	"input_guardrails": true, "output_guardrails": true,
@@ -25,7 +25,7 @@ var unsupported = map[string]bool{
 	"prompt_id": true,
 }
 
-// target reads the config object at path.
+// target parses the config object at path.
 func (p *parser) target(path string, v []byte, parent *Target) *Target {
 	t := &Target{Path: "config", Weight: 1, parent: parent}
 	if path != "" {
@@ -80,12 +80,12 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 				p.config.FetchIntegratedModels = p.boolean(at, v)
 			}
 		case "options":
-			p.fault(at, "no longer accepted: use targets")
+			p.errorf(at, "no longer accepted: use targets")
 		default:
 			if unsupported[name] {
-				p.fault(at, "not supported yet")
+				p.errorf(at, "not supported yet")
 			} else if !p.vendor(t, at, name, v) {
-				p.fault(at, "unknown key%s", suggestion(name))
+				p.errorf(at, "unknown key%s", suggestion(name))
 			}
 		}
 	}) {
@@ -98,7 +98,7 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 	if parent == nil && p.config.Passthrough {
 		for _, name := range []string{"targets", "strategy", "override_params", "input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks", "input_mutators", "output_mutators"} {
 			if given[name] {
-				p.fault(in(path, name), "not allowed beside passthrough")
+				p.errorf(in(path, name), "not allowed beside passthrough")
 			}
 		}
 	}
@@ -107,13 +107,13 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 
 func (p *parser) atTop(path string, parent *Target) bool {
 	if parent != nil {
-		p.fault(path, "only allowed at the top of a config")
+		p.errorf(path, "only allowed at the top of a config")
 	}
 	return parent == nil
 }
 
-// complete checks that the object says something that a call could use (the
-// documented combinations, and a saved provider by itself).
+// complete checks that the object can be called: it must have one of the documented
+// combinations, or a saved provider.
 func (p *parser) complete(t *Target, path string, given map[string]bool) {
 	for _, name := range []string{
 		"virtual_key", "strategy", "targets", "cache", "retry", "prompt_id", "forward_headers", "request_timeout", "passthrough",
@@ -127,7 +127,7 @@ func (p *parser) complete(t *Target, path string, given map[string]bool) {
 	if given["provider"] && (given["api_key"] || given["custom_host"] || len(t.Vendor) > 0 || t.Provider == "" || p.savedProvider(t.Provider)) {
 		return
 	}
-	p.fault(path, "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; "+
+	p.errorf(path, "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; "+
 		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params")
 }
 
@@ -138,18 +138,18 @@ func (p *parser) savedProvider(name string) bool {
 func (p *parser) weight(path string, v []byte) float64 {
 	w, ok := number(v)
 	if !ok || w < 0 || w > maxWeight {
-		p.fault(path, "expected a number from 0 to %d", int(maxWeight))
+		p.errorf(path, "expected a number from 0 to %d", int(maxWeight))
 		return 1
 	}
 	return w
 }
 
-// host reads an address that the caller's guard decides on.
+// host parses an address, which the guard checks.
 func (p *parser) host(path string, v []byte) string {
 	host := p.text(path, v, maxHost)
 	if host != "" && p.options.CheckHost != nil {
 		if err := p.options.CheckHost(host); err != nil {
-			p.fault(path, "%s", err)
+			p.errorf(path, "%s", err)
 		}
 	}
 	return host
@@ -166,12 +166,12 @@ func (p *parser) retry(path string, v []byte) *Retry {
 			r.On = p.statuses(at, v)
 		case "use_retry_after_header", "use_retry_after_headers":
 			if spelled != "" {
-				p.fault(at, "the same as %s, which is given too", spelled)
+				p.errorf(at, "the same as %s, which is given too", spelled)
 			}
 			spelled = name
 			r.UseRetryAfter = p.boolean(at, v)
 		default:
-			p.fault(at, "unknown key%s", suggestion(name))
+			p.errorf(at, "unknown key%s", suggestion(name))
 		}
 	})
 	return r
@@ -197,11 +197,11 @@ func (p *parser) cache(path string, v []byte) *Cache {
 		case "max_age":
 			c.MaxAge = time.Duration(p.integer(at, v, minMaxAge, maxMaxAge)) * time.Second
 		default:
-			p.fault(at, "unknown key%s", suggestion(name))
+			p.errorf(at, "unknown key%s", suggestion(name))
 		}
 	})
 	if ok && !given {
-		p.fault(in(path, "mode"), "required: simple or semantic")
+		p.errorf(in(path, "mode"), "required: simple or semantic")
 	}
 	return c
 }
@@ -214,14 +214,14 @@ func (p *parser) cacheMode(path string, v []byte) string {
 		if p.options.Semantic {
 			return "semantic"
 		}
-		p.fault(path, "semantic needs a model of embeddings, which the operator has not set up (semantic_cache)")
+		p.errorf(path, "semantic needs a model of embeddings, which the operator has not set up (semantic_cache)")
 	default:
-		p.fault(path, "expected simple or semantic")
+		p.errorf(path, "expected simple or semantic")
 	}
 	return ""
 }
 
-// params reads an object whose keys are paths into the body.
+// params parses an object whose keys are paths in the body.
 func (p *parser) params(path string, v []byte) (params []Param) {
 	n := 0
 	p.object(path, v, func(at, name string, v []byte) {
@@ -231,16 +231,16 @@ func (p *parser) params(path string, v []byte) (params []Param) {
 		to, wrong := ParsePath(name)
 		switch {
 		case wrong != "":
-			p.fault(at, "%s", wrong)
+			p.errorf(at, "%s", wrong)
 		case name == "model" && (v[0] != '"' || len(v) > 2*maxText || len(v) == 2):
-			p.fault(at, "expected a string of 1 to %d bytes", 2*maxText-2)
+			p.errorf(at, "expected a string of 1 to %d bytes", 2*maxText-2)
 		case name == "stream" && v[0] != 't' && v[0] != 'f':
-			p.fault(at, "expected true or false")
+			p.errorf(at, "expected true or false")
 		}
 		params = append(params, Param{name, to, v})
 	})
 	if n > maxParams {
-		p.fault(path, "expected at most %d members", maxParams)
+		p.errorf(path, "expected at most %d members", maxParams)
 	}
 	return params
 }
@@ -248,12 +248,12 @@ func (p *parser) params(path string, v []byte) (params []Param) {
 func (p *parser) paths(path string, v []byte) (paths []Path) {
 	p.list(path, v, 0, maxParams, func(at string, v []byte) {
 		if v[0] != '"' {
-			p.fault(at, "expected a string")
+			p.errorf(at, "expected a string")
 			return
 		}
 		to, wrong := ParsePath(text(v))
 		if wrong != "" {
-			p.fault(at, "%s", wrong)
+			p.errorf(at, "%s", wrong)
 			return
 		}
 		paths = append(paths, to)
@@ -261,7 +261,7 @@ func (p *parser) paths(path string, v []byte) (paths []Path) {
 	return paths
 }
 
-// suggestion is the spelling that the author of an unknown key may have meant.
+// suggestion returns the spelling that the author of an unknown key may have meant.
 func suggestion(name string) string {
 	if len(name) > maxText {
 		return ""
@@ -280,7 +280,7 @@ func suggestion(name string) string {
 	return ""
 }
 
-// known are the keys that camelCase writes otherwise.
+// known maps keys in camelCase to the known ones.
 var known = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, name := range []string{

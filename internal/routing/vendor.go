@@ -8,24 +8,24 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// A form is what a vendor's key may hold.
+// A form is the type of the value of a vendor's key.
 type form uint8
 
 const (
 	plain    form = iota // text
-	address              // a URL, which the host guard must pass
-	label                // becomes part of a host name or a path: no separators
+	address              // a URL, which the host guard checks
+	label                // becomes part of a host name or a path, so it must not contain separators
 	document             // text, or JSON
 )
 
-// A use is what a vendor's key is to a credential. Masks, redactions and what a stored
-// secret is bound to follow from it, so that every key has to say one.
+// A use says what a vendor's key has to do with credentials. It determines what is masked
+// and redacted, and what a stored secret is bound to, so every key has one.
 type use uint8
 
 const (
 	_      use = iota
-	secret     // a credential: masked wherever it is shown
-	place      // decides where credentials go: an address, an account, a bucket, a role
+	secret     // a credential, which is always masked
+	place      // determines where credentials go: an address, an account, a bucket, a role
 	option     // neither
 )
 
@@ -37,11 +37,11 @@ type vendorKey struct {
 // IsSecret reports whether a vendor's key is a credential.
 func IsSecret(name string) bool { return vendorKeys[name].use == secret }
 
-// IsPlace reports whether a vendor's key decides where credentials go.
+// IsPlace reports whether a vendor's key determines where credentials go.
 func IsPlace(name string) bool { return vendorKeys[name].use == place }
 
-// The vendors' keys, all of them, those that are credentials and those that decide where
-// credentials go; sorted.
+// The sorted names of all vendors' keys that are credentials, and of those that determine
+// where credentials go.
 var (
 	VendorKeys = keys(secret, place, option)
 	SecretKeys = keys(secret)
@@ -58,7 +58,7 @@ func keys(uses ...use) (names []string) {
 	return names
 }
 
-// vendorKeys are the keys of one vendor each, which its dialect reads.
+// vendorKeys has the keys of all vendors, which their dialects read.
 var vendorKeys = map[string]vendorKey{
 	"anthropic_beta":    {plain, option},
 	"anthropic_version": {plain, option},
@@ -122,23 +122,23 @@ var vendorKeys = map[string]vendorKey{
 	"vertex_storage_bucket_name":  {label, place},
 }
 
-// Settings reads the settings of a provider that are saved with a credential (the
-// model_config of a virtual key): an object of vendors' keys. Null is absent.
-func Settings(raw []byte, o Options) ([]Setting, Faults) {
+// Settings parses the settings of a provider that are saved with a credential (the
+// model_config of a virtual key): an object of vendors' keys. Null counts as absent.
+func Settings(raw []byte, o Options) ([]Setting, ConfigErrors) {
 	p := &parser{options: &o, config: new(Config), fieldOf: make(map[string]int)}
 	t := new(Target)
 	if p.whole(raw) {
 		p.object("", bytes.Clone(raw[space(raw, 0):]), func(at, name string, v []byte) {
 			if v[0] != 'n' && !p.vendor(t, at, name, v) {
-				p.fault(at, "unknown key%s", suggestion(name))
+				p.errorf(at, "unknown key%s", suggestion(name))
 			}
 		})
 	}
-	return t.Vendor, p.faults
+	return t.Vendor, p.errors
 }
 
-// Host is the address that one of the settings is, "" where none is: a provider's own,
-// which counts as a custom host.
+// Host returns the setting that is the provider's address, which counts as a custom host,
+// or "".
 func Host(settings []Setting) string {
 	for _, s := range settings {
 		if vendorKeys[s.Name].form == address {
@@ -148,7 +148,7 @@ func Host(settings []Setting) string {
 	return ""
 }
 
-// vendor reads a vendor's key, and reports whether name is one.
+// vendor parses a vendor's key, and reports whether name is one.
 func (p *parser) vendor(t *Target, path, name string, v []byte) bool {
 	k, ok := vendorKeys[name]
 	if !ok {
@@ -162,11 +162,11 @@ func (p *parser) vendor(t *Target, path, name string, v []byte) bool {
 	case f == document && (v[0] == '{' || v[0] == '['):
 		value = string(v)
 	case f == document && v[0] == '"':
-		value = text(v) // a PEM or a JSON text has lines
+		value = text(v) // a PEM block or JSON text has several lines
 	default:
 		value = p.text(path, v, maxSecret)
 		if f == label && (strings.ContainsFunc(value, separates) || strings.Contains(value, "..") || value == ".") {
-			p.fault(path, "expected letters, digits, hyphens, underscores and single dots only")
+			p.errorf(path, "expected letters, digits, hyphens, underscores and single dots only")
 		}
 	}
 	t.Vendor = append(t.Vendor, Setting{name, credentials.NewSecret(value)})

@@ -5,5 +5,5 @@ import (
 	"slices"
 )
 
-// VendorNames are the names of all vendors' keys, sorted.
+// VendorNames has the names of all vendors' keys, sorted.
 var VendorNames = slices.Sorted(maps.Keys(vendorKeys))

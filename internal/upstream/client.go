@@ -118,8 +118,8 @@ func (c *Client) Do(ctx context.Context, route *credentials.Route, op *Operation
 	if answer.Body, err = answer.read(res.Body, cmp.Or(op.MaxAnswer, defaultMaxAnswer)); err != nil {
 		return nil, used, err
 	}
-	if res.StatusCode == http.StatusOK && translation != nil && translation.Whole != nil {
-		whole, err := translation.Whole(nil, answer.Body, res.Header)
+	if res.StatusCode == http.StatusOK && translation != nil && translation.Body != nil {
+		whole, err := translation.Body(nil, answer.Body, res.Header)
 		if err != nil {
 			return nil, used, err
 		}

@@ -56,8 +56,8 @@ func TestACallOfTheGatewaysOwnIsCountedAndGivesItsMemoryBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer.Status != 200 || used.Prompt != 1_000_000 || budget.Held() == 0 {
-		t.Errorf("status %d, used %+v, %d bytes held", answer.Status, used, budget.Held())
+	if answer.Status != 200 || used.Prompt != 1_000_000 || budget.InUse() == 0 {
+		t.Errorf("status %d, used %+v, %d bytes held", answer.Status, used, budget.InUse())
 	}
 	families, err := registry.Gather()
 	if err != nil {
@@ -71,7 +71,7 @@ func TestACallOfTheGatewaysOwnIsCountedAndGivesItsMemoryBack(t *testing.T) {
 		t.Errorf("counted %v, want %v", counted, want)
 	}
 	answer.Release()
-	if n := budget.Held(); n != 0 {
+	if n := budget.InUse(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }
@@ -98,7 +98,7 @@ func TestACallOfTheGatewaysOwnIsBounded(t *testing.T) {
 	if _, _, err := d.Do(t.Context(), route, op, make([]byte, 20)); !inflight.Refused(err) {
 		t.Errorf("no memory: %v", err)
 	}
-	if n := budget.Held(); n != 0 {
+	if n := budget.InUse(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }

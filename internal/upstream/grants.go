@@ -33,7 +33,7 @@ const maxAccount = 10 << 10
 // googleTokens are Google's own token servers, as service accounts name them.
 var googleTokens = []string{google.JWTTokenURL, "https://accounts.google.com/o/oauth2/token", "https://www.googleapis.com/oauth2/v4/token"}
 
-var errAccount = &providers.Refusal{
+var errAccount = &providers.RequestError{
 	Code: "invalid_service_account", Message: "Invalid service account: expected the JSON key of one, with type service_account, client_email and a private_key of RSA",
 }
 
@@ -76,7 +76,7 @@ func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, er
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, &providers.Refusal{Code: "invalid_token_uri", Message: "The address of the token server is no URL"}
+		return nil, &providers.RequestError{Code: "invalid_token_uri", Message: "The address of the token server is no URL"}
 	}
 	g.server = u.Host
 	h := sha256.New()
@@ -87,13 +87,13 @@ func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, er
 	return g, nil
 }
 
-func tokenHost(err error) *providers.Refusal {
+func tokenHost(err error) *providers.RequestError {
 	message := "Invalid token_uri of the service account"
 	var host *credentials.HostError
 	if errors.As(err, &host) {
 		message += ": " + host.Why
 	}
-	return &providers.Refusal{Code: "invalid_token_uri", Message: message}
+	return &providers.RequestError{Code: "invalid_token_uri", Message: message}
 }
 
 // errorCode is what RFC 6749 has for the codes of errors, and nothing that could hold a
@@ -140,7 +140,7 @@ func timedOut(err error) bool {
 // loginError is a failure to get a token from a server, without what the server says.
 func loginError(server string, err error) error {
 	var host *credentials.HostError
-	var refusal *providers.Refusal
+	var refusal *providers.RequestError
 	var answer *oauth2.RetrieveError
 	var dial *DialError
 	switch {

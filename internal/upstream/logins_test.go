@@ -116,7 +116,7 @@ func (d *desk) ask(ctx context.Context, l *providers.Login) (string, error) {
 
 // refusal is the code of a refusal, or "".
 func refusal(err error) string {
-	if r := new(providers.Refusal); errors.As(err, &r) {
+	if r := new(providers.RequestError); errors.As(err, &r) {
 		return r.Code
 	}
 	return ""

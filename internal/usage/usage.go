@@ -1,4 +1,4 @@
-// Package usage reads what providers say that a call used.
+// Package usage reads the usage that providers report.
 package usage
 
 import (
@@ -8,16 +8,16 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-// A figure is a count in a usage, where it is given.
+// A figure is a count, and whether it is given.
 type figure struct {
 	n     int64
 	given bool
 }
 
-// maxFigure is more than any call uses, of anything.
+// maxFigure is more than any call can use, of anything.
 const maxFigure = 1_000_000_000
 
-// read takes a count. What is no number, or none that could be true, is not given.
+// read reads a count. Values that are not plausible numbers are ignored.
 func (f *figure) read(r *jsonscan.Reader) {
 	if v := r.Value(); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
 		if n, err := strconv.ParseFloat(string(v), 64); err == nil && n <= maxFigure {
@@ -26,14 +26,14 @@ func (f *figure) read(r *jsonscan.Reader) {
 	}
 }
 
-// readThousands takes a thousand of each that is said.
+// readThousands reads a count in thousandths.
 func (f *figure) readThousands(r *jsonscan.Reader) {
 	if n, err := strconv.ParseFloat(string(r.Value()), 64); err == nil && n >= 0 && n*1000 <= maxFigure {
 		*f = figure{int64(n * 1000), true}
 	}
 }
 
-// put sets a count to the first of the figures that is given.
+// put sets a count to the first figure that is given.
 func put(to *int64, figures ...figure) (given bool) {
 	for _, f := range figures {
 		if f.given {
@@ -44,7 +44,7 @@ func put(to *int64, figures ...figure) (given bool) {
 	return false
 }
 
-// Count is a count among the members of an object, where it is given.
+// Count returns a count that is a member of an object, and whether it is given.
 func Count(object []byte, name string) (n int64, given bool) {
 	f := figureIn(object, name)
 	return f.n, f.given
@@ -63,8 +63,8 @@ func figureIn(object []byte, name string) (f figure) {
 	return f
 }
 
-// figures are all that a usage may have, by OpenAI's names, by those of its newer endpoints,
-// and by Anthropic's.
+// figures are all counts that a usage may have, in OpenAI's older and newer endpoints and
+// in Anthropic's.
 type figures struct {
 	prompt, input, completion, output, total figure
 	seconds                                  figure // in milliseconds
@@ -72,7 +72,7 @@ type figures struct {
 	ofPrompt, ofCompletion                   details
 }
 
-// details are the figures of what a count includes.
+// details are the parts of a count.
 type details struct{ cached, written, hour, audio, images, reasoning figure }
 
 func (d *details) read(r *jsonscan.Reader) {
@@ -113,7 +113,7 @@ func figuresOf(usage []byte) (f figures) {
 			to = &f.output
 		case "total_tokens":
 			to = &f.total
-		case "seconds": // of audio, where it is not counted in tokens
+		case "seconds": // of audio that is not counted in tokens
 			f.seconds.readThousands(r)
 			return
 		case "cache_read_input_tokens":
@@ -137,9 +137,9 @@ func figuresOf(usage []byte) (f figures) {
 	return f
 }
 
-// Read adds what a usage object says to u, and reports whether it says how many tokens
-// there were; known: an earlier one said so. The last word counts; what it leaves out
-// stays. Anthropic counts the tokens of a cache beside those of the prompt.
+// Read adds the counts of a usage object to u, and reports whether it has numbers of
+// tokens; known says that an earlier one had. Later values replace earlier ones. Anthropic
+// does not include cached tokens in those of the prompt.
 func Read(u *prices.Usage, object []byte, known, anthropic bool) bool {
 	f := figuresOf(object)
 	put(&u.Milliseconds, f.seconds)
@@ -157,7 +157,7 @@ func Read(u *prices.Usage, object []byte, known, anthropic bool) bool {
 	prompt := put(&u.Prompt, f.prompt, f.input)
 	switch {
 	case !f.total.given:
-	case !prompt && !known: // all that some say of embeddings
+	case !prompt && !known: // the usage of embeddings of some providers
 		prompt, u.Prompt = true, max(0, f.total.n-u.Completion)
 	case prompt && !whole:
 		whole, u.Completion = true, max(0, f.total.n-u.Prompt)

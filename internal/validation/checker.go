@@ -17,7 +17,7 @@ const maxSteps = 8
 // return what those of a jsonscan.Scanner do.
 type checker struct {
 	scan  jsonscan.Scanner
-	fault *Fault
+	err   *Error
 	path  [maxSteps]step // the way to where it is
 	steps int
 }
@@ -33,7 +33,7 @@ func (c *checker) pop() { c.steps-- }
 // notes in given, which has a place for each row, where the values stand.
 func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err error) {
 	visit := func(key jsonscan.Key, at int) (int, error) {
-		if c.fault != nil {
+		if c.err != nil {
 			return c.scan.Value(at, depth+1)
 		}
 		name := key.Bytes()
@@ -60,7 +60,7 @@ func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err er
 	} else {
 		end, err = c.scan.Object(i, depth, visit)
 	}
-	if err == nil && c.fault == nil {
+	if err == nil && c.err == nil {
 		c.siblings(f, given)
 	}
 	return end, err
@@ -77,7 +77,7 @@ func (c *checker) field(v *Value, i, depth int) (end int, err error) {
 // value reads the value at i by the rules of v.
 func (c *checker) value(v *Value, i, depth int) (end int, err error) {
 	kind := c.scan.Kind(i)
-	if c.fault != nil || v.Kinds == 0 || kind == jsonscan.None {
+	if c.err != nil || v.Kinds == 0 || kind == jsonscan.None {
 		return c.scan.Value(i, depth)
 	}
 	if v.Kinds&kindsOf[kind] == 0 {
@@ -109,7 +109,7 @@ func (c *checker) value(v *Value, i, depth int) (end int, err error) {
 func (c *checker) pairs(v *Value, i, depth int) (end int, err error) {
 	n := 0
 	end, err = c.scan.Object(i, depth, func(key jsonscan.Key, at int) (int, error) {
-		if n++; c.fault != nil {
+		if n++; c.err != nil {
 			return c.scan.Value(at, depth+1)
 		}
 		if length := runes(key.Bytes(), v.MaxKeyLen); v.MaxKeyLen > 0 && length > v.MaxKeyLen {
@@ -130,7 +130,7 @@ func (c *checker) array(v *Value, i, depth int) (end int, err error) {
 	n, first := 0, jsonscan.None
 	end, err = c.scan.Array(i, depth, func(index, at int) (end int, err error) {
 		n++
-		if v.Items == nil || c.fault != nil {
+		if v.Items == nil || c.err != nil {
 			return c.scan.Value(at, depth+1)
 		}
 		c.push(step{index: index})

@@ -30,7 +30,7 @@ func FuzzCheck(f *testing.F) {
 		isObject := json.Valid(body) && bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
 		var (
 			syntax *jsonscan.SyntaxError
-			fault  *Fault
+			fault  *Error
 		)
 		switch {
 		case errors.As(err, &syntax):

@@ -36,7 +36,7 @@ func TestOneFieldOutOfRangeIsRefusedByItsName(t *testing.T) {
 			members[row.Name] = m.value
 			body := spellObject(t, members)
 			_, err := Check(table, []byte(body))
-			var fault *Fault
+			var fault *Error
 			if !errors.As(err, &fault) || fault.Param != row.Name+m.param || fault.Message == "" {
 				t.Fatalf("got %v for %s, want a fault of %s", err, body, row.Name+m.param)
 			}

@@ -39,14 +39,14 @@ var ResponseGet = Query{
 
 // CheckQuery holds a query against its table. Parameters that the table does not list
 // are never refused.
-func CheckQuery(q Query, values url.Values) *Fault {
+func CheckQuery(q Query, values url.Values) *Error {
 	for i := range q {
 		p := &q[i]
 		given := values[p.Name]
 		if p.List {
 			given = List(values, p.Name)
 		} else if len(given) > 1 {
-			return &Fault{p.Name, DuplicateField, fmt.Sprintf("Invalid '%s': the parameter is given more than once.", p.Name)}
+			return &Error{p.Name, DuplicateField, fmt.Sprintf("Invalid '%s': the parameter is given more than once.", p.Name)}
 		}
 		for _, value := range given {
 			if fault := p.check(value); fault != nil {
@@ -57,7 +57,7 @@ func CheckQuery(q Query, values url.Values) *Fault {
 	return nil
 }
 
-func (p *Parameter) check(value string) *Fault {
+func (p *Parameter) check(value string) *Error {
 	if p.Value.Kinds != Integer {
 		return nil
 	}
@@ -66,10 +66,10 @@ func (p *Parameter) check(value string) *Fault {
 	digits := strings.TrimPrefix(value, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		c.wrongType(Integer, "'"+clip(value)+"'")
-		return c.fault
+		return c.err
 	}
 	c.bounds(&p.Value, []byte(value))
-	return c.fault
+	return c.err
 }
 
 // List returns the values of a parameter that may be given more than once, in any of

@@ -9,7 +9,7 @@ func (c *checker) siblings(f *Fields, given []Span) {
 		if !c.has(given[i]) {
 			if row.Need == Required || row.RequiredWith.Field != "" && c.is(f, given, row.RequiredWith) {
 				c.push(step{name: row.Name})
-				c.fault = missing(c.param())
+				c.err = missing(c.param())
 				return
 			}
 			continue
@@ -26,7 +26,7 @@ func (c *checker) siblings(f *Fields, given []Span) {
 				c.fail(InvalidValue, "expected a value greater than '%s', which is %s, but got %s instead.", row.Above, clip(string(other)), clip(string(own)))
 			}
 		}
-		if c.fault != nil {
+		if c.err != nil {
 			return
 		}
 		c.pop()

@@ -58,8 +58,8 @@ func Check(t *Table, body []byte) (r Report, err error) {
 	if _, err := c.object(t.Fields, r.given[:], 0, 0); err != nil {
 		return r, err
 	}
-	if c.fault != nil {
-		return r, c.fault
+	if c.err != nil {
+		return r, c.err
 	}
 	for f := range t.Fields.rows {
 		if s := r.given[f]; s.End != 0 && body[s.Start] == 'n' {
@@ -75,7 +75,7 @@ func Check(t *Table, body []byte) (r Report, err error) {
 // Missing returns the fault of the first field that must be there once a config was
 // merged in, and is not: given says what the call that will be sent has. It returns
 // nil if none is missing.
-func (t *Table) Missing(given func(name string) bool) *Fault {
+func (t *Table) Missing(given func(name string) bool) *Error {
 	for i := range t.Fields.rows {
 		row := &t.Fields.rows[i]
 		if row.Need == Optional || given(row.Name) || row.Unless != "" && given(row.Unless) {

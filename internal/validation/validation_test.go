@@ -34,7 +34,7 @@ func mustRefuse(t *testing.T, table *Table, body, param, code string) {
 		t.Fatalf("%s: the test's body is not JSON: %s", table.Name, body)
 	}
 	_, err := Check(table, []byte(body))
-	var fault *Fault
+	var fault *Error
 	if !errors.As(err, &fault) {
 		t.Errorf("%s: got %v for %.200s, want a fault of %s", table.Name, err, body, param)
 		return

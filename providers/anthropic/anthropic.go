@@ -22,11 +22,12 @@ func init() {
 			Request: request,
 			Decoder: func(*providers.Call) chat.Decoder { return new(messages.Decoder) },
 		},
-		Endpoints: map[string]providers.Endpoint{providers.Messages: unsealed, providers.CountTokens: unsealed},
+		Endpoints: map[string]providers.Endpoint{providers.Messages: passMessages, providers.CountTokens: passMessages},
 	})
 }
 
-// DefaultVersion is that of the API where nobody says.
+// DefaultVersion is the API version that is sent if neither the client nor the
+// configuration sets one.
 const DefaultVersion = "2023-06-01"
 
 func auth(c *providers.Call, h http.Header) error {
@@ -39,14 +40,14 @@ func auth(c *providers.Call, h http.Header) error {
 }
 
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
-	body, err := messages.Append(make([]byte, 0, r.Room(len(c.Body))), r, messages.Options{})
+	body, err := messages.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r, messages.Options{})
 	return &providers.Request{URL: providers.URL(c.Base, "/messages", c.Query), Body: body}, err
 }
 
-// unsealed is a call in the API's own dialect, whose body goes on as it is, but for what
-// other providers sealed in the conversation.
-func unsealed(c *providers.Call) (*providers.Request, error) {
-	if body := messages.Unsealed(c.Body); len(body) != len(c.Body) {
+// passMessages sends a Messages request on unchanged, except for the parts of the
+// conversation that other providers' answers had sealed.
+func passMessages(c *providers.Call) (*providers.Request, error) {
+	if body := messages.StripForeign(c.Body); len(body) != len(c.Body) {
 		return &providers.Request{Body: body}, nil
 	}
 	return nil, nil

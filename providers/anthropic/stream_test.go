@@ -8,7 +8,7 @@ import (
 
 var dialect = dialecttest.Dialect{
 	Provider: "anthropic", Model: "claude-sonnet-4-5",
-	Says: func(text []byte) string {
+	TextStream: func(text []byte) string {
 		return begin + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":` + string(text) + "}}\n\n" +
 			`data: {"type":"message_stop"}` + "\n\n"
 	},

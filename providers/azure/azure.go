@@ -1,5 +1,5 @@
-// Package azure is OpenAI's models on Azure: azure-openai, and azure-ai, the models of an
-// Azure AI Foundry project. They speak OpenAI's API at addresses of their own.
+// Package azure provides OpenAI's models on Azure: azure-openai, and azure-ai for the
+// models of an Azure AI Foundry project. Both use OpenAI's API at their own addresses.
 package azure
 
 import (
@@ -52,7 +52,7 @@ const (
 	settingAuthMode = "azure_auth_mode"
 )
 
-// auth sends a key in a header of its own, and a token of Entra's as a bearer token.
+// auth sends an API key in the header api-key, and an Entra token as a bearer token.
 func auth(c *providers.Call, h http.Header) error {
 	token := c.Token
 	if t := c.Setting(settingADToken); t != "" {
@@ -65,14 +65,14 @@ func auth(c *providers.Call, h http.Header) error {
 	return providers.KeyHeader("Api-Key")(c, h)
 }
 
-// login gets a token of Entra's for an application.
+// login obtains an Entra token for an application.
 func login(c *providers.Call) (*providers.Login, error) {
 	switch mode := c.Setting(settingAuthMode); mode {
 	case "", "default", "proxy":
 		return nil, nil
 	case "entra":
 	default:
-		return nil, &providers.Refusal{Param: "x-gw-azure-auth-mode", Code: "invalid_setting", Message: "azure_auth_mode " + credentials.Clip(mode) + " is not supported; use default (a key or azure_ad_token) or entra"}
+		return nil, &providers.RequestError{Param: "x-gw-azure-auth-mode", Code: "invalid_setting", Message: "azure_auth_mode " + credentials.Clip(mode) + " is not supported; use default (a key or azure_ad_token) or entra"}
 	}
 	for _, name := range []string{settingTenant, settingClient, settingSecret} {
 		if c.Setting(name) == "" {
@@ -89,10 +89,11 @@ func login(c *providers.Call) (*providers.Login, error) {
 	}, nil
 }
 
-// streamUsage is the first version of a deployment's API that knows stream_options.
+// streamUsage is the first API version of a deployment that accepts stream_options.
 const streamUsage = "2024-09"
 
-// oldStreams reports whether a call goes to a version before that. Versions are dates.
+// oldStreams reports whether the API version of a call is older than that. Versions are
+// dates.
 func oldStreams(c *providers.Call) bool {
 	version := deploymentOf(c).version
 	if query, err := url.ParseQuery(c.Query); err == nil && query.Has("api-version") {
@@ -101,14 +102,15 @@ func oldStreams(c *providers.Call) bool {
 	return version != "" && version[0] >= '0' && version[0] <= '9' && version < streamUsage
 }
 
-// deployed are the endpoints that Azure has below a deployment; the others it has beside.
+// deployed lists the endpoints that Azure serves below a deployment. The others are served
+// beside it.
 var deployed = []string{
 	"/chat/completions", "/completions", "/embeddings", "/images/generations", "/images/edits",
 	"/audio/speech", "/audio/transcriptions", "/audio/translations",
 }
 
-// address is where a call goes: below a deployment with a version in the query, or where
-// neither is said below /v1, which has no versions and takes the model from the body.
+// address returns the URL of a call: below a deployment, with the version in the query, or,
+// if neither is set, below /v1, which has no versions and takes the model from the body.
 func address(c *providers.Call, path string) (*url.URL, error) {
 	d := deploymentOf(c)
 	switch {
@@ -129,7 +131,7 @@ func address(c *providers.Call, path string) (*url.URL, error) {
 	return providers.URL(c.Base, path, with(c.Query, d.version)), nil
 }
 
-// foundry is where a call to a Foundry project goes.
+// foundry returns the URL of a call to a Foundry project.
 func foundry(c *providers.Call, path string) (*url.URL, error) {
 	version := c.Setting(settingVersion)
 	if version == "" {
@@ -152,11 +154,11 @@ func with(query, version string) string {
 	return query + "api-version=" + url.QueryEscape(version)
 }
 
-// A deployment is a model as a resource has it.
+// A deployment is a model as an Azure resource has it deployed.
 type deployment struct{ name, version string }
 
-// deploymentOf is what the settings say, or the saved credential's own list of
-// deployments: the one for the model, or the default.
+// deploymentOf returns the deployment that the settings name. A saved credential may have a
+// list of deployments; the one for the call's model is used, or else the default one.
 func deploymentOf(c *providers.Call) deployment {
 	d := deployment{c.Setting("azure_deployment_id"), c.Setting(settingVersion)}
 	if d.name == "" {
@@ -189,7 +191,7 @@ func deploymentOf(c *providers.Call) deployment {
 	return *found
 }
 
-// entry reads a deployment by the names that virtual keys and integrations have for it.
+// entry reads one deployment, with the member names that virtual keys and integrations use.
 func entry(r *jsonscan.Reader) (d deployment, alias string, isDefault bool) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {

@@ -78,7 +78,7 @@ func TestTokensOfEntraAreBearers(t *testing.T) {
 	}
 	for _, settings := range []map[string]string{{"azure_auth_mode": "managed"}, {"azure_auth_mode": "entra", "azure_entra_tenant_id": "t"}} {
 		call := callOf(t, "azure-openai", "https://r.openai.azure.com/openai", settings)
-		var refusal *providers.Refusal
+		var refusal *providers.RequestError
 		if _, err := call.Provider.Login(call); !errors.As(err, &refusal) {
 			t.Errorf("%v: %v", settings, err)
 		}

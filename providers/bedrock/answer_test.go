@@ -19,7 +19,7 @@ func TestWhatIsNoAnswerIsAnError(t *testing.T) {
 		out, err := dialecttest.Dialect{
 			Provider: "bedrock", Model: "anthropic.claude-sonnet-4-5-v1:0",
 			Settings: map[string]string{"aws_region": "eu-west-1", "aws_access_key_id": "AKID", "aws_secret_access_key": "SECRET"},
-		}.Answer(t, providers.Messages).Whole(nil, []byte(body), nil)
+		}.Answer(t, providers.Messages).Body(nil, []byte(body), nil)
 		if (err == nil) != ok || ok && string(out) != body {
 			t.Errorf("%s: got %s, %v", body, out, err)
 		}

@@ -43,7 +43,7 @@ func TestTheFolderIsWhatTheSettingsSay(t *testing.T) {
 		call.Setting = words{"aws_s3_bucket": c.bucket, "aws_s3_object_key": c.prefix}.get
 		f, err := folderOf(call)
 		got := f.bucket + "/" + f.prefix
-		if refusal := new(providers.Refusal); errors.As(err, &refusal) {
+		if refusal := new(providers.RequestError); errors.As(err, &refusal) {
 			got = refusal.Param
 		}
 		if got != c.want {
@@ -110,7 +110,7 @@ func TestABatchIsWhatItsFieldsAllow(t *testing.T) {
 		p := provider()
 		_, err := p.Prepare(call)
 		got := ""
-		if refusal := new(providers.Refusal); errors.As(err, &refusal) {
+		if refusal := new(providers.RequestError); errors.As(err, &refusal) {
 			got = refusal.Param
 		}
 		if got != c.param {
@@ -223,7 +223,7 @@ func FuzzBatchInput(f *testing.F) {
 		l := newLines(newCall(t, "uploadFile", ""), strings.NewReader(input))
 		out, last, err := l.chunk()
 		if err != nil {
-			if refusal := new(providers.Refusal); !errors.As(err, &refusal) {
+			if refusal := new(providers.RequestError); !errors.As(err, &refusal) {
 				t.Fatal(err)
 			}
 			return

@@ -1,21 +1,22 @@
-// Package bedrock is the provider Amazon Bedrock: conversations through Converse and
-// ConverseStream, those of Anthropic's Messages API with Anthropic's models as they
-// stand through InvokeModel, token counts, embeddings of Titan and Cohere, files in S3, and
+// Package bedrock provides Amazon Bedrock: conversations through Converse and
+// ConverseStream, Anthropic's Messages API for Anthropic's models through InvokeModel (with
+// the body unchanged), token counts, embeddings by Titan and Cohere, files in S3, and
 // batches of conversations (model invocation jobs).
 //
 // Its settings are aws_region; aws_access_key_id, aws_secret_access_key and
-// aws_session_token, or a Bedrock API key as the credential and none of these; and
-// aws_bedrock_model, the model behind an inference profile's ARN, which does not tell. Those
-// of files are aws_s3_bucket and aws_s3_object_key, and of batches aws_batch_role_arn: the
-// role in which Amazon Bedrock reads and writes them. That is another one than aws_role_arn,
-// in which the caller would ask, and which is refused.
+// aws_session_token, or instead a Bedrock API key as the credential; and aws_bedrock_model,
+// the model behind the ARN of an inference profile, since the ARN does not reveal it. Files
+// need aws_s3_bucket and aws_s3_object_key, and batches aws_batch_role_arn: the role in
+// which Amazon Bedrock reads and writes the files. It is not aws_role_arn, which would be
+// the role that the caller assumes, and which is refused.
 //
-// Converse has no words for n, seed, penalties, logit_bias, logprobs, user, metadata,
-// parallel_tool_calls and JSON without a schema: they are left out. What a call cannot do
-// without is refused: URLs other than s3://, ids of files, tools of other types.
+// Converse does not support n, seed, penalties, logit_bias, logprobs, user, metadata,
+// parallel_tool_calls, or JSON without a schema; these are dropped. What would change the
+// meaning of a call is refused instead: URLs other than s3://, file ids, and other types of
+// tools.
 //
-// Facts: the reference of the Bedrock runtime API, and the models of its operations in
-// the AWS SDK (service/bedrockruntime); the references of Bedrock's control plane and S3.
+// Sources: the reference of the Bedrock runtime API, the operation models in the AWS SDK
+// (service/bedrockruntime), and the references of Bedrock's control plane and S3.
 package bedrock
 
 import (
@@ -54,7 +55,7 @@ func provider() providers.Provider {
 			"listBatches":    listBatches,
 			"retrieveBatch":  retrieveBatch,
 			"cancelBatch":    cancelBatch,
-			"getBatchOutput": fileContent, // the gateway has asked for the batch before
+			"getBatchOutput": fileContent, // the gateway has fetched the batch before
 
 			"uploadFile":          uploadFile,
 			"listFiles":           listFiles,
@@ -69,9 +70,9 @@ func provider() providers.Provider {
 	return p
 }
 
-// unserved are the endpoints that have no like in the Bedrock runtime, and whose paths
-// lead nowhere there. What is at no endpoint's path goes on as it is: a client may speak
-// Bedrock's own API.
+// unserved lists the endpoints that the Bedrock runtime has no equivalent of, and whose
+// paths it does not serve. Paths that belong to no endpoint are forwarded unchanged,
+// because a client may use Bedrock's own API.
 var unserved = []string{
 	"createFinetune", "listFinetunes", "retrieveFinetune", "cancelFinetune", "listFinetuneEvents", "listFinetuneCheckpoints",
 	"listChatCompletions", "countResponseInputTokens", "compactResponse", "getModelResponse", "deleteModelResponse",
@@ -80,7 +81,7 @@ var unserved = []string{
 }
 
 func refuse(c *providers.Call) (*providers.Request, error) {
-	return nil, &providers.Refusal{
+	return nil, &providers.RequestError{
 		Param: "x-gw-provider", Code: "endpoint_not_supported",
 		Message: "Provider " + c.Provider.Name + " does not serve " + c.Method + " /v1" + c.Path,
 	}
@@ -91,31 +92,31 @@ const (
 	mediaStream = "application/vnd.amazon.eventstream"
 )
 
-// call is the upstream request of an operation on a model.
+// call returns the upstream request for an operation on a model.
 func call(c *providers.Call, model, operation, accept string, body []byte) (*providers.Request, error) {
 	u, err := modelURL(c.Base, model, operation)
 	return &providers.Request{
 		URL: u, Body: body,
-		// The client's own would mean Bedrock's answer. What is in a beta header goes in
+		// The client's own Accept header would be for Bedrock's answer. Beta flags go into
 		// the body.
 		Header: http.Header{"Accept": {accept}, "Anthropic-Beta": nil},
 	}, err
 }
 
-// modelURL is where an operation on a model is. The model, which may be an ARN, is one
-// segment, escaped once.
+// modelURL returns the URL of an operation on a model. The model, which may be an ARN, is a
+// single path segment, escaped once.
 func modelURL(base *url.URL, model, operation string) (*url.URL, error) {
-	if plain, err := url.PathUnescape(model); err == nil { // some escape ARNs themselves
+	if plain, err := url.PathUnescape(model); err == nil { // some clients escape ARNs themselves
 		model = plain
 	}
 	if strings.Trim(model, ".") == "" {
-		return nil, &providers.Refusal{Param: "model", Code: "invalid_model", Message: "Invalid model: expected the id or the ARN of a model or an inference profile"}
+		return nil, &providers.RequestError{Param: "model", Code: "invalid_model", Message: "Invalid model: expected the id or the ARN of a model or an inference profile"}
 	}
 	return providers.URL(base, "/model/"+escape(model)+"/"+operation, ""), nil
 }
 
-// escape is RFC 3986's: all but the unreserved characters. [url.PathEscape] lets a colon
-// stand.
+// escape escapes all but the unreserved characters of RFC 3986. [url.PathEscape] does not
+// escape colons.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder
@@ -134,8 +135,8 @@ func letterOrDigit(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// foundation is the model that answers: the one that is asked for, or what the settings say
-// is behind it. The ARN of an application's inference profile does not tell.
+// foundation returns the model that answers: the requested one, or the one that the
+// settings name, because the ARN of an application inference profile does not reveal it.
 func foundation(c *providers.Call) string {
 	if m := c.Setting("aws_bedrock_model"); m != "" {
 		return m
@@ -143,12 +144,11 @@ func foundation(c *providers.Call) string {
 	return c.Model
 }
 
-// isAnthropic reports whether a model is one of Anthropic's: anthropic.claude-…, that of a
-// region's profile such as eu.anthropic.claude-…, or an ARN of such a one.
+// isAnthropic reports whether a model is Anthropic's: anthropic.claude-…, the one of a
+// regional profile such as eu.anthropic.claude-…, or the ARN of such a model.
 func isAnthropic(model string) bool { return strings.Contains(model, "anthropic.") }
 
-// betas are what of Anthropic's API is asked for before it is for everybody: as the
-// client's header and the setting say.
+// betas returns Anthropic's beta features that the client's header and the setting ask for.
 func betas(c *providers.Call) (names []string) {
 	for _, list := range []string{c.Header("Anthropic-Beta"), c.Setting("anthropic_beta")} {
 		for name := range strings.SplitSeq(list, ",") {

@@ -20,7 +20,7 @@ func TestWhatBedrockHasNoLikeOfIsRefused(t *testing.T) {
 	p := provider()
 	for _, endpoint := range append(slices.Clone(unserved), providers.Complete, providers.Moderate, providers.Rerank, providers.OCR) {
 		_, err := p.Prepare(newCall(t, endpoint, ask))
-		var refusal *providers.Refusal
+		var refusal *providers.RequestError
 		if !errors.As(err, &refusal) || refusal.Code != "endpoint_not_supported" {
 			t.Errorf("%s: got %v", endpoint, err)
 		}
@@ -148,7 +148,7 @@ func TestModelsAreListedByTheControlPlane(t *testing.T) {
 	if got := r.URL.String(); got != "https://bedrock.us-east-1.amazonaws.com/foundation-models" {
 		t.Errorf("asked at %s", got)
 	}
-	out, err := r.Answer.Whole(nil, []byte(`{"modelSummaries":[{"modelArn":"arn:x","modelId":"amazon.nova-pro-v1:0","providerName":"Amazon"},{"modelName":"?"}]}`), nil)
+	out, err := r.Answer.Body(nil, []byte(`{"modelSummaries":[{"modelArn":"arn:x","modelId":"amazon.nova-pro-v1:0","providerName":"Amazon"},{"modelName":"?"}]}`), nil)
 	const want = `{"object":"list","data":[{"id":"amazon.nova-pro-v1:0","object":"model","created":0,"owned_by":"Amazon"}]}`
 	if err != nil || string(out) != want {
 		t.Errorf("got %s, %v, want %s", out, err, want)

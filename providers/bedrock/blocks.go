@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// messages writes the turns. Roles alternate: neighbours of one role become one message,
-// and with them the results of one turn's calls.
+// messages writes the turns. Roles must alternate, so consecutive messages of one role are
+// merged, which also keeps the results of one turn's calls together.
 func (w *writer) messages(all []chat.Message) error {
 	for i := range all {
 		m := &all[i]
@@ -61,7 +61,7 @@ func (w *writer) result(m *chat.Message, at string) error {
 	var cache chat.Raw
 	for i := range m.Parts {
 		p := &m.Parts[i]
-		if p.Cache != nil { // a mark inside of a result is none: it follows it
+		if p.Cache != nil { // cache points are not allowed inside a result, so it is written after it
 			cache = p.Cache
 		}
 		if !sendable(p) {
@@ -81,8 +81,8 @@ func (w *writer) result(m *chat.Message, at string) error {
 	return nil
 }
 
-// sendable reports whether Converse takes a part: no blank text, and thoughts only with
-// the seal by which a model knows its own.
+// sendable reports whether Converse accepts a part: no blank text, and reasoning only with
+// its signature.
 func sendable(p *chat.Part) bool {
 	switch p.Kind {
 	case chat.Text, chat.Refusal:
@@ -128,7 +128,7 @@ func (w *writer) part(p *chat.Part, at string) error {
 
 const maxCallID = 64
 
-// callID is the id of a call as Converse takes one.
+// callID converts a call id to one that Converse accepts.
 func callID(id chat.Literal) chat.Literal {
 	if id.Empty() {
 		return chat.Literal(`"_"`)

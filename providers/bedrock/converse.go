@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/messages"
 )
 
-// request writes a call of Converse or ConverseStream.
+// request writes a Converse or ConverseStream request.
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	body, err := converse(c, r)
 	if err != nil {
@@ -23,9 +23,9 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	return call(c, r.Model.Text(), "converse", mediaJSON, body)
 }
 
-// converse is the body of such a call.
+// converse returns the body of such a request.
 func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
-	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, r.Room(len(c.Body)))}}
+	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, r.SizeHint(len(c.Body)))}}
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 	return w.Builder, nil
 }
 
-// members are what Converse takes beside what all providers share. They go on as they
-// stand, under either spelling.
+// members lists what Converse accepts besides what all providers share. They are forwarded
+// unchanged, under either spelling.
 var members = []struct{ name, snake string }{
 	{"additionalModelResponseFieldPaths", "additional_model_response_field_paths"},
 	{"guardrailConfig", "guardrail_config"},
@@ -72,8 +72,8 @@ type writer struct {
 	names map[string]bool // of the documents so far
 }
 
-// conversation writes what counts as the prompt: the turns, the system's prompt, the
-// tools, and what of Bedrock only the model knows.
+// conversation writes everything that counts as the prompt: the turns, the system prompt,
+// the tools, and the fields that are specific to the model.
 func (w *writer) conversation(c *providers.Call, r *chat.Request) error {
 	w.system(r)
 	w.Key("messages").Open('[')
@@ -112,7 +112,8 @@ func (w *writer) system(r *chat.Request) {
 	}
 }
 
-// cachePoint marks that the prompt up to here is to be cached, as cache_control does.
+// cachePoint marks the end of a prefix of the prompt that is to be cached, as cache_control
+// does.
 func (w *writer) cachePoint(cache chat.Raw) {
 	if cache == nil {
 		return
@@ -149,8 +150,8 @@ func (w *writer) inference(r *chat.Request) {
 	w.Close('}')
 }
 
-// output writes the schema that the answer must hold to, which Converse takes as a text.
-// JSON without a schema it does not know.
+// output writes the schema that the answer must satisfy, which Converse takes as a string.
+// It does not support JSON without a schema.
 func (w *writer) output(r *chat.Request) {
 	own := r.Lookup("outputConfig")
 	if own == nil && !anthropicOutput(r) {
@@ -173,8 +174,9 @@ func (w *writer) output(r *chat.Request) {
 	}
 }
 
-// additional writes what a model takes beside what Converse knows. What the caller says in
-// Converse's own words counts before what others call it.
+// additional writes the fields that a model accepts and Converse itself does not. The
+// caller's values in Converse's own names take precedence over their equivalents in other
+// APIs.
 func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 	model := foundation(c)
 	var fields []chat.Member
@@ -234,7 +236,8 @@ func anthropicOutput(r *chat.Request) bool {
 	return member(jsonscan.NewReader(r.Lookup("output_config")), "effort") != nil
 }
 
-// effortConfig is Anthropic's output_config with an effort, or nil where none is said.
+// effortConfig returns Anthropic's output_config with an effort, or nil if no effort is
+// set.
 func effortConfig(r *chat.Request) chat.Raw {
 	if effort := member(jsonscan.NewReader(r.Lookup("output_config")), "effort"); effort != nil {
 		return slices.Concat(chat.Raw(`{"effort":`), effort, chat.Raw("}"))
@@ -245,7 +248,7 @@ func effortConfig(r *chat.Request) chat.Raw {
 	return nil
 }
 
-// betaList adds names to a list as the body has it.
+// betaList appends names to the list of betas in the body.
 func betaList(list chat.Raw, names []string) chat.Raw {
 	var all []chat.Literal
 	if list != nil {
@@ -262,8 +265,8 @@ func betaList(list chat.Raw, names []string) chat.Raw {
 	return chat.Raw(b)
 }
 
-// tools writes the tools. Converse cannot be told that none may be called: they are left
-// out then. But it wants them where the history has calls.
+// tools writes the tools. Converse cannot be told to call none, so tools are left out in
+// that case, unless the history has calls, for which Converse requires them.
 func (w *writer) tools(r *chat.Request) error {
 	history, results := called(r)
 	mode := r.ToolChoice.Mode
@@ -285,7 +288,7 @@ func (w *writer) tools(r *chat.Request) error {
 		w.Open('{')
 		w.Key("toolSpec").Open('{')
 		w.Member("name", t.Name)
-		if !t.Description.Empty() { // one that is there must not be empty
+		if !t.Description.Empty() { // an empty description is invalid
 			w.Member("description", t.Description)
 		}
 		w.Key("inputSchema").Open('{')
@@ -318,7 +321,7 @@ func (w *writer) tools(r *chat.Request) error {
 	return nil
 }
 
-// called are the tools that the history has calls of, and whether it has results of any.
+// called returns the tools that the history has calls of, and whether it has any results.
 func called(r *chat.Request) (tools []chat.Tool, results bool) {
 	seen := make(map[string]bool)
 	for i := range r.Messages {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/messages"
 )
 
-// countTokens asks how many tokens a call of Messages has: of Anthropic's models as it
-// stands, of others as a conversation.
+// countTokens counts the tokens of a Messages request: unchanged for Anthropic's models,
+// and as a conversation for others.
 func countTokens(c *providers.Call) (*providers.Request, error) {
 	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, len(c.Body)+len(c.Body)/2+256)}}
 	w.Open('{')
@@ -28,7 +28,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	} else {
 		asked, err := messages.Parse(c.Body, c.Provider.Name)
 		if err != nil {
-			return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+			return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 		}
 		asked.Model = chat.Quote(c.Model)
 		w.Key("converse").Open('{')
@@ -43,14 +43,15 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Answer = &providers.Answer{Whole: count, Failure: readFailure}
+	r.Answer = &providers.Answer{Body: count, Failure: readFailure}
 	return r, nil
 }
 
-// regions are the groups of regions whose profiles begin with their name.
+// regions lists the prefixes of the inference profiles of groups of regions.
 var regions = []string{"us.", "us-gov.", "eu.", "apac.", "jp.", "au.", "ca.", "sa.", "global."}
 
-// baseModel is the model of an inference profile: tokens are counted of models only.
+// baseModel returns the model of an inference profile, because tokens are counted for
+// models only.
 func baseModel(model string) string {
 	for _, r := range regions {
 		if base, ok := strings.CutPrefix(model, r); ok {

@@ -8,16 +8,16 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Decoder decodes the answers of Converse and ConverseStream. One reads one answer.
+// A Decoder decodes one answer of Converse or ConverseStream.
 type Decoder struct {
-	r      jsonscan.Reader
-	event  chat.Event
-	tools  int           // that were called
-	blocks map[int64]int // by index: the tool that the block calls
-	index  int64         // of the block that the latest piece was of
-	blob   []byte        // of that block: what came of its redacted reasoning
-	ended  bool
-	said   bool // a text or a call came
+	r          jsonscan.Reader
+	event      chat.Event
+	tools      int           // that were called
+	blocks     map[int64]int // by index: the tool that the block calls
+	index      int64         // of the block of the latest delta
+	blob       []byte        // redacted reasoning collected so far for that block
+	ended      bool
+	hasContent bool // a text or a call came
 }
 
 var reasons = map[string]chat.FinishReason{
@@ -25,19 +25,19 @@ var reasons = map[string]chat.FinishReason{
 	"tool_use": chat.ToolCalls, "guardrail_intervened": chat.ContentFilter, "content_filtered": chat.ContentFilter,
 }
 
-// faults are the reasons that name a failure of the model's: where nothing was said, the
-// answer is one.
-var faults = map[string]bool{"malformed_model_output": true, "malformed_tool_use": true}
+// failureReasons lists the stop reasons that mean that the model failed. If there is no
+// content, the answer is then an error.
+var failureReasons = map[string]bool{"malformed_model_output": true, "malformed_tool_use": true}
 
-// emit passes an event on. It is valid until the next one.
+// emit passes an event on. The event is valid until the next one.
 func (d *Decoder) emit(to chat.Sink, e chat.Event) {
 	switch e.Kind {
 	case chat.TextPiece:
-		d.said = d.said || !e.Text.Empty()
+		d.hasContent = d.hasContent || !e.Text.Empty()
 	case chat.CallStart:
-		d.said = true
+		d.hasContent = true
 	case chat.Finish:
-		if word := e.RawFinish.Text(); !d.said && faults[word] {
+		if word := e.RawFinish.Text(); !d.hasContent && failureReasons[word] {
 			e = chat.Event{Kind: chat.Failure, Name: chat.Literal(`"provider_error"`), Text: chat.Quote("The model ended its answer with " + word + " and said nothing")}
 		}
 	}
@@ -45,8 +45,8 @@ func (d *Decoder) emit(to chat.Sink, e chat.Event) {
 	to.Event(&d.event)
 }
 
-// Whole reads an answer in one piece.
-func (d *Decoder) Whole(body []byte, to chat.Sink) error {
+// Body decodes a complete answer.
+func (d *Decoder) Body(body []byte, to chat.Sink) error {
 	r := jsonscan.NewReader(body)
 	var content, usage chat.Raw
 	var reason chat.Literal
@@ -66,7 +66,7 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	if !ok {
 		return errors.New("it is not a JSON object")
 	}
-	if content == nil && reason.Empty() { // an error that came as an answer, or neither
+	if content == nil && reason.Empty() { // an error, or no answer at all
 		to.Event(chat.NoAnswer(body, "The provider's answer has no content"))
 		return nil
 	}
@@ -80,7 +80,7 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	return nil
 }
 
-// member reads the next value, and returns the member of it that the names lead to.
+// member reads the next value and returns its member at the path given by names.
 func member(r *jsonscan.Reader, names ...string) (v chat.Raw) {
 	if len(names) == 0 {
 		return r.Value()
@@ -93,7 +93,7 @@ func member(r *jsonscan.Reader, names ...string) (v chat.Raw) {
 	return v
 }
 
-// block reads a block of a whole answer.
+// block reads a content block of a complete answer.
 func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
@@ -123,7 +123,7 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	})
 }
 
-// A tool is what a toolUse says.
+// A tool is the content of a toolUse block.
 type tool struct {
 	id, name chat.Literal
 	input    chat.Raw
@@ -143,7 +143,8 @@ func (t *tool) member(r *jsonscan.Reader, key jsonscan.Key) {
 	}
 }
 
-// readUsage reads usage: the input excludes what came from caches and went there.
+// readUsage reads the usage. The input tokens exclude those that were read from or written
+// to caches.
 func readUsage(r *jsonscan.Reader) (u chat.Usage) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
@@ -163,7 +164,7 @@ func readUsage(r *jsonscan.Reader) (u chat.Usage) {
 	return u
 }
 
-// Message reads an event of a stream.
+// Message decodes an event of a stream.
 func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 	if exception, ok := strings.CutPrefix(name, failed); ok {
 		d.flush(to)
@@ -211,7 +212,7 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 	case "messageStop":
 		d.ended = true
 		d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
-	case "metadata": // comes after messageStop
+	case "metadata": // follows messageStop
 		if usage != nil {
 			r.Reset(usage)
 			d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(r)})
@@ -220,7 +221,7 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 	return nil
 }
 
-// begin reads the start of a block: that of a tool's call. Others have none.
+// begin reads the start of a block, which has content only for a tool call.
 func (d *Decoder) begin(r *jsonscan.Reader, index int64, to chat.Sink) {
 	r.Object(func(key jsonscan.Key) {
 		if !key.Is("toolUse") {
@@ -251,7 +252,7 @@ func (d *Decoder) delta(r *jsonscan.Reader, index int64, to chat.Sink) {
 			d.thought(r, to)
 		case "toolUse":
 			piece := chat.Literal(member(r, "input"))
-			// Of a tool that the provider runs itself there is no call.
+			// Tools that the provider runs itself are not calls of the client's.
 			if n, ok := d.blocks[index]; ok && len(piece) > 1 && piece[0] == '"' {
 				d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: n, Text: piece})
 			}
@@ -259,7 +260,7 @@ func (d *Decoder) delta(r *jsonscan.Reader, index int64, to chat.Sink) {
 	})
 }
 
-// End reports whether the message came to its end.
+// End reports whether the message is complete.
 func (d *Decoder) End(chat.Sink) bool { return d.ended }
 
 func orEmpty(l chat.Literal) chat.Literal {

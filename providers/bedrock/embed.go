@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/embedding"
 )
 
-// embed asks a model of Amazon's or Cohere's for embeddings, each in its own words.
+// embed requests embeddings from a model of Amazon's or Cohere's.
 func embed(c *providers.Call) (*providers.Request, error) {
 	asked, err := embedding.Parse(c.Body)
 	if err != nil {
@@ -29,7 +29,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	case strings.Contains(model, "cohere.embed"):
 		body = cohere(asked)
 	default:
-		return nil, &providers.Refusal{
+		return nil, &providers.RequestError{
 			Param: "model", Code: "unsupported_model",
 			Message: "Provider " + c.Provider.Name + " serves embeddings of amazon.titan-embed-… and cohere.embed-…",
 		}
@@ -38,14 +38,14 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := c.ShownAs()
+	name := c.DisplayName()
 	r.Answer = &providers.Answer{
-		Whole: func(dst, body []byte, h http.Header) ([]byte, error) {
+		Body: func(dst, body []byte, h http.Header) ([]byte, error) {
 			vectors, tokens, err := embeddings(body)
 			if err != nil {
 				return dst, err
 			}
-			if tokens == 0 { // of Cohere's models a header says
+			if tokens == 0 { // Cohere's models report it in a header
 				tokens = chat.Int([]byte(h.Get("X-Amzn-Bedrock-Input-Token-Count")))
 			}
 			return asked.Append(dst, vectors, tokens, name)
@@ -55,7 +55,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	return r, nil
 }
 
-// titan asks Titan, or the one of its models that embeds images too.
+// titan writes a request for Titan, or for its multimodal variant.
 func titan(asked *embedding.Request, images bool) []byte {
 	var b jsonscan.Builder
 	b.Open('{')
@@ -73,8 +73,8 @@ func titan(asked *embedding.Request, images bool) []byte {
 	return b
 }
 
-// cohere asks Cohere's models. They want to know what embeddings are for; where the caller
-// does not say in input_type, they are of documents.
+// cohere writes a request for Cohere's models. They require input_type; its default here is
+// search_document.
 func cohere(asked *embedding.Request) []byte {
 	var b jsonscan.Builder
 	b.Open('{')
@@ -91,7 +91,8 @@ func cohere(asked *embedding.Request) []byte {
 	return b
 }
 
-// embeddings reads an answer: Titan's one embedding, or Cohere's, by type or not.
+// embeddings reads an answer: a single embedding from Titan, or Cohere's embeddings, by
+// type or not.
 func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
 	r := jsonscan.NewReader(body)
 	list := func() { r.Array(func() { vectors = append(vectors, r.Raw()) }) }

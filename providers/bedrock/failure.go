@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// types says what AWS's exceptions are in the words that clients of OpenAI and
-// Anthropic know. Of a stream, in which no status can follow, they are all that tells.
+// types maps AWS's exceptions to the error types that clients of OpenAI and Anthropic know.
+// In a stream, which has no status to report, the type is all that the client learns.
 var types = map[string]string{
 	"ThrottlingException":           "rate_limit_error",      // 429
 	"ModelNotReadyException":        "rate_limit_error",      // 429
@@ -41,7 +41,8 @@ func typeOf(exception string) string {
 	return "api_error"
 }
 
-// readFailure reads an error answer: a message in the body, and what it is in a header.
+// readFailure reads an error answer, whose body has a message and whose header has the
+// exception's name.
 func readFailure(status int, h http.Header, body []byte) *providers.Failure {
 	f := providers.ReadFailure(status, h, body)
 	name := h.Get("X-Amzn-Errortype")
@@ -54,7 +55,7 @@ func readFailure(status int, h http.Header, body []byte) *providers.Failure {
 	return f
 }
 
-// exceptionName is the name of an exception without what some services write around it:
+// exceptionName returns the name of an exception without what some services add to it:
 // com.amazonaws.bedrockruntime#ValidationException:http://internal.amazon.com/…
 func exceptionName(s string) string {
 	if _, after, ok := strings.Cut(s, "#"); ok {
@@ -64,7 +65,7 @@ func exceptionName(s string) string {
 	return capital(strings.TrimSpace(s))
 }
 
-// capital is a name with a capital: events write throttlingException, headers
+// capital returns a name in upper camel case: events use throttlingException, headers
 // ThrottlingException.
 func capital(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
@@ -74,7 +75,7 @@ func capital(s string) string {
 	return string(unicode.ToUpper(r)) + s[size:]
 }
 
-// failureEvent is the error with which a stream ended.
+// failureEvent returns the error that ended a stream.
 func failureEvent(exception string, data []byte) chat.Event {
 	message := ""
 	if gjson.ValidBytes(data) {

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// asked is the file that a path names: /files/<id>, or /files/<id>/content.
+// asked returns the file that a path names: /files/<id>, or /files/<id>/content.
 func asked(c *providers.Call) (file, error) {
 	f, err := folderOf(c)
 	if err != nil {
@@ -29,7 +29,7 @@ func retrieveFile(c *providers.Call) (*providers.Request, error) {
 		return nil, err
 	}
 	r := f.s3(c, http.MethodHead, f.key(), nil, nil)
-	r.Answer.Whole = func(dst, _ []byte, h http.Header) ([]byte, error) {
+	r.Answer.Body = func(dst, _ []byte, h http.Header) ([]byte, error) {
 		b := jsonscan.Builder(dst)
 		size, _ := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
 		created, _ := http.ParseTime(h.Get("Last-Modified"))
@@ -39,7 +39,8 @@ func retrieveFile(c *providers.Call) (*providers.Request, error) {
 	return r, nil
 }
 
-// append writes the file as OpenAI has it. Its size is that of what is kept.
+// append writes the file object in OpenAI's form. Its size is the size of the stored
+// object.
 func (f file) append(b *jsonscan.Builder, size int64, created time.Time) {
 	b.Open('{')
 	b.Key("id").Text(f.id())
@@ -52,8 +53,8 @@ func (f file) append(b *jsonscan.Builder, size int64, created time.Time) {
 	b.Close('}')
 }
 
-// fileContent is the object as it is kept, save for what a job made, which becomes the
-// output of a batch as it streams.
+// fileContent returns the object unchanged, unless a job wrote it: then it is converted to
+// the output of a batch while it streams.
 func fileContent(c *providers.Call) (*providers.Request, error) {
 	f, err := asked(c)
 	if err != nil {
@@ -62,7 +63,7 @@ func fileContent(c *providers.Call) (*providers.Request, error) {
 	r := f.s3(c, http.MethodGet, f.key(), nil, nil)
 	r.Answer.Begin = func(h http.Header) {
 		withoutAmazons(h)
-		h["Content-Type"] = []string{"application/octet-stream"} // whatever somebody else says of it
+		h["Content-Type"] = []string{"application/octet-stream"} // regardless of the object's stored type
 	}
 	if f.results() {
 		out := &results{file: f, provider: c.Provider.Name, strict: c.Strict}
@@ -75,7 +76,8 @@ func fileContent(c *providers.Call) (*providers.Request, error) {
 	return r, nil
 }
 
-// deleteFile looks first whether there is such a file: S3 deletes what is not there, too.
+// deleteFile checks first that the file exists, because S3 also confirms the deletion of
+// missing objects.
 func deleteFile(c *providers.Call) (*providers.Request, error) {
 	f, err := asked(c)
 	if err != nil {
@@ -84,7 +86,7 @@ func deleteFile(c *providers.Call) (*providers.Request, error) {
 	r := f.s3(c, http.MethodHead, f.key(), nil, nil)
 	r.Answer.Then = func(time.Time, []byte, http.Header) (*providers.Request, error) {
 		r := f.s3(c, http.MethodDelete, f.key(), nil, nil)
-		r.Answer.Whole = func(dst, _ []byte, _ http.Header) ([]byte, error) {
+		r.Answer.Body = func(dst, _ []byte, _ http.Header) ([]byte, error) {
 			b := jsonscan.Builder(dst)
 			b.Open('{')
 			b.Key("id").Text(f.id())
@@ -98,10 +100,11 @@ func deleteFile(c *providers.Call) (*providers.Request, error) {
 	return r, nil
 }
 
-// maxKeys is the most that S3 lists at once.
+// maxKeys is the largest page that S3 returns.
 const maxKeys = 1000
 
-// listFiles lists the folder, in the order of its keys, which is the only one that S3 has.
+// listFiles lists the folder in the order of its keys, which is the only order that S3
+// supports.
 func listFiles(c *providers.Call) (*providers.Request, error) {
 	f, err := folderOf(c)
 	if err != nil {
@@ -112,13 +115,13 @@ func listFiles(c *providers.Call) (*providers.Request, error) {
 	if v := asked.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > 10_000 {
-			return nil, &providers.Refusal{Param: "limit", Code: "invalid_value", Message: "Invalid 'limit': expected a whole number from 1 to 10000."}
+			return nil, &providers.RequestError{Param: "limit", Code: "invalid_value", Message: "Invalid 'limit': expected a whole number from 1 to 10000."}
 		}
 		query.Set("max-keys", strconv.Itoa(min(n, maxKeys)))
 	}
 	if purpose := asked.Get("purpose"); purpose != "" {
 		if !validPurpose.MatchString(purpose) {
-			return nil, &providers.Refusal{Param: "purpose", Code: "invalid_value", Message: "Invalid 'purpose': expected a word such as batch."}
+			return nil, &providers.RequestError{Param: "purpose", Code: "invalid_value", Message: "Invalid 'purpose': expected a word such as batch."}
 		}
 		query.Set("prefix", f.prefix+"/"+purpose+"/")
 	}
@@ -130,7 +133,7 @@ func listFiles(c *providers.Call) (*providers.Request, error) {
 		query.Set("start-after", last.key())
 	}
 	r := f.s3(c, http.MethodGet, "", query, nil)
-	r.Answer.Whole = func(dst, body []byte, _ http.Header) ([]byte, error) { return f.appendList(dst, body) }
+	r.Answer.Body = func(dst, body []byte, _ http.Header) ([]byte, error) { return f.appendList(dst, body) }
 	return r, nil
 }
 
@@ -155,7 +158,7 @@ func (f folder) appendList(dst, body []byte) ([]byte, error) {
 	for _, o := range listed.Contents {
 		item, ok := f.parse(o.Key)
 		if !ok {
-			continue // no file of the gateway's
+			continue // not a file of the gateway's
 		}
 		if last = item.id(); first == "" {
 			first = last

@@ -41,9 +41,9 @@ func folderOf(c *providers.Call) (f folder, err error) {
 	case f.bucket == "":
 		return f, c.Provider.Missing("aws_s3_bucket")
 	case !validBucket.MatchString(f.bucket) || strings.Contains(f.bucket, ".."):
-		return f, &providers.Refusal{Param: "x-gw-aws-s3-bucket", Code: "invalid_setting", Message: "Invalid aws_s3_bucket: expected the name of a bucket"}
+		return f, &providers.RequestError{Param: "x-gw-aws-s3-bucket", Code: "invalid_setting", Message: "Invalid aws_s3_bucket: expected the name of a bucket"}
 	case !validPrefix.MatchString(f.prefix) || len(f.prefix) > 256 || dots(f.prefix):
-		return f, &providers.Refusal{
+		return f, &providers.RequestError{
 			Param: "x-gw-aws-s3-object-key", Code: "invalid_setting",
 			Message: "Invalid aws_s3_object_key: expected the beginning of a key, of letters, digits, ! - _ . * ' ( ) and single slashes",
 		}
@@ -51,7 +51,7 @@ func folderOf(c *providers.Call) (f folder, err error) {
 	return f, nil
 }
 
-// dots reports whether a segment would lead elsewhere in a URL.
+// dots reports whether a segment would lead elsewhere in a URL ("." and "..").
 func dots(key string) bool {
 	for s := range strings.SplitSeq(key, "/") {
 		if s == "." || s == ".." {
@@ -77,15 +77,16 @@ func (f file) key() string {
 
 func (f file) id() string { return fileID("s3://" + f.bucket + "/" + f.key()) }
 
-// results reports whether the file is what a job made of its input.
+// results reports whether the file is the output of a job.
 func (f file) results() bool {
 	return f.purpose == purposeOutput && strings.HasSuffix(f.name, outputSuffix)
 }
 
-// fileID is the id of an object: its address, in base64 for the sake of paths.
+// fileID returns the id of an object: its S3 URI in base64, so that it can be part of a
+// path.
 func fileID(uri string) string { return "file-" + base64.RawURLEncoding.EncodeToString([]byte(uri)) }
 
-// file is the file that an id names, where it is in the folder.
+// file returns the file with the given id if it is in the folder.
 func (f folder) file(id, param string) (file, error) {
 	if encoded, ok := strings.CutPrefix(id, "file-"); ok {
 		if uri, err := base64.RawURLEncoding.DecodeString(encoded); err == nil {
@@ -96,13 +97,13 @@ func (f folder) file(id, param string) (file, error) {
 			}
 		}
 	}
-	return file{}, &providers.Refusal{
+	return file{}, &providers.RequestError{
 		Param: param, Code: "invalid_file_id",
 		Message: "Invalid " + param + ": expected the id of a file that is kept for this provider, in the bucket and below the key of its settings",
 	}
 }
 
-// parse reads a key.
+// parse parses a key.
 func (f folder) parse(key string) (out file, ok bool) {
 	rest, ok := strings.CutPrefix(key, f.prefix+"/")
 	parts := strings.Split(rest, "/")
@@ -122,8 +123,8 @@ func (f folder) parse(key string) (out file, ok bool) {
 	return out, ok
 }
 
-// segmentOf is a model as one segment of a key, in which S3 has few characters that are
-// safe: others become !3A.
+// segmentOf encodes a model as one segment of a key. Few characters are safe in S3 keys;
+// others are written as !3A.
 func segmentOf(model string) string {
 	return strings.NewReplacer("%", "!", "~", "!7E").Replace(escape(model))
 }

@@ -19,7 +19,7 @@ type form struct {
 	purpose, name string
 }
 
-// tracked notes what the client's body ended with.
+// tracked remembers the error that ended the client's body.
 type tracked struct {
 	io.Reader
 	err error
@@ -36,26 +36,26 @@ func (t *tracked) Read(p []byte) (int, error) {
 func openForm(c *providers.Call) (*form, error) {
 	media, params, err := mime.ParseMediaType(c.Header("Content-Type"))
 	if err != nil || media != "multipart/form-data" || c.Upload == nil {
-		return nil, &providers.Refusal{Param: "file", Code: "missing_required_parameter", Message: "Missing required parameter: 'file'. Send a form (multipart/form-data) with purpose and file"}
+		return nil, &providers.RequestError{Param: "file", Code: "missing_required_parameter", Message: "Missing required parameter: 'file'. Send a form (multipart/form-data) with purpose and file"}
 	}
 	src := &tracked{Reader: c.Upload}
 	return &form{src: src, parts: multipart.NewReader(src, params["boundary"])}, nil
 }
 
-// fault is what went wrong with the form: the client's body, or what was in it.
-func (f *form) fault(err error) error {
-	var refusal *providers.Refusal
+// errorOf returns the cause of an error in the form: the client's body, or its content.
+func (f *form) errorOf(err error) error {
+	var refusal *providers.RequestError
 	switch {
 	case err == nil || errors.As(err, &refusal):
 		return err
 	case f.src.err != nil:
 		return &providers.UploadError{Err: f.src.err}
 	}
-	return &providers.Refusal{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it cannot be read to its end"}
+	return &providers.RequestError{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it cannot be read to its end"}
 }
 
-// file goes to the content of the file. Its purpose decides how it is kept: a file that is
-// sent before it has to fit into one part.
+// file advances to the content of the file. Files whose purpose comes after them must fit
+// into one part.
 func (f *form) file() (content io.Reader, err error) {
 	for {
 		p, err := f.parts.NextPart()
@@ -63,16 +63,16 @@ func (f *form) file() (content io.Reader, err error) {
 			break
 		}
 		if err != nil {
-			return nil, f.fault(err)
+			return nil, f.errorOf(err)
 		}
 		if p.FormName() != "file" {
 			if err := f.field(p); err != nil {
-				return nil, f.fault(err)
+				return nil, f.errorOf(err)
 			}
 			continue
 		}
 		if content != nil {
-			return nil, &providers.Refusal{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it has more than one file"}
+			return nil, &providers.RequestError{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it has more than one file"}
 		}
 		f.name = fileName(p.FileName())
 		if f.purpose != "" {
@@ -80,9 +80,9 @@ func (f *form) file() (content io.Reader, err error) {
 		}
 		var b bytes.Buffer
 		if n, err := io.Copy(&b, io.LimitReader(p, partSize+1)); err != nil {
-			return nil, f.fault(err)
+			return nil, f.errorOf(err)
 		} else if n > partSize {
-			return nil, &providers.Refusal{
+			return nil, &providers.RequestError{
 				Param: "purpose", Code: "purpose_after_file",
 				Message: "The form has no field purpose before its file, which has more than " + strconv.Itoa(partSize) + " bytes: send the field purpose before the file",
 			}
@@ -99,14 +99,14 @@ func (f *form) file() (content io.Reader, err error) {
 }
 
 func missing(name string) error {
-	return &providers.Refusal{Param: name, Code: "missing_required_parameter", Message: "Missing required parameter: '" + name + "'."}
+	return &providers.RequestError{Param: name, Code: "missing_required_parameter", Message: "Missing required parameter: '" + name + "'."}
 }
 
-// field reads a field beside the file.
+// field reads a form field.
 func (f *form) field(p *multipart.Part) error {
 	name := p.FormName()
 	if strings.HasPrefix(name, "expires_after") {
-		return &providers.Refusal{Param: "expires_after", Code: "unsupported_parameter", Message: "'expires_after' is not supported: rules of the bucket say how long S3 keeps a file"}
+		return &providers.RequestError{Param: "expires_after", Code: "unsupported_parameter", Message: "'expires_after' is not supported: rules of the bucket say how long S3 keeps a file"}
 	}
 	if name != "purpose" {
 		return nil
@@ -116,7 +116,7 @@ func (f *form) field(p *multipart.Part) error {
 		return err
 	}
 	if !validPurpose.Match(v) || string(v) == purposeOutput || f.purpose != "" && f.purpose != string(v) {
-		return &providers.Refusal{Param: "purpose", Code: "invalid_value", Message: "Invalid 'purpose': expected one word, such as batch or user_data."}
+		return &providers.RequestError{Param: "purpose", Code: "invalid_value", Message: "Invalid 'purpose': expected one word, such as batch or user_data."}
 	}
 	f.purpose = string(v)
 	return nil
@@ -132,7 +132,7 @@ func (f *form) rest() error {
 		case err != nil:
 			return err
 		case p.FormName() == "file":
-			return &providers.Refusal{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it has more than one file"}
+			return &providers.RequestError{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it has more than one file"}
 		}
 		if err := f.field(p); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (f *form) rest() error {
 	}
 }
 
-// fileName is a name without what a key had better not have.
+// fileName returns a name without characters that are problematic in keys.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < 0x80 && (letterOrDigit(byte(r)) || strings.ContainsRune("-_.", r)) {

@@ -12,29 +12,29 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Framer cuts a stream of type application/vnd.amazon.eventstream into its messages. An
-// event is yielded under its name; an exception, which ends the stream, under its name
-// after [failed].
+// A Framer splits a stream of type application/vnd.amazon.eventstream into its messages.
+// Events are yielded by name. An exception, which ends the stream, is yielded by its name
+// with the prefix [failed].
 type Framer struct {
 	decoder *eventstream.Decoder
 	reader  bytes.Reader
-	buf     []byte // what is not a whole message yet
+	buf     []byte // an incomplete message
 	payload []byte // of the latest message
 }
 
-// failed marks the name of a message that is no event.
+// failed marks the name of a message that is an exception.
 const failed = "!"
 
 const (
 	preludeSize = 12 // the length of the message, that of its headers, and their checksum
 	frameSize   = preludeSize + 4
-	maxHeaders  = 16 << 10 // the format allows more; each is held against all before it
+	maxHeaders  = 16 << 10 // the format allows more, but each one is compared with all before it
 	maxMessage  = frameSize + maxHeaders + 16<<20
 )
 
-// Push takes the next bytes.
+// Push takes the next bytes of the stream.
 func (f *Framer) Push(src []byte, yield func(name string, data []byte) error) error {
-	if len(f.buf) == 0 { // the usual case: nothing is copied but what is left
+	if len(f.buf) == 0 { // the usual case: only an incomplete rest is copied
 		rest, err := f.messages(src, yield)
 		f.buf = append(f.buf, rest...)
 		return err
@@ -47,10 +47,10 @@ func (f *Framer) Push(src []byte, yield func(name string, data []byte) error) er
 	return err
 }
 
-// Held is how many bytes of memory wait for the rest of a message.
-func (f *Framer) Held() int { return cap(f.buf) }
+// Buffered returns the size in bytes of the buffer for incomplete messages.
+func (f *Framer) Buffered() int { return cap(f.buf) }
 
-// messages yields the whole messages that b begins with, and returns what follows.
+// messages yields the complete messages at the start of b and returns the rest.
 func (f *Framer) messages(b []byte, yield func(name string, data []byte) error) (rest []byte, err error) {
 	for {
 		size, err := messageSize(b)
@@ -64,8 +64,8 @@ func (f *Framer) messages(b []byte, yield func(name string, data []byte) error) 
 	}
 }
 
-// messageSize is the length of the message that b begins with; 0 if too little of it is
-// there to tell. It is checked at once: a wrong one would have the stream wait.
+// messageSize returns the length of the message at the start of b, or 0 if more bytes are
+// needed. It is checked at once, because a wrong length would stall the stream.
 func messageSize(b []byte) (int, error) {
 	if len(b) < preludeSize {
 		return 0, nil
@@ -100,7 +100,7 @@ func (f *Framer) message(b []byte, yield func(name string, data []byte) error) e
 	case "error": // it has no payload
 		return yield(failed+text(m.Headers, ":error-code"), []byte(text(m.Headers, ":error-message")))
 	}
-	return nil // of a kind that is not known yet
+	return nil // an unknown kind of message
 }
 
 func text(h eventstream.Headers, name string) string {
@@ -110,7 +110,7 @@ func text(h eventstream.Headers, name string) string {
 	return ""
 }
 
-// Rest tells that the stream stopped inside of a message, if it did.
+// Rest returns an error if the stream stopped within a message.
 func (f *Framer) Rest(func(name string, data []byte) error) error {
 	if len(f.buf) > 0 {
 		return chat.ErrCut

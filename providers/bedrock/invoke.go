@@ -11,12 +11,12 @@ import (
 	"github.com/caddy-gw/gateway/providers/messages"
 )
 
-// version is that of Anthropic's API on Bedrock, where the body says none.
+// version is the version of Anthropic's API on Bedrock if the body has none.
 const version = "bedrock-2023-05-31"
 
-// invoke makes a call of Messages with a model of Anthropic's: the body goes on as it
-// stands but for what Bedrock has elsewhere, and the answer comes back as it is. Other
-// models are left to the conversation.
+// invoke sends a Messages request to one of Anthropic's models. The body is unchanged
+// except for what Bedrock expects elsewhere, and so is the answer. Other models are called
+// through Converse.
 func invoke(c *providers.Call) (*providers.Request, error) {
 	if !isAnthropic(foundation(c)) {
 		return nil, nil
@@ -34,17 +34,17 @@ func invoke(c *providers.Call) (*providers.Request, error) {
 		return nil, err
 	}
 	r.Answer = &providers.Answer{
-		Whole:   message,
+		Body:    message,
 		Stream:  new(events),
 		Failure: readFailure,
 	}
 	return r, nil
 }
 
-// message passes a whole answer on as it is, if it is one.
+// message passes a complete answer on unchanged, after checking that it is one.
 func message(dst, body []byte, _ http.Header) ([]byte, error) {
 	var m messages.Message
-	if err := new(messages.Decoder).Whole(body, &m); err != nil {
+	if err := new(messages.Decoder).Body(body, &m); err != nil {
 		return dst, err
 	}
 	if e := m.Failed(); e != nil {
@@ -53,15 +53,15 @@ func message(dst, body []byte, _ http.Header) ([]byte, error) {
 	return append(dst, body...), nil
 }
 
-// invokeBody is a body of Messages without the model and whether to stream, which the URL
-// says, and with the version and the betas, which headers say elsewhere. One that only
-// counts has no bound for the answer; Bedrock wants one.
+// invokeBody returns the body of a Messages request without the model and stream, which are
+// in the URL, and with the version and the betas, which would otherwise be headers. A
+// request that only counts tokens has no max_tokens, which Bedrock requires.
 func invokeBody(c *providers.Call, counts bool) (body []byte, stream bool, err error) {
 	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+96))
 	b.Open('{')
 	var beta, thinking chat.Raw
 	versioned, bounded := false, false
-	asked := messages.Unsealed(c.Body)
+	asked := messages.StripForeign(c.Body)
 	err = jsonscan.Members(asked, func(m jsonscan.Member) error {
 		v := chat.Raw(asked[m.Start:m.End])
 		switch string(m.Key.Bytes()) {
@@ -85,14 +85,14 @@ func invokeBody(c *providers.Call, counts bool) (body []byte, stream bool, err e
 		return nil
 	})
 	if err != nil {
-		return nil, false, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+		return nil, false, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
 	if !versioned {
 		b.Key("anthropic_version").Text(version)
 	}
 	if counts && !bounded {
 		bound := int64(1)
-		if thinking != nil { // its budget must be less
+		if thinking != nil { // its budget must be smaller than max_tokens
 			bound += chat.Int(member(jsonscan.NewReader(thinking), "budget_tokens"))
 		}
 		b.Key("max_tokens").Int(bound)
@@ -102,8 +102,8 @@ func invokeBody(c *providers.Call, counts bool) (body []byte, stream bool, err e
 	return b, stream, nil
 }
 
-// events turns the stream of InvokeModelWithResponseStream back into that of Messages.
-// Each of its chunks holds one event.
+// events converts the stream of InvokeModelWithResponseStream to a Messages stream. Each
+// chunk holds one event.
 type events struct {
 	framer  Framer
 	out     []byte
@@ -112,17 +112,17 @@ type events struct {
 	ended   bool
 }
 
-// Translate appends the events that are whole.
+// Translate appends the events that are complete.
 func (s *events) Translate(dst, src []byte) ([]byte, error) {
 	s.out = dst
 	err := s.framer.Push(src, s.message)
 	return s.out, err
 }
 
-// Held is how many bytes of memory wait for the rest of a message.
-func (s *events) Held() int { return s.framer.Held() + cap(s.chunk) }
+// Buffered returns the size in bytes of the buffers for incomplete messages.
+func (s *events) Buffered() int { return s.framer.Buffered() + cap(s.chunk) }
 
-// End reports whether the stream came to its end.
+// End returns an error if the stream is incomplete.
 func (s *events) End(dst []byte) ([]byte, error) {
 	if err := s.framer.Rest(nil); err != nil {
 		return dst, err
@@ -133,7 +133,7 @@ func (s *events) End(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Skips is the number of messages that were not JSON and say nothing.
+// Skips returns the number of messages that were not JSON and were dropped.
 func (s *events) Skips() int { return s.skipped }
 
 func (s *events) message(name string, data []byte) error {
@@ -176,7 +176,7 @@ func (s *events) event(data []byte) bool {
 	}
 	s.ended = s.ended || kind.Is("message_stop") || kind.Is("error")
 	for i, c := range data {
-		if c == '\n' || c == '\r' { // between values, where any space will do
+		if c == '\n' || c == '\r' { // newlines can only occur between values here, so any space will do
 			data[i] = ' '
 		}
 	}
@@ -184,7 +184,7 @@ func (s *events) event(data []byte) bool {
 	return true
 }
 
-// plain reports whether s may be the name of an event as it stands.
+// plain reports whether s can be used as the name of an event.
 func plain(s []byte) bool {
 	for _, c := range s {
 		if !letterOrDigit(c) && c != '_' {

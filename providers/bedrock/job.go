@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A batch is a job as OpenAI has it (the interface, "Batch").
+// A batch is a job in the form of OpenAI's batches.
 type batch struct {
 	ID, Model, Status, Message string
 	Hours                      int64
@@ -22,8 +22,8 @@ type batch struct {
 	Metadata                   string // JSON
 }
 
-// statuses are those of jobs in OpenAI's words. A job that was cut off by its time has
-// what it had done until then, as a batch that expired.
+// statuses maps the states of jobs to those of OpenAI's batches. A job that reached its
+// time limit keeps the results that it has, like an expired batch.
 var statuses = map[string]string{
 	"Submitted":          "validating",
 	"Validating":         "validating",
@@ -48,7 +48,7 @@ func readJob(job gjson.Result) batch {
 	}
 	word := job.Get("status").Str
 	if b.Status = statuses[word]; b.Status == "" {
-		b.Status = "in_progress" // a state that is newer than this
+		b.Status = "in_progress" // a state that is newer than this code
 	}
 	if b.Hours == 0 {
 		b.Hours = 24 // Bedrock's default
@@ -69,7 +69,7 @@ func readJob(job gjson.Result) batch {
 	return b
 }
 
-// cancelling makes the batch one that was just told to stop, which Bedrock may know later.
+// cancelling marks a batch that was just told to stop, because Bedrock may report it later.
 func (b *batch) cancelling(now int64) {
 	switch b.Status {
 	case "completed", "failed", "expired":
@@ -81,7 +81,7 @@ func (b *batch) cancelling(now int64) {
 	}
 }
 
-// instant is a time in Unix seconds, 0 where there is none.
+// instant returns a time in Unix seconds, or 0 if there is none.
 func instant(v gjson.Result) int64 {
 	if v.Type == gjson.Number {
 		return v.Int()

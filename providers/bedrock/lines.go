@@ -30,14 +30,14 @@ type lines struct {
 	r     *bufio.Reader
 	line  []byte
 	at    int    // number of the line
-	model string // that all lines name
+	model string // named by all lines
 
 	records int
 }
 
 func newLines(c *providers.Call, r io.Reader) *lines {
 	l := &lines{c: *c, r: bufio.NewReaderSize(r, 64<<10)}
-	beta := c.Header("Anthropic-Beta") // the header is another when later lines come
+	beta := c.Header("Anthropic-Beta") // the header may be reused by the time the later lines are read
 	l.c.Header = func(name string) string {
 		if name == "Anthropic-Beta" {
 			return beta
@@ -69,7 +69,7 @@ func (l *lines) chunk() (out []byte, last bool, err error) {
 	return out, false, nil
 }
 
-// read returns the next line, and at the end of the file io.EOF.
+// read returns the next line, or io.EOF at the end of the file.
 func (l *lines) read() ([]byte, error) {
 	l.at++
 	l.line = l.line[:0]
@@ -84,13 +84,13 @@ func (l *lines) read() ([]byte, error) {
 	}
 }
 
-// refuse names the line that a batch cannot have.
+// refuse returns an error that names the invalid line.
 func (l *lines) refuse(param, code, why string) error {
 	at := "line " + strconv.Itoa(l.at)
 	if param != "" {
 		at += ", " + param
 	}
-	return &providers.Refusal{Param: "file", Code: code, Message: "Invalid batch input in " + at + ": " + why}
+	return &providers.RequestError{Param: "file", Code: code, Message: "Invalid batch input in " + at + ": " + why}
 }
 
 func (l *lines) record(dst, line []byte) ([]byte, error) {
@@ -120,7 +120,7 @@ func (l *lines) record(dst, line []byte) ([]byte, error) {
 		return nil, l.refuse("url", "invalid_url", "batches of this provider are for "+batchedURL+" only")
 	}
 	model := gjson.GetBytes(body, "model").Str
-	if strings.HasPrefix(model, "@") { // as calls name a provider
+	if strings.HasPrefix(model, "@") { // the form in which calls name a provider
 		_, model, _ = strings.Cut(model, "/")
 	}
 	if l.records++; l.records == 1 {
@@ -153,10 +153,10 @@ func (l *lines) record(dst, line []byte) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// hexID begins the id of a record that stands for one with other characters.
+// hexID is the prefix of record ids that encode ids with other characters.
 const hexID = "gwx"
 
-// recordID is the id of a record, which holds letters and digits only.
+// recordID converts an id to a record id, which consists of letters and digits.
 func recordID(custom string) string {
 	if strings.HasPrefix(custom, hexID) || strings.ContainsFunc(custom, func(r rune) bool { return r >= 0x80 || !letterOrDigit(byte(r)) }) {
 		return hexID + hex.EncodeToString([]byte(custom))
@@ -164,7 +164,7 @@ func recordID(custom string) string {
 	return custom
 }
 
-// customID is the id that the caller gave the record.
+// customID returns the caller's id of a record.
 func customID(record string) string {
 	if encoded, ok := strings.CutPrefix(record, hexID); ok {
 		if custom, err := hex.DecodeString(encoded); err == nil {

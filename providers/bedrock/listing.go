@@ -15,18 +15,18 @@ import (
 const (
 	defaultBatches = 20
 	maxPages       = 20
-	spare          = 100 // jobs that may have been submitted in the second of the one before
+	spare          = 100 // jobs that may have been submitted in the same second as the one before
 )
 
-// A listing is a call for the batches that come after one, the latest first. Bedrock's
-// pages go on from a token, which no batch knows: they begin with the time of the batch
-// then, and what comes before it is left out.
+// A listing lists the batches after a given one, the latest first. Bedrock's pages continue
+// from a token, which cannot be derived from a batch: the listing starts at the submission
+// time of the batch instead, and skips the jobs before it.
 type listing struct {
 	c      *providers.Call
 	limit  int
 	after  string
 	before string // the time, in the query's form
-	found  bool   // after was seen
+	found  bool   // after has been found
 	pages  int
 	jobs   []gjson.Result
 	more   bool
@@ -35,7 +35,7 @@ type listing struct {
 func listBatches(c *providers.Call) (*providers.Request, error) {
 	asked, _ := url.ParseQuery(c.Query)
 	l := &listing{c: c, limit: defaultBatches, after: asked.Get("after")}
-	if n, err := strconv.Atoi(asked.Get("limit")); err == nil { // the interface's table bounds it
+	if n, err := strconv.Atoi(asked.Get("limit")); err == nil { // the endpoint's table of parameters bounds it
 		l.limit = min(max(n, 1), 100)
 	}
 	if l.after == "" {
@@ -82,11 +82,11 @@ func (l *listing) page(token string) *providers.Request {
 		})
 		l.more = l.more || token != ""
 		if len(l.jobs) == l.limit || token == "" || l.pages == maxPages {
-			return nil, nil // the answer at hand is the last
+			return nil, nil // the current answer is the last one
 		}
 		return l.page(token), nil
 	}
-	r.Answer.Whole = func(dst, _ []byte, _ http.Header) ([]byte, error) { return l.append(dst), nil }
+	r.Answer.Body = func(dst, _ []byte, _ http.Header) ([]byte, error) { return l.append(dst), nil }
 	return r
 }
 

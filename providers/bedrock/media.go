@@ -10,13 +10,13 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A medium is how Converse calls what a message may hold beside text.
+// A medium describes how Converse represents a kind of content other than text.
 type medium struct {
 	block   string
-	word    string            // in messages to people
-	formats []string          // that it takes
-	byType  map[string]string // a media type's format, where it is not its last word
-	usual   string            // where nothing says which
+	word    string            // used in error messages
+	formats []string          // accepted formats
+	byType  map[string]string // the format of a media type, if it is not its subtype
+	usual   string            // the default format
 }
 
 var media = map[chat.PartKind]medium{
@@ -34,8 +34,8 @@ var media = map[chat.PartKind]medium{
 	}, nil, ""},
 }
 
-// media writes a part that is no text: its bytes, or where it lies in S3. Converse
-// fetches nothing else.
+// media writes a part other than text: its bytes, or its location in S3. Converse fetches
+// nothing else.
 func (w *writer) media(p *chat.Part, at string) error {
 	m := media[p.Kind]
 	param := at + ".content"
@@ -70,8 +70,8 @@ func (w *writer) media(p *chat.Part, at string) error {
 	return nil
 }
 
-// format is what a part is: by its media type, or else by its name. "" is none that
-// Converse takes.
+// format returns the format of a part: by its media type, or else by its name. It is empty
+// if Converse does not support it.
 func (m *medium) format(p *chat.Part, location string) string {
 	mediaType, _, err := mime.ParseMediaType(p.MediaType)
 	if err != nil {
@@ -103,8 +103,8 @@ func (m *medium) format(p *chat.Part, location string) string {
 
 const maxName = 200 // characters of a document's name
 
-// documentName is a name that Converse takes: letters, digits, hyphens, brackets, and
-// spaces one at a time. Each is there once.
+// documentName returns a valid and unique name for Converse: letters, digits, hyphens,
+// brackets, and single spaces.
 func (w *writer) documentName(p *chat.Part, location string) string {
 	name := p.Name.Text()
 	if name == "" {

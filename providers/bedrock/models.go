@@ -10,17 +10,17 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// listModels lists the models of a region, which another host of AWS's does than the one
-// that runs them.
+// listModels lists the models of a region. The list is served by another host than the
+// models are.
 func listModels(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{
 		URL: providers.URL(sibling(c.Base, "bedrock"), "/foundation-models", ""), Header: http.Header{"Accept": {mediaJSON}},
-		Answer: &providers.Answer{Whole: appendModels, Failure: readFailure},
+		Answer: &providers.Answer{Body: appendModels, Failure: readFailure},
 	}, nil
 }
 
-// sibling is where another service of AWS's is: in the same region, or with a custom host
-// there.
+// sibling returns the address of another AWS service: in the same region, or below a custom
+// host.
 func sibling(base *url.URL, name string) *url.URL {
 	out := *base
 	if region, ok := strings.CutPrefix(out.Host, "bedrock-runtime."); ok && strings.Contains(region, ".amazonaws.com") {
@@ -55,7 +55,7 @@ func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
 			b.Open('{')
 			b.Key("id").Raw(id)
 			b.Key("object").Text("model")
-			b.Key("created").Int(0) // it is not said
+			b.Key("created").Int(0) // unknown
 			b.Key("owned_by").Raw(orEmpty(owner))
 			b.Close('}')
 		})

@@ -8,7 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// thought reads reasoning: of a whole answer in reasoningText, of a stream in pieces.
+// thought reads reasoning: from reasoningText in a complete answer, from deltas in a
+// stream.
 func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
 	var said, seal chat.Literal
 	visit := func(key jsonscan.Key) {
@@ -36,11 +37,11 @@ func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
 	}
 }
 
-// redacted takes a piece of redacted reasoning. It is bytes in base64, each piece on its
-// own, so that pieces cannot be joined as they stand.
+// redacted collects redacted reasoning. Each delta is base64 of its own, so that the
+// strings cannot simply be concatenated.
 func (d *Decoder) redacted(piece chat.Literal, to chat.Sink) {
 	blob, err := base64.StdEncoding.AppendDecode(d.blob, encoded(piece))
-	if err != nil { // whatever it is, the provider may know it again
+	if err != nil { // pass it on unchanged, so that the provider can recognise it
 		d.flush(to)
 		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: piece})
 		return
@@ -50,7 +51,7 @@ func (d *Decoder) redacted(piece chat.Literal, to chat.Sink) {
 	}
 }
 
-// encoded is the base64 in a string, in which some escape slashes.
+// encoded returns the base64 text of a string, in which some providers escape slashes.
 func encoded(l chat.Literal) []byte {
 	inside := jsonscan.Inside(l)
 	if slices.Contains(inside, '\\') {
@@ -59,7 +60,7 @@ func encoded(l chat.Literal) []byte {
 	return inside
 }
 
-// flush passes on what came of redacted reasoning, when its block is over.
+// flush emits the redacted reasoning of a block at its end.
 func (d *Decoder) flush(to chat.Sink) {
 	if len(d.blob) == 0 {
 		return

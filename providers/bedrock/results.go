@@ -13,10 +13,10 @@ import (
 	"github.com/caddy-gw/gateway/providers/messages"
 )
 
-const maxRecord = 32 << 20 // it repeats its input
+const maxRecord = 32 << 20 // a record repeats its input
 
-// results turns the output of a job, record by record, into that of a batch:
-// {recordId, modelInput, modelOutput or error} into {id, custom_id, response, error}.
+// results converts the output of a job, record by record, to the output of a batch:
+// {recordId, modelInput, modelOutput or error} becomes {id, custom_id, response, error}.
 type results struct {
 	file
 	provider string
@@ -26,7 +26,7 @@ type results struct {
 	at       int
 }
 
-// Translate appends the records that are whole.
+// Translate appends the records that are complete.
 func (s *results) Translate(dst, src []byte) ([]byte, error) {
 	for {
 		line, rest, whole := bytes.Cut(src, []byte{'\n'})
@@ -41,7 +41,7 @@ func (s *results) Translate(dst, src []byte) ([]byte, error) {
 	}
 }
 
-// End appends the last record, after which no line need end.
+// End appends the last record, which need not end with a newline.
 func (s *results) End(dst []byte) ([]byte, error) { return s.take(dst), nil }
 
 func (s *results) take(dst []byte) []byte {
@@ -88,7 +88,7 @@ func (s *results) take(dst []byte) []byte {
 	return append(b, '\n')
 }
 
-// body is what the call would have been answered; nil: that cannot be read.
+// body returns the answer to a single call, or nil if it cannot be read.
 func (s *results) body(name string, output, failure chat.Raw) (status int, body []byte) {
 	if failure != nil {
 		said := jsonscan.NewReader(failure)
@@ -115,13 +115,13 @@ func (s *results) body(name string, output, failure chat.Raw) (status int, body 
 	r := jsonscan.NewReader(output)
 	r.Object(func(key jsonscan.Key) { message = message || key.Is("content") })
 	decoder := chat.Decoder(new(Decoder))
-	if message { // of a job that calls InvokeModel, which someone else made
+	if message { // the output of an InvokeModel job, which was created elsewhere
 		decoder = new(messages.Decoder)
 	}
 	w := &chat.Completion{Style: chat.Style{
 		ID: "chatcmpl-" + name, Created: max(0, s.created.Unix()), Model: s.model, Provider: s.provider, Strict: s.strict,
 	}}
-	if output == nil || decoder.Whole(output, w) != nil || w.Failed() != nil {
+	if output == nil || decoder.Body(output, w) != nil || w.Failed() != nil {
 		return 0, nil
 	}
 	return http.StatusOK, w.Append(nil)

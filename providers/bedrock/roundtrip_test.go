@@ -39,7 +39,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 func answered(t *testing.T, endpoint, ask string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"output":{"message":{"role":"assistant","content":%s}},"stopReason":"tool_use","usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3}}`, said)
-	out, err := prepare(t, newCall(t, endpoint, ask)).Answer.Whole(nil, []byte(body), answerHeader)
+	out, err := prepare(t, newCall(t, endpoint, ask)).Answer.Body(nil, []byte(body), answerHeader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// s3 is a request for an object of the folder, or with no key for the bucket. The bucket
-// stands in the path, so that its name decides no host.
+// s3 returns a request for an object of the folder, or for the bucket if key is empty. The
+// bucket is part of the path, so that its name cannot choose a host.
 func (f folder) s3(c *providers.Call, method, key string, query url.Values, body []byte) *providers.Request {
 	path := "/" + f.bucket
 	for segment := range strings.SplitSeq(key, "/") {
@@ -28,8 +28,8 @@ func (f folder) s3(c *providers.Call, method, key string, query url.Values, body
 	}
 }
 
-// withoutAmazons takes out what S3 says of the object to its owner, such as the key it is
-// sealed with.
+// withoutAmazons removes the headers that are meant for the owner of the object, such as
+// the id of its encryption key.
 func withoutAmazons(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Amz-") && name != "X-Amz-Request-Id" {
@@ -38,7 +38,7 @@ func withoutAmazons(h http.Header) {
 	}
 }
 
-// s3Types says what S3's errors are in the words that clients of OpenAI know.
+// s3Types maps S3's errors to the types that OpenAI's clients know.
 var s3Types = map[string]string{
 	"NoSuchKey":             "not_found_error",
 	"NoSuchBucket":          "not_found_error",
@@ -52,8 +52,7 @@ var s3Types = map[string]string{
 	"ServiceUnavailable":    "overloaded_error",
 }
 
-// readS3Failure reads an error of S3's, which is XML, or only a status where the object's
-// head was asked for.
+// readS3Failure reads an error of S3's, which is XML, or only a status in answer to HEAD.
 func readS3Failure(status int, h http.Header, body []byte) *providers.Failure {
 	var said struct{ Code, Message string }
 	if xml.Unmarshal(body, &said) != nil || said.Code == "" {

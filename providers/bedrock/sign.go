@@ -15,14 +15,14 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// Services as signatures name them, whatever the host.
+// Services, as signatures name them regardless of the host.
 const (
 	service   = "bedrock"
 	s3Service = "s3"
 )
 
-// sign adds the credential: a signature (AWS Signature Version 4) with AWS keys, or else
-// a Bedrock API key as a bearer token.
+// sign adds the credential: an AWS Signature Version 4 if there are AWS keys, otherwise a
+// Bedrock API key as a bearer token.
 func sign(c *providers.Call, r *providers.Request) error {
 	keys, err := keysOf(c)
 	if err != nil {
@@ -40,21 +40,21 @@ func sign(c *providers.Call, r *providers.Request) error {
 		body = c.Body
 	}
 	if media := c.Header("Content-Type"); body == nil && media != "" && !strings.HasPrefix(media, mediaJSON) {
-		// It passes through unread, and the signature is made of its digest.
-		return &providers.Refusal{Param: "content-type", Code: "unsupported_media_type", Message: "Provider " + c.Provider.Name + " takes JSON only: what is signed is read first"}
+		// A streamed body cannot be signed, because the signature covers its digest.
+		return &providers.RequestError{Param: "content-type", Code: "unsupported_media_type", Message: "Provider " + c.Provider.Name + " takes JSON only: what is signed is read first"}
 	}
 	r.URL = withoutDefaultPort(r.URL)
 	return scope{service, region, keys}.sign(r, body, c.Now)
 }
 
-// signS3 signs a request to S3, which takes no Bedrock API keys.
+// signS3 signs a request to S3, which does not accept Bedrock API keys.
 func signS3(c *providers.Call, r *providers.Request) error {
 	keys, err := keysOf(c)
 	if err != nil {
 		return err
 	}
 	if keys.AccessKeyID == "" {
-		return &providers.Refusal{
+		return &providers.RequestError{
 			Param: "x-gw-aws-access-key-id", Code: "missing_setting",
 			Message: "Files of provider " + c.Provider.Name + " are in S3, which takes AWS access keys (aws_access_key_id) and no Bedrock API key",
 		}
@@ -73,19 +73,19 @@ func regionOf(c *providers.Call) (string, error) {
 	case region == "":
 		return "", c.Provider.Missing("aws_region")
 	case strings.ContainsFunc(region, func(r rune) bool { return r != '-' && (r > 'z' || !letterOrDigit(byte(r))) }):
-		return "", &providers.Refusal{Param: "x-gw-aws-region", Code: "invalid_setting", Message: "Invalid aws_region: expected a region such as us-east-1"}
+		return "", &providers.RequestError{Param: "x-gw-aws-region", Code: "invalid_setting", Message: "Invalid aws_region: expected a region such as us-east-1"}
 	}
 	return region, nil
 }
 
-// A scope is what a signature is for, and whose it is.
+// A scope is the service, region and key pair of a signature.
 type scope struct {
 	service, region string
 	keys            aws.Credentials
 }
 
 func (s scope) sign(r *providers.Request, body []byte, now time.Time) error {
-	// Only these headers are signed, beside the host: others may be added on the way.
+	// Only these headers are signed besides Host, since others may be added on the way.
 	u := *r.URL
 	signed := &http.Request{Method: r.Method, URL: &u, Host: u.Host, Header: make(http.Header, 4)}
 	sum := sha256.Sum256(body)
@@ -93,22 +93,22 @@ func (s scope) sign(r *providers.Request, body []byte, now time.Time) error {
 	if s.service == s3Service {
 		signed.Header["X-Amz-Content-Sha256"] = []string{digest}
 	}
-	// A signer keeps the keys it derives, by region: one for each call keeps none of a
-	// caller's.
+	// A signer caches derived keys by region. A new one for each call keeps no keys of
+	// callers.
 	err := v4.NewSigner().SignHTTP(context.Background(), s.keys, signed, digest, s.service, s.region, now, func(o *v4.SignerOptions) {
-		o.DisableURIPathEscaping = s.service == s3Service // what is escaped in a path of S3's is not escaped again
+		o.DisableURIPathEscaping = s.service == s3Service // S3 expects its paths escaped once
 	})
 	if err != nil {
 		return err
 	}
-	r.URL = &u // its query is put in the order that was signed
+	r.URL = &u // its query is in the signed order
 	for name, v := range signed.Header {
 		r.Header[name] = v
 	}
 	return nil
 }
 
-// withoutDefaultPort is the URL as its host is signed and sent.
+// withoutDefaultPort returns the URL with the host as it is signed and sent.
 func withoutDefaultPort(u *url.URL) *url.URL {
 	out := *u
 	if p := u.Port(); p == "443" && u.Scheme == "https" || p == "80" && u.Scheme == "http" {
@@ -117,11 +117,11 @@ func withoutDefaultPort(u *url.URL) *url.URL {
 	return &out
 }
 
-// keysOf are the AWS keys of a call; with none, its credential is a Bedrock API key. Of a
-// saved credential the secret access key is the credential itself.
+// keysOf returns the AWS keys of a call; without them, its credential is a Bedrock API key.
+// In a saved credential, the secret access key is the credential itself.
 func keysOf(c *providers.Call) (keys aws.Credentials, err error) {
 	if c.Setting("aws_role_arn") != "" || strings.EqualFold(c.Setting("aws_auth_type"), "assumedRole") {
-		return keys, &providers.Refusal{
+		return keys, &providers.RequestError{
 			Param: "x-gw-aws-role-arn", Code: "not_supported",
 			Message: "Assumed roles are not supported yet: give provider " + c.Provider.Name + " access keys or a Bedrock API key",
 		}

@@ -130,7 +130,7 @@ func TestTheCredentialIsWhatTheSettingsSay(t *testing.T) {
 		call.Setting, call.Key = c.setting.get, credentials.NewSecret(c.key)
 		p := provider()
 		r, err := p.Prepare(call)
-		var refusal *providers.Refusal
+		var refusal *providers.RequestError
 		switch {
 		case errors.As(err, &refusal):
 			if refusal.Param != c.want {

@@ -15,18 +15,18 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// partSize is how much of a file is sent at once. S3 wants five mebibytes in each part but
-// the last, and takes ten thousand.
+// partSize is how much of a file is sent at once. S3 requires at least 5 MiB for each part
+// but the last, and accepts up to 10,000 parts.
 const partSize = 8 << 20
 
-// A source is the content of a file as it is kept, piece by piece. last: nothing follows.
+// A source yields the content of a file to be stored in chunks. With last, nothing follows.
 type source interface {
 	chunk() (b []byte, last bool, err error)
 }
 
-// An upload is a file on its way to S3: in one request where one part holds it, or else in
-// parts, of which memory holds one. What is not completed S3 keeps hidden, until a rule of
-// the bucket takes it away.
+// An upload sends a file to S3: in one request if it fits into one part, otherwise in
+// parts, one of which is in memory at a time. S3 keeps an incomplete upload hidden until a
+// lifecycle rule of the bucket removes it.
 type upload struct {
 	file
 	c     *providers.Call
@@ -35,7 +35,7 @@ type upload struct {
 	id    string // of the upload in parts
 	tags  []string
 	size  int64
-	final bool // the latest part is the last one
+	final bool // the current part is the last one
 }
 
 func uploadFile(c *providers.Call) (*providers.Request, error) {
@@ -54,7 +54,7 @@ func uploadFile(c *providers.Call) (*providers.Request, error) {
 	u := &upload{c: c, form: form, file: file{folder: to, purpose: form.purpose, unique: c.NewID(), name: form.name}}
 	if form.purpose == purposeBatch {
 		if !strings.HasSuffix(u.name, ".jsonl") {
-			u.name += ".jsonl" // or no job would read it
+			u.name += ".jsonl" // jobs only read files with this extension
 		}
 		u.src = newLines(c, content)
 	} else {
@@ -72,17 +72,17 @@ func uploadFile(c *providers.Call) (*providers.Request, error) {
 	}
 	r := u.s3(c, http.MethodPut, u.key(), nil, part)
 	r.Header["Content-Type"] = []string{"application/octet-stream"}
-	r.Answer.Whole = u.done
+	r.Answer.Body = u.done
 	return r, nil
 }
 
-// next is the next part.
+// next returns the next part.
 func (u *upload) next() (part []byte, err error) {
 	if part, u.final, err = u.src.chunk(); err == nil && u.final {
 		err = u.form.rest()
 	}
 	u.size += int64(len(part))
-	return part, u.form.fault(err)
+	return part, u.form.errorOf(err)
 }
 
 func (u *upload) done(dst, _ []byte, _ http.Header) ([]byte, error) {
@@ -91,7 +91,7 @@ func (u *upload) done(dst, _ []byte, _ http.Header) ([]byte, error) {
 	return b, nil
 }
 
-// begin opens an upload in parts.
+// begin starts a multipart upload.
 func (u *upload) begin(part []byte) *providers.Request {
 	r := u.s3(u.c, http.MethodPost, u.key(), url.Values{"uploads": {""}}, nil)
 	r.Answer.Then = func(_ time.Time, body []byte, _ http.Header) (*providers.Request, error) {
@@ -143,8 +143,8 @@ func (u *upload) complete() (*providers.Request, error) {
 	}
 	r := u.s3(u.c, http.MethodPost, u.key(), url.Values{"uploadId": {u.id}}, body)
 	r.Header["Content-Type"] = []string{"application/xml"}
-	r.Answer.Whole = func(dst, body []byte, h http.Header) ([]byte, error) {
-		if f := readS3Failure(http.StatusInternalServerError, h, body); f.Code != "" { // it may say so after 200
+	r.Answer.Body = func(dst, body []byte, h http.Header) ([]byte, error) {
+		if f := readS3Failure(http.StatusInternalServerError, h, body); f.Code != "" { // S3 may report an error after status 200
 			return dst, f
 		}
 		return u.done(dst, body, h)
@@ -152,14 +152,14 @@ func (u *upload) complete() (*providers.Request, error) {
 	return r, nil
 }
 
-// abort takes back what was sent of a file that turned out to be wrong.
+// abort removes the parts of a file that turned out to be invalid.
 func (u *upload) abort(why error) *providers.Request {
 	r := u.s3(u.c, http.MethodDelete, u.key(), url.Values{"uploadId": {u.id}}, nil)
 	r.Answer.Then = func(time.Time, []byte, http.Header) (*providers.Request, error) { return nil, why }
 	return r
 }
 
-// A plainFile is kept as it is.
+// A plainFile is stored unchanged.
 type plainFile struct{ io.Reader }
 
 func (p *plainFile) chunk() ([]byte, bool, error) {

@@ -4,28 +4,28 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A Style is what the writer of an answer adds to what the model said.
+// A Style holds what the writer of an answer adds to the model's output.
 type Style struct {
-	ID       string // where the provider gives the answer none
-	Created  int64  // Unix seconds, likewise
-	Model    string // likewise: the one that was asked for
+	ID       string // used if the provider's answer has none
+	Created  int64  // Unix seconds; likewise
+	Model    string // likewise: the requested model
 	Provider string // as the caller knows it
 	Dialect  string // the provider's own name, to which its seals are bound
-	// Echo are members of the request that the answer repeats, where it does.
+	// Echo holds the members of the request that the answer repeats, if any.
 	Echo []byte
-	// Keep keeps a response before its stream says that it is complete; nil: it is not
-	// kept. The response is valid until Keep returns.
+	// Keep stores a response before its stream reports it as complete. If it is nil, the
+	// response is not stored. The response is valid until Keep returns.
 	Keep func(response []byte) error
-	// Strict: nothing but OpenAI's own fields. Otherwise the reasoning and its seals
-	// come in content_blocks (the interface, "Chat completion response").
+	// Strict restricts the answer to OpenAI's own fields. Otherwise, reasoning and its
+	// signatures are returned in content_blocks.
 	Strict bool
-	// Functions: the caller knows no tools, but functions, of which an answer calls one:
-	// the first ([Request.Functions]).
+	// Functions is set if the caller uses functions instead of tools. The answer then has
+	// at most one function call, the first ([Request.Functions]).
 	Functions bool
 }
 
-// A Completion collects the events of an answer and writes it as one object of Chat
-// Completions. Its zero value, with a Style, is ready.
+// A Completion collects the events of an answer and writes it as a Chat Completions object.
+// Its zero value, with a Style, is ready to use.
 type Completion struct {
 	Style
 	Heading
@@ -33,7 +33,7 @@ type Completion struct {
 	failed  *Event
 }
 
-// A Heading is what an answer says of itself.
+// A Heading holds the metadata of an answer.
 type Heading struct {
 	id, model Literal
 	created   int64
@@ -41,7 +41,7 @@ type Heading struct {
 	used      bool
 }
 
-// note takes what an event says of the answer.
+// note takes the metadata from an event.
 func (h *Heading) note(e *Event) {
 	if h.id == nil && !e.ID.Empty() && e.Kind == Start {
 		h.id = clone(e.ID)
@@ -72,24 +72,25 @@ func (h *Heading) settle(s *Style) {
 	}
 }
 
-// A choice is one answer of the model, as it is collected.
+// A choice collects one choice of an answer.
 type choice struct {
-	text, refusal []byte // inside of the quotes
+	text, refusal []byte // without the quotes
 	saidText      bool
 	blocks        []block
 	calls         []Call
-	placed        int      // how many of the calls stand among the blocks
-	arguments     [][]byte // of the calls, inside of the quotes
+	placed        int      // number of calls that have a place among the blocks
+	arguments     [][]byte // of the calls, without the quotes
 	annotations   []byte   // elements of an array
 	logProbs      Raw
 	reason        FinishReason
 	begun         bool
 }
 
-// A block is a stretch of text or thought, in the order they came, or a call between them.
+// A block is a piece of text or reasoning, in order of arrival, or stands for a call among
+// them.
 type block struct {
 	kind      PartKind
-	text      []byte // inside of the quotes
+	text      []byte // without the quotes
 	signature []byte
 	call      int // the number of the call that it stands for; 0: none
 }
@@ -112,7 +113,7 @@ func (c *Completion) Event(e *Event) {
 
 func (c *choice) take(e *Event) {
 	c.begun = true
-	if e.Kind.Block() && (!e.Text.Empty() || !e.Signature.Empty()) { // of calls the blocks tell only what stands before more of them
+	if e.Kind.Block() && (!e.Text.Empty() || !e.Signature.Empty()) { // blocks record a call only if content follows it
 		for ; c.placed < len(c.calls); c.placed++ {
 			c.blocks = append(c.blocks, block{call: c.placed + 1})
 		}
@@ -124,7 +125,7 @@ func (c *choice) take(e *Event) {
 		if !e.Text.Empty() {
 			c.piece(Text, e.Text)
 		}
-	case TextSeal: // in a block of its own: it need not be of all the text
+	case TextSeal: // in a block of its own, because it need not cover all of the text
 		c.blocks = append(c.blocks, block{kind: Text, signature: append([]byte(nil), jsonscan.Inside(e.Signature)...)})
 	case RefusalPiece:
 		c.refusal = append(c.refusal, jsonscan.Inside(e.Text)...)
@@ -169,10 +170,10 @@ func (c *choice) piece(kind PartKind, text Literal) {
 	c.blocks[n-1].text = append(c.blocks[n-1].text, jsonscan.Inside(text)...)
 }
 
-// Failed is the error that the provider's answer is, or nil.
+// Failed returns the error that the provider answered with, or nil.
 func (c *Completion) Failed() *Event { return c.failed }
 
-// Append appends the answer.
+// Append appends the answer to dst.
 func (c *Completion) Append(dst []byte) []byte {
 	c.settle(&c.Style)
 	b := jsonscan.Builder(dst)
@@ -260,7 +261,7 @@ func (c *choice) message(b *jsonscan.Builder, s *Style) {
 	}
 }
 
-// function adds what a call calls.
+// function writes the function of a call.
 func (c *choice) function(b *jsonscan.Builder, call int) {
 	b.Open('{')
 	b.Key("name").Raw(orElse(c.calls[call].Name, `""`))
@@ -273,7 +274,7 @@ func (c *choice) function(b *jsonscan.Builder, call int) {
 	b.Close('}')
 }
 
-// appendPlace adds a block that stands for a call: more was said after it.
+// appendPlace appends a block that stands for a call, because more content followed it.
 func appendPlace(b *jsonscan.Builder, id Literal) {
 	b.Open('{')
 	b.Key("type").Text("tool_use")
@@ -303,8 +304,8 @@ func (k *block) append(b *jsonscan.Builder) {
 	b.Close('}')
 }
 
-// extraContent carries the signature of the thought that led to a call, as Google's own
-// endpoint in OpenAI's shape does: its models want it back.
+// extraContent writes the signature of the reasoning that led to a call, in the same form
+// as Google's OpenAI-compatible endpoint. Google's models expect it back.
 func extraContent(b *jsonscan.Builder, signature Literal) {
 	if signature.Empty() {
 		return
@@ -326,12 +327,14 @@ func (s *Style) finishReason(reason FinishReason, called bool) string {
 	return reason.String()
 }
 
-// AppendPromptDetails adds what is known of the prompt beside what was cached.
+// AppendPromptDetails writes the known details of the prompt's tokens besides the cached
+// ones.
 func (u *Usage) AppendPromptDetails(b *jsonscan.Builder) {
 	appendCounts(b, count{"cache_write_tokens", u.CacheWrite}, count{"cache_write_1h_tokens", u.CacheHour}, count{"audio_tokens", u.AudioIn})
 }
 
-// AppendCompletionDetails adds what is known of the completion beside its reasoning.
+// AppendCompletionDetails writes the known details of the completion's tokens besides those
+// of reasoning.
 func (u *Usage) AppendCompletionDetails(b *jsonscan.Builder) {
 	appendCounts(b, count{"audio_tokens", u.AudioOut}, count{"image_tokens", u.ImageOut})
 }
@@ -349,7 +352,7 @@ func appendCounts(b *jsonscan.Builder, counts ...count) {
 	}
 }
 
-// append adds the usage as Chat Completions has it.
+// append writes the usage in the form of Chat Completions.
 func (u *Usage) append(b *jsonscan.Builder) {
 	total := u.Total
 	if total == 0 {

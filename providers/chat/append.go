@@ -6,43 +6,47 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// Words are what a provider that speaks like OpenAI calls differently, and does not
-// know. Its zero value is OpenAI.
-type Words struct {
-	// Names are its own names of members, by OpenAI's.
+// An Encoder writes requests for a provider whose API resembles OpenAI's. Its fields say
+// how it differs; the zero value writes OpenAI's.
+type Encoder struct {
+	// Names maps OpenAI's names of members to the provider's.
 	Names map[string]string
-	// Required is its word for a tool_choice that must call a tool; default: required.
+	// Required is the value of tool_choice that requires a tool call. Default: required.
 	Required string
-	// Without are members, by OpenAI's names, that it refuses: those of the body, the name of
-	// a tool's result, and strict of a function.
-	Without []string
-	// Extra are the members of its own that go on; nil: all.
+	// Omit lists members that the provider refuses, by OpenAI's names: members of the body,
+	// the name of a tool result, and strict of a function.
+	Omit []string
+	// Extra lists the provider's own members, which are forwarded. If it is nil, all
+	// members that are not OpenAI's are.
 	Extra []string
-	// Thoughts: content may be an array that holds thinking.
-	Thoughts bool
-	// ThoughtsBack: it wants what its model thought back, as reasoning_content of the turn.
-	ThoughtsBack bool
-	// Prefix: where an assistant speaks last, its message must say that the answer goes on
-	// from it.
+	// ThinkingParts is set if content may be an array with thinking parts.
+	ThinkingParts bool
+	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back,
+	// in reasoning_content.
+	ReturnReasoning bool
+	// Prefix is set if a final assistant message must be marked as the beginning of the
+	// answer.
 	Prefix bool
-	// Bare: it refuses the members that others have beside OpenAI's in messages and tools,
+	// OpenAIOnly is set if the provider refuses extensions of messages and tools, such as
 	// cache_control and extra_content.
-	Bare bool
-	// ResultMedia: a tool's result may hold images and documents. Otherwise they follow
-	// the results in a message of the user's.
+	OpenAIOnly bool
+	// ResultMedia is set if tool results may hold images and documents. Otherwise, these
+	// follow the results in a user message.
 	ResultMedia bool
-	// Part writes a part that it has in another form, and reports whether it did; nil: it
-	// has all in OpenAI's.
+	// Part writes a part that the provider represents in its own way, and reports whether
+	// it did. It may be nil.
 	Part func(b *jsonscan.Builder, p *Part) bool
-	// CallID makes an id of a call one that it takes; nil: it takes all.
+	// CallID converts a call id to one that the provider accepts. If it is nil, all are
+	// accepted.
 	CallID func(id Literal) Literal
-	// More adds members; nil: none.
-	More func(b *jsonscan.Builder, r *Request)
+	// WriteExtra writes further members. It may be nil.
+	WriteExtra func(b *jsonscan.Builder, r *Request)
 }
 
-// key begins a member by its OpenAI name, or reports that the provider has none.
-func (w *Words) key(b *jsonscan.Builder, name string) bool {
-	if slices.Contains(w.Without, name) {
+// key writes the key of a member given by its OpenAI name. It reports false if the provider
+// has no such member.
+func (w *Encoder) key(b *jsonscan.Builder, name string) bool {
+	if slices.Contains(w.Omit, name) {
 		return false
 	}
 	if own, ok := w.Names[name]; ok {
@@ -59,8 +63,8 @@ func or(s, other string) string {
 	return s
 }
 
-// Append writes a request as a body of Chat Completions.
-func (w *Words) Append(dst []byte, r *Request) []byte {
+// Append appends a request as a Chat Completions body.
+func (w *Encoder) Append(dst []byte, r *Request) []byte {
 	b := jsonscan.Builder(dst)
 	b.Open('{')
 	b.Member("model", r.Model)
@@ -109,14 +113,14 @@ func (w *Words) Append(dst []byte, r *Request) []byte {
 			b.Raw([]byte(`{"include_usage":true}`))
 		}
 	}
-	if w.More != nil {
-		w.More(&b, r)
+	if w.WriteExtra != nil {
+		w.WriteExtra(&b, r)
 	}
 	b.Close('}')
 	return b
 }
 
-// AppendTexts adds an array of strings.
+// AppendTexts writes an array of strings.
 func AppendTexts(b *jsonscan.Builder, texts []Literal) {
 	b.Open('[')
 	for _, t := range texts {
@@ -127,7 +131,7 @@ func AppendTexts(b *jsonscan.Builder, texts []Literal) {
 
 var roleNames = [...]string{User: "user", System: "system", Assistant: "assistant", ToolResult: "tool"}
 
-func (w *Words) messages(b *jsonscan.Builder, all []Message) {
+func (w *Encoder) messages(b *jsonscan.Builder, all []Message) {
 	var late []Part
 	for i := range all {
 		m := &all[i]
@@ -148,7 +152,7 @@ func (w *Words) messages(b *jsonscan.Builder, all []Message) {
 	}
 }
 
-// apart takes from a tool's result what is no text, and adds it to late.
+// apart removes the parts of a tool result that are not text, and appends them to late.
 func apart(m *Message, late []Part) (*Message, []Part) {
 	if !slices.ContainsFunc(m.Parts, Part.media) {
 		return m, late
@@ -170,7 +174,7 @@ func (p Part) media() bool {
 	return !text && (p.Kind == Image || p.Kind == File || p.Kind == Audio)
 }
 
-func (w *Words) message(b *jsonscan.Builder, m *Message, more ...Member) {
+func (w *Encoder) message(b *jsonscan.Builder, m *Message, more ...Member) {
 	b.Open('{')
 	b.Key("role").Text(roleNames[m.Role])
 	if m.Role == ToolResult {
@@ -193,7 +197,7 @@ func (w *Words) message(b *jsonscan.Builder, m *Message, more ...Member) {
 		}
 		b.Close(']')
 	}
-	if w.ThoughtsBack && m.Role == Assistant {
+	if w.ReturnReasoning && m.Role == Assistant {
 		b.Member("reasoning_content", thoughts(m.Parts))
 	}
 	for _, member := range more {
@@ -210,7 +214,7 @@ func (w *Words) message(b *jsonscan.Builder, m *Message, more ...Member) {
 			b.Member("name", c.Name)
 			b.Key("arguments").Raw(orElse(c.Arguments, `"{}"`))
 			b.Close('}')
-			if !w.Bare {
+			if !w.OpenAIOnly {
 				extraContent(b, c.Signature)
 			}
 			b.Close('}')
@@ -220,14 +224,14 @@ func (w *Words) message(b *jsonscan.Builder, m *Message, more ...Member) {
 	b.Close('}')
 }
 
-func (w *Words) callID(id Literal) Literal {
+func (w *Encoder) callID(id Literal) Literal {
 	if w.CallID == nil || id == nil {
 		return id
 	}
 	return w.CallID(id)
 }
 
-func (w *Words) format(b *jsonscan.Builder, f *Format) {
+func (w *Encoder) format(b *jsonscan.Builder, f *Format) {
 	if f.Kind == FormatUnset || !w.key(b, "response_format") {
 		return
 	}
@@ -249,7 +253,7 @@ func (w *Words) format(b *jsonscan.Builder, f *Format) {
 	b.Close('}')
 }
 
-func (w *Words) tools(b *jsonscan.Builder, r *Request) {
+func (w *Encoder) tools(b *jsonscan.Builder, r *Request) {
 	if len(r.Tools) > 0 {
 		b.Key("tools").Open('[')
 		for i := range r.Tools {
@@ -294,12 +298,12 @@ func (w *Words) tools(b *jsonscan.Builder, r *Request) {
 	}
 }
 
-// noParameters is the schema of a tool that takes none.
+// noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
-// Schema is the schema of a tool's parameters; that of none where it takes none. Arguments
-// are an object, so that a schema without a type is one of objects; some refuse a tool
-// whose schema does not say so.
+// Schema returns the schema of a tool's parameters, which is an empty object schema for a
+// tool without. Some providers refuse schemas without a type, so it is added: arguments are
+// always an object.
 func (t *Tool) Schema() Raw {
 	if t.Parameters == nil {
 		return Raw(noParameters)

@@ -7,18 +7,19 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// sendable are the parts that the provider knows. Thoughts with a seal are another
-// provider's, and those that only their maker can read are nobody else's.
-func (w *Words) sendable(parts []Part) []Part {
-	foreign := func(p Part) bool { return p.thought() && (!w.Thoughts || p.Kind == Redacted || !p.Signature.Empty()) }
+// sendable returns the parts that the provider supports. Signed and redacted thinking is
+// only of use to the provider that made it.
+func (w *Encoder) sendable(parts []Part) []Part {
+	foreign := func(p Part) bool {
+		return p.thought() && (!w.ThinkingParts || p.Kind == Redacted || !p.Signature.Empty())
+	}
 	if !slices.ContainsFunc(parts, foreign) {
 		return parts
 	}
 	return slices.DeleteFunc(slices.Clone(parts), foreign)
 }
 
-// thoughts is what a model thought in a turn, nil where it did not. That it cannot be read is
-// no thought to others.
+// thoughts returns the reasoning of a turn, or nil. Redacted thinking is left out.
 func thoughts(parts []Part) Literal {
 	var texts []Part
 	for _, p := range parts {
@@ -32,12 +33,12 @@ func thoughts(parts []Part) Literal {
 	return JoinText(texts)
 }
 
-// onlyText reports whether parts can be written as one text.
-func (w *Words) onlyText(parts []Part) bool {
-	return !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil && !w.Bare })
+// onlyText reports whether the parts can be written as a single string.
+func (w *Encoder) onlyText(parts []Part) bool {
+	return !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil && !w.OpenAIOnly })
 }
 
-func (w *Words) part(b *jsonscan.Builder, p *Part) {
+func (w *Encoder) part(b *jsonscan.Builder, p *Part) {
 	if w.Part != nil && w.Part(b, p) {
 		return
 	}
@@ -56,8 +57,8 @@ func (w *Words) part(b *jsonscan.Builder, p *Part) {
 	b.Close('}')
 }
 
-func (w *Words) cache(b *jsonscan.Builder, cache Raw) {
-	if !w.Bare {
+func (w *Encoder) cache(b *jsonscan.Builder, cache Raw) {
+	if !w.OpenAIOnly {
 		b.Member("cache_control", cache)
 	}
 }
@@ -87,7 +88,7 @@ func appendPart(b *jsonscan.Builder, p *Part) {
 	case File:
 		b.Key("type").Text("file")
 		b.Key("file").Open('{')
-		if p.FileID == nil { // data wants a name
+		if p.FileID == nil { // inline data needs a name
 			b.Key("filename").Raw(orElse(p.Name, p.fileName()))
 		} else {
 			b.Member("filename", p.Name)
@@ -109,7 +110,7 @@ func appendPart(b *jsonscan.Builder, p *Part) {
 	}
 }
 
-// fileName is a name, as a literal, for a document that came without one.
+// fileName returns a name, as a literal, for a document without one.
 func (p *Part) fileName() string {
 	_, ending, _ := strings.Cut(p.MediaType, "/")
 	if ending == "" || strings.ContainsFunc(ending, unplain) {
@@ -118,7 +119,7 @@ func (p *Part) fileName() string {
 	return `"document.` + ending + `"`
 }
 
-// Source is the URL of a part, a data URI where it holds data.
+// Source returns the URL of a part, or its data as a data URI.
 func (p *Part) Source() Literal {
 	if p.URL != nil {
 		return p.URL

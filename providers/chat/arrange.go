@@ -10,24 +10,25 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// Limits are what a provider refuses that others take. Zero is no limit.
+// Limits are restrictions of a provider on requests. A zero value means no limit.
 type Limits struct {
-	// ToolName is how many letters, digits, underscores and hyphens the name of a tool has
-	// at most. Others are replaced, and the answer has them as the caller wrote them.
+	// ToolName is the maximum length of a tool's name, which then consists of letters,
+	// digits, underscores and hyphens. Other names are replaced, and restored in the
+	// answer.
 	ToolName int
-	// User is how many characters the name of the end user has at most. Longer ones are cut.
+	// User is the maximum length of the end user's id in characters. Longer ids are cut.
 	User int
-	// NoEmail: the name of the end user must not be an e-mail address. It is left out.
+	// NoEmail is set if the end user's id must not be an email address. Such an id is
+	// dropped.
 	NoEmail bool
-	// NeedsUser: a conversation must hold more than what the system says. What it says alone
-	// is the user's.
+	// NeedsUser is set if a conversation needs more than system messages. If it has nothing
+	// else, they are sent as user messages.
 	NeedsUser bool
 }
 
-// Arrange brings a request into the order that providers want, within their limits: only
-// the tools that the caller allows, no choice where there are none, and the results of
-// calls right behind the calls. It returns the names of tools that were replaced, by the
-// ones in their place.
+// Arrange normalizes a request within the provider's limits: it keeps only the tools that
+// the caller allows, drops a tool choice without tools, and moves tool results right behind
+// the calls. It returns the original names of renamed tools, by their new names.
 func (r *Request) Arrange(l Limits) map[string]Literal {
 	r.allow()
 	if len(r.Tools) == 0 {
@@ -54,10 +55,10 @@ func (r *Request) user(l Limits) {
 	}
 }
 
-// needUser makes what the system says the user's, where nobody else says anything.
+// needUser turns the system messages into user messages if there are no others.
 func (r *Request) needUser() {
 	for i := range r.Messages {
-		if m := &r.Messages[i]; m.Role != System && (len(m.Calls) > 0 || slices.ContainsFunc(m.Parts, Part.says)) {
+		if m := &r.Messages[i]; m.Role != System && (len(m.Calls) > 0 || slices.ContainsFunc(m.Parts, Part.hasContent)) {
 			return
 		}
 	}
@@ -69,10 +70,10 @@ func (r *Request) needUser() {
 	}
 }
 
-// says reports whether a part is more than a blank text.
-func (p Part) says() bool { return p.Kind != Text && p.Kind != Refusal || !p.Text.Blank() }
+// hasContent reports whether a part is more than blank text.
+func (p Part) hasContent() bool { return p.Kind != Text && p.Kind != Refusal || !p.Text.Blank() }
 
-// allow leaves the tools that the choice allows.
+// allow removes the tools that the tool choice does not allow.
 func (r *Request) allow() {
 	allowed := r.ToolChoice.Allowed
 	if allowed == nil {
@@ -84,8 +85,8 @@ func (r *Request) allow() {
 	})
 }
 
-// is reports whether a tool is the one that a caller names: a function by its name, another
-// tool by its type.
+// is reports whether a tool has the given name: a function by its name, other tools by
+// their type.
 func (t Tool) is(name Literal) bool {
 	if t.Other == nil {
 		return t.Name.Text() == name.Text()
@@ -100,10 +101,9 @@ func (t Tool) is(name Literal) bool {
 	return named
 }
 
-// resultsFirst moves the results of a turn's calls right behind the turn, whatever a client
-// put between.
+// resultsFirst moves the results of a turn's calls right behind the turn.
 func resultsFirst(all []Message) []Message {
-	var out []Message // nil: all as they are, so far
+	var out []Message // nil: unchanged so far
 	taken := make([]bool, 0)
 	for i := range all {
 		if i < len(taken) && taken[i] {
@@ -150,7 +150,7 @@ func (m *Message) calls(id Literal) bool {
 	return slices.ContainsFunc(m.Calls, func(c Call) bool { return !id.Empty() && c.ID.Text() == id.Text() })
 }
 
-// rename replaces the names of tools that are longer than most, or have characters beside
+// rename replaces the names of tools that are too long or have other characters than
 // letters, digits, underscores and hyphens.
 func (r *Request) rename(most int) map[string]Literal {
 	if most == 0 {
@@ -196,7 +196,8 @@ func fits(name []byte, most int) bool {
 	return len(name) <= most && !slices.ContainsFunc(name, func(c byte) bool { return unplain(rune(c)) })
 }
 
-// shortened is a name that fits, and that no other name becomes: it ends with a digest.
+// shortened returns a name that fits. It ends with a digest, so that different names stay
+// different.
 func shortened(name string, most int) string {
 	const digits = 8
 	sum := sha256.Sum256([]byte(name))
@@ -209,7 +210,7 @@ func shortened(name string, most int) string {
 	return kept[:min(len(kept), most-digits-1)] + "_" + hex.EncodeToString(sum[:digits/2])
 }
 
-// Renamed is a decoder whose calls have the names that the caller knows tools by.
+// Renamed wraps a decoder so that calls have the original names of their tools.
 func Renamed(d Decoder, names map[string]Literal) Decoder {
 	if names == nil {
 		return d
@@ -222,7 +223,7 @@ type renamer struct {
 	names map[string]Literal
 }
 
-func (d *renamer) Whole(body []byte, to Sink) error { return d.Decoder.Whole(body, d.sink(to)) }
+func (d *renamer) Body(body []byte, to Sink) error { return d.Decoder.Body(body, d.sink(to)) }
 
 func (d *renamer) Message(name string, data []byte, to Sink) error {
 	return d.Decoder.Message(name, data, d.sink(to))

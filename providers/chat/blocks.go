@@ -7,17 +7,17 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// blocks are the content_blocks of a message, in which an answer of this gateway's carries
-// what the model thought.
+// blocks are the content_blocks of a message, in which the gateway's own answers carry the
+// model's reasoning.
 type blocks struct {
 	parts []Part
 	calls []placedID
 }
 
-// A placedID is a call between the blocks.
+// A placedID is the id of a call among the blocks.
 type placedID struct {
 	id Literal
-	at int // how many blocks stand before it
+	at int // number of blocks before it
 }
 
 func (p *parser) blocks() (b blocks) {
@@ -35,7 +35,7 @@ func (p *parser) blocks() (b blocks) {
 	return b
 }
 
-// calledID is the id of a call that a block stands for, or nil.
+// calledID returns the id of the call that a block stands for, or nil.
 func calledID(block Raw) (id Literal) {
 	var kind Literal
 	r := jsonscan.NewReader(block)
@@ -53,9 +53,9 @@ func calledID(block Raw) (id Literal) {
 	return id
 }
 
-// withBlocks adds the thinking of a message's content blocks to its parts. Where the blocks
-// say what the message says, they are the turn as the model said it, calls included; where a
-// client has changed the text, the thoughts stand before it, as they were thought before.
+// withBlocks adds the thinking of a message's content blocks to its parts. If the blocks
+// have the same text as the message, they replace its parts and calls, in their order; if a
+// client has changed the text, the thinking is put before it.
 func (m *Message) withBlocks(b blocks) {
 	if len(b.parts) == 0 || slices.ContainsFunc(m.Parts, Part.thought) {
 		return

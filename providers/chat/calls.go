@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// IdentifyCalls gives ids to calls that have none, as those of the legacy function_call,
-// and to results that name none the id of the call that they answer: of the turn before
-// them the first call without a result, of the function that they name if they name one.
-// A result that answers no call stays without.
+// IdentifyCalls gives ids to calls without one, such as those of the legacy function_call,
+// and to results without one the id of the call that they answer: the first call of the
+// turn before that has no result yet, and that is of the function that the result names, if
+// it names one. A result that answers no call stays without an id.
 func (r *Request) IdentifyCalls() {
 	if !slices.ContainsFunc(r.Messages, Message.unidentified) {
 		return
@@ -37,13 +37,13 @@ func (m Message) unidentified() bool {
 		slices.ContainsFunc(m.Calls, func(c Call) bool { return c.ID.Empty() })
 }
 
-// openCalls are the calls of a turn that have no result yet, in order, also by the name
-// of their function and by their id.
+// openCalls holds the calls of a turn that have no result yet, in order, and also by
+// function name and by id.
 type openCalls struct {
 	calls        []Call
 	taken        []bool
 	byName, byID map[string][]int
-	next         int // no call before it is open
+	next         int // index of the first call that may be open
 }
 
 func newOpenCalls(calls []Call) openCalls {
@@ -55,7 +55,7 @@ func newOpenCalls(calls []Call) openCalls {
 	return o
 }
 
-// first takes the first open one of some calls, which are shortened by it.
+// first returns the first open call of a list, and shortens the list by it.
 func (o *openCalls) first(of map[string][]int, key string) (call int, ok bool) {
 	for of[key] != nil {
 		i := of[key][0]
@@ -72,7 +72,7 @@ func (o *openCalls) first(of map[string][]int, key string) (call int, ok bool) {
 
 func (o *openCalls) answered(id string) { o.first(o.byID, id) }
 
-// take is the id of the call that a result without one answers.
+// take returns the id of the call that a result without an id answers.
 func (o *openCalls) take(name string) Literal {
 	if i, ok := o.first(o.byName, name); ok {
 		return o.calls[i].ID
@@ -86,8 +86,8 @@ func (o *openCalls) take(name string) Literal {
 	return nil
 }
 
-// CallName returns the name of the function whose call has the id, in the messages
-// before the given one. The messages must not change between two calls.
+// CallName returns the name of the function that the call with the given id calls,
+// searching the messages before the given one. The messages must not change between calls.
 func (r *Request) CallName(id Literal, before int) Literal {
 	if r.called == nil {
 		r.called = make(map[string][]placedCall)
@@ -107,15 +107,15 @@ func (r *Request) CallName(id Literal, before int) Literal {
 	return calls[i-1].name
 }
 
-// A placedCall is the function that the message at a place calls.
+// A placedCall is a function call in the message at an index.
 type placedCall struct {
 	at   int
 	name Literal
 }
 
-// PlainID is an id of letters, digits, hyphens and underscores, at most so many of them:
-// who does not take the ids that others made up takes this. A call and its result stay a
-// pair.
+// PlainID converts an id to one of letters, digits, hyphens and underscores, with at most
+// the given length, for providers that do not accept other ids. A call and its result are
+// converted alike.
 func PlainID(id Literal, most int) Literal {
 	inside := id.Text()
 	if len(inside) <= most && strings.IndexFunc(inside, unplain) < 0 {

@@ -2,8 +2,8 @@ package chat
 
 import "github.com/caddy-gw/gateway/internal/jsonscan"
 
-// ReadAllowed reads the tools that a tool_choice of type allowed_tools allows, and the mode:
-// of Chat Completions, below allowed_tools, and of Responses, beside the type.
+// ReadAllowed reads the tools and the mode of a tool_choice of type allowed_tools: Chat
+// Completions has them below allowed_tools, Responses beside the type.
 func (c *ToolChoice) ReadAllowed(r *jsonscan.Reader, key jsonscan.Key) {
 	switch {
 	case key.Is("allowed_tools"):
@@ -16,7 +16,7 @@ func (c *ToolChoice) ReadAllowed(r *jsonscan.Reader, key jsonscan.Key) {
 	}
 }
 
-// allowedTool is the name of a function, or the type of another tool.
+// allowedTool returns the name of a function, or the type of another tool.
 func allowedTool(r *jsonscan.Reader) Literal {
 	var kind, name Literal
 	r.Object(func(key jsonscan.Key) {

@@ -4,9 +4,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// Chunks writes the events of a stream as server-sent events of Chat Completions. Each
-// piece is one chunk; usage comes in a chunk of its own at the end. Its zero value, with
-// a Style, is ready.
+// Chunks writes the events of a stream as server-sent events of Chat Completions, one chunk
+// for each piece. Usage is sent in a final chunk of its own. The zero value, with a Style,
+// is ready to use.
 type Chunks struct {
 	Style
 	Heading
@@ -15,22 +15,22 @@ type Chunks struct {
 	failed  bool
 }
 
-// A chunkChoice is how far a choice of a stream is.
+// A chunkChoice is the state of one choice of a stream.
 type chunkChoice struct {
 	begun, called, finished bool
 	blocks                  int // index of the current content block, plus one
 	kind                    PartKind
 	sealed                  bool
 	logProbs                Raw       // for the next piece
-	empty                   []bool    // by tool: no argument came
-	held                    *Event    // the start of a call of which no argument came yet
-	unplaced                []Literal // ids of the calls that do not stand among the content blocks
+	empty                   []bool    // by tool: no arguments yet
+	held                    *Event    // the start of a call, until its first arguments
+	unplaced                []Literal // ids of calls without a place among the content blocks
 }
 
-// Begin makes the writer append to dst; Take returns it extended.
+// Begin makes the writer append to dst. Take returns the result.
 func (c *Chunks) Begin(dst []byte) { c.out = dst }
 
-// Take ends what Begin began.
+// Take returns the buffer that was passed to Begin, with what was appended.
 func (c *Chunks) Take() []byte { return c.out }
 
 // Event writes an event.
@@ -130,7 +130,7 @@ func (c *Chunks) Event(e *Event) {
 		c.close(b, "", nil)
 	case Finish:
 		for tool, empty := range ch.empty {
-			if empty { // a tool without parameters: a client parses what it gets
+			if empty { // a tool without parameters: clients parse the arguments as JSON
 				c.arguments(ch, &Event{Kind: CallPiece, Choice: e.Choice, Tool: tool}, Literal(`"{}"`))
 			}
 		}
@@ -146,7 +146,7 @@ func (ch *chunkChoice) takeLogProbs() Raw {
 	return raw
 }
 
-// block adds a piece of a content block to a delta.
+// block writes a piece of a content block into a delta.
 func (ch *chunkChoice) block(b *jsonscan.Builder, kind PartKind, name string, piece Literal, more ...Member) {
 	b.Key("content_blocks").Open('[')
 	for _, id := range ch.unplaced {
@@ -184,8 +184,9 @@ func (c *Chunks) thought(e *Event, ch *chunkChoice, kind PartKind, name string, 
 	c.close(b, "", nil)
 }
 
-// arguments writes a piece of a call's arguments. The first comes with the call's start:
-// a call that a provider sends whole comes whole, as clients of such providers want it.
+// arguments writes a piece of a call's arguments. The first piece is sent together with the
+// start of the call, so that calls that arrive complete are sent complete, as clients of
+// such providers expect.
 func (c *Chunks) arguments(ch *chunkChoice, e *Event, piece Literal) {
 	if h := ch.held; h != nil && h.Tool == e.Tool {
 		ch.held = nil
@@ -198,7 +199,7 @@ func (c *Chunks) arguments(ch *chunkChoice, e *Event, piece Literal) {
 	c.closeCall(b, nil)
 }
 
-// release writes the start of a call whose arguments do not come next.
+// release writes the start of a call that is not directly followed by its arguments.
 func (c *Chunks) release(ch *chunkChoice) {
 	if h := ch.held; h != nil {
 		ch.held = nil
@@ -206,7 +207,7 @@ func (c *Chunks) release(ch *chunkChoice) {
 	}
 }
 
-// start begins a call.
+// start writes the start of a call.
 func (c *Chunks) start(e *Event, arguments Literal) {
 	b := c.call(e)
 	b.Key("name").Raw(orElse(e.Name, `""`))
@@ -214,8 +215,8 @@ func (c *Chunks) start(e *Event, arguments Literal) {
 	c.closeCall(b, e.Signature)
 }
 
-// call begins a chunk of a call, up to the members of its function. That of a call's start
-// has its id.
+// call writes a chunk up to the members of a call's function. The first chunk of a call has
+// its id.
 func (c *Chunks) call(e *Event) *jsonscan.Builder {
 	b := c.open(e.Choice)
 	if c.Functions {
@@ -243,7 +244,7 @@ func (c *Chunks) closeCall(b *jsonscan.Builder, signature Literal) {
 	c.close(b, "", nil)
 }
 
-// head begins a chunk up to its choices.
+// head writes a chunk up to its choices.
 func (c *Chunks) head() *jsonscan.Builder {
 	c.settle(&c.Style)
 	c.out = append(c.out, "data: "...)
@@ -259,7 +260,7 @@ func (c *Chunks) head() *jsonscan.Builder {
 	return b
 }
 
-// open begins a chunk up to the members of its delta.
+// open writes a chunk up to the members of its delta.
 func (c *Chunks) open(choice int) *jsonscan.Builder {
 	b := c.head()
 	b.Key("choices").Open('[')
@@ -289,8 +290,7 @@ func (c *Chunks) end(b *jsonscan.Builder) {
 	c.out = append(c.out, "\n\n"...)
 }
 
-// End writes what follows the last event of a stream that came to its end. After an
-// error nothing follows.
+// End writes what follows the last event of a complete stream. Nothing follows an error.
 func (c *Chunks) End() {
 	if c.failed {
 		return
@@ -306,7 +306,7 @@ func (c *Chunks) End() {
 	c.out = append(c.out, "data: [DONE]\n\n"...)
 }
 
-// appendFailure appends an error of the provider's as an event.
+// appendFailure appends a provider's error as an event.
 func appendFailure(dst []byte, e *Event, provider string) []byte {
 	b := jsonscan.Builder(append(dst, "data: "...))
 	b.Open('{')

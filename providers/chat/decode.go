@@ -6,32 +6,31 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// OpenAI decodes the answers of Chat Completions, as OpenAI and those who speak like it
-// give them. Of Mistral, content may be an array; of others, reasoning stands in a
-// member beside it. One decoder reads one answer.
+// OpenAI decodes an answer of Chat Completions, from OpenAI or a compatible provider.
+// Mistral's content may be an array, and others put reasoning into a member beside content.
 type OpenAI struct {
-	// NewID makes ids of calls to which the provider gives none; nil: by their place.
+	// NewID makes ids for calls without one. If it is nil, they are numbered.
 	NewID func() string
 
 	calls    []calling // by choice
-	answered bool      // a choice says something, or that it ended
+	answered bool      // there is a choice with content or a finish_reason
 	finished bool
 	ended    bool  // it ended with an error
-	event    Event // the one that is said
+	event    Event // the current event
 }
 
-func (d *OpenAI) say(to Sink, e Event) {
+func (d *OpenAI) emit(to Sink, e Event) {
 	d.event = e
 	to.Event(&d.event)
 }
 
-// Whole reads an answer in one piece.
-func (d *OpenAI) Whole(body []byte, to Sink) error { return d.object(body, to, true) }
+// Body decodes a complete answer.
+func (d *OpenAI) Body(body []byte, to Sink) error { return d.object(body, to, true) }
 
-// Message reads a chunk.
+// Message decodes a chunk.
 func (d *OpenAI) Message(_ string, data []byte, to Sink) error { return d.object(data, to, false) }
 
-// End reports whether a choice finished, or an error was said.
+// End reports whether a choice has finished, or an error was sent.
 func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 
 func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
@@ -67,12 +66,12 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 		d.ended = true
 		to.Event(ReadFailure(failure))
 		return nil
-	case isError, whole && choices == nil: // as Mistral has errors; or it is no answer
+	case isError, whole && choices == nil: // an error in Mistral's form, or not an answer
 		d.ended = true
 		to.Event(NoAnswer(body, "The provider's answer has no choices"))
 		return nil
 	}
-	d.say(to, start)
+	d.emit(to, start)
 	c := jsonscan.NewReader(choices)
 	c.Array(func() { d.choice(c, to, whole) })
 	if whole && !d.answered {
@@ -81,17 +80,17 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 		return nil
 	}
 	if usage != nil {
-		d.say(to, Event{Kind: UsageEvent, Usage: ReadUsage(usage)})
+		d.emit(to, Event{Kind: UsageEvent, Usage: ReadUsage(usage)})
 	}
 	return nil
 }
 
-// ErrNoObject is that an answer, or a message of a stream, is JSON but no object.
+// ErrNoObject means that an answer, or a message of a stream, is not a JSON object.
 var ErrNoObject = &jsonscan.SyntaxError{What: "expected a JSON object"}
 
-// Int is the whole number in a value, 0 if it is none.
+// Int returns the integer in a JSON value, or 0 if it is not one.
 func Int(v []byte) int64 {
-	const most = 1 << 53 // no count is more, and sums of them do not overflow
+	const most = 1 << 53 // no real count is larger, and sums of such values do not overflow
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil {
 		f, err := strconv.ParseFloat(string(v), 64)
@@ -106,7 +105,7 @@ func Int(v []byte) int64 {
 	return n
 }
 
-// ReadFailure reads an error of a provider's, an object or a text.
+// ReadFailure reads a provider's error, which is an object or a string.
 func ReadFailure(v []byte) *Event {
 	e := readFailure(v)
 	if e.Text.Empty() {
@@ -115,8 +114,8 @@ func ReadFailure(v []byte) *Event {
 	return e
 }
 
-// NoAnswer is the failure that a body is which came as an answer and is none: the error
-// that it tells of, or else what is missing.
+// NoAnswer returns the failure for a body with status 200 that is not an answer: the error
+// that it holds, or else a message that names the missing member.
 func NoAnswer(body []byte, missing string) *Event {
 	e := readFailure(body)
 	if e.Text.Empty() {
@@ -136,7 +135,7 @@ func readFailure(v []byte) *Event {
 		switch string(key.Bytes()) {
 		case "message", "Message":
 			if v := r.Value(); v != nil && v[0] != '"' {
-				e.Text = Quote(string(v)) // of Mistral: what is wrong where
+				e.Text = Quote(string(v)) // Mistral: a description of each problem
 			} else {
 				e.Text = v
 			}
@@ -178,26 +177,26 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 	})
 	d.answered = d.answered || len(message) > 0 && message[0] == '{' || !reason.Empty()
 	if logProbs != nil {
-		d.say(to, Event{Kind: LogProbs, Choice: index, Raw: logProbs})
+		d.emit(to, Event{Kind: LogProbs, Choice: index, Raw: logProbs})
 	}
 	if message != nil {
 		d.message(jsonscan.NewReader(message), to, index, whole)
 	}
 	switch {
-	case reason.Empty(), reason.Is("null"): // in every chunk of some
-	case reason.Is("error"): // of Mistral
+	case reason.Empty(), reason.Is("null"): // some providers send it in every chunk
+	case reason.Is("error"): // Mistral
 		d.ended = true
-		d.say(to, Event{Kind: Failure, Text: Literal(`"The model ended its answer with an error"`)})
+		d.emit(to, Event{Kind: Failure, Text: Literal(`"The model ended its answer with an error"`)})
 	default:
 		d.finished = true
-		d.say(to, Event{Kind: Finish, Choice: index, Finish: reasons[reason.Text()], RawFinish: reason})
+		d.emit(to, Event{Kind: Finish, Choice: index, Finish: reasons[reason.Text()], RawFinish: reason})
 	}
 }
 
 const maxChoices = 127
 
-// message reads a message or a delta, and says what is in it in the order of an answer,
-// whatever the order of its members is.
+// message reads a message or a delta. It emits the content in the order of an answer,
+// whatever the order of the members.
 func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 	var thought, refusal Literal
 	var content, annotations, calls, function Raw
@@ -207,7 +206,7 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 			content = r.Value()
 		case "refusal":
 			refusal = r.String()
-		case "reasoning_content", "reasoning": // some send both
+		case "reasoning_content", "reasoning": // some providers send both
 			if s := Literal(r.String()); thought.Empty() {
 				thought = s
 			}
@@ -220,15 +219,15 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 		}
 	})
 	if !thought.Empty() {
-		d.say(to, Event{Kind: ThoughtPiece, Choice: choice, Text: thought})
+		d.emit(to, Event{Kind: ThoughtPiece, Choice: choice, Text: thought})
 	}
 	d.content(content, to, choice)
 	if !refusal.Empty() {
-		d.say(to, Event{Kind: RefusalPiece, Choice: choice, Text: refusal})
+		d.emit(to, Event{Kind: RefusalPiece, Choice: choice, Text: refusal})
 	}
 	if annotations != nil {
 		a := jsonscan.NewReader(annotations)
-		a.Array(func() { d.say(to, Event{Kind: Annotation, Choice: choice, Raw: a.Raw()}) })
+		a.Array(func() { d.emit(to, Event{Kind: Annotation, Choice: choice, Raw: a.Raw()}) })
 	}
 	if calls != nil {
 		c := jsonscan.NewReader(calls)
@@ -242,24 +241,24 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 		var c Call
 		f := jsonscan.NewReader(function)
 		f.Object(func(key jsonscan.Key) { readFunction(f, key, &c) })
-		d.emit(to, choice, 0, &c, whole)
+		d.emitCall(to, choice, 0, &c, whole)
 	}
 }
 
-// content is a text, or an array of texts and thoughts.
+// content reads a string, or an array of text and thinking parts.
 func (d *OpenAI) content(content Raw, to Sink, choice int) {
 	switch {
 	case len(content) == 0:
 	case content[0] == '"':
-		d.say(to, Event{Kind: TextPiece, Choice: choice, Text: Literal(content)})
+		d.emit(to, Event{Kind: TextPiece, Choice: choice, Text: Literal(content)})
 	case content[0] == '[':
 		p := &parser{r: jsonscan.NewReader(content)}
 		for _, part := range p.content() {
 			switch part.Kind {
 			case Thinking:
-				d.say(to, Event{Kind: ThoughtPiece, Choice: choice, Text: part.Text})
+				d.emit(to, Event{Kind: ThoughtPiece, Choice: choice, Text: part.Text})
 			case Text:
-				d.say(to, Event{Kind: TextPiece, Choice: choice, Text: part.Text})
+				d.emit(to, Event{Kind: TextPiece, Choice: choice, Text: part.Text})
 			}
 		}
 	}
@@ -295,12 +294,12 @@ func (d *OpenAI) call(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 			c.Signature = ThoughtSignature(r.Value())
 		}
 	})
-	d.emit(to, choice, index, &c, whole)
+	d.emitCall(to, choice, index, &c, whole)
 }
 
 const maxCalls = 1023 // of an index
 
-// calling are the calls of a choice as its stream tells them.
+// calling holds the calls of a choice in a stream.
 type calling struct {
 	byIndex map[int]openCall
 	last    openCall
@@ -309,12 +308,12 @@ type calling struct {
 
 type openCall struct {
 	tool int
-	id   string // "" where none came
+	id   string // empty if there was none
 }
 
-// emit says a call, or a piece of one. Which call a piece belongs to the index says, and
-// where a provider gives none, or the same to all, the id.
-func (d *OpenAI) emit(to Sink, choice, index int, c *Call, whole bool) {
+// emitCall emits a call, or a piece of one. Pieces are assigned to calls by index or, if
+// the provider sends no indexes or always the same, by id.
+func (d *OpenAI) emitCall(to Sink, choice, index int, c *Call, whole bool) {
 	for len(d.calls) <= choice {
 		d.calls = append(d.calls, calling{byIndex: make(map[int]openCall)})
 	}
@@ -339,7 +338,7 @@ func (d *OpenAI) emit(to Sink, choice, index int, c *Call, whole bool) {
 		s.byIndex[index] = open
 	}
 	if !c.Arguments.Empty() {
-		d.say(to, Event{Kind: CallPiece, Choice: choice, Tool: open.tool, Text: c.Arguments})
+		d.emit(to, Event{Kind: CallPiece, Choice: choice, Tool: open.tool, Text: c.Arguments})
 	}
 }
 
@@ -352,10 +351,10 @@ func (d *OpenAI) begin(to Sink, choice, tool int, c *Call) {
 	default:
 		id = Quote("call_" + strconv.Itoa(tool))
 	}
-	d.say(to, Event{Kind: CallStart, Choice: choice, Tool: tool, ID: id, Name: orElse(c.Name, `""`), Signature: c.Signature})
+	d.emit(to, Event{Kind: CallStart, Choice: choice, Tool: tool, ID: id, Name: orElse(c.Name, `""`), Signature: c.Signature})
 }
 
-// ReadUsage reads a usage as Chat Completions has it, and as Responses has it.
+// ReadUsage reads usage in the form of Chat Completions or of Responses.
 func ReadUsage(v []byte) (u Usage) {
 	r := jsonscan.NewReader(v)
 	r.Object(func(key jsonscan.Key) {
@@ -364,7 +363,7 @@ func ReadUsage(v []byte) (u Usage) {
 			u.Prompt = Int(r.Value())
 		case "completion_tokens", "output_tokens":
 			u.Completion = Int(r.Value())
-		case "num_cached_tokens": // of Mistral
+		case "num_cached_tokens": // Mistral
 			u.CacheRead = Int(r.Value())
 		case "total_tokens":
 			u.Total = Int(r.Value())

@@ -1,28 +1,28 @@
 package chat
 
-// An EventKind is what an event says.
+// An EventKind is the kind of an event.
 type EventKind uint8
 
-// The kinds of events, in the order in which an answer has them. Of a stream, texts and
+// The kinds of events, in the order in which an answer has them. In a stream, texts and
 // arguments come in pieces.
 const (
-	Start        EventKind = iota // ID, Model and Created of the answer, where it has them
+	Start        EventKind = iota // ID, Model and Created of the answer, if known
 	TextPiece                     // Text of the answer
-	TextSeal                      // Signature of the text before it
-	RefusalPiece                  // Text in which the model refuses
+	TextSeal                      // Signature of the preceding text
+	RefusalPiece                  // Text of a refusal
 	ThoughtPiece                  // Text of its reasoning
-	ThoughtSeal                   // Signature of the reasoning before it
+	ThoughtSeal                   // Signature of the preceding reasoning
 	ThoughtBlob                   // redacted reasoning, in Text
-	CallStart                     // a call of a tool begins: Tool, ID, Name, Signature
-	CallPiece                     // of its arguments: Tool, and Text, a piece of JSON as a literal
-	LogProbs                      // Raw, as OpenAI has them
-	Annotation                    // Raw, a citation as OpenAI has it
+	CallStart                     // the start of a tool call: Tool, ID, Name, Signature
+	CallPiece                     // arguments: Tool, and Text, a piece of JSON as a literal
+	LogProbs                      // Raw, in OpenAI's form
+	Annotation                    // Raw, a citation in OpenAI's form
 	Finish                        // the choice ends: Finish, RawFinish
-	UsageEvent                    // Usage, of all so far
-	Failure                       // the answer ends with an error: Text is its message, Name its type
+	UsageEvent                    // Usage so far
+	Failure                       // the answer ends with an error: its message in Text, its type in Name
 )
 
-// Block reports whether an event is of a text or a thought, as content blocks hold them.
+// Block reports whether the event is of text or reasoning, which content blocks hold.
 func (k EventKind) Block() bool {
 	switch k {
 	case TextPiece, TextSeal, RefusalPiece, ThoughtPiece, ThoughtSeal, ThoughtBlob:
@@ -35,7 +35,7 @@ func (k EventKind) Block() bool {
 type Event struct {
 	Kind   EventKind
 	Choice int // 0 for the first
-	Tool   int // which of the choice's calls, from 0
+	Tool   int // index of the call within the choice
 
 	ID, Model Literal
 	Created   int64 // Unix seconds; 0: unknown
@@ -45,7 +45,7 @@ type Event struct {
 	Raw       Raw
 
 	Finish    FinishReason
-	RawFinish Literal // the provider's own word
+	RawFinish Literal // the provider's own value
 
 	Usage Usage
 }
@@ -61,20 +61,20 @@ const (
 	ContentFilter
 )
 
-// String is OpenAI's word for the reason.
+// String returns OpenAI's name of the reason.
 func (f FinishReason) String() string {
 	return [...]string{"stop", "length", "tool_calls", "content_filter"}[f]
 }
 
-// A Sink takes the events of an answer, in order. An event is valid until Event returns.
+// A Sink receives the events of an answer, in order. An event is valid until Event returns.
 type Sink interface{ Event(e *Event) }
 
-// A Decoder reads the answers of a provider. Whole reads an answer in one piece with
-// status 200; the others read one stream: Message each of its messages, End its end.
-// A fault in the provider's JSON is an error; a message that says nothing is none.
+// A Decoder decodes one answer of a provider: either Body, for a complete answer with
+// status 200; or Message for each message of a stream, and then End. Invalid JSON is an
+// error; a message without content is not.
 type Decoder interface {
-	Whole(body []byte, to Sink) error
+	Body(body []byte, to Sink) error
 	Message(name string, data []byte, to Sink) error
-	// End reports whether the stream came to its end, or broke off before it.
+	// End reports whether the stream was complete when it ended.
 	End(to Sink) (whole bool)
 }

@@ -25,10 +25,10 @@ func FuzzParse(f *testing.F) {
 	for _, b := range bodies {
 		f.Add([]byte(b))
 	}
-	words := []*chat.Words{
+	words := []*chat.Encoder{
 		{},
-		{Thoughts: true, ResultMedia: true, Names: map[string]string{"stop": "stops"}},
-		{Bare: true, Without: []string{"tool_choice", "stream_options"}, Extra: []string{}, CallID: func(id chat.Literal) chat.Literal { return chat.PlainID(id, 9) }},
+		{ThinkingParts: true, ResultMedia: true, Names: map[string]string{"stop": "stops"}},
+		{OpenAIOnly: true, Omit: []string{"tool_choice", "stream_options"}, Extra: []string{}, CallID: func(id chat.Literal) chat.Literal { return chat.PlainID(id, 9) }},
 	}
 	parsers := map[string]func([]byte) (*chat.Request, error){"chat": chat.Parse, "messages": func(body []byte) (*chat.Request, error) { return messages.Parse(body, "openai") }}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -6,11 +6,10 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// Parse reads the body of a call of Chat Completions (the interface, "Chat completion
-// request"). What was deprecated is read as what took its place: functions as tools,
-// max_tokens where there is no max_completion_tokens. Of members that stand twice in an
-// object the last counts, as for other readers of JSON. A role that is not known is the
-// user's, so that no prompt is lost.
+// Parse parses a Chat Completions request. Deprecated members are read as their successors:
+// functions as tools, and max_tokens if there is no max_completion_tokens. The last of
+// several members with the same name counts. Messages with an unknown role are taken to be
+// the user's, so that no part of a prompt is lost.
 func Parse(body []byte) (*Request, error) {
 	p := &parser{r: jsonscan.NewReader(body), out: new(Request)}
 	p.r.Object(p.member)
@@ -20,7 +19,7 @@ func Parse(body []byte) (*Request, error) {
 	out := p.out
 	out.Tools = slices.Concat(p.tools, p.functions)
 	if out.Functions = len(p.tools) == 0 && len(p.functions) > 0; out.Functions {
-		out.Parallel = Raw("false") // an answer has room for one call
+		out.Parallel = Raw("false") // a function_call answer has room for one call only
 	}
 	if p.maxTokens != nil && out.MaxTokens == nil {
 		out.MaxTokens = p.maxTokens
@@ -37,7 +36,7 @@ type parser struct {
 	out *Request
 
 	tools, functions []Tool
-	maxTokens        Raw // the deprecated one
+	maxTokens        Raw // the deprecated member
 	functionChoice   ToolChoice
 }
 
@@ -86,7 +85,7 @@ func (p *parser) member(key jsonscan.Key) {
 	}
 }
 
-// each reads the elements of an array, but for those that are null.
+// each visits the elements of an array that are not null.
 func (p *parser) each(visit func()) {
 	p.r.Array(func() {
 		if p.r.Kind() != jsonscan.Null {
@@ -95,7 +94,7 @@ func (p *parser) each(visit func()) {
 	})
 }
 
-// value is where a member goes whose value is passed on as it stands.
+// value returns where to store a member whose value is passed on unchanged.
 func (p *parser) value(name []byte) *Raw {
 	out := p.out
 	switch string(name) {
@@ -109,7 +108,7 @@ func (p *parser) value(name []byte) *Raw {
 		return &out.TopP
 	case "top_k":
 		return &out.TopK
-	case "seed", "random_seed": // OpenAI's and Mistral's
+	case "seed", "random_seed": // OpenAI's and Mistral's names
 		return &out.Seed
 	case "n":
 		return &out.N
@@ -133,7 +132,7 @@ func (p *parser) value(name []byte) *Raw {
 	return nil
 }
 
-// Texts reads a string, or the strings of an array.
+// Texts reads a string or an array of strings.
 func Texts(r *jsonscan.Reader) (texts []Literal) {
 	if r.Kind() == jsonscan.String {
 		return []Literal{r.String()}
@@ -230,8 +229,8 @@ func (p *parser) call() (c Call) {
 	return c
 }
 
-// ThoughtSignature is the signature in the extra_content of a call: Google's name for
-// what its models want back with it.
+// ThoughtSignature returns the signature in the extra_content of a call, where Google's
+// models expect it.
 func ThoughtSignature(extra []byte) (s Literal) {
 	if extra == nil {
 		return nil
@@ -255,7 +254,7 @@ func (p *parser) callMember(c *Call, key jsonscan.Key) {
 		c.Name = p.r.String()
 	case "arguments", "input":
 		if v := p.r.Value(); v != nil && v[0] != '"' {
-			c.Arguments = Quote(string(v)) // an object, as some send it
+			c.Arguments = Quote(string(v)) // some clients send an object instead of a string
 		} else {
 			c.Arguments = v
 		}
@@ -330,7 +329,7 @@ func (p *parser) toolChoice() (c ToolChoice) {
 					c = named(r.String(), c)
 				}
 			})
-		case "type": // of Anthropic's form, as some send it
+		case "type": // Anthropic's form, which some clients send
 			mode = toolModes[Literal(r.String()).Text()]
 		default:
 			c.ReadAllowed(r, key)
@@ -349,7 +348,7 @@ func named(name Literal, other ToolChoice) ToolChoice {
 	return ToolChoice{Mode: Named, Name: name}
 }
 
-// toolModes are OpenAI's words, and Mistral's for required.
+// toolModes has OpenAI's names of the modes, and Mistral's name for required.
 var toolModes = map[string]ToolMode{"auto": Auto, "none": None, "required": Required, "any": Required}
 
 var formats = map[string]FormatKind{"text": FormatText, "json_object": FormatJSON, "json_schema": FormatSchema}
@@ -367,7 +366,7 @@ func (p *parser) format() (f Format) {
 	return f
 }
 
-// Member reads a member of a schema format.
+// Member reads a member of a JSON schema format.
 func (f *Format) Member(r *jsonscan.Reader, key jsonscan.Key) {
 	switch string(key.Bytes()) {
 	case "name":

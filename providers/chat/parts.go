@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// content reads a text, or an array of parts. A text part without text is none.
+// content reads a string, or an array of parts. Text parts without text are dropped.
 func (p *parser) content() (parts []Part) {
 	r := p.r
 	if r.Kind() == jsonscan.String {
@@ -31,11 +31,11 @@ func (p *parser) content() (parts []Part) {
 
 var partKinds = map[string]PartKind{
 	"text": Text, "input_text": Text, "output_text": Text, "image_url": Image, "input_image": Image, "file": File, "input_audio": Audio,
-	"document_url": File, // of Mistral
+	"document_url": File, // Mistral
 	"thinking":     Thinking, "redacted_thinking": Redacted, "refusal": Refusal,
 }
 
-// A partReader reads one part of a content array.
+// A partReader reads one element of a content array.
 type partReader struct {
 	*parser
 	part               Part
@@ -52,7 +52,7 @@ func (p *parser) part() Part {
 	switch {
 	case known:
 		part.Kind = kind
-	case read.kind == nil && part.Text != nil: // it says enough
+	case read.kind == nil && part.Text != nil: // it has text and no type
 		part.Kind = Text
 	default:
 		return Part{Kind: Other, Other: r.Since(start)}
@@ -72,7 +72,7 @@ func (p *partReader) member(key jsonscan.Key) {
 	case "text", "refusal":
 		part.Text = r.String()
 	case "thinking":
-		if r.Kind() == jsonscan.Array { // of Mistral
+		if r.Kind() == jsonscan.Array { // Mistral
 			part.Text = JoinText(p.content())
 			return
 		}
@@ -89,10 +89,10 @@ func (p *partReader) member(key jsonscan.Key) {
 		part.Name = r.String()
 	case "file":
 		r.Object(p.file)
-	case "file_id": // of Mistral
+	case "file_id": // Mistral
 		part.FileID = r.String()
 	case "input_audio":
-		if r.Kind() == jsonscan.String { // of Mistral
+		if r.Kind() == jsonscan.String { // Mistral
 			p.source = r.String()
 			return
 		}
@@ -107,7 +107,7 @@ func (p *partReader) member(key jsonscan.Key) {
 	}
 }
 
-// url reads where an image or a document is: a text, or an object.
+// url reads the location of an image or a document: a string, or an object.
 func (p *partReader) url() {
 	r := p.r
 	if r.Kind() == jsonscan.String {
@@ -140,13 +140,13 @@ func (p *partReader) file(key jsonscan.Key) {
 	}
 }
 
-// SetURL makes a URL the source of a part: its data, where it is a data URI.
+// SetURL sets the source of a part: a URL, or the data of a data URI.
 func (p *Part) SetURL(source Literal) {
 	inside := jsonscan.Inside(source)
 	if len(inside) < 5 || !strings.EqualFold(string(inside[:5]), "data:") {
 		switch {
 		case source == nil:
-		case p.Kind != Image && !isURL(inside): // bare base64, as some send it
+		case p.Kind != Image && !isURL(inside): // some clients send plain base64
 			p.SetData(source)
 		default:
 			p.URL = source
@@ -171,7 +171,7 @@ func (p *Part) SetURL(source Literal) {
 	p.Data = []byte(base64.StdEncoding.EncodeToString([]byte(text)))
 }
 
-// MediaType is a media type by its registered name: providers refuse the others.
+// MediaType returns the registered name of a media type, since providers refuse aliases.
 func MediaType(s string) string {
 	s = strings.ToLower(s)
 	if registered, ok := mediaTypes[s]; ok {
@@ -184,16 +184,16 @@ var mediaTypes = map[string]string{
 	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png", "application/x-pdf": "application/pdf",
 }
 
-// SetData makes base64, as a string of a body has it, the content of a part.
+// SetData sets the content of a part to base64 data, given as a string of a body.
 func (p *Part) SetData(l Literal) { p.Data = unescaped(jsonscan.Inside(l)) }
 
-// SetText makes a text the content of a document.
+// SetText sets the content of a document to text.
 func (p *Part) SetText(l Literal) {
 	p.Data = []byte(base64.StdEncoding.EncodeToString([]byte(l.Text())))
 }
 
-// PlainText is the text of a document that is one, which whoever takes no such
-// documents can read all the same.
+// PlainText returns the text of a plain text document, for providers that do not accept
+// such documents.
 func (p *Part) PlainText() (text string, ok bool) {
 	if p.Kind != File || p.Data == nil || !strings.HasPrefix(p.MediaType, "text/") {
 		return "", false
@@ -204,8 +204,8 @@ func (p *Part) PlainText() (text string, ok bool) {
 
 func isURL(s []byte) bool { return bytes.IndexByte(s[:min(len(s), 16)], ':') >= 0 }
 
-// unescaped is the inside of a string with no escapes but those that it needs: of base64,
-// whose slashes some escape, none. What is no base64 stays inside of its quotes.
+// unescaped returns base64 data without escapes: some clients escape its slashes. It
+// returns nil if it is not base64.
 func unescaped(inside []byte) []byte {
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return inside
@@ -213,7 +213,7 @@ func unescaped(inside []byte) []byte {
 	return jsonscan.AppendEscaped(nil, plain(inside))
 }
 
-// plain is the text of which inside is what stands between the quotes.
+// plain decodes the inside of a string.
 func plain(inside []byte) string {
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return string(inside)
@@ -221,7 +221,7 @@ func plain(inside []byte) string {
 	return jsonscan.Unquote(slices.Concat([]byte{'"'}, inside, []byte{'"'}))
 }
 
-// JoinText is the text of all text parts.
+// JoinText joins the text of all text parts.
 func JoinText(parts []Part) Literal {
 	var one Literal
 	texts, size := 0, 2

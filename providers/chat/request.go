@@ -1,14 +1,14 @@
-// Package chat is a conversation with a model in no provider's words: what a call
-// asks for ([Request]), and what a model says, piece by piece ([Event]). Dialects read
-// and write it: those of callers (Chat Completions, Messages, Responses) parse requests
-// and write answers, those of providers write requests and parse answers. With it, any
-// of the one speaks to any of the other.
+// Package chat represents conversations with a model independently of any provider: what a
+// call asks for ([Request]), and what a model answers, piece by piece ([Event]). The
+// dialects of clients (Chat Completions, Messages, Responses) parse requests and write
+// answers; those of providers write requests and parse answers. So any client dialect can
+// be used with any provider.
 //
-// Nothing is decoded that is only passed on. Values stand as they did in the body they
-// came in: text is a JSON string with its quotes and escapes (a [Literal]), and a schema
-// or a number is its bytes. They are valid as long as that body is.
+// Values that are only passed on are not decoded. Text is a JSON string with its quotes and
+// escapes (a [Literal]), and a schema or a number is its bytes. They share the memory of
+// the body that they come from, and are valid as long as it is.
 //
-// The package is pure: no HTTP, no clock, no random source.
+// The package is pure: it uses no HTTP, no clock and no random source.
 package chat
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-// A Literal is a JSON string as it stands in a body, quotes included; nil is none.
+// A Literal is an encoded JSON string, including the quotes. Nil means absent.
 type Literal []byte
 
-// Quote makes a literal of a text.
+// Quote encodes a string as a literal.
 func Quote(s string) Literal { return jsonscan.AppendQuoted(nil, s) }
 
-// Blank reports whether there is no text but space.
+// Blank reports whether the text consists of white space only.
 func (l Literal) Blank() bool {
 	if l.Empty() {
 		return true
@@ -38,7 +38,7 @@ func (l Literal) Blank() bool {
 	return strings.TrimSpace(l.Text()) == ""
 }
 
-// Text is the decoded text.
+// Text returns the decoded text.
 func (l Literal) Text() string {
 	if len(l) < 2 {
 		return ""
@@ -46,10 +46,10 @@ func (l Literal) Text() string {
 	return jsonscan.Unquote(l)
 }
 
-// Empty reports whether there is no text.
+// Empty reports whether the text is empty.
 func (l Literal) Empty() bool { return len(l) <= 2 }
 
-// Len is the number of characters of the text.
+// Len returns the number of characters of the text.
 func (l Literal) Len() int {
 	if l.escaped() {
 		return utf8.RuneCountInString(l.Text())
@@ -57,7 +57,7 @@ func (l Literal) Len() int {
 	return max(0, utf8.RuneCount(l)-2)
 }
 
-// Is reports whether the text is s.
+// Is reports whether the text equals s.
 func (l Literal) Is(s string) bool {
 	return len(l) >= 2 && (string(l[1:len(l)-1]) == s || l.escaped() && l.Text() == s)
 }
@@ -71,17 +71,17 @@ func (l Literal) escaped() bool {
 	return false
 }
 
-// Raw is a JSON value as it stands in a body; nil is none.
+// Raw is an encoded JSON value. Nil means absent.
 type Raw []byte
 
-// A Request is what a call asks a model for. Null is absent.
+// A Request is what a call asks a model for. A null member counts as absent.
 type Request struct {
 	Model    Literal
 	Messages []Message
 
 	Tools      []Tool
 	ToolChoice ToolChoice
-	Functions  bool // the tools are functions, as calls had before tools: so is the answer's
+	Functions  bool // the tools came as functions, so the answer must have function calls
 	Parallel   Raw  // whether several tools may be called at once; true or false
 
 	MaxTokens        Raw
@@ -104,11 +104,11 @@ type Request struct {
 	Stream           bool
 	IncludeUsage     bool // the caller asked for a stream's usage
 
-	// Extra are the members that no dialect shares, such as safe_prompt. A dialect picks
-	// those of its provider by name.
+	// Extra has the members that dialects do not share, such as safe_prompt. Each
+	// provider's dialect picks its own by name.
 	Extra []Member
 
-	called map[string][]placedCall // by id, once somebody asked
+	called map[string][]placedCall // by id; made when it is first needed
 }
 
 // A Member is one member of an object.
@@ -127,10 +127,10 @@ func (r *Request) Lookup(name string) Raw {
 	return nil
 }
 
-// A Role is who speaks.
+// A Role is the role of a message's author.
 type Role uint8
 
-// The roles. Of a Tool message, CallID says which call it answers.
+// The roles. A tool message answers the call with CallID.
 const (
 	User Role = iota
 	System
@@ -144,12 +144,12 @@ type Message struct {
 	Parts []Part
 	Calls []Call // of an assistant
 
-	CallID Literal // of a tool's result
-	Name   Literal // of a tool's result: the function, where the caller says it
-	Failed bool    // of a tool's result: the tool failed
+	CallID Literal // of a tool result
+	Name   Literal // of a tool result: the function, if the caller names it
+	Failed bool    // of a tool result: the tool failed
 }
 
-// Add adds a part at the end of the message, after its calls.
+// Add appends parts to the message, after its calls.
 func (m *Message) Add(parts ...Part) {
 	for i := range m.Calls {
 		m.Calls[i].Before += len(parts)
@@ -157,7 +157,8 @@ func (m *Message) Add(parts ...Part) {
 	m.Parts = append(m.Parts, parts...)
 }
 
-// Each visits the parts and calls of the message in their order, until an error.
+// Each visits the parts and calls of the message in their order, until one returns an
+// error.
 func (m *Message) Each(part func(*Part) error, call func(*Call) error) error {
 	next := 0
 	for i := 0; i <= len(m.Parts); i++ {
@@ -175,7 +176,7 @@ func (m *Message) Each(part func(*Part) error, call func(*Call) error) error {
 	return nil
 }
 
-// A PartKind is what a part of a message is.
+// A PartKind is the kind of a part.
 type PartKind uint8
 
 // The kinds of parts.
@@ -184,10 +185,10 @@ const (
 	Image
 	File // a document
 	Audio
-	Thinking // of an assistant; Signature is the provider's seal on it
-	Redacted // thinking that only the provider can read, in Data
+	Thinking // of an assistant; Signature is the provider's
+	Redacted // encrypted thinking, in Data
 	Refusal  // of an assistant, in Text
-	Other    // of a provider's own, in Other
+	Other    // specific to a provider, in Other
 )
 
 // A Part is a piece of a message.
@@ -195,35 +196,36 @@ type Part struct {
 	Kind PartKind
 	Text Literal
 
-	// Of an image, a document or audio: a URL, or the data with its media type, or the
-	// id of a file that the provider holds.
+	// The source of an image, a document or audio: a URL, data with a media type, or the id
+	// of a file that the provider has.
 	URL       Literal
 	MediaType string
-	Data      []byte // base64, as it stands between quotes
+	Data      []byte // base64, without the quotes
 	FileID    Literal
 	Name      Literal
 	Detail    Literal
 
-	Signature Literal // of thinking; of text, what Google wants back
-	Cache     Raw     // cache_control: the prompt up to here is to be cached
+	Signature Literal // of thinking; Google signs text, too
+	Cache     Raw     // cache_control: marks the end of a prefix to be cached
 
-	// Other is a part of a kind that is not known, as it stands; the rest is empty. It
-	// goes on to who may know it, and is refused by who does not ([Request.Only]): a
-	// prompt is never shortened in silence.
+	// Other is a part of an unknown kind, unchanged; all other fields are empty. It is
+	// forwarded to providers that may know it and refused for others
+	// ([Request.AllowParts]), so that a prompt is never shortened silently.
 	Other Raw
 }
 
-// A Call is a call of a tool by the model.
+// A Call is a tool call by the model.
 type Call struct {
 	ID        Literal
 	Name      Literal
-	Arguments Literal // a JSON object as text
-	Signature Literal // of the thought that led to it
+	Arguments Literal // a JSON object as a string
+	Signature Literal // of the reasoning that led to it
 	Cache     Raw
-	Before    int // how many parts of its message follow it, as when a model thinks between calls
+	Before    int // how many parts of its message follow it, since a model may think between calls
 }
 
-// Input is the arguments as an object: {} where there are none, or where they are not one.
+// Input returns the arguments as an object, which is empty if they are missing or not an
+// object.
 func (c *Call) Input() Raw {
 	text := []byte(c.Arguments.Text())
 	if jsonscan.Members(text, nil) != nil {
@@ -236,18 +238,18 @@ func (c *Call) Input() Raw {
 type Tool struct {
 	Name        Literal
 	Description Literal
-	Parameters  Raw // JSON schema; nil: it takes none
+	Parameters  Raw // JSON schema; nil: no parameters
 	Strict      Raw
 	Cache       Raw
-	Extra       []Member // that no dialect shares, such as defer_loading
-	// Other is a tool of a provider's own, as it stands; the rest is empty.
+	Extra       []Member // members that dialects do not share, such as defer_loading
+	// Other is a provider's own tool, unchanged; all other fields are empty.
 	Other Raw
 }
 
-// A ToolMode is how free the model is to call tools.
+// A ToolMode says whether the model may or must call tools.
 type ToolMode uint8
 
-// The modes. Unset leaves it to the provider.
+// The modes. With Unset, the provider decides.
 const (
 	Unset ToolMode = iota
 	Auto
@@ -256,16 +258,16 @@ const (
 	Named
 )
 
-// A ToolChoice says whether the model must call a tool.
+// A ToolChoice says which tools the model may or must call.
 type ToolChoice struct {
 	Mode ToolMode
-	Name Literal // of the one to call, if Named
-	// Allowed are the names of the functions, and the types of other tools, that may be
-	// called; nil: all.
+	Name Literal // the tool to call, for Named
+	// Allowed has the names of the functions and the types of the other tools that may be
+	// called. If it is nil, all may be.
 	Allowed []Literal
 }
 
-// A FormatKind is what the answer must be.
+// A FormatKind is the kind of an answer's format.
 type FormatKind uint8
 
 // The kinds of formats.
@@ -276,7 +278,7 @@ const (
 	FormatSchema
 )
 
-// A Format is the form of the answer that is asked for.
+// A Format is the requested format of the answer.
 type Format struct {
 	Kind        FormatKind
 	Name        Literal
@@ -285,7 +287,7 @@ type Format struct {
 	Strict      Raw
 }
 
-// System returns the parts of every system message, in order.
+// System returns the parts of all system messages, in order.
 func (r *Request) System() []Part {
 	var parts []Part
 	for i := range r.Messages {
@@ -296,15 +298,15 @@ func (r *Request) System() []Part {
 	return parts
 }
 
-// Room is how many bytes a body is given that a request is written in, which came in one
-// of so many: every turn takes some more words in one dialect than in another.
-func (r *Request) Room(body int) int {
+// SizeHint estimates the size in bytes of an encoded request, given the size of the body
+// that it was parsed from. Some dialects need more bytes for each turn than others.
+func (r *Request) SizeHint(body int) int {
 	const perTurn, beside = 64, 512
 	return body + perTurn*len(r.Messages) + beside
 }
 
-// Only refuses a request with parts that are of none of some kinds.
-func (r *Request) Only(kinds ...PartKind) error {
+// AllowParts returns an error if the request has parts of other kinds than the given ones.
+func (r *Request) AllowParts(kinds ...PartKind) error {
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
 			p := &r.Messages[i].Parts[k]
@@ -317,9 +319,8 @@ func (r *Request) Only(kinds ...PartKind) error {
 	return nil
 }
 
-// Usage is what a provider says was used, in tokens, by the common rules: the prompt
-// includes what came from caches and what was written to them, the completion includes
-// reasoning.
+// Usage is the number of tokens used. The prompt includes tokens that were read from or
+// written to caches, and the completion includes reasoning.
 type Usage struct {
 	prices.Usage
 	Total int64

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A StreamWriter writes events in the shape of a caller's dialect. Between Begin and
-// Take it appends to what Begin was given.
+// A StreamWriter writes events in a client's dialect. Between Begin and Take it appends to
+// the buffer that was passed to Begin.
 type StreamWriter interface {
 	Sink
 	Begin(dst []byte)
@@ -18,18 +18,18 @@ type StreamWriter interface {
 	End()
 }
 
-// A Framer cuts a provider's stream into messages. Push takes the next bytes, cut
-// anywhere, and calls yield for each message that is complete.
+// A Framer splits a provider's stream into messages. Push takes the next bytes, which may
+// be cut anywhere, and calls yield for each message that is complete.
 type Framer interface {
 	Push(src []byte, yield func(name string, data []byte) error) error
-	// Rest calls yield for a message that only the end of the stream completes.
+	// Rest calls yield for a final message that is ended only by the end of the stream.
 	Rest(yield func(name string, data []byte) error) error
-	// Held is how many bytes of memory wait for the rest of a message.
-	Held() int
+	// Buffered returns the size in bytes of the buffer for incomplete messages.
+	Buffered() int
 }
 
-// A Stream translates one stream of a provider's for a caller. It is a function on
-// bytes: wherever they are cut, the answer is the same.
+// A Stream translates a provider's stream for a client. Its output does not depend on how
+// the input is cut.
 type Stream struct {
 	Framer  Framer
 	Decoder Decoder
@@ -39,27 +39,27 @@ type Stream struct {
 	usage   Usage
 	used    bool
 
-	name   string // of the message at hand
+	name   string // of the current message
 	data   []byte
-	failed []byte // the message that was an error, and its name
+	failed []byte // the message that was an error
 	cause  string
 }
 
-// Translate appends to dst what the caller gets for the next bytes of the provider. An
-// error means that the stream cannot be read any further.
+// Translate appends to dst what the client gets for the next bytes of the provider's
+// stream. After an error, the stream cannot be read any further.
 func (s *Stream) Translate(dst, src []byte) ([]byte, error) {
 	s.Writer.Begin(dst)
 	err := s.Framer.Push(src, s.message)
 	return s.Writer.Take(), err
 }
 
-// Held is how many bytes of memory wait for the rest of a message.
-func (s *Stream) Held() int { return s.Framer.Held() }
+// Buffered returns the size in bytes of the buffers for incomplete messages.
+func (s *Stream) Buffered() int { return s.Framer.Buffered() }
 
-// ErrCut is that a stream stopped before its end.
+// ErrCut means that a stream stopped before its end.
 var ErrCut = errors.New("the stream stopped before its end")
 
-// End appends what follows when the provider's stream has ended, or returns ErrCut.
+// End appends what follows the end of the provider's stream, or returns ErrCut.
 func (s *Stream) End(dst []byte) ([]byte, error) {
 	s.Writer.Begin(dst)
 	if err := s.Framer.Rest(s.message); err != nil {
@@ -84,23 +84,23 @@ func (s *Stream) message(name string, data []byte) error {
 	return err
 }
 
-// maxMessage bounds one message of a stream: an image may come in one.
+// maxMessage bounds one message of a stream, which may hold an image.
 const maxMessage = 16 << 20
 
-// SSE frames server-sent events, whose lines end with LF, CRLF or CR. Comments and
-// events without data are left out, and so is [DONE].
+// SSE splits server-sent events, whose lines end with LF, CRLF or CR. Comments, events
+// without data and [DONE] are dropped.
 type SSE struct {
-	buf   []byte // what is not a whole line yet
-	seen  int    // of it, without an end of line
+	buf   []byte // an incomplete line
+	seen  int    // bytes of buf without an end of line
 	name  string
-	known string // the latest name, which the next is nearly always
+	known string // the latest name, which most events repeat
 	data  []byte
-	begun bool // data came
-	cr    bool // the last line ended with CR, to which an LF would belong
-	read  bool // the first line was
+	begun bool // the event has data
+	cr    bool // the last line ended with CR, so that an LF would belong to it
+	read  bool // the first line was read
 }
 
-// Push takes the next bytes.
+// Push takes the next bytes of the stream.
 func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error {
 	if f.cr && len(src) > 0 {
 		f.cr = false
@@ -109,7 +109,7 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 		}
 	}
 	f.buf = append(f.buf, src...)
-	at, lf := 0, -1 // where a line begins, and the next LF; its CR may come before
+	at, lf := 0, -1 // start of the line, and the next LF, which a CR may precede
 	for {
 		from := at + f.seen
 		if lf < from {
@@ -149,8 +149,8 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 	return nil
 }
 
-// Held is how many bytes of memory wait for the rest of an event.
-func (f *SSE) Held() int { return cap(f.buf) + cap(f.data) }
+// Buffered returns the size in bytes of the buffers for incomplete events.
+func (f *SSE) Buffered() int { return cap(f.buf) + cap(f.data) }
 
 var byteOrderMark = []byte("\ufeff")
 
@@ -187,7 +187,7 @@ func (f *SSE) event(yield func(name string, data []byte) error) error {
 	return yield(name, data)
 }
 
-// Rest takes a last event after which the provider forgot the empty line.
+// Rest yields a last event that is not followed by an empty line.
 func (f *SSE) Rest(yield func(name string, data []byte) error) error {
 	if len(f.buf) > 0 {
 		if err := f.line(f.buf, yield); err != nil {
@@ -201,8 +201,8 @@ func (f *SSE) Rest(yield func(name string, data []byte) error) error {
 // Interface guards
 var _ Framer = (*SSE)(nil)
 
-// Event passes an event on to the writer, and keeps the usage: of a stream that is cut, the
-// writer never says it.
+// Event passes an event on to the writer. It remembers the usage, which the writer does not
+// report if the stream is cut.
 func (s *Stream) Event(e *Event) {
 	switch {
 	case e.Kind == UsageEvent:
@@ -213,11 +213,12 @@ func (s *Stream) Event(e *Event) {
 	s.Writer.Event(e)
 }
 
-// Failed is the provider's message that was an error, and its name; nil: none was.
+// Failed returns the provider's message that was an error, and its name; nil if there was
+// none.
 func (s *Stream) Failed() (name string, data []byte) { return s.cause, s.failed }
 
-// Used is the usage that the provider has told so far, and whether it has.
+// Used returns the usage reported so far, and whether there is any.
 func (s *Stream) Used() (Usage, bool) { return s.usage, s.used }
 
-// Skips is the number of messages that were not JSON and say nothing.
+// Skips returns the number of messages that were not JSON and were dropped.
 func (s *Stream) Skips() int { return s.skipped }

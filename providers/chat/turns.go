@@ -2,15 +2,16 @@ package chat
 
 import "github.com/caddy-gw/gateway/internal/jsonscan"
 
-// Turns writes messages for who wants the turns to alternate: neighbours of one role are
-// one message. A message without content is never begun, as such APIs refuse it.
+// Turns writes messages for APIs in which the roles must alternate: consecutive messages of
+// one role are merged. Messages without content are dropped, because such APIs refuse them.
 type Turns struct {
 	jsonscan.Builder
 	open bool
 	role Role
 }
 
-// Turn begins a message of a role, unless it is open: of an assistant, or of the user.
+// Turn starts a message of a role, or continues the current one. The role is the assistant
+// or the user.
 func (t *Turns) Turn(role Role) {
 	if t.open && t.role == role {
 		return
@@ -26,7 +27,7 @@ func (t *Turns) Turn(role Role) {
 	t.Key("content").Open('[')
 }
 
-// End ends the message that is open, if one is.
+// End ends the current message, if there is one.
 func (t *Turns) End() {
 	if t.open {
 		t.Close(']')

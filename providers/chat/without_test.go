@@ -9,12 +9,12 @@ import (
 func TestMembersThatAProviderRefusesAreLeftOutWhereverTheyStand(t *testing.T) {
 	const body = `{"messages":[{"role":"tool","tool_call_id":"i","name":"f","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}]}`
 	for _, c := range []struct {
-		words chat.Words
+		words chat.Encoder
 		want  string
 	}{
-		{chat.Words{}, body},
+		{chat.Encoder{}, body},
 		{
-			chat.Words{Without: []string{"name", "strict"}},
+			chat.Encoder{Omit: []string{"name", "strict"}},
 			`{"messages":[{"role":"tool","tool_call_id":"i","content":"r"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`,
 		},
 	} {

@@ -1,4 +1,4 @@
-// Package cohere is the provider Cohere, version 2 of its API.
+// Package cohere provides Cohere, version 2 of its API.
 package cohere
 
 import (
@@ -28,34 +28,34 @@ func init() {
 	})
 }
 
-// at is an endpoint that differs from the caller's by its path alone.
+// at returns an endpoint that differs from OpenAI's by its path only.
 func at(path string) providers.Endpoint {
 	return func(c *providers.Call) (*providers.Request, error) {
 		return &providers.Request{URL: providers.URL(c.Base, path, c.Query)}, nil
 	}
 }
 
-var words = chat.Words{
+var words = chat.Encoder{
 	Names: map[string]string{"max_completion_tokens": "max_tokens", "top_p": "p", "top_k": "k", "stop": "stop_sequences"},
-	Without: []string{
+	Omit: []string{
 		"n", "user", "thinking", "logit_bias", "top_logprobs", "reasoning_effort", "metadata", "parallel_tool_calls",
 		"stream_options", "tool_choice", "response_format", "name", "strict",
 	},
-	Extra: []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
-	Bare:  true,
-	Part:  part,
-	More:  more,
+	Extra:      []string{"documents", "citation_options", "safety_mode", "strict_tools", "priority"},
+	OpenAIOnly: true,
+	Part:       part,
+	WriteExtra: more,
 }
 
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err := check(r); err != nil {
 		return nil, err
 	}
-	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, r.Room(len(c.Body))), r)}, nil
+	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, nil
 }
 
-// check refuses what Cohere has no words for: it takes texts and images. Texts of a
-// document are texts, and the rest of documents goes in the member documents.
+// check refuses content that Cohere does not support, which is anything but text and
+// images. Text documents are sent as text, and other documents in the member documents.
 func check(r *chat.Request) error {
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
@@ -70,7 +70,7 @@ func check(r *chat.Request) error {
 	return nil
 }
 
-// part writes a refusal, which Cohere does not know, as the text that it is.
+// part writes a refusal as text, because Cohere has no refusals.
 func part(b *jsonscan.Builder, p *chat.Part) bool {
 	if p.Kind != chat.Refusal {
 		return false
@@ -82,11 +82,11 @@ func part(b *jsonscan.Builder, p *chat.Part) bool {
 	return true
 }
 
-// more writes what Cohere has in another form.
+// more writes the members that Cohere represents in another way.
 func more(b *jsonscan.Builder, r *chat.Request) {
 	thinking(b, r.Thinking)
 	switch r.ToolChoice.Mode {
-	case chat.Required, chat.Named: // it cannot be made to call a certain tool
+	case chat.Required, chat.Named: // Cohere cannot be told to call a certain tool
 		b.Key("tool_choice").Text("REQUIRED")
 	case chat.None:
 		b.Key("tool_choice").Text("NONE")
@@ -102,8 +102,8 @@ func more(b *jsonscan.Builder, r *chat.Request) {
 	}
 }
 
-// thinking writes how much the model is to think. It has one way to do so where it does, and
-// its own name of the budget.
+// thinking writes the thinking budget. Cohere has only one way of thinking, and its own
+// name for the budget.
 func thinking(b *jsonscan.Builder, asked chat.Raw) {
 	if asked == nil {
 		return
@@ -126,11 +126,11 @@ func thinking(b *jsonscan.Builder, asked chat.Raw) {
 	b.Close('}')
 }
 
-// listModels makes OpenAI's list of Cohere's.
+// listModels converts Cohere's list of models to OpenAI's.
 func listModels(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{
 		URL: providers.URL(c.Base, "/v1/models", "page_size=1000"),
-		Answer: &providers.Answer{Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+		Answer: &providers.Answer{Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			b := jsonscan.Builder(dst)
 			b.Open('{')
 			b.Key("object").Text("list")

@@ -7,13 +7,13 @@ import (
 
 // A decoder decodes one answer of /v2/chat.
 type decoder struct {
-	tools map[int]int // of a stream: by index, which call it is
+	tools map[int]int // in a stream: the number of a call by its index
 	calls int
 	ended bool
-	event chat.Event // the one that is said
+	event chat.Event // the current event
 }
 
-func (d *decoder) say(to chat.Sink, e chat.Event) {
+func (d *decoder) emit(to chat.Sink, e chat.Event) {
 	d.event = e
 	to.Event(&d.event)
 }
@@ -22,7 +22,7 @@ var reasons = map[string]chat.FinishReason{
 	"COMPLETE": chat.Stop, "STOP_SEQUENCE": chat.Stop, "MAX_TOKENS": chat.Length, "TOOL_CALL": chat.ToolCalls,
 }
 
-// fields are the members of a message, of an answer or an event that are read.
+// fields are the members that are read from a message, an answer or an event.
 type fields struct {
 	kind, id, reason, text chat.Literal
 	index                  int
@@ -67,8 +67,8 @@ func object(body []byte) (f fields, err error) {
 	return f, err
 }
 
-// Whole reads an answer in one piece.
-func (d *decoder) Whole(body []byte, to chat.Sink) error {
+// Body decodes a complete answer.
+func (d *decoder) Body(body []byte, to chat.Sink) error {
 	f, err := object(body)
 	switch {
 	case err != nil:
@@ -76,11 +76,11 @@ func (d *decoder) Whole(body []byte, to chat.Sink) error {
 	case f.reason == nil && !f.text.Empty():
 		d.fail(to, f.text, nil)
 		return nil
-	case f.reason == nil && !speaks(f.message):
+	case f.reason == nil && !hasContent(f.message):
 		d.fail(to, chat.Literal(`"The provider's answer has no message"`), nil)
 		return nil
 	}
-	d.say(to, chat.Event{Kind: chat.Start, ID: f.id})
+	d.emit(to, chat.Event{Kind: chat.Start, ID: f.id})
 	var plan chat.Literal
 	var content, calls chat.Raw
 	m := jsonscan.NewReader(f.message)
@@ -96,7 +96,7 @@ func (d *decoder) Whole(body []byte, to chat.Sink) error {
 	})
 	d.plan(plan, to)
 	if len(content) > 0 && content[0] == '"' {
-		d.say(to, chat.Event{Kind: chat.TextPiece, Text: chat.Literal(content)})
+		d.emit(to, chat.Event{Kind: chat.TextPiece, Text: chat.Literal(content)})
 	} else {
 		c := jsonscan.NewReader(content)
 		c.Array(func() { d.piece(c, to) })
@@ -111,8 +111,8 @@ func (d *decoder) Whole(body []byte, to chat.Sink) error {
 	return nil
 }
 
-// speaks reports whether a message says something.
-func speaks(message chat.Raw) (ok bool) {
+// hasContent reports whether a message has any content.
+func hasContent(message chat.Raw) (ok bool) {
 	m := jsonscan.NewReader(message)
 	m.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
@@ -124,15 +124,14 @@ func speaks(message chat.Raw) (ok bool) {
 	return ok
 }
 
-// plan is what the model says before it calls tools. It is no part of the answer: it is
-// what the model thinks.
+// plan emits tool_plan, which the model writes before it calls tools, as reasoning.
 func (d *decoder) plan(text chat.Literal, to chat.Sink) {
 	if !text.Empty() {
-		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
+		d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: text})
 	}
 }
 
-// piece reads a text or a thought, of a whole answer or of a stream.
+// piece reads a text or thinking item, of a complete answer or a stream.
 func (d *decoder) piece(r *jsonscan.Reader, to chat.Sink) {
 	r.Object(func(key jsonscan.Key) {
 		kind := chat.TextPiece
@@ -144,13 +143,12 @@ func (d *decoder) piece(r *jsonscan.Reader, to chat.Sink) {
 			return
 		}
 		if s := chat.Literal(r.String()); !s.Empty() {
-			d.say(to, chat.Event{Kind: kind, Text: s})
+			d.emit(to, chat.Event{Kind: kind, Text: s})
 		}
 	})
 }
 
-// begin notes that the call with an index begins. The calls of the answer are numbered as
-// they come.
+// begin registers the call with an index. Calls are numbered in order of arrival.
 func (d *decoder) begin(index int) (tool int) {
 	if d.tools == nil {
 		d.tools = make(map[int]int)
@@ -179,19 +177,19 @@ func (d *decoder) call(r *jsonscan.Reader, to chat.Sink, tool int, begins bool) 
 		}
 	})
 	if begins {
-		d.say(to, chat.Event{Kind: chat.CallStart, Tool: tool, ID: id, Name: name})
+		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: tool, ID: id, Name: name})
 	}
 	if !arguments.Empty() {
-		d.say(to, chat.Event{Kind: chat.CallPiece, Tool: tool, Text: arguments})
+		d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: tool, Text: arguments})
 	}
 }
 
 func (d *decoder) fail(to chat.Sink, text, name chat.Literal) {
 	d.ended = true
-	d.say(to, chat.Event{Kind: chat.Failure, Text: text, Name: name})
+	d.emit(to, chat.Event{Kind: chat.Failure, Text: text, Name: name})
 }
 
-// finish says why the answer ended and what it used.
+// finish emits the finish reason and the usage.
 func (d *decoder) finish(f *fields, to chat.Sink) {
 	d.ended = true
 	if f.reason.Is("ERROR") || f.reason.Is("TIMEOUT") || f.reason.Is("ERROR_TOXIC") || f.reason.Is("ERROR_LIMIT") {
@@ -202,13 +200,13 @@ func (d *decoder) finish(f *fields, to chat.Sink) {
 		d.fail(to, text, f.reason)
 		return
 	}
-	d.say(to, chat.Event{Kind: chat.Finish, Finish: reasons[f.reason.Text()], RawFinish: f.reason})
+	d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[f.reason.Text()], RawFinish: f.reason})
 	if f.usage != nil {
-		d.say(to, chat.Event{Kind: chat.UsageEvent, Usage: usage(f.usage)})
+		d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: usage(f.usage)})
 	}
 }
 
-// usage counts tokens, or where they are not told what is billed.
+// usage reads the number of tokens, or else the billed units.
 func usage(v chat.Raw) (u chat.Usage) {
 	var tokens, billed [2]int64
 	told := false
@@ -241,7 +239,7 @@ func usage(v chat.Raw) (u chat.Usage) {
 	return u
 }
 
-// Message reads an event of a stream, by the type in its data.
+// Message decodes an event of a stream, by the type in its data.
 func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 	f, err := object(data)
 	if err != nil {
@@ -249,7 +247,7 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 	}
 	switch f.kind.Text() {
 	case "message-start":
-		d.say(to, chat.Event{Kind: chat.Start, ID: f.id})
+		d.emit(to, chat.Event{Kind: chat.Start, ID: f.id})
 	case "content-start", "content-delta":
 		d.each(f.delta, "content", func(r *jsonscan.Reader) { d.piece(r, to) })
 	case "tool-plan-delta":
@@ -269,14 +267,14 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 		end, _ := read(jsonscan.NewReader(f.delta))
 		d.finish(&end, to)
 	case "", "error":
-		if !f.text.Empty() { // an error in the place of an event
+		if !f.text.Empty() { // an error instead of an event
 			d.fail(to, f.text, nil)
 		}
 	}
 	return nil
 }
 
-// each reads the member name of a delta's message: one object, or a list of them.
+// each visits a member of a delta's message, which is one object or a list.
 func (d *decoder) each(delta chat.Raw, name string, visit func(*jsonscan.Reader)) {
 	r := jsonscan.NewReader(delta)
 	r.Object(func(key jsonscan.Key) {
@@ -295,7 +293,7 @@ func (d *decoder) each(delta chat.Raw, name string, visit func(*jsonscan.Reader)
 	})
 }
 
-// End reports whether the message came to its end.
+// End reports whether the message is complete.
 func (d *decoder) End(chat.Sink) bool { return d.ended }
 
 // Interface guards

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/embedding"
 )
 
-// embed asks for embeddings as floats. Cohere wants to know what they are for; where the
-// caller does not say in input_type, they are of documents.
+// embed requests float embeddings. Cohere requires input_type; its default here is
+// search_document.
 func embed(c *providers.Call) (*providers.Request, error) {
 	asked, err := embedding.Parse(c.Body)
 	if err != nil {
@@ -31,12 +31,12 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	b.Close('}')
 	return &providers.Request{
 		URL: providers.URL(c.Base, "/v2/embed", c.Query), Body: b,
-		Answer: &providers.Answer{Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+		Answer: &providers.Answer{Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			vectors, tokens, err := embeddings(body)
 			if err != nil {
 				return dst, err
 			}
-			return asked.Append(dst, vectors, tokens, c.ShownAs())
+			return asked.Append(dst, vectors, tokens, c.DisplayName())
 		}},
 	}, nil
 }

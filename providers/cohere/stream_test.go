@@ -8,7 +8,7 @@ import (
 
 var dialect = dialecttest.Dialect{
 	Provider: "cohere", Model: "command-a-03-2025",
-	Says: func(text []byte) string {
+	TextStream: func(text []byte) string {
 		return begin + `data: {"type":"content-delta","index":0,"delta":{"message":{"content":{"text":` + string(text) + "}}}}\n\n" +
 			`data: {"type":"message-end","delta":{"finish_reason":"COMPLETE"}}` + "\n\n"
 	},

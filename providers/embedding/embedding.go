@@ -1,5 +1,5 @@
-// Package embedding is a call for embeddings in no provider's words: OpenAI's request,
-// read, and OpenAI's answer, written.
+// Package embedding represents calls for embeddings independently of any provider. It
+// parses OpenAI's request and writes OpenAI's answer.
 package embedding
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Request is a call for embeddings.
+// A Request is a request for embeddings.
 type Request struct {
 	Model      chat.Literal
 	Input      []chat.Literal
 	Dimensions chat.Raw
-	Base64     bool // encoding_format: floats of 32 bits, little-endian, in base64
+	Base64     bool // encoding_format: 32-bit little-endian floats in base64
 	Extra      []chat.Member
 }
 
-// Parse reads the body of a call for embeddings. Inputs that are lists of tokens are
-// those of one model's own tokenizer, and no text: another provider cannot have them.
+// Parse parses the body of a request. Token lists as inputs are refused: they belong to the
+// tokenizer of one model, so other providers cannot use them.
 func Parse(body []byte) (*Request, error) {
 	out := new(Request)
 	r := jsonscan.NewReader(body)
@@ -34,7 +34,8 @@ func Parse(body []byte) (*Request, error) {
 	r.Object(func(key jsonscan.Key) {
 		switch name := key.String(); name {
 		case "model":
-			// The answer names it, when the body is gone and its bytes are another call's.
+			// copied, because the answer needs it when the body's memory may have been
+			// reused
 			out.Model = slices.Clone(r.String())
 		case "input":
 			out.Input, tokens = nil, false
@@ -68,7 +69,7 @@ func Parse(body []byte) (*Request, error) {
 	return out, nil
 }
 
-// Lookup returns the extra member name, or nil.
+// Lookup returns the extra member with the given name, or nil.
 func (r *Request) Lookup(name string) chat.Raw {
 	for i := range r.Extra {
 		if r.Extra[i].Name == name {
@@ -78,7 +79,8 @@ func (r *Request) Lookup(name string) chat.Raw {
 	return nil
 }
 
-// Pass passes an answer of OpenAI's shape on as it is, if there are embeddings in it.
+// Pass passes an answer in OpenAI's form on unchanged, after checking that it has
+// embeddings.
 func Pass(dst, body []byte, _ http.Header) ([]byte, error) {
 	found, missing := false, false
 	r := jsonscan.NewReader(body)
@@ -107,9 +109,9 @@ func Pass(dst, body []byte, _ http.Header) ([]byte, error) {
 	return append(dst, body...), nil
 }
 
-// Append writes OpenAI's answer: the vectors, each an array of numbers as it stands, in
-// the order of the inputs. tokens are those of the prompt. Vectors that are more or fewer
-// than the inputs are none of theirs.
+// Append appends OpenAI's answer. The vectors are JSON arrays of numbers, in the order of
+// the inputs; tokens are those of the prompt. It returns an error if the number of vectors
+// is not that of the inputs.
 func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider string) ([]byte, error) {
 	if len(vectors) != len(r.Input) {
 		return dst, fmt.Errorf("%d embeddings of %d inputs", len(vectors), len(r.Input))
@@ -156,7 +158,7 @@ func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider 
 
 var errNoNumbers = errors.New("an embedding that is no list of numbers")
 
-// pack is a vector as OpenAI encodes it in base64.
+// pack encodes a vector in base64 as OpenAI does.
 func pack(vector chat.Raw) (string, error) {
 	var packed []byte
 	var wrong error

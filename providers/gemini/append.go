@@ -8,15 +8,15 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Options are what those who speak the dialect want different.
+// Options are the differences between the providers that use the dialect.
 type Options struct {
-	// Model is the bare name; it decides how thinking is asked for.
+	// Model is the model's plain name, which decides how thinking is requested.
 	Model string
-	// IDs: calls and their results go with their ids.
+	// IDs is set if calls and their results have ids.
 	IDs bool
 }
 
-// Append writes a request as a body of generateContent. What the API has no words for is
+// Append appends a request as a body of generateContent. What the API does not support is
 // left out.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	w := writer{Builder: dst, r: r, o: o}
@@ -34,7 +34,7 @@ type writer struct {
 
 func (w *writer) members() error {
 	r := w.r
-	if err := r.Only(chat.Text, chat.Image, chat.File, chat.Audio, chat.Thinking, chat.Redacted, chat.Refusal); err != nil {
+	if err := r.AllowParts(chat.Text, chat.Image, chat.File, chat.Audio, chat.Thinking, chat.Redacted, chat.Refusal); err != nil {
 		return err
 	}
 	if err := files(r); err != nil {
@@ -61,10 +61,10 @@ func (w *writer) members() error {
 	return nil
 }
 
-// contents writes the turns. The results of tools that follow each other answer one turn
-// of the model's, so they are one.
+// contents writes the turns. Consecutive tool results answer one turn of the model's, so
+// they are merged into one turn.
 func (w *writer) contents() {
-	var late []chat.Part // of results: what stands beside the texts
+	var late []chat.Part // the parts of results that are not text
 	results := false     // a turn of results is open
 	closeResults := func() {
 		if !results {
@@ -102,8 +102,8 @@ func (w *writer) open(role string) {
 	w.Key("parts").Open('[')
 }
 
-// turn writes a message of the user's or the model's, or nothing where it says nothing:
-// the API refuses that.
+// turn writes a turn of the user or the model. A turn without content is dropped, because
+// the API refuses it.
 func (w *writer) turn(m *chat.Message) {
 	start := len(w.Builder)
 	role := "user"
@@ -133,9 +133,9 @@ func (w *writer) turn(m *chat.Message) {
 	w.Close('}')
 }
 
-// unsigned is what Google has callers send in the place of a signature that they do not
-// have: from its third generation on, models refuse a turn whose first call has none,
-// and another model's calls, or a client that keeps to OpenAI's fields, bring none.
+// unsigned is the signature that Google documents for calls without one. From the third
+// generation on, models refuse a turn whose first call has no signature, and calls by other
+// models, or from clients that keep only OpenAI's fields, have none.
 const unsigned = "skip_thought_signature_validator"
 
 func (w *writer) call(c *chat.Call, first bool) {
@@ -156,7 +156,7 @@ func (w *writer) call(c *chat.Call, first bool) {
 	w.Close('}')
 }
 
-// result writes what a tool answered, and returns the parts that are no text.
+// result writes the result of a tool call, and returns its parts that are not text.
 func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
 	name := w.r.CallName(m.CallID, at)
 	if name.Empty() {
@@ -175,7 +175,7 @@ func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
 	said := chat.JoinText(m.Parts)
 	text := []byte(said.Text())
 	object := jsonscan.Members(text, nil) == nil
-	switch { // it must be an object
+	switch { // the response must be an object
 	case object && !m.Failed:
 		w.Raw(text)
 	case object:
@@ -201,7 +201,7 @@ func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
 	return late
 }
 
-// signed writes a text with its signature, which may be all that is in it.
+// signed writes a text with its signature. The text may be empty.
 func (w *writer) signed(p *chat.Part) {
 	w.Open('{')
 	w.Key("text").Raw(p.Text)
@@ -218,8 +218,8 @@ func (w *writer) text(t chat.Literal) {
 	w.Close('}')
 }
 
-// part writes a part. Thoughts stay out: the API wants the signatures of calls back, and
-// another provider's seals are none of its own.
+// part writes a part. Thinking is left out: the API only wants the signatures of calls
+// back, and other providers' signatures are of no use to it.
 func (w *writer) part(p *chat.Part) {
 	switch p.Kind {
 	case chat.Text, chat.Refusal:
@@ -229,7 +229,7 @@ func (w *writer) part(p *chat.Part) {
 	}
 }
 
-// files refuses a file by an id that is none of Google's: another provider holds it.
+// files refuses file ids that are not Google's.
 func files(r *chat.Request) error {
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
@@ -246,7 +246,7 @@ func files(r *chat.Request) error {
 	return nil
 }
 
-// filesOf begins the name of a file of the Files API.
+// filesOf is the prefix of file names in the Files API.
 const filesOf = "files/"
 
 func (w *writer) media(p *chat.Part) {
@@ -261,7 +261,7 @@ func (w *writer) media(p *chat.Part) {
 		w.Key("data").Quoted(p.Data)
 	} else {
 		where := uri.Text()
-		if strings.HasPrefix(where, filesOf) { // of the Files API, by its name alone
+		if strings.HasPrefix(where, filesOf) { // a file of the Files API, by its name only
 			where = "https://generativelanguage.googleapis.com/v1beta/" + where
 			uri = chat.Quote(where)
 		}
@@ -273,7 +273,8 @@ func (w *writer) media(p *chat.Part) {
 	w.Close('}')
 }
 
-// mediaType is that of a part: as it says, or as its name or its first bytes show.
+// mediaType returns the media type of a part: the one it states, or one derived from its
+// name or its first bytes.
 func mediaType(p *chat.Part, where string) string {
 	switch {
 	case p.MediaType != "" && p.MediaType != "application/octet-stream":
@@ -302,5 +303,5 @@ var byEnding = map[string]string{
 	"aac": "audio/aac", "m4a": "audio/mp4", "mp4": "video/mp4", "mov": "video/quicktime", "webm": "video/webm", "mpeg": "video/mpeg",
 }
 
-// byStart is how kinds of files begin, in base64.
+// byStart has the first bytes of file types, in base64.
 var byStart = [][2]string{{"iVBORw", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lGOD", "image/gif"}, {"UklGR", "image/webp"}, {"JVBERi", "application/pdf"}}

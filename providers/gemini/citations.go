@@ -5,9 +5,9 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// citations says which pages of the web an answer rests on, as OpenAI's search does.
-// Where they are cited is left at the beginning: the API counts bytes of one part, and
-// OpenAI characters of the whole.
+// citations emits the web pages that an answer is grounded on, as annotations in the form
+// of OpenAI's web search. Their positions are all 0, because the API counts bytes within a
+// part, and OpenAI characters of the whole text.
 func (d *Decoder) citations(grounding []byte, index int, to chat.Sink) {
 	if grounding == nil {
 		return

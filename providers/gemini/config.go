@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// generationConfig writes what a request says of how to generate.
+// generationConfig writes the generation parameters.
 func (w *writer) generationConfig() {
 	r := w.r
 	w.Key("generationConfig").Open('{')
@@ -42,7 +42,7 @@ func (w *writer) generationConfig() {
 	w.dropEmpty(`"generationConfig":{}`)
 }
 
-// dropEmpty takes back a member that turned out empty, and its comma.
+// dropEmpty removes a member that turned out to be empty, with its comma.
 func (w *writer) dropEmpty(member string) {
 	rest, ok := bytes.CutSuffix(w.Builder, []byte(member))
 	if ok {
@@ -61,8 +61,8 @@ func (w *writer) format() {
 	}
 }
 
-// thinking writes how much the model is to think: as OpenAI's callers say it, as
-// Anthropic's do, or in the API's own words.
+// thinking writes the thinking level or budget, from OpenAI's, Anthropic's or the API's own
+// parameters.
 func (w *writer) thinking() {
 	r := w.r
 	if own := w.extra("thinking_config", "thinkingConfig"); own != nil {
@@ -83,7 +83,7 @@ func (w *writer) thinking() {
 		})
 		switch {
 		case kind.Is("disabled") && (strings.HasPrefix(w.o.Model, "gemini-2.5") || hasLevels(w.o.Model)):
-			w.effort("none") // some cannot do without
+			w.effort("none") // some models cannot turn thinking off
 		case kind.Is("disabled"):
 			w.Key("thinkingConfig").Raw([]byte(`{"thinkingBudget":0}`))
 		default:
@@ -101,7 +101,7 @@ func (w *writer) thinking() {
 	w.effort(r.Effort.Text())
 }
 
-// within is a budget as the model takes it: those that count tokens of thought have a most.
+// within limits a budget to the maximum of the model.
 func (w *writer) within(budget int64) int64 {
 	switch {
 	case !strings.HasPrefix(w.o.Model, "gemini-2.5"):
@@ -112,17 +112,16 @@ func (w *writer) within(budget int64) int64 {
 	return min(budget, 24576)
 }
 
-// budgets are what Google's own endpoint in OpenAI's shape makes of an effort, for the
-// models that count tokens of thought.
+// budgets maps an effort to a token budget as Google's OpenAI-compatible endpoint does.
 var budgets = map[string]int64{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 
-// levels are the same for those that have levels: of a Pro, and of the others.
+// levels maps an effort to a thinking level: of a Pro model, and of the others.
 var levels = map[string][2]string{
 	"none": {"low", "minimal"}, "minimal": {"low", "minimal"}, "low": {"low", "low"}, "medium": {"medium", "medium"},
 	"high": {"high", "high"}, "xhigh": {"high", "high"}, "max": {"high", "high"},
 }
 
-// level is an effort for a model that has levels; "" where it has none.
+// level returns the thinking level for an effort, or "" if there is none.
 func (w *writer) level(word string) string {
 	level, ok := levels[word]
 	switch {
@@ -136,7 +135,7 @@ func (w *writer) level(word string) string {
 	return level[0]
 }
 
-// effort writes an effort for the models that are known to think; others would refuse it.
+// effort writes an effort for models that are known to think; others would refuse it.
 func (w *writer) effort(word string) {
 	model := w.o.Model
 	if word == "" || strings.Contains(model, "image") || strings.Contains(model, "tts") {
@@ -158,7 +157,7 @@ func (w *writer) effort(word string) {
 			return
 		}
 		if pro && budget == 0 {
-			budget = 128 // a Pro cannot do without
+			budget = 128 // a Pro model cannot turn thinking off
 		}
 		w.Key("thinkingConfig").Open('{')
 		w.Key("thinkingBudget").Int(budget)
@@ -166,7 +165,7 @@ func (w *writer) effort(word string) {
 	}
 }
 
-// modalities writes what the answer may be made of, in OpenAI's words or the API's.
+// modalities writes the output modalities, given in OpenAI's form or the API's.
 func (w *writer) modalities() {
 	v := w.extra("response_modalities", "responseModalities", "modalities")
 	if v == nil {
@@ -184,8 +183,8 @@ func (w *writer) modalities() {
 	w.Close(']')
 }
 
-// The API's own members that a request may have, by the name here and the one that
-// callers may use beside it.
+// The API's own members that a request may have, by the name used here and an alternative
+// one.
 var (
 	topExtras = [][2]string{
 		{"safetySettings", "safety_settings"},

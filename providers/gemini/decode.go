@@ -11,21 +11,21 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Decoder decodes the answers of generateContent, whole or as a stream, of which each
-// message is an answer with the next pieces. One reads one answer.
+// A Decoder decodes one answer of generateContent, complete or as a stream, each message of
+// which is an answer with the next pieces.
 type Decoder struct {
 	newID   func() string // makes the ids of calls, which the API may leave out
 	choices []choice
 	failed  bool
-	// answered: a candidate says something, or why it does not.
+	// answered is set once a candidate has content or a finish reason.
 	answered bool
 
 	message, inner jsonscan.Reader
 	event          chat.Event
 }
 
-// A choice is what is known of a candidate. That it ended is said when the answer ends:
-// a reason may stand in every piece of a stream.
+// A choice is the state of a candidate. Its finish reason is emitted at the end of the
+// answer, because it may occur in every piece of a stream.
 type choice struct {
 	calls    int
 	seen     bool
@@ -33,21 +33,21 @@ type choice struct {
 	reason   chat.FinishReason
 	word     chat.Literal
 
-	grounding chat.Raw // what the answer rests on
-	said      bool     // a text or a call came
+	grounding  chat.Raw // the grounding metadata
+	hasContent bool     // a text or a call came
 }
 
-// faults are the reasons that name a failure of the model's: where nothing was said, the
-// answer is one.
-var faults = map[string]bool{
+// failureReasons lists the finish reasons that mean that the model failed. If there is no
+// content, the answer is then an error.
+var failureReasons = map[string]bool{
 	"MALFORMED_FUNCTION_CALL": true, "UNEXPECTED_TOOL_CALL": true, "TOO_MANY_TOOL_CALLS": true, "MALFORMED_RESPONSE": true,
 	"MISSING_THOUGHT_SIGNATURE": true, "OTHER": true, "IMAGE_OTHER": true, "NO_IMAGE": true, "FINISH_REASON_UNSPECIFIED": true,
 }
 
-// fault says that the answer is a failure, if each of its candidates is.
-func (d *Decoder) fault(to chat.Sink) bool {
+// emitFailure emits a failure if every candidate failed.
+func (d *Decoder) emitFailure(to chat.Sink) bool {
 	for i := range d.choices {
-		if c := &d.choices[i]; c.said || !faults[c.word.Text()] {
+		if c := &d.choices[i]; c.hasContent || !failureReasons[c.word.Text()] {
 			return false
 		}
 	}
@@ -60,10 +60,10 @@ func (d *Decoder) fault(to chat.Sink) bool {
 	return true
 }
 
-// NewDecoder returns a decoder of one answer.
+// NewDecoder returns a decoder for one answer.
 func NewDecoder(c *providers.Call) chat.Decoder { return &Decoder{newID: c.NewID} }
 
-// maxChoices bounds what an index may be.
+// maxChoices bounds the index of a candidate.
 const maxChoices = 127
 
 var reasons = map[string]chat.FinishReason{
@@ -73,12 +73,12 @@ var reasons = map[string]chat.FinishReason{
 	"IMAGE_PROHIBITED_CONTENT": chat.ContentFilter, "IMAGE_RECITATION": chat.ContentFilter,
 }
 
-// Whole reads an answer in one piece.
-func (d *Decoder) Whole(body []byte, to chat.Sink) error {
+// Body decodes a complete answer.
+func (d *Decoder) Body(body []byte, to chat.Sink) error {
 	if err := d.answer(body, to); err != nil || d.failed {
 		return err
 	}
-	if !d.answered { // it is no answer: a blocked prompt would say so
+	if !d.answered { // not an answer: a blocked prompt would have a reason
 		d.failed = true
 		to.Event(chat.NoAnswer(body, "The provider's answer has no candidates"))
 		return nil
@@ -87,10 +87,10 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 	return nil
 }
 
-// Message reads the next piece of a stream.
+// Message decodes the next piece of a stream.
 func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error { return d.answer(data, to) }
 
-// End reports whether every candidate came to its end.
+// End reports whether every candidate is complete.
 func (d *Decoder) End(to chat.Sink) bool {
 	if d.failed {
 		return true
@@ -108,7 +108,7 @@ func (d *Decoder) End(to chat.Sink) bool {
 }
 
 func (d *Decoder) finish(to chat.Sink) {
-	if d.fault(to) {
+	if d.emitFailure(to) {
 		return
 	}
 	for i := range d.choices {
@@ -118,7 +118,7 @@ func (d *Decoder) finish(to chat.Sink) {
 	}
 }
 
-// emit hands an event over. It is the decoder's own, so that none is allocated.
+// emit passes an event on. It reuses one event, to avoid allocations.
 func (d *Decoder) emit(to chat.Sink, e chat.Event) {
 	d.event = e
 	to.Event(&d.event)
@@ -134,12 +134,12 @@ func (d *Decoder) at(index int) *choice {
 
 var errNoAnswer = errors.New("neither an object nor a list of objects")
 
-// answer reads an answer, or a list of the pieces of one, as a stream is that was not
-// asked for as events.
+// answer reads an answer, or a list of pieces, which is how a stream without alt=sse is
+// sent.
 func (d *Decoder) answer(body []byte, to chat.Sink) error {
 	r := &d.message
 	r.Reset(body)
-	// Nothing is said of an answer of which the rest is no JSON.
+	// Check the syntax of all of it before emitting anything.
 	switch r.Kind() {
 	case jsonscan.Object, jsonscan.Array:
 		r.Raw()
@@ -195,7 +195,7 @@ func (d *Decoder) piece(body []byte, to chat.Sink) {
 		to.Event(chat.ReadFailure(failure))
 		return
 	}
-	if usage != nil { // first: some callers want the prompt's figures at the start
+	if usage != nil { // first, because some clients expect the prompt's tokens at the start
 		d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(usage)})
 	}
 	d.emit(to, chat.Event{Kind: chat.Start, ID: id, Model: model, Created: seconds(created)})
@@ -210,7 +210,7 @@ func (d *Decoder) piece(body []byte, to chat.Sink) {
 	}
 }
 
-// block ends what has not ended: the prompt, or the answer so far, is not let through.
+// block ends an answer that was blocked, or whose prompt was.
 func (d *Decoder) block(word chat.Literal) {
 	d.answered = true
 	if len(d.choices) == 0 {
@@ -234,15 +234,15 @@ func seconds(at chat.Literal) int64 {
 	return t.Unix()
 }
 
-// readUsage reads the figures of a whole answer. Those of the prompt include the cache,
-// those of the candidates do not include thoughts.
+// readUsage reads the token counts. The prompt's include cached tokens; the candidates'
+// exclude thinking.
 func readUsage(v []byte) (u chat.Usage) {
 	r := jsonscan.NewReader(v)
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "promptTokenCount":
 			u.Prompt += chat.Int(r.Value())
-		case "toolUsePromptTokenCount": // what the API's own tools found, which the model read
+		case "toolUsePromptTokenCount": // results of the API's own tools, which the model read
 			u.Prompt += chat.Int(r.Value())
 		case "candidatesTokenCount":
 			u.Completion += chat.Int(r.Value())
@@ -262,8 +262,8 @@ func readUsage(v []byte) (u chat.Usage) {
 	return u
 }
 
-// modalities reads how many tokens of a count are of audio and of images, which have other
-// prices than text.
+// modalities reads the number of audio and image tokens, whose prices differ from those of
+// text.
 func modalities(r *jsonscan.Reader) (audio, images int64) {
 	r.Array(func() {
 		var kind string
@@ -320,16 +320,16 @@ func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
 	r.Reset(parts)
 	r.Array(func() { d.part(r, index, to) })
 	if bytes.Contains(grounding, []byte(`"groundingChunks"`)) {
-		c.grounding = bytes.Clone(grounding) // of all so far
+		c.grounding = bytes.Clone(grounding) // the latest replaces earlier ones
 	}
 	d.answered = d.answered || parts != nil || !reason.Empty()
 	if !reason.Empty() {
-		// A name that is not known is no reason that a caller would know.
+		// Callers would not know an unknown reason either.
 		c.finished, c.reason, c.word = true, reasons[reason.Text()], bytes.Clone(reason)
 	}
 }
 
-// part reads one part. What the API's own tools say to each other is none of the answer.
+// part reads one part. The parts of the API's own tools are not content of the answer.
 func (d *Decoder) part(r *jsonscan.Reader, index int, to chat.Sink) {
 	var text, id, name, signature, media, data chat.Literal
 	var arguments chat.Raw
@@ -364,7 +364,7 @@ func (d *Decoder) part(r *jsonscan.Reader, index int, to chat.Sink) {
 			})
 		}
 	})
-	d.choices[index].said = d.choices[index].said || call || !thought && (!text.Empty() || !data.Empty())
+	d.choices[index].hasContent = d.choices[index].hasContent || call || !thought && (!text.Empty() || !data.Empty())
 	kind := chat.TextPiece
 	if thought {
 		kind = chat.ThoughtPiece
@@ -383,7 +383,7 @@ func (d *Decoder) part(r *jsonscan.Reader, index int, to chat.Sink) {
 	}
 }
 
-// call says a call, which comes complete.
+// call emits a call, which is always complete.
 func (d *Decoder) call(to chat.Sink, index int, id, name, signature chat.Literal, arguments chat.Raw) {
 	c := &d.choices[index]
 	if id.Empty() {
@@ -402,8 +402,7 @@ func (d *Decoder) call(to chat.Sink, index int, id, name, signature chat.Literal
 	c.calls++
 }
 
-// compact is a JSON value as text in a literal, without the space that the API sets its
-// whole answers with.
+// compact returns a JSON value as a literal, without white space between tokens.
 func compact(v chat.Raw) chat.Literal {
 	if bytes.IndexByte(v, '\n') >= 0 {
 		var b bytes.Buffer
@@ -414,8 +413,8 @@ func compact(v chat.Raw) chat.Literal {
 	return jsonscan.AppendQuoted(make([]byte, 0, len(v)+16), v)
 }
 
-// picture is what a model drew, as Markdown with a data URI: text is all that the
-// content of an answer can be.
+// picture returns a generated image as Markdown with a data URI, because the content of an
+// answer can only be text.
 func picture(media, data chat.Literal) chat.Literal {
 	uri := append([]byte(`"![image](data:`), jsonscan.Inside(media)...)
 	uri = append(append(uri, ";base64,"...), jsonscan.Inside(data)...)

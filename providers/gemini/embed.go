@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/embedding"
 )
 
-// embed asks for the embeddings of all inputs at once.
+// embed requests the embeddings of all inputs at once.
 func embed(c *providers.Call) (*providers.Request, error) {
 	path, err := modelPath(c)
 	if err != nil {
@@ -43,12 +43,12 @@ func embed(c *providers.Call) (*providers.Request, error) {
 		URL: providers.URL(c.Base, path.below()+":batchEmbedContents", ""), Body: b,
 		Answer: &providers.Answer{
 			Failure: Failure,
-			Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+			Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 				vectors, tokens, err := embeddings(body)
 				if err != nil {
 					return dst, err
 				}
-				return asked.Append(dst, vectors, tokens, c.ShownAs())
+				return asked.Append(dst, vectors, tokens, c.DisplayName())
 			},
 		},
 	}, nil
@@ -73,7 +73,7 @@ func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
 	return vectors, tokens, r.Err()
 }
 
-// Either is the first of several members that a request may have.
+// Either returns the first of several members that a request has.
 func Either(lookup func(string) chat.Raw, names ...string) chat.Raw {
 	for _, name := range names {
 		if v := lookup(name); v != nil {

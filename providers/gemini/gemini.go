@@ -1,5 +1,5 @@
-// Package gemini is Google's Gemini: the dialect of its models, which Vertex AI speaks
-// too, and the provider that sells them by API key.
+// Package gemini provides Google's Gemini: the dialect of its models, which Vertex AI uses
+// too, and the provider that is used with an API key.
 package gemini
 
 import (
@@ -17,7 +17,7 @@ func init() {
 		Name:    "google",
 		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://generativelanguage.googleapis.com",
-		// In a query, as some send it, the key would end up in logs.
+		// As a query parameter, which the API also accepts, the key would end up in logs.
 		Auth: providers.KeyHeader("X-Goog-Api-Key"),
 		Dialect: &providers.Dialect{
 			Request: request,
@@ -37,22 +37,23 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := Append(make([]byte, 0, r.Room(len(c.Body))), r, path.options())
+	body, err := Append(make([]byte, 0, r.SizeHint(len(c.Body))), r, path.options())
 	return &providers.Request{URL: URL(c.Base, path.below(), r.Stream), Body: body}, err
 }
 
-// URL is where a model generates, given its path.
+// URL returns the URL at which a model generates, given its path.
 func URL(base *url.URL, path string, stream bool) *url.URL {
 	if stream {
-		return providers.URL(base, path+":streamGenerateContent", "alt=sse") // else it is one array
+		return providers.URL(base, path+":streamGenerateContent", "alt=sse") // without it, the stream is one JSON array
 	}
 	return providers.URL(base, path+":generateContent", "")
 }
 
-// A path is a model as the API has it.
+// A path is the name of a model as the API has it.
 type path struct{ kind, name string }
 
-// modelPath is the path of the call's model, which may come as models/x or tunedModels/x.
+// modelPath returns the path of the call's model, which may be given as models/x or
+// tunedModels/x.
 func modelPath(c *providers.Call) (path, error) {
 	p := path{"models", strings.TrimPrefix(c.Model, "models/")}
 	if tuned, ok := strings.CutPrefix(p.name, "tunedModels/"); ok {
@@ -63,23 +64,23 @@ func modelPath(c *providers.Call) (path, error) {
 
 func (p path) resource() string { return p.kind + "/" + p.name }
 
-// below is the path below the base URL.
+// below returns the path below the base URL.
 func (p path) below() string { return "/v1beta/" + p.kind + "/" + providers.Escape(p.name) }
 
-// options are those of the model: from the third generation on, calls have ids.
+// options returns the options for the model. From the third generation on, calls have ids.
 func (p path) options() Options { return Options{Model: p.name, IDs: hasLevels(p.name)} }
 
-// Named refuses a call whose model cannot stand in a path.
+// Named returns an error if the call's model cannot be a path segment.
 func Named(model string) error {
 	if model == "" || model == "." || model == ".." {
-		return &providers.Refusal{Param: "model", Code: "invalid_model", Message: "Invalid model: expected the name of one, such as gemini-2.5-flash"}
+		return &providers.RequestError{Param: "model", Code: "invalid_model", Message: "Invalid model: expected the name of one, such as gemini-2.5-flash"}
 	}
 	return nil
 }
 
-// hasLevels reports whether a model is of the third generation, or of a later one: those have
-// levels of thinking, and ids of calls. A name without a number, such as
-// gemini-flash-latest, is that of the newest.
+// hasLevels reports whether a model is of the third generation or later. Those have
+// thinking levels and ids of calls. A name without a number, such as gemini-flash-latest,
+// is taken to be the latest model's.
 func hasLevels(model string) bool {
 	rest, ok := strings.CutPrefix(model, "gemini-")
 	if !ok {
@@ -95,8 +96,8 @@ func hasLevels(model string) bool {
 	return n > 1 || rest[0] >= '3'
 }
 
-// Failure reads an error answer. Its type is Google's word for the status, and its code
-// the reason where one is given: API_KEY_INVALID comes with status 400.
+// Failure reads an error answer. Its type is Google's name of the status, and its code the
+// reason, if there is one: API_KEY_INVALID has status 400.
 func Failure(status int, h http.Header, body []byte) *providers.Failure {
 	f := providers.ReadFailure(status, h, body)
 	f.Code = f.Type

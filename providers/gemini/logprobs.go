@@ -5,14 +5,13 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A token is one that was chosen, or could have been.
+// A token is one that was chosen, or an alternative.
 type token struct {
 	text        chat.Literal
 	probability chat.Raw // its logarithm
 }
 
-// appendLogProbs appends a logprobsResult as OpenAI has it, or nothing where it holds no
-// token.
+// appendLogProbs appends a logprobsResult in OpenAI's form, or nothing if it has no tokens.
 func appendLogProbs(dst, result []byte) []byte {
 	var chosen []token
 	var top [][]token
@@ -61,7 +60,7 @@ func appendLogProbs(dst, result []byte) []byte {
 
 func readTokens(r *jsonscan.Reader) (tokens []token) {
 	r.Array(func() {
-		t := token{chat.Literal(`""`), chat.Raw("0")} // what is zero the API leaves out
+		t := token{chat.Literal(`""`), chat.Raw("0")} // the API leaves out zero values
 		r.Object(func(key jsonscan.Key) {
 			switch string(key.Bytes()) {
 			case "token":

@@ -11,11 +11,11 @@ import (
 	"github.com/caddy-gw/gateway/providers/messages"
 )
 
-// models lists the models in OpenAI's shape. All fit on one page.
+// models lists the models in OpenAI's form. All fit on one page.
 func models(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{
 		URL:    providers.URL(c.Base, "/v1beta/models", "pageSize=1000"),
-		Answer: &providers.Answer{Failure: Failure, Whole: appendModels},
+		Answer: &providers.Answer{Failure: Failure, Body: appendModels},
 	}, nil
 }
 
@@ -52,7 +52,7 @@ func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
 	return b, r.Err()
 }
 
-// countTokens counts the tokens of a call of Messages, as Anthropic does.
+// countTokens counts the tokens of a Messages request, like Anthropic's endpoint.
 func countTokens(c *providers.Call) (*providers.Request, error) {
 	path, err := modelPath(c)
 	if err != nil {
@@ -60,7 +60,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	}
 	asked, err := messages.Parse(c.Body, c.Provider.Name)
 	if err != nil {
-		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
 	inner, err := Append(nil, asked, path.options())
 	if err != nil {
@@ -70,7 +70,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	b.Open('{')
 	b.Key("generateContentRequest").Open('{')
 	b.Key("model").Text(path.resource())
-	if rest := inner[1:]; len(rest) > 1 { // its members, and its end
+	if rest := inner[1:]; len(rest) > 1 { // its members, and the closing brace
 		b = append(append(b, ','), rest...)
 	} else {
 		b.Close('}')
@@ -78,7 +78,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	b.Close('}')
 	return &providers.Request{
 		URL: providers.URL(c.Base, path.below()+":countTokens", ""), Body: b,
-		Answer: &providers.Answer{Failure: Failure, Whole: appendCount},
+		Answer: &providers.Answer{Failure: Failure, Body: appendCount},
 	}, nil
 }
 

@@ -5,35 +5,35 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// schema writes a JSON schema as a member. The API has two for it: one takes a subset of
-// OpenAPI's schemas, which every version and model knows, and refuses whatever is beside
-// that; the newer one takes JSON Schema, with references and definitions. A schema that
-// loses nothing but noise becomes the first, any other goes as it stands in the second,
-// so nothing is inlined and nothing can recurse.
+// schema writes a JSON schema. The API has two members for it: one takes a subset of
+// OpenAPI's schemas, which every version and model supports, and refuses everything else;
+// the newer one takes JSON Schema with references and definitions. A schema that can be
+// converted without loss becomes the first, any other is passed on as the second. So
+// nothing has to be inlined, and nothing can recurse.
 func (w *writer) schema(plain, full string, schema chat.Raw) {
 	c := cleaner{r: jsonscan.NewReader(schema)}
 	kind := c.object(true)
 	switch {
 	case c.beyond || plain == parameters && kind != "object":
 		w.Key(full).Raw(schema)
-	case !c.bare: // of an object without properties the subset knows nothing
+	case !c.bare: // the subset has no objects without properties
 		w.Key(plain).Raw(c.out)
 	}
 }
 
-// The members of a function's schema, and of an answer's.
+// The names of the members, for the schemas of functions and of answers.
 const (
 	parameters, parametersFull = "parameters", "parametersJsonSchema"
 	response, responseFull     = "responseSchema", "responseJsonSchema"
 )
 
-// A cleaner copies a schema without what says nothing to a model, and finds what the
-// subset has no words for.
+// A cleaner copies a schema without members that are of no use to a model, and detects what
+// the subset does not support.
 type cleaner struct {
 	r      *jsonscan.Reader
 	out    jsonscan.Builder
-	beyond bool // the schema is more than the subset
-	bare   bool // it is an object without properties, and no more
+	beyond bool // the schema is not in the subset
+	bare   bool // it is an object without properties, and nothing else
 }
 
 // object copies one schema and returns its type.
@@ -98,7 +98,8 @@ func (c *cleaner) object(top bool) (kind string) {
 				c.out.Key(name).Raw(word)
 			}
 		case "additionalProperties":
-			// It only says whether others may be there; a schema for them says more.
+			// A boolean only says whether other properties are allowed; a schema is a
+			// constraint.
 			c.beyond = c.beyond || r.Kind() == jsonscan.Object
 		case "$schema", "$id", "$comment":
 		case "title", "description", "nullable", "default", "example", "required", "propertyOrdering",
@@ -122,12 +123,12 @@ func (c *cleaner) object(top bool) (kind string) {
 	return kind
 }
 
-// formats are those that the API takes, by type.
+// formats lists the formats that the API supports, by type.
 var formats = map[string]bool{
 	"string enum": true, "string date-time": true, "integer int32": true, "integer int64": true, "number float": true, "number double": true,
 }
 
-// enum copies a list of values, which may be texts only.
+// enum copies a list of values, which must be strings.
 func (c *cleaner) enum() {
 	r := c.r
 	c.out.Key("enum").Open('[')

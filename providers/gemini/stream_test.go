@@ -9,7 +9,7 @@ import (
 
 var dialect = dialecttest.Dialect{
 	Provider: "google", Model: "gemini-2.5-flash",
-	Says: func(text []byte) string {
+	TextStream: func(text []byte) string {
 		return fmt.Sprintf("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":%s}]},\"finishReason\":\"STOP\"}]}\r\n\r\n", text)
 	},
 }

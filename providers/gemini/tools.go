@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// own are the tools that the API runs itself, by the names that callers have for them.
+// own maps the names that callers use to the tools that the API runs itself.
 var own = map[string]string{
 	"google_search": "googleSearch", "googleSearch": "googleSearch", "web_search": "googleSearch", "web_search_preview": "googleSearch",
 	"google_search_retrieval": "googleSearchRetrieval", "googleSearchRetrieval": "googleSearchRetrieval",
@@ -19,8 +19,7 @@ var own = map[string]string{
 	"computer_use": "computerUse", "computerUse": "computerUse",
 }
 
-// ownTool is the API's name of the tool that a caller calls name. Anthropic's names end
-// with a date.
+// ownTool returns the API's name of a tool. Anthropic's names end with a date.
 func ownTool(name string) string {
 	if t := own[name]; t != "" {
 		return t
@@ -31,8 +30,8 @@ func ownTool(name string) string {
 	return ""
 }
 
-// byName reports whether a function stands for a tool of the API's, as callers say it
-// whose client knows functions only: by a name and nothing else.
+// byName reports whether a function stands for one of the API's tools. Clients that only
+// know functions can request it by a function with its name and nothing else.
 func byName(t *chat.Tool) bool {
 	name := t.Name.Text()
 	return t.Other == nil && t.Parameters == nil && t.Description == nil && own[name] != "" && ownSpelling(name)
@@ -91,8 +90,8 @@ func (w *writer) declarations() {
 	}
 }
 
-// other writes a tool that is no function: in the API's own shape as it stands, and one
-// of a type as the tool of that name. It reports whether there is one.
+// other writes a tool that is not a function: unchanged if it has the API's form, and
+// otherwise as the tool that its type names. It reports whether there is one.
 func (w *writer) other(tool chat.Raw) bool {
 	r := jsonscan.NewReader(tool)
 	var kind chat.Literal
@@ -117,7 +116,7 @@ func (w *writer) other(tool chat.Raw) bool {
 	}
 	w.Open('{')
 	w.Key(to).Open('{')
-	if own[name] != "" && ownSpelling(name) { // the settings of others' tools are others'
+	if own[name] != "" && ownSpelling(name) { // settings in other providers' forms are dropped
 		for i, key := range settings {
 			if string(values[i]) != "null" {
 				w.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
@@ -130,7 +129,7 @@ func (w *writer) other(tool chat.Raw) bool {
 	return true
 }
 
-// ownSpelling reports whether a name is the API's own, and no other provider's.
+// ownSpelling reports whether a name is the API's own.
 func ownSpelling(name string) bool {
 	switch name {
 	case "web_search", "web_search_preview", "code_interpreter", "code_execution":

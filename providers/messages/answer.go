@@ -13,16 +13,16 @@ type Message struct {
 	failed *chat.Event
 }
 
-// A piece is a content block as it is collected.
+// A piece is a content block that is being collected.
 type piece struct {
 	kind      blockKind
 	tool      int
-	text      []byte // inside of the quotes: the text, the data or the arguments
+	text      []byte // without the quotes: the text, the data or the arguments
 	signature []byte
 	id, name  chat.Literal
 }
 
-// Event takes an event.
+// Event handles an event.
 func (m *Message) Event(e *chat.Event) {
 	if e.Choice != 0 || m.events.note(e) {
 		return
@@ -50,7 +50,7 @@ func (m *Message) Event(e *chat.Event) {
 			kind: toolBlock, tool: e.Tool, id: append(chat.Literal(nil), e.ID...), name: append(chat.Literal(nil), e.Name...),
 		})
 	case chat.CallPiece:
-		for i := len(m.blocks) - 1; i >= 0; i-- { // it is nearly always the last
+		for i := len(m.blocks) - 1; i >= 0; i-- { // nearly always the last one
 			if p := &m.blocks[i]; p.kind == toolBlock && p.tool == e.Tool {
 				p.add(e.Text)
 				return
@@ -61,7 +61,7 @@ func (m *Message) Event(e *chat.Event) {
 
 func (p *piece) add(text chat.Literal) { p.text = append(p.text, jsonscan.Inside(text)...) }
 
-// block is the current block of a kind, or a new one.
+// block returns the current block if it is of the given kind, or a new one.
 func (m *Message) block(kind blockKind) *piece {
 	n := len(m.blocks)
 	if n == 0 || m.blocks[n-1].kind != kind || kind == thinkingBlock && m.blocks[n-1].signature != nil {
@@ -71,7 +71,7 @@ func (m *Message) block(kind blockKind) *piece {
 	return &m.blocks[n-1]
 }
 
-// Failed is the error that the answer is, or nil.
+// Failed returns the error that the provider answered with, or nil.
 func (m *Message) Failed() *chat.Event { return m.failed }
 
 // Append appends the message.
@@ -82,7 +82,7 @@ func (m *Message) Append(dst []byte) []byte {
 	b.Key("content").Open('[')
 	for i := range m.blocks {
 		p := &m.blocks[i]
-		if p.kind == textBlock && len(p.text) == 0 { // the API refuses one that comes back
+		if p.kind == textBlock && len(p.text) == 0 { // the API refuses an empty text block when it is sent back
 			continue
 		}
 		b.Open('{')

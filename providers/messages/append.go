@@ -8,22 +8,24 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// DefaultMaxTokens is asked for where the caller does not say: Messages wants a bound.
+// DefaultMaxTokens is the max_tokens of requests without a limit, because Messages requires
+// one.
 const DefaultMaxTokens = 4096
 
-// Options are what those who speak the dialect want different.
+// Options are the differences between the providers that use the dialect.
 type Options struct {
-	// Version is the anthropic_version in the body, in the place of a header's.
+	// Version is the anthropic_version of the body, for providers that do not use the
+	// header.
 	Version string
-	// NoModel: the model stands in the path.
+	// NoModel is set if the model is in the path.
 	NoModel bool
-	// NoStream: whether to stream stands in the path.
+	// NoStream is set if the path says whether to stream.
 	NoStream bool
 }
 
-// Append writes a request as a body of Messages. Neighbours of one role become one
-// message, and what the API refuses is left out: blank texts, messages without content,
-// thoughts without a seal. What it cannot have is an error of type *chat.Unsupported.
+// Append appends a request as a Messages body. Consecutive messages of one role are merged.
+// What the API refuses is left out: blank texts, messages without content, and thinking
+// without a signature. What it does not support is an error of type *chat.Unsupported.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
@@ -36,7 +38,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	}
 	if r.MaxTokens != nil {
 		b.Key("max_tokens").Raw(r.MaxTokens)
-	} else { // the budget of thoughts is a part of it, and must be less
+	} else { // max_tokens includes the thinking budget, which must be smaller
 		b.Key("max_tokens").Int(DefaultMaxTokens + budget(r.Thinking))
 	}
 	if err := w.system(r); err != nil {
@@ -66,7 +68,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	return w.Builder, err
 }
 
-// budget is how many tokens may be thought, 0 where nobody says.
+// budget returns the thinking budget in tokens, or 0 if there is none.
 func budget(thinking chat.Raw) (n int64) {
 	r := jsonscan.NewReader(thinking)
 	r.Object(func(key jsonscan.Key) {
@@ -81,7 +83,8 @@ type writer struct {
 	chat.Turns
 }
 
-// system writes the instructions: a text, or blocks where there are several, or marks.
+// system writes the system prompt: a string, or blocks if there are several parts or cache
+// points.
 func (w *writer) system(r *chat.Request) error {
 	var blocks []chat.Part
 	for i := range r.Messages {
@@ -157,7 +160,7 @@ func (w *writer) message(m *chat.Message, at int) error {
 
 const maxCallID = 256
 
-// callID is the id of a call as the API takes one, or nil where there is none.
+// callID returns a call id that the API accepts, or nil if there is none.
 func callID(id chat.Literal) chat.Literal {
 	if id == nil {
 		return nil
@@ -165,8 +168,8 @@ func callID(id chat.Literal) chat.Literal {
 	return chat.PlainID(id, maxCallID)
 }
 
-// sendable reports whether the API takes a part: no blank text, and its own thoughts only,
-// which have a seal.
+// sendable reports whether the API accepts a part: no blank text, and only its own
+// thinking, which has a signature.
 func sendable(p chat.Part) bool {
 	switch p.Kind {
 	case chat.Text, chat.Refusal:

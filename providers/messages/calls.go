@@ -5,22 +5,22 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// calls are the calls of a stream. One block is open at a time, while some providers send
-// the pieces of several calls in turns: the pieces of one wait until the blocks before it
-// are complete.
+// calls are the calls of a stream. In Messages, only one block is open at a time, but some
+// providers interleave the pieces of several calls. The pieces of a call are kept until the
+// blocks before it are complete.
 type calls struct {
-	open    int // the tool whose block is the current one
+	open    int // the tool whose block is open
 	input   objectEnd
 	waiting []waitingCall
 }
 
-// A waitingCall is a call whose block has not begun.
+// A waitingCall is a call whose block has not been started.
 type waitingCall struct {
 	start     chat.Event
-	arguments []byte // inside of the quotes
+	arguments []byte // without the quotes
 }
 
-// call begins the block of a call, or has it wait for the one that is open.
+// call starts the block of a call, or queues the call if another block is open.
 func (w *Events) call(e *chat.Event) {
 	start := chat.Event{Kind: chat.CallStart, Tool: e.Tool, ID: e.ID, Name: e.Name, Signature: e.Signature}
 	if w.current != toolBlock || w.calls.input.over && len(w.calls.waiting) == 0 {
@@ -41,7 +41,7 @@ func (w *Events) begin(e *chat.Event) {
 	w.calls.open, w.calls.input = e.Tool, objectEnd{}
 }
 
-// arguments writes a piece of a call's arguments, or keeps it until it may be.
+// arguments writes a piece of a call's arguments, or keeps it if the call is waiting.
 func (w *Events) arguments(e *chat.Event) {
 	if e.Text.Empty() {
 		return
@@ -61,7 +61,7 @@ func (w *Events) arguments(e *chat.Event) {
 	}
 }
 
-// next writes the call that has waited longest, as far as it came.
+// next writes what has arrived of the call that has waited longest.
 func (w *Events) next() {
 	c := w.calls.waiting[0]
 	w.calls.waiting = w.calls.waiting[1:]
@@ -73,21 +73,22 @@ func (w *Events) next() {
 	}
 }
 
-// release writes every call that waits.
+// release writes all waiting calls.
 func (w *Events) release() {
 	for len(w.calls.waiting) > 0 {
 		w.next()
 	}
 }
 
-// An objectEnd finds the end of a JSON object that comes in pieces of a literal.
+// An objectEnd detects the end of a JSON object that arrives in pieces of an encoded
+// string.
 type objectEnd struct {
 	depth           int
 	inText, escaped bool
 	over            bool
 }
 
-// push takes a piece, as it stands between the quotes of a literal.
+// push takes a piece, without the quotes.
 func (o *objectEnd) push(piece []byte) {
 	for i := 0; i < len(piece); i++ {
 		c := piece[i]
@@ -105,7 +106,8 @@ func (o *objectEnd) push(piece []byte) {
 	}
 }
 
-// unicode is a character below 256 by its hexadecimal digits, 0 for others.
+// unicode returns the character with the given hexadecimal digits if it is below 256, and
+// otherwise 0.
 func unicode(digits []byte) (c byte) {
 	if digits[0] != '0' || digits[1] != '0' {
 		return 0

@@ -5,15 +5,15 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// citations are the pages of the web that a block of text cites, as the block comes.
+// citations collects the web pages that a text block cites.
 type citations struct {
-	start, end int // of the block in the text, in characters
+	start, end int // position of the block in the text, in characters
 	found      []page
 }
 
 type page struct{ url, title chat.Literal }
 
-// begin begins a block.
+// begin starts a block.
 func (c *citations) begin() { c.start, c.found = c.end, nil }
 
 // take reads a list of citations.
@@ -22,7 +22,7 @@ func (c *citations) take(list chat.Raw) {
 	r.Array(func() { c.one(r.Raw()) })
 }
 
-// one reads a citation. Those of documents have no place that a client could go to.
+// one reads a citation. Citations of documents have no URL, and are dropped.
 func (c *citations) one(citation chat.Raw) {
 	var kind chat.Literal
 	var p page
@@ -42,7 +42,7 @@ func (c *citations) one(citation chat.Raw) {
 	}
 }
 
-// annotate says what the block that ends cites, as OpenAI's search does.
+// annotate emits the citations of the block that ends, in the form of OpenAI's web search.
 func (d *Decoder) annotate(to chat.Sink) {
 	c := &d.cited
 	for _, p := range c.found {
@@ -56,7 +56,7 @@ func (d *Decoder) annotate(to chat.Sink) {
 		b.Key("url").Raw(p.url)
 		b.Close('}')
 		b.Close('}')
-		d.say(to, chat.Event{Kind: chat.Annotation, Raw: chat.Raw(b)})
+		d.emit(to, chat.Event{Kind: chat.Annotation, Raw: chat.Raw(b)})
 	}
 	c.found = nil
 }

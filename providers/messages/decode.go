@@ -8,24 +8,24 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Decoder decodes the answers of Messages. One reads one answer.
+// A Decoder decodes one answer of Messages.
 type Decoder struct {
 	usage    usage
 	blocks   map[int64]*toolUse // by index
-	tools    int                // that were called
+	tools    int                // number of calls so far
 	finished bool
 	ended    bool
 	cited    citations
-	event    chat.Event // the one that is said
+	event    chat.Event // the current event
 }
 
 // A toolUse is a block of a stream that calls a tool.
 type toolUse struct {
 	tool  int
-	input chat.Raw // that it began with; nil: none, or more of it came
+	input chat.Raw // the input at its start; nil if it was empty, or deltas followed
 }
 
-func (d *Decoder) say(to chat.Sink, e chat.Event) {
+func (d *Decoder) emit(to chat.Sink, e chat.Event) {
 	if e.Kind == chat.TextPiece {
 		d.cited.end += e.Text.Len()
 	}
@@ -33,7 +33,7 @@ func (d *Decoder) say(to chat.Sink, e chat.Event) {
 	to.Event(&d.event)
 }
 
-// usage is as Messages counts: the input excludes what came from caches.
+// usage is the usage as Messages counts it: the input excludes cached tokens.
 type usage struct{ input, output, read, write, hour, thinking int64 }
 
 var reasons = map[string]chat.FinishReason{
@@ -41,8 +41,8 @@ var reasons = map[string]chat.FinishReason{
 	"model_context_window_exceeded": chat.Length, "tool_use": chat.ToolCalls, "refusal": chat.ContentFilter,
 }
 
-// Whole reads an answer in one piece.
-func (d *Decoder) Whole(body []byte, to chat.Sink) error {
+// Body decodes a complete answer.
+func (d *Decoder) Body(body []byte, to chat.Sink) error {
 	r := jsonscan.NewReader(body)
 	start := chat.Event{Kind: chat.Start}
 	var content, failure chat.Raw
@@ -77,7 +77,7 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 		to.Event(chat.NoAnswer(body, "The provider's answer has no content"))
 		return nil
 	}
-	d.say(to, start)
+	d.emit(to, start)
 	c := jsonscan.NewReader(content)
 	c.Array(func() { d.block(c, to) })
 	d.finish(to, reason)
@@ -89,11 +89,10 @@ func (d *Decoder) Whole(body []byte, to chat.Sink) error {
 
 func (d *Decoder) finish(to chat.Sink, reason chat.Literal) {
 	d.finished = true
-	d.say(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
+	d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
 }
 
-// take takes the figures that are given: those of a stream are cumulative, and the
-// latest counts.
+// take reads the given counts. In a stream they are cumulative, and the latest one counts.
 func (u *usage) take(r *jsonscan.Reader) bool {
 	return r.Object(func(key jsonscan.Key) {
 		var to *int64
@@ -136,13 +135,13 @@ func (d *Decoder) report(to chat.Sink) {
 	}}})
 }
 
-// A saidBlock is a block of content, of an answer or of the event that begins it.
-type saidBlock struct {
+// A contentBlock is a block of content, of a complete answer or of content_block_start.
+type contentBlock struct {
 	kind, text, id, name, signature, data chat.Literal
 	input, citations                      chat.Raw
 }
 
-func readBlock(r *jsonscan.Reader) (b saidBlock) {
+func readBlock(r *jsonscan.Reader) (b contentBlock) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
@@ -166,32 +165,32 @@ func readBlock(r *jsonscan.Reader) (b saidBlock) {
 	return b
 }
 
-// block reads a block of a whole answer.
+// block reads a block of a complete answer.
 func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	b := readBlock(r)
 	switch b.kind.Text() {
 	case "text":
 		d.cited.begin()
-		d.say(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
+		d.emit(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
 		d.cited.take(b.citations)
 		d.annotate(to)
 	case "thinking":
-		d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
+		d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
 		if b.signature != nil {
-			d.say(to, chat.Event{Kind: chat.ThoughtSeal, Signature: b.signature})
+			d.emit(to, chat.Event{Kind: chat.ThoughtSeal, Signature: b.signature})
 		}
 	case "redacted_thinking":
-		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
+		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
 	case "tool_use":
-		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
+		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
 		if b.input != nil {
-			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(b.input))})
+			d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(b.input))})
 		}
 		d.tools++
 	}
 }
 
-// Message reads an event of a stream, by the type in its data.
+// Message decodes an event of a stream, by the type in its data.
 func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 	r := jsonscan.NewReader(data)
 	var kind chat.Literal
@@ -234,7 +233,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 				used = d.usage.take(m)
 			}
 		})
-		d.say(to, start)
+		d.emit(to, start)
 	case "content_block_start":
 		d.begin(index, content, to)
 	case "content_block_delta":
@@ -251,7 +250,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 	case "content_block_stop":
 		d.annotate(to)
 		if b := d.blocks[index]; b != nil && b.input != nil {
-			d.say(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: chat.Quote(string(b.input))})
+			d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: chat.Quote(string(b.input))})
 			b.input = nil
 		}
 	case "message_stop":
@@ -269,7 +268,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 	return nil
 }
 
-// begin reads the block that a stream begins. What it holds already counts.
+// begin reads the block of content_block_start, including any content that it already has.
 func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 	b := readBlock(jsonscan.NewReader(content))
 	switch b.kind.Text() {
@@ -277,24 +276,24 @@ func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 		d.cited.begin()
 		d.cited.take(b.citations)
 		if !b.text.Empty() {
-			d.say(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
+			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
 		}
 	case "thinking":
 		if !b.text.Empty() {
-			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
+			d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: b.text})
 		}
 	case "redacted_thinking":
-		d.say(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
+		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
 	case "tool_use":
 		if d.blocks == nil {
 			d.blocks = make(map[int64]*toolUse)
 		}
 		called := &toolUse{tool: d.tools}
-		if b.input != nil && string(b.input) != "{}" { // of some who have no deltas
+		if b.input != nil && string(b.input) != "{}" { // some providers send no deltas
 			called.input = slices.Clone(b.input)
 		}
 		d.blocks[index] = called
-		d.say(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
+		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
 		d.tools++
 	}
 }
@@ -304,27 +303,27 @@ func (d *Decoder) delta(index int64, delta chat.Raw, to chat.Sink) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "text":
-			d.say(to, chat.Event{Kind: chat.TextPiece, Text: r.String()})
+			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: r.String()})
 		case "citation":
 			d.cited.one(r.Value())
 		case "thinking":
-			d.say(to, chat.Event{Kind: chat.ThoughtPiece, Text: r.String()})
+			d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: r.String()})
 		case "signature":
-			d.say(to, chat.Event{Kind: chat.ThoughtSeal, Signature: r.String()})
+			d.emit(to, chat.Event{Kind: chat.ThoughtSeal, Signature: r.String()})
 		case "partial_json":
-			// Of a tool that the provider runs itself there is no call.
+			// Tools that the provider runs itself are not calls of the client's.
 			if b := d.blocks[index]; b != nil {
 				piece := chat.Literal(r.String())
 				if !piece.Empty() {
 					b.input = nil
 				}
-				d.say(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: piece})
+				d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: piece})
 			}
 		}
 	})
 }
 
-// End reports whether the message came to its end.
+// End reports whether the message is complete.
 func (d *Decoder) End(chat.Sink) bool { return d.ended }
 
 // Interface guards

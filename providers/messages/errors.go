@@ -2,7 +2,7 @@ package messages
 
 import "net/http"
 
-// errorTypes are the API's types of errors, by status.
+// errorTypes maps statuses to the API's types of errors.
 var errorTypes = map[int]string{
 	http.StatusBadRequest:            "invalid_request_error",
 	http.StatusUnauthorized:          "authentication_error",
@@ -21,8 +21,8 @@ const (
 	apiError   = "api_error"
 )
 
-// ErrorType is the type that the API has for an error that a provider calls by a name of
-// its own. The status is 0 where an error has none, as in a stream.
+// ErrorType returns the API's type for a provider's error. The status is 0 if there is
+// none, as in a stream.
 func ErrorType(name string, status int) string {
 	if name == apiError {
 		return name

@@ -23,13 +23,13 @@ type Events struct {
 	calls         calls
 }
 
-// Begin makes the writer append to dst; Take returns it extended.
+// Begin makes the writer append to dst. Take returns the result.
 func (w *Events) Begin(dst []byte) { w.out = dst }
 
-// Take ends what Begin began.
+// Take returns the buffer that was passed to Begin, with what was appended.
 func (w *Events) Take() []byte { return w.out }
 
-// note takes what an event says of the answer, and reports whether that is all it says.
+// note takes the metadata from an event, and reports whether that is all it has.
 func (w *Events) note(e *chat.Event) bool {
 	switch e.Kind {
 	case chat.Start:
@@ -50,7 +50,7 @@ func (w *Events) note(e *chat.Event) bool {
 	return false
 }
 
-// reason is why the message ended, in the API's word.
+// reason returns the stop_reason.
 func (w *Events) reason() string {
 	switch {
 	case w.finish != chat.Stop:
@@ -62,7 +62,7 @@ func (w *Events) reason() string {
 	return [...]string{chat.Stop: "end_turn", chat.Length: "max_tokens", chat.ToolCalls: "tool_use", chat.ContentFilter: "refusal"}[w.finish]
 }
 
-// head begins a message up to its content.
+// head writes a message up to its content.
 func (w *Events) head(b *jsonscan.Builder) {
 	if w.id == nil {
 		w.id = chat.Quote(w.ID)
@@ -77,7 +77,7 @@ func (w *Events) head(b *jsonscan.Builder) {
 	b.Key("model").Raw(w.model)
 }
 
-// event begins an event of a type.
+// event starts an event of a type.
 func (w *Events) event(name string) *jsonscan.Builder {
 	w.out = append(append(append(w.out, "event: "...), name...), "\ndata: "...)
 	b := (*jsonscan.Builder)(&w.out)
@@ -93,7 +93,7 @@ func (w *Events) end(b *jsonscan.Builder) {
 
 // Event writes an event.
 func (w *Events) Event(e *chat.Event) {
-	if w.failed || e.Choice != 0 || w.note(e) { // a message is one choice; nothing follows an error
+	if w.failed || e.Choice != 0 || w.note(e) { // a message has one choice, and nothing follows an error
 		return
 	}
 	if e.Kind == chat.Failure {
@@ -154,7 +154,7 @@ func (w *Events) Event(e *chat.Event) {
 	}
 }
 
-// open begins a block, unless the current one goes on.
+// open starts a block, unless the current one can be continued.
 func (w *Events) open(kind blockKind, e *chat.Event) {
 	if w.current == kind && kind != toolBlock && kind != redactedBlock && (kind != thinkingBlock || !w.sealed) {
 		return
@@ -204,7 +204,7 @@ func (w *Events) close() {
 	w.index++
 }
 
-// End writes what follows the last event of a stream that came to its end.
+// End writes what follows the last event of a complete stream.
 func (w *Events) End() {
 	if w.failed || !w.begun {
 		return

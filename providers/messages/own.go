@@ -8,17 +8,17 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// own are the members of the API that other dialects do not have, and that go on from
-// them by name.
+// own lists the API's members that other dialects do not have, and that are forwarded by
+// name.
 var own = []string{"mcp_servers", "context_management", "cache_control", "container", "inference_geo", "speed"}
 
-// ownOfTools are those of a tool.
+// ownOfTools lists those of tools.
 var ownOfTools = []string{"defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"}
 
-// ownTier is the API's own word for service_tier. Others are OpenAI's, or the default.
+// ownTier is the API's own value of service_tier. Others are OpenAI's, or the default.
 const ownTier = "standard_only"
 
-// own writes what a caller of another dialect said in the API's own words.
+// own writes the API's own members that a caller of another dialect set.
 func (w *writer) own(r *chat.Request) {
 	for _, name := range own {
 		w.Member(name, r.Lookup(name))
@@ -29,8 +29,8 @@ func (w *writer) own(r *chat.Request) {
 	w.outputConfig(r)
 }
 
-// outputConfig writes the form of the answer and the effort. What the caller says in the
-// API's own words counts before what other dialects call it.
+// outputConfig writes the format of the answer and the effort. The API's own members take
+// precedence over their equivalents in other dialects.
 func (w *writer) outputConfig(r *chat.Request) {
 	var members []chat.Member
 	said := make(map[string]bool)
@@ -62,15 +62,15 @@ func (w *writer) outputConfig(r *chat.Request) {
 	w.Close('}')
 }
 
-// efforts are the API's words for OpenAI's.
+// efforts maps OpenAI's efforts to the API's.
 var efforts = map[string]string{"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "max"}
 
-// effortSince is the first version of each family of models that takes an effort; others
-// refuse it.
+// effortSince has the first version of each model family that accepts an effort. Earlier
+// ones refuse it.
 var effortSince = map[string]float64{"opus": 4.5, "sonnet": 4.6, "haiku": 5}
 
-// Effort is how much the model is to do, in the API's word; "" where nobody says, or where
-// the model takes none.
+// Effort returns the effort in the API's terms, or "" if none is set or the model does not
+// accept it.
 func Effort(r *chat.Request) string {
 	if r.Effort == nil {
 		return ""
@@ -88,8 +88,8 @@ func Effort(r *chat.Request) string {
 	return ""
 }
 
-// version is the version of a model of a family, such as 4.5 of claude-opus-4-5-20251101; 0
-// where its name has none behind the family.
+// version returns the version of a model of a family, such as 4.5 for
+// claude-opus-4-5-20251101, or 0 if its name has none after the family.
 func version(model, family string) float64 {
 	_, rest, _ := strings.Cut(model, family+"-")
 	numbers := strings.FieldsFunc(rest, func(c rune) bool { return c == '-' || c == '.' || c == '@' || c == ':' })
@@ -102,7 +102,7 @@ func version(model, family string) float64 {
 	}
 	v := float64(major)
 	if len(numbers) > 1 {
-		if minor, err := strconv.Atoi(numbers[1]); err == nil && minor < 10 { // more is a date
+		if minor, err := strconv.Atoi(numbers[1]); err == nil && minor < 10 { // larger numbers are dates
 			v += float64(minor) / 10
 		}
 	}

@@ -1,6 +1,6 @@
-// Package messages is Anthropic's Messages API, from both sides: as the dialect of
-// callers, whose requests it parses and whose answers it writes, and as that of
-// providers, whose requests it writes and whose answers it parses.
+// Package messages implements Anthropic's Messages API from both sides: as a dialect of
+// clients, parsing requests and writing answers, and as a dialect of providers, writing
+// requests and parsing answers.
 package messages
 
 import (
@@ -10,12 +10,11 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Parse reads the body of a call of Messages, as far as others than Anthropic know what
-// is in it. Tool results, which stand in messages of the user, become messages of their
-// own. Blocks of the user's that are not known stay as they stand ([chat.Other]); those
-// of the assistant are what Anthropic's own tools did, of which the text around them
-// tells, and are left out. Seals on calls that the provider set go back to it; those of
-// others do not.
+// Parse parses a Messages request for use with other providers. Tool results, which are
+// part of user messages, become messages of their own. Unknown blocks of a user are kept
+// unchanged ([chat.Other]). Those of an assistant record what Anthropic's own tools did,
+// which the text around them describes, and are dropped. Signatures of calls are restored
+// if they are the given provider's; others are dropped.
 func Parse(body []byte, provider string) (*chat.Request, error) {
 	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: provider}
 	p.r.Object(p.member)
@@ -37,7 +36,7 @@ type parser struct {
 	out      *chat.Request
 	provider string
 	system   []chat.Part
-	thread   bool // the messages are only those since the last answer
+	thread   bool // messages holds only those since the last answer
 }
 
 func (p *parser) member(key jsonscan.Key) {
@@ -91,7 +90,7 @@ func (p *parser) member(key jsonscan.Key) {
 	}
 }
 
-// each reads the elements of an array, but for those that are null.
+// each visits the elements of an array that are not null.
 func (p *parser) each(visit func()) {
 	p.r.Array(func() {
 		if p.r.Kind() != jsonscan.Null {
@@ -138,7 +137,7 @@ func (p *parser) message() {
 	}
 }
 
-// turn is what an assistant said, of whose calls each knows how many parts come before it.
+// turn returns a message of an assistant, with the position of each call among the parts.
 func turn(parts []chat.Part, calls []chat.Call) chat.Message {
 	m := chat.Message{Role: chat.Assistant}
 	next := 0
@@ -155,19 +154,19 @@ func turn(parts []chat.Part, calls []chat.Call) chat.Message {
 	return m
 }
 
-// others are the blocks of a message that are no parts of it.
+// others are the blocks of a message that become messages or calls of their own.
 type others struct {
 	calls   []chat.Call
 	results []chat.Message
 }
 
-// content reads a text, or an array of blocks.
+// content reads a string, or an array of blocks.
 func (p *parser) content() (parts []chat.Part, o others) {
 	r := p.r
 	if r.Kind() == jsonscan.String {
 		return []chat.Part{{Text: r.String()}}, o
 	}
-	var signature chat.Literal // of the call that comes next
+	var signature chat.Literal // of the next call
 	p.each(func() {
 		if r.Kind() == jsonscan.String {
 			parts = append(parts, chat.Part{Text: r.String()})
@@ -220,7 +219,7 @@ type block struct {
 	where  chat.Literal // of a search result
 }
 
-// found is a search result as a text: its title, where it was found and what it says.
+// found returns a search result as text: its title, its location and its content.
 func (b *block) found() chat.Part {
 	all := []chat.Part{{Text: b.part.Name}, {Text: chat.Literal(`"\n"`)}, {Text: b.where}, {Text: chat.Literal(`"\n\n"`)}}
 	return chat.Part{Text: chat.JoinText(append(all, b.result.Parts...)), Cache: b.part.Cache}
@@ -282,7 +281,8 @@ func (p *parser) block() (b block) {
 	return b
 }
 
-// source reads where an image or a document is, or the parts that a document is made of.
+// source reads the source of an image or a document. For a document whose source is
+// content, it returns the parts.
 func (p *parser) source(part *chat.Part) (parts []chat.Part) {
 	r := p.r
 	var kind, data chat.Literal
@@ -304,7 +304,7 @@ func (p *parser) source(part *chat.Part) (parts []chat.Part) {
 	})
 	switch {
 	case data == nil:
-	case kind.Is("text"): // a document of plain text
+	case kind.Is("text"): // a plain text document
 		part.MediaType = "text/plain"
 		part.SetText(data)
 	default:

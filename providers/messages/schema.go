@@ -8,10 +8,10 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// ClosedSchema is a JSON schema in the form that the API can hold a model to, as Anthropic's
-// own client libraries write it: every object is closed, and what is not supported, such as
-// bounds, becomes words in the description. A schema without a type or a union stays as it
-// is: the API says what is wrong with it.
+// ClosedSchema converts a JSON schema to the form that the API requires for structured
+// outputs, as Anthropic's client libraries do: every object is closed, and unsupported
+// keywords, such as bounds, are moved to the description. A schema without a type or a
+// union stays unchanged, and the API reports what is wrong with it.
 func ClosedSchema(schema chat.Raw) chat.Raw {
 	r := jsonscan.NewReader(schema)
 	c := closer{r: r}
@@ -27,16 +27,17 @@ type closer struct {
 	out jsonscan.Builder
 }
 
-// kept are the members of a schema that are supported as they stand.
+// kept lists the keywords that are supported as they are.
 var kept = []string{"$ref", "enum", "const", "default", "title", "required"}
 
-// silent are those that say nothing to a model, or what is said anyway.
+// silent lists keywords that are dropped, because they have no meaning for a model or are
+// set anyway.
 var silent = []string{"additionalProperties", "$schema", "$id", "$comment"}
 
-// stringFormats are the formats of strings that are supported.
+// stringFormats lists the supported formats of strings.
 var stringFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 
-// schema copies one schema; what is none is copied as it stands.
+// schema copies one schema. Values that are not a schema are copied unchanged.
 func (c *closer) schema() {
 	r := c.r
 	if r.Kind() != jsonscan.Object {
@@ -44,7 +45,7 @@ func (c *closer) schema() {
 		return
 	}
 	var description chat.Literal
-	var beyond []byte // members that are not supported, as words
+	var beyond []byte // the unsupported keywords, as text
 	object, properties := false, false
 	c.out.Open('{')
 	r.Object(func(key jsonscan.Key) {
@@ -115,7 +116,7 @@ func (c *closer) members(name string) {
 	c.out.Close('}')
 }
 
-// supported reports whether a member is supported with its value.
+// supported reports whether a keyword is supported with the given value.
 func supported(name string, value []byte) bool {
 	switch name {
 	case "format":

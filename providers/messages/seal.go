@@ -7,20 +7,21 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// sealedCall is the kind of seals on calls: the signature of the thought that led to one,
-// which the API has no place for. It comes in a block of redacted thinking before the
-// block of the call. Clients send such blocks back as they came.
+// sealedCall is the kind of seals on calls, which hold the signature of the reasoning that
+// led to a call. The API has no place for it, so it is sent in a redacted thinking block
+// before the call's block. Clients send such blocks back unchanged.
 const sealedCall = "call"
 
-// appendSeal is the data of such a block, as a string.
+// appendSeal returns the data of such a block, as a string.
 func appendSeal(provider string, signature chat.Literal) chat.Literal {
 	return append(chat.AppendSeal([]byte{'"'}, sealedCall, provider, jsonscan.Inside(signature)), '"')
 }
 
-// Unsealed is a body of Messages, or one that counts its tokens, without the thoughts that
-// the API did not make and would refuse: the seals that other providers set on their calls,
-// and thinking without a signature. A body without any is returned as it is.
-func Unsealed(body []byte) []byte {
+// StripForeign returns a body of Messages, or one whose tokens are to be counted, without
+// the thinking that the API did not create and would refuse: seals of other providers'
+// calls, and thinking without a signature. If there is none, the body is returned
+// unchanged.
+func StripForeign(body []byte) []byte {
 	if !bytes.Contains(body, []byte("gw:"+sealedCall+":")) && !unsigned(body) {
 		return body
 	}
@@ -47,19 +48,19 @@ func Unsealed(body []byte) []byte {
 				dropped = dropped && bytes.HasSuffix(e.Out, []byte("[]"))
 				return true
 			})
-			if dropped { // a message without content is refused
+			if dropped { // messages without content are refused
 				e.Out = e.Out[:begun]
 			}
 		})
 		return true
 	})
-	if e.Reader.Err() != nil { // whoever reads it says so
+	if e.Reader.Err() != nil { // the caller of the reader reports it
 		return body
 	}
 	return e.Out
 }
 
-// unsigned reports whether a body has a thought without a signature.
+// unsigned reports whether a body has thinking without a signature.
 func unsigned(body []byte) (found bool) {
 	if !bytes.Contains(body, []byte(`"thinking"`)) {
 		return false
@@ -80,7 +81,7 @@ func unsigned(body []byte) (found bool) {
 	return found
 }
 
-// foreign reports whether a block is a thought that the API did not make.
+// foreign reports whether a block is thinking that the API did not create.
 func foreign(block []byte) bool {
 	if !bytes.Contains(block, []byte("thinking")) {
 		return false

@@ -21,7 +21,7 @@ func TestOfABodyOnlySealsOnCallsAreTaken(t *testing.T) {
 		if want == "" {
 			want = body
 		}
-		if got := string(messages.Unsealed([]byte(body))); got != want {
+		if got := string(messages.StripForeign([]byte(body))); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 var dialect = dialecttest.Dialect{
 	Provider: "openai", Model: "gpt-5",
-	Says: func(text []byte) string {
+	TextStream: func(text []byte) string {
 		return begin + `data: {"choices":[{"index":0,"delta":{"content":` + string(text) + "},\"finish_reason\":null}]}\n\n" +
 			`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 	},

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/embedding"
 )
 
-// embed renames what Mistral calls differently, and leaves out what it refuses. A body
-// without either stays as it is.
+// embed renames the members that Mistral calls differently, and removes those that it
+// refuses. A body without any is unchanged.
 func embed(c *providers.Call) (*providers.Request, error) {
 	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+16))
 	b.Open('{')
@@ -29,9 +29,9 @@ func embed(c *providers.Call) (*providers.Request, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
-	r := &providers.Request{Answer: &providers.Answer{Whole: embedding.Pass}}
+	r := &providers.Request{Answer: &providers.Answer{Body: embedding.Pass}}
 	if changed {
 		b.Close('}')
 		r.Body = b

@@ -46,7 +46,7 @@ func TestAnswersWithoutWhatWasAskedForAreErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := r.Answer.Whole(nil, []byte(c.answer), nil)
+		out, err := r.Answer.Body(nil, []byte(c.answer), nil)
 		if c.want == "" && (err != nil || string(out) != c.answer) || c.want != "" && (err == nil || err.Error() != c.want) {
 			t.Errorf("%s: got %s, %v", c.answer, out, err)
 		}

@@ -1,5 +1,5 @@
-// Package mistral is the provider Mistral AI. It speaks nearly as OpenAI does: members
-// that it does not know are refused, some have other names, and content may be an array.
+// Package mistral provides Mistral AI. Its API is similar to OpenAI's: unknown members are
+// refused, some have other names, and content may be an array.
 package mistral
 
 import (
@@ -18,29 +18,28 @@ func init() {
 		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://api.mistral.ai/v1",
 		Serves:  []string{providers.Embed, providers.OCR},
-		Words: &chat.Words{
-			Names:       map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
-			Required:    "any",
-			Without:     []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "metadata", "stream_options"},
-			Extra:       []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
-			Thoughts:    true,
-			Prefix:      true,
-			Bare:        true,
-			ResultMedia: true,
-			Part:        part,
-			CallID:      callID,
+		Encoder: &chat.Encoder{
+			Names:         map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
+			Required:      "any",
+			Omit:          []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "metadata", "stream_options"},
+			Extra:         []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
+			ThinkingParts: true,
+			Prefix:        true,
+			OpenAIOnly:    true,
+			ResultMedia:   true,
+			Part:          part,
+			CallID:        callID,
 		},
 		Endpoints: map[string]providers.Endpoint{providers.Embed: embed, providers.Moderate: moderate},
 	})
 }
 
 const (
-	idLength = 9 // of a call's id: older models refuse others
+	idLength = 9 // of a call id: older models refuse other lengths
 	alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 )
 
-// callID makes an id that another provider gave one of Mistral's form: the same for the
-// call and its result.
+// callID converts a call id to Mistral's form. A call and its result are converted alike.
 func callID(id chat.Literal) chat.Literal {
 	text := id.Text()
 	if len(text) == idLength && alphanumeric(text) {
@@ -63,8 +62,8 @@ func alphanumeric(s string) bool {
 	return true
 }
 
-// part writes what Mistral has in a form of its own: documents, which it takes by URL,
-// audio, and refusals, which it does not know.
+// part writes the parts that Mistral represents in its own way: documents, which it takes
+// by URL, audio, and refusals, which it does not support.
 func part(b *jsonscan.Builder, p *chat.Part) bool {
 	switch _, text := p.PlainText(); {
 	case text:
@@ -97,10 +96,9 @@ func part(b *jsonscan.Builder, p *chat.Part) bool {
 	return true
 }
 
-// moderate adds to each result whether it is flagged, which Mistral leaves to its
-// categories.
+// moderate adds the member flagged to each result, which Mistral does not send.
 func moderate(*providers.Call) (*providers.Request, error) {
-	return &providers.Request{Answer: &providers.Answer{Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+	return &providers.Request{Answer: &providers.Answer{Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 		return appendFlagged(dst, body)
 	}}}, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// echoed are the members of a request that a response repeats, and what stands there
-// where the request does not say (the interface, "Stored model response"); "": nothing.
+// echoed lists the members of a request that a response repeats, and their default values;
+// "": none.
 var echoed = []struct{ name, otherwise string }{
 	{"instructions", "null"},
 	{"max_output_tokens", "null"},
@@ -31,8 +31,8 @@ var echoed = []struct{ name, otherwise string }{
 	{"user", ""},
 }
 
-// Echo returns the members of a response that repeat its request: a list of members
-// without braces, on one line, which does not share the body's memory.
+// Echo returns the members of a response that repeat its request: a list of members without
+// braces, on one line, which does not share the body's memory.
 func Echo(body []byte) []byte {
 	values := make([]chat.Raw, len(echoed))
 	r := jsonscan.NewReader(body)
@@ -56,7 +56,7 @@ func Echo(body []byte) []byte {
 	return b
 }
 
-// line is a value on one line, as a stream wants it.
+// line returns a value on one line, as streams require.
 func line(value []byte) []byte {
 	if !bytes.ContainsAny(value, "\r\n") {
 		return value
@@ -68,16 +68,16 @@ func line(value []byte) []byte {
 	return out.Bytes()
 }
 
-// A Head is what the gateway itself heeds of a request that creates a response.
+// A Head holds the members of a request that the gateway itself evaluates.
 type Head struct {
-	Previous string   // the response that it goes on from, or ""
+	Previous string   // previous_response_id, or ""
 	Input    chat.Raw // a string or an array of items
-	At       int      // where the input stands in the body
+	At       int      // position of the input in the body
 	Store    bool
 	Auto     bool // truncation: auto
 }
 
-// ReadHead reads the head of a request.
+// ReadHead reads these members of a request.
 func ReadHead(body []byte) Head {
 	h := Head{Store: true}
 	r := jsonscan.NewReader(body)

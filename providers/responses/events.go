@@ -6,8 +6,8 @@ import (
 )
 
 // Events writes the events of a stream as server-sent events of Responses, each with its
-// name and its number. The last one holds the whole response; where it is to be kept, it
-// is kept before that is said.
+// name and its number. The last one holds the complete response. If the response is to be
+// stored, that is done before the last event is sent.
 type Events struct {
 	Response
 	out           []byte
@@ -15,13 +15,13 @@ type Events struct {
 	begun, closed bool
 }
 
-// Begin makes the writer append to dst; Take returns it extended.
+// Begin makes the writer append to dst. Take returns the result.
 func (w *Events) Begin(dst []byte) { w.out = dst }
 
-// Take ends what Begin began.
+// Take returns the buffer that was passed to Begin, with what was appended.
 func (w *Events) Take() []byte { return w.out }
 
-// event begins an event of a type.
+// event starts an event of a type.
 func (w *Events) event(name string) *jsonscan.Builder {
 	w.out = append(append(append(w.out, "event: "...), name...), "\ndata: "...)
 	b := (*jsonscan.Builder)(&w.out)
@@ -42,7 +42,7 @@ func (w *Events) Event(e *chat.Event) {
 	if w.closed {
 		return
 	}
-	if e.Kind == chat.Start { // what it says is in the first event already
+	if e.Kind == chat.Start { // its content is part of the first event
 		w.note(e)
 	}
 	w.begin()
@@ -64,7 +64,7 @@ func (w *Events) begin() {
 	}
 }
 
-// End writes what follows the last event of a stream that came to its end.
+// End writes what follows the last event of a complete stream.
 func (w *Events) End() {
 	if w.closed {
 		return
@@ -73,7 +73,7 @@ func (w *Events) End() {
 	w.last()
 }
 
-// last ends every item, and the response.
+// last ends all items and the response.
 func (w *Events) last() {
 	w.closed = true
 	if w.failed == nil {
@@ -96,8 +96,8 @@ func (w *Events) last() {
 	w.end(b)
 }
 
-// item begins an event of an item. What follows of these methods is silent where nobody
-// listens.
+// of starts an event of an item. This and the following methods do nothing if the receiver
+// is nil.
 func (w *Events) of(name string, at int, it *item) *jsonscan.Builder {
 	b := w.event(name)
 	b.Key("item_id").Text(it.id)
@@ -105,14 +105,14 @@ func (w *Events) of(name string, at int, it *item) *jsonscan.Builder {
 	return b
 }
 
-// ofPart begins an event of a message's part.
+// ofPart starts an event of a message's part.
 func (w *Events) ofPart(name string, at int, it *item, part int) *jsonscan.Builder {
 	b := w.of(name, at, it)
 	b.Key("content_index").Int(int64(part))
 	return b
 }
 
-// ofSummary begins an event of a thought's summary, which has one part.
+// ofSummary starts an event of the summary of reasoning, which has one part.
 func (w *Events) ofSummary(name string, at int, it *item) *jsonscan.Builder {
 	b := w.of(name, at, it)
 	b.Key("summary_index").Int(0)
@@ -214,7 +214,7 @@ func (w *Events) thought(at int, it *item, piece chat.Literal, first bool) {
 	w.end(b)
 }
 
-// ended says that an item is done.
+// ended reports that an item is done.
 func (w *Events) ended(at int, it *item) {
 	if w == nil {
 		return

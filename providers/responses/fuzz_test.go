@@ -41,7 +41,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if out := new(chat.Words).Append(nil, asked); !gjson.ValidBytes(out) {
+		if out := new(chat.Encoder).Append(nil, asked); !gjson.ValidBytes(out) {
 			t.Fatalf("chat %s", out)
 		}
 		if out, err := messages.Append(nil, asked, messages.Options{}); err == nil && !gjson.ValidBytes(out) {

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Messages reads a string or an array of items, an input or an output, as the messages
-// that they are to a provider.
+// Messages converts items, an input or an output, to messages. items is a string or an
+// array.
 func Messages(items []byte, provider string) ([]chat.Message, error) {
 	p := &parser{r: jsonscan.NewReader(items), out: new(chat.Request), provider: provider}
 	p.input()
@@ -22,7 +22,7 @@ func Messages(items []byte, provider string) ([]chat.Message, error) {
 	return p.messages, nil
 }
 
-// An entry is an item as it is read.
+// An entry is an item that is being read.
 type entry struct {
 	kind, role, id, callID, name, sealed chat.Literal
 	content, output, summary             chat.Raw
@@ -48,7 +48,7 @@ func (p *parser) item(at string) {
 			e.name = r.String()
 		case "arguments":
 			if e.call.Arguments = r.Value(); e.call.Arguments != nil && e.call.Arguments[0] != '"' {
-				e.call.Arguments = chat.Quote(string(e.call.Arguments)) // an object, as some send it
+				e.call.Arguments = chat.Quote(string(e.call.Arguments)) // some clients send an object instead of a string
 			}
 		case "output":
 			e.output = r.Value()
@@ -70,7 +70,7 @@ func (p *parser) item(at string) {
 		p.message(&e, at)
 	case kind == "function_call":
 		e.call.ID, e.call.Name = e.callID, e.name
-		m := p.speaker(func(*chat.Message) bool { return true })
+		m := p.assistantMessage(func(*chat.Message) bool { return true })
 		m.Calls = append(m.Calls, e.call)
 	case kind == "function_call_output":
 		p.messages = append(p.messages, chat.Message{Role: chat.ToolResult, CallID: e.callID, Parts: p.content(e.output, at+".output")})
@@ -95,14 +95,14 @@ func (p *parser) message(e *entry, at string) {
 		p.messages = append(p.messages, chat.Message{Role: role, Parts: parts})
 		return
 	}
-	m := p.speaker(func(m *chat.Message) bool { return !speaks(m) })
+	m := p.assistantMessage(func(m *chat.Message) bool { return !speaks(m) })
 	m.Add(parts...)
 }
 
-// speaker is the assistant's latest message, if nothing follows it and more belongs to
-// it, or a new one: what a model thought, said and called at once are items here, and
-// one message to providers.
-func (p *parser) speaker(belongs func(*chat.Message) bool) *chat.Message {
+// assistantMessage returns the latest message if it is an assistant's to which the next
+// item belongs, or else a new one. The reasoning, text and calls of one turn are separate
+// items here, and one message for providers.
+func (p *parser) assistantMessage(belongs func(*chat.Message) bool) *chat.Message {
 	if n := len(p.messages); n == 0 || p.messages[n-1].Role != chat.Assistant || !belongs(&p.messages[n-1]) {
 		p.messages = append(p.messages, chat.Message{Role: chat.Assistant})
 	}
@@ -139,16 +139,16 @@ func (p *parser) thought(e *entry) {
 		part.Signature = seal
 	}
 	if part.Kind == chat.Thinking && part.Text.Empty() && part.Signature == nil {
-		return // another provider's, or nothing
+		return // another provider's, or not a seal
 	}
-	m := p.speaker(func(m *chat.Message) bool { return len(m.Calls) > 0 || !speaks(m) })
+	m := p.assistantMessage(func(m *chat.Message) bool { return len(m.Calls) > 0 || !speaks(m) })
 	m.Add(part)
 }
 
-// sealKinds are the kinds of seals on thoughts, in encrypted_content.
+// sealKinds are the kinds of seals on reasoning, in encrypted_content.
 var sealKinds = [...]string{chat.Thinking: "thinking", chat.Redacted: "redacted"}
 
-// unseal returns what is sealed in an encrypted_content, nil where it is not the
+// unseal returns what is sealed in an encrypted_content, or nil if the seal is not the
 // provider's.
 func unseal(sealed chat.Literal, provider string) (kind chat.PartKind, seal chat.Literal) {
 	for _, kind := range []chat.PartKind{chat.Thinking, chat.Redacted} {
@@ -164,7 +164,7 @@ var partKinds = map[string]chat.PartKind{
 	"input_image": chat.Image, "input_file": chat.File, "input_audio": chat.Audio,
 }
 
-// content reads a text, or an array of parts.
+// content reads a string, or an array of parts.
 func (p *parser) content(raw chat.Raw, at string) (parts []chat.Part) {
 	if raw == nil {
 		return nil
@@ -194,7 +194,7 @@ func (p *parser) part(r *jsonscan.Reader, at string) (part chat.Part) {
 		case "text", "refusal":
 			part.Text = r.String()
 		case "image_url":
-			if r.Kind() == jsonscan.Object { // as Chat Completions has it
+			if r.Kind() == jsonscan.Object { // the form of Chat Completions
 				r.Object(func(key jsonscan.Key) {
 					if key.Is("url") {
 						url = r.String()

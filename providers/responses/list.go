@@ -8,9 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Items returns the items of a response's input, or those of its output, as the API
-// lists them: each with an id, which is made of the response's where it has none, and
-// with content in parts.
+// Items lists the items of a response's input or output in the API's form: each with an id,
+// which is derived from the response's if it has none, and with content as parts.
 func Items(items []byte, responseID string) []chat.Member {
 	var list []chat.Member
 	_, suffix, _ := strings.Cut(responseID, "_")
@@ -52,7 +51,7 @@ func inText(b *jsonscan.Builder, kind string, text chat.Literal) {
 
 var idPrefixes = map[string]string{"message": "msg_", "function_call": "fc_", "function_call_output": "fco_", "reasoning": "rs_"}
 
-// listed is one item as it is listed, and its id.
+// listed returns one item of the list, and its id.
 func listed(raw chat.Raw, suffix string) chat.Member {
 	var kind, role, id chat.Literal
 	r := jsonscan.NewReader(raw)

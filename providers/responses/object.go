@@ -13,7 +13,7 @@ func (w *Response) Append(dst []byte) []byte {
 	return b
 }
 
-// status is that of an answer that has ended.
+// status returns the status of an answer that has ended.
 func (w *Response) status() string {
 	switch {
 	case w.failed != nil:
@@ -26,7 +26,7 @@ func (w *Response) status() string {
 
 var null = []byte("null")
 
-// object adds the response (the interface, "Stored model response").
+// object writes the response.
 func (w *Response) object(b *jsonscan.Builder, status string) {
 	b.Open('{')
 	b.Key("id").Text(w.ID)
@@ -80,7 +80,7 @@ func orElse(l chat.Literal, other string) []byte {
 	return l
 }
 
-// outputText adds the text of all messages, null where there is none.
+// outputText writes the text of all messages, or null if there is none.
 func (w *Response) outputText(b *jsonscan.Builder) {
 	var text []byte
 	said := false
@@ -98,7 +98,7 @@ func (w *Response) outputText(b *jsonscan.Builder) {
 	b.Quoted(text)
 }
 
-// item adds an item as it is so far.
+// item writes an item as it is so far.
 func (w *Response) item(b *jsonscan.Builder, it *item) {
 	status := it.status
 	if !it.done {
@@ -121,7 +121,7 @@ func (w *Response) item(b *jsonscan.Builder, it *item) {
 		b.Key("call_id").Raw(it.callID)
 		b.Key("name").Raw(orElse(it.name, `""`))
 		b.Key("arguments").Quoted(it.arguments)
-		if it.signature != nil { // of Google, whose models want it back
+		if it.signature != nil { // Google's models expect it back
 			b.Key("extra_content").Open('{')
 			b.Key("google").Open('{')
 			b.Key("thought_signature").Raw(it.signature)
@@ -165,7 +165,7 @@ func (p *part) append(b *jsonscan.Builder) {
 	b.Close('}')
 }
 
-// array adds an array of elements that stand there already.
+// array writes an array of encoded elements.
 func array(b *jsonscan.Builder, elements []byte) {
 	b.Open('[')
 	*b = append(*b, elements...)

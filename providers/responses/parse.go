@@ -1,10 +1,10 @@
-// Package responses is OpenAI's Responses API as a dialect of callers, for providers that
-// do not have it: requests become conversations, and what a model says becomes a
-// response, in one piece or as a stream. It also reads and lists the items of responses
-// that the gateway keeps, from which later ones go on.
+// Package responses implements OpenAI's Responses API as a dialect of clients, for
+// providers without it: requests are converted to conversations, and a model's output to a
+// response, complete or as a stream. It also reads and lists the items of stored responses,
+// which later ones continue.
 //
-// What only OpenAI could do, such as searching the web, is refused and never left out in
-// silence. The package is pure: no HTTP, no clock, no random source.
+// What only OpenAI supports, such as web search, is refused and never dropped silently. The
+// package is pure: it uses no HTTP, no clock and no random source.
 package responses
 
 import (
@@ -15,19 +15,19 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Options are what a request is read with beside its body.
+// Options are the parameters of Parse besides the body.
 type Options struct {
-	// Provider is who gets the conversation: its own seals on thoughts go back to it,
-	// and those of others do not.
+	// Provider is the provider that the conversation is for: its own seals on reasoning are
+	// restored, and others are dropped.
 	Provider string
-	// History are the turns of the responses that this one goes on from.
+	// History has the turns of the responses that this one continues.
 	History []chat.Message
-	// Shorten is how often the older half of the turns is dropped (truncation: auto).
+	// Shorten is how many times the older half of the turns is dropped (truncation: auto).
 	Shorten int
 }
 
-// Parse reads the body of a call that creates a response, as far as others than OpenAI
-// know what is in it. An error of type *chat.Unsupported says what they do not.
+// Parse parses the body of a call that creates a response, for other providers than OpenAI.
+// An error of type *chat.Unsupported names what they do not support.
 func Parse(body []byte, o Options) (*chat.Request, error) {
 	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: o.Provider}
 	p.r.Object(p.member)
@@ -60,26 +60,25 @@ type parser struct {
 
 	instructions chat.Literal
 	messages     []chat.Message
-	fault        *chat.Unsupported // the first one
+	fault        *chat.Unsupported // the first error
 }
 
-// refuse notes what no provider but OpenAI has. The first fault counts.
+// refuse records an error for something that only OpenAI supports. The first one counts.
 func (p *parser) refuse(param, message string) {
 	if p.fault == nil {
 		p.fault = &chat.Unsupported{Param: param, Message: message}
 	}
 }
 
-// onlyOpenAI are members that ask for what lives with OpenAI.
+// onlyOpenAI lists members that refer to objects stored by OpenAI.
 var onlyOpenAI = map[string]string{
 	"background":   "Responses in the background are made by providers that have the Responses API themselves; leave 'background' out",
 	"conversation": "Conversations are held by providers that have the Responses API themselves; go on from an earlier response with 'previous_response_id'",
 	"prompt":       "Stored prompts are held by providers that have the Responses API themselves; send 'instructions' and 'input'",
 }
 
-// heard are members that need not go to a provider: what they say is heeded elsewhere,
-// or is a hint that only OpenAI takes.
-var heard = []string{
+// notForwarded lists members that are handled elsewhere, or are hints for OpenAI only.
+var notForwarded = []string{
 	"include", "max_tool_calls", "metadata", "previous_response_id", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
 	"safety_identifier", "service_tier", "store", "stream_options", "truncation",
 }
@@ -136,14 +135,14 @@ func (p *parser) member(key jsonscan.Key) {
 		case v == nil:
 		case why != "" && string(v) != "false":
 			p.refuse(name, why)
-		case why == "" && !slices.Contains(heard, name):
+		case why == "" && !slices.Contains(notForwarded, name):
 			out.Extra = append(out.Extra, chat.Member{Name: name, Value: v})
 		}
 	}
 }
 
-// value is where a member goes whose value is passed on as it stands. Those that the API
-// does not have can come from a config.
+// value returns where to store a member whose value is passed on unchanged. Members that
+// are not part of the API can come from a config.
 func (p *parser) value(name string) *chat.Raw {
 	out := p.out
 	switch name {
@@ -183,7 +182,7 @@ func (p *parser) input() {
 	})
 }
 
-// tool reads a tool, which stands flat, and not in a member function.
+// tool reads a tool, whose fields are not nested in a member function.
 func (p *parser) tool(at string) {
 	r := p.r
 	var t chat.Tool
@@ -256,7 +255,7 @@ func (p *parser) toolChoice() {
 
 var formats = map[string]chat.FormatKind{"text": chat.FormatText, "json_object": chat.FormatJSON, "json_schema": chat.FormatSchema}
 
-// format reads the form of the answer, which stands flat.
+// format reads the format of the answer, whose fields are not nested.
 func (p *parser) format() {
 	p.r.Object(func(key jsonscan.Key) {
 		if !key.Is("type") {
@@ -271,7 +270,7 @@ func (p *parser) format() {
 	})
 }
 
-// Turns is how many turns a conversation has: each begins with what the user says.
+// Turns returns the number of turns of a conversation. Each starts with a user message.
 func Turns(messages []chat.Message) (n int) {
 	for i := range messages {
 		if messages[i].Role == chat.User {
@@ -281,8 +280,8 @@ func Turns(messages []chat.Message) (n int) {
 	return n
 }
 
-// shorten drops the older half of the turns, so often, but never the latest turn and
-// nothing that the system says.
+// shorten drops the older half of the turns the given number of times, but never the latest
+// turn or a system message.
 func shorten(messages []chat.Message, times int) []chat.Message {
 	if times == 0 {
 		return messages

@@ -9,12 +9,12 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// idDigits is the length of what is unique in the id of a response, and begins those of
-// its items.
+// idDigits is the length of the unique part of a response's id. The ids of its items start
+// with it.
 const idDigits = 32
 
-// Owner is the response that an item of a kept response belongs to, by the item's id; ""
-// where it cannot be one.
+// Owner returns the id of the stored response that an item belongs to, or "" if the item's
+// id has another form.
 func Owner(itemID string) string {
 	_, rest, _ := strings.Cut(itemID, "_")
 	if len(rest) <= idDigits {
@@ -23,14 +23,14 @@ func Owner(itemID string) string {
 	return "resp_" + rest[:idDigits]
 }
 
-// MaxExpanded bounds an input with all that it refers to, in bytes.
+// MaxExpanded bounds an input with its references resolved, in bytes.
 const MaxExpanded = 32 << 20
 
-// ErrExpanded is that an input has more than that.
+// ErrExpanded means that an input is larger than that.
 var ErrExpanded = errors.New("the input refers to more than is put together")
 
-// Expand puts items in the place of references to them in an input. What find returns
-// nil for stays. The result is nil where nothing changes.
+// Expand replaces the references in an input by the items that find returns. References for
+// which find returns nil are kept. The result is nil if nothing changes.
 func Expand(input []byte, find func(id string) ([]byte, error)) ([]byte, error) {
 	if !bytes.Contains(input, []byte(`"id"`)) || input[0] != '[' {
 		return nil, nil
@@ -66,7 +66,7 @@ func Expand(input []byte, find func(id string) ([]byte, error)) ([]byte, error) 
 }
 
 // reference reads an item and returns the id that it refers to, or "". Its type may be
-// left out.
+// omitted.
 func reference(r *jsonscan.Reader) string {
 	var id chat.Literal
 	refers := true

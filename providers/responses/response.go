@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A Response collects the events of an answer, which may be said while they come (see
-// [Events]), and writes it as one response. Its zero value, with a Style, is ready.
+// A Response collects the events of an answer and writes it as one response. With [Events],
+// it is also streamed. Its zero value, with a Style, is ready to use.
 type Response struct {
 	chat.Style
 	model chat.Literal
@@ -17,8 +17,8 @@ type Response struct {
 	used  bool
 
 	items    []item
-	open     int         // the message or thought that goes on: its index, plus one; 0: none
-	calls    map[int]int // by tool: its item
+	open     int         // index of the current message or reasoning item, plus one; 0: none
+	calls    map[int]int // by tool: index of its item
 	logProbs []byte      // elements of an array, for the next text
 	finish   chat.FinishReason
 	finished bool
@@ -42,23 +42,23 @@ var (
 type item struct {
 	kind itemKind
 	id   string
-	part []part // of a message: what it says and refuses, in turns
+	part []part // of a message: texts and refusals, in order
 
 	callID, name, signature chat.Literal
-	arguments               []byte // inside of the quotes
+	arguments               []byte // without the quotes
 
-	summary  []byte // inside of the quotes
-	seal     []byte // likewise
+	summary  []byte // without the quotes
+	seal     []byte // without the quotes
 	redacted bool
 
 	done   bool
-	status string // once it is done
+	status string // set once it is done
 }
 
 // A part is one part of a message's content.
 type part struct {
 	refusal               bool
-	text                  []byte // inside of the quotes
+	text                  []byte // without the quotes
 	annotations, logProbs []byte // elements of arrays
 	cited                 int    // the number of annotations
 }
@@ -72,7 +72,7 @@ func (p *part) kind() string {
 
 func clone(l chat.Literal) chat.Literal { return append(chat.Literal(nil), l...) }
 
-// note takes what an event says of the answer, and reports whether that is all it says.
+// note takes the metadata from an event, and reports whether that is all it has.
 func (w *Response) note(e *chat.Event) bool {
 	switch e.Kind {
 	case chat.Start:
@@ -89,17 +89,17 @@ func (w *Response) note(e *chat.Event) bool {
 	return true
 }
 
-// Event takes an event.
+// Event handles an event.
 func (w *Response) Event(e *chat.Event) { w.take(e, nil) }
 
-// take takes an event, and says it to who listens.
+// take handles an event. With to, it also streams it.
 func (w *Response) take(e *chat.Event, to *Events) {
 	if w.note(e) {
 		return
 	}
 	switch e.Kind {
 	case chat.TextPiece, chat.RefusalPiece:
-		w.say(e, to)
+		w.addText(e, to)
 	case chat.Annotation:
 		w.annotate(e, to)
 	case chat.LogProbs:
@@ -141,7 +141,7 @@ func (w *Response) take(e *chat.Event, to *Events) {
 	}
 }
 
-// add begins an item. Its id is made of the response's.
+// add starts an item. Its id is derived from the response's.
 func (w *Response) add(kind itemKind) *item {
 	_, suffix, _ := strings.Cut(w.ID, "_")
 	at := strconv.FormatInt(int64(len(w.items)), 16)
@@ -152,7 +152,8 @@ func (w *Response) add(kind itemKind) *item {
 	return &w.items[len(w.items)-1]
 }
 
-// current is the message or thought that goes on, or a new one.
+// current returns the current message or reasoning item if it is of the given kind, or a
+// new one.
 func (w *Response) current(kind itemKind, to *Events) *item {
 	if w.open > 0 && w.items[w.open-1].kind == kind {
 		return &w.items[w.open-1]
@@ -164,7 +165,8 @@ func (w *Response) current(kind itemKind, to *Events) *item {
 	return it
 }
 
-// thought is the thought that goes on. One that is sealed does not.
+// thought returns the current reasoning item, or a new one if there is none or it is
+// sealed.
 func (w *Response) thought(to *Events) *item {
 	if w.open > 0 && w.items[w.open-1].seal != nil {
 		w.close(to)
@@ -172,7 +174,7 @@ func (w *Response) thought(to *Events) *item {
 	return w.current(reasoningItem, to)
 }
 
-// speech is the part of a message that goes on, or a new one.
+// speech returns the current part of a message, or a new one.
 func (w *Response) speech(refusal bool, to *Events) *part {
 	it := w.current(messageItem, to)
 	n := len(it.part)
@@ -187,7 +189,7 @@ func (w *Response) speech(refusal bool, to *Events) *part {
 	return &it.part[n-1]
 }
 
-func (w *Response) say(e *chat.Event, to *Events) {
+func (w *Response) addText(e *chat.Event, to *Events) {
 	if e.Text.Empty() {
 		return
 	}
@@ -216,8 +218,8 @@ func appendElement(list, element []byte) []byte {
 	return append(list, element...)
 }
 
-// annotation is a citation with its members beside its type, and not one below it as in
-// Chat Completions.
+// annotation flattens a citation of Chat Completions, whose members are nested below its
+// type.
 func annotation(raw chat.Raw) []byte {
 	var kind chat.Literal
 	var inner chat.Raw
@@ -247,7 +249,7 @@ func annotation(raw chat.Raw) []byte {
 	return b
 }
 
-// elements are those of an array that is a member of an object.
+// elements returns the elements of an array that is a member of an object.
 func elements(object chat.Raw, name string) (list []byte) {
 	r := jsonscan.NewReader(object)
 	r.Object(func(key jsonscan.Key) {
@@ -258,7 +260,7 @@ func elements(object chat.Raw, name string) (list []byte) {
 	return list
 }
 
-// close ends the message or thought that goes on.
+// close ends the current message or reasoning item.
 func (w *Response) close(to *Events) {
 	if w.open > 0 {
 		w.end(w.open-1, to)
@@ -282,12 +284,12 @@ func (w *Response) end(at int, to *Events) {
 	if w.failed != nil || w.finished && w.finish != chat.Stop && w.finish != chat.ToolCalls {
 		it.status = "incomplete"
 	}
-	if it.kind == callItem && len(it.arguments) == 0 { // a client parses what it gets
+	if it.kind == callItem && len(it.arguments) == 0 { // clients parse the arguments as JSON
 		it.arguments = []byte("{}")
 		to.arguments(at, it, chat.Literal(`"{}"`))
 	}
 	to.ended(at, it)
 }
 
-// Failed is the error that the answer is, or nil.
+// Failed returns the error that the provider answered with, or nil.
 func (w *Response) Failed() *chat.Event { return w.failed }

@@ -52,7 +52,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := append([]byte(`{"chat":`), new(chat.Words).Append(nil, asked)...)
+		out := append([]byte(`{"chat":`), new(chat.Encoder).Append(nil, asked)...)
 		out = append(out, `,"messages":`...)
 		sent, err := messages.Append(nil, asked, messages.Options{})
 		if err != nil {

@@ -67,7 +67,7 @@ func outcome(t *testing.T, provider, model string, set map[string]string, name, 
 	t.Helper()
 	p, _ := providers.Lookup(provider)
 	endpoint, messages := providers.ChatComplete, `"messages":[{"role":"user","content":"Hi"}]`
-	if p.Dialect == nil && p.Words == nil {
+	if p.Dialect == nil && p.Encoder == nil {
 		endpoint = providers.Messages
 		switch name {
 		case "max_completion_tokens":
@@ -84,7 +84,7 @@ func outcome(t *testing.T, provider, model string, set map[string]string, name, 
 	prepare := func(body string) string {
 		c := (&dialecttest.Case{Endpoint: endpoint, Settings: set, Key: "KEY", Body: json.RawMessage(body)}).Call(provider)
 		r, err := c.Provider.Prepare(c)
-		var refusal *providers.Refusal
+		var refusal *providers.RequestError
 		if errors.As(err, &refusal) {
 			return "refused"
 		}

@@ -1,4 +1,4 @@
-// Package standard registers the providers that come with the gateway.
+// Package standard registers the built-in providers.
 package standard
 
 import (

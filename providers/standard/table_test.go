@@ -37,7 +37,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 	rows := 0
 	for _, name := range providers.Names() {
 		p, _ := providers.Lookup(name)
-		if p.Dialect != nil || p.Words != nil || p.Address != nil {
+		if p.Dialect != nil || p.Encoder != nil || p.Address != nil {
 			address := p.BaseURL
 			if address == "" {
 				address = p.Host
@@ -64,7 +64,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 		}{
 			{"a stream is not asked for usage", p.NoStreamUsage},
 			{"refuses members that OpenAI does not have", p.Closed},
-			{"gets its thoughts back", p.ThoughtsBack},
+			{"gets its thoughts back", p.ReturnReasoning},
 		} {
 			if n.has {
 				notes = append(notes, n.note)

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/gemini"
 )
 
-// embed asks a model for the embeddings of all inputs at once.
+// embed requests the embeddings of all inputs at once.
 func embed(c *providers.Call) (*providers.Request, error) {
 	_, path, err := at(c)
 	if err != nil {
@@ -43,18 +43,18 @@ func embed(c *providers.Call) (*providers.Request, error) {
 		URL: providers.URL(base(c.Base), path+":predict", ""), Body: b,
 		Answer: &providers.Answer{
 			Failure: gemini.Failure,
-			Whole: func(dst, body []byte, _ http.Header) ([]byte, error) {
+			Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 				vectors, tokens, err := predictions(body)
 				if err != nil {
 					return dst, err
 				}
-				return asked.Append(dst, vectors, tokens, c.ShownAs())
+				return asked.Append(dst, vectors, tokens, c.DisplayName())
 			},
 		},
 	}, nil
 }
 
-// predictions reads the vectors of an answer, each of which says how many tokens it took.
+// predictions reads the vectors of an answer, each of which has its number of tokens.
 func predictions(body []byte) (vectors []chat.Raw, tokens int64, err error) {
 	r := jsonscan.NewReader(body)
 	embeddings := func(key jsonscan.Key) {

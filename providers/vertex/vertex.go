@@ -1,5 +1,5 @@
-// Package vertex is the provider Vertex AI: models of Google, Anthropic and others in a
-// project of Google Cloud, each in its publisher's dialect.
+// Package vertex provides Vertex AI: models by Google, Anthropic and others in a Google
+// Cloud project, each in its publisher's dialect.
 package vertex
 
 import (
@@ -45,11 +45,11 @@ const (
 
 	scope = "https://www.googleapis.com/auth/cloud-platform"
 
-	// anthropicVersion stands in the body of a call to Claude, in the place of the header.
+	// anthropicVersion is part of the body of a call to Claude. It replaces the header.
 	anthropicVersion = "vertex-2023-10-16"
 )
 
-// Hosts that are not <region>-aiplatform.googleapis.com.
+// hosts that are not of the form <region>-aiplatform.googleapis.com
 var hosts = map[string]string{
 	"global-aiplatform.googleapis.com": "aiplatform.googleapis.com",
 	"us-aiplatform.googleapis.com":     "aiplatform.us.rep.googleapis.com",
@@ -66,7 +66,8 @@ func base(u *url.URL) *url.URL {
 	return &own
 }
 
-// account is the service account of a call, in JSON; "" where a token is given instead.
+// account returns the service account key of a call, in JSON, or "" if a token is
+// configured instead.
 func account(c *providers.Call) string {
 	if v := c.Setting(settingAccount); v != "" {
 		return v
@@ -85,17 +86,17 @@ func login(c *providers.Call) (*providers.Login, error) {
 	return &providers.Login{ServiceAccount: []byte(a), Scopes: []string{scope}}, nil
 }
 
-// auth sends a token. A service account is never sent: only its signature goes out.
+// auth sends a token. A service account key is never sent, only signatures made with it.
 func auth(c *providers.Call, h http.Header) error {
 	if c.Token.Empty() && account(c) != "" {
-		return &providers.Refusal{Param: "x-gw-vertex-service-account-json", Code: "invalid_setting", Message: "The service account gave no token"}
+		return &providers.RequestError{Param: "x-gw-vertex-service-account-json", Code: "invalid_setting", Message: "The service account gave no token"}
 	}
 	return providers.Bearer(c, h)
 }
 
 var segment = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._:-]*[a-zA-Z0-9])?$`)
 
-// location is the path of the call's project and region.
+// location returns the path of the call's project and region.
 func location(c *providers.Call) (string, error) {
 	project := c.Setting(settingProject)
 	if project == "" {
@@ -107,7 +108,7 @@ func location(c *providers.Call) (string, error) {
 		case s[1] == "":
 			return "", c.Provider.Missing(s[0])
 		case !segment.MatchString(s[1]):
-			return "", &providers.Refusal{
+			return "", &providers.RequestError{
 				Param: "x-gw-" + strings.ReplaceAll(s[0], "_", "-"), Code: "invalid_setting", Message: "Invalid " + s[0] + ": expected letters, digits, hyphens and dots",
 			}
 		}
@@ -115,17 +116,17 @@ func location(c *providers.Call) (string, error) {
 	return "/v1/projects/" + project + "/locations/" + region, nil
 }
 
-// A model is a model of a publisher's.
+// A model is a model of a publisher.
 type model struct{ publisher, name string }
 
 const (
 	google    = "google"
 	anthropic = "anthropic"
-	endpoint  = "endpoints" // a model that the project has tuned, by its endpoint's id
+	endpoint  = "endpoints" // a tuned model of the project, by its endpoint's id
 )
 
-// modelOf reads a model's name: gemini-x, claude-x, publisher/x or publisher.x, or the
-// whole publishers/publisher/models/x.
+// modelOf parses a model's name: gemini-x, claude-x, publisher/x or publisher.x, or the
+// full publishers/publisher/models/x.
 func modelOf(name string) model {
 	if rest, ok := strings.CutPrefix(name, "publishers/"); ok {
 		if publisher, of, ok := strings.Cut(rest, "/models/"); ok {
@@ -134,7 +135,7 @@ func modelOf(name string) model {
 	}
 	for _, separator := range []string{"/", "."} {
 		publisher, rest, ok := strings.Cut(name, separator)
-		// Of a name such as gemini-2.5-pro, the dot is a part.
+		// In names such as gemini-2.5-pro, the dot is not a separator.
 		if ok && !strings.ContainsAny(publisher, "0123456789") {
 			if publisher == "models" {
 				break
@@ -149,7 +150,7 @@ func modelOf(name string) model {
 	return model{google, name}
 }
 
-// path is where the model is in a location.
+// path returns the path of the model in a location.
 func (m model) path(location string) string {
 	if m.publisher == endpoint {
 		return location + "/endpoints/" + providers.Escape(m.name)
@@ -175,7 +176,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst := make([]byte, 0, r.Room(len(c.Body)))
+	dst := make([]byte, 0, r.SizeHint(len(c.Body)))
 	switch m.publisher {
 	case google, endpoint:
 		body, err := gemini.Append(dst, r, gemini.Options{Model: m.name})
@@ -184,7 +185,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 		body, err := messages.Append(dst, r, messages.Options{Version: anthropicVersion, NoModel: true})
 		return &providers.Request{URL: rawPredict(c, path, r.Stream), Body: body}, err
 	}
-	// The models of others speak like OpenAI at one address.
+	// Other publishers' models share an OpenAI-compatible endpoint.
 	l, err := location(c)
 	if err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	named := *r
 	named.Model = chat.Quote(m.publisher + "/" + m.name)
 	return &providers.Request{
-		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: new(chat.Words).Append(dst, &named),
+		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: new(chat.Encoder).Append(dst, &named),
 	}, nil
 }
 
@@ -213,8 +214,8 @@ func rawPredict(c *providers.Call, path string, stream bool) *url.URL {
 	return providers.URL(base(c.Base), path+":rawPredict", "")
 }
 
-// claude passes a call of Messages on to Claude as it is, save that the model stands in
-// the path and the version in the body. The answer is passed back untouched.
+// claude passes a Messages request on to Claude unchanged, except that the model is in the
+// path and the version in the body. The answer is passed back unchanged.
 func claude(c *providers.Call) (*providers.Request, error) {
 	if modelOf(c.Model).publisher != anthropic {
 		return nil, nil
@@ -223,15 +224,15 @@ func claude(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := versioned(messages.Unsealed(c.Body), "")
+	body, err := versioned(messages.StripForeign(c.Body), "")
 	if err != nil {
 		return nil, err
 	}
 	return &providers.Request{URL: rawPredict(c, path, c.Stream), Body: body}, nil
 }
 
-// countTokens counts the tokens of a call of Messages to Claude. The model stands in the
-// body, as the path is that of the counter.
+// countTokens counts the tokens of a Messages request for Claude. The model is in the body,
+// because the path is the counter's.
 func countTokens(c *providers.Call) (*providers.Request, error) {
 	m, _, err := at(c)
 	if err != nil {
@@ -244,15 +245,15 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := versioned(messages.Unsealed(c.Body), m.name)
+	body, err := versioned(messages.StripForeign(c.Body), m.name)
 	if err != nil {
 		return nil, err
 	}
 	return &providers.Request{URL: rawPredict(c, model{anthropic, "count-tokens"}.path(l), false), Body: body}, nil
 }
 
-// versioned is a body of Messages with the version of the API, and with the model named
-// so, or with none. What else is in it stays as it is.
+// versioned returns a Messages body with the API version, and with the given model, or
+// without a model if it is empty. Everything else is unchanged.
 func versioned(body []byte, model string) ([]byte, error) {
 	b := jsonscan.Builder(make([]byte, 0, len(body)+64))
 	b.Open('{')
@@ -271,7 +272,7 @@ func versioned(body []byte, model string) ([]byte, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, &providers.Refusal{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
+		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
 	if !said {
 		b.Key("anthropic_version").Text(anthropicVersion)

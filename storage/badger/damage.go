@@ -10,19 +10,19 @@ import (
 
 const remedy = `restore a backup, or save what can be read with "caddy gw salvage" (docs/operations.md)`
 
-// A fault is what is wrong with a file of a store.
-type fault struct{ file, problem string }
+// A damage is what is wrong with a file of a store.
+type damage struct{ file, problem string }
 
-// faults collects what is wrong with the files of a store.
-type faults []fault
+// damages collects what is wrong with the files of a store.
+type damages []damage
 
-func (f *faults) add(file, problem string, args ...any) {
-	*f = append(*f, fault{file, fmt.Sprintf(problem, args...)})
+func (f *damages) add(file, problem string, args ...any) {
+	*f = append(*f, damage{file, fmt.Sprintf(problem, args...)})
 }
 
 // err returns an error that wraps [storage.ErrDamaged] and names the files, or
 // nil if there are no faults.
-func (f faults) err() error {
+func (f damages) err() error {
 	if len(f) == 0 {
 		return nil
 	}

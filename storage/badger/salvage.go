@@ -33,7 +33,7 @@ func Verify(dir string, logger *zap.Logger) error {
 	for _, name := range v.sorted(".vlog") {
 		v.log(name, func(row) {})
 	}
-	if err := v.faults.err(); err != nil {
+	if err := v.damages.err(); err != nil {
 		return fmt.Errorf("store %s: %w", dir, err)
 	}
 	return nil

@@ -107,11 +107,11 @@ func (v *verification) state() {
 	logs := v.sorted(".mem")
 	known, err := readState(v.dir)
 	if err != nil {
-		v.faults.add(stateFile, "it is damaged: %v", err)
+		v.damages.add(stateFile, "it is damaged: %v", err)
 		return
 	}
 	if known == nil {
-		v.faults.add(stateFile, "the file is missing, without which a log that is lost would go unnoticed")
+		v.damages.add(stateFile, "the file is missing, without which a log that is lost would go unnoticed")
 		return
 	}
 	v.synced(known)
@@ -122,7 +122,7 @@ func (v *verification) state() {
 		}
 	}
 	if known != nil && v.manifest.end < known.ManifestEnd {
-		v.faults.add(badgerdb.ManifestFilename, "it has lost its end: it has %d bytes and had %d", v.manifest.end, known.ManifestEnd)
+		v.damages.add(badgerdb.ManifestFilename, "it has lost its end: it has %d bytes and had %d", v.manifest.end, known.ManifestEnd)
 		return
 	}
 	if known == nil || known.Closed {
@@ -130,7 +130,7 @@ func (v *verification) state() {
 		// program has opened the store since, and of that nothing is known.
 		for _, name := range logs {
 			if v.names[name] == 0 {
-				v.faults.add(name, "it is empty, and nothing says whether it had rows")
+				v.damages.add(name, "it is empty, and nothing says whether it had rows")
 			}
 		}
 		return
@@ -139,7 +139,7 @@ func (v *verification) state() {
 	for _, name := range logs {
 		n, err := number(name)
 		if err != nil {
-			v.faults.add(name, "its name should be a number")
+			v.damages.add(name, "its name should be a number")
 			return
 		}
 		if v.names[name] > 0 && n > known.Newest {
@@ -154,11 +154,11 @@ func (v *verification) state() {
 		size := v.names[name]
 		switch {
 		case !v.exists(name):
-			v.faults.add(name, "the file is missing, and its rows are in no table yet")
+			v.damages.add(name, "the file is missing, and its rows are in no table yet")
 		case l.End == 0 && size != known.LogSize:
-			v.faults.add(name, "it has %d bytes and was made with %d: it has lost its end", size, known.LogSize)
+			v.damages.add(name, "it has %d bytes and was made with %d: it has lost its end", size, known.LogSize)
 		case l.End != 0 && v.logEnds[name] < l.End:
-			v.faults.add(name, "it ends at %d and was read up to %d before: it has lost its end", v.logEnds[name], l.End)
+			v.damages.add(name, "it ends at %d and was read up to %d before: it has lost its end", v.logEnds[name], l.End)
 		}
 	}
 }
@@ -171,13 +171,13 @@ func (v *verification) synced(known *state) {
 	}
 	ends, err := readSynced(v.dir)
 	if err != nil {
-		v.faults.add(syncedFile, "%v", err)
+		v.damages.add(syncedFile, "%v", err)
 		return
 	}
 	for n, end := range ends {
 		name := logName(n)
 		if at, ok := v.logEnds[name]; ok && at < end {
-			v.faults.add(name, "it can be read up to %d and was on the disk up to %d: it has a hole, or has lost its end", at, end)
+			v.damages.add(name, "it can be read up to %d and was on the disk up to %d: it has a hole, or has lost its end", at, end)
 		}
 	}
 }

@@ -287,7 +287,7 @@ func (s *Store) collect(ctx context.Context) {
 func (s *Store) verifyTables(ctx context.Context) {
 	m, err := readManifest(filepath.Join(s.dir, badgerdb.ManifestFilename))
 	if err != nil {
-		s.breakDown(fault{badgerdb.ManifestFilename, err.Error()})
+		s.breakDown(damage{badgerdb.ManifestFilename, err.Error()})
 		return
 	}
 	for id, compression := range m.tables {
@@ -302,15 +302,15 @@ func (s *Store) verifyTables(ctx context.Context) {
 		// It may have been merged into another meanwhile, and deleted.
 		now, manifestErr := readManifest(filepath.Join(s.dir, badgerdb.ManifestFilename))
 		if _, listed := now.tables[id]; listed || manifestErr != nil {
-			s.breakDown(fault{tableName(id), err.Error()})
+			s.breakDown(damage{tableName(id), err.Error()})
 			return
 		}
 	}
 }
 
 // breakDown ends reading and writing for good.
-func (s *Store) breakDown(f fault) {
-	err := fmt.Errorf("store %s: %w", s.dir, faults{f}.err())
+func (s *Store) breakDown(f damage) {
+	err := fmt.Errorf("store %s: %w", s.dir, damages{f}.err())
 	if s.broken.CompareAndSwap(nil, &err) {
 		s.failed.CompareAndSwap(nil, &err)
 		s.opts.Logger.Error("the store is damaged, nothing is read or written", zap.Error(err))

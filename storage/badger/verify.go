@@ -32,9 +32,9 @@ import (
 
 // A verification looks at the files of a store, and changes none.
 type verification struct {
-	dir    string
-	logger *zap.Logger
-	faults faults
+	dir     string
+	logger  *zap.Logger
+	damages damages
 
 	names     map[string]int64 // files, and their sizes
 	manifest  manifest
@@ -68,7 +68,7 @@ func verify(dir string, logger *zap.Logger) (*verification, error) {
 	if err := v.run(); err != nil {
 		return nil, err
 	}
-	return v, v.faults.err()
+	return v, v.damages.err()
 }
 
 func (v *verification) run() error {
@@ -84,13 +84,13 @@ func (v *verification) run() error {
 	}
 	if !v.exists(badgerdb.ManifestFilename) {
 		if known, err := readState(v.dir); content != "" || err != nil || known != nil && known.ManifestEnd > 0 {
-			v.faults.add(badgerdb.ManifestFilename, "the file is missing, and %s is there", cmp.Or(content, stateFile))
+			v.damages.add(badgerdb.ManifestFilename, "the file is missing, and %s is there", cmp.Or(content, stateFile))
 		}
 		return nil
 	}
 	var err error
 	if v.manifest, err = readManifest(v.path(badgerdb.ManifestFilename)); err != nil {
-		v.faults.add(badgerdb.ManifestFilename, "it is damaged: %v", err)
+		v.damages.add(badgerdb.ManifestFilename, "it is damaged: %v", err)
 		return nil
 	}
 	if v.manifest.end < v.manifest.size {
@@ -102,10 +102,10 @@ func (v *verification) run() error {
 	// it take another pass.
 	v.readOrphans()
 	v.readRows(v.visit)
-	if len(v.dangling) > 0 && len(v.faults) == 0 {
+	if len(v.dangling) > 0 && len(v.damages) == 0 {
 		v.readRows(v.clear)
 	}
-	if len(v.faults) == 0 {
+	if len(v.damages) == 0 {
 		v.judge()
 	}
 	v.state()
@@ -164,7 +164,7 @@ func (v *verification) keyRegistry() {
 	}
 	data, err := os.ReadFile(v.path(name))
 	if err != nil || len(data) != 16+len(text) || string(data[16:]) != text {
-		v.faults.add(name, "it is damaged; it holds nothing that the store needs: delete this file, and it is made anew")
+		v.damages.add(name, "it is damaged; it holds nothing that the store needs: delete this file, and it is made anew")
 	}
 }
 
@@ -174,7 +174,7 @@ func (v *verification) valueLog() {
 	for i, name := range names {
 		id, err := number(name)
 		if err != nil {
-			v.faults.add(name, "its name should be a number")
+			v.damages.add(name, "its name should be a number")
 			continue
 		}
 		v.valueEnds[uint32(id)] = v.names[name]
@@ -202,7 +202,7 @@ func (v *verification) keyless(name string) {
 		return nil
 	})
 	if err != nil {
-		v.faults.add(name, "%v", err)
+		v.damages.add(name, "%v", err)
 	}
 }
 
@@ -211,7 +211,7 @@ func (v *verification) log(name string, visit func(row)) (end int64, ok bool) {
 	v.keyless(name)
 	used, size, err := used(v.path(name))
 	if err != nil {
-		v.faults.add(name, "%v", err)
+		v.damages.add(name, "%v", err)
 		return 0, false
 	}
 	err = withFile(v.path(name), min(size, used+maxLogHead), func(data []byte) error {
@@ -229,7 +229,7 @@ func (v *verification) log(name string, visit func(row)) (end int64, ok bool) {
 		return nil
 	})
 	if err != nil {
-		v.faults.add(name, "%v", err)
+		v.damages.add(name, "%v", err)
 		return 0, false
 	}
 	return end, true
@@ -240,11 +240,11 @@ func (v *verification) readRows(visit func(row)) {
 	for id, compression := range v.manifest.tables {
 		name := tableName(id)
 		if !v.exists(name) {
-			v.faults.add(name, "the file is missing, and MANIFEST lists it")
+			v.damages.add(name, "the file is missing, and MANIFEST lists it")
 			continue
 		}
 		if err := readTable(v.path(name), compression, visit, nil); err != nil {
-			v.faults.add(name, "%v", err)
+			v.damages.add(name, "%v", err)
 		}
 	}
 	for _, name := range v.sorted(".mem") {
@@ -263,7 +263,7 @@ func (v *verification) readOrphans() {
 	for _, name := range v.sorted(".sst") {
 		id, err := number(name)
 		if err != nil {
-			v.faults.add(name, "its name should be a number")
+			v.damages.add(name, "its name should be a number")
 			continue
 		}
 		if _, listed := v.manifest.tables[id]; listed || v.manifest.deleted[id] {
@@ -329,7 +329,7 @@ func (v *verification) judge() {
 		}
 	}
 	for file, rows := range lost {
-		v.faults.add(badgerdb.ManifestFilename, "it has lost its end: it does not list %s, which has %d rows that are nowhere else", file, rows)
+		v.damages.add(badgerdb.ManifestFilename, "it has lost its end: it does not list %s, which has %d rows that are nowhere else", file, rows)
 	}
 	clear(lost)
 	for _, s := range v.dangling {
@@ -338,6 +338,6 @@ func (v *verification) judge() {
 		}
 	}
 	for file, rows := range lost {
-		v.faults.add(file, "it is missing or has lost its end: %d rows have their values there", rows)
+		v.damages.add(file, "it is missing or has lost its end: %d rows have their values there", rows)
 	}
 }

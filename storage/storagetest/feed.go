@@ -32,7 +32,7 @@ func RunFeed(t *testing.T, open func(t *testing.T) (one, two Instance)) {
 		run  func(t *testing.T, one, two Instance)
 	}{
 		{"tells every commit once and in order", testFeedOrder},
-		{"has told its followers when it returns", testFeedTold},
+		{"has told its followers when it returns", testFeedDelivery},
 		{"tells what another instance committed", testFeedElsewhere},
 		{"tells nothing of what was not committed", testFeedFailures},
 		{"tells nothing of a run that was repeated", testFeedConflict},
@@ -48,9 +48,9 @@ func RunFeed(t *testing.T, open func(t *testing.T) (one, two Instance)) {
 
 // A follower notes what a follower was told.
 type follower struct {
-	mu   sync.Mutex
-	told []string
-	some chan struct{}
+	mu       sync.Mutex
+	received []string
+	some     chan struct{}
 }
 
 func (f *follower) follow(changes []storage.Change) {
@@ -58,9 +58,9 @@ func (f *follower) follow(changes []storage.Change) {
 	defer f.mu.Unlock()
 	for _, c := range changes {
 		if c.Value == nil {
-			f.told = append(f.told, fmt.Sprintf("-%s", c.Key))
+			f.received = append(f.received, fmt.Sprintf("-%s", c.Key))
 		} else {
-			f.told = append(f.told, fmt.Sprintf("%s=%s", c.Key, c.Value))
+			f.received = append(f.received, fmt.Sprintf("%s=%s", c.Key, c.Value))
 		}
 	}
 	select {
@@ -72,7 +72,7 @@ func (f *follower) follow(changes []storage.Change) {
 func (f *follower) all() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.told)
+	return slices.Clone(f.received)
 }
 
 // follow follows a feed from now on.
@@ -209,7 +209,7 @@ func testFeedOrder(t *testing.T, one, two Instance) {
 	}
 }
 
-func testFeedTold(t *testing.T, one, _ Instance) {
+func testFeedDelivery(t *testing.T, one, _ Instance) {
 	first, second := follow(t, one), follow(t, one)
 	for n := range 10 {
 		publish(t, one, "k", fmt.Append(nil, n))

@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// Fact returns what policies may ask of a prepared call: its value of a key, and another
+// Attribute returns what policies may ask of a prepared call: its value of a key, and another
 // name of the same thing if there is one.
-func (c *Call) Fact(key string) (value, alias string, ok bool) {
+func (c *Call) Attribute(key string) (value, alias string, ok bool) {
 	switch key {
 	case "api_key":
 		if value = c.Caller.KeyID; c.Caller.CountedAs != value {
@@ -41,8 +41,8 @@ func (c *Call) mayHaveOther(model string) bool {
 	return c.unread != read && (c.unread.fixed() || model == "")
 }
 
-// Fact is [Call.Fact] of a call that is about to be sent to a target.
-func (a *Attempt) Fact(key string) (value, alias string, ok bool) {
+// Attribute is [Call.Fact] of a call that is about to be sent to a target.
+func (a *Attempt) Attribute(key string) (value, alias string, ok bool) {
 	switch key {
 	case "provider":
 		value, alias = a.Route.Provider, a.Route.VirtualKey // which x-gw-provider takes too
@@ -53,7 +53,7 @@ func (a *Attempt) Fact(key string) (value, alias string, ok bool) {
 			alias = "@" + saved(a.Route) + "/" + value
 		}
 	default:
-		return a.call.Fact(key)
+		return a.call.Attribute(key)
 	}
 	return value, alias, value != ""
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Unmarked is the body of a call that creates a response, without what the gateway put into
-// earlier responses of providers that have no such API: thoughts with a seal of its own, and
-// signatures of calls. nil where it has none of it.
-func Unmarked(body []byte) []byte {
+// StripForeign returns the body of a call that creates a response, without what the gateway
+// added to earlier responses of providers without this API: sealed reasoning and signatures
+// of calls. It returns nil if there is nothing to remove.
+func StripForeign(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`"gw:`)) && !bytes.Contains(body, []byte(`"extra_content"`)) {
 		return nil
 	}
@@ -37,13 +37,13 @@ func Unmarked(body []byte) []byte {
 		})
 		return true
 	})
-	if e.Reader.Err() != nil { // whoever reads it says so
+	if e.Reader.Err() != nil { // the caller of the reader reports it
 		return nil
 	}
 	return e.Out
 }
 
-// sealed reports whether an item is a thought with a seal of the gateway's.
+// sealed reports whether an item is reasoning with one of the gateway's seals.
 func sealed(item []byte) bool {
 	var kind, seal chat.Literal
 	r := jsonscan.NewReader(item)

@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// inAskedForm converts an answer with status 200 that streams and should not, or the other way
+// matchStreaming converts an answer with status 200 that streams and should not, or the other way
 // around. An error in it becomes an HTTP error.
-func (rt *roundTrip) inAskedForm(res *http.Response) error {
+func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	endpoint, asked := rt.x.Endpoint.Name, rt.attempt.Streams()
 	if res.StatusCode != http.StatusOK || res.Body == nil || rt.x.Endpoint.Passes {
 		return nil
@@ -40,7 +40,7 @@ func (rt *roundTrip) inAskedForm(res *http.Response) error {
 			return rt.refuse(res, providers.ReadEvent(rt.redact(body)), rt.redact(body))
 		}
 	} else {
-		var look wholeStream
+		var look streamSummary
 		err := look.read(body)
 		switch {
 		case look.failed != nil:
@@ -69,13 +69,13 @@ func (rt *roundTrip) inAskedForm(res *http.Response) error {
 	return nil
 }
 
-// A wholeStream is what a stream that was read to its end comes to.
-type wholeStream struct {
+// A streamSummary is what a stream that was read to its end comes to.
+type streamSummary struct {
 	failed []byte // an event that is an error
 	ended  bool   // it came to its end, or at least to that of its answer
 }
 
-func (w *wholeStream) read(body []byte) error {
+func (w *streamSummary) read(body []byte) error {
 	w.ended = bytes.Contains(body, []byte("data: [DONE]")) || bytes.Contains(body, []byte("data:[DONE]"))
 	var frames chat.SSE
 	if err := frames.Push(body, w.event); err != nil {
@@ -84,7 +84,7 @@ func (w *wholeStream) read(body []byte) error {
 	return frames.Rest(w.event)
 }
 
-func (w *wholeStream) event(_ string, data []byte) error {
+func (w *streamSummary) event(_ string, data []byte) error {
 	if kind(data) == failure && w.failed == nil {
 		w.failed = bytes.Clone(data)
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A Fault is a rule that a request breaks: what a 400 says.
-type Fault struct {
+// A Error is a rule that a request breaks: what a 400 says.
+type Error struct {
 	Param   string // the field: messages[2].role
 	Code    string // one of the codes below
 	Message string // what was expected, and what was got
 }
 
-func (f *Fault) Error() string { return f.Message }
+func (f *Error) Error() string { return f.Message }
 
 // The codes of faults, in OpenAI's vocabulary where it has a word.
 const (
@@ -32,8 +32,8 @@ const (
 	StringAboveMax   = "string_above_max_length"
 )
 
-func missing(param string) *Fault {
-	return &Fault{param, MissingParameter, fmt.Sprintf("Missing required parameter: '%s'.", param)}
+func missing(param string) *Error {
+	return &Error{param, MissingParameter, fmt.Sprintf("Missing required parameter: '%s'.", param)}
 }
 
 // clip shortens what a caller wrote, to be shown in a message.
@@ -79,16 +79,16 @@ func dot(b *strings.Builder, name string) {
 // fail notes a fault of the value that the checker is at, if it is the first one.
 // The message goes on after the name of the field.
 func (c *checker) fail(code, format string, args ...any) {
-	if c.fault == nil {
+	if c.err == nil {
 		param := c.param()
-		c.fault = &Fault{param, code, fmt.Sprintf("Invalid '%s': ", param) + fmt.Sprintf(format, args...)}
+		c.err = &Error{param, code, fmt.Sprintf("Invalid '%s': ", param) + fmt.Sprintf(format, args...)}
 	}
 }
 
 func (c *checker) wrongType(expected Kinds, got string) {
-	if c.fault == nil {
+	if c.err == nil {
 		param := c.param()
-		c.fault = &Fault{param, InvalidType, fmt.Sprintf("Invalid type for '%s': expected %s, but got %s instead.", param, expected, got)}
+		c.err = &Error{param, InvalidType, fmt.Sprintf("Invalid type for '%s': expected %s, but got %s instead.", param, expected, got)}
 	}
 }
 

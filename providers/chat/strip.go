@@ -6,17 +6,17 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// Foreign says which members of a body of Chat Completions a provider would refuse that it
-// did not make.
+// Foreign says which members of a Chat Completions body a provider refuses that did not
+// create them.
 type Foreign struct {
-	Signatures   bool // extra_content of calls
-	Reasoning    bool // reasoning_content of messages
-	ThoughtsBack bool // thinking in content_blocks becomes reasoning_content
+	Signatures      bool // extra_content of calls
+	Reasoning       bool // reasoning_content of messages
+	ReturnReasoning bool // thinking in content_blocks is converted to reasoning_content
 }
 
-// Unmarked is a body without the members that only another provider knows what to do with;
-// nil where it has none. content_blocks are the gateway's own.
-func Unmarked(body []byte, f Foreign) []byte {
+// StripForeign returns a body without members that only other providers understand, or nil
+// if it has none. content_blocks are the gateway's own.
+func StripForeign(body []byte, f Foreign) []byte {
 	var drop []string
 	for _, name := range []struct {
 		name    string
@@ -38,13 +38,13 @@ func Unmarked(body []byte, f Foreign) []byte {
 		e.Array(func() {
 			start := e.Reader.Peek()
 			e.Object(func(name string) bool { return e.messageMember(name, drop) })
-			if f.ThoughtsBack {
+			if f.ReturnReasoning {
 				e.addThoughts(e.Reader.Since(start))
 			}
 		})
 		return true
 	})
-	if e.Reader.Err() != nil { // whoever reads it says so
+	if e.Reader.Err() != nil { // the caller of the reader reports it
 		return nil
 	}
 	return e.Out
@@ -77,8 +77,8 @@ func (e *Editor) dropped(name string, drop []string) bool {
 	return false
 }
 
-// addThoughts adds the thoughts of a message's content blocks to the message that was just
-// written, unless it has them.
+// addThoughts adds the thinking of a message's content blocks to the message that was just
+// written, unless it has reasoning_content.
 func (e *Editor) addThoughts(message []byte) {
 	p := &parser{r: jsonscan.NewReader(message)}
 	var found blocks
@@ -100,20 +100,20 @@ func (e *Editor) addThoughts(message []byte) {
 	e.Out.Close('}')
 }
 
-// An Editor copies a JSON value, of which some members are written by who knows more.
+// An Editor copies a JSON value, with callbacks that rewrite some of its members.
 type Editor struct {
 	Reader *jsonscan.Reader
 	Out    jsonscan.Builder
 }
 
-// Key begins a member.
+// Key writes the key of a member.
 func (e *Editor) Key(name string) {
 	e.Out.Raw(jsonscan.AppendQuoted(nil, name))
 	e.Out = append(e.Out, ':')
 }
 
-// Object copies an object but for the members that edit reads itself. What is no object is
-// copied as it stands.
+// Object copies an object, except for the members that edit reads itself. Other values are
+// copied unchanged.
 func (e *Editor) Object(edit func(name string) bool) {
 	if e.Reader.Kind() != jsonscan.Object {
 		e.Out.Raw(e.Reader.Raw())
@@ -130,8 +130,8 @@ func (e *Editor) Object(edit func(name string) bool) {
 	e.Out.Close('}')
 }
 
-// Array copies an array, each of whose elements is copied by element. What is no array is
-// copied as it stands.
+// Array copies an array, calling element for each element. Other values are copied
+// unchanged.
 func (e *Editor) Array(element func()) {
 	if e.Reader.Kind() != jsonscan.Array {
 		e.Out.Raw(e.Reader.Raw())

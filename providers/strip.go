@@ -1,0 +1,26 @@
+package providers
+
+import (
+	"strings"
+
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/responses"
+)
+
+// stripForeign returns the body of a conversation that is passed on, without what the
+// gateway added to earlier answers of other providers, which this provider would refuse. It
+// returns nil if there is nothing to remove.
+func (p *Provider) stripForeign(c *Call) []byte {
+	switch c.Endpoint {
+	case ChatComplete:
+		return chat.StripForeign(c.Body, chat.Foreign{
+			// Google's OpenAI-compatible endpoint creates these signatures itself.
+			Signatures:      c.Base == nil || !strings.HasSuffix(c.Base.Hostname(), ".googleapis.com"),
+			Reasoning:       p.Closed,
+			ReturnReasoning: p.ReturnReasoning,
+		})
+	case CreateResponse:
+		return responses.StripForeign(c.Body)
+	}
+	return nil
+}
