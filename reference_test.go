@@ -122,7 +122,7 @@ func TestReferenceOfErrorCodes(t *testing.T) {
 				}
 			}
 		}
-		if path == filepath.Join("internal", "validation", "fault.go") {
+		if path == filepath.Join("internal", "validation", "error.go") {
 			for _, m := range regexp.MustCompile(`(?m)^\t[A-Z]\w+\s+= "([a-z_]+)"`).FindAllStringSubmatch(text, -1) {
 				codes = append(codes, m[1])
 			}
