@@ -200,7 +200,7 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err 
 		if named := in.Defaults.Value.UserKeyConfig; named != "" {
 			s, ok := c.api.Configs.Get(named)
 			if !ok || s.Archived || s.WorkspaceID != w.ID {
-				return absent("defaults.user_api_key_config", "the workspace has no config %q", credentials.Clip(named))
+				return unknownReference("defaults.user_api_key_config", "the workspace has no config %q", credentials.Clip(named))
 			}
 			w.UserKeyConfig = s.ID
 		}
