@@ -63,30 +63,39 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 }
 
 // ownSlugs converts the slugs stored by earlier versions to slugs that are unique within a
-// workspace.
+// workspace. Of several processes that start, one does it, and the others wait for that.
 func (k *Keyring) ownSlugs(ctx context.Context, db *storage.DB) error {
 	const batch = 20 // bounds a transaction
 	for rows := range slices.Chunk(k.virtualKeys.All(), batch) {
 		if !slices.ContainsFunc(rows, func(v *VirtualKey) bool { return !v.OwnSlug }) {
 			continue
 		}
-		err := db.Update(ctx, func(tx *storage.Txn) error {
-			keys := k.virtualKeys.In(tx)
-			for _, v := range rows {
-				v, ok := keys.Get(v.ID)
-				if !ok {
-					continue // deleted meanwhile
-				}
-				moved := *v
-				moved.OwnSlug = true
-				if err := keys.Put(tx, &moved); err != nil {
+		err := db.Job("virtual-key-slugs").Wait(ctx, func(ctx context.Context, step storage.Step) error {
+			return db.Update(ctx, func(tx *storage.Txn) error {
+				if err := step.Fence(tx); err != nil {
 					return err
 				}
-			}
-			return nil
+				return k.moveSlugs(tx, rows)
+			})
 		})
 		if err != nil {
 			return fmt.Errorf("moving the slugs of virtual keys into their workspaces: %w", err)
+		}
+	}
+	return nil
+}
+
+func (k *Keyring) moveSlugs(tx *storage.Txn, rows []*VirtualKey) error {
+	keys := k.virtualKeys.In(tx)
+	for _, v := range rows {
+		v, ok := keys.Get(v.ID)
+		if !ok || v.OwnSlug {
+			continue // deleted or moved meanwhile
+		}
+		moved := *v
+		moved.OwnSlug = true
+		if err := keys.Put(tx, &moved); err != nil {
+			return err
 		}
 	}
 	return nil

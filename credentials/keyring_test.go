@@ -528,3 +528,32 @@ func TestANewStoreGetsOneDataKey(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// Rows of earlier versions are moved by one of the processes that start; the others wait.
+func TestEarlierSlugsAreMovedByOneProcess(t *testing.T) {
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	db := storage.NewDB(store)
+	k := openKeyring(t, db, newClock())
+	update(t, db, func(tx *storage.Txn) error {
+		return k.virtualKeys.Put(tx, &VirtualKey{ID: "id", Slug: "slug", WorkspaceID: "ws"})
+	})
+	other := db.Job("virtual-key-slugs")
+	if err := other.Do(t.Context(), func(context.Context, storage.Step) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := &overtaken{Store: store, other: cancel} // from when the job is asked for
+	if _, err := OpenKeyring(ctx, storage.NewDB(waiting), NewSecret(masterKey), time.Now, rand.Reader); !errors.Is(err, context.Canceled) {
+		t.Errorf("it does not wait for the other process: %v", err)
+	}
+	if err := other.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := openKeyring(t, storage.NewDB(store), newClock()).VirtualKey("ws", "slug"); !ok || !v.OwnSlug {
+		t.Errorf("not moved: %+v", v)
+	}
+}

@@ -70,15 +70,17 @@ func (j *Job) Do(ctx context.Context, step func(ctx context.Context, s Step) err
 	return err
 }
 
-// Wait is Do for work that has to be done before anything goes on: where another process
-// does the job, it waits for that to be done, and then runs step, which must see for itself
-// what is left to do.
+// Wait is Do for work that has to be done before anything goes on. Where another process
+// does the job, or takes it over, Wait waits for that to be done and then runs step, which
+// must see for itself what is left to do. It gives the lock up afterwards.
 func (j *Job) Wait(ctx context.Context, step func(ctx context.Context, s Step) error) error {
 	tick := time.NewTicker(jobPoll)
 	defer tick.Stop()
 	for {
 		err := j.Do(ctx, step)
-		if !errors.Is(err, ErrLockHeld) {
+		if !errors.Is(err, ErrLockHeld) && !errors.Is(err, ErrLeaseLost) {
+			// Where that fails, the lease lapses.
+			_ = j.Release(context.WithoutCancel(ctx))
 			return err
 		}
 		select {

@@ -77,7 +77,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Aliases, err = routing.OpenAliases(ctx, db, now, random); err != nil {
 		return nil, err
 	}
-	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime}); err != nil {
+	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime, Job: db.Job("rate-limit-records")}); err != nil {
 		return nil, err
 	}
 	s.onClose(func() error { return s.Counter.Close(context.Background()) })

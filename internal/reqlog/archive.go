@@ -256,36 +256,45 @@ func (s *archive) delete(tx storage.Tx, seg *segment) error {
 	return nil
 }
 
-// trim drops what is from before oldest, and the oldest rows until all of them and need
-// more bytes fit into size. A transaction drops a bounded number of them.
-func (s *archive) trim(oldest time.Time, size, need int64) error {
-	for {
-		gone := s.surplus(oldest.UnixMilli(), size-need)
-		if len(gone) == 0 {
-			return nil
-		}
-		err := s.db.Write(context.Background(), func(tx storage.Tx) error {
-			for _, seg := range gone {
-				if err := s.delete(tx, seg); err != nil {
-					return err
-				}
+// drop drops some of what is from before oldest, and of the oldest rows as long as all of
+// them do not fit into size: a bounded number of them, in a transaction that begins with
+// fence, unless that is nil.
+func (s *archive) drop(ctx context.Context, oldest time.Time, size int64, fence func(storage.Tx) error) error {
+	gone := s.take(oldest, size)
+	err := s.db.Write(ctx, func(tx storage.Tx) error {
+		if fence != nil {
+			if err := fence(tx); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			s.restore(gone)
-			return fmt.Errorf("dropping %d rows: %w", len(gone), err)
 		}
+		for _, seg := range gone {
+			if err := s.delete(tx, seg); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.restore(gone)
+		return fmt.Errorf("dropping %d rows: %w", len(gone), err)
 	}
+	return nil
 }
 
-// surplus takes rows that are to be dropped out of memory, before they leave the store:
-// who reads on has a transaction from before.
-func (s *archive) surplus(oldest, size int64) []*segment {
+// surplus reports whether there are rows to be dropped.
+func (s *archive) surplus(oldest time.Time, size int64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.list) > 0 && (s.list[0].To < oldest.UnixMilli() || s.used > size)
+}
+
+// take takes rows that are to be dropped out of memory, before they leave the store: who
+// reads on has a transaction from before.
+func (s *archive) take(oldest time.Time, size int64) []*segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for n < min(len(s.list), maxDropped) && (s.list[n].To < oldest || s.used > size) {
+	for n < min(len(s.list), maxDropped) && (s.list[n].To < oldest.UnixMilli() || s.used > size) {
 		s.used -= s.list[n].Size
 		n++
 	}

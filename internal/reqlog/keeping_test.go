@@ -395,3 +395,38 @@ func TestAMillionRecords(t *testing.T) {
 	}
 	t.Logf("%-22s %8v", "one by its id", median(took))
 }
+
+// Of the processes that share a store, one drops what is too old. One that loses that job
+// while it does drops nothing more.
+func TestRetentionRunsInOneProcess(t *testing.T) {
+	l, store := openLog(t, zap.NewNop())
+	l = byHand(l)
+	other := storage.NewDB(struct{ storage.Store }{store}).Job("request-log")
+	for i := range 3 {
+		l.write([]*Record{record(i)})
+	}
+	old := with(func(s *Settings) { s.Retention = time.Hour })
+	l.settings.Store(&old)
+	now := time.Now().Add(2 * time.Hour)
+	l.Now = func() time.Time { return now }
+
+	if err := other.Do(t.Context(), func(context.Context, storage.Step) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	l.trim()
+	mustHold(t, l, 3)
+	if err := other.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.trimming = storage.NewJob(lost{storage.NewLocks(store, time.Now)}, "another job", "owner", time.Now)
+	l.trim()
+	mustHold(t, l, 3)
+	l.trimming = storage.NewDB(store).Job("request-log")
+	l.trim()
+	mustHold(t, l, 0)
+}
+
+// lost are locks that are lost while their holder works.
+type lost struct{ storage.Locker }
+
+func (lost) Fence(storage.Tx, storage.Lease) error { return storage.ErrLeaseLost }

@@ -16,6 +16,7 @@ package reqlog
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"sync/atomic"
@@ -84,6 +85,8 @@ type Log struct {
 
 	lost, lostBodies atomic.Int64
 
+	trimming *storage.Job
+
 	changed chan struct{} // has a token when the settings are others
 	done    chan struct{}
 }
@@ -120,6 +123,7 @@ func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 		ids:      ids{now: o.Now, random: o.Random},
 		archives: newArchives(db, "logs", "log_bodies", func(size int64) int64 { return size - customShare(size) }),
 		custom:   newArchives(db, "logs_own", "log_bodies_own", customShare),
+		trimming: db.Job("request-log"),
 		changed:  make(chan struct{}, 1),
 		done:     make(chan struct{}),
 	}
@@ -323,10 +327,31 @@ func (l *Log) writeBodies(to *archive, records []*Record) {
 	flush()
 }
 
-// trim drops what is too old, or too much.
+// trim drops what is too old, or too much, where no other process of the store does. What
+// stands in the way of rows that this one writes, it drops itself: see makeRoom.
 func (l *Log) trim() {
 	for _, s := range l.all() {
-		l.makeRoom(s, 0)
+		for {
+			settings := l.settings.Load()
+			if settings == nil {
+				return
+			}
+			retention, size := s.keeps(settings)
+			oldest := l.Now().Add(-retention)
+			if !s.surplus(oldest, size) {
+				break // without the job's lock, which would be written for nothing
+			}
+			err := l.trimming.Do(context.Background(), func(ctx context.Context, step storage.Step) error {
+				return s.drop(ctx, oldest, size, step.Fence)
+			})
+			if errors.Is(err, storage.ErrLockHeld) || errors.Is(err, storage.ErrLeaseLost) {
+				return
+			}
+			if err != nil {
+				l.failedToDrop(s, err)
+				break
+			}
+		}
 	}
 }
 
@@ -337,7 +362,14 @@ func (l *Log) makeRoom(s *archive, need int64) {
 		return
 	}
 	retention, size := s.keeps(settings)
-	if err := s.trim(l.Now().Add(-retention), size, need); err != nil {
-		l.Logger.Error("dropping old request records", zap.String("of", s.name), zap.Error(err))
+	for oldest := l.Now().Add(-retention); s.surplus(oldest, size-need); {
+		if err := s.drop(context.Background(), oldest, size-need, nil); err != nil {
+			l.failedToDrop(s, err)
+			return
+		}
 	}
+}
+
+func (l *Log) failedToDrop(s *archive, err error) {
+	l.Logger.Error("dropping old request records", zap.String("of", s.name), zap.Error(err))
 }

@@ -19,6 +19,7 @@ type Owners struct {
 	rows   *storage.Collection[owned]
 	counts *storage.Collection[ownedCount]
 	models *storage.Cached[owned]
+	room   *storage.Job
 	limit  int
 }
 
@@ -57,6 +58,7 @@ func OpenOwners(ctx context.Context, db *storage.DB) (*Owners, error) {
 			storage.Index[owned]{Name: "workspace", Keys: func(o *owned) []string { return []string{o.WorkspaceID} }}),
 		counts: storage.NewCollection("object_count", func(c *ownedCount) string { return c.WorkspaceID }),
 		models: storage.NewCached(db, storage.NewCollection("owned_model", (*owned).key)),
+		room:   db.Job("owned-objects"),
 		limit:  MaxObjects,
 	}
 	if err := o.models.Load(ctx); err != nil {
@@ -82,7 +84,11 @@ func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string
 func (o *Owners) claimSome(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
 	err := o.claim(ctx, workspace, slug, ids, at, lenient)
 	if errors.Is(err, ErrTooManyObjects) {
-		if err = o.makeRoom(ctx, workspace, o.limit/100+len(ids)); err == nil {
+		// Two processes that did it at once would forget twice as many.
+		err = o.room.Wait(ctx, func(ctx context.Context, step storage.Step) error {
+			return o.makeRoom(ctx, step, workspace, len(ids))
+		})
+		if err == nil {
 			err = o.claim(ctx, workspace, slug, ids, at, lenient)
 		}
 	}
@@ -132,8 +138,9 @@ func (o *Owners) count(tx storage.Tx, workspace string, n int) error {
 	return o.counts.Put(tx, row)
 }
 
-// makeRoom forgets the n oldest objects of a workspace: nobody has them from then on.
-func (o *Owners) makeRoom(ctx context.Context, workspace string, n int) error {
+// makeRoom forgets the oldest objects of a workspace, n and a hundredth of all that there may
+// be: nobody has them from then on. If there is room for n, nothing is to do.
+func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace string, n int) error {
 	type aged struct {
 		key string
 		at  time.Time
@@ -152,8 +159,14 @@ func (o *Owners) makeRoom(ctx context.Context, workspace string, n int) error {
 		return err
 	}
 	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
-	for some := range slices.Chunk(all[:min(n, len(all))], atOnce) {
+	if len(all)+n <= o.limit {
+		return nil
+	}
+	for some := range slices.Chunk(all[:min(n+o.limit/100, len(all))], atOnce) {
 		err := o.db.Write(ctx, func(tx storage.Tx) error {
+			if err := step.Fence(tx); err != nil {
+				return err
+			}
 			gone := 0
 			for _, old := range some {
 				switch err := o.rows.Delete(tx, old.key); {

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -175,3 +176,38 @@ func TestAFineTunedModelIsTheWorkspacesWhoseJobMadeIt(t *testing.T) {
 		t.Error("the oldest did not make room")
 	}
 }
+
+// While another process makes room, a claim waits for that, and forgets nothing of its own.
+func TestRoomIsMadeByOneProcess(t *testing.T) {
+	db := open(t)
+	one, other := owners(t, db), owners(t, storage.NewDB(beside{db}))
+	one.limit, other.limit = 4, 4
+	claim := func(o *Owners, ids ...string) error {
+		return o.Claim(t.Context(), "ws", "p", ids, time.Unix(int64(len(ids[0])), 0), false)
+	}
+	if err := claim(one, "a", "bb", "ccc", "dddd"); err != nil {
+		t.Fatal(err)
+	}
+	claimed := make(chan error, 1)
+	err := other.room.Do(t.Context(), func(ctx context.Context, step storage.Step) error {
+		go func() { claimed <- claim(one, "fffff") }()
+		waited, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := one.room.Wait(waited, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("another process makes room at the same time: %v", err)
+		}
+		return other.makeRoom(ctx, step, "ws", 1)
+	})
+	if err := errors.Join(err, other.room.Release(t.Context()), <-claimed); err != nil {
+		t.Fatal(err)
+	}
+	owns, err := one.Owns(t.Context(), "ws", "p", []string{"a", "bb", "ccc", "dddd", "fffff"})
+	if want := []bool{false, true, true, true, true}; err != nil || !slices.Equal(owns, want) {
+		t.Errorf("left are %v, want %v; %v", owns, want, err)
+	}
+}
+
+// beside is the store of a DB, for another DB.
+type beside struct{ *storage.DB }
+
+func (b beside) Update(ctx context.Context, fn func(storage.Tx) error) error { return b.Write(ctx, fn) }

@@ -165,6 +165,10 @@ type Options struct {
 	// MaxCounters is the most counters that are held in memory; default:
 	// DefaultMaxCounters. Beyond it, new counters are refused with ErrFull.
 	MaxCounters int
+
+	// Job is the one under which spent records are deleted, so that one process of those
+	// that share the store does it; nil: this one has the store to itself.
+	Job *storage.Job
 }
 
 // A Store is the part of a [storage.Store] that a ledger uses.
@@ -185,6 +189,7 @@ type Ledger struct {
 	saved  atomic.Int64 // when the time was last written, or began to be
 	timed  atomic.Bool  // it was
 	pruner pruner
+	job    *storage.Job
 
 	closing sync.Mutex // held by Close
 	flights sync.WaitGroup
@@ -194,7 +199,7 @@ type Ledger struct {
 
 // Open returns a ledger over what store holds. It reads no counter yet.
 func Open(ctx context.Context, store Store, opts Options) (*Ledger, error) {
-	l := &Ledger{timeline: newTimeline(&opts), store: store, max: int64(opts.MaxCounters), seed: maphash.MakeSeed()}
+	l := &Ledger{timeline: newTimeline(&opts), store: store, job: opts.Job, max: int64(opts.MaxCounters), seed: maphash.MakeSeed()}
 	last, err := lastMoment(ctx, store)
 	if err != nil {
 		return nil, err

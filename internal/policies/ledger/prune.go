@@ -69,8 +69,22 @@ func (l *Ledger) prune(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err == nil && len(spent) > 0 {
+	switch {
+	case err != nil || len(spent) == 0:
+	case l.job == nil:
 		err = l.store.Write(ctx, func(tx storage.Tx) error { return l.deleteSpent(tx, spent) })
+	default:
+		err = l.job.Do(ctx, func(ctx context.Context, step storage.Step) error {
+			return l.store.Write(ctx, func(tx storage.Tx) error {
+				if err := step.Fence(tx); err != nil {
+					return err
+				}
+				return l.deleteSpent(tx, spent)
+			})
+		})
+		if errors.Is(err, storage.ErrLockHeld) || errors.Is(err, storage.ErrLeaseLost) {
+			err = nil // another process deletes them
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("pruning rate-limit records: %w", err)

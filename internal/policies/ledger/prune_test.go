@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // prune makes a step, after those that are under way.
@@ -97,5 +100,51 @@ func TestPruningSparesWhatIsWrittenMeanwhile(t *testing.T) {
 	l := open(d.store.copy(), Options{Now: d.clock.Now, Uptime: d.clock.uptime})
 	if _, got, err := l.Reserve(t.Context(), []Claim{claim}); err != nil || got.Admitted {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Where several processes share a store, one deletes the records.
+func TestRecordsArePrunedByOneProcess(t *testing.T) {
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	other := storage.NewDB(store).Job("prune")
+	c := newClock()
+	l := open(store, Options{Now: c.Now, Job: storage.NewDB(store).Job("prune")})
+	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", 1, time.Minute, 1, ""}}); err != nil {
+		t.Fatal(err)
+	}
+	c.add(62 * time.Second)
+	records := func() (n int) {
+		t.Helper()
+		err := store.View(t.Context(), func(tx storage.Tx) error {
+			for _, err := range tx.Scan([]byte(recordPrefix), nil, false) {
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := other.Do(t.Context(), func(context.Context, storage.Step) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	prune(t, l)
+	if n := records(); n != 1 {
+		t.Errorf("%d records are left though another process deletes them", n)
+	}
+	if err := other.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	prune(t, l)
+	if n := records(); n != 0 {
+		t.Errorf("%d records are left", n)
 	}
 }
