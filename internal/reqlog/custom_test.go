@@ -1,14 +1,23 @@
 package reqlog
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // noisy is a record of about 16 KB that does not compress, and bodies of as much.
@@ -25,8 +34,10 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 	const size = MinSize / 2
 	rapid.Check(t, func(rt *rapid.T) {
 		opened := func(size int64) *Log {
-			l, _, closed := openClosed(t, zap.NewNop())
-			rt.Cleanup(closed)
+			l, err := Open(t.Context(), storage.NewDB(memory{}), Options{Now: time.Now, Random: rand.Reader, Logger: zap.NewNop()})
+			if err != nil {
+				rt.Fatal(err)
+			}
 			l.Configure(with(func(s *Settings) { s.Size, s.BodySize = size, size }))
 			return byHand(l)
 		}
@@ -74,6 +85,47 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 			}
 		}
 	})
+}
+
+// memory is a store for one goroutine, whose transactions do not fail.
+type memory map[string][]byte
+
+func (m memory) View(_ context.Context, fn func(storage.Tx) error) error   { return fn(m) }
+func (m memory) Update(_ context.Context, fn func(storage.Tx) error) error { return fn(m) }
+func (m memory) Write(_ context.Context, fn func(storage.Tx) error) error  { return fn(m) }
+func (m memory) Close() error                                              { return nil }
+
+func (m memory) Get(key []byte) ([]byte, error) {
+	value, ok := m[string(key)]
+	if !ok {
+		return nil, storage.ErrNotFound
+	}
+	return bytes.Clone(value), nil
+}
+
+func (m memory) Set(key, value []byte) error {
+	m[string(key)] = bytes.Clone(value)
+	return nil
+}
+
+func (m memory) SetTTL(key, value []byte, _ time.Duration) error { return m.Set(key, value) }
+
+func (m memory) Delete(key []byte) error {
+	delete(m, string(key))
+	return nil
+}
+
+func (m memory) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, error] {
+	if start != nil || reverse {
+		panic("not needed here")
+	}
+	return func(yield func(storage.Item, error) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if strings.HasPrefix(key, string(prefix)) && !yield(storage.Item{Key: []byte(key), Value: bytes.Clone(m[key])}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // While the writer hangs, a flood of custom records finds no more room, and calls do. Their
