@@ -60,7 +60,7 @@ func (j *Job) Do(ctx context.Context, step func(ctx context.Context, s Step) err
 	ctx, cancel := context.WithTimeoutCause(ctx, j.lease.Until.Sub(j.now()), ErrLeaseLost)
 	defer cancel()
 	err := step(ctx, Step{j.lease, j.locks})
-	if err != nil && !errors.Is(err, ErrLeaseLost) && context.Cause(ctx) == ErrLeaseLost {
+	if err != nil && !errors.Is(err, ErrLeaseLost) && errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		err = fmt.Errorf("%w before the step was done: %w", ErrLeaseLost, err)
 	}
 	if errors.Is(err, ErrLeaseLost) {

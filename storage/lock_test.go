@@ -245,7 +245,7 @@ func TestWaitingForAJob(t *testing.T) {
 func TestJobsOfDatabases(t *testing.T) {
 	s := open(t)
 	a, b := storage.NewDB(struct{ storage.Store }{s}), storage.NewDB(keptOpen{s})
-	if a.Job("job") != a.Job("job") || a.Job("job") == a.Job("another") {
+	if job := a.Job("job"); a.Job("job") != job || a.Job("another") == job {
 		t.Error("a name is not a job")
 	}
 	if err := b.Job("job").Do(t.Context(), step); err != nil {
