@@ -107,26 +107,20 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 			return false
 		}
 	}
-	if err := x.Chosen().CheckObject(); err != nil {
-		e.fail(nil, err)
-		return false
+	e.candidate = Candidate{
+		Exchange: x, Target: t, Timeout: cmp.Or(x.RequestTimeout, t.RequestTimeout, e.f.Timeout), f: e.f, path: x.Chosen().UpstreamPath(),
 	}
-	if why := x.Replayable(); len(x.Attempts) > 0 && why != nil {
-		e.notTried(why)
-		return false
-	}
-	e.candidate = Candidate{Exchange: x, Target: t, Timeout: cmp.Or(x.RequestTimeout, t.RequestTimeout, e.f.Timeout), f: e.f}
 	defer e.leaveTarget()
 	r, refusal := e.before()
 	if r == nil && refusal == nil {
+		if why := x.Replayable(); len(x.Attempts) > 0 && why != nil {
+			e.notTried(why)
+			return false
+		}
 		if clientGone(e.r, x) {
 			return true
 		}
 		r, refusal = e.admit()
-	}
-	path := x.Chosen().UpstreamPath()
-	if r == nil && refusal == nil && x.Endpoint.Name == exchange.BatchOutput {
-		path, refusal = e.f.batchOutput(e.r.Context(), x, t)
 	}
 	switch {
 	case refusal != nil:
@@ -137,7 +131,7 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		return true
 	}
 	x.Admitted = true
-	return e.attempts(path, more)
+	return e.attempts(more)
 }
 
 // before asks the hooks before the call is counted: what they answer or refuse is not forwarded.
@@ -170,7 +164,19 @@ func (e *engine) admit() (*Reply, *exchange.Error) {
 			}
 		}
 	}
-	return nil, e.x.AdmitTarget(ctx)
+	if err := e.x.AdmitTarget(ctx); err != nil {
+		return nil, err
+	}
+	for _, v := range e.visits {
+		if hook, ok := v.(PathHook); ok {
+			path, refusal := hook.Path(ctx)
+			if refusal != nil {
+				return nil, refusal
+			}
+			e.candidate.path = path
+		}
+	}
+	return nil, nil
 }
 
 // leaveTarget ends the holds of the call at a target.
@@ -180,9 +186,9 @@ func (e *engine) leaveTarget() {
 	e.visits = e.room[:0]
 }
 
-// attempts tries the target until it answers or is given up, with requests to a path.
-func (e *engine) attempts(path string, more bool) (answered bool) {
-	x, t, timeout := e.x, e.candidate.Target, e.candidate.Timeout
+// attempts tries the target until it answers or is given up.
+func (e *engine) attempts(more bool) (answered bool) {
+	x, t, path, timeout := e.x, e.candidate.Target, e.candidate.path, e.candidate.Timeout
 	if waited := e.candidate.Waited; timeout > 0 && waited > 0 {
 		timeout = max(timeout-waited, time.Millisecond)
 	}

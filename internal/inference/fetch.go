@@ -3,10 +3,6 @@ package inference
 import (
 	"context"
 	"net/http"
-	"strconv"
-	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -45,29 +41,4 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 		body, err = q.answer.Body(nil, body, res.Header)
 	}
 	return res.StatusCode, body, err
-}
-
-// batchOutput returns the path of the file that holds a batch's output, which is what a call
-// for the output is about.
-func (f *Forwarder) batchOutput(ctx context.Context, x *exchange.Exchange, t *routing.Target) (path string, refusal *exchange.Error) {
-	target, batch := x.Chosen(), strings.TrimSuffix(x.Path, "/output")
-	status, body, err := f.fetch(ctx, x, target, t, operation{"retrieveBatch", http.MethodGet, batch, ""})
-	switch {
-	case err != nil:
-		return "", (&request{call: x.Call, target: target}).failure(err)
-	case status != http.StatusOK:
-		return "", &exchange.Error{
-			Status: status, Type: "provider_error", Code: "batch_unavailable",
-			Message: "Provider " + target.Route.Provider + " answered " + strconv.Itoa(status) + " for the batch",
-		}
-	}
-	for _, field := range []string{"output_file_id", "error_file_id"} {
-		if id := gjson.GetBytes(body, field).Str; id != "" && !strings.ContainsAny(id, "/?#%\\") {
-			return "/files/" + id + "/content", nil
-		}
-	}
-	return "", &exchange.Error{
-		Status: http.StatusBadRequest, Type: "invalid_request_error", Param: "batch_id", Code: "batch_not_completed",
-		Message: "The batch has no output yet; its status is " + gjson.GetBytes(body, "status").Str,
-	}
 }

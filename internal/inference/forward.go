@@ -50,8 +50,14 @@ func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duratio
 	own := s.Own
 	own.Guard = t.guard
 	f := &Forwarder{Settings: s, proxy: proxy, transport: t, client: upstream.NewClient(t.pools, own), logger: ctx.Logger()}
-	f.hooks = append(slices.Clone(s.Hooks), &cacheHook{f})
+	f.hooks = f.stages(s.Hooks)
 	return f, proxy.Provision(ctx)
+}
+
+// stages returns the stages of the gateway with others among them, in the order in which they
+// are asked.
+func (f *Forwarder) stages(others []Hook) []Hook {
+	return slices.Concat([]Hook{&ownership{f}}, others, []Hook{&cacheHook{f}, &batchOutput{f}})
 }
 
 // Cleanup releases what the forwarder holds.

@@ -15,8 +15,12 @@ import (
 // and another attempt may follow. The error says why the client does not get it; the answer of a
 // tentative attempt is then held.
 func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
-	if err := rt.own(res); err != nil {
-		return err
+	for _, v := range rt.followers {
+		if hook, ok := v.(ResponseHook); ok {
+			if err := hook.Response(ctx, res); err != nil {
+				return err
+			}
+		}
 	}
 	if err := noJSON(res, rt.x.Endpoint); err != nil {
 		res.Body.Close()

@@ -12,55 +12,83 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// claims note the objects that a call creates as its workspace's, before the caller gets their
-// ids.
-type claims struct {
-	target        *exchange.Attempt
-	makes, events []string // as in exchange.Objects
-	names, models []string
-	responses     bool
-	seen          map[string]bool
+// ownership is the stage that keeps workspaces apart whose calls share a credential: each may
+// use only the objects that it has created at the provider.
+type ownership struct{ f *Forwarder }
+
+// MayAnswer reports false: it only refuses calls.
+func (*ownership) MayAnswer(*exchange.Call) bool { return false }
+
+// Before refuses a target if the URL names objects of other workspaces there.
+func (*ownership) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	return nil, nil, c.Chosen().CheckObject()
 }
 
-// guard checks that an attempt's body names only objects of its workspace, and has the attempt
-// note the objects that it creates, if workspaces share the credential.
-func (f *Forwarder) guard(ctx context.Context, rt *roundTrip, t *routing.Target, p *providers.Provider, path string) *exchange.Error {
-	x := rt.x
-	if !rt.target.Noted() {
-		return nil
-	}
-	var body []byte
-	if rt.body != nil {
-		body = rt.body.Bytes()
+// Request refuses a body that names objects of other workspaces. It returns the claims of the
+// attempt, if its answer matters.
+func (o *ownership) Request(ctx context.Context, r *Request) (any, *exchange.Error) {
+	target, x := r.Attempt, r.rt.x
+	if !target.Noted() {
+		return nil, nil
 	}
 	responses := x.Endpoint.Name == exchange.CreateResponse
-	adapted := responses && p.Adapts(providers.CreateResponse)
-	if refusal := rt.target.CheckNamed(body, adapted); refusal != nil {
-		return refusal
+	adapted := responses && dialect(target.Route).Adapts(providers.CreateResponse)
+	if refusal := target.CheckNamed(r.Body, adapted); refusal != nil {
+		return nil, refusal
 	}
-	o := &x.Endpoint.Objects
-	if o.List && rt.target.Guarded() {
-		rt.page = func(query string) (int, []byte, error) {
-			return f.fetch(ctx, x, rt.target, t, operation{x.Endpoint.Name, x.Method(), path, query})
+	objects := &x.Endpoint.Objects
+	c := &claims{rt: r.rt, target: target, responses: responses, models: objects.ModelList && target.Guarded()}
+	if objects.List && target.Guarded() {
+		t, to := r.Target, operation{endpoint: x.Endpoint.Name, method: x.Method(), path: r.Path}
+		c.page = func(query string) (int, []byte, error) {
+			to.query = query
+			return o.f.fetch(ctx, x, target, t, to)
 		}
 	}
-	if adapted || !o.Creates() && len(o.Related)+len(o.Models) == 0 {
-		return nil
+	if !adapted {
+		c.claim(objects, r.Body)
 	}
-	c := &claims{target: rt.target, makes: o.Created, events: o.CreatedInEvents, names: o.Related, models: o.Models, responses: responses}
+	if !c.claims && c.page == nil && !c.models && !objects.Location && x.Method() != http.MethodDelete {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// claims note the objects that an attempt creates as its workspace's, before the client gets
+// their ids, and hide those of other workspaces in lists.
+type claims struct {
+	rt     *roundTrip
+	target *exchange.Attempt
+	claims bool // the answer may have ids of objects that are created:
+
+	created, events   []string // as in exchange.Objects
+	related, byModels []string
+
+	responses bool
+	seen      map[string]bool
+
+	models bool // the answer is a list of models, some of which are hidden
+	// page fetches another page of the list that is requested; nil: the answer is not filtered.
+	page func(query string) (status int, body []byte, err error)
+}
+
+// claim says where the ids of created objects are in the answer to a request.
+func (c *claims) claim(o *exchange.Objects, body []byte) {
+	if !o.Creates() && len(o.Related)+len(o.Models) == 0 {
+		return
+	}
+	c.created, c.events, c.related, c.byModels = o.Created, o.CreatedInEvents, o.Related, o.Models
 	if o.StoreParam != "" && !stores(body, o.StoreParam, o.StoreDefault) {
-		c.makes, c.events = nil, nil
-		c.names = slices.DeleteFunc(slices.Clone(o.Related), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
-		if len(c.names) == 0 || !bytes.Contains(body, []byte("container")) && !bytes.Contains(body, []byte("code_interpreter")) {
-			return nil
+		c.created, c.events = nil, nil
+		c.related = slices.DeleteFunc(slices.Clone(o.Related), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
+		if len(c.related) == 0 || !bytes.Contains(body, []byte("container")) && !bytes.Contains(body, []byte("code_interpreter")) {
+			return
 		}
 	}
-	rt.claims = c
-	return nil
+	c.claims = true
 }
 
 // stores reports whether the provider stores what the call creates.
@@ -77,21 +105,21 @@ func stores(body []byte, parameter string, otherwise bool) bool {
 	return otherwise
 }
 
-// own notes the objects that an answer has created or deleted, and filters lists by workspace.
-func (rt *roundTrip) own(res *http.Response) error {
-	x := rt.x
-	if !rt.target.Noted() || res.StatusCode < 200 || res.StatusCode >= 300 {
+// Response notes the objects that an answer has created or deleted, and filters lists.
+func (c *claims) Response(_ context.Context, res *http.Response) error {
+	rt, x := c.rt, c.rt.x
+	if res.StatusCode < 200 || res.StatusCode >= 300 {
 		return nil
 	}
 	if x.Method() == http.MethodDelete {
-		if failure := rt.target.Deleted(); failure != "" {
+		if failure := c.target.Deleted(); failure != "" {
 			rt.out.Failure = failure
 		}
 		return nil
 	}
 	if x.Endpoint.Objects.Location {
 		if location := res.Header.Get("Location"); location != "" {
-			if err := rt.target.Claim([]string{path.Base(location)}, false); err != nil {
+			if err := c.target.Claim([]string{path.Base(location)}, false); err != nil {
 				res.Body.Close()
 				return err
 			}
@@ -99,9 +127,8 @@ func (rt *roundTrip) own(res *http.Response) error {
 		return nil
 	}
 	media := mediaType(res.Header)
-	shows := x.Endpoint.Objects.ModelList && rt.target.Guarded()
 	switch {
-	case rt.page == nil && !shows && (rt.claims == nil || media == "text/event-stream" && res.StatusCode == http.StatusOK):
+	case c.page == nil && !c.models && (!c.claims || media == "text/event-stream" && res.StatusCode == http.StatusOK):
 		return nil // the events of a stream are looked at as they pass
 	case res.Header.Get("Content-Encoding") != "":
 		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
@@ -115,26 +142,25 @@ func (rt *roundTrip) own(res *http.Response) error {
 		x.Free(cap(body))
 		return rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
 	}
-	if rt.page != nil {
-		out, refusal := rt.shown(body)
+	if c.page != nil {
+		out, refusal := c.shown(body)
 		x.Free(cap(body))
-		if refusal != nil {
-			res.Body.Close()
-			return refusal
+		if refusal == nil {
+			refusal = c.take(out)
 		}
-		if refusal := rt.claims.whole(out); refusal != nil {
+		if refusal != nil {
 			res.Body.Close()
 			return refusal
 		}
 		return replaceBody(rt.call, res, out)
 	}
 	res.Body.Close()
-	if shows {
-		out := withoutModels(body, rt.target.Hides)
+	if c.models {
+		out := withoutModels(body, c.target.Hides)
 		x.Free(cap(body))
 		return replaceBody(rt.call, res, out)
 	}
-	if refusal := rt.claims.whole(body); refusal != nil {
+	if refusal := c.take(body); refusal != nil {
 		x.Free(cap(body))
 		return refusal
 	}
@@ -142,29 +168,29 @@ func (rt *roundTrip) own(res *http.Response) error {
 	return nil
 }
 
-// whole notes the objects that an answer in one piece has created. The error is for the caller.
-func (c *claims) whole(body []byte) *exchange.Error {
-	if c == nil {
+// take notes the objects that a complete answer has created. The error is for the client.
+func (c *claims) take(body []byte) *exchange.Error {
+	if !c.claims {
 		return nil
 	}
-	if err := c.target.Claim(c.fresh(body, c.makes), false); err != nil {
+	if err := c.target.Claim(c.fresh(body, c.created), false); err != nil {
 		return err
 	}
-	if err := c.target.Claim(c.fresh(body, c.names), true); err != nil {
+	if err := c.target.Claim(c.fresh(body, c.related), true); err != nil {
 		return err
 	}
-	return c.target.ClaimModels(c.fresh(body, c.models))
+	return c.target.ClaimModels(c.fresh(body, c.byModels))
 }
 
 // Event notes the objects that an event of a stream has created.
 func (c *claims) Event(data []byte) error {
 	// Most events of a response are pieces of text.
-	if c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
+	if !c.claims || c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
 		return nil
 	}
 	err := c.target.Claim(c.fresh(data, c.events), false)
 	if err == nil {
-		err = c.target.Claim(c.fresh(data, c.names), true)
+		err = c.target.Claim(c.fresh(data, c.related), true)
 	}
 	if err == nil {
 		return nil
@@ -196,3 +222,11 @@ func (c *claims) fresh(body []byte, members []string) (ids []string) {
 	}
 	return ids
 }
+
+// Interface guards
+var (
+	_ Hook         = (*ownership)(nil)
+	_ RequestHook  = (*ownership)(nil)
+	_ ResponseHook = (*claims)(nil)
+	_ EventHook    = (*claims)(nil)
+)

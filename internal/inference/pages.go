@@ -61,8 +61,8 @@ func readPage(body []byte) *page {
 // shown returns the list in an answer with only the objects that the call's workspace made. If a
 // page has none of them, the next page is fetched: clients continue from the last object of a
 // page.
-func (rt *roundTrip) shown(body []byte) ([]byte, *exchange.Error) {
-	x := rt.x
+func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
+	rt, x := c.rt, c.rt.x
 	query, err := url.ParseQuery(x.Query)
 	if err != nil {
 		return nil, refusedList("its query cannot be read")
@@ -108,7 +108,7 @@ func (rt *roundTrip) shown(body []byte) ([]byte, *exchange.Error) {
 			query.Set("after", end)
 		}
 		x.Free(held)
-		status, body, err := rt.page(query.Encode())
+		status, body, err := c.page(query.Encode())
 		held = cap(body)
 		if err != nil {
 			return nil, rt.failure(err)

@@ -46,9 +46,6 @@ type request struct {
 	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher
 	conversation conversation
-	claims       *claims // nil: no objects are created that have to be noted
-	// page fetches another page of the list that was asked for; nil: the list is not filtered.
-	page func(query string) (status int, body []byte, err error)
 }
 
 // A conversation is what a response is made from, if the provider lacks the Responses API.
@@ -79,7 +76,7 @@ func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *r
 		watcher: watcher{x: x},
 	}
 	rt.reports = &rt.watcher
-	refusal := f.guard(ctx, rt, t, p, path)
+	refusal := f.checkRequest(ctx, rt, t, path)
 	if refusal == nil {
 		refusal = f.shape(ctx, &rt.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery()}, send)
 	}
@@ -89,6 +86,29 @@ func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *r
 	}
 	rt.renameModel()
 	return rt, nil
+}
+
+// checkRequest asks the hooks that look at requests.
+func (f *Forwarder) checkRequest(ctx context.Context, rt *roundTrip, t *routing.Target, path string) *exchange.Error {
+	for _, h := range f.hooks {
+		hook, ok := h.(RequestHook)
+		if !ok {
+			continue
+		}
+		rt.hooked = Request{Attempt: rt.target, Target: t, Path: path, rt: rt}
+		if rt.body != nil {
+			rt.hooked.Body = rt.body.Bytes()
+		}
+		follower, refusal := hook.Request(ctx, &rt.hooked)
+		rt.hooked = Request{} // the body is released before the round trip
+		if refusal != nil {
+			return refusal
+		}
+		if follower != nil {
+			rt.followers = append(rt.followers, follower)
+		}
+	}
+	return nil
 }
 
 // dialect is the provider whose dialect a route speaks.

@@ -30,6 +30,8 @@ type roundTrip struct {
 	// the client: the round trip is then made again, and returns it.
 	held       *http.Response
 	visits     []Visit // of the hooks, at the target
+	followers  []any   // of the hooks that look at requests
+	hooked     Request // as these hooks see it
 	overflowed bool    // the conversation is too long for the model
 
 	over bool               // the attempt has ended, and was counted
@@ -60,8 +62,10 @@ func roundTripOf(ctx context.Context) (*roundTrip, error) {
 
 // eventHooks are the hooks that look at the events of the answer's stream.
 func (rt *roundTrip) eventHooks() (hooks []EventHook) {
-	if rt.claims != nil {
-		hooks = append(hooks, rt.claims)
+	for _, v := range rt.followers {
+		if hook, ok := v.(EventHook); ok {
+			hooks = append(hooks, hook)
+		}
 	}
 	for _, v := range rt.visits {
 		if hook, ok := v.(EventHook); ok {

@@ -12,7 +12,8 @@ import (
 // A Hook is a stage that looks at calls before they are sent to a provider, and at the answers: a
 // guardrail, a cache. For each target of a call, the engine asks the hooks in their order, then
 // the limits of the call, then the visits that are a [CountedHook], then the limits of the
-// target; then it forwards.
+// target, then the visits that are a [PathHook]; then it forwards. A hook that is a
+// [RequestHook] sees each request that is made for the target.
 type Hook interface {
 	// MayAnswer reports whether the hook may answer a call itself. Such a call is counted only
 	// after the hook was asked.
@@ -31,6 +32,39 @@ type Visit = exchange.Hold
 type CountedHook interface {
 	// Counted may answer the call.
 	Counted(ctx context.Context) (*Reply, *exchange.Error)
+}
+
+// A PathHook chooses what is requested from the provider.
+type PathHook interface {
+	// Path returns the path of the request, in place of the call's own. It is called after the
+	// limits have counted the call, because it may cost another request.
+	Path(ctx context.Context) (string, *exchange.Error)
+}
+
+// A RequestHook is a hook that looks at every request to a provider, of which there may be
+// several for a target.
+type RequestHook interface {
+	// Request is called before a request is translated. It may refuse it, and must not keep it. What it returns, which
+	// may be nil, follows the attempt, and may be a [ResponseHook] and an [EventHook].
+	Request(ctx context.Context, r *Request) (follower any, refusal *exchange.Error)
+}
+
+// A ResponseHook looks at answers before their commit point, whatever they are. Those of a
+// [RequestHook] come before all other hooks.
+type ResponseHook interface {
+	// Response may replace the answer's body. After an error, for which it has closed the body,
+	// another attempt may follow.
+	Response(ctx context.Context, res *http.Response) error
+}
+
+// A Request is a request to a provider, in the client's dialect.
+type Request struct {
+	Attempt *exchange.Attempt // the target that was chosen
+	Target  *routing.Target
+	Path    string
+	Body    []byte // as it is sent; nil: there is none, or it is streamed
+
+	rt *roundTrip
 }
 
 // An AnswerHook looks at answers in one piece before the client gets any of them.
@@ -65,13 +99,14 @@ type Candidate struct {
 	Timeout, Waited time.Duration
 
 	f        *Forwarder
+	path     string     // that is requested from the provider
 	prepared *roundTrip // the first round trip, if a hook has asked for it
 }
 
 // first returns the first round trip to the target. Its request may lack the token of a login.
 func (c *Candidate) first(ctx context.Context) (_ *roundTrip, refusal *exchange.Error) {
 	if c.prepared == nil {
-		c.prepared, refusal = c.f.newRoundTrip(ctx, c.Exchange, c.Target, c.Path, 0, false)
+		c.prepared, refusal = c.f.newRoundTrip(ctx, c.Exchange, c.Target, c.path, 0, false)
 	}
 	return c.prepared, refusal
 }

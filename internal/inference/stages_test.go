@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
@@ -35,6 +36,7 @@ const operatorKey = "the operator's key of more than 32 characters"
 type bench struct {
 	*Forwarder
 	gateway *exchange.Gateway
+	db      *storage.DB
 	events  []string // by the stages and the providers, in order
 	answers map[string]func() *http.Response
 }
@@ -73,7 +75,7 @@ func newBench(t testing.TB) *bench {
 	for _, slug := range []string{"one", "two"} {
 		saved[slug] = &credentials.Provider{Slug: slug, Dialect: "openai", BaseURL: &url.URL{Scheme: "fake", Host: slug, Path: "/v1"}, Key: credentials.NewSecret("sk-" + slug)}
 	}
-	b := &bench{answers: make(map[string]func() *http.Response)}
+	b := &bench{db: db, answers: make(map[string]func() *http.Response)}
 	b.gateway = &exchange.Gateway{
 		Authenticator: &credentials.Authenticator{Keyring: keyring, OrganisationID: "org", DefaultWorkspace: "ws", AdminKey: &admin},
 		Router:        &credentials.Router{Keyring: keyring, Providers: saved, BuiltIn: func(string) (*url.URL, bool, bool) { return nil, false, false }, SlugOf: func(id string) string { return id }},
@@ -98,8 +100,14 @@ func (b *bench) note(what string) { b.events = append(b.events, what) }
 
 // RoundTrip is the providers: what has no answer of its own answers with its name.
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
-	_, _ = io.Copy(io.Discard, r.Body)
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
 	b.note("sent to " + r.URL.Host)
+	if answer := b.answers[r.URL.Path]; answer != nil {
+		b.note(r.URL.Path)
+		return answer(), nil
+	}
 	if answer := b.answers[r.URL.Host]; answer != nil {
 		return answer(), nil
 	}
@@ -137,15 +145,27 @@ const twoTargets = `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@one
 // call makes a chat and returns its answer, and what became of it.
 func (b *bench) call(t testing.TB, body string, limiter exchange.Limiter, header ...string) (*httptest.ResponseRecorder, *exchange.Exchange) {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
+	return b.request(t, http.MethodPost, "/chat/completions", body, limiter, header...)
+}
+
+// request makes a call of any endpoint, at a path below /v1.
+func (b *bench) request(t testing.TB, method, path, body string, limiter exchange.Limiter, header ...string) (*httptest.ResponseRecorder, *exchange.Exchange) {
+	t.Helper()
+	r := httptest.NewRequest(method, "/v1"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	r.Header.Set("X-Gw-Api-Key", operatorKey)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{}))
 	w := httptest.NewRecorder()
-	x := b.gateway.Begin(w, r, endpointOf("/v1/chat/completions"))
+	e, err := exchange.EndpointOf(method, "/v1"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := b.gateway.Begin(w, r, e)
 	defer x.Close()
 	if limiter != nil {
 		x.Limit(limiter)
@@ -447,6 +467,93 @@ func BenchmarkServe(b *testing.B) {
 					b.Fatal("it failed")
 				}
 				w.events = w.events[:0]
+			}
+		})
+	}
+}
+
+// shared makes the credentials of the bench those of several workspaces.
+func (b *bench) shared(t *testing.T) {
+	t.Helper()
+	owners, err := stored.OpenOwners(t.Context(), b.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.gateway.Owners, b.gateway.Responses = owners, stored.NewResponses(b.db)
+	b.gateway.Several = func() bool { return true }
+	b.hooks = []Hook{&ownership{b.Forwarder}}
+}
+
+func TestObjectsOfOthersAreRefusedBeforeACallIsCounted(t *testing.T) {
+	b := newBench(t)
+	b.shared(t)
+	w, _ := b.request(t, http.MethodGet, "/files/file-1", "", &recordingLimiter{b, ""}, "X-Gw-Provider", "one")
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "object_not_found") || len(b.events) > 0 {
+		t.Errorf("%d, events %q: %s", w.Code, b.events, w.Body)
+	}
+}
+
+func TestObjectsThatABodyNamesAreRefusedBeforeItIsSent(t *testing.T) {
+	b := newBench(t)
+	b.shared(t)
+	body := `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`
+	w, _ := b.request(t, http.MethodPost, "/batches", body, &recordingLimiter{b, ""}, "X-Gw-Provider", "one")
+	if want := []string{"admit one", "release one"}; w.Code != 404 || !slices.Equal(b.events, want) {
+		t.Errorf("%d, events %q: %s", w.Code, b.events, w.Body)
+	}
+}
+
+func TestWhatACallCreatesIsItsWorkspaces(t *testing.T) {
+	b := newBench(t)
+	b.shared(t)
+	b.answers["/v1/vector_stores"] = func() *http.Response {
+		return answering(200, "application/json", `{"id":"vs_1","object":"vector_store"}`)
+	}
+	b.answers["/v1/vector_stores/vs_1"] = b.answers["/v1/vector_stores"]
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodPost, "/vector_stores", `{"name":"n"}`},
+		{http.MethodGet, "/vector_stores/vs_1", ""},
+	} {
+		if w, _ := b.request(t, c.method, c.path, c.body, nil, "X-Gw-Provider", "one"); w.Code != 200 || !strings.Contains(w.Body.String(), "vs_1") {
+			t.Errorf("%s %s: %d: %s", c.method, c.path, w.Code, w.Body)
+		}
+	}
+	owns, err := b.gateway.Owners.Owns(t.Context(), "another", "one", []string{"vs_1"})
+	if err != nil || owns[0] {
+		t.Errorf("another workspace owns it: %v, %v", owns, err)
+	}
+}
+
+func TestABatchIsAskedForItsOutputOnceTheCallIsCounted(t *testing.T) {
+	batch := func(body string) func() *http.Response {
+		return func() *http.Response { return answering(200, "application/json", body) }
+	}
+	for name, c := range map[string]struct {
+		batch, refuse string
+		status        int
+		body          string
+		events        []string
+	}{
+		"a batch with an output": {
+			batch: `{"status":"completed","output_file_id":"file-1"}`, status: 200, body: "the output",
+			events: []string{"admit one", "sent to one", "/v1/batches/b1", "sent to one", "/v1/files/file-1/content", "settle one"},
+		},
+		"a batch that is not done": {
+			batch: `{"status":"in_progress"}`, status: 400, body: "batch_not_completed",
+			events: []string{"admit one", "sent to one", "/v1/batches/b1", "release one"},
+		},
+		"a limit": {
+			refuse: "one", status: 429, events: []string{"refuse one"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.hooks = []Hook{&batchOutput{b.Forwarder}}
+			b.answers["/v1/batches/b1"] = batch(c.batch)
+			b.answers["/v1/files/file-1/content"] = func() *http.Response { return answering(200, "application/octet-stream", "the output") }
+			w, _ := b.request(t, http.MethodGet, "/batches/b1/output", "", &recordingLimiter{b, c.refuse}, "X-Gw-Provider", "one")
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) || !slices.Equal(b.events, c.events) {
+				t.Errorf("%d, events %q: %s", w.Code, b.events, w.Body)
 			}
 		})
 	}
