@@ -108,6 +108,8 @@ func New(s Services) *API {
 	a.workspaces()
 	a.apiKeys()
 	a.virtualKeys()
+	a.integrations()
+	a.providers()
 	a.configs()
 	a.modelAliases()
 	a.health()

@@ -432,7 +432,7 @@ func TestVirtualKeysKeepTheSettingsOfTheirProvider(t *testing.T) {
 		if !ok {
 			t.Fatalf("no %s", slug)
 		}
-		opened, err := a.s.Keyring.OpenSettings(v)
+		opened, err := a.s.Keyring.OpenSettings(&v.Credential)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,9 +32,13 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/virtual-keys":               `{"name":"` + mark + `","provider":"openai","key":"sk-1","workspace_id":"blue"}`,
 		"/v1/configs":                    `{"name":"` + mark + `","config":{"retry":{"attempts":1}},"workspace_id":"blue"}`,
 		"/v1/model-aliases":              `{"name":"` + mark + `","model":"@local/m","workspace_id":"blue"}`,
+		"/v1/integrations":               `{"name":"` + mark + `","ai_provider_id":"openai","key":"sk-1","workspace_id":"blue"}`,
+		"/v1/providers":                  `{"name":"` + mark + `","slug":"` + mark + `-2","integration_id":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
 	}
 	made := func(path, id string) string { return a.ok("POST", path, create[path]).get(id).Str }
+	integration := made("/v1/integrations", "slug")
+	create["/v1/providers"] = strings.Replace(create["/v1/providers"], `:"`+mark+`","workspace_id"`, `:"`+integration+`","workspace_id"`, 1)
 	config := made("/v1/configs", "slug")
 	a.s.Records.Add(&reqlog.Record{TraceID: mark, At: a.s.Now(), WorkspaceID: blue, KeyID: mark, Status: 200})
 	for deadline := time.Now().Add(20 * time.Second); a.ok("GET", "/v1/logs", "").get("total").Int() == 0; time.Sleep(time.Millisecond) {
@@ -48,6 +52,9 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/configs/{slug}":                       config,
 		"/v1/configs/{slug}/versions":              config,
 		"/v1/configs/{slug}/versions/{version_id}": config,
+		"/v1/integrations/{slug}":                  integration,
+		"/v1/integrations/{slug}/workspaces":       integration,
+		"/v1/providers/{slug}":                     made("/v1/providers", "slug"),
 		"/v1/model-aliases/{id}":                   made("/v1/model-aliases", "id"),
 		"/v1/policies/rate-limits/{id}":            made("/v1/policies/rate-limits", "id"),
 		"/v1/admin/workspaces/{workspace_id}":      blue,
@@ -58,7 +65,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	// state is all that the organisation sees.
 	state := func() string {
 		var all strings.Builder
-		for _, path := range []string{"/v1/api-keys", "/v1/virtual-keys", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs"} {
+		for _, path := range []string{"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs"} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}
 		return all.String()

@@ -10,7 +10,7 @@ import (
 
 // orNull lists members that are an object or null, by schema, because huma assumes that a
 // referenced object is never null. The tests validate every answer against the document.
-var orNull = [][2]string{{"APIKey", "usage_limits"}, {"VirtualKey", "usage_limits"}, {"Workspace", "defaults"}}
+var orNull = [][2]string{{"APIKey", "usage_limits"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}}
 
 // describe completes the OpenAPI document with what huma cannot know.
 func describe(document *huma.OpenAPI) {

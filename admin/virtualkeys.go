@@ -2,10 +2,8 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
-	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -29,6 +26,7 @@ type VirtualKey struct {
 	MaskedAPIKey   string          `json:"masked_api_key"`
 	ModelConfig    json.RawMessage `json:"model_config"`
 	CustomHost     *string         `json:"custom_host"`
+	IntegrationID  *string         `json:"integration_id" doc:"Of a provider: the integration that its credential is from."`
 	Note           *string         `json:"note"`
 	Status         string          `json:"status" enum:"active,expired"`
 	WorkspaceID    string          `json:"workspace_id"`
@@ -44,7 +42,7 @@ type VirtualKey struct {
 func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 	out := VirtualKey{
 		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: v.Hint,
-		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), Note: text(v.Note), Status: v.Status(c.api.Now()),
+		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), IntegrationID: text(v.IntegrationID), Note: text(v.Note), Status: v.Status(c.api.Now()),
 		WorkspaceID: v.WorkspaceID, RateLimits: []empty{}, CreatedAt: formatTime(v.CreatedAt),
 		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",
 	}
@@ -167,33 +165,22 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	if err != nil {
 		return nil, nil, err
 	}
-	base, settled, ok := providers.BaseURL(in.Provider)
-	if !ok {
+	if _, ok := providers.Lookup(in.Provider); !ok {
 		return nil, nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
 	}
 	v := &credentials.VirtualKey{
-		ID: storage.NewID(c.api.Random), Slug: in.Slug, Name: in.Name, Provider: in.Provider, WorkspaceID: w.ID,
+		Credential: credentials.Credential{ID: storage.NewID(c.api.Random), Provider: in.Provider},
+		Slug:       in.Slug, Name: in.Name, WorkspaceID: w.ID,
 	}
 	secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, &in.Key)
 	if err != nil {
 		return nil, nil, err
 	}
-	if settled && v.CustomHost == "" {
-		if err := c.complete(v); err != nil {
-			return nil, nil, err
-		}
+	if err := c.complete(&v.Credential, "model_config", "custom_host"); err != nil {
+		return nil, nil, err
 	}
-	if base == nil && !settled && v.CustomHost == "" {
-		return nil, nil, invalid("custom_host", "provider %s has no address of its own, name one", v.Provider)
-	}
-	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
-		return nil, nil, invalid("slug", "expected a name that is no UUID and neither cf nor hf, which models begin with")
-	}
-	if c.api.ParseOptions.SavedProvider != nil && c.api.ParseOptions.SavedProvider(v.Slug) {
-		return nil, nil, failure(http.StatusConflict, "slug: %q is a provider of the operator's configuration", v.Slug)
-	}
-	if v.Slug == "" {
-		v.Slug = directory.NewSlug(c.api.Random, "", in.Name)
+	if err := c.slugFor(v, "slug", in.Name); err != nil {
+		return nil, nil, err
 	}
 	if err := c.api.Keyring.AddVirtualKey(c.tx, v, secret); err != nil {
 		return v, nil, slugTaken(err, v.Slug)
@@ -203,17 +190,9 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	return v, out, nil
 }
 
-// checkSecret refuses a credential that cannot be sent in a header.
-func checkSecret(key string) error {
-	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return invalid("key", "expected no white space around it and no control characters")
-	}
-	return nil
-}
-
-// applyVirtualKey applies the changes in in to v, which is new or a copy of a stored one.
-// It returns the credential that was sent, if any. Stored secrets that are kept are bound
-// to their destination.
+// applyVirtualKey makes v, which is new or a copy of a stored one, what in says. It returns
+// the credential that is sent, if there is one. What is stored and stays is bound to its
+// destination.
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
 	switch {
 	case len(in.RateLimits.Value) > 0:
@@ -228,108 +207,32 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 	if in.Note.Set {
 		v.Note = in.Note.Value
 	}
-	stored, old, err := c.secretsOf(v)
-	if err != nil {
+	if v.IntegrationID != "" {
+		switch {
+		case key != nil && *key != "":
+			return secret, ofIntegration("key")
+		case in.ModelConfig.Set || in.azure():
+			return secret, ofIntegration("model_config")
+		case in.CustomHost.Set:
+			return secret, ofIntegration("custom_host")
+		}
+		v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now())
 		return secret, err
 	}
-	was, settings := v.CustomHost, ""
+	sent := &sentCredential{key: key, host: in.CustomHost, field: "model_config"}
 	if in.ModelConfig.Set || in.azure() {
-		var host string
-		if settings, host, err = c.settings(in); err != nil {
+		if sent.settings, err = in.settings(); err != nil {
 			return secret, err
-		}
-		if host != "" {
-			v.CustomHost = host
-		}
-	}
-	if in.CustomHost.Set {
-		v.CustomHost = in.CustomHost.Value
-	}
-	if v.CustomHost != was {
-		if _, err := c.api.Guard.Check(v.CustomHost); v.CustomHost != "" && err != nil {
-			return secret, invalid("custom_host", "%s", credentials.CustomHostError(err).Message)
 		}
 	}
 	if v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now()); err != nil {
 		return secret, err
 	}
-	secret, err = c.bind(v, stored, old, settings, key)
-	var bound *credentials.BindingError
-	if errors.As(err, &bound) {
-		return secret, invalid(bound.Field, "%s", bound.Why)
-	}
-	return secret, err
+	return c.receive(&v.Credential, sent)
 }
 
-// destination returns the destination of a virtual key's credentials, without its settings.
-func destination(v *credentials.VirtualKey) credentials.Destination {
-	return credentials.Destination{"provider": v.Provider, "custom_host": v.CustomHost}
-}
-
-// secretsOf returns the secrets of a stored virtual key, and its settings in JSON.
-func (c *call) secretsOf(v *credentials.VirtualKey) (*credentials.Binding, string, error) {
-	if v.Sealed == nil {
-		return new(credentials.Binding), "{}", nil
-	}
-	key, err := c.api.Keyring.OpenKey(v)
-	if err != nil {
-		return nil, "", err
-	}
-	settings, err := c.api.Keyring.OpenSettings(v)
-	if err != nil {
-		return nil, "", err
-	}
-	plain := make(map[string]string, len(settings))
-	for name, s := range settings {
-		plain[name] = s.Reveal()
-	}
-	text, err := json.Marshal(plain)
-	if err != nil {
-		return nil, "", err
-	}
-	stored := routing.Secrets(string(text), destination(v))
-	stored.Add(credentials.Bound{Field: "key", Name: "key", Secret: key, For: routing.Destination(string(text), destination(v))})
-	return &stored, string(text), nil
-}
-
-// bind sets the settings of v to those that were sent, or keeps the stored ones, and
-// returns the credential that was sent. A secret that is not sent in clear must keep its
-// destination.
-func (c *call) bind(v *credentials.VirtualKey, stored *credentials.Binding, old, sent string, key *string) (secret credentials.Secret, err error) {
-	settings := sent
-	if sent == "" {
-		settings = old
-	}
-	to := routing.Destination(settings, destination(v))
-	if key == nil || *key == "" || *key == v.Hint { // sending the masked value back changes nothing
-		err = stored.Keep("key", to)
-	} else if err = checkSecret(*key); err == nil {
-		secret, err = stored.Take("key", "key", *key, to)
-	}
-	if err != nil {
-		return secret, err
-	}
-	if sent == "" {
-		for _, name := range routing.SecretKeys {
-			if err := stored.Keep(name, to); err != nil {
-				return secret, err
-			}
-		}
-		return secret, nil
-	}
-	if settings, err = routing.Receive(sent, stored, destination(v)); err != nil {
-		return secret, err
-	}
-	list, faults := routing.Settings([]byte(settings), c.api.ParseOptions)
-	if len(faults) > 0 {
-		return secret, invalid("model_config", "%s", strings.Join(faults.Strings(), "; "))
-	}
-	sealed := make(map[string]credentials.Secret, len(list))
-	for _, s := range list {
-		sealed[s.Name] = s.Value
-	}
-	v.ModelConfig = json.RawMessage(routing.Mask(settings))
-	return secret, c.api.Keyring.SealSettings(v, sealed)
+func ofIntegration(field string) error {
+	return invalid(field, "the provider has it from its integration; change it there")
 }
 
 // azure reports whether a setting of Azure OpenAI is given by its older name.
@@ -337,9 +240,8 @@ func (in *VirtualKeyFields) azure() bool {
 	return in.APIVersion.Set || in.ResourceName.Set || in.DeploymentName.Set || in.DeploymentConfig.Set
 }
 
-// settings returns the provider's settings as sent, in JSON, and the address among them,
-// which is a custom host.
-func (c *call) settings(in *VirtualKeyFields) (text, host string, err error) {
+// settings are the provider's settings as they are sent, in JSON.
+func (in *VirtualKeyFields) settings() (string, error) {
 	given := make(map[string]any, len(in.ModelConfig.Value)+4)
 	maps.Copy(given, in.ModelConfig.Value)
 	for name, value := range map[string]Optional[string]{
@@ -353,28 +255,20 @@ func (c *call) settings(in *VirtualKeyFields) (text, host string, err error) {
 		given["azure_deployment_config"] = in.DeploymentConfig.Value
 	}
 	b, err := json.Marshal(given)
-	if err != nil {
-		return "", "", err
-	}
-	list, faults := routing.Settings(b, c.api.ParseOptions)
-	if len(faults) > 0 {
-		return "", "", invalid("model_config", "%s", strings.Join(faults.Strings(), "; "))
-	}
-	return string(b), routing.Host(list), nil
+	return string(b), err
 }
 
-// complete returns an error if a virtual key lacks a setting that its provider's address
-// needs.
-func (c *call) complete(v *credentials.VirtualKey) error {
-	settings, err := c.api.Keyring.OpenSettings(v)
-	if err != nil {
-		return err
+// slugFor checks the slug of a new virtual key or provider, which field has, or makes one of
+// a name.
+func (c *call) slugFor(v *credentials.VirtualKey, field, name string) error {
+	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
+		return invalid(field, "expected a name that is no UUID and neither cf nor hf, which models begin with")
 	}
-	p, _ := providers.Lookup(v.Provider)
-	for _, name := range p.Settings() {
-		if s := settings[name]; s.Empty() {
-			return invalid("model_config", "%s is required for provider %s", name, v.Provider)
-		}
+	if c.api.ParseOptions.SavedProvider != nil && c.api.ParseOptions.SavedProvider(v.Slug) {
+		return failure(http.StatusConflict, "%s: %q is a provider of the operator's configuration", field, v.Slug)
+	}
+	if v.Slug == "" {
+		v.Slug = directory.NewSlug(c.api.Random, "", name)
 	}
 	return nil
 }

@@ -119,6 +119,18 @@ func (b *Binding) Keep(field string, to Destination) error {
 	return nil
 }
 
+// KeepAll is Keep for every secret but the one at except.
+func (b *Binding) KeepAll(except string, to Destination) error {
+	for _, field := range slices.Sorted(maps.Keys(b.fields)) {
+		if field != except {
+			if err := b.Keep(field, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func leaves(differs, field string) error {
 	return &BindingError{differs, "send " + field + " along; a stored credential is not sent to where it was not saved for"}
 }

@@ -15,6 +15,7 @@ const (
 	UnknownProvider                         // neither built in nor saved
 	UnknownVirtualKey                       // no such virtual key in the caller's workspace
 	ExpiredVirtualKey                       // the virtual key has expired
+	IntegrationDisabled                     // the workspace may not use the integration of the provider
 	UnknownConfig                           // no such saved config
 	BadCustomHost                           // refused by the host guard, or unusable
 	StoredSecretElsewhere                   // a custom host with a stored credential

@@ -16,10 +16,11 @@ import (
 // through to the store. A committed change is seen by the next request. It is safe for
 // concurrent use.
 type Keyring struct {
-	apiKeys     *storage.Cached[APIKey]
-	virtualKeys *storage.Cached[VirtualKey]
-	dataKeys    *storage.Collection[dataKey]
-	box         *Box // of provider secrets
+	apiKeys      *storage.Cached[APIKey]
+	virtualKeys  *storage.Cached[VirtualKey]
+	integrations *storage.Cached[Integration]
+	dataKeys     *storage.Collection[dataKey]
+	box          *Box // of provider secrets
 
 	now    func() time.Time
 	random io.Reader
@@ -46,6 +47,8 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 			storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: func(k *APIKey) []string { return []string{string(k.Digest[:])} }})),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
 			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs})),
+		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
+			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }})),
 		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
 		now:      now,
 		random:   random,
@@ -57,6 +60,9 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 		return nil, err
 	}
 	if err := k.virtualKeys.Load(ctx); err != nil {
+		return nil, err
+	}
+	if err := k.integrations.Load(ctx); err != nil {
 		return nil, err
 	}
 	return k, k.ownSlugs(ctx, db)
@@ -141,7 +147,7 @@ func (k *Keyring) openBox(ctx context.Context, db *storage.DB, master Secret) er
 // In returns the keyring as tx sees it.
 func (k *Keyring) In(tx *storage.Txn) *Keyring {
 	in := *k
-	in.apiKeys, in.virtualKeys = k.apiKeys.In(tx), k.virtualKeys.In(tx)
+	in.apiKeys, in.virtualKeys, in.integrations = k.apiKeys.In(tx), k.virtualKeys.In(tx), k.integrations.In(tx)
 	return &in
 }
 
@@ -199,15 +205,25 @@ func (k *Keyring) AddVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) e
 // ReplaceVirtualKey stores a changed copy of a virtual key. If secret is empty, the stored
 // one is kept.
 func (k *Keyring) ReplaceVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {
-	if v.Sealed == nil || !secret.Empty() {
-		sealed, err := k.box.Seal(secret, v.ID)
-		if err != nil {
+	if v.IntegrationID == "" {
+		if err := k.seal(&v.Credential, secret); err != nil {
 			return err
 		}
-		v.Sealed, v.Hint = sealed, secret.Hint()
 	}
 	v.UpdatedAt, v.OwnSlug = k.now().UTC(), true
 	return k.virtualKeys.Put(tx, v)
+}
+
+// seal seals secret into a credential; an empty one leaves what it has.
+func (k *Keyring) seal(c *Credential, secret Secret) error {
+	if c.Sealed != nil && secret.Empty() {
+		return nil
+	}
+	sealed, err := k.box.Seal(secret, c.ID)
+	if err == nil {
+		c.Sealed, c.Hint = sealed, secret.Hint()
+	}
+	return err
 }
 
 // RemoveVirtualKey removes a virtual key.
@@ -226,11 +242,11 @@ func (k *Keyring) UnsealText(id string, sealed []byte) (string, error) {
 	return text.Reveal(), err
 }
 
-// SealSettings seals the provider settings of a virtual key into it: an object of strings
-// and JSON values.
-func (k *Keyring) SealSettings(v *VirtualKey, settings map[string]Secret) (err error) {
+// SealSettings seals the settings of a credential's provider into it: an object of texts,
+// and of JSON values.
+func (k *Keyring) SealSettings(c *Credential, settings map[string]Secret) (err error) {
 	if len(settings) == 0 {
-		v.Settings = nil
+		c.Settings = nil
 		return nil
 	}
 	plain := make(map[string]string, len(settings))
@@ -239,17 +255,17 @@ func (k *Keyring) SealSettings(v *VirtualKey, settings map[string]Secret) (err e
 	}
 	text, err := json.Marshal(plain)
 	if err == nil {
-		v.Settings, err = k.SealText("settings/"+v.ID, string(text))
+		c.Settings, err = k.SealText("settings/"+c.ID, string(text))
 	}
 	return err
 }
 
 // OpenSettings returns what SealSettings sealed.
-func (k *Keyring) OpenSettings(v *VirtualKey) (map[string]Secret, error) {
-	if v.Settings == nil {
+func (k *Keyring) OpenSettings(c *Credential) (map[string]Secret, error) {
+	if c.Settings == nil {
 		return nil, nil
 	}
-	text, err := k.UnsealText("settings/"+v.ID, v.Settings)
+	text, err := k.UnsealText("settings/"+c.ID, c.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -264,5 +280,5 @@ func (k *Keyring) OpenSettings(v *VirtualKey) (map[string]Secret, error) {
 	return settings, nil
 }
 
-// OpenKey opens the credential of a virtual key.
-func (k *Keyring) OpenKey(v *VirtualKey) (Secret, error) { return k.box.Unseal(v.Sealed, v.ID) }
+// OpenKey opens a credential.
+func (k *Keyring) OpenKey(c *Credential) (Secret, error) { return k.box.Unseal(c.Sealed, c.ID) }

@@ -112,7 +112,7 @@ func TestKeyringStoresOfAKeyItsDigestOnly(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
 	token := issue(t, db, k, "key-1", APIKey{Name: "ci", Kind: WorkspaceService, WorkspaceID: "ws-1", Scopes: []string{ScopeCompletions}})
-	addVirtualKey(t, db, k, VirtualKey{ID: "vk-1", Slug: "own", Provider: "openai", WorkspaceID: "ws-1"}, canary)
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: "vk-1", Provider: "openai"}, Slug: "own", WorkspaceID: "ws-1"}, canary)
 
 	a, ok := k.APIKey("key-1")
 	switch {
@@ -140,7 +140,7 @@ func TestKeyringIsTheSameAfterARestart(t *testing.T) {
 	k := openKeyring(t, db, c)
 	token := issue(t, db, k, "key-1", APIKey{Kind: WorkspaceService, WorkspaceID: "ws-1", Scopes: []string{ScopeCompletions}, ExpiresAt: after(c, time.Hour), Metadata: json.RawMessage(`{"a":"b"}`)})
 	issue(t, db, k, "key-2", APIKey{Kind: OrganisationService, Owner: true})
-	addVirtualKey(t, db, k, VirtualKey{ID: "vk-1", Slug: "own", Provider: "openai", WorkspaceID: "ws-1"}, canary)
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: "vk-1", Provider: "openai"}, Slug: "own", WorkspaceID: "ws-1"}, canary)
 
 	k = openKeyring(t, db, c)
 	a := &Authenticator{Keyring: k}
@@ -152,7 +152,7 @@ func TestKeyringIsTheSameAfterARestart(t *testing.T) {
 		t.Errorf("%d keys, %d virtual keys, owner %v", len(k.APIKeys()), len(k.VirtualKeys()), k.HasOwner())
 	}
 	v, _ := k.VirtualKey("ws-1", "own")
-	if secret, err := k.OpenKey(v); err != nil || secret.Reveal() != canary {
+	if secret, err := k.OpenKey(&v.Credential); err != nil || secret.Reveal() != canary {
 		t.Errorf("the provider's credential: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestVirtualKeySlugsAreUniqueInAWorkspace(t *testing.T) {
 	k := openKeyring(t, db, c)
 	add := func(id, workspace string) error {
 		return db.Update(t.Context(), func(tx *storage.Txn) error {
-			return k.AddVirtualKey(tx, &VirtualKey{ID: id, Slug: "own", WorkspaceID: workspace}, NewSecret("secret of "+id))
+			return k.AddVirtualKey(tx, &VirtualKey{Credential: Credential{ID: id}, Slug: "own", WorkspaceID: workspace}, NewSecret("secret of "+id))
 		})
 	}
 	for _, v := range []struct {
@@ -231,7 +231,7 @@ func TestVirtualKeysOfEarlierVersionsKeepTheirSlugs(t *testing.T) {
 	const many = 250
 	update(t, db, func(tx *storage.Txn) error {
 		for i := range many {
-			v := VirtualKey{ID: fmt.Sprint("vk-", i), Slug: fmt.Sprint("own-", i), WorkspaceID: "ws-1", UpdatedAt: c.Now()}
+			v := VirtualKey{Credential: Credential{ID: fmt.Sprint("vk-", i)}, Slug: fmt.Sprint("own-", i), WorkspaceID: "ws-1", UpdatedAt: c.Now()}
 			var err error
 			if v.Sealed, err = k.box.Seal(NewSecret(canary), v.ID); err != nil {
 				return err
@@ -250,7 +250,7 @@ func TestVirtualKeysOfEarlierVersionsKeepTheirSlugs(t *testing.T) {
 			if !ok || v.ID != fmt.Sprint("vk-", i) || !v.UpdatedAt.Equal(c.Now().Add(-time.Hour)) {
 				t.Fatalf("own-%d: got %+v", i, v)
 			}
-			if secret, err := k.OpenKey(v); err != nil || secret.Reveal() != canary {
+			if secret, err := k.OpenKey(&v.Credential); err != nil || secret.Reveal() != canary {
 				t.Fatalf("own-%d: its credential: %v", i, err)
 			}
 		}
@@ -258,9 +258,9 @@ func TestVirtualKeysOfEarlierVersionsKeepTheirSlugs(t *testing.T) {
 			t.Error("another workspace finds it")
 		}
 	}
-	addVirtualKey(t, db, k, VirtualKey{ID: "new", Slug: "own-0", WorkspaceID: "ws-2"}, "secret")
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: "new"}, Slug: "own-0", WorkspaceID: "ws-2"}, "secret")
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {
-		return k.AddVirtualKey(tx, &VirtualKey{ID: "twin", Slug: "own-0", WorkspaceID: "ws-1"}, NewSecret("secret"))
+		return k.AddVirtualKey(tx, &VirtualKey{Credential: Credential{ID: "twin"}, Slug: "own-0", WorkspaceID: "ws-1"}, NewSecret("secret"))
 	})
 	if !errors.Is(err, storage.ErrExists) {
 		t.Errorf("its own workspace makes a second one: %v", err)
@@ -270,7 +270,7 @@ func TestVirtualKeysOfEarlierVersionsKeepTheirSlugs(t *testing.T) {
 func TestVirtualKeyIsFoundBySlugAndByID(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
-	addVirtualKey(t, db, k, VirtualKey{ID: "vk-1", Slug: "own", WorkspaceID: "ws-1"}, "secret")
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: "vk-1"}, Slug: "own", WorkspaceID: "ws-1"}, "secret")
 	for _, name := range []string{"own", "vk-1"} {
 		if v, ok := k.VirtualKey("ws-1", name); !ok || v.ID != "vk-1" {
 			t.Errorf("%q: got %v", name, v)
@@ -289,9 +289,9 @@ func TestVirtualKeyOfAnIDIsNotHiddenByAnotherSlug(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
 	const id = "01900000-0000-7000-8000-000000000001"
-	addVirtualKey(t, db, k, VirtualKey{ID: id, Slug: "own", WorkspaceID: "ws-1"}, "secret")
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: id}, Slug: "own", WorkspaceID: "ws-1"}, "secret")
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {
-		return k.AddVirtualKey(tx, &VirtualKey{ID: "vk-2", Slug: id, WorkspaceID: "ws-2"}, NewSecret("secret"))
+		return k.AddVirtualKey(tx, &VirtualKey{Credential: Credential{ID: "vk-2"}, Slug: id, WorkspaceID: "ws-2"}, NewSecret("secret"))
 	})
 	if v, ok := k.VirtualKey("ws-1", id); !ok || v.ID != id {
 		t.Errorf("after another's slug was set to its id (error: %v), the key is found as %+v", err, v)
@@ -301,7 +301,7 @@ func TestVirtualKeyOfAnIDIsNotHiddenByAnotherSlug(t *testing.T) {
 func TestReplaceVirtualKeyKeepsTheSecretUnlessGivenAnother(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
-	addVirtualKey(t, db, k, VirtualKey{ID: "vk-1", Slug: "own", WorkspaceID: "ws-1", Name: "before"}, "first secret")
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: "vk-1"}, Slug: "own", WorkspaceID: "ws-1", Name: "before"}, "first secret")
 	created := c.Now()
 	for _, step := range []struct{ secret, want, hint string }{
 		{"", "first secret", "fi" + Masked + "ret"},
@@ -314,7 +314,7 @@ func TestReplaceVirtualKeyKeepsTheSecretUnlessGivenAnother(t *testing.T) {
 		v.Name = "after"
 		update(t, db, func(tx *storage.Txn) error { return k.ReplaceVirtualKey(tx, &v, NewSecret(step.secret)) })
 		got, _ := k.VirtualKey("ws-1", "vk-1")
-		secret, err := k.OpenKey(got)
+		secret, err := k.OpenKey(&got.Credential)
 		if err != nil || secret.Reveal() != step.want || got.Hint != step.hint || got.Name != "after" {
 			t.Errorf("%q: got %q, hint %q, %v", step.secret, secret.Reveal(), got.Hint, err)
 		}
@@ -331,11 +331,11 @@ func TestReplaceVirtualKeyKeepsTheSecretUnlessGivenAnother(t *testing.T) {
 func TestSealedSecretDoesNotOpenUnderAnotherVirtualKey(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
-	addVirtualKey(t, db, k, VirtualKey{ID: "vk-1", Slug: "own", WorkspaceID: "ws-1"}, canary)
+	addVirtualKey(t, db, k, VirtualKey{Credential: Credential{ID: "vk-1"}, Slug: "own", WorkspaceID: "ws-1"}, canary)
 	v, _ := k.VirtualKey("ws-1", "vk-1")
 	moved := *v
 	moved.ID = "vk-2"
-	if secret, err := k.OpenKey(&moved); !errors.Is(err, ErrWrongKey) || !secret.Empty() {
+	if secret, err := k.OpenKey(&moved.Credential); !errors.Is(err, ErrWrongKey) || !secret.Empty() {
 		t.Errorf("got %v", err)
 	}
 }
@@ -539,7 +539,7 @@ func TestEarlierSlugsAreMovedByOneProcess(t *testing.T) {
 	db := storage.NewDB(store)
 	k := openKeyring(t, db, newClock())
 	update(t, db, func(tx *storage.Txn) error {
-		return k.virtualKeys.Put(tx, &VirtualKey{ID: "id", Slug: "slug", WorkspaceID: "ws"})
+		return k.virtualKeys.Put(tx, &VirtualKey{Credential: Credential{ID: "id"}, Slug: "slug", WorkspaceID: "ws"})
 	})
 	other := db.Job("virtual-key-slugs")
 	if err := other.Do(t.Context(), func(context.Context, storage.Step) error { return nil }); err != nil {

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -305,43 +306,78 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 	if v.Expired(r.Keyring.now()) {
 		return nil, newError(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
 	}
-	o, refusal := r.open(v, field)
+	cred := &v.Credential
+	if v.IntegrationID != "" {
+		i, ok := r.Keyring.Integration(v.IntegrationID)
+		if !ok || !i.EnabledIn(c.WorkspaceID) {
+			return nil, newError(IntegrationDisabled, field, "The integration of provider %q is not enabled for its workspace", v.Slug)
+		}
+		cred = &i.Credential
+	}
+	o, refusal := r.open(cred, v.Slug, field)
 	if refusal != nil {
 		return nil, refusal
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, CustomHost: v.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header,
+		CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
 	}, nil
 }
 
-// open opens a virtual key. The result is kept until the key or the configuration changes.
-func (r *Router) open(v *VirtualKey, field string) (*opened, *Error) {
-	if v.opened != nil {
-		if o := v.opened.Load(); o != nil && o.by == r.Guard && o.of == v {
+// open opens the credential of a slug, once for as long as it is stored as it is and the
+// configuration stays.
+func (r *Router) open(c *Credential, slug, field string) (*opened, *Error) {
+	if c.opened != nil {
+		if o := c.opened.Load(); o != nil && o.by == r.Guard && o.of == c {
 			return o, nil
 		}
 	}
-	base, refusal := r.base(v.Provider, v.CustomHost)
+	base, refusal := r.base(c.Provider, c.CustomHost)
 	if refusal != nil {
 		return nil, refusal
 	}
-	key, err := r.Keyring.OpenKey(v)
+	key, err := r.Keyring.OpenKey(c)
 	if err != nil {
-		return nil, openError(v, field, err)
+		return nil, openError(slug, field, err)
 	}
-	settings, err := r.Keyring.OpenSettings(v)
+	settings, err := r.Keyring.OpenSettings(c)
 	if err != nil {
-		return nil, openError(v, field, err)
+		return nil, openError(slug, field, err)
 	}
-	o := &opened{r.Guard, v, base, key, settings}
-	if v.opened != nil {
-		v.opened.Store(o)
+	header, err := headerOf(settings)
+	if err != nil {
+		return nil, openError(slug, field, err)
+	}
+	o := &opened{header, r.Guard, c, base, key, settings}
+	if c.opened != nil {
+		c.opened.Store(o)
 	}
 	return o, nil
 }
 
-func openError(v *VirtualKey, field string, err error) *Error {
-	return &Error{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + v.Slug + " cannot be opened", Err: err}
+// CustomHeaders is the setting that has headers of every request: an object of texts.
+const CustomHeaders = "custom_headers"
+
+// headerOf takes the custom headers out of the settings of a credential.
+func headerOf(settings map[string]Secret) (http.Header, error) {
+	s, ok := settings[CustomHeaders]
+	if !ok {
+		return nil, nil //nolint:nilnil // no headers
+	}
+	delete(settings, CustomHeaders)
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(s.Reveal()), &texts); err != nil {
+		return nil, err
+	}
+	h := make(http.Header, len(texts))
+	for name, v := range texts {
+		h.Set(name, v)
+	}
+	return h, nil
+}
+
+func openError(slug, field string, err error) *Error {
+	return &Error{Reason: SecretUnavailable, Field: field, Message: "The credential of virtual key " + slug + " cannot be opened", Err: err}
 }
 
 // Saved lists the slugs that a caller may use: the operator's providers, then the virtual

@@ -27,15 +27,15 @@ func newRouter(t testing.TB) (*Router, *storage.DB, *clock) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
 	for _, v := range []VirtualKey{
-		{ID: "vk-1", Slug: "mine", Provider: "openai", WorkspaceID: "ws-1"},
-		{ID: "vk-2", Slug: "theirs", Provider: "openai", WorkspaceID: "ws-2"},
-		{ID: "vk-3", Slug: "old", Provider: "openai", WorkspaceID: "ws-1", ExpiresAt: after(c, time.Hour)},
-		{ID: "vk-4", Slug: "hosted", Provider: "groq", WorkspaceID: "ws-1", CustomHost: "https://models.example.com/v1"},
-		{ID: "vk-5", Slug: "inside", Provider: "groq", WorkspaceID: "ws-1", CustomHost: "http://10.0.0.1/v1"},
-		{ID: "vk-6", Slug: "trusted", Provider: "ollama", WorkspaceID: "ws-1", CustomHost: "http://10.1.1.1:11434/v1"},
-		{ID: "vk-7", Slug: "homeless", Provider: "ollama", WorkspaceID: "ws-1"},
-		{ID: "vk-8", Slug: "echo", Provider: "groq", WorkspaceID: "ws-1"},
-		{ID: "vk-9", Slug: "cf", Provider: "groq", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-1", Provider: "openai"}, Slug: "mine", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-2", Provider: "openai"}, Slug: "theirs", WorkspaceID: "ws-2"},
+		{Credential: Credential{ID: "vk-3", Provider: "openai"}, Slug: "old", WorkspaceID: "ws-1", ExpiresAt: after(c, time.Hour)},
+		{Credential: Credential{ID: "vk-4", Provider: "groq", CustomHost: "https://models.example.com/v1"}, Slug: "hosted", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-5", Provider: "groq", CustomHost: "http://10.0.0.1/v1"}, Slug: "inside", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-6", Provider: "ollama", CustomHost: "http://10.1.1.1:11434/v1"}, Slug: "trusted", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-7", Provider: "ollama"}, Slug: "homeless", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-8", Provider: "groq"}, Slug: "echo", WorkspaceID: "ws-1"},
+		{Credential: Credential{ID: "vk-9", Provider: "groq"}, Slug: "cf", WorkspaceID: "ws-1"},
 	} {
 		addVirtualKey(t, db, k, v, "stored-secret-of-"+v.Slug)
 	}
@@ -416,7 +416,7 @@ func TestAVirtualKeyIsOpenedOnce(t *testing.T) {
 	stored, _ := router.Keyring.VirtualKey("ws-1", "hosted")
 	changed := *stored
 	changed.CustomHost = "https://other.example.com/v1"
-	if o, refusal := router.open(&changed, ""); refusal != nil || o.base.String() != changed.CustomHost {
+	if o, refusal := router.open(&changed.Credential, changed.Slug, ""); refusal != nil || o.base.String() != changed.CustomHost {
 		t.Errorf("a changed copy is %v, %v", o, refusal)
 	}
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {

@@ -2,35 +2,44 @@ package credentials
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"sync/atomic"
 	"time"
 )
 
-// A VirtualKey stands for a provider credential, which is sealed. Its owner determines
-// where it may be sent (Provider, CustomHost), which callers cannot change.
+// A Credential is a stored provider credential, which is sealed. Its owner determines where it
+// may be sent (Provider, CustomHost, ModelConfig), which callers cannot change.
+type Credential struct {
+	ID          string          `json:"id"`       // of the row that contains it; the secrets are sealed for it
+	Provider    string          `json:"provider"` // a registered provider
+	CustomHost  string          `json:"custom_host,omitempty"`
+	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object, secrets masked
+	Settings    []byte          `json:"settings,omitempty"`     // the same, sealed whole; see [Keyring.SealSettings]
+	Sealed      []byte          `json:"sealed,omitempty"`
+	Hint        string          `json:"hint"`
+
+	// opened caches the opened key. A changed row is a new value with its own cache.
+	opened *atomic.Pointer[opened]
+}
+
+// A VirtualKey stands for a provider credential in a workspace: its own, or that of an
+// integration. In the second case it is a provider, and its Credential has only ID and Provider.
 type VirtualKey struct {
-	ID          string `json:"id"`
+	Credential
+	IntegrationID string `json:"integration_id,omitempty"`
+
 	Slug        string `json:"slug"`
 	Name        string `json:"name"`
 	Note        string `json:"note,omitempty"`
-	Provider    string `json:"provider"` // a registered provider
 	WorkspaceID string `json:"workspace_id"`
 	// OwnSlug is set if the slug is unique within its workspace. Rows written by earlier
 	// versions have slugs that are unique in the store; they are converted when the keyring
 	// is opened.
-	OwnSlug     bool            `json:"own_slug,omitempty"`
-	CustomHost  string          `json:"custom_host,omitempty"`
-	ModelConfig json.RawMessage `json:"model_config,omitempty"` // provider-specific settings, an object, secrets masked
-	Settings    []byte          `json:"settings,omitempty"`     // the same, sealed whole; see [Keyring.SealSettings]
-	Sealed      []byte          `json:"sealed"`
-	Hint        string          `json:"hint"`
-	CreatedAt   time.Time       `json:"created_at"`
-	UpdatedAt   time.Time       `json:"updated_at"`
-	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
-
-	// opened caches the opened key. A changed row is a new value with its own cache.
-	opened *atomic.Pointer[opened]
+	OwnSlug   bool       `json:"own_slug,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
 // UnmarshalJSON reads a stored virtual key.
@@ -41,11 +50,11 @@ func (v *VirtualKey) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// An opened virtual key has its credential in the clear and its address parsed. It is
-// read-only.
+// An opened credential is in the clear, with its address parsed. It is read-only.
 type opened struct {
+	header   http.Header // added to every request
 	by       *HostGuard  // the guard that has checked its address
-	of       *VirtualKey // a changed copy has to be opened again
+	of       *Credential // a changed copy has to be opened again
 	base     *url.URL
 	key      Secret
 	settings map[string]Secret

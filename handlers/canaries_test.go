@@ -33,6 +33,7 @@ func TestSecretsGoWhereTheyWereSavedForAndShowNowhere(t *testing.T) {
 		"\ntls_trust_pool file " + s.caFile + "\nnetwork_proxy url http://" + s.proxy + "\n}\n}"
 	s.Load()
 	s.key, _ = s.Key("k")
+	s.workspace = s.Do("GET", "/v1/admin/workspaces", "", "x-gw-api-key: "+gatewaytest.OwnerKey).Get("data.0.id").Str
 	rapid.Check(t, s.play)
 	t.Logf("%d edits were made, %d refused; %d secrets came to a host, in %d calls", s.edited, s.refused, s.came, s.called)
 	if s.edited == 0 || s.refused == 0 || s.came == 0 {
@@ -50,7 +51,8 @@ type scene struct {
 	made    int   // canaries
 	logged  int64 // bytes of the log that were read
 
-	virtual, configs []string // slugs
+	virtual, configs, integrated []string // slugs
+	workspace                    string   // of the service's key
 
 	edited, refused, came, called int
 }
@@ -58,10 +60,13 @@ type scene struct {
 func (s *scene) play(t *rapid.T) {
 	s.model = &model{homes: make(map[string][]home), free: make(map[string]bool), keys: make(map[string]*home)}
 	s.savedKey("file", home{provider: "openai", host: s.hosts[0]}, "cnry000000ayy cnry000000byy")
-	s.virtual, s.configs = nil, nil
+	s.virtual, s.configs, s.integrated = nil, nil, nil
 	s.take() // of a check that failed
 	for range rapid.IntRange(1, 2).Draw(t, "virtual keys") {
 		s.addKey(t)
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "integrations") {
+		s.addIntegration(t)
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "configs") {
 		s.addConfig(t)
@@ -70,6 +75,8 @@ func (s *scene) play(t *rapid.T) {
 		switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
 		case step < 3 && len(s.virtual) > 0:
 			s.editKey(t, rapid.SampledFrom(s.virtual).Draw(t, "slug"))
+		case step < 5 && len(s.integrated) > 0:
+			s.editIntegration(t, rapid.SampledFrom(s.integrated).Draw(t, "slug"))
 		case step < 7 && len(s.configs) > 0:
 			s.editConfig(t, rapid.SampledFrom(s.configs).Draw(t, "slug"))
 		default:
@@ -77,7 +84,7 @@ func (s *scene) play(t *rapid.T) {
 		}
 		s.look(t)
 	}
-	for _, path := range []string{"/v1/virtual-keys", "/v1/configs", "/v1/logs"} {
+	for _, path := range []string{"/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/logs"} {
 		s.admin(t, "GET", path, nil)
 	}
 	for _, id := range s.admin(t, "GET", "/v1/logs", nil).Get("data.#.id").Array() {
@@ -89,6 +96,10 @@ func (s *scene) play(t *rapid.T) {
 	}
 	for _, slug := range s.virtual {
 		s.admin(t, "DELETE", "/v1/virtual-keys/"+slug, nil)
+	}
+	for _, slug := range s.integrated {
+		s.admin(t, "DELETE", "/v1/providers/"+slug, nil)
+		s.admin(t, "DELETE", "/v1/integrations/"+slug+"?workspace_id="+s.workspace, nil)
 	}
 	s.readLog(t)
 }

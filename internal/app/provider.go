@@ -8,7 +8,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,9 +16,6 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 )
-
-// notConfigurable are headers that frame a request or belong to a connection.
-var notConfigurable = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "keep-alive"}
 
 var validSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
@@ -75,7 +71,7 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 			if v, err = repl.ReplaceOrErr(v, true, true); err != nil {
 				return nil, fmt.Errorf("header %s: %w", name, err)
 			}
-			if slices.Contains(notConfigurable, strings.ToLower(name)) {
+			if !credentials.Configurable(name) {
 				return nil, fmt.Errorf("header %s: it cannot be set", name)
 			}
 			key := textproto.CanonicalMIMEHeaderKey(name)

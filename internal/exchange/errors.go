@@ -58,6 +58,7 @@ var credentialErrors = map[credentials.Reason]Error{
 	credentials.UnknownProvider:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_provider"},
 	credentials.UnknownVirtualKey:     {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_virtual_key"},
 	credentials.ExpiredVirtualKey:     {Status: http.StatusUnauthorized, Type: "virtual_key_expired_error", Code: "virtual_key_expired"},
+	credentials.IntegrationDisabled:   {Status: http.StatusForbidden, Type: typePermission, Code: "integration_disabled"},
 	credentials.UnknownConfig:         {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_config"},
 	credentials.BadCustomHost:         {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_custom_host"},
 	credentials.StoredSecretElsewhere: {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_custom_host"},

@@ -47,7 +47,7 @@ func mustBeEnvelope(t *testing.T, body []byte) map[string]any {
 // reasons are all there are.
 var reasons = []credentials.Reason{
 	credentials.InvalidKey, credentials.ExpiredKey, credentials.MissingScope, credentials.NoProvider, credentials.UnknownProvider, credentials.UnknownVirtualKey,
-	credentials.ExpiredVirtualKey, credentials.UnknownConfig, credentials.BadCustomHost, credentials.StoredSecretElsewhere, credentials.InlineConfigBlocked,
+	credentials.ExpiredVirtualKey, credentials.IntegrationDisabled, credentials.UnknownConfig, credentials.BadCustomHost, credentials.StoredSecretElsewhere, credentials.InlineConfigBlocked,
 	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.InlineURLBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable,
 }
 
@@ -67,6 +67,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 		credentials.UnknownProvider:       {400, "", false},
 		credentials.UnknownVirtualKey:     {400, "", false},
 		credentials.ExpiredVirtualKey:     {401, "", false},
+		credentials.IntegrationDisabled:   {403, "integration_disabled", false},
 		credentials.UnknownConfig:         {400, "", false},
 		credentials.BadCustomHost:         {400, "", false},
 		credentials.StoredSecretElsewhere: {400, "", false},

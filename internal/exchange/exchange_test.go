@@ -91,7 +91,7 @@ func newWorld(t testing.TB) *world {
 		if weak, err = k.Issue(tx, "key-2", "gw-", &b); err != nil {
 			return err
 		}
-		v := credentials.VirtualKey{ID: "vk-1", Slug: "own", Provider: "openai", WorkspaceID: "ws-1"}
+		v := credentials.VirtualKey{Credential: credentials.Credential{ID: "vk-1", Provider: "openai"}, Slug: "own", WorkspaceID: "ws-1"}
 		return k.AddVirtualKey(tx, &v, credentials.NewSecret("sk-stored"))
 	})
 	if err != nil {

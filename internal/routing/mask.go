@@ -102,6 +102,12 @@ func (w *walker) target(path string, b []byte, start int, above credentials.Dest
 			if v[0] != 'n' {
 				w.found = append(w.found, span{from, end, at, name, valueText(v), to})
 			}
+		case name == credentials.CustomHeaders && v[0] == '{': // of settings: all are taken for credentials
+			mustScan(second(eachMember(v, func(m member) {
+				if v := v[m.start:m.end]; v[0] == '"' {
+					w.found = append(w.found, span{from + m.start, from + m.end, in(at, m.name()), m.name(), text(v), to})
+				}
+			})))
 		case vendorKeys[name].use != 0:
 		case name == "targets" && v[0] == '[':
 			mustScan(eachElement(v, func(n, start, _ int) { w.target(item(at, n), b, from+start, inherited) }))

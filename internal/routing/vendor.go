@@ -129,12 +129,37 @@ func Settings(raw []byte, o Options) ([]Setting, ConfigErrors) {
 	t := new(Target)
 	if p.whole(raw) {
 		p.object("", bytes.Clone(raw[space(raw, 0):]), func(at, name string, v []byte) {
-			if v[0] != 'n' && !p.vendor(t, at, name, v) {
+			switch {
+			case v[0] == 'n':
+			case name == credentials.CustomHeaders:
+				p.customHeaders(t, at, v)
+			case !p.vendor(t, at, name, v):
 				p.errorf(at, "unknown key%s", suggestion(name))
 			}
 		})
 	}
 	return t.Vendor, p.errors
+}
+
+const maxHeaders = 64
+
+// customHeaders reads the headers that are added to the requests to a provider.
+func (p *parser) customHeaders(t *Target, path string, v []byte) {
+	if v[0] != '{' {
+		p.errorf(path, "expected an object of texts")
+		return
+	}
+	n := 0
+	p.object(path, v, func(at, name string, v []byte) {
+		if n++; n == maxHeaders+1 {
+			p.errorf(path, "expected at most %d headers", maxHeaders)
+		}
+		if !credentials.Configurable(name) {
+			p.errorf(at, "not the name of a header that can be set")
+		}
+		p.text(at, v, maxSecret)
+	})
+	t.Vendor = append(t.Vendor, Setting{credentials.CustomHeaders, credentials.NewSecret(string(v))})
 }
 
 // Host returns the setting that is the provider's address, which counts as a custom host,

@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/http"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// globalAccess is the access of the workspaces that are not named.
+type globalAccess struct {
+	Enabled     bool    `json:"enabled"`
+	UsageLimits []empty `json:"usage_limits"`
+	RateLimits  []empty `json:"rate_limits"`
+}
+
+// IntegrationWorkspaces are the workspaces that may use an integration, or are named.
+type IntegrationWorkspaces struct {
+	Total      int                    `json:"total"`
+	Global     globalAccess           `json:"global_workspace_access"`
+	Workspaces []IntegrationWorkspace `json:"workspaces"`
+}
+
+// IntegrationWorkspace is the access of one workspace.
+type IntegrationWorkspace struct {
+	ID          string  `json:"id" format:"uuid"`
+	Slug        string  `json:"slug"`
+	Name        string  `json:"name"`
+	Enabled     bool    `json:"enabled"`
+	UsageLimits []empty `json:"usage_limits"`
+	RateLimits  []empty `json:"rate_limits"`
+}
+
+// unsupportedLimits are limits of an access, which are refused rather than ignored.
+type unsupportedLimits struct {
+	UsageLimits Optional[[]any] `json:"usage_limits,omitempty"`
+	RateLimits  Optional[[]any] `json:"rate_limits,omitempty"`
+}
+
+func (l *unsupportedLimits) check(in string) error {
+	switch {
+	case len(l.UsageLimits.Value) > 0:
+		return invalid(in+"usage_limits", "not supported yet; leave it out")
+	case len(l.RateLimits.Value) > 0:
+		return invalid(in+"rate_limits", "not supported yet; make a rate-limit policy with the condition virtual_key")
+	}
+	return nil
+}
+
+type workspaceAccess struct {
+	unsupportedLimits
+	ID                    string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug."`
+	Enabled               flag   `json:"enabled"`
+	ResetUsage            bool   `json:"reset_usage,omitempty"`
+	CreateDefaultProvider *flag  `json:"create_default_provider,omitempty"`
+	DefaultProviderSlug   string `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
+}
+
+type updateGlobalAccess struct {
+	unsupportedLimits
+	Enabled flag `json:"enabled"`
+}
+
+type updateAccess struct {
+	Workspaces            []workspaceAccess   `json:"workspaces,omitempty" maxItems:"1000"`
+	Global                *updateGlobalAccess `json:"global_workspace_access,omitempty" doc:"Of the workspaces that are not named, those to come too. They get no default provider."`
+	Override              flag                `json:"override_existing_workspace_access,omitempty" doc:"Whether workspaces that are not named here are as if they never were."`
+	CreateDefaultProvider *flag               `json:"create_default_provider,omitempty" doc:"Whether a workspace that gets access gets a provider. Default: as the integration was made."`
+	DefaultProviderSlug   string              `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"The slug of that. Default: as the integration was made."`
+}
+
+func (c *call) accessOf(i *credentials.Integration) (*IntegrationWorkspaces, error) {
+	out := &IntegrationWorkspaces{Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, Workspaces: []IntegrationWorkspace{}}
+	for _, w := range c.api.Directory.Workspaces() {
+		_, named := i.Access[w.ID]
+		if enabled := i.EnabledIn(w.ID); c.sees(w.ID) && (enabled || named) {
+			out.Workspaces = append(out.Workspaces, IntegrationWorkspace{ID: w.ID, Slug: w.Slug, Name: w.Name, Enabled: enabled, UsageLimits: []empty{}, RateLimits: []empty{}})
+		}
+	}
+	out.Total = len(out.Workspaces)
+	return out, nil
+}
+
+func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empty, error) {
+	if i.WorkspaceID != "" {
+		return nil, invalid("workspaces", "the integration is one workspace's own")
+	}
+	before := *i
+	if in.Global != nil {
+		if err := in.Global.check("global_workspace_access."); err != nil {
+			return nil, err
+		}
+		i.Everywhere = bool(in.Global.Enabled)
+	}
+	access := make(map[string]bool)
+	if !in.Override {
+		maps.Copy(access, i.Access)
+	}
+	i.Access = access
+	for n := range in.Workspaces {
+		one := &in.Workspaces[n]
+		if err := one.check("workspaces."); err != nil {
+			return nil, err
+		}
+		w, err := c.workspace(one.ID)
+		if err != nil {
+			return nil, unknownReference("workspaces.id", "there is no workspace %q", credentials.Clip(one.ID))
+		}
+		access[w.ID] = bool(one.Enabled)
+		create := flag(!i.NoDefault)
+		for _, said := range []*flag{in.CreateDefaultProvider, one.CreateDefaultProvider} {
+			if said != nil {
+				create = *said
+			}
+		}
+		if !bool(one.Enabled && create) || before.EnabledIn(w.ID) && one.CreateDefaultProvider == nil {
+			continue
+		}
+		if err := c.provide(i, w.ID, cmp.Or(one.DefaultProviderSlug, in.DefaultProviderSlug, i.ProviderSlug())); err != nil {
+			return nil, err
+		}
+	}
+	return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, credentials.Secret{})
+}
+
+// provided reports whether a workspace has a provider of an integration.
+func (c *call) provided(i *credentials.Integration, workspace string) bool {
+	for _, v := range c.api.Keyring.ProvidersOf(i.ID) {
+		if v.WorkspaceID == workspace {
+			return true
+		}
+	}
+	return false
+}
+
+// provide gives a workspace a provider of an integration, unless it has one.
+func (c *call) provide(i *credentials.Integration, workspace, slug string) error {
+	if c.provided(i, workspace) {
+		return nil
+	}
+	v := &credentials.VirtualKey{
+		Credential:    credentials.Credential{ID: storage.NewID(c.api.Random), Provider: i.Provider},
+		IntegrationID: i.ID, Slug: slug, Name: i.Name, WorkspaceID: workspace,
+	}
+	if err := c.slugFor(v, "default_provider_slug", i.Name); err != nil {
+		return err
+	}
+	switch err := c.api.Keyring.AddProvider(c.tx, v); {
+	case errors.Is(err, storage.ErrExists):
+		return failure(http.StatusConflict, "default_provider_slug: the workspace has a provider or virtual key %q; name another, or set create_default_provider to false", credentials.Clip(slug))
+	case err != nil:
+		return err
+	}
+	return nil
+}

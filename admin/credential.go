@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A sentCredential is what a request says of a stored credential.
+type sentCredential struct {
+	key      *string          // nil, "" and the masked one: it stays
+	host     Optional[string] // custom_host
+	settings string           // in JSON; "": they stay
+	field    string           // that the settings are in
+	whole    bool             // the address is among them: without, there is none
+}
+
+// checkSecret refuses a credential that no header could carry.
+func checkSecret(key string) error {
+	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return invalid("key", "expected no white space around it and no control characters")
+	}
+	return nil
+}
+
+// receive makes a credential, which is new or a copy of a stored one, what is sent. It
+// returns the secret that is sent, if there is one. What is stored and stays is bound to its
+// destination.
+func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secret credentials.Secret, err error) {
+	stored, old, err := c.secretsOf(cred)
+	if err != nil {
+		return secret, err
+	}
+	was := cred.CustomHost
+	if sent.settings != "" {
+		list, err := c.settings(sent.settings, sent.field)
+		if err != nil {
+			return secret, err
+		}
+		if sent.whole {
+			cred.CustomHost = ""
+		}
+		if host := routing.Host(list); host != "" {
+			cred.CustomHost = host
+		}
+	}
+	if sent.host.Set {
+		cred.CustomHost = sent.host.Value
+	}
+	if cred.CustomHost != was {
+		if _, err := c.api.Guard.Check(cred.CustomHost); cred.CustomHost != "" && err != nil {
+			return secret, invalid("custom_host", "%s", credentials.CustomHostError(err).Message)
+		}
+	}
+	secret, err = c.bind(cred, stored, old, sent)
+	var bound *credentials.BindingError
+	if errors.As(err, &bound) {
+		return secret, invalid(bound.Field, "%s", bound.Why)
+	}
+	return secret, err
+}
+
+// settings reads settings, which field has.
+func (c *call) settings(text, field string) ([]routing.Setting, error) {
+	list, faults := routing.Settings([]byte(text), c.api.ParseOptions)
+	if len(faults) > 0 {
+		return nil, invalid(field, "%s", strings.Join(faults.Strings(), "; "))
+	}
+	return list, nil
+}
+
+// destination is where a credential goes, but for what its settings say.
+func destination(cred *credentials.Credential) credentials.Destination {
+	return credentials.Destination{"provider": cred.Provider, "custom_host": cred.CustomHost}
+}
+
+// secretsOf are the secrets of a credential as it is stored, and its settings in JSON.
+func (c *call) secretsOf(cred *credentials.Credential) (*credentials.Binding, string, error) {
+	if cred.Sealed == nil {
+		return new(credentials.Binding), "{}", nil
+	}
+	key, err := c.api.Keyring.OpenKey(cred)
+	if err != nil {
+		return nil, "", err
+	}
+	settings, err := c.api.Keyring.OpenSettings(cred)
+	if err != nil {
+		return nil, "", err
+	}
+	plain := make(map[string]any, len(settings))
+	for name, s := range settings {
+		plain[name] = s.Reveal()
+		if name == credentials.CustomHeaders {
+			plain[name] = json.RawMessage(s.Reveal())
+		}
+	}
+	text, err := json.Marshal(plain)
+	if err != nil {
+		return nil, "", err
+	}
+	stored := routing.Secrets(string(text), destination(cred))
+	stored.Add(credentials.Bound{Field: "key", Name: "key", Secret: key, For: routing.Destination(string(text), destination(cred))})
+	return &stored, string(text), nil
+}
+
+// bind gives a credential the settings that are sent, or leaves it those that it had, and
+// returns the secret that is sent. Each secret that is not sent anew has to go where it went.
+func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, old string, sent *sentCredential) (secret credentials.Secret, err error) {
+	settings := sent.settings
+	if settings == "" {
+		settings = old
+	}
+	to := routing.Destination(settings, destination(cred))
+	if key := sent.key; key == nil || *key == "" || *key == cred.Hint { // a masked value that is sent back changes nothing
+		err = stored.Keep("key", to)
+	} else if err = checkSecret(*key); err == nil {
+		secret, err = stored.Take("key", "key", *key, to)
+	}
+	if err != nil {
+		return secret, err
+	}
+	if sent.settings == "" {
+		return secret, stored.KeepAll("key", to)
+	}
+	if settings, err = routing.Receive(sent.settings, stored, destination(cred)); err != nil {
+		return secret, err
+	}
+	list, err := c.settings(settings, sent.field)
+	if err != nil {
+		return secret, err
+	}
+	sealed := make(map[string]credentials.Secret, len(list))
+	for _, s := range list {
+		sealed[s.Name] = s.Value
+	}
+	cred.ModelConfig = json.RawMessage(routing.Mask(settings))
+	return secret, c.api.Keyring.SealSettings(cred, sealed)
+}
+
+// complete refuses a credential that lacks what its provider's address is made of; in and
+// host are the fields of settings and of an address.
+func (c *call) complete(cred *credentials.Credential, in, host string) error {
+	base, settled, _ := providers.BaseURL(cred.Provider)
+	switch {
+	case cred.CustomHost != "":
+		return nil
+	case base == nil && !settled:
+		return invalid(host, "provider %s has no address of its own, name one", cred.Provider)
+	case !settled:
+		return nil
+	}
+	settings, err := c.api.Keyring.OpenSettings(cred)
+	if err != nil {
+		return err
+	}
+	p, _ := providers.Lookup(cred.Provider)
+	for _, name := range p.Settings() {
+		if s := settings[name]; s.Empty() {
+			return invalid(in, "%s is required for provider %s", name, cred.Provider)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,353 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// IntegrationRow is an integration as lists show it.
+type IntegrationRow struct {
+	ID             string            `json:"id" format:"uuid"`
+	OrganisationID string            `json:"organisation_id" format:"uuid"`
+	WorkspaceID    *string           `json:"workspace_id" doc:"Of the workspace that alone has it; null: it is the organisation's."`
+	AIProviderID   string            `json:"ai_provider_id"`
+	Name           string            `json:"name"`
+	Status         string            `json:"status" enum:"active,archived"`
+	Slug           string            `json:"slug"`
+	Description    string            `json:"description"`
+	Tags           map[string]string `json:"tags"`
+	CreatedAt      string            `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string            `json:"last_updated_at" format:"date-time"`
+	Object         string            `json:"object" enum:"integration"`
+}
+
+// Integration is an integration as it is shown by itself; its credential is masked.
+type Integration struct {
+	IntegrationRow
+	MaskedKey      string          `json:"masked_key"`
+	Configurations json.RawMessage `json:"configurations" doc:"Credentials among them are masked."`
+	Global         globalAccess    `json:"global_workspace_access_settings"`
+	WorkspaceCount int             `json:"workspace_count" doc:"Workspaces that may use it."`
+	SecretMappings []empty         `json:"secret_mappings"`
+}
+
+func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
+	tags := i.Tags
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	return IntegrationRow{
+		ID: i.ID, OrganisationID: i.OrganisationID, WorkspaceID: text(i.WorkspaceID), AIProviderID: i.Provider, Name: i.Name, Status: "active", Slug: i.Slug,
+		Description: i.Description, Tags: tags, CreatedAt: formatTime(i.CreatedAt), LastUpdatedAt: formatTime(i.UpdatedAt), Object: "integration",
+	}
+}
+
+func showIntegration(c *call, i *credentials.Integration) Integration {
+	out := Integration{
+		IntegrationRow: showIntegrationRow(c, i), MaskedKey: i.Hint, Configurations: shownConfigurations(&i.Credential),
+		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: []empty{},
+	}
+	for _, w := range c.api.Directory.Workspaces() {
+		if i.EnabledIn(w.ID) && c.sees(w.ID) {
+			out.WorkspaceCount++
+		}
+	}
+	return out
+}
+
+// shownConfigurations are the settings of a credential, masked, with its custom host.
+func shownConfigurations(cred *credentials.Credential) json.RawMessage {
+	all := make(map[string]json.RawMessage)
+	if cred.ModelConfig != nil {
+		_ = json.Unmarshal(cred.ModelConfig, &all) // it was made of such an object
+	}
+	if _, own := all["huggingface_base_url"]; cred.CustomHost != "" && !own && all["azure_foundry_url"] == nil {
+		all["custom_host"], _ = json.Marshal(cred.CustomHost) // a text always encodes
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // values that were read as JSON always encode
+	}
+	return b
+}
+
+// IntegrationFields are what create and update share. What cannot be honoured yet is
+// refused rather than stored and ignored.
+type IntegrationFields struct {
+	Key                *string                     `json:"key,omitempty" maxLength:"16384"`
+	Description        Optional[string]            `json:"description,omitempty"`
+	Configurations     Optional[map[string]any]    `json:"configurations,omitempty" doc:"Settings of the provider, such as aws_region; and custom_host, custom_headers. Replaced as a whole."`
+	Tags               Optional[map[string]string] `json:"tags,omitempty"`
+	SecretMappings     Optional[[]any]             `json:"secret_mappings,omitempty"`
+	PricingAdjustments Optional[map[string]any]    `json:"pricing_adjustments,omitempty"`
+}
+
+type createIntegration struct {
+	IntegrationFields
+	Name                  string `json:"name" minLength:"1" maxLength:"255"`
+	Slug                  string `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Default: made of the name."`
+	AIProviderID          string `json:"ai_provider_id" maxLength:"255"`
+	WorkspaceID           string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug of the workspace that alone has it; default: the caller's workspace, or the organisation."`
+	CreateDefaultProvider *flag  `json:"create_default_provider,omitempty" doc:"Whether a workspace that gets access gets a provider. Default: true."`
+	DefaultProviderSlug   string `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"The slug of that. Default: the integration's."`
+}
+
+type updateIntegration struct {
+	IntegrationFields
+	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+}
+
+// integrationList is the query of the list.
+type integrationList struct {
+	Paging
+	InWorkspace
+	Type string `query:"type" enum:"workspace,organisation,all" default:"all" doc:"Whose they are."`
+	Tags string `query:"tags" doc:"Only those with all of these: an object of texts, as JSON."`
+}
+
+type createdSlug struct {
+	ID   string `json:"id" format:"uuid"`
+	Slug string `json:"slug"`
+}
+
+const (
+	organisationIntegrations = "organisation_integrations"
+	workspaceIntegrations    = "workspace_integrations"
+)
+
+func integrationScope(i *credentials.Integration, action string) string {
+	if i.WorkspaceID == "" {
+		return organisationIntegrations + "." + action
+	}
+	return workspaceIntegrations + "." + action
+}
+
+func (a *API) integrations() {
+	longest := 255
+	integrations := &resource[credentials.Integration]{
+		path: "/integrations", param: "slug", noun: "integration",
+		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug of the workspace whose own it is, where several have one of the slug.", huma.Schema{MaxLength: &longest})},
+		scopes: func(action string) []string {
+			return []string{organisationIntegrations + "." + action, workspaceIntegrations + "." + action}
+		},
+		rows: func(c *call) []*credentials.Integration { return c.api.Keyring.Integrations() },
+		find: func(c *call, slugOrID string) (*credentials.Integration, error) {
+			of, err := c.inWorkspace(c.item.query["workspace_id"])
+			if err != nil {
+				return nil, err
+			}
+			return c.integration(of, slugOrID)
+		},
+		name: func(i *credentials.Integration) string { return i.Slug },
+		allow: func(c *call, i *credentials.Integration, action string) error {
+			return c.need(integrationScope(i, action))
+		},
+	}
+	create(a, integrations, (*call).createIntegration)
+	list(a, integrations, (*call).listsIntegration, showIntegrationRow)
+	get(a, integrations, showIntegration)
+	update(a, integrations, (*call).updateIntegration)
+	remove(a, integrations, "Delete", func(c *call, i *credentials.Integration) error {
+		var by []string
+		for _, v := range c.api.Keyring.ProvidersOf(i.ID) {
+			where := v.WorkspaceID
+			if w, ok := c.api.Directory.Workspace(where); ok {
+				where = w.Slug
+			}
+			by = append(by, fmt.Sprintf("provider %s of workspace %s", v.Slug, where))
+		}
+		if err := inUse("integration", by); err != nil {
+			return err
+		}
+		return c.api.Keyring.RemoveIntegration(c.tx, i.ID)
+	})
+	read(a, integrations, "/workspaces", "List the workspaces of an integration", (*call).accessOf)
+	act(a, integrations, http.MethodPut, "/workspaces", "update", "Say which workspaces may use an integration", (*call).updateAccess)
+}
+
+// integration finds an integration that the caller sees, as a workspace names it, "" as the
+// caller does: of a slug, the workspace's own comes before the organisation's. One of several
+// is none.
+func (c *call) integration(workspace, slugOrID string) (*credentials.Integration, error) {
+	if i, ok := c.api.Keyring.Integration(slugOrID); ok && c.seesIntegration(i) {
+		return i, nil
+	}
+	if workspace == "" {
+		workspace = c.caller.WorkspaceID
+	}
+	for _, of := range []string{workspace, ""} {
+		if i, ok := c.api.Keyring.IntegrationOf(of, slugOrID); ok && c.seesIntegration(i) {
+			return i, nil
+		}
+	}
+	var found []*credentials.Integration
+	for _, i := range c.api.Keyring.Integrations() {
+		if workspace == "" && i.Slug == slugOrID {
+			found = append(found, i)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, storage.ErrNotFound
+	case 1:
+		return found[0], nil
+	}
+	return nil, failure(http.StatusConflict, "slug: several workspaces have an integration %q; send its id, or add workspace_id", credentials.Clip(slugOrID))
+}
+
+// seesIntegration reports whether the caller may know of an integration: a workspace's key
+// sees those that its workspace may use.
+func (c *call) seesIntegration(i *credentials.Integration) bool {
+	return c.caller.WorkspaceID == "" || i.EnabledIn(c.caller.WorkspaceID)
+}
+
+func (c *call) listsIntegration(i *credentials.Integration, f *integrationList) bool {
+	if !c.seesIntegration(i) || !c.caller.May(integrationScope(i, "list")) {
+		return false
+	}
+	if f.Type == "workspace" && i.WorkspaceID == "" || f.Type == "organisation" && i.WorkspaceID != "" {
+		return false
+	}
+	if f.WorkspaceID != "" {
+		w, err := c.workspace(f.WorkspaceID)
+		if err != nil || !i.EnabledIn(w.ID) {
+			return false
+		}
+	}
+	return hasTags(i.Tags, f.Tags)
+}
+
+// hasTags reports whether tags are all that a filter says; "" says nothing.
+func hasTags(tags map[string]string, filter string) bool {
+	if filter == "" {
+		return true
+	}
+	var wanted map[string]string
+	if json.Unmarshal([]byte(filter), &wanted) != nil {
+		return false
+	}
+	for name, v := range wanted {
+		if got, ok := tags[name]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *call) createIntegration(in *createIntegration) (*credentials.Integration, *createdSlug, error) {
+	i := &credentials.Integration{
+		Credential: credentials.Credential{ID: storage.NewID(c.api.Random), Provider: in.AIProviderID},
+		Slug:       in.Slug, Name: in.Name, OrganisationID: c.caller.OrganisationID,
+		DefaultSlug: in.DefaultProviderSlug, NoDefault: in.CreateDefaultProvider != nil && !bool(*in.CreateDefaultProvider),
+	}
+	if in.WorkspaceID != "" || c.caller.WorkspaceID != "" {
+		w, err := c.workspace(in.WorkspaceID)
+		if err != nil {
+			return nil, nil, err
+		}
+		i.WorkspaceID = w.ID
+	}
+	if err := c.need(integrationScope(i, "create")); err != nil {
+		return nil, nil, err
+	}
+	if _, ok := providers.Lookup(i.Provider); !ok {
+		return nil, nil, invalid("ai_provider_id", "there is no provider %q", credentials.Clip(i.Provider))
+	}
+	if _, err := uuid.Parse(i.Slug); err == nil {
+		return nil, nil, invalid("slug", "expected a name that is no UUID, by which integrations are found too")
+	}
+	if i.Slug == "" {
+		i.Slug = directory.NewSlug(c.api.Random, "", in.Name)
+	}
+	if !in.Configurations.Set {
+		in.Configurations = Optional[map[string]any]{Set: true}
+	}
+	secret, err := c.applyIntegration(i, &in.IntegrationFields)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.complete(&i.Credential, "configurations", "configurations.custom_host"); err != nil {
+		return nil, nil, err
+	}
+	if err := c.api.Keyring.ReplaceIntegration(c.tx, i, secret); err != nil {
+		return i, nil, slugTaken(err, i.Slug)
+	}
+	if i.WorkspaceID != "" && !i.NoDefault {
+		if err := c.provide(i, i.WorkspaceID, i.ProviderSlug()); err != nil {
+			return i, nil, err
+		}
+	}
+	return i, &createdSlug{i.ID, i.Slug}, nil
+}
+
+func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegration) error {
+	if in.Name != nil {
+		i.Name = *in.Name
+	}
+	secret, err := c.applyIntegration(i, &in.IntegrationFields)
+	if err != nil {
+		return err
+	}
+	if err := c.complete(&i.Credential, "configurations", "configurations.custom_host"); err != nil {
+		return err
+	}
+	return c.api.Keyring.ReplaceIntegration(c.tx, i, secret)
+}
+
+const maxTags = 64
+
+// applyIntegration makes i, which is new or a copy of a stored one, what in says, and
+// returns the credential that is sent, if there is one.
+func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationFields) (secret credentials.Secret, err error) {
+	switch {
+	case len(in.SecretMappings.Value) > 0:
+		return secret, invalid("secret_mappings", "not supported yet; leave it out")
+	case len(in.PricingAdjustments.Value) > 0:
+		return secret, invalid("pricing_adjustments", "not supported yet; leave it out")
+	case len(in.Description.Value) > 1024:
+		return secret, invalid("description", "expected at most 1024 bytes")
+	}
+	if in.Description.Set {
+		i.Description = in.Description.Value
+	}
+	if in.Tags.Set {
+		if i.Tags, err = checkTags(in.Tags.Value); err != nil {
+			return secret, err
+		}
+	}
+	sent := &sentCredential{key: in.Key, field: "configurations"}
+	if in.Configurations.Set {
+		given := make(map[string]any, len(in.Configurations.Value))
+		maps.Copy(given, in.Configurations.Value)
+		if sent.settings, sent.host, err = takeHost(given); err != nil {
+			return secret, err
+		}
+		if err := checkConfigurations(i.Provider, sent.settings); err != nil {
+			return secret, err
+		}
+		sent.whole = true
+	}
+	return c.receive(&i.Credential, sent)
+}
+
+func checkTags(tags map[string]string) (map[string]string, error) {
+	if len(tags) > maxTags {
+		return nil, invalid("tags", "expected at most %d", maxTags)
+	}
+	for name, v := range tags {
+		if name == "" || len(name) > 255 || len(v) > 255 {
+			return nil, invalid("tags", "expected names of 1 to 255 bytes, and values of at most 255")
+		}
+	}
+	return tags, nil
+}

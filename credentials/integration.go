@@ -1,0 +1,103 @@
+package credentials
+
+import (
+	"cmp"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// An Integration is a provider's credential that workspaces share. What makes it available
+// in one is a provider: a [VirtualKey] that has its id.
+type Integration struct {
+	Credential
+	Slug           string            `json:"slug"`
+	Name           string            `json:"name"`
+	Description    string            `json:"description,omitempty"`
+	OrganisationID string            `json:"organisation_id"`
+	WorkspaceID    string            `json:"workspace_id,omitempty"` // that alone has it; "": the organisation's
+	Tags           map[string]string `json:"tags,omitempty"`
+
+	// Access is whether a workspace may use it, by its id; Everywhere is for those that are
+	// not in it. The workspace that has it always may.
+	Access     map[string]bool `json:"access,omitempty"`
+	Everywhere bool            `json:"everywhere,omitempty"`
+	// DefaultSlug is the slug of the provider that a workspace gets when it gets access, "":
+	// the integration's own; NoDefault: it gets none.
+	DefaultSlug string `json:"default_slug,omitempty"`
+	NoDefault   bool   `json:"no_default,omitempty"`
+
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// UnmarshalJSON reads a stored integration.
+func (i *Integration) UnmarshalJSON(b []byte) error {
+	type row Integration
+	err := json.Unmarshal(b, (*row)(i))
+	i.opened = new(atomic.Pointer[opened])
+	return err
+}
+
+// EnabledIn reports whether a workspace may use the integration.
+func (i *Integration) EnabledIn(workspace string) bool {
+	if i.WorkspaceID != "" {
+		return i.WorkspaceID == workspace
+	}
+	if enabled, ok := i.Access[workspace]; ok {
+		return enabled
+	}
+	return i.Everywhere
+}
+
+// ProviderSlug is the slug of the provider that a workspace gets.
+func (i *Integration) ProviderSlug() string { return cmp.Or(i.DefaultSlug, i.Slug) }
+
+// Integration returns an integration by its id.
+func (k *Keyring) Integration(id string) (*Integration, bool) { return k.integrations.Get(id) }
+
+// IntegrationOf returns an integration by its slug among those of a workspace, or for "" of
+// the organisation.
+func (k *Keyring) IntegrationOf(workspace, slug string) (*Integration, bool) {
+	return k.integrations.Find(bySlug, slugIn(workspace, slug))
+}
+
+// Integrations returns all integrations in the order of their creation.
+func (k *Keyring) Integrations() []*Integration { return k.integrations.All() }
+
+// ProvidersOf are the providers of an integration, of all workspaces.
+func (k *Keyring) ProvidersOf(integration string) (all []*VirtualKey) {
+	for _, v := range k.virtualKeys.All() {
+		if v.IntegrationID == integration {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// ReplaceIntegration stores a new integration, or a changed copy; an empty secret keeps the
+// one that it has. An error that wraps storage.ErrExists means that the slug is taken.
+func (k *Keyring) ReplaceIntegration(tx *storage.Txn, i *Integration, secret Secret) error {
+	if err := k.seal(&i.Credential, secret); err != nil {
+		return err
+	}
+	i.UpdatedAt = k.now().UTC()
+	if i.CreatedAt.IsZero() {
+		i.CreatedAt = i.UpdatedAt
+	}
+	return k.integrations.Put(tx, i)
+}
+
+// RemoveIntegration removes an integration.
+func (k *Keyring) RemoveIntegration(tx *storage.Txn, id string) error {
+	return k.integrations.Delete(tx, id)
+}
+
+// AddProvider stores v, whose ID and IntegrationID are set: it has no credential of its
+// own. An error that wraps storage.ErrExists means that its workspace has one of this slug.
+func (k *Keyring) AddProvider(tx *storage.Txn, v *VirtualKey) error {
+	v.CreatedAt = k.now().UTC()
+	return k.ReplaceVirtualKey(tx, v, Secret{})
+}
