@@ -1,7 +1,7 @@
 // Package dialecttest holds dialects against golden files. A case is an archive of text,
 // testdata/NAME.txtar, with a call and what the provider answers:
 //
-//	call.json      {"provider": …, "endpoint": …, "strict": …, "key": …, "token": …, "settings": {…}, "body": {…}}
+//	call.json      {"provider": …, "endpoint": …, "path": …, "strict": …, "key": …, "token": …, "settings": {…}, "body": {…}}
 //	upstream.txt   the request that becomes of it, or why it is refused
 //	answer.json    what the provider answers; or error.json, a failure: of the status and
 //	               header that call.json has as "failed", or else of status 400
@@ -15,6 +15,7 @@ package dialecttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -36,6 +37,7 @@ var update = flag.Bool("update", false, "write what becomes of the cases anew")
 type Case struct {
 	Provider string            `json:"provider"` // default: the dialect's
 	Endpoint string            `json:"endpoint"` // default: chatComplete
+	Path     string            `json:"path"`     // below /v1; default: /x
 	Strict   bool              `json:"strict"`
 	Key      string            `json:"key"`   // default: KEY
 	Token    string            `json:"token"` // that the login gave
@@ -68,7 +70,7 @@ func (c *Case) Call(provider string) *providers.Call {
 	_ = json.Unmarshal(c.Body, &body) // a body without them is a case too
 	ids := 0
 	call := &providers.Call{
-		Provider: p, Endpoint: c.Endpoint, Method: http.MethodPost, Path: "/x", Base: base, Body: c.Body, Model: body.Model, Stream: body.Stream,
+		Provider: p, Endpoint: c.Endpoint, Method: http.MethodPost, Path: cmp.Or(c.Path, "/x"), Base: base, Body: c.Body, Model: body.Model, Stream: body.Stream,
 		Strict: c.Strict, Key: credentials.NewSecret(c.Key), Token: credentials.NewSecret(c.Token), Setting: setting,
 		Header: func(string) string { return "" }, Now: time.Unix(1700000000, 0),
 		NewID: func() string { ids++; return fmt.Sprintf("id%d", ids) },

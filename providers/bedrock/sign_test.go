@@ -72,27 +72,44 @@ func TestARequestIsSigned(t *testing.T) {
 func TestVectorsAreSigned(t *testing.T) {
 	const secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 	for name, v := range map[string]struct {
-		method, base, path, body, region, token, date, want string
+		method, base, path, query, body, region, token, date, want string
 	}{
 		"a conversation": {
-			http.MethodPost, "https://bedrock-runtime.us-east-1.amazonaws.com", "/model/amazon.nova-lite-v1%3A0/converse", `{"messages":[]}`, "us-east-1", "", "20260102T030405Z",
+			http.MethodPost, "https://bedrock-runtime.us-east-1.amazonaws.com", "/model/amazon.nova-lite-v1%3A0/converse", "", `{"messages":[]}`, "us-east-1", "", "20260102T030405Z",
 			"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, " +
 				"Signature=5489fad4e609abab8c8fc6d0518c467d81cbc4e5fa364afa02f5f65fc1d19312",
 		},
 		"an ARN, a port, and a body that is not of ASCII": {
-			http.MethodPost, "http://127.0.0.1:8443", "/behind/a/prefix/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aprofile%2Fa/invoke", `{"a":"ü"}`, "eu-central-1", "", "20251231T235959Z",
+			http.MethodPost, "http://127.0.0.1:8443", "/behind/a/prefix/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aprofile%2Fa/invoke", "", `{"a":"ü"}`, "eu-central-1", "", "20251231T235959Z",
 			"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20251231/eu-central-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, " +
 				"Signature=09ca32c5ab1513bbe73dc39d8cb9f4d3aad0b65541b85840f22fc1f2957c08fa",
 		},
 		"no body, and a session": {
-			http.MethodGet, "https://bedrock.eu-west-1.amazonaws.com", "/foundation-models", "", "eu-west-1", "SESSION/+==", "20240229T000000Z",
+			http.MethodGet, "https://bedrock.eu-west-1.amazonaws.com", "/foundation-models", "", "", "eu-west-1", "SESSION/+==", "20240229T000000Z",
 			"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20240229/eu-west-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date;x-amz-security-token, " +
 				"Signature=673c4958e33f2206b393135a12737cbf33075141f024d54a7cccc1715fb23f35",
+		},
+		"a query out of order, with what must be escaped": {
+			http.MethodGet, "https://bedrock.ap-south-1.amazonaws.com", "/model-invocation-jobs", "statusEquals=In%20Progress&nameContains=a%2Bb~c&maxResults=2&nextToken=", "", "ap-south-1", "", "20260630T120000Z",
+			"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260630/ap-south-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, " +
+				"Signature=83cd11f49b0f9b9241ff904701ddca530478bedd71d61ba98576cecb0a6269c4",
+		},
+		"a stream behind a host of one's own, with a session": {
+			http.MethodPost, "https://gateway.example", "/aws/model/anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse-stream", "",
+			`{"messages":[{"role":"user","content":[{"text":"Guten Tag, 世界 \n"}]}],"inferenceConfig":{"stopSequences":["END"]}}`, "us-west-2",
+			"IQoJb3JpZ2luX2VjEXAMPLE//////////wEaCXVzLXdlc3QtMiJH", "20261127T222509Z",
+			"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261127/us-west-2/bedrock/aws4_request, SignedHeaders=host;x-amz-date;x-amz-security-token, " +
+				"Signature=0ac626de1d178694cab878885e575eefff4b17e59a780da8ed94f172b0c3f9e4",
+		},
+		"another method": {
+			http.MethodDelete, "https://bedrock.us-gov-west-1.amazonaws.com", "/guardrails/abc", "guardrailVersion=1", "", "us-gov-west-1", "", "20260101T000000Z",
+			"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-gov-west-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, " +
+				"Signature=77032cd50d80f2e3b25dcf86d0aea31b77727367f154c1d2b681f3a91ec2b459",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCall(t, providers.Proxy, v.body)
-			c.Method, c.Path = v.method, v.path
+			c.Method, c.Path, c.Query = v.method, v.path, v.query
 			c.Setting = words{"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": secret, "aws_region": v.region, "aws_session_token": v.token}.get
 			var err, wrong error
 			c.Base, err = url.Parse(v.base)

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,11 @@ type Options struct {
 // Append appends a request as a body of generateContent. What the API does not support is
 // left out.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
+	if !o.IDs {
+		ordered := *r
+		ordered.Messages = inOrderOfCalls(r.Messages)
+		r = &ordered
+	}
 	w := writer{Builder: dst, r: r, o: o}
 	w.Open('{')
 	err := w.members()
@@ -94,6 +100,37 @@ func (w *writer) contents() {
 		w.turn(m)
 	}
 	closeResults()
+}
+
+// inOrderOfCalls are messages whose results stand as the calls do that they answer. Without
+// ids, two results of one function are told apart by nothing else.
+func inOrderOfCalls(all []chat.Message) []chat.Message {
+	copied := false
+	for i := range all {
+		if all[i].Role != chat.Assistant || len(all[i].Calls) < 2 {
+			continue
+		}
+		end := i + 1
+		for end < len(all) && all[end].Role == chat.ToolResult {
+			end++
+		}
+		at := func(m chat.Message) int {
+			n := slices.IndexFunc(all[i].Calls, func(c chat.Call) bool { return c.ID.Text() == m.CallID.Text() })
+			if n < 0 {
+				return len(all[i].Calls)
+			}
+			return n
+		}
+		byCall := func(a, b chat.Message) int { return at(a) - at(b) }
+		if slices.IsSortedFunc(all[i+1:end], byCall) {
+			continue
+		}
+		if !copied {
+			all, copied = slices.Clone(all), true
+		}
+		slices.SortStableFunc(all[i+1:end], byCall)
+	}
+	return all
 }
 
 func (w *writer) open(role string) {
