@@ -136,6 +136,9 @@ func (p *Provider) request(c *Call) (*Request, error) {
 	if from, ok := clientDialects[c.Endpoint]; ok && c.Body != nil {
 		return p.converse(c, from)
 	}
+	if c.Endpoint == CountTokens && c.Body != nil {
+		return estimate(c)
+	}
 	return nil, &RequestError{"x-gw-provider", "endpoint_not_supported", "Provider " + p.Name + " does not serve " + c.Method + " /v1" + c.Path}
 }
 

@@ -153,6 +153,9 @@ type Request struct {
 	Body   []byte  // default: the call's body; empty, but not nil: none
 	Answer *Answer // nil: the answer is passed on unchanged
 	Turns  int     // of the conversation
+	// Estimate is an answer that the gateway gives itself, in JSON: nothing is sent. nil: there is
+	// none.
+	Estimate []byte
 	// Sign replaces the provider's, for a request to another service.
 	Sign func(c *Call, r *Request) error
 }

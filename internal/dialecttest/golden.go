@@ -99,6 +99,10 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 		a.Check(t, "upstream.txt", fmt.Appendf(nil, "refused: %s %s\n%s\n", refusal.Code, refusal.Param, refusal.Message))
 		return
 	}
+	if r.Estimate != nil {
+		a.Check(t, "upstream.txt", fmt.Appendf(nil, "nothing, estimated: %s\n", r.Estimate))
+		return
+	}
 	a.Check(t, "upstream.txt", request(t, call, r))
 	if whole := a.Read("answer.json"); whole != nil {
 		if r.Answer == nil {

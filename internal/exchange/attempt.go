@@ -35,6 +35,7 @@ type Attempt struct {
 	Duration       time.Duration
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
+	Estimated      bool   // the gateway answers itself, with an estimate
 	answered       string // the model that the answer names
 	Outcome
 }

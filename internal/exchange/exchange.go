@@ -287,6 +287,9 @@ func (x *Exchange) SetHeader(h http.Header) {
 	if provider := x.Provider(); provider != "" {
 		x.Gateway.Headers.Set(h, HeaderProvider, provider)
 	}
+	if a := x.Latest(); a != nil && a.Estimated {
+		x.Gateway.Headers.Set(h, HeaderTokenCount, "estimated")
+	}
 	if x.CacheStatus != "" {
 		x.Gateway.Headers.Set(h, HeaderCacheStatus, x.CacheStatus)
 	}

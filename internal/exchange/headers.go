@@ -48,6 +48,7 @@ const (
 	HeaderDatabricks
 	HeaderSnowflake
 	HeaderWarning
+	HeaderTokenCount
 )
 
 // String is the header as clients write it.
@@ -87,6 +88,7 @@ var headerNames = [...]string{
 	HeaderDatabricks:      "Databricks-Workspace",
 	HeaderSnowflake:       "Snowflake-Account",
 	HeaderWarning:         "Warning",
+	HeaderTokenCount:      "Token-Count",
 }
 
 // suffixes are the names after the prefix of all headers that a call may have: those above, and

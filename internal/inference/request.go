@@ -32,6 +32,8 @@ type request struct {
 	common http.Header       // headers of the requests that follow; nil: none follow
 	upload io.Closer         // the part of the client's body that the dialect reads itself; may be nil
 
+	estimate []byte // the answer, which the gateway gives itself; nil: there is none
+
 	// rewritten: the body was made by the provider's dialect.
 	rewritten bool
 	// unasked: the gateway asks for the usage of a stream, and the client does not.
@@ -191,7 +193,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 // set takes over what a provider's dialect has made. The error means that there is no memory for
 // the body.
 func (q *request) set(r *providers.Request) (err error) {
-	q.url, q.answer, q.conversation.turns = r.URL, r.Answer, r.Turns
+	q.url, q.answer, q.conversation.turns, q.estimate = r.URL, r.Answer, r.Turns, r.Estimate
 	if r.Method != "" {
 		q.method = r.Method
 	}

@@ -78,11 +78,12 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	b.Close('}')
 	return &providers.Request{
 		URL: providers.URL(c.Base, path.below()+":countTokens", ""), Body: b,
-		Answer: &providers.Answer{Failure: Failure, Body: appendCount},
+		Answer: &providers.Answer{Failure: Failure, Body: AppendCount},
 	}, nil
 }
 
-func appendCount(dst, body []byte, _ http.Header) ([]byte, error) {
+// AppendCount appends the answer of Messages to an answer of countTokens.
+func AppendCount(dst, body []byte, _ http.Header) ([]byte, error) {
 	var total chat.Raw
 	r := jsonscan.NewReader(body)
 	r.Object(func(key jsonscan.Key) {

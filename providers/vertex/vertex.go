@@ -231,14 +231,18 @@ func claude(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{URL: rawPredict(c, path, c.Stream), Body: body}, nil
 }
 
-// countTokens counts the tokens of a Messages request for Claude. The model is in the body,
-// because the path is the counter's.
+// countTokens counts the tokens of a Messages request: for Claude, whose model is in the body because
+// the path is the counter's, and for Gemini.
 func countTokens(c *providers.Call) (*providers.Request, error) {
-	m, _, err := at(c)
+	m, path, err := at(c)
 	if err != nil {
 		return nil, err
 	}
-	if m.publisher != anthropic {
+	switch m.publisher {
+	case anthropic:
+	case google, endpoint:
+		return countOfGemini(c, m, path)
+	default: // it is estimated
 		return nil, nil
 	}
 	l, err := location(c)
