@@ -163,13 +163,13 @@ func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	if p.Limits != nil {
 		limits = p.Limits
 	}
-	names := asked.Arrange(*limits)
+	forms, names := asked.Forms(), asked.Arrange(*limits)
 	d := p.dialect()
 	r, err := d.Request(c, asked)
 	if err != nil {
 		return nil, requestError(err)
 	}
-	r.Answer, r.Turns = d.answer(c, from, asked.Functions, names), responses.Turns(asked.Messages)
+	r.Answer, r.Turns = d.answer(c, from, chat.Style{Functions: asked.Functions, Forms: forms}, names), responses.Turns(asked.Messages)
 	return r, nil
 }
 
@@ -218,11 +218,9 @@ var openAI = &Dialect{
 	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID} },
 }
 
-func (d *Dialect) answer(c *Call, from clientDialect, functions bool, names map[string]chat.Literal) *Answer {
-	style := chat.Style{
-		ID: from.prefix + c.NewID(), Created: c.Now.Unix(), Model: c.Model, Provider: c.DisplayName(), Dialect: c.Provider.Name,
-		Strict: c.Strict, Keep: c.Keep, Functions: functions,
-	}
+func (d *Dialect) answer(c *Call, from clientDialect, style chat.Style, names map[string]chat.Literal) *Answer {
+	style.ID, style.Created, style.Model = from.prefix+c.NewID(), c.Now.Unix(), c.Model
+	style.Provider, style.Dialect, style.Strict, style.Keep = c.DisplayName(), c.Provider.Name, c.Strict, c.Keep
 	if from.echo != nil {
 		style.Echo = from.echo(c.Body)
 	}

@@ -22,6 +22,8 @@ type Style struct {
 	// Functions is set if the caller uses functions instead of tools. The answer then has
 	// at most one function call, the first ([Request.Functions]).
 	Functions bool
+	// Forms are those of the tools that the caller does not know as functions ([Request.Forms]).
+	Forms map[string]Form
 }
 
 // A Completion collects the events of an answer and writes it as a Chat Completions object.

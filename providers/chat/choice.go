@@ -18,13 +18,15 @@ func (c *ToolChoice) ReadAllowed(r *jsonscan.Reader, key jsonscan.Key) {
 
 // allowedTool returns the name of a function, or the type of another tool.
 func allowedTool(r *jsonscan.Reader) Literal {
-	var kind, name Literal
+	var kind, name, namespace Literal
 	r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("type"):
 			kind = r.String()
 		case key.Is("name"):
 			name = r.String()
+		case key.Is("namespace"):
+			namespace = r.String()
 		case key.Is("function"), key.Is("custom"):
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("name") {
@@ -36,5 +38,5 @@ func allowedTool(r *jsonscan.Reader) Literal {
 	if name.Empty() {
 		return kind
 	}
-	return name
+	return Qualified(namespace, name)
 }

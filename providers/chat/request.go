@@ -242,6 +242,7 @@ type Tool struct {
 	Strict      Raw
 	Cache       Raw
 	Extra       []Member // members that dialects do not share, such as defer_loading
+	Form        Form     // how the caller knows it
 	// Other is a provider's own tool, unchanged; all other fields are empty.
 	Other Raw
 }

@@ -229,6 +229,13 @@ func (w *Events) ended(at int, it *item) {
 		b.Key("name").Raw(orElse(it.name, `""`))
 		b.Key("arguments").Quoted(it.arguments)
 		w.end(b)
+	case customItem:
+		b := w.of("response.custom_tool_call_input.delta", at, it)
+		b.Key("delta").Quoted(it.arguments)
+		w.end(b)
+		b = w.of("response.custom_tool_call_input.done", at, it)
+		b.Key("input").Quoted(it.arguments)
+		w.end(b)
 	case reasoningItem:
 		if it.summary != nil {
 			b := w.ofSummary("response.reasoning_summary_text.done", at, it)

@@ -24,9 +24,9 @@ func Messages(items []byte, provider string) ([]chat.Message, error) {
 
 // An entry is an item that is being read.
 type entry struct {
-	kind, role, id, callID, name, sealed chat.Literal
-	content, output, summary             chat.Raw
-	call                                 chat.Call
+	kind, role, id, callID, name, namespace, sealed chat.Literal
+	content, output, summary                        chat.Raw
+	call                                            chat.Call
 }
 
 func (p *parser) item(at string) {
@@ -46,6 +46,10 @@ func (p *parser) item(at string) {
 			e.callID = r.String()
 		case "name":
 			e.name = r.String()
+		case "namespace":
+			e.namespace = r.String()
+		case "input": // of a custom tool
+			e.call.Arguments = chat.FreeArguments(r.String())
 		case "arguments":
 			if e.call.Arguments = r.Value(); e.call.Arguments != nil && e.call.Arguments[0] != '"' {
 				e.call.Arguments = chat.Quote(string(e.call.Arguments)) // some clients send an object instead of a string
@@ -68,11 +72,11 @@ func (p *parser) item(at string) {
 	switch kind := e.kind.Text(); {
 	case kind == "message", e.kind == nil && e.role != nil:
 		p.message(&e, at)
-	case kind == "function_call":
-		e.call.ID, e.call.Name = e.callID, e.name
+	case kind == "function_call", kind == "custom_tool_call":
+		e.call.ID, e.call.Name = e.callID, chat.Qualified(e.namespace, e.name)
 		m := p.assistantMessage(func(*chat.Message) bool { return true })
 		m.Calls = append(m.Calls, e.call)
-	case kind == "function_call_output":
+	case kind == "function_call_output", kind == "custom_tool_call_output":
 		p.messages = append(p.messages, chat.Message{Role: chat.ToolResult, CallID: e.callID, Parts: p.content(e.output, at+".output")})
 	case kind == "reasoning":
 		p.thought(&e)

@@ -116,11 +116,21 @@ func (w *Response) item(b *jsonscan.Builder, it *item) {
 			it.part[i].append(b)
 		}
 		b.Close(']')
-	case callItem:
+	case callItem, customItem:
 		b.Key("status").Text(status)
 		b.Key("call_id").Raw(it.callID)
 		b.Key("name").Raw(orElse(it.name, `""`))
-		b.Key("arguments").Quoted(it.arguments)
+		if it.namespace != nil {
+			b.Key("namespace").Raw(it.namespace)
+		}
+		switch {
+		case it.kind == callItem:
+			b.Key("arguments").Quoted(it.arguments)
+		case it.done:
+			b.Key("input").Quoted(it.arguments)
+		default:
+			b.Key("input").Text("")
+		}
 		if it.signature != nil { // Google's models expect it back
 			b.Key("extra_content").Open('{')
 			b.Key("google").Open('{')

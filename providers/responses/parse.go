@@ -100,7 +100,7 @@ func (p *parser) member(key jsonscan.Key) {
 	case "tools":
 		i := 0
 		r.Array(func() {
-			p.tool("tools[" + strconv.Itoa(i) + "]")
+			p.tool("tools["+strconv.Itoa(i)+"]", nil)
 			i++
 		})
 	case "tool_choice":
@@ -182,11 +182,12 @@ func (p *parser) input() {
 	})
 }
 
-// tool reads a tool, whose fields are not nested in a member function.
-func (p *parser) tool(at string) {
+// tool reads a tool, whose fields are not nested in a member function, or a namespace of tools.
+func (p *parser) tool(at string, namespace chat.Literal) {
 	r := p.r
 	var t chat.Tool
-	var kind chat.Literal
+	var kind, syntax, grammar chat.Literal
+	var tools chat.Raw
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "type":
@@ -201,15 +202,48 @@ func (p *parser) tool(at string) {
 			t.Strict = r.Value()
 		case "cache_control":
 			t.Cache = r.Value()
+		case "tools":
+			tools = r.Value()
+		case "format":
+			r.Object(func(key jsonscan.Key) {
+				switch {
+				case key.Is("syntax"):
+					syntax = r.String()
+				case key.Is("definition"):
+					grammar = r.String()
+				}
+			})
 		}
 	})
 	switch {
+	case kind.Is("namespace") && namespace == nil && !t.Name.Empty():
+		p.namespace(at, t.Name, tools)
+		return
+	case kind.Is("custom"):
+		t.SetCustom(syntax, grammar)
 	case !kind.Is("function"):
-		p.refuse(at, "Tools of type '"+clip(kind.Text())+"' run at providers that have the Responses API themselves; this one takes tools of type 'function'")
-	case t.Name.Empty():
+		p.refuse(at, "Tools of type '"+clip(kind.Text())+"' run at providers that have the Responses API themselves; this one takes tools of type 'function', 'custom' and 'namespace'")
+	}
+	if t.Name.Empty() {
 		p.refuse(at+".name", "Missing required parameter: '"+at+".name'.")
 	}
+	if namespace != nil {
+		t.Form.Namespace, t.Form.Name = namespace, t.Name
+		t.Name = chat.Qualified(namespace, t.Name)
+	}
 	p.out.Tools = append(p.out.Tools, t)
+}
+
+// namespace reads the tools of a namespace.
+func (p *parser) namespace(at string, name chat.Literal, tools chat.Raw) {
+	outer := p.r
+	p.r = jsonscan.NewReader(tools)
+	i := 0
+	p.r.Array(func() {
+		p.tool(at+".tools["+strconv.Itoa(i)+"]", name)
+		i++
+	})
+	p.r = outer
 }
 
 // clip bounds what an error repeats of a request.
@@ -229,7 +263,7 @@ func (p *parser) toolChoice() {
 		p.out.ToolChoice.Mode = toolModes[chat.Literal(r.String()).Text()]
 		return
 	}
-	var kind, name chat.Literal
+	var kind, name, namespace chat.Literal
 	var allowed chat.ToolChoice
 	if !r.Object(func(key jsonscan.Key) {
 		switch {
@@ -237,6 +271,8 @@ func (p *parser) toolChoice() {
 			kind = r.String()
 		case key.Is("name"):
 			name = r.String()
+		case key.Is("namespace"):
+			namespace = r.String()
 		default:
 			allowed.ReadAllowed(r, key)
 		}
@@ -247,10 +283,10 @@ func (p *parser) toolChoice() {
 		p.out.ToolChoice = allowed
 		return
 	}
-	if !kind.Is("function") || name.Empty() {
+	if !kind.Is("function") && !kind.Is("custom") || name.Empty() {
 		p.refuse("tool_choice", "This provider takes a tool_choice of 'none', 'auto', 'required' or one function by its name, not of type '"+clip(kind.Text())+"'")
 	}
-	p.out.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: name}
+	p.out.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: chat.Qualified(namespace, name)}
 }
 
 var formats = map[string]chat.FormatKind{"text": chat.FormatText, "json_object": chat.FormatJSON, "json_schema": chat.FormatSchema}

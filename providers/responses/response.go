@@ -30,12 +30,13 @@ type itemKind uint8
 const (
 	messageItem itemKind = iota
 	callItem
+	customItem // a call of a custom tool
 	reasoningItem
 )
 
 var (
-	kindNames = [...]string{messageItem: "message", callItem: "function_call", reasoningItem: "reasoning"}
-	kindIDs   = [...]string{messageItem: "msg_", callItem: "fc_", reasoningItem: "rs_"}
+	kindNames = [...]string{messageItem: "message", callItem: "function_call", customItem: "custom_tool_call", reasoningItem: "reasoning"}
+	kindIDs   = [...]string{messageItem: "msg_", callItem: "fc_", customItem: "ctc_", reasoningItem: "rs_"}
 )
 
 // An item is one element of the output.
@@ -44,8 +45,8 @@ type item struct {
 	id   string
 	part []part // of a message: texts and refusals, in order
 
-	callID, name, signature chat.Literal
-	arguments               []byte // without the quotes
+	callID, name, namespace, signature chat.Literal
+	arguments                          []byte // without the quotes; once it is done, the input of a custom tool
 
 	summary  []byte // without the quotes
 	seal     []byte // without the quotes
@@ -121,10 +122,18 @@ func (w *Response) take(e *chat.Event, to *Events) {
 		it.seal, it.redacted = append(it.seal, jsonscan.Inside(e.Text)...), true
 	case chat.CallStart:
 		w.close(to)
-		it := w.add(callItem)
-		it.callID, it.name, it.signature = clone(e.ID), clone(e.Name), clone(e.Signature)
+		kind, name := callItem, clone(e.Name)
+		form, formed := w.Forms[e.Name.Text()]
+		if form.Custom {
+			kind = customItem
+		}
+		if formed && form.Name != nil {
+			name = form.Name
+		}
+		it := w.add(kind)
+		it.callID, it.name, it.namespace, it.signature = clone(e.ID), name, form.Namespace, clone(e.Signature)
 		if it.callID.Empty() {
-			it.callID = chat.Quote("call_" + it.id[len(kindIDs[callItem]):])
+			it.callID = chat.Quote("call_" + it.id[len(kindIDs[kind]):])
 		}
 		if w.calls == nil {
 			w.calls = make(map[int]int)
@@ -134,7 +143,9 @@ func (w *Response) take(e *chat.Event, to *Events) {
 	case chat.CallPiece:
 		if at, ok := w.calls[e.Tool]; ok && !e.Text.Empty() {
 			w.items[at].arguments = append(w.items[at].arguments, jsonscan.Inside(e.Text)...)
-			to.arguments(at, &w.items[at], e.Text)
+			if w.items[at].kind == callItem { // the text of another is in the whole only
+				to.arguments(at, &w.items[at], e.Text)
+			}
 		}
 	case chat.Finish:
 		w.finish, w.finished = e.Finish, true
@@ -287,6 +298,9 @@ func (w *Response) end(at int, to *Events) {
 	if it.kind == callItem && len(it.arguments) == 0 { // clients parse the arguments as JSON
 		it.arguments = []byte("{}")
 		to.arguments(at, it, chat.Literal(`"{}"`))
+	}
+	if it.kind == customItem {
+		it.arguments = chat.FreeInput(it.arguments)
 	}
 	to.ended(at, it)
 }
