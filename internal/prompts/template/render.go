@@ -140,6 +140,9 @@ func (r *Renderer) run(t *Template, i, end int) {
 		o := &t.ops[i]
 		i++
 		r.spend(1)
+		if o.kind != literal {
+			r.unescape()
+		}
 		switch o.kind {
 		case literal:
 			text := t.text[o.start:o.end]
@@ -166,6 +169,7 @@ func (r *Renderer) run(t *Template, i, end int) {
 			r.fail("prompt_too_large", "The rendered prompt is larger than "+strconv.Itoa(r.Limit)+" bytes")
 		}
 	}
+	r.unescape()
 }
 
 func (r *Renderer) section(t *Template, i int, o *op) {
@@ -231,7 +235,6 @@ func (r *Renderer) partial(name string) {
 	if r.raw && !r.quoted {
 		r.template(p.raw)
 	} else {
-		r.unescape()
 		r.template(p.text)
 	}
 	r.within = r.within[:len(r.within)-1]
@@ -330,9 +333,6 @@ func (r *Renderer) insert(v []byte) {
 		return
 	}
 	outside := r.raw && !r.quoted
-	if !outside {
-		r.unescape()
-	}
 	switch {
 	case v[0] == '"' && !outside:
 		r.dst = append(r.dst, jsonscan.Inside(v)...)
@@ -404,8 +404,8 @@ func (r *Renderer) follow(text []byte) {
 	}
 }
 
-// unescape makes a backslash before a value stand for itself, lest it escapes what the value
-// begins with.
+// unescape makes a backslash before a tag, or at the end of a section, stand for itself. Otherwise
+// it would escape the beginning of a value or, where that is empty, what follows the tag.
 func (r *Renderer) unescape() {
 	if r.raw && r.escape {
 		r.dst = append(r.dst, '\\')
