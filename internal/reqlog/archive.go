@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,8 +23,10 @@ type segment struct {
 	From  int64  `json:"from"`            // the earliest and the latest time of a record, in ms
 	To    int64  `json:"to"`
 	// Of records, not of bodies: how many each workspace has, and which values occur.
-	Workspaces map[string]int `json:"workspaces,omitempty"`
-	Terms      terms          `json:"terms,omitempty"`
+	Workspaces counts `json:"workspaces,omitempty"`
+	Terms      terms  `json:"hashes,omitempty"`
+	// WideTerms are what earlier builds wrote: read once, and then nil.
+	WideTerms []byte `json:"terms,omitempty"`
 }
 
 // overhead is the most that a segment's own row and the keys of both take, beside the
@@ -50,11 +53,8 @@ func join(parts []*segment) *segment {
 	for _, p := range parts {
 		all.Count += p.Count
 		all.From, all.To = min(all.From, p.From), max(all.To, p.To)
-		for id, n := range p.Workspaces {
-			if all.Workspaces == nil {
-				all.Workspaces = make(map[string]int)
-			}
-			all.Workspaces[id] += n
+		for _, c := range p.Workspaces {
+			all.Workspaces.add(c.ID, c.N)
 		}
 		all.Terms = all.Terms.union(p.Terms)
 	}
@@ -79,14 +79,41 @@ type archive struct {
 
 	// mu is held for writing while memory changes; and while parts become one, for as
 	// long as the store takes, because rows change then that readers may know of.
-	mu   sync.RWMutex
-	list []*segment // what a reader has of it never changes
-	used int64
+	mu    sync.RWMutex
+	list  []*segment // what a reader has of it never changes
+	loose int        // at the end of list, that are not packed together yet
+	used  int64
+}
+
+// collocate moves segments into memory of their own. Each is made among the short-lived
+// objects of many calls, whose memory it would keep from being given back.
+func collocate(list []*segment) {
+	var text strings.Builder
+	var hashes, workspaces int
+	for _, s := range list {
+		text.WriteString(s.ID)
+		text.WriteString(s.Last)
+		hashes += len(s.Terms)
+		workspaces += len(s.Workspaces)
+	}
+	ids, all := text.String(), make([]segment, len(list))
+	terms, counts := make(terms, 0, hashes), make(counts, 0, workspaces)
+	for i, s := range list {
+		all[i] = *s
+		n := len(s.ID)
+		all[i].ID, all[i].Last, ids = ids[:n], ids[n:n+len(s.Last)], ids[n+len(s.Last):]
+		terms = append(terms, s.Terms...)
+		all[i].Terms = terms[len(terms)-len(s.Terms) : len(terms) : len(terms)]
+		counts = append(counts, s.Workspaces...)
+		all[i].Workspaces = counts[len(counts)-len(s.Workspaces) : len(counts) : len(counts)]
+		list[i] = &all[i]
+	}
 }
 
 const (
 	mergeParts = 256 // that are merged however small they are
 	maxDropped = 64  // rows in one transaction
+	together   = 128 // segments that share their memory
 	maxSpare   = 1 << 20
 )
 
@@ -103,11 +130,24 @@ func (s *archive) load(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.list = append(s.list, seg)
-			s.used += seg.Size
+			if seg.WideTerms != nil {
+				seg.Terms, seg.WideTerms = narrowTerms(seg.WideTerms), nil
+			}
+			s.append(seg)
 		}
 		return nil
 	})
+}
+
+// append adds a segment to the list, which only the writer and load do.
+func (s *archive) append(seg *segment) {
+	s.list = append(s.list, seg)
+	s.used += seg.Size
+	if s.loose++; s.loose == together {
+		s.list = slices.Clone(s.list)
+		collocate(s.list[len(s.list)-s.loose:])
+		s.loose = 0
+	}
 }
 
 // view runs fn with the segments of archives at the moment, and a transaction in which
@@ -175,8 +215,7 @@ func (s *archive) put(seg *segment, stored []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list = append(s.list, seg)
-	s.used += seg.Size
+	s.append(seg)
 	return nil
 }
 
@@ -241,8 +280,9 @@ func (s *archive) mergeLast(n int) error {
 	for _, p := range parts {
 		s.used -= p.Size
 	}
-	s.list = append(slices.Clone(before), all)
-	s.used += all.Size
+	s.list = slices.Clone(before)
+	s.loose = max(s.loose-n, 0)
+	s.append(all)
 	return nil
 }
 
@@ -300,6 +340,7 @@ func (s *archive) take(oldest time.Time, size int64) []*segment {
 	}
 	gone := s.list[:n]
 	s.list = s.list[n:]
+	s.loose = min(s.loose, len(s.list))
 	return gone
 }
 

@@ -18,14 +18,13 @@ const (
 // newBlock is the row of records, which have their ids. It begins in row, for its room.
 func newBlock(records []*Record, row []byte) (*segment, []byte, error) {
 	seg := span(records)
-	seg.Workspaces = make(map[string]int)
 	var c collector
 	var err error
 	for _, r := range records {
 		if row, err = appendLine(row, r); err != nil {
 			return nil, row, err
 		}
-		seg.Workspaces[r.WorkspaceID]++
+		seg.Workspaces.add(r.WorkspaceID, 1)
 		c.add(r)
 	}
 	seg.Terms = newTerms(c.hashes)

@@ -34,7 +34,7 @@ type Filter struct {
 
 // A condition is one field of a filter.
 type condition struct {
-	terms   []uint32 // one of them is among those of a row that has a match; nil: that is told otherwise
+	terms   []uint16 // one of them is among those of a row that has a match; nil: that is told otherwise
 	needles [][]byte // one of them is in a line that matches; nil: only matches tells
 	matches func(*Record) bool
 	quick   func(line []byte) bool // of metadata and costs: whether a line may match
@@ -128,7 +128,7 @@ func metadataIs(key, value string) condition {
 		return found
 	}
 	return condition{
-		terms:   []uint32{term(metadataField(key), value)},
+		terms:   []uint16{term(metadataField(key), value)},
 		matches: func(r *Record) bool { return has(r.Metadata) },
 		quick: func(line []byte) bool {
 			metadata := gjson.GetBytes(line, "metadata").Raw
@@ -183,9 +183,9 @@ func (q *query) count(s *segment) int {
 		return s.Count
 	}
 	n := 0
-	for id, count := range s.Workspaces {
-		if q.workspaces[id] {
-			n += count
+	for _, c := range s.Workspaces {
+		if q.workspaces[c.ID] {
+			n += c.N
 		}
 	}
 	return n
