@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"reflect"
 	"slices"
@@ -34,7 +35,7 @@ import (
 
 // Services are the services that the control plane manages.
 type Services struct {
-	DB           *storage.DB
+	DB           database
 	Directory    *directory.Directory
 	Keyring      *credentials.Keyring
 	Configs      *routing.ConfigStore
@@ -43,12 +44,12 @@ type Services struct {
 	// MayUse reports whether a workspace may use a provider in the operator's
 	// configuration. It may be nil.
 	MayUse        func(workspaceID, slug string) bool
-	Breakers      *routing.Breakers
+	Breakers      breakers
 	RateLimits    *policies.RateLimits
-	Trail         *audit.Trail
+	Trail         trail
 	Records       Records
-	Authenticator *credentials.Authenticator
-	Guard         *credentials.HostGuard
+	Authenticator authenticator
+	Guard         hostGuard
 	Headers       *exchange.Headers
 	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
 	KeyPrefix     string           // of new service keys
@@ -56,6 +57,26 @@ type Services struct {
 	Random        io.Reader
 	Logger        *zap.Logger
 }
+
+// What the control plane uses of services that it does not manage. Of those that it does
+// manage, which are read within its transactions, it uses the whole.
+type (
+	database interface {
+		Update(ctx context.Context, fn func(*storage.Txn) error) error
+	}
+	breakers interface{ Snapshot() []routing.OpenBreaker }
+	trail    interface {
+		Add(tx *storage.Txn, r *audit.Record) error
+		Refused(ctx context.Context, r *audit.Record) error
+	}
+	authenticator interface {
+		Authenticate(token string) (*credentials.Caller, *credentials.Error)
+		Knows(token string) bool
+	}
+	hostGuard interface {
+		Check(host string) (*url.URL, error)
+	}
+)
 
 // Records is the part of the request log that the control plane uses; see [reqlog.Store].
 type Records interface {

@@ -41,6 +41,7 @@ type api struct {
 	store   storage.Store
 	handler *admin.API
 	s       admin.Services
+	kept    *audit.Trail
 	now     atomic.Int64
 	full    atomic.Bool // the store refuses writes
 }
@@ -120,9 +121,10 @@ func (a *api) open(store storage.Store) {
 	headers, err := exchange.NewHeaders(nil)
 	must(err)
 	digest, system := credentials.DigestOf(ownerKey), credentials.DigestOf(systemToken)
+	a.kept = audit.Open(db, now, rand.Reader)
 	a.s = admin.Services{
 		Configs: configs, Aliases: aliases, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
-		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: audit.Open(db, now, rand.Reader), Guard: guard, Headers: headers,
+		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: a.kept, Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 		},
@@ -179,7 +181,7 @@ func (a *api) key(kind, scopes string) (key, id string) {
 
 func (a *api) trail() []*audit.Record {
 	a.t.Helper()
-	all, err := a.s.Trail.Records(a.t.Context(), 1000)
+	all, err := a.kept.Records(a.t.Context(), 1000)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -388,7 +390,7 @@ func TestVirtualKeysShowTheirSecretMasked(t *testing.T) {
 	}
 	secret := func() string {
 		t.Helper()
-		router := credentials.Router{Keyring: a.s.Keyring, Guard: a.s.Guard, BuiltIn: builtIn}
+		router := credentials.Router{Keyring: a.s.Keyring, Guard: a.s.Guard.(*credentials.HostGuard), BuiltIn: builtIn}
 		route, refusal := router.Route(&credentials.Caller{WorkspaceID: a.s.Directory.DefaultWorkspace().ID}, credentials.Selection{VirtualKey: slug})
 		if refusal != nil {
 			t.Fatal(refusal)

@@ -3,6 +3,8 @@ package admin_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
 )
 
 func TestAConfigIsRolledBackToAVersion(t *testing.T) {
@@ -110,7 +112,7 @@ func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
 	if out := a.as(systemToken, "GET", "/v2/virtual-keys", ""); out.get("data.0.slug").Str != "mine" {
 		t.Errorf("%d %s", out.status, out.body)
 	}
-	if c, refusal := a.s.Authenticator.AuthenticateCall(systemToken, "completions.write"); refusal == nil {
+	if c, refusal := a.s.Authenticator.(*credentials.Authenticator).AuthenticateCall(systemToken, "completions.write"); refusal == nil {
 		t.Errorf("it makes calls as %v", c)
 	}
 }

@@ -255,7 +255,7 @@ func TestAProviderCallsWithTheCredentialOfItsIntegration(t *testing.T) {
 	a.ok("POST", "/v1/integrations", `{"name":"n","slug":"main","ai_provider_id":"openai","key":"`+integrationSecret+`","configurations":{"custom_headers":{"x-team":"red"}}}`)
 	a.ok("PUT", "/v1/integrations/main/workspaces", `{"workspaces":[{"id":"blue","enabled":true}]}`)
 	base := mustParse(t, "https://api.openai.com/v1")
-	router := &credentials.Router{Keyring: a.s.Keyring, Guard: a.s.Guard, SlugOf: func(string) string { return "" }, BuiltIn: func(name string) (*url.URL, bool, bool) { return base, false, name == "openai" }}
+	router := &credentials.Router{Keyring: a.s.Keyring, Guard: a.s.Guard.(*credentials.HostGuard), SlugOf: func(string) string { return "" }, BuiltIn: func(name string) (*url.URL, bool, bool) { return base, false, name == "openai" }}
 	route := func(s credentials.Selection) (*credentials.Route, *credentials.Error) {
 		return router.Route(&credentials.Caller{WorkspaceID: blue}, s)
 	}

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-gw/gateway/admin"
-	"github.com/caddy-gw/gateway/internal/app"
 )
 
 func init() {
@@ -19,9 +19,10 @@ func init() {
 // other path goes to the next handler; if none answers it, the answer is 404. It also
 // answers the probes /health, /livez and /readyz, which need no key.
 type Admin struct {
-	app    *app.App
-	access *accessLog
-	only   bool // its server has no gw_inference, which would answer all other paths of the API
+	ready   func() error                                // why the gateway cannot serve calls
+	running func(context.Context) (http.Handler, error) // the control plane, once the gateway has started
+	access  *accessLog
+	only    bool // its server has no gw_inference, which would answer all other paths of the API
 }
 
 // CaddyModule returns the Caddy module information.
@@ -30,10 +31,20 @@ func (Admin) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision sets up the handler.
-func (h *Admin) Provision(ctx caddy.Context) (err error) {
-	h.app, h.access, err = gateway(ctx, "gw_admin")
-	h.only = !holds(ctx, "gw_inference")
-	return err
+func (h *Admin) Provision(ctx caddy.Context) error {
+	gw, access, err := gateway(ctx, "gw_admin")
+	if err != nil {
+		return err
+	}
+	h.access, h.ready, h.only = access, gw.Ready, !holds(ctx, "gw_inference")
+	h.running = func(ctx context.Context) (http.Handler, error) {
+		rt, err := gw.Runtime(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return rt.Admin, nil
+	}
+	return nil
 }
 
 func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -42,16 +53,16 @@ func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case admin.Reserved(r.URL.Path):
 	case strings.HasPrefix(r.URL.Path, "/v1/") && !h.only:
 		return next.ServeHTTP(w, r)
-	case probe{h.app.Ready}.serve(w, r):
+	case probe{h.ready}.serve(w, r):
 		return nil
 	default:
 		return serveNext(w, r, next)
 	}
-	rt, err := h.app.Runtime(r.Context())
+	api, err := h.running(r.Context())
 	if err != nil {
 		return nil // the client left before the gateway had started
 	}
-	rt.Admin.ServeHTTP(w, r)
+	api.ServeHTTP(w, r)
 	return nil
 }
 

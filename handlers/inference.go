@@ -3,6 +3,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,9 +15,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/admin"
-	"github.com/caddy-gw/gateway/internal/app"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inference"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 func init() {
@@ -64,10 +65,34 @@ type Inference struct {
 	// sets it.
 	AdminListen string `json:"admin_listen,omitempty"`
 
-	app       *app.App
+	headers   *exchange.Headers
+	ready     func() error // why the gateway cannot serve calls
+	running   func(context.Context) (inferenceServices, error)
 	access    *accessLog
-	forwarder *inference.Forwarder
+	forwarder forwarder
 	logger    *zap.Logger
+}
+
+// inferenceServices are what gw_inference uses of the gateway, once it has started.
+type inferenceServices struct {
+	calls   calls
+	records records
+	// maxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
+	maxLoggedBody func(workspaceID string) int
+}
+
+// records are the request log.
+type records interface {
+	Add(*reqlog.Record) bool
+}
+
+// A forwarder answers calls that are prepared, see [inference.Forwarder].
+type forwarder interface {
+	MayAnswer(*exchange.Call) bool
+	Serve(http.ResponseWriter, *http.Request, *exchange.Exchange)
+	ServeModels(http.ResponseWriter, *http.Request, *exchange.Exchange)
+	ServeStored(http.ResponseWriter, *http.Request, *exchange.Exchange)
+	Cleanup() error
 }
 
 const (
@@ -86,10 +111,19 @@ func (Inference) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision sets up the handler.
-func (h *Inference) Provision(ctx caddy.Context) (err error) {
+func (h *Inference) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
-	if h.app, h.access, err = gateway(ctx, "gw_inference"); err != nil {
+	gw, access, err := gateway(ctx, "gw_inference")
+	if err != nil {
 		return err
+	}
+	h.access, h.headers, h.ready = access, gw.Headers(), gw.Ready
+	h.running = func(ctx context.Context) (inferenceServices, error) {
+		rt, err := gw.Runtime(ctx)
+		if err != nil {
+			return inferenceServices{}, err
+		}
+		return inferenceServices{rt.Gateway, rt.Records, rt.MaxLoggedBody}, nil
 	}
 	for _, size := range []struct {
 		name  string
@@ -124,19 +158,19 @@ func (h *Inference) Provision(ctx caddy.Context) (err error) {
 			*limit.value = caddy.Duration(limit.other)
 		}
 	}
-	if err := h.app.GuardAdmin(h.AdminListen); err != nil {
+	if err := gw.GuardAdmin(h.AdminListen); err != nil {
 		return fmt.Errorf("admin_listen: %w", err)
 	}
-	h.app.RaiseLimits(h.limits())
-	transport := h.app.Transport()
+	gw.RaiseLimits(h.limits())
+	transport := gw.Transport()
 	if h.Transport != nil {
-		h.Transport.Guarded(h.app.Guard())
+		h.Transport.Guarded(gw.Guard())
 		if err := h.Transport.Provision(ctx); err != nil {
 			return err
 		}
 		transport = h.Transport
 	}
-	settings := h.app.Forwarding()
+	settings := gw.Forwarding()
 	settings.Idle, settings.Headers = time.Duration(h.StreamIdleTimeout), time.Duration(h.ProviderHeaderTimeout)
 	h.forwarder, err = inference.NewForwarder(ctx, transport, time.Duration(h.StreamCloseDelay), settings)
 	return err
@@ -159,20 +193,20 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	endpoint, refusal := endpointOf(r)
 	switch {
 	case refusal != nil:
-		refusal.Write(w, h.app.Headers())
+		refusal.Write(w, h.headers)
 		return nil
-	case endpoint == nil && (probe{h.app.Ready}).serve(w, r):
+	case endpoint == nil && (probe{h.ready}).serve(w, r):
 		return nil
 	case endpoint == nil:
 		return serveNext(w, r, next)
 	}
-	rt, err := h.app.Runtime(r.Context())
+	gw, err := h.running(r.Context())
 	if err != nil {
 		return nil // the client left before the gateway had started
 	}
 	x := exchange.Of(r)
 	if x == nil {
-		x = rt.Gateway.Begin(w, r, endpoint)
+		x = gw.calls.Begin(w, r, endpoint)
 		defer x.Close()
 	}
 	if refusal := x.Prepare(h.limits()); refusal != nil {
@@ -185,17 +219,17 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if !h.forwarder.MayAnswer(x.Call) {
 		if limited := x.AdmitCall(r.Context()); limited != nil {
 			if r.Context().Err() == nil { // otherwise the client left while the call was counted
-				x.KeepExcerpts(rt.MaxLoggedBody(x.Caller.WorkspaceID))
+				x.KeepExcerpts(gw.maxLoggedBody(x.Caller.WorkspaceID))
 				x.Fail(w, limited)
-				rt.Records.Add(inference.Record(x))
+				gw.records.Add(inference.Record(x))
 			}
 			return nil
 		}
 	}
-	x.KeepExcerpts(rt.MaxLoggedBody(x.Caller.WorkspaceID))
+	x.KeepExcerpts(gw.maxLoggedBody(x.Caller.WorkspaceID))
 	defer func() { // also when the answer breaks off and panics
 		x.End()
-		rt.Records.Add(inference.Record(x))
+		gw.records.Add(inference.Record(x))
 	}()
 	if x.Catalogue {
 		h.forwarder.ServeModels(w, r, x)

@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/internal/app"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
@@ -27,9 +26,22 @@ func init() {
 // that match them. It stands before gw_inference, to which it leaves every call
 // that would be refused there anyway.
 type RateLimit struct {
-	app    *app.App
-	access *accessLog
-	logger *zap.Logger
+	running func(context.Context) (limitingServices, error)
+	most    func() exchange.Limits // of a body, that any handler of the gateway reads
+	access  *accessLog
+	logger  *zap.Logger
+}
+
+// limitingServices are what gw_ratelimit uses of the gateway, once it has started.
+type limitingServices struct {
+	calls    calls
+	policies rateLimits
+}
+
+// rateLimits are the policies that calls are counted by, see [policies.RateLimits].
+type rateLimits interface {
+	Admit(ctx context.Context, workspaceID string, call policies.Call, which policies.Scope) (*policies.Verdict, error)
+	Release(*policies.Verdict)
 }
 
 // CaddyModule returns the Caddy module information.
@@ -38,10 +50,19 @@ func (RateLimit) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision sets up the handler.
-func (h *RateLimit) Provision(ctx caddy.Context) (err error) {
+func (h *RateLimit) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
-	if h.app, h.access, err = gateway(ctx, "gw_ratelimit"); err != nil {
+	gw, access, err := gateway(ctx, "gw_ratelimit")
+	if err != nil {
 		return err
+	}
+	h.access, h.most = access, gw.Limits
+	h.running = func(ctx context.Context) (limitingServices, error) {
+		rt, err := gw.Runtime(ctx)
+		if err != nil {
+			return limitingServices{}, err
+		}
+		return limitingServices{rt.Gateway, rt.RateLimits}, nil
 	}
 	if !holds(ctx, "gw_inference") {
 		return errors.New("gw_ratelimit: its server has no gw_inference, so it could limit nothing; add gw_inference to the site or remove gw_ratelimit")
@@ -55,23 +76,23 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if endpoint == nil || refusal != nil {
 		return next.ServeHTTP(w, r)
 	}
-	rt, err := h.app.Runtime(r.Context())
+	gw, err := h.running(r.Context())
 	if err != nil {
 		return nil // the client left before the gateway had started
 	}
 	x := exchange.Of(r)
 	if x == nil {
-		x = rt.Gateway.Begin(w, r, endpoint)
+		x = gw.calls.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	x.Limit(&limiter{rt.RateLimits, h.logger})
-	_ = x.Prepare(h.app.Limits()) // what placeholders say is known from here on; gw_inference says why it refuses
+	x.Limit(&limiter{gw.policies, h.logger})
+	_ = x.Prepare(h.most()) // what placeholders say is known from here on; gw_inference says why it refuses
 	return next.ServeHTTP(w, r)
 }
 
 // A limiter holds calls against rate-limit policies.
 type limiter struct {
-	policies *policies.RateLimits
+	policies rateLimits
 	logger   *zap.Logger
 }
 
@@ -109,7 +130,7 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 
 // A hold is a call that was counted.
 type hold struct {
-	policies *policies.RateLimits
+	policies rateLimits
 	verdict  *policies.Verdict
 }
 

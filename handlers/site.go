@@ -3,12 +3,19 @@ package handlers
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-gw/gateway/internal/app"
+	"github.com/caddy-gw/gateway/internal/exchange"
 )
+
+// calls begin the exchanges of requests, see [exchange.Gateway].
+type calls interface {
+	Begin(http.ResponseWriter, *http.Request, *exchange.Endpoint) *exchange.Exchange
+}
 
 // gateway returns the gw app, which it tells the site of the handler called name, and the access
 // log of that site.

@@ -17,7 +17,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// Runtime is what requests use, once the configuration has started.
+// Runtime is what requests use, once the configuration has started. A handler takes from it what it
+// declares that it uses, and keeps no more.
 type Runtime struct {
 	*Services
 	Gateway *exchange.Gateway

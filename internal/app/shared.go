@@ -7,7 +7,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inference"
 	"github.com/caddy-gw/gateway/internal/inflight"
@@ -63,7 +62,7 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding is what the forwarders of the configuration share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func() *routing.Breakers { return a.services.Breakers }, Cache: func() *cache.Cache { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Own: a.own(), Random: random{}, Timeout: a.timeout}
+	return inference.Settings{Breakers: func(configID string) routing.ConfigBreakers { return a.services.Breakers.Of(configID) }, Answers: func() inference.Answers { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Own: a.own(), Random: random{}, Timeout: a.timeout}
 }
 
 // own is what the gateway's own calls are counted with.

@@ -10,7 +10,7 @@ import (
 
 // Configs finds the config of a call.
 type Configs struct {
-	Store   *routing.ConfigStore
+	Store   SavedConfigs
 	Options routing.Options // of saved configs
 }
 

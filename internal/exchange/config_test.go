@@ -25,7 +25,7 @@ func (w *world) save(t testing.TB, c routing.Saved, versions ...string) *routing
 		c.WorkspaceID = "ws-1"
 	}
 	for _, text := range versions {
-		if err := w.db.Update(context.Background(), func(tx *storage.Txn) error { return w.Configs.Store.Put(tx, &c, text, "key-1") }); err != nil {
+		if err := w.db.Update(context.Background(), func(tx *storage.Txn) error { return w.Configs.Store.(*routing.ConfigStore).Put(tx, &c, text, "key-1") }); err != nil {
 			t.Fatal(err)
 		}
 	}

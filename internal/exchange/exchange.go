@@ -16,13 +16,12 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/prices"
-	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
 // A Gateway is what all exchanges of a configuration share.
 type Gateway struct {
-	Authenticator *credentials.Authenticator
+	Authenticator Authenticator
 	Router        *credentials.Router
 	Headers       *Headers
 	Now           func() time.Time
@@ -38,10 +37,10 @@ type Gateway struct {
 	// nil.
 	WorkspaceMetadata func(workspaceID string) json.RawMessage
 	// Responses knows the stored responses; nil: there are none.
-	Responses *stored.Responses
+	Responses Responses
 	// Owners knows which workspace made an object with a credential that several share; nil:
 	// owners are not tracked.
-	Owners *stored.Owners
+	Owners Owners
 	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
 	Aliases func(workspaceID string) []string
 	// ControlPlane are the paths of the control plane, which errors about others name.

@@ -295,7 +295,7 @@ const apiKey = "X-Api-Key"
 // serviceKey is the service key of a request whose x-gw-api-key is token, and the bearer that
 // is left for a provider. Where there is no x-gw-api-key it is the bearer, or else x-api-key:
 // also beside a bearer that is no service key.
-func serviceKey(h http.Header, token string, a *credentials.Authenticator) (key, bearer string) {
+func serviceKey(h http.Header, token string, a knower) (key, bearer string) {
 	bearer = Bearer(h)
 	if token != "" {
 		return token, bearer
@@ -309,7 +309,7 @@ func serviceKey(h http.Header, token string, a *credentials.Authenticator) (key,
 }
 
 // ServiceKey returns the service key of a request to the control plane, or "".
-func (h *Headers) ServiceKey(header http.Header, a *credentials.Authenticator) string {
+func (h *Headers) ServiceKey(header http.Header, a knower) string {
 	token, ok := h.Get(header, HeaderAPIKey)
 	if !ok || len(header[apiKey]) > 1 {
 		return ""

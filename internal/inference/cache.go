@@ -27,7 +27,7 @@ func (h *cacheHook) MayAnswer(call *exchange.Call) bool { return call.MayBeCache
 // the visit.
 func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	maxAge, ok := c.Cached(c.Target)
-	answers := h.f.Cache()
+	answers := h.f.Answers()
 	if !ok || answers == nil {
 		if c.Endpoint.Cacheable {
 			c.CacheStatus = exchange.CacheDisabled
@@ -66,7 +66,7 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 type lookup struct {
 	h        *cacheHook
 	x        *exchange.Exchange
-	answers  *cache.Cache
+	answers  Answers
 	key      cache.Key
 	maxAge   time.Duration
 	flight   *cache.Flight // nil: no other call may wait for its answer

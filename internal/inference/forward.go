@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -28,9 +29,10 @@ type Forwarder struct {
 
 // Settings are shared by all forwarders.
 type Settings struct {
-	Hooks    []Hook // stages that are asked before the cache
-	Breakers func() *routing.Breakers
-	Cache    func() *cache.Cache // of answers
+	Hooks []Hook // stages that are asked before the cache
+	// Breakers are those of a saved config.
+	Breakers func(configID string) routing.ConfigBreakers
+	Answers  func() Answers // that are kept
 	// SharedCache: the workspaces of the organisation share answers.
 	SharedCache bool
 	Semantic    *Semantic // nil: only equal questions share answers
@@ -39,6 +41,14 @@ type Settings struct {
 	Timeout     time.Duration // of an attempt, unless the request or its config sets one; 0: none
 	Idle        time.Duration // that a stream may be silent; 0: no limit
 	Headers     time.Duration // until an answer's headers come, if there is no timeout; 0: no limit
+}
+
+// Answers are those that are kept, see [cache.Cache].
+type Answers interface {
+	Get(ctx context.Context, key cache.Key, maxAge time.Duration) (*cache.Entry, error)
+	Similar(ctx context.Context, m *cache.Meaning, threshold float64, maxAge time.Duration) (*cache.Entry, error)
+	Join(key cache.Key) (f *cache.Flight, leads bool)
+	Put(ctx context.Context, key cache.Key, e *cache.Entry, m *cache.Meaning, maxAge time.Duration) error
 }
 
 // NewForwarder returns a forwarder over a provisioned transport. WebSockets outlive

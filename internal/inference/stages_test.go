@@ -86,7 +86,7 @@ func newBench(t testing.TB) *bench {
 	connections.RegisterProtocol("fake", b)
 	transport := &Transport{pools: upstream.Pools{Operator: &upstream.Pool{Transport: connections}}}
 	b.Forwarder = &Forwarder{
-		Settings:  Settings{Cache: func() *cache.Cache { return answers }, Random: rand.New(rand.NewPCG(1, 2))},
+		Settings:  Settings{Answers: func() Answers { return answers }, Random: rand.New(rand.NewPCG(1, 2))},
 		proxy:     passing{transport},
 		transport: transport,
 		client:    upstream.NewClient(transport.pools, upstream.Options{}),

@@ -1,0 +1,46 @@
+package exchange
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
+)
+
+// An Authenticator says who calls, see [credentials.Authenticator].
+type Authenticator interface {
+	AuthenticateCall(token, scope string) (*credentials.Caller, *credentials.Error)
+	Knows(token string) bool
+}
+
+// A knower tells service keys from other credentials.
+type knower interface{ Knows(token string) bool }
+
+// SavedConfigs are the configs that workspaces have saved, see [routing.ConfigStore].
+type SavedConfigs interface {
+	Get(idOrSlug string) (*routing.Saved, bool)
+	DefaultOf(workspace string) *routing.Saved
+	Config(v *routing.Version, o routing.Options) (*routing.Config, error)
+}
+
+// Responses are the stored responses, see [stored.Responses].
+type Responses interface {
+	Put(ctx context.Context, workspace, id string, t *stored.Response) error
+	Delete(ctx context.Context, workspace, id string) error
+	Conversation(ctx context.Context, workspace, id string) ([]stored.Response, error)
+	Recall(ctx context.Context, workspace, id string) (slug string, held *stored.Response, err error)
+	Remember(ctx context.Context, workspace, id, slug string) error
+	Claim(ctx context.Context, workspace, slug string, ids []string) error
+	Owns(ctx context.Context, workspace, slug string, ids []string, owns []bool) error
+}
+
+// Owners are whose an object is, see [stored.Owners].
+type Owners interface {
+	Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error
+	Owns(ctx context.Context, workspace, slug string, ids []string) (owns []bool, err error)
+	Release(ctx context.Context, workspace, slug, id string) error
+	ClaimModels(ctx context.Context, workspace, slug string, models []string, at time.Time) error
+	ModelOwner(slug, model string) string
+}
