@@ -296,6 +296,53 @@ func TestBodiesNameObjectsOfTheirWorkspaceAlone(t *testing.T) {
 	}
 }
 
+// A batch is made of a file whose lines name objects of its workspace alone, which is seen as the
+// file is uploaded.
+func TestLinesOfBatchesNameObjectsOfTheirWorkspaceAlone(t *testing.T) {
+	g, up, keys := workspaces(t)
+	post := func(who int, path, body string, headers ...string) *gatewaytest.Answer {
+		return g.Do("POST", path, body, append([]string{"x-gw-api-key: " + keys[who], "x-gw-provider: file"}, headers...)...)
+	}
+	upload := func(who int, content string) string {
+		t.Helper()
+		a := post(who, "/v1/files", strings.Replace(uploaded, "\r\n\r\nx\r\n", "\r\n\r\n"+content+"\r\n", 1), "content-type:", "content-type: multipart/form-data; boundary=b")
+		if a.Status != 200 || !strings.Contains(up.Last(t).Body, content) {
+			t.Fatalf("upload of %q: %d %s", content, a.Status, a.Body)
+		}
+		return a.Get("id").Str
+	}
+	batch := func(who int, file string) *gatewaytest.Answer {
+		return post(who, "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/responses","completion_window":"24h"}`)
+	}
+	response := post(0, "/v1/responses", `{"model":"m","input":"hi"}`).Get("id").Str
+	for line, own := range map[string]int{
+		`{"custom_id":"1","method":"POST","url":"/v1/responses","body":{"model":"m","input":"hi"}}`:                                                       200,
+		`{"custom_id":"1","method":"POST","url":"/v1/responses","body":{"model":"m","previous_response_id":"` + response + `","input":"hi"}}`:             200,
+		`{"custom_id":"1","method":"POST","url":"/v1/responses","body":{"model":"m","input":[{"type":"image_generation_call","id":"` + response + `"}]}}`: 200,
+		`{"custom_id":"1","method":"POST","url":"/v1/responses","body":{"model":"ft:m:of-nobody","input":"hi"}}`:                                          400,
+		`{"custom_id":"1","method":"POST","url":"/v1/responses","body":{"model":"m","x":NaN,"previous_response_id":"` + response + `"}}`:                  400,
+	} {
+		if a := batch(0, upload(0, line)); a.Status != own || own == 400 && a.Get("error.code").Str != "file_unread" {
+			t.Errorf("its own %s: %d %s", line, a.Status, a.Body)
+		}
+		want := 400
+		if !strings.Contains(line, response) && own == 200 {
+			want = 200
+		}
+		file := upload(1, line)
+		before := len(up.Calls())
+		if a := batch(1, file); a.Status != want || want == 400 && (a.Get("error.code").Str != "file_unread" || a.Get("error.param").Str != "input_file_id" || len(up.Calls()) != before) {
+			t.Errorf("another's %s: %d %s", line, a.Status, a.Body)
+		}
+	}
+	// The parts of an upload are not read as lines.
+	upload1 := post(0, "/v1/uploads", `{"purpose":"batch"}`).Get("id").Str
+	post(0, "/v1/uploads/"+upload1+"/complete", `{}`)
+	if a := batch(0, upload1); a.Status != 400 || a.Get("error.code").Str != "file_unread" {
+		t.Errorf("an upload in parts: %d %s", a.Status, a.Body)
+	}
+}
+
 // The first page of a workspace is what is its own, however much of others comes before.
 func TestAListGoesOnToWhatIsTheWorkspacesOwn(t *testing.T) {
 	g, up, keys := workspaces(t)

@@ -31,6 +31,10 @@ type formNames struct {
 	mu          sync.Mutex
 	ids, params []string
 	check       func(ids, params []string) *Error // nil: any may be named
+
+	// lines of the form's files; nil: they are not read. A form whose lines are read passes as it is,
+	// whatever it names.
+	lines *fileLines
 }
 
 func newFormNames(src io.Reader, boundary string) *formNames {
@@ -53,8 +57,14 @@ func (f *formNames) Read(p []byte) (int, error) {
 	}
 	n, err := f.src.Read(p)
 	if n > 0 {
-		if f.err = f.look(p[:n]); f.err != nil {
-			return 0, f.err
+		switch why := f.look(p[:n]); {
+		case why == nil:
+		case f.lines != nil:
+			f.over, f.window = true, nil
+			f.lines.giveUp()
+		default:
+			f.err = why
+			return 0, why
 		}
 	}
 	return n, err
@@ -71,14 +81,21 @@ func (f *formNames) look(b []byte) error {
 		if i < 0 {
 			switch {
 			case f.field == "":
-				rest = rest[max(0, len(rest)-len(f.delimiter)+1):]
+				whole := max(0, len(rest)-len(f.delimiter)+1)
+				if f.lines != nil && f.inValue {
+					f.lines.write(rest[:whole], f.passes)
+				}
+				rest = rest[whole:]
 			case len(rest) > maxFormField+len(f.delimiter):
 				return errNaming
 			}
 			break
 		}
 		header := rest[i+len(f.delimiter):]
-		if f.inValue && f.field != "" {
+		if f.lines != nil && f.inValue {
+			f.lines.write(rest[:i], f.passes)
+			f.lines.end(f.passes)
+		} else if f.inValue && f.field != "" {
 			if err := f.named(f.field, rest[:i]); err != nil {
 				return err
 			}
@@ -89,6 +106,9 @@ func (f *formNames) look(b []byte) error {
 				return errNaming
 			} else if whole {
 				f.over, f.window = true, nil
+				if f.lines != nil {
+					f.lines.over.Store(true)
+				}
 				return nil
 			}
 			rest = rest[i:]
@@ -102,7 +122,13 @@ func (f *formNames) look(b []byte) error {
 		if length < 0 {
 			return errNaming
 		}
-		name, readable := fieldName(header[:length+4])
+		var name string
+		var readable bool
+		if f.lines != nil {
+			readable = plainPart(header[:length+4])
+		} else {
+			name, readable = fieldName(header[:length+4])
+		}
 		if !readable {
 			return errNaming
 		}
@@ -114,6 +140,23 @@ func (f *formNames) look(b []byte) error {
 	}
 	f.window = f.window[:copy(f.window, rest)]
 	return nil
+}
+
+// linesRead reports whether the lines of the form's files were read, and name only what they may.
+func (f *formNames) linesRead() bool {
+	return f.lines != nil && f.lines.read()
+}
+
+// passes reports whether a line of a file names only what the check lets pass.
+func (f *formNames) passes(line []byte) bool {
+	n := namedIn(line, &batchLine, false, nil)
+	if n.over || n.queries != "" {
+		return false
+	}
+	f.mu.Lock()
+	check := f.check
+	f.mu.Unlock()
+	return check == nil || len(n.ids) == 0 || check(n.ids, n.params) == nil
 }
 
 // fieldName returns the name of a field that may name objects; "" for other parts.

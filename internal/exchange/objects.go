@@ -31,6 +31,11 @@ type Objects struct {
 	StoreDefault bool
 	// Location is set if the id is the last segment of the header Location.
 	Location bool
+	// ScansLines is set if the created object is a file of whose lines a batch may make calls: what
+	// they name is checked during the upload. LinesOf is the member of a body with the file whose
+	// lines become calls.
+	ScansLines bool
+	LinesOf    string
 	// None is set if the call is about no object, whatever is in its path.
 	None bool
 	// HasItems is set if the members input and items of the body have items, one of which is a
@@ -69,9 +74,9 @@ var (
 // id stands here only if its answer names others.
 var objectRows = map[string]Objects{
 	"GET /files":                                 lists,
-	"POST /files":                                creates,
+	"POST /files":                                {Created: []string{"id"}, ScansLines: true},
 	"GET /batches":                               {List: true, Related: each(batchFiles)},
-	"POST /batches":                              creates,
+	"POST /batches":                              {Created: []string{"id"}, LinesOf: "input_file_id"},
 	"GET /batches/{batch_id}":                    {Related: batchFiles},
 	"POST /batches/{batch_id}/cancel":            {Related: batchFiles},
 	"GET /fine_tuning/jobs":                      {List: true, Related: each(jobFiles), Models: each(jobModels)},

@@ -149,7 +149,36 @@ func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 		e.Caller = true
 		return e
 	}
-	return a.mustOwn(n.ids, n.params)
+	if refusal := a.mustOwn(n.ids, n.params); refusal != nil {
+		return refusal
+	}
+	return a.mustBeRead(n)
+}
+
+// mustBeRead refuses a call that has a file's lines made into calls, if what they name was not
+// looked at.
+func (a *Attempt) mustBeRead(n *names) *Error {
+	var files []string
+	for i, id := range n.ids {
+		if n.params[i] == a.call.Endpoint.Objects.LinesOf {
+			files = append(files, id)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	read, err := a.call.Gateway.Owners.Read(a.call.request.Context(), a.call.Caller.WorkspaceID, saved(a.Route), files)
+	if err != nil {
+		return Unavailable("What the file names cannot be looked up for now", err)
+	}
+	i := slices.Index(read, false)
+	if i < 0 {
+		return nil
+	}
+	e := badRequest(a.call.Endpoint.Objects.LinesOf, "file_unread", "The lines of file '"+credentials.Clip(files[i])+"' were not read, or name objects that this workspace did not make with provider "+a.Route.Provider+
+		", whose credential it shares: upload it to /v1/files as JSON lines in UTF-8, each of at most 4 MiB, or use a virtual key of the workspace")
+	e.Caller = true
+	return e
 }
 
 // offers reports whether the body is a session description of WebRTC, which names no objects.
@@ -178,6 +207,9 @@ func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 		err = a.call.Gateway.Responses.Claim(ctx, workspace, slug, ids)
 	} else {
 		err = a.call.Gateway.Owners.Claim(ctx, workspace, slug, ids, a.call.Gateway.Now(), lenient)
+		if f := a.call.formNames; err == nil && !lenient && f != nil && f.linesRead() {
+			err = a.call.Gateway.Owners.NoteRead(ctx, workspace, slug, ids)
+		}
 	}
 	return a.notNoted(err)
 }

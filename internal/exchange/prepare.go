@@ -353,8 +353,11 @@ func (c *Call) takeBody(limits Limits) *Error {
 		return tooLarge(limits.Upload)
 	}
 	var src io.Reader = &limited{c.incoming(limits.Upload), limits.Upload}
-	if media == formData && (c.Endpoint.Body == Any || !c.Endpoint.NoModel) && c.Gateway.Several != nil && c.Gateway.Several() {
+	if media == formData && c.Gateway.Several != nil && c.Gateway.Several() {
 		c.formNames = newFormNames(src, params["boundary"])
+		if c.Endpoint.Objects.ScansLines {
+			c.formNames.lines = &fileLines{lease: &c.lease}
+		}
 		src = c.formNames
 	}
 	c.spool = NewSpool(src, limits.Replay, &c.lease)

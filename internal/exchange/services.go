@@ -41,6 +41,8 @@ type Owners interface {
 	Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error
 	Owns(ctx context.Context, workspace, slug string, ids []string) (owns []bool, err error)
 	Release(ctx context.Context, workspace, slug, id string) error
+	NoteRead(ctx context.Context, workspace, slug string, ids []string) error
+	Read(ctx context.Context, workspace, slug string, ids []string) (read []bool, err error)
 	ClaimModels(ctx context.Context, workspace, slug string, models []string, at time.Time) error
 	ModelOwner(slug, model string) string
 }

@@ -29,6 +29,8 @@ type owned struct {
 	ID          string    `json:"id"`
 	WorkspaceID string    `json:"workspace_id"`
 	At          time.Time `json:"at"`
+	// Read: it is a file, whose lines name only objects of the workspace.
+	Read bool `json:"read,omitempty"`
 }
 
 func (o *owned) key() string { return o.Slug + "/" + o.ID }
@@ -202,6 +204,44 @@ func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string)
 		return nil
 	})
 	return owns, err
+}
+
+// NoteRead notes that the lines of files of a workspace name only objects of its own.
+func (o *Owners) NoteRead(ctx context.Context, workspace, slug string, ids []string) error {
+	return o.db.Write(ctx, func(tx storage.Tx) error {
+		for _, id := range ids {
+			row, err := o.rows.Get(tx, slug+"/"+id)
+			switch {
+			case errors.Is(err, storage.ErrNotFound):
+				continue
+			case err != nil:
+				return err
+			case row.WorkspaceID != workspace:
+				continue
+			}
+			row.Read = true
+			if err := o.rows.Put(tx, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Read returns of which files of a workspace that was noted.
+func (o *Owners) Read(ctx context.Context, workspace, slug string, ids []string) (read []bool, err error) {
+	read = make([]bool, len(ids))
+	err = o.db.View(ctx, func(tx storage.Tx) error {
+		for i, id := range ids {
+			row, err := o.rows.Get(tx, slug+"/"+id)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			read[i] = err == nil && row.WorkspaceID == workspace && row.Read
+		}
+		return nil
+	})
+	return read, err
 }
 
 // Release forgets an object of a workspace that is gone.
