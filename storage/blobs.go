@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Blobs is a table of bytes under ids, for what is too large to be a row of JSON.
+// Blobs is a table of byte strings by id, for what is too large for a JSON row.
 type Blobs struct {
 	name string
 	keys keys
 }
 
-// NewBlobs returns the blobs called name. It shares its names with collections.
+// NewBlobs returns the blobs called name. Their names must differ from those of
+// collections.
 func NewBlobs(name string) *Blobs { return &Blobs{name, newKeys(name)} }
 
 // Get returns the blob with this id, or [ErrNotFound].
@@ -31,7 +32,7 @@ func (b *Blobs) Put(tx Tx, id string, data []byte) error {
 	return nil
 }
 
-// PutTTL stores a blob, which disappears when ttl has passed.
+// PutTTL stores a blob that expires after ttl.
 func (b *Blobs) PutTTL(tx Tx, id string, data []byte, ttl time.Duration) error {
 	if err := tx.SetTTL(b.keys.row(id), data, ttl); err != nil {
 		return fmt.Errorf("storing %s %q: %w", b.name, id, err)
@@ -39,7 +40,7 @@ func (b *Blobs) PutTTL(tx Tx, id string, data []byte, ttl time.Duration) error {
 	return nil
 }
 
-// Delete removes a blob; that it does not exist is no error.
+// Delete removes a blob. It is no error if it does not exist.
 func (b *Blobs) Delete(tx Tx, id string) error {
 	if err := tx.Delete(b.keys.row(id)); err != nil {
 		return fmt.Errorf("deleting %s %q: %w", b.name, id, err)

@@ -42,8 +42,8 @@ func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
 	return c
 }
 
-// Load reads all rows from the store, and begins to follow it. It is called once,
-// before the first use; on an error memory stays empty.
+// Load reads all rows from the store, and starts following its changes. It is called once,
+// before the first use. If there is an error, memory stays empty.
 func (c *Cached[T]) Load(ctx context.Context) error {
 	return c.db.feed.Follow(ctx, func(tx Tx) error {
 		var loaded []*T
@@ -64,9 +64,9 @@ func (c *Cached[T]) Load(ctx context.Context) error {
 	}, c.follow)
 }
 
-// OnChange has hook called when memory has changed: after Load, and after each commit
-// that changed rows. It is for what is made from all rows. Call OnChange once, before
-// Load. The hook must not call Update.
+// OnChange registers a hook that is called when memory has changed: after Load, and after
+// each commit that changed rows. It is used for what is computed from all rows. It must be
+// called once, before Load. The hook must not call Update.
 func (c *Cached[T]) OnChange(hook func()) { c.onChange = hook }
 
 func (c *Cached[T]) changed() {
@@ -75,7 +75,7 @@ func (c *Cached[T]) changed() {
 	}
 }
 
-// follow takes over what a transaction committed.
+// follow applies the changes of a committed transaction.
 func (c *Cached[T]) follow(changes []Change) {
 	prefix := c.rows.keys.row("")
 	var changed []string
@@ -89,7 +89,7 @@ func (c *Cached[T]) follow(changes []Change) {
 		if change.Value == nil {
 			continue
 		}
-		// A row that cannot be read is none, rather than what it was before.
+		// A row that cannot be decoded is dropped; its previous state would be wrong.
 		if row, err := c.rows.decode(id, change.Value); err == nil {
 			stored = append(stored, row)
 		}
@@ -101,8 +101,8 @@ func (c *Cached[T]) follow(changes []Change) {
 	c.changed()
 }
 
-// apply first drops all rows that were changed, so that a value that moved from one to
-// another is the latter's.
+// apply first drops all changed rows, so that a unique value may move from one row to
+// another.
 func (c *Cached[T]) apply(changed []string, stored []*T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,14 +114,14 @@ func (c *Cached[T]) apply(changed []string, stored []*T) {
 	}
 }
 
-// In returns the rows as tx sees them: Get, Find and All read from it, and so do
-// not return rows that are shared. A read that fails fails the transaction. What
-// is returned is valid as long as tx is, and like it not for concurrent use.
+// In returns the rows as tx sees them: Get, Find and All read from tx, and return rows that
+// are not shared. If a read fails, the transaction fails. The result is valid as long as tx
+// is, and is not safe for concurrent use.
 func (c *Cached[T]) In(tx *Txn) *Cached[T] {
 	return &Cached[T]{db: c.db, rows: c.rows, tx: tx, memory: c.Memory()}
 }
 
-// Memory returns the rows as memory has them, also inside a transaction.
+// Memory returns the rows in memory, also inside a transaction.
 func (c *Cached[T]) Memory() *Cached[T] {
 	if c.tx != nil {
 		return c.memory
@@ -129,7 +129,7 @@ func (c *Cached[T]) Memory() *Cached[T] {
 	return c
 }
 
-// read is what the transaction answered.
+// read converts the result of a read in the transaction.
 func (c *Cached[T]) read(row *T, err error) (*T, bool) {
 	if err != nil {
 		if !errors.Is(err, ErrNotFound) {
@@ -151,9 +151,8 @@ func (c *Cached[T]) Get(id string) (*T, bool) {
 	return row, ok
 }
 
-// Find returns the row that a value of a unique index belongs to. That the
-// collection has no unique index of this name is a mistake in the program, and
-// panics.
+// Find returns the row with a value of a unique index. It panics if the collection has no
+// unique index with this name.
 func (c *Cached[T]) Find(index, value string) (*T, bool) {
 	if c.tx != nil {
 		return c.read(c.rows.Find(c.tx, index, value))
@@ -184,8 +183,8 @@ func (c *Cached[T]) Count(index, value string) int {
 	return n
 }
 
-// All returns all rows in the order of their ids. The slice is shared: it never
-// changes, and is not the caller's to change.
+// All returns all rows in the order of their ids. The slice is shared and must not be
+// modified.
 func (c *Cached[T]) All() []*T {
 	if c.tx != nil {
 		return c.scan()
@@ -208,7 +207,7 @@ func (c *Cached[T]) All() []*T {
 	return c.sorted
 }
 
-// scan reads all rows from the transaction, once until it writes some.
+// scan reads all rows in the transaction, and keeps them until it writes some.
 func (c *Cached[T]) scan() []*T {
 	if c.sorted != nil {
 		return c.sorted

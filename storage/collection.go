@@ -24,29 +24,29 @@ type Collection[T any] struct {
 	keys    keys
 }
 
-// An Index lets rows be found by other values than their ids.
+// An Index allows rows to be found by other values than their ids.
 type Index[T any] struct {
-	// Name tells the indexes of a collection apart. It is part of the stored
-	// keys: another name is another, empty index.
+	// Name identifies the index within the collection. It is part of the stored keys, so
+	// that renaming an index results in a new, empty one.
 	Name string
 
-	// Unique says that a value belongs to one row at most.
+	// Unique is set if a value belongs to at most one row.
 	Unique bool
 
 	// Counted says that the index knows only how many rows have a value, see
 	// [Collection.Count], and not which.
 	Counted bool
 
-	// Keys returns the values to find the row by; none if it is not in the
-	// index. It depends on nothing but the row.
+	// Keys returns the values by which to find the row, or none if the row is not in the
+	// index. It must only depend on the row.
 	Keys func(*T) []string
 }
 
 // A Range says which rows to visit. Its zero value is all of them in the order
 // of their ids.
 type Range struct {
-	Prefix  string // only ids that start with it
-	Start   string // begin at this id (included), or at the next one in the order
+	Prefix  string // only ids with this prefix
+	Start   string // begin at this id (included), or at the next one
 	Reverse bool   // from the last id to the first
 }
 
@@ -115,8 +115,7 @@ func (c *Collection[T]) Delete(tx Tx, id string) error {
 	return nil
 }
 
-// Find returns the row that a value of a unique index belongs to, or
-// [ErrNotFound].
+// Find returns the row with a value of a unique index, or [ErrNotFound].
 func (c *Collection[T]) Find(tx Tx, index, value string) (*T, error) {
 	unique, err := c.index(index)
 	if err != nil {
@@ -195,15 +194,15 @@ func (c *Collection[T]) Where(tx Tx, index, value string) iter.Seq2[*T, error] {
 	}
 }
 
-// put stores row and returns a copy of it as the store will return it. It
-// checks everything before it writes.
+// put stores row and returns a copy of it in the form that the store will return. It
+// validates everything before it writes.
 func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 	id, data, err := c.encode(row)
 	if err != nil {
 		return nil, err
 	}
-	// The index entries of a row are found again from its JSON, so they are
-	// made from it, too.
+	// Index entries are removed based on the row's JSON, so that they are also created from
+	// it.
 	kept, err := c.decode(id, data)
 	if err != nil {
 		return nil, err
@@ -270,7 +269,7 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 	return kept, nil
 }
 
-// free checks that nobody has the key of a unique index.
+// free checks that no row has the key of a unique index.
 func (c *Collection[T]) free(tx Tx, index Index[T], key []byte) error {
 	switch _, err := tx.Get(key); {
 	case errors.Is(err, ErrNotFound):
@@ -282,7 +281,7 @@ func (c *Collection[T]) free(tx Tx, index Index[T], key []byte) error {
 	}
 }
 
-// follow returns the row that an index entry is of.
+// follow returns the row of an index entry.
 func (c *Collection[T]) follow(tx Tx, key, prefix []byte) (*T, error) {
 	id, err := tail(key, prefix)
 	if err != nil {
@@ -307,7 +306,7 @@ func (c *Collection[T]) indexKey(index Index[T], value, id string) []byte {
 	return c.keys.entry(index.Name, value, id)
 }
 
-// values returns the values of row in the index, each once.
+// values returns the distinct values of row in the index.
 func (ix Index[T]) values(row *T) []string {
 	values := slices.Clone(ix.Keys(row))
 	slices.Sort(values)

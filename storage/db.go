@@ -23,7 +23,7 @@ type DB struct {
 // A Txn is the transaction of a [DB.Update].
 type Txn struct {
 	Tx
-	changed [][]byte // keys of the rows that the feed tells of
+	changed [][]byte // keys of the rows whose changes the feed reports
 	err     error    // of the first read through a [Cached] that failed
 }
 
@@ -55,7 +55,7 @@ func (db *DB) Job(name string) *Job {
 	return j
 }
 
-// Writable returns an error if the store says that it takes no writes now.
+// Writable returns an error if the store does not accept writes at present.
 func (db *DB) Writable() error {
 	if p, ok := db.store.(Prober); ok {
 		return p.Writable()
@@ -78,7 +78,7 @@ func (db *DB) Update(ctx context.Context, fn func(*Txn) error) error {
 		txn := &Txn{Tx: tx}
 		err := fn(txn)
 		if txn.err != nil {
-			return nil, txn.err // fn took the row that could not be read for none
+			return nil, txn.err // fn continued without the row that could not be read
 		}
 		if err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func (db *DB) Update(ctx context.Context, fn func(*Txn) error) error {
 	})
 }
 
-// change has the feed tell of a row of the transaction, as it is in the end.
+// change marks a row of the transaction as changed, for the feed.
 func (t *Txn) change(key []byte) { t.changed = append(t.changed, key) }
 
 // View is [Store.View].
@@ -95,8 +95,8 @@ func (db *DB) View(ctx context.Context, fn func(Tx) error) error {
 	return db.store.View(ctx, fn)
 }
 
-// Write is [Store.Write]. It does not wait for updates, and the feed tells nothing of
-// it: it is for what no [Cached] holds.
+// Write is [Store.Write]. It does not wait for updates, and the feed does not report its
+// changes, so it must not be used for rows of a [Cached].
 func (db *DB) Write(ctx context.Context, fn func(Tx) error) error {
 	return db.store.Write(ctx, fn)
 }

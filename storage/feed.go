@@ -32,16 +32,16 @@ type Feed interface {
 	Follow(ctx context.Context, load func(Tx) error, follow func([]Change)) error
 }
 
-// feed is the Feed of one process: its transactions run one after the other, so
-// that their order is known.
+// feed is the Feed of a single process. Its transactions run one after the other, so that
+// their order is known.
 type feed struct {
 	store     Store
-	turn      chan struct{} // holds the token of who uses what follows
+	turn      chan struct{} // holds a token, which a transaction or a follower takes
 	followers []func([]Change)
 }
 
-// NewFeed returns the Feed of a store that only this process uses. A store has one,
-// through which all goes that is to be followed.
+// NewFeed returns the Feed of a store that only this process uses. There must be one for
+// each store, and all changes that are to be followed must use it.
 func NewFeed(store Store) Feed {
 	return &feed{store: store, turn: make(chan struct{}, 1)}
 }
@@ -90,7 +90,7 @@ func (f *feed) lock(ctx context.Context) error {
 
 func (f *feed) unlock() { <-f.turn }
 
-// changes returns what became of rows in tx, each once.
+// changes returns the final state of changed rows in tx, without duplicates.
 func changes(tx Tx, keys [][]byte) ([]Change, error) {
 	var all []Change
 	seen := make(map[string]bool, len(keys))

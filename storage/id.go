@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewID makes the id of a row: a UUID of version 7, so that ids sort by the time they
-// were made.
+// NewID generates the id of a row: a UUID of version 7, so that ids are ordered by time of
+// creation.
 func NewID(random io.Reader) string {
 	id, err := uuid.NewV7FromReader(random)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	kindIndex   = 'i'
 )
 
-// appendPart appends s in a form that no other part is a prefix of and that
-// sorts as s does: a zero byte becomes 00 ff, and 00 01 ends the part.
+// appendPart encodes s so that no encoding is a prefix of another, and that the order of
+// encodings is that of the strings: a zero byte becomes 00 ff, and 00 01 ends the part.
 func appendPart(key []byte, s string) []byte {
 	for i := range len(s) {
 		key = append(key, s[i])

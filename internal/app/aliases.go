@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// checkAliases refuses aliases that could mean nothing, or something else.
+// checkAliases refuses aliases that could not work, or that would hide something else.
 func (a *App) checkAliases() error {
 	for _, name := range slices.Sorted(maps.Keys(a.Aliases)) {
 		to := a.Aliases[name]
@@ -30,7 +30,7 @@ func (a *App) checkAliases() error {
 	return nil
 }
 
-// unmarshalAlias reads alias <model> <@provider/model or config>.
+// unmarshalAlias parses alias <model> <@provider/model or config>.
 func (a *App) unmarshalAlias(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) != 2 {
@@ -46,14 +46,14 @@ func (a *App) unmarshalAlias(d *caddyfile.Dispenser) error {
 	return noBlock(d, "alias")
 }
 
-// An aliases are those of the control plane, and where a workspace has none of a name those
-// of the configuration.
+// aliases are those of the control plane and, for names that a workspace has no alias for,
+// those of the configuration.
 type aliases struct {
 	stored     *routing.Aliases
 	configured map[string]string
 }
 
-// target is what a model stands for in a workspace; "": for itself.
+// target returns what a model stands for in a workspace, or "" if it is not an alias.
 func (a *aliases) target(workspace, model string) string {
 	if to := a.stored.Target(workspace, model); to != "" {
 		return to
@@ -61,7 +61,7 @@ func (a *aliases) target(workspace, model string) string {
 	return a.configured[model]
 }
 
-// names are the aliases that a workspace has, sorted.
+// names returns the aliases that a workspace has, sorted.
 func (a *aliases) names(workspace string) []string {
 	all := slices.Collect(maps.Keys(a.configured))
 	for _, alias := range a.stored.All() {

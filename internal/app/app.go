@@ -1,5 +1,5 @@
-// Package app is the gw app: what the gateway's handlers share. It opens the
-// storage when a configuration starts and builds each service once.
+// Package app implements the gw app, which has what the gateway's handlers share. It opens
+// the storage when a configuration starts, and creates each service once.
 package app
 
 import (
@@ -146,11 +146,11 @@ type App struct {
 	ready   chan struct{} // closed when runtime is set
 	runtime *Runtime
 
-	held            string // key in cores; empty: nothing is held
+	held            string // key in cores; empty: no store is open
 	releaseHeadroom func() // lets go of the collector; nil: it is not held
 }
 
-// What CacheScope may be.
+// The values of CacheScope.
 const (
 	scopeWorkspace    = "workspace"
 	scopeOrganisation = "organisation"
@@ -197,10 +197,10 @@ type Provider struct {
 	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
 }
 
-// A Driver is a guest module of the namespace gw.storage.
+// A Driver is a guest module in the namespace gw.storage.
 type Driver interface {
-	// CanonicalDir names what the driver opens; two drivers with the same name
-	// open the same store.
+	// CanonicalDir identifies what the driver opens. Two drivers with the same value open
+	// the same store.
 	CanonicalDir() string
 	Open(logger *zap.Logger) (storage.Store, error)
 }
@@ -210,15 +210,15 @@ func (App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "gw", New: func() caddy.Module { return new(App) }}
 }
 
-// minKey is the least length of a configured key: a 256-bit key in hexadecimal is
-// twice as long.
+// minKey is the minimum length of a configured key. A 256-bit key in hexadecimal is twice
+// as long.
 const minKey = 32
 
-// minInflight is the least that calls may hold: some must pass.
+// minInflight is the minimum of max_inflight_bytes.
 const minInflight = 1 << 20
 
-// Provision resolves placeholders and checks the configuration. It opens nothing:
-// a configuration can be validated beside the process that runs with it.
+// Provision resolves placeholders and checks the configuration. It opens nothing, so that a
+// configuration can be validated while the gateway runs.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.ready = make(chan struct{})
@@ -334,7 +334,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return a.transport.Provision(ctx)
 }
 
-// secret resolves a credential of the configuration.
+// secret resolves a credential in the configuration.
 func secret(name, value string, least int) (credentials.Secret, error) {
 	if value == "" {
 		return credentials.Secret{}, nil
@@ -351,8 +351,8 @@ func secret(name, value string, least int) (credentials.Secret, error) {
 	return credentials.NewSecret(resolved), nil
 }
 
-// Start opens the store, or shares it with the configuration before, and builds
-// the services. It may run after requests have begun to arrive; they wait.
+// Start opens the store, or shares it with the previous configuration, and creates the
+// services. Requests that arrive earlier wait for it.
 func (a *App) Start() error {
 	if err := a.check(); err != nil {
 		return err
@@ -406,7 +406,7 @@ var validPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
 // Stop does nothing: requests may still be draining. See Cleanup.
 func (a *App) Stop() error { return nil }
 
-// Cleanup lets go of the store. It closes when nothing uses it any more.
+// Cleanup releases the store. It is closed when nothing uses it any more.
 func (a *App) Cleanup() error {
 	if a.releaseHeadroom != nil {
 		a.releaseHeadroom()

@@ -20,9 +20,9 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// bootstrap founds the organisation in an empty store, and makes the owner's key
-// where there is none: at the first start, or once admin_key is no longer
-// configured. It returns the key that it made, if any.
+// bootstrap creates the organisation in an empty store, and the owner's key if there is
+// none: at the first start, or when admin_key is no longer configured. It returns the key,
+// if it has created one.
 func (a *App) bootstrap(ctx context.Context, s *Services) (issued credentials.Secret, err error) {
 	organisation := s.Directory.Organisation()
 	needsKey := a.adminKey.Empty() && !s.Keyring.HasOwner()
@@ -49,8 +49,8 @@ func (a *App) bootstrap(ctx context.Context, s *Services) (issued credentials.Se
 	return issued, err
 }
 
-// masterKey returns the encryption key of the store in dir: the configured one, or
-// that of its file, which is made together with a new store.
+// masterKey returns the encryption key of the store in dir: the configured one, or the one
+// in its file, which is created together with a new store.
 func (a *App) masterKey(dir string) (credentials.Secret, error) {
 	if !a.master.Empty() {
 		return a.master, nil
@@ -81,7 +81,7 @@ func (a *App) masterKey(dir string) (credentials.Secret, error) {
 	return credentials.NewSecret(string(raw)), nil
 }
 
-// writeSecret writes a new file that only its owner can read, durably.
+// writeSecret durably writes a new file that only its owner can read.
 func writeSecret(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -94,8 +94,8 @@ func writeSecret(path string, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// announce tells the operator the key that was made: on the terminal, or where
-// there is none, in a file.
+// announce shows the new key to the operator: on the terminal, or, if there is none, in a
+// file.
 func (a *App) announce(dir string, key credentials.Secret) error {
 	if key.Empty() {
 		return nil
@@ -126,9 +126,8 @@ func banner(key credentials.Secret, curl string) string {
 		rule + "\n"
 }
 
-// curl is a command that works as pasted: a chat through the example's provider, or
-// where there is none, since nobody knows the models of others, a look at the control
-// plane.
+// curl returns a command that works as pasted: a chat with the example's provider or, since
+// the models of other providers are not known, a request to the control plane.
 func (a *App) curl(key string) string {
 	base := a.baseURL()
 	if p := a.providers["echo"]; p == nil || len(p.Workspaces) > 0 {

@@ -315,7 +315,7 @@ func (p *Provider) set(d *caddyfile.Dispenser, name, value string) error {
 	return nil
 }
 
-// one reads the only argument of a subdirective that is given once.
+// one parses the single argument of a subdirective that may occur once.
 func one(d *caddyfile.Dispenser, to *string) error {
 	name := d.Val()
 	if *to != "" {
@@ -330,7 +330,7 @@ func one(d *caddyfile.Dispenser, to *string) error {
 	return noBlock(d, name)
 }
 
-// several reads one or more arguments of a subdirective that may be repeated.
+// several parses the arguments of a subdirective that may occur repeatedly.
 func several(d *caddyfile.Dispenser, to *[]string) error {
 	name, args := d.Val(), d.RemainingArgs()
 	if len(args) == 0 {

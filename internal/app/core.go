@@ -11,23 +11,23 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// cores are the open stores of the process, by canonical directory: they survive
-// reloads of the configuration.
+// cores are the open stores of the process, by canonical directory. They survive reloads of
+// the configuration.
 var cores = caddy.NewUsagePool()
 
-// A core is an open store with its services, and the calls that use it. What depends on
-// a configuration lives in the [App].
+// A core is an open store with its services, and counts the calls that use it. What depends
+// on a configuration is part of the [App].
 type core struct {
 	*Services
 
 	master credentials.Digest // of the encryption key
 	logger *currentLogger
 	users  atomic.Int64
-	// release is made once, because a method value is allocated each time.
+	// release is created once, because each use of a method value allocates.
 	release func()
 }
 
-// drain is how long the closing of a store waits for streams that still use it.
+// drain is how long closing a store waits for streams that still use it.
 const drain = 5 * time.Second
 
 func newCore(s *Services, master credentials.Secret, logger *currentLogger) *core {
@@ -42,8 +42,8 @@ func (c *core) acquire() (release func()) {
 	return c.release
 }
 
-// Destruct closes the store, once the calls that still use it are done or have had
-// their time.
+// Destruct closes the store when the calls that still use it have ended, or after the drain
+// time.
 func (c *core) Destruct() error {
 	deadline := time.NewTimer(drain)
 	defer deadline.Stop()

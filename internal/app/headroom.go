@@ -11,34 +11,36 @@ import (
 	"time"
 )
 
-// DefaultGCHeadroom is what the heap grows by between two collections, in bytes.
+// DefaultGCHeadroom is how much the heap grows between two garbage collections, in bytes.
 const DefaultGCHeadroom = 20 << 20
 
 const (
-	// minGCHeadroom is the least that can be configured: with less, the collector would
-	// run without a pause.
+	// minGCHeadroom is the minimum that can be configured. With less, the collector would
+	// run all the time.
 	minGCHeadroom = 4 << 20
 
-	// leastLive is what the live heap counts as at least, in bytes: the runtime's own
-	// least heap grows with the percentage, and would exceed the headroom.
+	// leastLive is a lower bound for the size of the live heap in the calculation, in
+	// bytes: the runtime's minimum heap size grows with the percentage, and would exceed
+	// the headroom.
 	leastLive = 4 << 20
 
-	// leastPercent bounds the collector's share of the CPU where the live heap is many
-	// times the headroom, which then gives way.
+	// leastPercent bounds the CPU time of the collector if the live heap is many times the
+	// headroom, which is exceeded then.
 	leastPercent = 50
 
-	// quietTime is how long the collector has not run when memory goes back to the system.
+	// quietTime is how long after the last collection free memory is returned to the
+	// system.
 	quietTime = 30 * time.Second
 )
 
-// A collector makes the heap grow by an amount between collections, whatever is live,
-// where Go's own setting is a percentage: a percentage that saves CPU on a small heap
-// wastes memory on a large one. After each collection it sets the percentage that comes
-// to that amount. Go's memory limit is stronger still.
+// A collector makes the heap grow by a fixed amount between collections, whereas Go's own
+// setting is a percentage: one that saves CPU time on a small heap wastes memory on a large
+// one. After each collection it sets the percentage that results in that amount. Go's
+// memory limit takes precedence.
 //
-// There is one for the process, since there is one setting. Of the configurations that
-// run, the latest to start decides; when the last one has ended, the setting is what it
-// was before.
+// There is one for the process, because the setting is global. The configuration that
+// started last determines it; when the last one has ended, the previous setting is
+// restored.
 type collector struct {
 	percent func(int) int               // debug.SetGCPercent
 	heap    func() (live, roots uint64) // after the last collection, in bytes
@@ -54,14 +56,14 @@ type collector struct {
 	watching bool
 }
 
-// A headroom is what one configuration asks for; 0: that Go's setting stays.
+// A headroom is the setting of one configuration; 0 keeps Go's own setting.
 type headroom struct{ bytes int64 }
 
 // gc is the collector of the process.
 var gc = &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: debug.FreeOSMemory}
 
-// hold makes the heap grow by so many bytes until release is called. A GOGC in the
-// environment is what its operator wants, and stays.
+// hold makes the heap grow by the given number of bytes until release is called. A GOGC in
+// the environment takes precedence.
 func (c *collector) hold(bytes int64) (release func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -90,8 +92,8 @@ func (c *collector) drop(h *headroom) {
 	}
 }
 
-// watch has collected called after the next collection: that is when an object that
-// nothing refers to is found.
+// watch arranges for collected to be called after the next collection, by means of an
+// unreferenced object.
 func (c *collector) watch() {
 	if c.watching {
 		return
@@ -112,7 +114,7 @@ func (c *collector) collected() {
 	c.watch()
 }
 
-// tune sets the percentage that comes to the headroom now.
+// tune sets the percentage for the current headroom.
 func (c *collector) tune() {
 	want := c.before
 	if n := len(c.holders); n > 0 && c.holders[n-1].bytes > 0 {
@@ -124,16 +126,17 @@ func (c *collector) tune() {
 	}
 }
 
-// percentFor is the percentage of what is live, and of the stacks and globals that the
-// runtime counts with it, that comes to so many bytes.
+// percentFor returns the percentage that corresponds to a number of bytes. It applies to
+// the live heap and to the stacks and globals, which the runtime includes.
 func percentFor(bytes int64, heap func() (live, roots uint64)) int {
 	live, roots := heap()
 	percent := float64(bytes) * 100 / float64(max(live, leastLive)+roots)
 	return int(min(max(percent, leastPercent), math.MaxInt32))
 }
 
-// giveBack returns what is free to the system, once, when the collector has not run for a
-// while: it would otherwise wait for the runtime's next own cycle, minutes later.
+// giveBack returns free memory to the system, once, if the collector has not run for a
+// while. Otherwise, this would have to wait for the runtime's next periodic cycle, minutes
+// later.
 func (c *collector) giveBack() {
 	c.mu.Lock()
 	idle := len(c.holders) > 0 && c.holders[len(c.holders)-1].bytes > 0 && c.cycles() != c.freed
@@ -141,7 +144,7 @@ func (c *collector) giveBack() {
 	if !idle {
 		return
 	}
-	c.free() // collects, which ends in collected
+	c.free() // this collects, and so ends in collected
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.freed = c.cycles()

@@ -6,8 +6,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// A currentLogger is the core of whatever logger the configuration in force has.
-// What outlives a configuration logs through it: the loggers of an old one may have
+// A currentLogger is a logging core that delegates to that of the current configuration. It
+// is used by whatever outlives a configuration, because the loggers of an old one may have
 // been closed.
 type currentLogger struct{ core atomic.Pointer[zapcore.Core] }
 
@@ -18,7 +18,7 @@ func (l *currentLogger) current() zapcore.Core { return *l.core.Load() }
 
 func (l *currentLogger) Enabled(level zapcore.Level) bool { return l.current().Enabled(level) }
 
-// With binds fields to the logger of today; nothing here logs with bound fields.
+// With binds fields to the current logger; nothing here logs with bound fields.
 func (l *currentLogger) With(fields []zapcore.Field) zapcore.Core { return l.current().With(fields) }
 
 func (l *currentLogger) Check(e zapcore.Entry, c *zapcore.CheckedEntry) *zapcore.CheckedEntry {

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// Logs says what the request log keeps, and for how long.
+// Logs configures the request log.
 type Logs struct {
 	// How long records of calls are kept. Default: 30 days.
 	Retention caddy.Duration `json:"retention,omitempty"`
@@ -42,7 +42,7 @@ type Logs struct {
 	BodySize int64 `json:"body_size,omitempty"`
 }
 
-// settings are those of the log; an option that is not given has its default.
+// settings returns the settings of the log, with defaults for options that are not set.
 func (l *Logs) settings() (reqlog.Settings, error) {
 	if l == nil {
 		l = new(Logs)
@@ -128,7 +128,7 @@ func (l *Logs) unmarshal(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// duration reads the only argument of a subdirective, a positive duration, which may be
+// duration parses the single argument of a subdirective, a positive duration, which may be
 // in days.
 func duration(d *caddyfile.Dispenser, to *caddy.Duration) error {
 	name, value := d.Val(), ""
@@ -143,7 +143,7 @@ func duration(d *caddyfile.Dispenser, to *caddy.Duration) error {
 	return nil
 }
 
-// byteSize reads the only argument of a subdirective, a size.
+// byteSize parses the single argument of a subdirective, a size.
 func byteSize(d *caddyfile.Dispenser, to *int64) error {
 	name, value := d.Val(), ""
 	if err := one(d, &value); err != nil {
@@ -157,7 +157,7 @@ func byteSize(d *caddyfile.Dispenser, to *int64) error {
 	return nil
 }
 
-// parseSize reads a positive size in bytes.
+// parseSize parses a positive size in bytes.
 func parseSize(value string) (int64, bool) {
 	n, err := humanize.ParseBytes(value)
 	return int64(n), err == nil && n > 0 && n <= math.MaxInt64

@@ -11,12 +11,12 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
-// maxMetricModels bounds the models that an operator may have told apart.
+// maxMetricModels bounds metric_models.
 const maxMetricModels = 1000
 
-// registerMetrics adds the gateway's metrics to Caddy's registry, which each
-// configuration has a new one of. What is read when it is asked for is read of this
-// configuration; what is counted is counted through reloads.
+// registerMetrics adds the gateway's metrics to Caddy's registry, which is new for each
+// configuration. Gauges show the state of this configuration; counters continue across
+// reloads.
 func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 	if len(a.MetricModels) > maxMetricModels {
 		return fmt.Errorf("metric_models: more than %d", maxMetricModels)
@@ -109,13 +109,13 @@ func (a *App) lostRecords() float64 {
 var breakerState = prometheus.NewDesc("caddy_gw_breaker_state",
 	"1 for each circuit breaker of a saved config's target that is not closed: its state is open or half_open.", []string{"config", "target", "state"}, nil)
 
-// breakerStates tells which breakers are not closed.
+// breakerStates collects the breakers that are not closed.
 type breakerStates struct{ app *App }
 
 func (breakerStates) Describe(descs chan<- *prometheus.Desc) { descs <- breakerState }
 
-// maxBreakerStates bounds the series: more open breakers than that are one fault, and
-// open_breakers says how many they are.
+// maxBreakerStates bounds the number of series. More open breakers than that probably have
+// one cause, and open_breakers has their number.
 const maxBreakerStates = 500
 
 func (s breakerStates) Collect(metrics chan<- prometheus.Metric) {
@@ -123,7 +123,7 @@ func (s breakerStates) Collect(metrics chan<- prometheus.Metric) {
 	told := make(map[key]bool)
 	for _, b := range s.app.notClosed() {
 		k := key{b.Config, b.Path}
-		if told[k] || len(told) == maxBreakerStates { // the same target may have led elsewhere before
+		if told[k] || len(told) == maxBreakerStates { // the same target may have had another provider before
 			continue
 		}
 		told[k] = true

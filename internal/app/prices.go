@@ -28,10 +28,10 @@ type Price struct {
 	USD map[string]json.Number `json:"usd"`
 }
 
-// maxPricesFile bounds a file of prices; the published one has 1 MB.
+// maxPricesFile bounds a price file, in bytes; the published one has 1 MB.
 const maxPricesFile = 16 << 20
 
-// loadPrices makes the table of prices.
+// loadPrices creates the table of prices.
 func (a *App) loadPrices() error {
 	own := make([]prices.Override, len(a.Prices))
 	for i, p := range a.Prices {
@@ -69,7 +69,7 @@ func (a *App) loadPrices() error {
 	return nil
 }
 
-// readPrices reads a file, whatever size it says it has.
+// readPrices reads a file up to the bound, regardless of the size that it reports.
 func readPrices(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

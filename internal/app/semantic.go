@@ -32,7 +32,7 @@ func (s *SemanticCache) provision(providers map[string]*Provider) error {
 	return nil
 }
 
-// model is what forwarders need to know; nil where nothing is set up.
+// model returns the embedding model, or nil if none is configured.
 func (s *SemanticCache) model() *inference.Semantic {
 	if s == nil {
 		return nil

@@ -23,10 +23,9 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Services are the services over a store, and the one list of them: they survive
-// reloads of the configuration, and are handed on as they are. A new service is a field
-// here and its lines in [openServices]. Who uses one says what of it in an interface of
-// its own.
+// Services is the one list of the services of a store. They survive reloads of the
+// configuration. A new service needs a field here and its lines in [openServices]. Users of
+// a service declare interfaces with what they use.
 type Services struct {
 	DB         *storage.DB
 	Trail      *audit.Trail
@@ -43,12 +42,12 @@ type Services struct {
 	InFlight   *inflight.Budget
 	Records    reqlog.Store
 
-	closers []func() error // in the order in which what they close was opened
+	closers []func() error // in the order in which their services were opened
 }
 
-// openServices opens the services of a store in an order in which each finds those that
-// it is made of. It closes the store where one cannot be opened; else Close does.
-// master seals what is secret in it.
+// openServices opens the services of a store, each after those that it needs. If one cannot
+// be opened, the store is closed; otherwise Close closes it. Secrets in the store are
+// sealed with master.
 func openServices(ctx context.Context, store storage.Store, master credentials.Secret, logger *zap.Logger) (_ *Services, err error) {
 	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
 	s := &Services{
@@ -94,10 +93,10 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	return s, nil
 }
 
-// onClose has something closed before all that was opened earlier.
+// onClose registers a function to be called on Close, before those registered earlier.
 func (s *Services) onClose(fn func() error) { s.closers = append(s.closers, fn) }
 
-// Close closes what has to be closed, the last opened first, whatever fails.
+// Close closes the services in reverse order, even if there are errors.
 func (s *Services) Close() error {
 	var errs []error
 	for _, fn := range slices.Backward(s.closers) {
@@ -107,7 +106,7 @@ func (s *Services) Close() error {
 	return errors.Join(errs...)
 }
 
-// managed are the services that the control plane manages, yet without what depends on
+// managed returns the services that the control plane manages, without those that depend on
 // the configuration.
 func (s *Services) managed() admin.Services {
 	return admin.Services{

@@ -17,8 +17,8 @@ import (
 // Transport returns the connection pools that the handlers share.
 func (a *App) Transport() *inference.Transport { return a.transport }
 
-// GuardAdmin keeps hosts that callers choose from leading to Caddy's admin endpoint, which
-// listens at the given address; "" is none.
+// GuardAdmin prevents hosts chosen by callers from leading to Caddy's admin endpoint, which
+// listens on the given address; "" means none.
 func (a *App) GuardAdmin(listen string) error {
 	listen = caddy.NewReplacer().ReplaceAll(listen, "")
 	if listen == "" {
@@ -29,7 +29,7 @@ func (a *App) GuardAdmin(listen string) error {
 		return err
 	}
 	if at.IsUnixNetwork() || at.IsFdNetwork() {
-		return nil // no host leads to a file
+		return nil // no host leads to a Unix socket
 	}
 	for port := at.StartPort; port <= at.EndPort; port++ {
 		a.guard.AdminPorts(uint16(port))
@@ -37,7 +37,7 @@ func (a *App) GuardAdmin(listen string) error {
 	return nil
 }
 
-// IsOwnerKey reports whether a text is the operator's own service key.
+// IsOwnerKey reports whether a string is the operator's own service key.
 func (a *App) IsOwnerKey(text string) bool {
 	return !a.adminKey.Empty() && a.adminKey.Equal(credentials.NewSecret(text))
 }
@@ -48,7 +48,7 @@ func (a *App) Guard() *credentials.HostGuard { return a.guard }
 // Headers returns the gateway's headers.
 func (a *App) Headers() *exchange.Headers { return a.headers }
 
-// RaiseLimits says how much some handler reads of a body. Handlers call it while
+// RaiseLimits raises the limits of bodies to those of a handler. Handlers call it while
 // they are provisioned.
 func (a *App) RaiseLimits(l exchange.Limits) {
 	a.limits.Body = max(a.limits.Body, l.Body)
@@ -57,20 +57,20 @@ func (a *App) RaiseLimits(l exchange.Limits) {
 	a.limits.Patience = max(a.limits.Patience, l.Patience)
 }
 
-// Limits are the most that any handler of the configuration reads of a body.
+// Limits returns the largest limits of any handler in the configuration.
 func (a *App) Limits() exchange.Limits { return a.limits }
 
-// Forwarding is what the forwarders of the configuration share.
+// Forwarding returns the settings that all forwarders share.
 func (a *App) Forwarding() inference.Settings {
 	return inference.Settings{Breakers: func(configID string) routing.ConfigBreakers { return a.services.Breakers.Of(configID) }, Answers: func() inference.Answers { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Own: a.own(), Random: random{}, Timeout: a.timeout}
 }
 
-// own is what the gateway's own calls are counted with.
+// own returns the options of the gateway's own calls.
 func (a *App) own() upstream.Options {
 	return upstream.Options{Metrics: a.metrics, Prices: a.prices, InFlight: func() *inflight.Budget { return a.services.InFlight }, NewID: rand.Text}
 }
 
-// random draws from the source that the standard library seeds.
+// random uses the source that the standard library seeds.
 type random struct{}
 
 func (random) Float64() float64 { return mathrand.Float64() }

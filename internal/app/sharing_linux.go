@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// sharedWith reports whether another process of this network namespace listens on a TCP port, as
-// Linux allows since Caddy sets SO_REUSEPORT: the system then deals connections to both. It is false
-// where the system does not tell.
+// sharedWith reports whether another process in this network namespace listens on a TCP
+// port, which Linux allows because Caddy sets SO_REUSEPORT: the system then distributes
+// connections between both. It returns false if this cannot be determined.
 func sharedWith(port uint16) bool {
 	listening := make(map[string]bool) // inodes of sockets
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {

@@ -12,18 +12,18 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
-// A Site is where a handler of the gateway stands.
+// A Site describes where one of the gateway's handlers is used.
 type Site struct {
 	Handler string // gw_inference, gw_ratelimit, gw_admin
 	Listen  string // first address of its server
-	Host    string // that it answers to; may be empty
+	Host    string // may be empty
 	TLS     bool
 }
 
-// Register notes where a handler stands. Handlers call it while they are provisioned.
+// Register records the site of a handler. Handlers call it while they are provisioned.
 func (a *App) Register(s Site) { a.sites = append(a.sites, s) }
 
-// check warns of what works differently than it looks.
+// check warns of configurations that do not work as they seem to.
 func (a *App) check() error {
 	var inference, rateLimit bool
 	for _, s := range a.sites {
@@ -44,8 +44,8 @@ func (a *App) check() error {
 	return nil
 }
 
-// checkPorts warns of ports that another process listens on too: each then gets some of the calls,
-// and one with another store refuses keys that the other one knows.
+// checkPorts warns of ports that another process listens on, too: each of them then gets
+// some of the calls, and a gateway with another store refuses keys of this one.
 func (a *App) checkPorts() {
 	warned := make(map[string]bool)
 	for _, s := range a.sites {
@@ -61,7 +61,7 @@ func (a *App) checkPorts() {
 	}
 }
 
-// baseURL is where the gateway can be tried out.
+// baseURL returns a URL at which the gateway can be tried out.
 func (a *App) baseURL() string {
 	for _, want := range []string{"gw_inference", "gw_admin"} {
 		for _, s := range a.sites {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uptime returns which boot of the machine this is, and the time since then by the
-// clock that Go's monotonic readings are of. Clocks of another time namespace count
-// as another boot. An empty boot says that it is not known.
+// uptime identifies the boot of the machine and returns the time since then, by the clock
+// that Go's monotonic readings use. Clocks of another time namespace count as another boot.
+// boot is empty if this is unknown.
 func uptime() (boot string, up time.Duration) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

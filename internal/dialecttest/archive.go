@@ -14,16 +14,16 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// An Archive is a file of testdata that holds a case. See the package's comment.
+// An Archive is a file in testdata with a case. See the package's comment.
 type Archive struct {
-	Name    string // that of the file, without .txtar
+	Name    string // of the file, without .txtar
 	file    string
 	members *txtar.Archive
 	seen    map[string]bool
 }
 
-// Archives are the cases in testdata, by name. A file there that is none ends the test;
-// Go keeps seeds of fuzz tests in a folder of their own.
+// Archives returns the cases in testdata, by name. Other files there fail the test, except
+// in folders, where Go keeps seeds of fuzz tests.
 func Archives(t testing.TB) (all []*Archive) {
 	t.Helper()
 	entries, err := os.ReadDir("testdata")
@@ -64,8 +64,8 @@ func Open(t testing.TB, file string) *Archive {
 	return a
 }
 
-// Each runs do as a subtest for each case in testdata. A member that do neither reads nor
-// checks fails the test: it is unknown, misspelt, or holds nothing.
+// Each runs do as a subtest for each case in testdata. A member that is neither read nor
+// checked fails the test, because it is unknown or misspelt.
 func Each(t *testing.T, do func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for _, a := range Archives(t) {
@@ -90,7 +90,7 @@ func (a *Archive) index(name string) int {
 	return slices.IndexFunc(a.members.Files, func(m txtar.File) bool { return m.Name == name })
 }
 
-// Read is a member, or nil where the case has none of the name.
+// Read returns a member, or nil if the case does not have it.
 func (a *Archive) Read(name string) []byte {
 	if i := a.index(name); i >= 0 {
 		return a.members.Files[i].Data
@@ -98,7 +98,7 @@ func (a *Archive) Read(name string) []byte {
 	return nil
 }
 
-// Case is what call.json says.
+// Case returns the contents of call.json.
 func (a *Archive) Case(t testing.TB) *Case {
 	t.Helper()
 	c := &Case{Endpoint: providers.ChatComplete, Key: "KEY"}
@@ -110,7 +110,7 @@ func (a *Archive) Case(t testing.TB) *Case {
 	return c
 }
 
-// Check holds got to being the same as a member, or writes it anew.
+// Check compares got with a member, or updates the member.
 func (a *Archive) Check(t testing.TB, name string, got []byte) {
 	t.Helper()
 	i := a.index(name)

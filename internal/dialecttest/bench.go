@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// Conversation is the body of a call of Chat Completions of about so many bytes: turns of
-// text, and a tool.
+// Conversation returns the body of a Chat Completions request of about the given size in
+// bytes: turns of text, and a tool.
 func Conversation(model string, size int) []byte {
 	var turns []string
 	for n := 0; n < size; n += 1024 {
@@ -24,7 +24,7 @@ func (d Dialect) BenchmarkRequest(b *testing.B) {
 	for _, size := range []int{2 << 10, 200 << 10} {
 		body := Conversation(d.Model, size)
 		c := (&Case{Endpoint: providers.ChatComplete, Body: body}).Call(d.Provider)
-		if c.Provider.Dialect == nil && c.Provider.Encoder == nil { // its body passes
+		if c.Provider.Dialect == nil && c.Provider.Encoder == nil { // its body is passed on
 			c = (&Case{Endpoint: providers.Messages, Body: body}).Call(d.Provider)
 		}
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
@@ -39,7 +39,7 @@ func (d Dialect) BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// midst is a stream in its midst, of a caller whose dialect is not the provider's.
+// midst returns a stream that has begun, for a client whose dialect is not the provider's.
 func (d Dialect) midst(t testing.TB, begin []byte) providers.Stream {
 	t.Helper()
 	s := d.Answer(t, d.speaks(t)[0]).Stream
@@ -49,7 +49,7 @@ func (d Dialect) midst(t testing.TB, begin []byte) providers.Stream {
 	return s
 }
 
-// BenchmarkPiece translates a piece of a stream that begin began.
+// BenchmarkPiece translates a piece of a stream that has begun with begin.
 func (d Dialect) BenchmarkPiece(b *testing.B, begin, piece string) {
 	s, dst, in := d.midst(b, []byte(begin)), make([]byte, 0, 4096), []byte(piece)
 	b.SetBytes(int64(len(in)))
@@ -61,7 +61,8 @@ func (d Dialect) BenchmarkPiece(b *testing.B, begin, piece string) {
 	}
 }
 
-// CheckAllocations bounds the allocations of a piece of a stream that begin began.
+// CheckAllocations bounds the allocations for a piece of a stream that has begun with
+// begin.
 func (d Dialect) CheckAllocations(t *testing.T, begin, piece string, most float64) {
 	t.Helper()
 	s, dst, in := d.midst(t, []byte(begin)), make([]byte, 0, 4096), []byte(piece)

@@ -12,23 +12,23 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A Dialect is a provider whose dialect is held to what holds for all of them.
+// A Dialect is a provider whose dialect is tested.
 type Dialect struct {
 	Provider, Model string
 	Settings        map[string]string
-	// Says is a stream in which the model says a text, given as a JSON string, and ends.
+	// TextStream returns a complete stream with the given text, a JSON string.
 	TextStream func(text []byte) string
-	// Header is that of each answer of the cases.
+	// Header has the headers of each answer in the cases.
 	Header http.Header
-	// Frames are the binary messages of a stream that a case has as lines of JSON. Default:
-	// cases have streams as they are.
+	// Frames encodes the binary messages of a stream, which a case has as lines of JSON. If
+	// it is nil, cases have streams unchanged.
 	Frames func(t testing.TB, lines []byte) []byte
 }
 
-// callers are the dialects in which callers hold conversations.
+// callers are the dialects of clients for conversations.
 var callers = []string{providers.ChatComplete, providers.Messages, providers.CreateResponse}
 
-// Answer translates the answer to a call of a caller's dialect, or is nil where it is the
+// Answer translates the answer to a call in a client's dialect. It is nil if that is the
 // provider's own.
 func (d Dialect) Answer(t testing.TB, endpoint string) *providers.Answer {
 	t.Helper()
@@ -41,14 +41,15 @@ func (d Dialect) Answer(t testing.TB, endpoint string) *providers.Answer {
 	return r.Answer
 }
 
-// speaks are the callers' dialects that are not the provider's own.
+// speaks returns the clients' dialects other than the provider's own.
 func (d Dialect) speaks(t testing.TB) []string {
 	t.Helper()
 	return slices.DeleteFunc(slices.Clone(callers), func(e string) bool { return d.Answer(t, e) == nil })
 }
 
-// CheckCuts holds the streams of testdata to being the same wherever they are cut. Each
-// has one of the ends of lines, in turn: with all three it takes long.
+// CheckCuts checks that the streams in testdata are translated the same wherever they are
+// cut. Each of them uses one of the line endings, in turn, because trying all three takes
+// long.
 func (d Dialect) CheckCuts(t *testing.T) {
 	for _, endpoint := range d.speaks(t) {
 		for i, in := range Streams(t) {
@@ -60,8 +61,8 @@ func (d Dialect) CheckCuts(t *testing.T) {
 	}
 }
 
-// noAnswers are bodies that some send with status 200, and that are no answer: errors, and
-// the shape of an answer with nothing in it.
+// noAnswers are bodies that some providers send with status 200, and that are not answers:
+// errors, and answers without content.
 var noAnswers = []string{
 	`{}`, `[]`, `{"message":"hidden"}`, `{"Message":"hidden"}`, `{"object":"error","message":"hidden","type":"invalid_request_error","code":1}`,
 	`{"error":{"message":"hidden"}}`, `{"error":"hidden"}`, `{"type":"error","error":{"type":"api_error","message":"hidden"}}`, `{"detail":"hidden"}`,
@@ -70,8 +71,8 @@ var noAnswers = []string{
 	`{"type":"message","content":"hidden"}`, `{"output":{}}`, `{"output":{"message":null}}`, `{"message":{}}`, `{"message":{"role":"assistant","content":[]}}`,
 }
 
-// CheckNoAnswers holds what is no answer to being an error, in one piece and as a stream,
-// and never an empty answer: the call goes to the next provider, and nothing is cached.
+// CheckNoAnswers checks that what is not an answer becomes an error, as a body and as a
+// stream, and never an empty answer: the next target is tried then, and nothing is cached.
 func (d Dialect) CheckNoAnswers(t *testing.T) {
 	t.Helper()
 	for _, endpoint := range d.speaks(t) {
@@ -89,9 +90,9 @@ func (d Dialect) CheckNoAnswers(t *testing.T) {
 	}
 }
 
-// FuzzStream holds streams of whatever bytes, cut anywhere, to this: nothing panics or
-// hangs, every line is JSON, no text is lost, and where they are cut makes no difference;
-// and answers in one piece to becoming JSON, or an error.
+// FuzzStream checks translations of arbitrary streams, cut anywhere: nothing panics or
+// hangs, every line is JSON, no text is lost, and the cuts make no difference; and that
+// arbitrary complete answers become JSON, or an error.
 func (d Dialect) FuzzStream(f *testing.F) {
 	for _, s := range Streams(f) {
 		f.Add(s, uint8(7))
@@ -125,7 +126,7 @@ func (d Dialect) FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzRequest holds bodies of whatever bytes to becoming JSON, or being refused.
+// FuzzRequest checks that arbitrary bodies become JSON, or are refused.
 func (d Dialect) FuzzRequest(f *testing.F) {
 	for _, a := range Archives(f) {
 		f.Add([]byte(a.Case(f).Body))

@@ -33,14 +33,14 @@ import (
 
 var update = flag.Bool("update", false, "write what becomes of the cases anew")
 
-// A Case is what call.json says.
+// A Case is the contents of call.json.
 type Case struct {
 	Provider string            `json:"provider"` // default: the dialect's
 	Endpoint string            `json:"endpoint"` // default: chatComplete
 	Path     string            `json:"path"`     // below /v1; default: /x
 	Strict   bool              `json:"strict"`
 	Key      string            `json:"key"`   // default: KEY
-	Token    string            `json:"token"` // that the login gave
+	Token    string            `json:"token"` // obtained by the login
 	Settings map[string]string `json:"settings"`
 	Body     json.RawMessage   `json:"body"`
 	Failed   Failed            `json:"failed"`
@@ -52,7 +52,7 @@ type Failed struct {
 	Header map[string]string `json:"header"`
 }
 
-// Call makes the call of a case. Its ids are id1, id2 and so on.
+// Call returns the call of a case. Its ids are id1, id2 and so on.
 func (c *Case) Call(provider string) *providers.Call {
 	p, ok := providers.Lookup(provider)
 	if !ok {
@@ -67,7 +67,7 @@ func (c *Case) Call(provider string) *providers.Call {
 		Model  string `json:"model"`
 		Stream bool   `json:"stream"`
 	}
-	_ = json.Unmarshal(c.Body, &body) // a body without them is a case too
+	_ = json.Unmarshal(c.Body, &body) // a body without these members is valid here
 	ids := 0
 	call := &providers.Call{
 		Provider: p, Endpoint: c.Endpoint, Method: http.MethodPost, Path: cmp.Or(c.Path, "/x"), Base: base, Body: c.Body, Model: body.Model, Stream: body.Stream,
@@ -81,7 +81,7 @@ func (c *Case) Call(provider string) *providers.Call {
 	return call
 }
 
-// Run holds the provider against the cases in testdata.
+// Run tests the provider with the cases in testdata.
 func (d Dialect) Run(t *testing.T) {
 	t.Helper()
 	Each(t, d.run)
@@ -143,7 +143,7 @@ func (f Failed) read(read func(int, http.Header, []byte) *providers.Failure, bod
 	return failure
 }
 
-// call is the call of a case, with the dialect's settings where it has none.
+// call returns the call of a case, with the dialect's settings unless it has its own.
 func (d Dialect) call(c *Case) *providers.Call {
 	if c.Settings == nil {
 		c.Settings = d.Settings
@@ -154,7 +154,7 @@ func (d Dialect) call(c *Case) *providers.Call {
 	return c.Call(d.Provider)
 }
 
-// stream is the provider's stream in a case, or nil where it has none.
+// stream returns the provider's stream in a case, or nil.
 func (d Dialect) stream(t testing.TB, a *Archive) []byte {
 	t.Helper()
 	if d.Frames == nil {
@@ -166,7 +166,7 @@ func (d Dialect) stream(t testing.TB, a *Archive) []byte {
 	return nil
 }
 
-// header is that of every answer.
+// header returns the headers of every answer.
 func (d Dialect) header() http.Header {
 	if d.Header == nil {
 		return http.Header{}
@@ -174,13 +174,13 @@ func (d Dialect) header() http.Header {
 	return d.Header
 }
 
-// Begin is the answer to a case's call, whose header came.
+// Begin returns the answer to a case's call, after its headers.
 func (d Dialect) Begin(t testing.TB, c *Case) *providers.Answer {
 	t.Helper()
 	return d.begun(d.prepare(t, *c).Answer)
 }
 
-// begun is an answer whose header came.
+// begun returns an answer after its headers.
 func (d Dialect) begun(a *providers.Answer) *providers.Answer {
 	if a.Begin != nil {
 		a.Begin(d.header())

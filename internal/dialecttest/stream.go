@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// Stream is what becomes of a stream that comes in pieces of a size.
+// Stream translates a stream that arrives in pieces of the given size.
 func Stream(s providers.Stream, in []byte, size int) (out []byte, err error) {
 	for piece := range slices.Chunk(in, max(size, 1)) {
 		if out, err = s.Translate(out, piece); err != nil {
@@ -22,7 +22,7 @@ func Stream(s providers.Stream, in []byte, size int) (out []byte, err error) {
 	return s.End(out)
 }
 
-// Streams are the streams of the cases in testdata, with each of the ends of lines.
+// Streams returns the streams of the cases in testdata, with each of the line endings.
 func Streams(t testing.TB) [][]byte {
 	t.Helper()
 	var all [][]byte
@@ -40,8 +40,8 @@ func Streams(t testing.TB) [][]byte {
 	return all
 }
 
-// CheckCuts holds a stream to this: wherever it is cut, and however often, what becomes
-// of it is the same. begin begins a translation anew.
+// CheckCuts checks that a stream is translated the same, wherever and however often it is
+// cut. begin starts a new translation.
 func CheckCuts(t *testing.T, begin func() providers.Stream, in []byte) {
 	t.Helper()
 	want, wrong := Stream(begin(), in, len(in))
@@ -66,13 +66,13 @@ func CheckCuts(t *testing.T, begin func() providers.Stream, in []byte) {
 	}
 }
 
-// StreamResult is what a client of one of the callers' dialects has after a stream.
+// StreamResult is what a client has received after a stream.
 type StreamResult struct {
 	Text string
-	Done bool // it came to its end
+	Done bool // the stream was complete
 }
 
-// ReadStream reads a stream as a client does. A line that is none of one ends the test.
+// ReadStream reads a stream like a client. An invalid line fails the test.
 func ReadStream(t testing.TB, out []byte) (h StreamResult) {
 	t.Helper()
 	for line := range strings.SplitSeq(string(out), "\n") {

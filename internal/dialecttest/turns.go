@@ -15,12 +15,12 @@ import (
 type Turn struct {
 	Endpoint string // default: chatComplete
 	Strict   bool
-	Answer   []byte // of the provider, to "Go"
+	Answer   []byte // the provider's answer to "Go"
 }
 
-// Again puts what a client has of a turn's answer into the next call, as clients do, with
-// a result for each call of a tool: result 0, result 1 and so on. It returns the body
-// that goes up. The ids of the calls must be unique.
+// Again puts the answer to a turn, as a client received it, into the next call, with
+// results for its tool calls: result 0, result 1 and so on. It returns the upstream body.
+// The ids of the calls must be unique.
 func (d Dialect) Again(t testing.TB, turn Turn) []byte {
 	t.Helper()
 	c := Case{Endpoint: turn.Endpoint, Strict: turn.Strict}
@@ -57,7 +57,7 @@ func (d Dialect) prepare(t testing.TB, c Case) *providers.Request {
 	return r
 }
 
-// following are the messages that follow a first one, and the ids of the calls in them.
+// following has the messages after the first one, and the ids of the calls in them.
 type following struct{ messages, ids []string }
 
 func again(answer gjson.Result) (f following) {
@@ -95,7 +95,7 @@ func SameJSON(t testing.TB, got, want string) {
 	if err := json.Unmarshal([]byte(want), &b); err != nil {
 		t.Fatalf("%s: %v", want, err)
 	}
-	x, _ := json.MarshalIndent(a, "", " ") // they were read from JSON
+	x, _ := json.MarshalIndent(a, "", " ") // they were parsed from JSON
 	y, _ := json.MarshalIndent(b, "", " ")
 	if string(x) != string(y) {
 		t.Errorf("got\n%s\nwant\n%s", x, y)

@@ -1,5 +1,4 @@
-// Package directory knows who uses the gateway: the organisation and its
-// workspaces (users, members and groups come to live here too).
+// Package directory stores the organisation and its workspaces.
 package directory
 
 import (
@@ -23,18 +22,18 @@ type Organisation struct {
 	LogAccess
 }
 
-// LogAccess is what keys of the organisation see of the records of calls. What is nil is
-// as the organisation has it, and there: true.
+// LogAccess says what keys of the organisation see of the records of calls. Nil fields are
+// inherited: from the organisation, and there they are true.
 type LogAccess struct {
-	AdminsViewLogs        *bool `json:"admins_view_logs,omitempty"`         // organisationAdminsViewLogs: bodies included
-	AdminsViewLogMetadata *bool `json:"admins_view_log_metadata,omitempty"` // organisationAdminsViewLogMetadata: without them
+	AdminsViewLogs        *bool `json:"admins_view_logs,omitempty"`         // organisationAdminsViewLogs: including bodies
+	AdminsViewLogMetadata *bool `json:"admins_view_log_metadata,omitempty"` // organisationAdminsViewLogMetadata: without bodies
 }
 
-// BlockInlineConfigSince is when organisations began to start with
-// block_inline_config on (the interface, "Settings and flags").
+// BlockInlineConfigSince is the date from which block_inline_config is on by default for
+// new organisations.
 var BlockInlineConfigSince = time.Date(2026, 6, 19, 0, 0, 0, 0, time.UTC)
 
-// BlockInlineConfig is the organisation's block_inline_config where nobody set it.
+// BlockInlineConfig returns the default of block_inline_config for the organisation.
 func (o *Organisation) BlockInlineConfig() bool { return !o.CreatedAt.Before(BlockInlineConfigSince) }
 
 // A Workspace is a part of an organisation with its own keys and limits.
@@ -45,7 +44,7 @@ type Workspace struct {
 	Description    string          `json:"description,omitempty"`
 	OrganisationID string          `json:"organisation_id"`
 	Default        bool            `json:"default,omitempty"`
-	BlockInline    bool            `json:"block_inline_config,omitempty"` // its own, beside the organisation's
+	BlockInline    bool            `json:"block_inline_config,omitempty"` // in addition to the organisation's
 	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
 	UserKeyConfig  string          `json:"user_key_config,omitempty"`     // id of the config that user keys made without one have as default
@@ -55,8 +54,8 @@ type Workspace struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Over is what a workspace's access comes to over its organisation's: whether records are
-// seen with their bodies, and whether they are at all. Who sees the whole sees the rest.
+// Over returns the access to records with their bodies, and to records at all, given the
+// organisation's settings. Access to bodies implies access to the rest.
 func (a LogAccess) Over(organisation LogAccess) (logs, metadata bool) {
 	first := func(own, organisation *bool) bool {
 		switch {
@@ -71,14 +70,14 @@ func (a LogAccess) Over(organisation LogAccess) (logs, metadata bool) {
 	return logs, logs || first(a.AdminsViewLogMetadata, organisation.AdminsViewLogMetadata)
 }
 
-// AdminsSee reports what keys of the organisation see of the records of a workspace's
-// calls: their bodies, and the records at all.
+// AdminsSee returns whether keys of the organisation see the records of a workspace's calls
+// with their bodies, and whether they see them at all.
 func (d *Directory) AdminsSee(w *Workspace) (logs, metadata bool) {
 	return w.Over(d.Organisation().LogAccess)
 }
 
-// A Directory reads from memory and writes through to its store. It is safe for
-// concurrent use.
+// A Directory reads from memory and writes through to the store. It is safe for concurrent
+// use.
 type Directory struct {
 	organisations *storage.Cached[Organisation]
 	workspaces    *storage.Cached[Workspace]
@@ -114,7 +113,7 @@ func (d *Directory) In(tx *storage.Txn) *Directory {
 	return &in
 }
 
-// Organisation returns the organisation, nil while the store is empty.
+// Organisation returns the organisation, or nil if the store is empty.
 func (d *Directory) Organisation() *Organisation {
 	for _, o := range d.organisations.All() {
 		return o
@@ -136,7 +135,8 @@ func (d *Directory) Create(tx *storage.Txn) (*Organisation, *Workspace, error) {
 	return o, w, d.workspaces.Put(tx, w)
 }
 
-// MaxWorkspaces is how many workspaces an organisation has at most: memory holds all.
+// MaxWorkspaces bounds the number of workspaces of an organisation, because all are in
+// memory.
 const MaxWorkspaces = 10_000
 
 // ErrTooManyWorkspaces means that an organisation has MaxWorkspaces already.
@@ -171,8 +171,8 @@ func (d *Directory) ReplaceWorkspace(tx *storage.Txn, w *Workspace) error {
 	return d.workspaces.Put(tx, w)
 }
 
-// DefaultWorkspace returns the workspace that is used where none was named, nil
-// while the store is empty.
+// DefaultWorkspace returns the workspace that is used if none is named, or nil if the store
+// is empty.
 func (d *Directory) DefaultWorkspace() *Workspace {
 	for _, w := range d.workspaces.Memory().All() { // it is always the same one
 		if w.Default {
@@ -188,8 +188,8 @@ func (d *Directory) Workspaces() []*Workspace { return d.workspaces.All() }
 
 const slugName = 10 // characters of the name that go into a slug
 
-// NewSlug makes a slug of the form prefix-name-6hex. The name is cut to ten
-// characters of its kebab form.
+// NewSlug generates a slug of the form prefix-name-6hex. The name is its kebab form, cut to
+// ten characters.
 func NewSlug(random io.Reader, prefix, name string) string {
 	var b [3]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -205,8 +205,8 @@ func NewSlug(random io.Reader, prefix, name string) string {
 	return strings.Join(parts, "-")
 }
 
-// Kebab returns name in lower case with every run of other characters than ASCII
-// letters and digits turned into one hyphen.
+// Kebab returns name in lower case, with each run of characters other than ASCII letters
+// and digits replaced by a hyphen.
 func Kebab(name string) string {
 	fields := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')

@@ -1,10 +1,11 @@
-// Package inflight bounds the bytes that calls hold in memory while they are under way:
-// bodies, copies of them for another attempt, answers that are translated or kept.
+// Package inflight bounds the bytes that calls hold in memory while they are being
+// processed: bodies, copies of them for retries, answers that are translated or stored.
 //
-// A [Budget] is shared by all calls. A [Lease] is what one holder has of it, for one key of a
-// workspace. A lease grows before memory is taken, and shrinks or is closed when it is given
-// back. Neither a workspace nor a key can take all: package fairshare says what a workspace
-// may hold of what is free, and what a key may hold of what its workspace has left.
+// A [Budget] is shared by all calls. A [Lease] is the part of one holder, for a key of a
+// workspace. A lease grows before memory is allocated, and shrinks or is closed when it is
+// freed. Neither a workspace nor a key can use up everything: package fairshare determines
+// what a workspace may hold of what is free, and what a key may hold of what is left to its
+// workspace.
 package inflight
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/fairshare"
 )
 
-// Why a lease does not grow.
+// Why a lease cannot grow.
 var (
 	ErrFull      = errors.New("the calls under way hold as much memory as they may together (max_inflight_bytes)")
 	ErrWorkspace = errors.New("the calls of this workspace that are under way hold as much memory as one workspace may while others need some (max_inflight_bytes)")
@@ -28,11 +29,11 @@ func Refused(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, ErrWorkspace) || errors.Is(err, ErrKey)
 }
 
-// A Budget bounds what all leases hold together. It is safe for concurrent use, and no
+// A Budget bounds the total size of all leases. It is safe for concurrent use, and no
 // operation waits.
 type Budget struct {
 	limit, used atomic.Int64
-	growing     sync.Mutex // held to decide whether a lease may grow, and to count it
+	growing     sync.Mutex // held while deciding whether a lease may grow, and counting it
 	seed        maphash.Seed
 	shards      [64]shard
 }
@@ -42,7 +43,7 @@ type shard struct {
 	shares map[holder]*share
 }
 
-// A holder is a key of a workspace; without a key, it is the workspace.
+// A holder is a key of a workspace or, without a key, the workspace.
 type holder struct{ workspace, key string }
 
 // A share is what one holder has.
@@ -53,7 +54,7 @@ type share struct {
 	users     atomic.Int64 // leases that are open, and shares of keys
 }
 
-// maxIdle is how many shares a shard keeps before it drops those that nobody uses.
+// maxIdle is how many shares a shard keeps before it drops unused ones.
 const maxIdle = 64
 
 // New returns a budget of limit bytes.
@@ -63,17 +64,16 @@ func New(limit int64) *Budget {
 	return b
 }
 
-// Resize sets the limit. What is held above it stays so until it is given back.
+// Resize sets the limit. Leases that exceed it are not affected.
 func (b *Budget) Resize(limit int64) { b.limit.Store(limit) }
 
 // Limit returns the limit, in bytes.
 func (b *Budget) Limit() int64 { return b.limit.Load() }
 
-// InUse returns what all leases hold, in bytes.
+// InUse returns the total size of all leases, in bytes.
 func (b *Budget) InUse() int64 { return b.used.Load() }
 
-// Most is what one key gets of an empty budget at the most: its share of what its workspace,
-// alone too, would have left.
+// Most returns the most that one key can get of an empty budget.
 func Most(limit int64) int64 {
 	const f = fairshare.Factor
 	return limit / (f*f + f + 1) * (f * f)
@@ -87,7 +87,7 @@ func (b *Budget) shard(h holder) *shard {
 	return &b.shards[maphash.String(b.seed, name)%uint64(len(b.shards))]
 }
 
-// find returns the share of a holder with one more user, if it has one.
+// find returns the share of a holder, with one more user, or nil if it has none.
 func (b *Budget) find(h holder) *share {
 	s := b.shard(h)
 	s.mu.Lock()
@@ -99,14 +99,14 @@ func (b *Budget) find(h holder) *share {
 	return own
 }
 
-// share returns the share of a holder with one more user.
+// share returns the share of a holder, with one more user.
 func (b *Budget) share(h holder) *share {
 	if own := b.find(h); own != nil {
 		return own
 	}
 	fresh := &share{budget: b}
 	if h.key != "" {
-		fresh.workspace = b.share(holder{workspace: h.workspace}) // before the lock: it may be in the same shard
+		fresh.workspace = b.share(holder{workspace: h.workspace}) // before the lock, because it may be in the same shard
 	}
 	s := b.shard(h)
 	s.mu.Lock()
@@ -115,21 +115,21 @@ func (b *Budget) share(h holder) *share {
 	if own == nil {
 		own = fresh
 		s.add(h, own)
-	} else if fresh.workspace != nil { // somebody else was faster
+	} else if fresh.workspace != nil { // another goroutine was faster
 		fresh.workspace.users.Add(-1)
 	}
 	own.users.Add(1)
 	return own
 }
 
-// add keeps a share, and drops those that nobody uses where there are many.
+// add adds a share, and drops unused ones if there are many.
 func (s *shard) add(h holder, own *share) {
 	if s.shares == nil {
 		s.shares = make(map[holder]*share)
 	}
 	if len(s.shares) >= maxIdle {
 		for h, other := range s.shares {
-			if other.users.Load() > 0 { // it gets one only under this lock
+			if other.users.Load() > 0 { // users are only added under this lock
 				continue
 			}
 			delete(s.shares, h)
@@ -141,16 +141,16 @@ func (s *shard) add(h holder, own *share) {
 	s.shares[h] = own
 }
 
-// A Lease is what one holder has of a budget. The zero value, and nil, belong to none, and
-// grow without bounds. Its methods are safe for concurrent use, save those that open it.
+// A Lease is one holder's part of a budget. The zero value, and nil, belong to no budget,
+// and grow without bounds. Its methods are safe for concurrent use, except those that open
+// it.
 type Lease struct {
 	share  *share
 	n      atomic.Int64
 	closed atomic.Bool
 }
 
-// Open makes the lease one of a budget's, for a key of a workspace; of a nil budget, one of
-// none.
+// Open makes the lease part of a budget, for a key of a workspace. The budget may be nil.
 func (l *Lease) Open(b *Budget, workspace, key string) {
 	var s *share
 	if b != nil {
@@ -159,7 +159,7 @@ func (l *Lease) Open(b *Budget, workspace, key string) {
 	l.open(s)
 }
 
-// Join makes the lease one for the key of another that is open.
+// Join makes the lease one for the key of another lease that is open.
 func (l *Lease) Join(other *Lease) {
 	var s *share
 	if other != nil && other.share != nil {
@@ -175,8 +175,8 @@ func (l *Lease) open(s *share) {
 	l.closed.Store(false)
 }
 
-// Grow takes n bytes. The error, [ErrFull], [ErrWorkspace] or [ErrKey], says that it took
-// none.
+// Grow adds n bytes. If it cannot, the error is [ErrFull], [ErrWorkspace] or [ErrKey], and
+// the size stays as it was.
 func (l *Lease) Grow(n int) error {
 	if l == nil || l.share == nil || n <= 0 || l.closed.Load() {
 		return nil
@@ -185,13 +185,13 @@ func (l *Lease) Grow(n int) error {
 		return err
 	}
 	l.n.Add(int64(n))
-	if l.closed.Load() { // meanwhile: what Close did not see is given back here
+	if l.closed.Load() { // in the meantime: what Close did not see is given back here
 		l.give(l.n.Swap(0))
 	}
 	return nil
 }
 
-// grow decides before it counts: what is refused is in nobody's way, not even for a moment.
+// grow decides before it counts, so that what is refused never affects others.
 func (s *share) grow(n int64) error {
 	b := s.budget
 	b.growing.Lock()
@@ -222,7 +222,7 @@ func (s *share) add(n int64) {
 	}
 }
 
-// Shrink gives n bytes back, or all where the lease has less.
+// Shrink gives back n bytes, or all if the lease has less.
 func (l *Lease) Shrink(n int) {
 	if l == nil || l.share == nil || n <= 0 {
 		return
@@ -237,10 +237,10 @@ func (l *Lease) Shrink(n int) {
 	}
 }
 
-// Size returns what the lease has, in bytes.
+// Size returns the size of the lease, in bytes.
 func (l *Lease) Size() int64 { return l.n.Load() }
 
-// Close gives all back. Closing it again does nothing.
+// Close gives back everything. It may be called repeatedly.
 func (l *Lease) Close() {
 	if l == nil || l.share == nil || l.closed.Swap(true) {
 		return

@@ -7,18 +7,18 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// unknownMemory is assumed where nothing says how much memory there is.
+// unknownMemory is assumed if the size of the memory cannot be determined.
 const unknownMemory = 2 << 30
 
-// Default is the limit of a budget for which nobody sets one: a quarter of Go's memory
-// limit (GOMEMLIMIT, or what Caddy makes of the machine), else of the control group's, else
+// Default returns the default limit of a budget: a quarter of Go's memory limit
+// (GOMEMLIMIT, or the one that Caddy sets), or else of the control group's limit, or else
 // of the machine's memory.
 func Default() int64 {
 	return quarter(debug.SetMemoryLimit(-1), memlimit.FromCgroup, memlimit.FromSystem)
 }
 
-// quarter is a quarter of Go's limit, where there is one, or of what the first of sources
-// knows.
+// quarter returns a quarter of Go's limit, if there is one, or else of the first source
+// that succeeds.
 func quarter(limit int64, sources ...func() (uint64, error)) int64 {
 	for _, source := range sources {
 		if limit < math.MaxInt64 {

@@ -34,14 +34,14 @@ func (b *Builder) Open(bracket byte) {
 // Close ends an object or an array.
 func (b *Builder) Close(bracket byte) { *b = append(*b, bracket) }
 
-// Key begins a member; name needs no escapes.
+// Key starts a member. The name must not need escapes.
 func (b *Builder) Key(name string) *Builder {
 	b.comma()
 	*b = append(append(append(*b, '"'), name...), '"', ':')
 	return b
 }
 
-// Raw adds a value as it stands.
+// Raw adds an encoded value.
 func (b *Builder) Raw(value []byte) {
 	b.comma()
 	*b = append(*b, value...)
@@ -53,7 +53,7 @@ func (b *Builder) Text(s string) {
 	*b = AppendQuoted(*b, s)
 }
 
-// Quoted adds a string of which inside is what stands between the quotes.
+// Quoted adds a string, given its encoding without the quotes.
 func (b *Builder) Quoted(inside []byte) {
 	b.comma()
 	*b = append(append(append(*b, '"'), inside...), '"')
@@ -65,20 +65,20 @@ func (b *Builder) Int(n int64) {
 	*b = strconv.AppendInt(*b, n, 10)
 }
 
-// Bool adds a truth value.
+// Bool adds a boolean.
 func (b *Builder) Bool(v bool) {
 	b.comma()
 	*b = strconv.AppendBool(*b, v)
 }
 
-// Member adds a member, or nothing where its value is nil.
+// Member adds a member, or nothing if its value is nil.
 func (b *Builder) Member(name string, value []byte) {
 	if value != nil {
 		b.Key(name).Raw(value)
 	}
 }
 
-// AppendQuoted appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+// AppendQuoted appends s as a JSON string. Invalid UTF-8 is replaced by U+FFFD.
 func AppendQuoted[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
@@ -87,7 +87,7 @@ func AppendQuoted[T ~string | ~[]byte](dst []byte, s T) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendEscaped appends what stands between the quotes of s as a JSON string.
+// AppendEscaped appends the encoding of s as a JSON string, without the quotes.
 func AppendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	start := 0
 	for i := 0; i < len(s); {
@@ -126,7 +126,7 @@ func AppendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return append(dst, s[start:]...)
 }
 
-// Inside returns what stands between the quotes of a string as it stands in a body.
+// Inside returns an encoded string without its quotes.
 func Inside(literal []byte) []byte {
 	if len(literal) < 2 {
 		return nil

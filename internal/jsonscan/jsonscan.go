@@ -22,21 +22,22 @@ package jsonscan
 
 import "fmt"
 
-// MaxDepth bounds how deep a body may nest, also when visitors descend.
+// MaxDepth bounds how deeply a body may nest, including where visitors descend.
 const MaxDepth = 256
 
-// A SyntaxError says where a body stops being JSON.
+// A SyntaxError says where a body is not valid JSON.
 type SyntaxError struct {
-	Offset int // bytes before the fault
+	Offset int // number of bytes before the error
 	What   string
 }
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.What, e.Offset) }
 
-// A Kind is what a value's first byte promises it to be.
+// A Kind is the kind of a value, according to its first byte.
 type Kind uint8
 
-// The kinds of values. None is what no value starts with, and the end of the body.
+// The kinds of values. None means that no value starts with the byte, or the end of the
+// body.
 const (
 	None Kind = iota
 	Null
@@ -63,7 +64,7 @@ var kinds = func() (table [256]Kind) {
 // A Scanner is a body to read.
 type Scanner []byte
 
-// Kind tells what the value at i is, if it is one.
+// Kind returns the kind of the value at i.
 func (s Scanner) Kind(i int) Kind { return kinds[s.at(i)] }
 
 // Document checks that the body is one JSON object and nothing else, and calls visit
@@ -107,7 +108,7 @@ func Members(body []byte, visit func(Member) error) error {
 
 func (s Scanner) errorAt(i int, what string) error { return &SyntaxError{i, what} }
 
-// at returns the byte at i, or 0, which is nowhere allowed, past the end.
+// at returns the byte at i, or 0, which is never valid, past the end.
 func (s Scanner) at(i int) byte {
 	if i < len(s) {
 		return s[i]

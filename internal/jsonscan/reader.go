@@ -32,8 +32,8 @@ func (r *Reader) Reset(body []byte) {
 	r.i = r.s.space(0)
 }
 
-// Err is the first fault, a *SyntaxError; once the body was read, also data that
-// follows its value.
+// Err returns the first error, a *SyntaxError. After the body was read, data that follows
+// its value is an error, too.
 func (r *Reader) Err() error {
 	if r.err == nil && r.depth == 0 && r.i > 0 {
 		if end := r.s.space(r.i); end != len(r.s) {
@@ -43,7 +43,7 @@ func (r *Reader) Err() error {
 	return r.err
 }
 
-// Kind tells what the value is that comes next.
+// Kind returns the kind of the next value.
 func (r *Reader) Kind() Kind {
 	if r.err != nil {
 		return None
@@ -51,8 +51,7 @@ func (r *Reader) Kind() Kind {
 	return r.s.Kind(r.i)
 }
 
-// Raw reads the next value, whatever it is, and returns it as it stands. It is valid
-// as long as the body is.
+// Raw reads the next value and returns its encoding, which is valid as long as the body is.
 func (r *Reader) Raw() []byte {
 	if r.err != nil {
 		return nil
@@ -67,7 +66,7 @@ func (r *Reader) Raw() []byte {
 	return raw
 }
 
-// Value is Raw, but nil for null.
+// Value is like Raw, but returns nil for null.
 func (r *Reader) Value() []byte {
 	if raw := r.Raw(); len(raw) > 0 && raw[0] != 'n' {
 		return raw
@@ -75,7 +74,8 @@ func (r *Reader) Value() []byte {
 	return nil
 }
 
-// String reads the next value and returns it, quotes included, if it is a string.
+// String reads the next value and returns its encoding, including the quotes, if it is a
+// string.
 func (r *Reader) String() []byte {
 	if raw := r.Raw(); len(raw) > 0 && raw[0] == '"' {
 		return raw
@@ -83,8 +83,8 @@ func (r *Reader) String() []byte {
 	return nil
 }
 
-// Object reads the next value and calls visit for each of its members, if it is an
-// object, which it reports.
+// Object reads the next value. If it is an object, it calls visit for each of its members.
+// It reports whether it is one.
 func (r *Reader) Object(visit func(Key)) bool {
 	if r.Kind() != Object {
 		r.Raw()
@@ -100,8 +100,8 @@ func (r *Reader) Object(visit func(Key)) bool {
 	return r.leave(end, err)
 }
 
-// Array reads the next value and calls visit for each of its elements, if it is an
-// array, which it reports.
+// Array reads the next value. If it is an array, it calls visit for each of its elements.
+// It reports whether it is one.
 func (r *Reader) Array(visit func()) bool {
 	if r.Kind() != Array {
 		r.Raw()
@@ -117,7 +117,7 @@ func (r *Reader) Array(visit func()) bool {
 	return r.leave(end, err)
 }
 
-// visited skips the value at a place if its visitor left it.
+// visited skips the value at a position if its visitor has not read it.
 func (r *Reader) visited(at int) (int, error) {
 	if r.err == nil && r.i == at {
 		r.Raw()
@@ -134,10 +134,10 @@ func (r *Reader) leave(end int, err error) bool {
 	return true
 }
 
-// Peek is where the next value starts, for [Reader.Since].
+// Peek returns the position of the next value, for [Reader.Since].
 func (r *Reader) Peek() int { return r.i }
 
-// Since returns what was read since a place that Peek gave.
+// Since returns what was read since a position returned by Peek.
 func (r *Reader) Since(start int) []byte {
 	if r.err != nil {
 		return nil

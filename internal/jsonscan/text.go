@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Key is the key of a member as the body spells it. Its methods see it decoded,
-// so that "mod\u0065l" is seen as the model that a reader of the body will see.
+// A Key is the key of a member, as encoded in the body. Its methods use the decoded key, so
+// that "mod\u0065l" equals model.
 type Key struct {
-	raw     []byte // between the quotes
+	raw     []byte // without the quotes
 	escaped bool
 }
 
-// Bytes returns the key, which the caller must not change; it is a part of the body
-// unless the key holds an escape.
+// Bytes returns the key, which must not be modified. It is part of the body unless the key
+// has an escape.
 func (k Key) Bytes() []byte {
 	if !k.escaped {
 		return k.raw
@@ -22,7 +22,7 @@ func (k Key) Bytes() []byte {
 	return unescape(k.raw)
 }
 
-// Is reports whether the key is name.
+// Is reports whether the key equals name.
 func (k Key) Is(name string) bool {
 	if k.escaped {
 		return string(unescape(k.raw)) == name
@@ -32,8 +32,8 @@ func (k Key) Is(name string) bool {
 
 func (k Key) String() string { return string(k.Bytes()) }
 
-// Unquote decodes a string that a Scanner has read, its quotes included. A lone
-// surrogate becomes U+FFFD, as in encoding/json.
+// Unquote decodes a string that a Scanner has read, including its quotes. A lone surrogate
+// becomes U+FFFD, as in encoding/json.
 func Unquote(literal []byte) string {
 	inside := literal[1 : len(literal)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
@@ -46,14 +46,14 @@ func unescape(inside []byte) []byte {
 	quoted := make([]byte, 0, len(inside)+2)
 	quoted = append(append(append(quoted, '"'), inside...), '"')
 	var decoded string
-	if json.Unmarshal(quoted, &decoded) != nil { // String accepted it, so it decodes
+	if json.Unmarshal(quoted, &decoded) != nil { // it is valid, because String accepted it
 		return inside
 	}
 	return []byte(decoded)
 }
 
-// Len returns the length of a string that a Scanner has read, its quotes included,
-// in characters: Unicode code points, however the body spells them.
+// Len returns the length of a string that a Scanner has read, including its quotes, in
+// Unicode code points of the decoded string.
 func Len(literal []byte) int {
 	n := 0
 	for b := literal[1 : len(literal)-1]; len(b) > 0; n++ {
@@ -78,6 +78,6 @@ func Len(literal []byte) int {
 // isSurrogate reports whether the escape \uD?xx has its second digit from first to
 // last.
 func isSurrogate(escape []byte, first, last byte) bool {
-	c := escape[3] | 0x20 // digits stay digits
+	c := escape[3] | 0x20 // digits are not changed by this
 	return escape[2]|0x20 == 'd' && c >= first && c <= last
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 )
 
-// Bounds of the values in use that callers make up: metadata and models. Up to the first
-// three, each has a counter of its own. Those that are over share one counter of the policy,
-// the overflow, so that fewer calls pass and never more; which they are is remembered up to
-// MaxShared, past which calls with further ones are refused. Of all of these but the first, a
-// workspace has its share (package fairshare). Groups by what is saved are not bounded.
+// Bounds of the number of values in use that callers can choose: metadata and models. Up to
+// the first three bounds, each value has its own counter. Values beyond them share one
+// counter of the policy, the overflow, so that fewer calls are admitted and never more. Up
+// to MaxShared such values are remembered; calls with further ones are refused. Of each
+// bound but the first, a workspace has its fair share (package fairshare). Groups by saved
+// objects are not bounded.
 const (
 	MaxGroupsOfCaller = 5_000  // of a policy, that calls of one API key began
 	MaxGroupsOfPolicy = 20_000 // of a policy
@@ -30,9 +31,9 @@ func chosenByCaller(key string) bool {
 	return key == KeyModel || strings.HasPrefix(key, MetadataPrefix)
 }
 
-// groups knows which values have a counter of their own, and which share one. A value has
-// one or the other in any window: else it would be admitted twice. It moves only after a
-// window in which nothing of it was admitted.
+// groups records which values have a counter of their own, and which share one. Within a
+// window, a value has either one or the other, as it would be admitted twice otherwise. It
+// only moves after a window in which nothing of it was admitted.
 type groups struct {
 	now    func() time.Time
 	opened time.Time
@@ -43,53 +44,53 @@ type groups struct {
 	mu          sync.Mutex
 	policies    map[string]*policyGroups
 	own, shared tally // of all policies
-	overflows   int64 // calls that were counted in an overflow
+	overflows   int64 // calls counted in an overflow
 	swept       time.Duration
 }
 
-// policyGroups is the values of one policy.
+// policyGroups holds the values of one policy.
 type policyGroups struct {
 	window  time.Duration
 	own     map[string]*value // by the name of the counter
-	shared  map[uint64]*value // by the hash of the name of the counter that they would have
-	idle    list.List         // of all *value; the longest idle comes first
+	shared  map[uint64]*value // by the hash of the name that their own counter would have
+	idle    list.List         // of all *value; the longest idle first
 	count   tally             // of own
 	callers map[caller]*callerGroups
-	// restored: until then, a value that is not known may have been counted in the overflow
-	// of this name before this process began.
+	// restored: until this time, an unknown value may have been counted in the overflow
+	// with this name before the process started.
 	restored map[string]time.Duration
 }
 
 // A caller is a key of a workspace.
 type caller struct{ workspace, key string }
 
-// callerGroups counts the values of a policy that a caller began.
+// callerGroups counts a policy's values that a caller introduced.
 type callerGroups struct {
 	caller
-	owner       string // as the ledger keeps it
+	owner       string // in the form that the ledger stores
 	own, shared int
 }
 
-// A value is one of what a policy is grouped by that callers make up.
+// A value is a value of a group that was chosen by a caller.
 type value struct {
 	of     *policyGroups
 	name   string // of its own counter; empty: it shares one
 	hash   uint64
 	caller *callerGroups
 	last   time.Duration // when it was first seen, or last admitted
-	// uses is the calls that were admitted, or are being decided on. A value without any is
-	// dropped at once: what is refused takes no room.
+	// uses is the number of calls that were admitted, or are being decided. A value without
+	// uses is dropped at once, so that refused calls take no memory.
 	uses int64
-	idle *list.Element // nil: it was dropped
+	idle *list.Element // nil: the value was dropped
 }
 
-// A groupRef is where a call is to be counted. It holds a use of its value.
+// A groupRef says where a call is to be counted. It holds a use of its value.
 type groupRef struct {
 	name  string // of the value's own counter
-	value *value // nil: nowhere, as there are too many
+	value *value // nil: nowhere, because there are too many
 }
 
-// tally counts values, in all and of each workspace.
+// tally counts values, in total and by workspace.
 type tally struct {
 	n  int
 	of map[string]int
@@ -105,7 +106,7 @@ func (t *tally) add(workspace string, n int) {
 	}
 }
 
-// fits reports whether one more is within the share that a workspace has of limit.
+// fits reports whether one more value is within a workspace's share of limit.
 func (t *tally) fits(workspace string, limit int) bool {
 	return fairshare.Left(int64(t.of[workspace]+1), int64(limit-t.n-1)) >= 0
 }
@@ -118,14 +119,14 @@ func newGroups(now func() time.Time) *groups {
 	}
 }
 
-// elapsed is the time since the start, by the monotonic clock.
+// elapsed returns the time since the start, by the monotonic clock.
 func (g *groups) elapsed() time.Duration { return g.now().Sub(g.opened) }
 
-// lasting is how long what was admitted may count: a window, and the precision of the
+// lasting returns how long an admission may count: a window, plus the precision of the
 // ledger on either side.
 func lasting(window time.Duration) time.Duration { return window + window/20 }
 
-// of returns the values of a policy, which holds what a change of its window leaves.
+// of returns the values of a policy. A change of the policy's window keeps them.
 func (g *groups) of(p *RateLimit) *policyGroups {
 	pg := g.policies[p.ID]
 	if pg == nil {
@@ -147,8 +148,7 @@ func (pg *policyGroups) caller(c caller) *callerGroups {
 	return of
 }
 
-// restore learns from the ledger which values have counters that count something, and whose
-// they are.
+// restore reads from the ledger which values have active counters, and their owners.
 func (g *groups) restore(ctx context.Context, l ledger.Counter, p *RateLimit) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,7 +172,7 @@ func (g *groups) restore(ctx context.Context, l ledger.Counter, p *RateLimit) er
 	return nil
 }
 
-// add keeps a value, with one use. Without a name, it shares a counter.
+// add adds a value with one use. Without a name, it shares a counter.
 func (g *groups) add(pg *policyGroups, c caller, name string, hash uint64, now time.Duration) *value {
 	v := &value{of: pg, name: strings.Clone(name), hash: hash, caller: pg.caller(c), last: now, uses: 1}
 	v.idle = pg.idle.PushBack(v)
@@ -212,7 +212,7 @@ func (g *groups) drop(v *value) {
 	}
 }
 
-// sweep drops values that count nothing any more.
+// sweep drops values that no longer count.
 func (g *groups) sweep(pg *policyGroups, now time.Duration) {
 	for e := pg.idle.Front(); e != nil; e = pg.idle.Front() {
 		v := e.Value.(*value)
@@ -223,13 +223,13 @@ func (g *groups) sweep(pg *policyGroups, now time.Duration) {
 	}
 	for name, until := range pg.restored {
 		if now < until {
-			break // they end together
+			break // the others end later
 		}
 		delete(pg.restored, name)
 	}
 }
 
-// sweepAll drops what counts nothing any more of any policy, once a second at the most.
+// sweepAll drops values of all policies that no longer count, at most once a second.
 func (g *groups) sweepAll(now time.Duration) {
 	if now-g.swept < time.Second {
 		return
@@ -240,8 +240,8 @@ func (g *groups) sweepAll(now time.Duration) {
 	}
 }
 
-// find says where a call of a caller is counted whose own counter would have this name. Its
-// use of the value ends with release, where the call was not admitted in the end.
+// find returns where a call is counted, given the caller and the name that its own counter
+// would have. If the call is not admitted, the use of the value must be ended with release.
 func (g *groups) find(p *RateLimit, name string, c caller, f Call) groupRef {
 	ref := groupRef{name: name}
 	g.mu.Lock()
@@ -269,7 +269,7 @@ func (g *groups) find(p *RateLimit, name string, c caller, f Call) groupRef {
 	return ref
 }
 
-// fits reports whether a caller may have a further counter of a policy.
+// fits reports whether a caller may have another counter of a policy.
 func (g *groups) fits(pg *policyGroups, c caller) bool {
 	own := 0
 	if of := pg.callers[c]; of != nil {
@@ -278,16 +278,16 @@ func (g *groups) fits(pg *policyGroups, c caller) bool {
 	return own < g.ofCaller && pg.count.fits(c.workspace, g.ofPolicy) && g.own.fits(c.workspace, g.maxOwn)
 }
 
-// mayHaveShared reports whether a value that is not known may count in an overflow of which
-// nothing else is known than that it was used before the process began.
+// mayHaveShared reports whether an unknown value may have been counted in an overflow
+// before the process started.
 func (pg *policyGroups) mayHaveShared(p *RateLimit, f Call) bool {
 	return len(pg.restored) > 0 && pg.restored[overflow(p.ID, p.grouping(f), f)] > 0
 }
 
-// claim has a claim be on the counter of the value.
+// claim directs a claim to the counter of the value.
 func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Call) {
 	switch {
-	case r.value == nil: // refused, together with what else the call is held against
+	case r.value == nil: // to be refused, together with the call's other claims
 		c.Key, c.Limit = overflow(p.ID, p.grouping(f), f), 0
 	case r.value.name == "":
 		c.Key = overflow(p.ID, p.grouping(f), f)
@@ -296,8 +296,8 @@ func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Call) {
 	}
 }
 
-// confirm notes that calls were admitted, and reports whether all were where they belong:
-// false where a value was moved in the meantime, and the call must be counted anew.
+// confirm records that calls were admitted. It returns false if a value was moved in the
+// meantime, so that the call must be counted again.
 func (g *groups) confirm(refs []groupRef) bool {
 	if len(refs) == 0 {
 		return true
@@ -320,7 +320,7 @@ func (g *groups) confirm(refs []groupRef) bool {
 	return there
 }
 
-// release ends the uses of calls that were not admitted, or for nothing.
+// release ends the uses of calls that were not admitted, or not forwarded.
 func (g *groups) release(refs []groupRef) {
 	if len(refs) == 0 {
 		return
@@ -338,15 +338,15 @@ func (g *groups) release(refs []groupRef) {
 	}
 }
 
-// counts returns the groups that have counters of their own, and the calls that were
-// counted in an overflow.
+// counts returns the number of groups with their own counters, and of calls counted in an
+// overflow.
 func (g *groups) counts() (own int, overflows int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.own.n, g.overflows
 }
 
-// forget drops what is known of a policy.
+// forget drops the values of a policy.
 func (g *groups) forget(policy string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// bounded reports whether the counters of a policy are.
+// bounded reports whether the number of a policy's counters is bounded.
 func (p *RateLimit) bounded() bool { return slices.ContainsFunc(p.GroupBy, chosenByCaller) }
 
-// A counter's name that is longer is replaced by its hash, so that memory is bounded in
-// bytes too and the ledger can list it.
+// Longer names of counters are replaced by a hash, so that their memory is bounded and the
+// ledger can list them.
 const maxGroupName = 256
 
-// overflowMark and hashMark begin what stands after a policy's id in names of counters
-// that are no group's; those begin with a digit.
+// overflowMark and hashMark follow the policy's id in the names of counters that do not
+// belong to a group. Those of groups start with a digit there.
 const (
 	overflowMark = '+'
 	hashMark     = '#'
 )
 
-// overflow returns the name of the counter that a group falls into that has none of its
-// own: it is shared by all that have the same saved values.
+// overflow returns the name of the counter that groups without their own share, if they
+// have the same saved values.
 func overflow(policy string, groupBy []string, f Call) string {
 	saved := make([]string, 0, len(groupBy))
 	for _, key := range groupBy {

@@ -1,6 +1,5 @@
-// Package policies holds the rate-limit policies: what they are, which calls they
-// match, and what a call that matches may do. It knows no HTTP; the counting is
-// done by policies/ledger.
+// Package policies implements rate-limit policies: what they are, which calls they match,
+// and whether a call is admitted. It has no HTTP; the counting is done by policies/ledger.
 package policies
 
 import (
@@ -10,22 +9,22 @@ import (
 	"strings"
 )
 
-// A Condition limits a policy to the calls whose value of Key is one of Values; "*"
-// stands for any value, and for the model "@provider/*" for any of a provider's.
-// A call that has no such value does not match.
+// A Condition limits a policy to calls whose value of Key is one of Values. "*" matches any
+// value, and for the model "@provider/*" any model of a provider. A call without a value
+// does not match.
 type Condition struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"`
 }
 
-// A Call is what policies ask of a call.
+// A Call has the attributes of a call that policies depend on.
 type Call interface {
-	// Fact returns the call's value of a key and another name of the same thing
-	// (a workspace's slug beside its id; beside an API key, the one that it is counted
-	// as; the id of a virtual key beside its slug), and whether it has one.
+	// Attribute returns the value of a key and an alternative name for it (the slug of a
+	// workspace besides its id; for an API key, the key whose calls it is counted with; the
+	// id of a virtual key besides its slug), and whether there is a value.
 	Attribute(key string) (value, alias string, ok bool)
-	// ModelUnread reports whether the call may be for a model that was not read, and how
-	// its other name would begin.
+	// ModelUnread reports whether the call may be for a model that was not read, and the
+	// beginning of the model's alternative name.
 	ModelUnread() (alias string, unread bool)
 }
 
@@ -50,7 +49,7 @@ const (
 	MaxText       = 255 // bytes of a name, a key or a value
 )
 
-// A FieldError is a fault in a policy, at a field of its JSON form.
+// A FieldError is an error in a field of a policy, in its JSON form.
 type FieldError struct {
 	Field, Message string
 }
@@ -105,8 +104,8 @@ func checkGroupBy(groupBy []string) error {
 	return nil
 }
 
-// undecided reports whether a policy might count a call, depending on a model that
-// nobody has seen; alias is how its other name would begin.
+// undecided reports whether a policy might match a call, depending on an unknown model;
+// alias is the beginning of the model's alternative name.
 func (p *RateLimit) undecided(f Call, alias string) bool {
 	depends := false
 	for i := range p.Conditions {
@@ -128,15 +127,15 @@ func (p *RateLimit) undecided(f Call, alias string) bool {
 	return depends
 }
 
-// mightHold reports whether a condition on the model could hold for one that was not
-// seen: it does not if it is about the models of another provider only.
+// mightHold reports whether a condition on the model could match an unknown model. It
+// cannot if it is about the models of another provider.
 func (c *Condition) mightHold(alias string) bool {
 	return slices.ContainsFunc(c.Values, func(want string) bool {
 		return !strings.HasPrefix(want, "@") || !strings.HasSuffix(want, "/*") || strings.HasPrefix(want, alias)
 	})
 }
 
-// matches reports whether a call fulfils every condition.
+// matches reports whether a call matches every condition.
 func matches(conditions []Condition, f Call) bool {
 	for i := range conditions {
 		if !conditions[i].holds(f) {
@@ -164,9 +163,9 @@ func (c *Condition) holds(f Call) bool {
 	return false
 }
 
-// grouped returns the value of a key by which a call is grouped. Keys that a key has made
-// are grouped with it, and virtual keys are told apart by their ids: workspaces may have some
-// of the same slug.
+// grouped returns the value of a key by which a call is grouped. Keys created with another
+// key are grouped with it, and virtual keys are distinguished by their ids, because several
+// workspaces may have one with the same slug.
 func grouped(f Call, key string) (string, bool) {
 	value, alias, ok := f.Attribute(key)
 	if (key == KeyAPIKey || key == KeyVirtualKey) && alias != "" {
@@ -175,9 +174,9 @@ func grouped(f Call, key string) (string, bool) {
 	return value, ok
 }
 
-// grouping is what a call is grouped by. A policy of the organisation that names a virtual
-// key by its slug holds for the one of each workspace, and counts those of each by
-// themselves: nobody uses up a limit with a virtual key of the same slug.
+// grouping returns the keys that a call is grouped by. A policy of the organisation that
+// names the slug of a virtual key counts the calls of each workspace separately, so that
+// none can use up the limit with a virtual key of the same slug.
 func (p *RateLimit) grouping(f Call) []string {
 	if !p.AllWorkspaces || slices.Contains(p.GroupBy, KeyWorkspace) {
 		return p.GroupBy
@@ -189,7 +188,7 @@ func (p *RateLimit) grouping(f Call) []string {
 	return append(slices.Clip(p.GroupBy), KeyWorkspace)
 }
 
-// names reports whether a condition holds for a call by the slug of its virtual key.
+// names reports whether a condition matches a call by the slug of its virtual key.
 func (c *Condition) names(slug string, f Call) bool {
 	value, _, _ := f.Attribute(c.Key)
 	return slices.ContainsFunc(c.Values, func(want string) bool {
@@ -207,9 +206,8 @@ func (c *Condition) names(slug string, f Call) bool {
 	})
 }
 
-// group returns the name of the counter that a call falls into, and false where it
-// lacks one of the values. Values are length-prefixed, so that no two groups share
-// a name.
+// group returns the name of the counter for a call, and false if the call lacks one of the
+// values. Values are length-prefixed, so that different groups have different names.
 func group(policy string, groupBy []string, f Call) (string, bool) {
 	var few [128]byte
 	name := append(few[:0], policy...)
@@ -225,8 +223,8 @@ func group(policy string, groupBy []string, f Call) (string, bool) {
 	return string(name), true
 }
 
-// prefix starts the names of all counters of a policy.
+// prefix returns the prefix of the names of all counters of a policy.
 func prefix(policy string) string { return policy + string(groupMark) }
 
-// groupMark ends a policy's id in the name of a counter; no id holds it.
+// groupMark follows the policy's id in the name of a counter. Ids do not contain it.
 const groupMark = '/'

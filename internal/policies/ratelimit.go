@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A RateLimit is a rate-limit policy (the interface, "Rate limits policy").
+// A RateLimit is a rate-limit policy.
 type RateLimit struct {
 	ID             string      `json:"id"`
 	Name           string      `json:"name,omitempty"`
@@ -24,9 +24,9 @@ type RateLimit struct {
 	Archived       bool        `json:"archived,omitempty"`
 	WorkspaceID    string      `json:"workspace_id"`
 	OrganisationID string      `json:"organisation_id"`
-	// AllWorkspaces: the policy counts the calls of every workspace, not only of the one
-	// that it is listed under. Policies that an organisation key creates without naming a
-	// workspace are of this kind.
+	// AllWorkspaces is set if the policy counts the calls of every workspace, and not only
+	// of the one that it is listed under. Policies that a key of the organisation creates
+	// without naming a workspace are of this kind.
 	AllWorkspaces bool      `json:"everywhere,omitempty"`
 	CreatedAt     time.Time `json:"created_at"`
 	UpdatedAt     time.Time `json:"updated_at"`
@@ -44,7 +44,7 @@ var windows = map[string]time.Duration{"rpm": time.Minute, "rph": time.Hour, "rp
 // MaxValue bounds a policy's value; it is exact as a JSON number.
 const MaxValue = 1<<53 - 1
 
-// Validate reports the first fault of a policy as a *FieldError.
+// Validate returns the first error in a policy as a *FieldError.
 func (p *RateLimit) Validate() error {
 	if len(p.Name) > MaxText {
 		return &FieldError{"name", fmt.Sprintf("expected at most %d bytes", MaxText)}
@@ -68,8 +68,8 @@ func (p *RateLimit) Validate() error {
 	return checkGroupBy(p.GroupBy)
 }
 
-// RateLimits holds the policies of a store and admits calls by them. A change is in
-// force for the next call after its write is answered. It is safe for concurrent use.
+// RateLimits holds the policies of a store and admits calls. A change applies to the next
+// call after its write has been answered. It is safe for concurrent use.
 type RateLimits struct {
 	rows   *storage.Cached[RateLimit]
 	ledger ledger.Counter
@@ -162,26 +162,26 @@ func (r *RateLimits) Put(tx *storage.Txn, p *RateLimit) error {
 	return r.rows.Put(tx, p)
 }
 
-// Forget drops the counts of a policy that was archived. Call it after the commit.
+// Forget drops the counters of a policy that was archived. It is called after the commit.
 func (r *RateLimits) Forget(ctx context.Context, id string) error {
 	err := r.ledger.Forget(ctx, prefix(id))
 	r.groups.forget(id)
 	return err
 }
 
-// Groups returns how many groups by values that callers made up have counters of their
-// own, and how many calls were counted in the counters that others share.
+// Groups returns the number of groups, by values chosen by callers, with their own
+// counters, and the number of calls counted in shared counters.
 func (r *RateLimits) Groups() (own int, overflows int64) { return r.groups.counts() }
 
-// A Verdict is what the policies say of a call.
+// A Verdict is the decision of the policies on a call.
 type Verdict struct {
-	// Tightest is the state of the policy with the least left: what the caller is
-	// told. Nil where no policy matched.
+	// Tightest is the state of the policy with the least remaining units, which is reported
+	// to the caller. It is nil if no policy matched.
 	Tightest *ledger.State
-	// Denied is the policy that refused the call; nil where it was admitted.
+	// Denied is the policy that refused the call, or nil if it was admitted.
 	Denied *RateLimit
-	// Undecided is a policy that might count the call, depending on its model, which
-	// nobody has seen. Then nothing was counted; the call must not be forwarded.
+	// Undecided is a policy that might match the call, depending on an unknown model. Then
+	// nothing was counted, and the call must not be forwarded.
 	Undecided *RateLimit
 
 	reservation ledger.Reservation
@@ -189,9 +189,9 @@ type Verdict struct {
 	few         [2]groupRef // of refs
 }
 
-// Scope says which policies a call is held against. A call whose target is chosen
-// later is held against those of the call first, and against those of each target
-// when that is tried.
+// Scope selects the policies that a call is counted against. If its target is chosen later,
+// a call is first counted against the policies that do not depend on the target, and
+// against the others when a target is tried.
 type Scope uint8
 
 // The scopes of policies.
@@ -217,11 +217,11 @@ func (p *RateLimit) dependsOnTarget() bool {
 
 func ofTarget(key string) bool { return key == KeyProvider || key == KeyVirtualKey || key == KeyModel }
 
-// maxMoves bounds how often a call is counted anew because a value got a counter of its
-// own, or lost it, while the call was being counted.
+// maxMoves bounds how often a call is counted again because a value's counter changed while
+// the call was being counted.
 const maxMoves = 10
 
-// errMoved means that values moved all the time.
+// errMoved means that values' counters kept changing.
 var errMoved = errors.New("the groups of rate limits are too busy")
 
 // Admit counts a call against every policy of its workspace that matches, all
@@ -244,8 +244,8 @@ func (r *RateLimits) Admit(ctx context.Context, workspace string, f Call, ask Sc
 	return nil, fmt.Errorf("counting against rate limits: %w", errMoved)
 }
 
-// admit counts a call once. Where it was not admitted, or a value moved meanwhile, what the
-// verdict holds must be given back.
+// admit counts a call once. If it was not admitted, or a value moved in the meantime, the
+// verdict must be released.
 func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f Call, ask Scope) (moved bool, err error) {
 	a := r.active.Load()
 	var few [4]ledger.Claim
@@ -290,11 +290,11 @@ func (r *RateLimits) admit(ctx context.Context, v *Verdict, workspace string, f 
 	return decision.Admitted && !r.groups.confirm(v.refs), nil
 }
 
-// decide says what a decision of the ledger means for the caller.
+// decide translates the ledger's decision for the caller.
 func (v *Verdict) decide(decision ledger.Decision, matched []*RateLimit) {
 	v.Tightest = &decision.States[0]
 	for i := range decision.States {
-		decision.States[i].Limit = matched[i].Value // also of a value for which there was no room
+		decision.States[i].Limit = matched[i].Value // also if there was no room for a value
 		if s := &decision.States[i]; s.Remaining < v.Tightest.Remaining ||
 			s.Remaining == v.Tightest.Remaining && s.Reset > v.Tightest.Reset {
 			v.Tightest = s
@@ -304,7 +304,7 @@ func (v *Verdict) decide(decision ledger.Decision, matched []*RateLimit) {
 		return
 	}
 	v.Denied, v.Tightest = matched[decision.Denied], &decision.States[decision.Denied]
-	for i := range decision.States { // wait for the slowest, or the retry is refused again
+	for i := range decision.States { // the longest wait of all, so that the next attempt can succeed
 		if s := &decision.States[i]; s.RetryAfter > v.Tightest.RetryAfter {
 			v.Denied, v.Tightest = matched[i], s
 		}
@@ -314,7 +314,7 @@ func (v *Verdict) decide(decision ledger.Decision, matched []*RateLimit) {
 	}
 }
 
-// Release gives back what a call was admitted for, because it was never forwarded.
+// Release gives back what was counted for a call that was not forwarded.
 func (r *RateLimits) Release(v *Verdict) {
 	r.ledger.Release(v.reservation)
 	r.groups.release(v.refs)

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// maxDollars is more than any unit costs, and less than an [Amount] holds.
+// maxDollars bounds the price of a unit, so that an [Amount] can hold it.
 const maxDollars = 1_000_000
 
-// ParseAmount reads US dollars in decimal, such as 0.075. What is finer than a pico-dollar
-// is rounded.
+// ParseAmount parses US dollars in decimal, such as 0.075, and rounds to pico-dollars.
 func ParseAmount(s string) (Amount, error) {
-	if len(s) > 40 || strings.ContainsAny(s, "/_xXpP") { // which big.Rat takes, too
+	if len(s) > 40 || strings.ContainsAny(s, "/_xXpP") { // which big.Rat would accept
 		return 0, fmt.Errorf("expected US dollars, such as 0.15, got %.40q", s)
 	}
 	r, ok := new(big.Rat).SetString(s)
@@ -29,7 +28,7 @@ func ParseAmount(s string) (Amount, error) {
 	return Amount(new(big.Int).Quo(r.Num(), r.Denom()).Int64()), nil
 }
 
-// ParsePrice reads the prices of units in US dollars.
+// ParsePrice parses the prices of units in US dollars.
 func ParsePrice(dollars map[string]string) (*Price, error) {
 	p := new(Price)
 	for name, s := range dollars {
@@ -53,16 +52,16 @@ func ParsePrice(dollars map[string]string) (*Price, error) {
 type catalogue map[string]*provider
 
 type provider struct {
-	models    []model // the first that matches counts
+	models    []model // the first that matches is used
 	fallbacks []string
 }
 
 type model struct {
 	matches func(lower string) bool
-	prices  []dated // the last that holds counts
+	prices  []dated // the last that applies is used
 }
 
-// A dated price holds from a day on, or at hours of the day.
+// A dated price applies from a day on, or at hours of the day.
 type dated struct {
 	price *Price
 	holds func(time.Time) bool // nil: always
@@ -71,8 +70,8 @@ type dated struct {
 //go:embed data.json
 var published []byte
 
-// parse reads a catalogue in the form of genai-prices' data.json. What it does not know,
-// such as new units, it leaves out.
+// parse parses a catalogue in the form of genai-prices' data.json. It ignores what it does
+// not know, such as new units.
 func parse(data []byte) (catalogue, error) {
 	var all []struct {
 		ID        string   `json:"id"`
@@ -151,7 +150,7 @@ func since(day string) (func(time.Time) bool, error) {
 	return func(at time.Time) bool { return !at.Before(begin) }, err
 }
 
-// between is whether a time is within hours of the day, which may go over midnight.
+// between returns whether a time is within hours of the day, which may span midnight.
 func between(start, end string) (func(time.Time) bool, error) {
 	ofDay := func(t time.Time) time.Duration {
 		t = t.UTC()
@@ -230,7 +229,7 @@ func parseRate(raw json.RawMessage) (rate, error) {
 // contains, regex, or {"or": […]} and {"and": […]} of them.
 type match struct{ test func(lower string) bool }
 
-// UnmarshalJSON reads a condition, or conditions of which each has one member.
+// UnmarshalJSON parses a condition, or several, each with one member.
 func (m *match) UnmarshalJSON(b []byte) error {
 	var one map[string]json.RawMessage
 	if err := json.Unmarshal(b, &one); err != nil {
@@ -277,8 +276,8 @@ func (m *match) onText(name, text string) error {
 	case "contains":
 		m.test = func(s string) bool { return strings.Contains(s, lower) }
 	case "regex":
-		// Go's expressions have no lookahead. One that is all of an expression says
-		// what the name must not begin with.
+		// Go's expressions have no lookahead. Here it is only used as a whole expression,
+		// to say what the name must not begin with.
 		inner, not := strings.CutPrefix(text, "^(?!")
 		if not {
 			inner = "^(?:" + inner

@@ -1,12 +1,12 @@
-// Package prices says what calls to models cost, at list prices.
+// Package prices computes what calls to models cost, at list prices.
 //
-// A [Table] has the prices of the operator, and below them those of data.json, which
-// Pydantic's genai-prices publishes (MIT; `make prices` renews it). They are US dollars
-// of the providers' standard tier: neither discounts nor what batches or service tiers
-// differ by are in them.
+// A [Table] has the prices set by the operator and, as a fallback, those of data.json,
+// which is published by Pydantic's genai-prices (MIT; `make prices` renews it). They are US
+// dollars of the providers' standard tier, without discounts and without the different
+// prices of batches and service tiers.
 //
-// Money is in whole pico-dollars ([Amount]): a price of up to six decimals a million
-// tokens is exact, and so is every sum.
+// Amounts are whole pico-dollars ([Amount]), so that a price with up to six decimals for a
+// million tokens is exact, and so are all sums.
 package prices
 
 import (
@@ -14,8 +14,7 @@ import (
 	"math/bits"
 )
 
-// An Amount is money, in pico-dollars (10⁻¹² US dollars). Amounts end at [MaxAmount]
-// rather than overflow.
+// An Amount is money, in pico-dollars (10⁻¹² US dollars). Amounts saturate at [MaxAmount].
 type Amount int64
 
 // Amounts by which others are made and bounded.
@@ -24,13 +23,13 @@ const (
 	MaxAmount Amount = math.MaxInt64 // 9.2 million dollars
 )
 
-// Dollars is the amount in US dollars.
+// Dollars returns the amount in US dollars.
 func (a Amount) Dollars() float64 { return float64(a) / float64(Dollar) }
 
-// Cents is the amount in US cents.
+// Cents returns the amount in US cents.
 func (a Amount) Cents() float64 { return float64(a) / float64(Dollar/100) }
 
-// FromCents is an amount of US cents, which are not negative.
+// FromCents converts US cents, which must not be negative.
 func FromCents(cents float64) Amount {
 	if pico := math.Round(cents * float64(Dollar/100)); pico < float64(MaxAmount) {
 		return Amount(pico)
@@ -38,7 +37,7 @@ func FromCents(cents float64) Amount {
 	return MaxAmount
 }
 
-// Plus is the sum of two amounts that are not negative.
+// Plus returns the sum of two amounts, which must not be negative.
 func (a Amount) Plus(b Amount) Amount {
 	if a > MaxAmount-b {
 		return MaxAmount
@@ -48,14 +47,14 @@ func (a Amount) Plus(b Amount) Amount {
 
 // Usage is what a call used.
 type Usage struct {
-	Prompt     int64 // tokens; of them:
+	Prompt     int64 // tokens, including:
 	CacheRead  int64
-	CacheWrite int64 // and of these, for an hour:
+	CacheWrite int64 // including, for an hour:
 	CacheHour  int64
 	AudioIn    int64
 	ImageIn    int64
 
-	Completion int64 // tokens; of them:
+	Completion int64 // tokens, including:
 	AudioOut   int64
 	ImageOut   int64
 	Reasoning  int64
@@ -64,15 +63,15 @@ type Usage struct {
 	Milliseconds int64 // of audio that was heard
 }
 
-// Settle makes the completion include its reasoning, as most providers have it. Some count
-// it beside the completion: then their total says so.
+// Settle makes the completion include its reasoning, as most providers report it. Some
+// report reasoning separately, which shows in their total.
 func (u *Usage) Settle(total int64) {
 	if u.Reasoning > 0 && total == u.Prompt+u.Completion+u.Reasoning {
 		u.Completion += u.Reasoning
 	}
 }
 
-// Bound makes no part more than what it is part of.
+// Bound limits parts to the count that includes them.
 func (u *Usage) Bound() {
 	for _, part := range []*int64{&u.CacheRead, &u.CacheWrite, &u.AudioIn, &u.ImageIn} {
 		*part = min(*part, u.Prompt)
@@ -85,10 +84,10 @@ func (u *Usage) Bound() {
 
 // A unit is something that has a price.
 type unit struct {
-	name   string // of the price: US dollars for so many
-	per    uint64 // of what count counts
-	partOf int    // index of the unit that counts it too, and whose price it has where it has none; -1: none
-	free   bool   // who has no price for it does not charge it
+	name   string // of the price: US dollars for a number of units
+	per    uint64 // how much of what count returns the price is for
+	partOf int    // index of the unit that includes this one, and whose price it has if it has none of its own; -1: none
+	free   bool   // it is free if it has no price
 	count  func(*Usage) int64
 }
 
@@ -123,7 +122,7 @@ const (
 	million  = 1e6
 )
 
-// Units are the names of what can have a price, such as input_mtok: US dollars for a
+// Units returns the names of the units of prices, such as input_mtok: US dollars for a
 // million tokens of the prompt.
 func Units() []string {
 	names := make([]string, len(units))
@@ -133,23 +132,24 @@ func Units() []string {
 	return names
 }
 
-// A Price is what a model costs.
+// A Price is the price of a model.
 type Price [len(units)]rate
 
 // A rate is the price of a unit.
 type rate struct {
 	known bool
-	base  Amount // for as many as the unit's per
-	steps []step // rising
+	base  Amount // for per units
+	steps []step // in ascending order
 }
 
-// A step is the price of a unit in calls with a long prompt: of all of it.
+// A step is the price of a unit in calls with a long prompt. It applies to all units of the
+// call.
 type step struct {
 	above int64 // tokens of the prompt
 	price Amount
 }
 
-// of is the rate in a call with a prompt of so many tokens.
+// of returns the rate for a call whose prompt has the given number of tokens.
 func (r *rate) of(prompt int64) Amount {
 	price := r.base
 	for _, s := range r.steps {
@@ -160,7 +160,7 @@ func (r *rate) of(prompt int64) Amount {
 	return price
 }
 
-// OnlyCalls reports whether a call costs the same, whatever it uses.
+// OnlyCalls reports whether every call costs the same.
 func (p *Price) OnlyCalls() bool {
 	for i := range p {
 		if p[i].known != (i == calls) {
@@ -203,7 +203,7 @@ func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
 	return cost, charged || *u == Usage{}
 }
 
-// times is n × price / per, rounded to the nearest.
+// times returns n × price / per, rounded to the nearest integer.
 func times(n int64, price Amount, per uint64) Amount {
 	high, low := bits.Mul64(uint64(n), uint64(price))
 	if high >= per {

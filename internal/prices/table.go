@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// catalogueNames are the providers that genai-prices knows by another name.
+// catalogueNames maps providers to their names in genai-prices, if they differ.
 var catalogueNames = map[string]string{
 	"azure-ai": "azure", "azure-openai": "azure", "bedrock": "aws", "fireworks-ai": "fireworks", "mistral-ai": "mistral",
 	"moonshot": "moonshotai", "novita-ai": "novita", "perplexity-ai": "perplexity", "together-ai": "together", "vertex-ai": "google",
 	"voyage": "voyageai", "workers-ai": "cloudflare", "z-ai": "zai", "zhipu": "zhipuai",
 }
 
-// An Override price is an operator's.
+// An Override is a price set by the operator.
 type Override struct {
 	Provider string // slug or name
-	Model    string // ending with *: every model whose name begins so
+	Model    string // with * at the end: every model whose name has this prefix
 	Price    *Price
 }
 
-// A Table knows what models cost.
+// A Table has the prices of models.
 type Table struct {
-	own       []Override // the first that matches counts
+	own       []Override // the first that matches is used
 	catalogue catalogue
 	found     sync.Map // name → *model, nil: there is none
 	names     atomic.Int64
@@ -33,14 +33,15 @@ type Table struct {
 
 type name struct{ provider, model string }
 
-// maxNames bounds the names that are remembered: callers choose them.
+// maxNames bounds the number of remembered names, which callers choose.
 const maxNames = 2048
 
 // embedded is the catalogue of this build.
 var embedded = sync.OnceValues(func() (catalogue, error) { return parse(published) })
 
-// NewTable returns a table of the operator's prices, and below them those of file, in the
-// form of genai-prices' data.json; nil: those of this build.
+// NewTable returns a table with the operator's prices and, as a fallback, those in file,
+// which has the form of genai-prices' data.json. If it is nil, those of this build are
+// used.
 func NewTable(own []Override, file []byte) (*Table, error) {
 	t := &Table{own: own}
 	var err error
@@ -52,8 +53,8 @@ func NewTable(own []Override, file []byte) (*Table, error) {
 	return t, err
 }
 
-// Of returns the price of a model at a time; nil: there is none. providers are what the
-// provider is called.
+// Of returns the price of a model at a time, or nil if there is none. providers are the
+// names of the provider.
 func (t *Table) Of(model string, at time.Time, providers ...string) *Price {
 	if t == nil || model == "" {
 		return nil
@@ -78,7 +79,7 @@ func (o *Override) matches(model string) bool {
 	return o.Model == model
 }
 
-// lookup finds a model, which costs a walk through all of the provider's for new names.
+// lookup finds a model. For new names, this searches all models of the provider.
 func (t *Table) lookup(provider, called string) *model {
 	key := name{provider, called}
 	if m, ok := t.found.Load(key); ok {
@@ -102,10 +103,10 @@ func (t *Table) lookup(provider, called string) *model {
 	return m
 }
 
-// compactDate is a date at the end of a name, where the catalogue may have it with dashes.
+// compactDate matches a date at the end of a name, which may have dashes in the catalogue.
 var compactDate = regexp.MustCompile(`-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])\b`)
 
-// find finds a model of a provider, or of those whose models it serves too.
+// find finds a model of a provider, or of providers whose models it serves too.
 func (c catalogue) find(id, lower string) *model {
 	p := c[id]
 	if p == nil {
@@ -123,7 +124,7 @@ func (c catalogue) find(id, lower string) *model {
 	return nil
 }
 
-// at is the price at a time.
+// at returns the price at a time.
 func (m *model) at(now time.Time) *Price {
 	for i := len(m.prices) - 1; i > 0; i-- {
 		if d := &m.prices[i]; d.holds == nil || d.holds(now) {

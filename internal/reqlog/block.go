@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// A row of records is their JSON, a line each, in the order of their ids: a line is
-// passed over or found by its bytes, without decoding it. One row for many records is
-// what keeps a record cheap. It is stored compressed, which is less to write and to merge;
-// and it is no larger, because the store's tables take memory by their largest value.
+// A row of records is their JSON, one line each, in the order of their ids: lines can be
+// found and skipped by their bytes, without decoding. Storing many records in one row is
+// what keeps a record cheap. Rows are compressed, which reduces writing and merging. They
+// are not larger, because the memory of the store's tables depends on the largest value.
 const (
 	blockRecords = 256
 	blockBytes   = 256 << 10 // also of a row of bodies: one after the other, each behind a line that says whose they are
 )
 
-// newBlock is the row of records, which have their ids. It begins in row, for its room.
+// newBlock encodes records, which have ids, as a row. It reuses the memory of row.
 func newBlock(records []*Record, row []byte) (*segment, []byte, error) {
 	seg := span(records)
 	var c collector
@@ -31,7 +31,7 @@ func newBlock(records []*Record, row []byte) (*segment, []byte, error) {
 	return seg, row, nil
 }
 
-// span is a segment of records, with nothing but their ids and times.
+// span returns a segment of records with only their ids and times.
 func span(records []*Record) *segment {
 	at := records[0].At.UnixMilli()
 	seg := &segment{ID: records[0].ID, Last: records[len(records)-1].ID, Count: len(records), From: at, To: at}
@@ -42,14 +42,14 @@ func span(records []*Record) *segment {
 	return seg
 }
 
-// lastLine splits the last line off, without its end.
+// lastLine splits off the last line, without its end.
 func lastLine(row []byte) (rest, line []byte) {
 	row = bytes.TrimSuffix(row, []byte("\n"))
 	at := bytes.LastIndexByte(row, '\n') + 1
 	return row[:at], row[at:]
 }
 
-// lineID is the id of the record of a line, nil where it does not begin with one.
+// lineID returns the id of a line's record, or nil if the line does not begin with one.
 func lineID(line []byte) []byte {
 	const length = len("00000000-0000-0000-0000-000000000000")
 	id, ok := bytes.CutPrefix(line, []byte(beginLine))
@@ -59,7 +59,7 @@ func lineID(line []byte) []byte {
 	return id[:length]
 }
 
-// lineOf is the line of a record in a row, nil where it has none.
+// lineOf returns the line of a record in a row, or nil if there is none.
 func lineOf(row []byte, id string) []byte {
 	begin := []byte(beginLine + id + `"`)
 	for len(row) > 0 {
@@ -72,14 +72,14 @@ func lineOf(row []byte, id string) []byte {
 	return nil
 }
 
-// A label stands before the bodies of a record.
+// A label precedes the bodies of a record.
 type label struct {
 	ID       string `json:"id"`
 	Request  int    `json:"request"`
 	Response int    `json:"response"`
 }
 
-// newBodies is the row of the bodies of records. It begins in row, for its room.
+// newBodies encodes the bodies of records as a row. It reuses the memory of row.
 func newBodies(records []*Record, row []byte) (*segment, []byte, error) {
 	for _, r := range records {
 		request, response := r.Request.bytes(), r.Response.bytes()
@@ -99,7 +99,7 @@ func (b *Body) bytes() []byte {
 	return b.Bytes
 }
 
-// bodiesOf are the bodies of a record in a row; ok is false where it has none.
+// bodiesOf returns the bodies of a record in a row. ok is false if it has none.
 func bodiesOf(row []byte, id string) (request, response []byte, ok bool, err error) {
 	for len(row) > 0 {
 		head, rest, _ := bytes.Cut(row, []byte("\n"))

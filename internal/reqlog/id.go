@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// ids makes the ids of records: UUIDs of version 7 that only grow, also where the clock
-// goes back, because a record is found by where its id stands among the others.
+// ids generates the ids of records: UUIDs of version 7 that always increase, even if the
+// clock goes back, because records are found by the order of their ids.
 type ids struct {
 	now    func() time.Time
 	random io.Reader
@@ -21,7 +21,7 @@ type ids struct {
 
 const sequenceBits = 12
 
-// after sees to it that ids are greater than one that exists.
+// after ensures that new ids are greater than an existing one.
 func (g *ids) after(id string) {
 	b, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
 	if err != nil || len(b) != len(uuid.UUID{}) {

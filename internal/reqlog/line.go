@@ -8,15 +8,15 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A line is the record's JSON, which encoding/json reads. It is written by hand, because
-// writing it is most of what a record costs.
+// A line is the JSON of a record, which encoding/json can read. It is written by hand,
+// because writing it is most of a record's cost.
 type line []byte
 
 func (l *line) key(name string) {
 	*l = append(append(append(*l, ',', '"'), name...), '"', ':')
 }
 
-// text adds a member, unless it is empty.
+// text adds a member unless it is empty.
 func (l *line) text(name, value string) {
 	if value != "" {
 		l.key(name)

@@ -7,14 +7,14 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// packed is the first byte of a row that is compressed. Rows that are not, which earlier
-// builds wrote, begin with the brace of their first line.
+// packed is the first byte of a compressed row. Uncompressed rows, which earlier versions
+// wrote, start with the brace of their first line.
 const packed = 's'
 
-// maxRow is the most that a row has, in bytes: a single record may be long.
+// maxRow bounds the size of a row, in bytes, since a single record may be large.
 const maxRow = 32 << 20
 
-// pack compresses a row, and puts it behind what is in to.
+// pack appends a compressed row.
 func pack(to, row []byte) ([]byte, error) {
 	if len(row) > maxRow {
 		return nil, fmt.Errorf("a row of %d bytes: expected at most %d", len(row), maxRow)
@@ -27,7 +27,7 @@ func pack(to, row []byte) ([]byte, error) {
 	return to[:at+len(s2.EncodeBetter(to[at:cap(to)], row))], nil
 }
 
-// unpack is the row that was stored.
+// unpack returns the original of a stored row.
 func unpack(stored []byte) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != packed {
 		return stored, nil

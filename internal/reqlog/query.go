@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-// A Filter says which records are meant: those that fit every field that is set. Of
-// several values of a field, any will do.
+// A Filter selects the records that match every field that is set, by any of the field's
+// values.
 type Filter struct {
 	Workspaces    []string // ids; nil: all, while an empty list is none
 	KeyIDs        []string
@@ -40,7 +40,7 @@ type condition struct {
 	quick   func(line []byte) bool // of metadata and costs: whether a line may match
 }
 
-// A query is a filter made ready.
+// A query is a prepared filter.
 type query struct {
 	*Filter
 	conditions []condition
@@ -98,10 +98,12 @@ func (f *Filter) query() *query {
 	return q
 }
 
-// fewNeedles are as many as are looked for in a line rather than decoding it.
+// fewNeedles is the maximum number of strings that are searched for in a line instead of
+// decoding it.
 const fewNeedles = 8
 
-// needle is in each line of a record that has the value; in others it may be, too.
+// needle returns a string that occurs in the lines of all records with the value, and
+// possibly in others.
 func (f *field) needle(value string) []byte {
 	b := []byte(`"` + f.member + `":`)
 	if f == byStatus {
@@ -137,7 +139,7 @@ func metadataIs(key, value string) condition {
 	}
 }
 
-// costs is the condition on what a call cost.
+// costs returns the condition on the cost of a call.
 func (f *Filter) costs() condition {
 	from, to := prices.Amount(0), prices.MaxAmount
 	if f.CostFrom != nil {
@@ -156,7 +158,7 @@ func (f *Filter) costs() condition {
 	}
 }
 
-// mayHave reports whether a row may have a match.
+// mayHave reports whether a row may contain a match.
 func (q *query) mayHave(s *segment) bool {
 	if s.To < q.from || s.From >= q.to {
 		return false
@@ -172,12 +174,12 @@ func (q *query) mayHave(s *segment) bool {
 	return true
 }
 
-// counted reports whether the segment alone says how many of its records match.
+// counted reports whether the segment alone determines how many of its records match.
 func (q *query) counted(s *segment) bool {
 	return q.simple && s.From >= q.from && s.To < q.to
 }
 
-// count is how many records of a row are in the workspaces.
+// count returns the number of a row's records in the workspaces.
 func (q *query) count(s *segment) int {
 	if q.workspaces == nil {
 		return s.Count
@@ -191,7 +193,7 @@ func (q *query) count(s *segment) int {
 	return n
 }
 
-// match decodes a line and returns its record, nil where it does not match.
+// match decodes a line and returns its record, or nil if it does not match.
 func (q *query) match(line []byte) (*Record, error) {
 	for _, c := range q.conditions {
 		if c.needles != nil && !slices.ContainsFunc(c.needles, func(n []byte) bool { return bytes.Contains(line, n) }) || c.quick != nil && !c.quick(line) {

@@ -2,9 +2,9 @@ package reqlog
 
 import "sync"
 
-// A queue holds the records that wait for the writer, up to a number of bytes. The last
-// quarter of them is for records alone: bodies are the first to find no room. Callers'
-// custom records wait apart, in a share of the bytes that they have for themselves.
+// A queue holds records that wait to be written, up to a number of bytes. The last quarter
+// is for records without bodies, so that bodies are dropped first. Custom records have a
+// separate share.
 type queue struct {
 	mu     sync.Mutex
 	calls  waiting
@@ -16,17 +16,17 @@ type queue struct {
 	full chan struct{} // once they fill a block, or the queue is closed
 }
 
-// waiting are records of one kind.
+// waiting holds records of one kind.
 type waiting struct {
 	records []*Record
-	bytes   int64 // of those, and of what the writer has taken and not written yet
+	bytes   int64 // of these, and of what the writer has taken and not written yet
 }
 
 func newQueue(limit int64) *queue {
 	return &queue{limit: limit, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// of returns where a record waits, and how many bytes may.
+// of returns the queue for a record, and its bound in bytes.
 func (q *queue) of(custom bool) (*waiting, int64) {
 	if custom {
 		return &q.custom, customShare(q.limit)
@@ -56,8 +56,8 @@ func (q *queue) put(r *Record) (lost, bodiesLost bool) {
 	return false, bodiesLost
 }
 
-// take returns the records of calls that wait, and one block of custom ones, so that
-// calls need not wait for those. Their bytes are free again once they are given back.
+// take returns the waiting records of calls, and one block of custom ones, so that calls do
+// not wait for many of those. Their bytes count until they are given back.
 func (q *queue) take() (calls, custom []*Record, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,7 +20,7 @@ type Record struct {
 	UserID           string    `json:"user_id,omitempty"`
 	Endpoint         string    `json:"endpoint"`
 	Method           string    `json:"method,omitempty"`
-	Path             string    `json:"path,omitempty"` // without its query, in which credentials may be; of a custom record, its URL
+	Path             string    `json:"path,omitempty"` // without its query, which may contain credentials; of a custom record, its URL
 	Provider         string    `json:"provider"`
 	VirtualKey       string    `json:"virtual_key,omitempty"`
 	Model            string    `json:"model,omitempty"`
@@ -30,8 +30,8 @@ type Record struct {
 	Status           int       `json:"status"`
 	Attempts         int       `json:"attempts"`
 	LastUsed         string    `json:"last_used,omitempty"` // JSON path of the latest target in the config
-	Retries          int       `json:"retries,omitempty"`   // of that target; -1: they are exhausted
-	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, where the record does not say all of them itself
+	Retries          int       `json:"retries,omitempty"`   // of that target; -1: they were exhausted
+	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, unless the record has everything about a single one
 	UsageKnown       bool      `json:"usage_known"`
 	PromptTokens     int64     `json:"prompt_tokens"`
 	CompletionTokens int64     `json:"completion_tokens"`
@@ -43,9 +43,9 @@ type Record struct {
 	Cost      prices.Amount `json:"cost,omitempty"`
 
 	CacheStatus string `json:"cache_status,omitempty"`
-	Malformed   int    `json:"malformed,omitempty"` // events of a stream that were taken out
+	Malformed   int    `json:"malformed,omitempty"` // events that were removed from a stream
 	Failure     string `json:"failure,omitempty"`
-	Custom      bool   `json:"own,omitempty"` // a caller wrote it about a call that went elsewhere
+	Custom      bool   `json:"own,omitempty"` // a custom record, written by a caller
 
 	SpanID       string          `json:"span_id,omitempty"`
 	ParentSpanID string          `json:"parent_span_id,omitempty"`
@@ -60,11 +60,11 @@ type Record struct {
 	Response *Body `json:"response,omitempty"`
 }
 
-// A Body is what is kept of a body: its beginning.
+// A Body is the stored beginning of a body.
 type Body struct {
 	Size  int64  `json:"size"` // of the whole, in bytes
-	Kept  int    `json:"kept"` // of it, from the beginning on
-	Bytes []byte `json:"-"`    // is stored apart, for a time of its own
+	Kept  int    `json:"kept"` // how many bytes are kept, from the beginning
+	Bytes []byte `json:"-"`    // stored separately, and possibly for a shorter time
 }
 
 // An Attempt is one attempt at a call.
@@ -77,14 +77,14 @@ type Attempt struct {
 	Failure  string  `json:"failure,omitempty"`
 }
 
-// Bounds of what a record says in texts that others choose, in bytes.
+// Bounds of strings in a record that others choose, in bytes.
 const (
 	maxText     = 1 << 10
 	maxMetadata = 16 << 10
-	maxAttempts = 16 // attempts that are told one by one
+	maxAttempts = 16 // attempts that are listed individually
 )
 
-// bound cuts what is too long for a record.
+// bound shortens what is too long for a record.
 func (r *Record) bound() {
 	r.Failure, r.Path = clip(r.Failure), clip(r.Path)
 	if len(r.AttemptLog) > maxAttempts {
@@ -110,10 +110,11 @@ func clip(s string) string {
 	return s
 }
 
-// baseSize is about what a record takes in memory beside what bound speaks of.
+// baseSize is the approximate size of a record in memory without the fields that bound
+// shortens.
 const baseSize = 1 << 10
 
-// size is about what the record takes in memory, and bodies what its bodies do.
+// size returns the approximate size of the record and of its bodies in memory.
 func (r *Record) size() (size, bodies int64) {
 	size = baseSize + int64(len(r.Failure)+len(r.Metadata)+len(r.Path)) + int64(len(r.AttemptLog))*128
 	for _, headers := range []map[string]string{r.RequestHeaders, r.ResponseHeaders} {

@@ -1,15 +1,15 @@
-// Package reqlog keeps one record of every call that was admitted, and where it may, the
-// bodies of the call.
+// Package reqlog keeps a record of every call, and optionally the bodies of the call.
 //
-// Records leave through a queue that is bounded in bytes: no call waits for the disk, and
-// what does not fit is counted. A writer puts many records into one row, and gives them
-// their ids, which grow. Of each row, memory holds a [segment]: where it stands, and which
-// values occur in it. So a record is found by its id with one read, and a list passes over
-// the rows in which nothing matches. Bodies are in rows of their own, with a time and a
-// size of their own: metadata may outlive them.
+// Records are written through a queue that is bounded in bytes: no call waits for the disk,
+// and dropped records are counted. A writer combines many records in one row, and assigns
+// increasing ids. For each row, memory holds a [segment]: its position, and the values that
+// occur in it. So a record is found by its id with one read, and lists skip rows without
+// matches. Bodies are in separate rows, with their own retention and size, so that metadata
+// may be kept longer.
 //
-// Callers may write records of calls that went elsewhere, the custom ones. Those are kept apart, in a share of the sizes
-// that is theirs, so that however many they are, they cost no call its record.
+// Callers may write records of calls that did not use the gateway, the custom records.
+// Those are stored separately within their share of the sizes, so that their number does
+// not affect the records of calls.
 //
 // A record can be read once it is written, a tenth of a second after its call.
 package reqlog
@@ -31,15 +31,15 @@ import (
 type Settings struct {
 	Retention time.Duration // of records
 	Size      int64         // of all records, in bytes; an eighth is for custom ones
-	Queue     int64         // of what waits to be written, in bytes; likewise
+	Queue     int64         // of records waiting to be written, in bytes; likewise
 
 	Bodies        bool
-	MaxBody       int64 // what is kept of a body, in bytes
+	MaxBody       int64 // how much of a body is kept, in bytes
 	BodyRetention time.Duration
 	BodySize      int64 // of all bodies, in bytes; likewise
 }
 
-// customShare is what of a size is for callers' custom records.
+// customShare returns the part of a size that is for custom records.
 func customShare(size int64) int64 { return size / 8 }
 
 // Defaults of the settings.
@@ -76,7 +76,7 @@ type Options struct {
 // A Log writes records and finds them. It is safe for concurrent use.
 type Log struct {
 	Options
-	settings atomic.Pointer[Settings] // nil: not known yet, so nothing is dropped
+	settings atomic.Pointer[Settings] // nil: not set yet, so nothing is removed
 	queue    *queue
 	ids      ids
 	archives // of calls
@@ -91,10 +91,10 @@ type Log struct {
 	done    chan struct{}
 }
 
-// archives hold records of one kind, and their bodies.
+// archives hold the records of one kind, and their bodies.
 type archives struct{ blocks, bodies *archive }
 
-// newArchives opens archives by their names, of which share says how large they may be.
+// newArchives opens archives by their names. share returns their part of a size.
 func newArchives(db *storage.DB, blocks, bodies string, share func(int64) int64) archives {
 	return archives{
 		blocks: newArchive(db, blocks, smallBlock, smallRow, func(s *Settings) (time.Duration, int64) { return s.Retention, share(s.Size) }),
@@ -102,7 +102,7 @@ func newArchives(db *storage.DB, blocks, bodies string, share func(int64) int64)
 	}
 }
 
-// of returns the archives of a kind of records.
+// of returns the archives for a kind of records.
 func (l *Log) of(custom bool) archives {
 	if custom {
 		return l.custom
@@ -114,8 +114,8 @@ func (l *Log) all() []*archive {
 	return []*archive{l.blocks, l.bodies, l.custom.blocks, l.custom.bodies}
 }
 
-// Open opens the records of a store and starts their writer. It outlives the
-// configuration that it was opened under.
+// Open opens the records of a store and starts the writer. The log outlives the
+// configuration that it was opened by.
 func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 	l := &Log{
 		Options:  o,
@@ -137,15 +137,15 @@ func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 	return l, nil
 }
 
-// Configure says what is kept from now on. What is kept already and may not be is
-// dropped, in the background.
+// Configure changes the settings. Records that exceed the new settings are removed in the
+// background.
 func (l *Log) Configure(s Settings) {
 	l.settings.Store(&s)
 	l.queue.resize(s.Queue)
 	signal(l.changed)
 }
 
-// MaxBody is what is to be kept of each body of a call, in bytes; 0: none is.
+// MaxBody returns how much of each body of a call is to be kept, in bytes; 0: nothing.
 func (l *Log) MaxBody() int {
 	if s := l.settings.Load(); s != nil && s.Bodies {
 		return int(s.MaxBody)
@@ -153,9 +153,10 @@ func (l *Log) MaxBody() int {
 	return 0
 }
 
-// Add queues a record, which is the log's from now on, and reports whether it did. It
-// never waits: what finds no room is lost and counted, bodies before records. A custom
-// record that finds none is not counted, because its caller is told.
+// Add queues a record, which must not be changed afterwards, and reports whether it was
+// queued. It never waits: if there is no room, records are dropped and counted, bodies
+// before records. A custom record that is dropped is not counted, because its caller is
+// told.
 func (l *Log) Add(r *Record) bool {
 	r.bound()
 	lost, bodies := l.queue.put(r)
@@ -174,10 +175,10 @@ func (l *Log) Add(r *Record) bool {
 // Lost returns how many records were lost since the log was opened.
 func (l *Log) Lost() int64 { return l.lost.Load() }
 
-// LostBodies returns of how many records the bodies were lost since the log was opened.
+// LostBodies returns the number of records whose bodies were lost since the log was opened.
 func (l *Log) LostBodies() int64 { return l.lostBodies.Load() }
 
-// Size returns what the records take in the store, and what their bodies do, in bytes.
+// Size returns the size of the records and of their bodies in the store, in bytes.
 func (l *Log) Size() (records, bodies int64) {
 	return l.blocks.size() + l.custom.blocks.size(), l.bodies.size() + l.custom.bodies.size()
 }
@@ -210,7 +211,7 @@ func (l *Log) run() {
 	}
 }
 
-// linger waits a moment for more records to write together.
+// linger waits a moment for more records to be written together.
 func (l *Log) linger() {
 	moment := time.NewTimer(linger)
 	defer moment.Stop()
@@ -245,8 +246,8 @@ func (l *Log) write(records []*Record) {
 	}
 }
 
-// rowSize is how large a row may become, in bytes. Several rows of custom records, or of
-// their bodies, fit into their share.
+// rowSize returns the maximum size of a row, in bytes. Several rows of custom records, or
+// of their bodies, must fit into their share.
 func (l *Log) rowSize(custom bool, to *archive) int64 {
 	if s := l.settings.Load(); s != nil && custom {
 		_, size := to.keeps(s)
@@ -271,7 +272,7 @@ func (l *Log) writeBlock(to *archive, records []*Record) {
 	}
 }
 
-// keep adds a row to an archive, on which it makes room before.
+// keep adds a row to an archive, after making room for it.
 func (l *Log) keep(s *archive, seg *segment, row []byte) error {
 	stored, err := s.pack(seg, row)
 	if err != nil {
@@ -281,7 +282,7 @@ func (l *Log) keep(s *archive, seg *segment, row []byte) error {
 	return s.put(seg, stored)
 }
 
-// writeBodies writes the bodies of records, and takes them off the records.
+// writeBodies writes the bodies of records, and removes them from the records.
 func (l *Log) writeBodies(to *archive, records []*Record) {
 	var some []*Record
 	size, limit := 0, int(l.rowSize(records[0].Custom, to))
@@ -355,7 +356,8 @@ func (l *Log) trim() {
 	}
 }
 
-// makeRoom drops what of an archive is too old, and what is in the way of so many bytes more.
+// makeRoom removes what is too old in an archive, and what has to be removed to make room
+// for need bytes.
 func (l *Log) makeRoom(s *archive, need int64) {
 	settings := l.settings.Load()
 	if settings == nil {

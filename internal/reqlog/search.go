@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Page is a part of a list, which is newest first.
+// A Page selects a part of a list, which is newest first.
 type Page struct {
 	Before string // only records before the one with this id
 	Skip   int    // matches
@@ -18,18 +18,19 @@ type Page struct {
 // A List is a page of the records that match.
 type List struct {
 	Records []*Record
-	// Total is how many match, from Before on; where Exact is not set, at least.
+	// Total is the number of matches, from Before on. If Exact is not set, it is a lower
+	// bound.
 	Total int
 	Exact bool
 	More  bool
-	// Next is the Before with which the list goes on; "": it has ended. Where a search
-	// took too long, that comes before the page is full.
+	// Next is the Before of the next page, or "" at the end. If a search takes too long,
+	// the page is not full.
 	Next string
-	// Short: the search ended before it had skipped as many as the page asks.
+	// Short is set if the search ended before it had skipped as many matches as requested.
 	Short bool
 }
 
-// Bounds of what one list reads, in bytes; a row counts as readCost at least.
+// Bounds of what one list reads, in bytes; a row counts as at least readCost.
 const (
 	maxRead  = 8 << 20
 	readCost = 16 << 10
@@ -42,17 +43,17 @@ type search struct {
 	sources []*source
 	list    List
 	read    int
-	newer   string // id of the record or row that was looked at before: all records from it on are known
+	newer   string // id of the last record or row that was visited: all records from it on are known
 }
 
-// A source is what is still to be looked at of an archive.
+// A source is the unread part of an archive.
 type source struct {
 	*archive
 	list []*segment // the next is the last one
-	row  []byte     // what is left of that one's row; nil: it is not read
+	row  []byte     // the unread part of that segment's row; nil: it was not read
 }
 
-// next is the id of the next record, or one that is greater; "": there is none.
+// next returns the id of the next record, or a greater one, or "" if there is none.
 func (s *source) next() string {
 	switch {
 	case len(s.list) == 0:
@@ -68,8 +69,8 @@ func (s *source) next() string {
 
 func (s *source) pass() { s.list, s.row = s.list[:len(s.list)-1], nil }
 
-// List returns a page of the records that match. It reads a bounded number of rows: where
-// that does not do, the list goes on with Next.
+// List returns a page of the records that match. It reads a bounded number of rows; if that
+// is not enough, the list continues with Next.
 func (l *Log) List(ctx context.Context, f *Filter, p Page) (*List, error) {
 	return list(ctx, f, p, l.blocks, l.custom.blocks)
 }
@@ -106,8 +107,8 @@ func (s *search) run(tx storage.Tx) error {
 	}
 }
 
-// newest returns the source of the newest record that is left, and the id of the newest
-// of the other sources. Rows in which nothing matches are passed.
+// newest returns the source with the newest unread record, and the id of the newest one of
+// the other sources. It skips rows without matches.
 func (s *search) newest() (src *source, others string) {
 	for _, c := range s.sources {
 		for len(c.list) > 0 && c.row == nil {
@@ -130,8 +131,8 @@ func (s *search) newest() (src *source, others string) {
 	return src, others
 }
 
-// visit looks into the next row of a source as far as its records are newer than those of
-// the others, and reports whether the search is over.
+// visit reads the next row of a source as far as its records are newer than those of the
+// others, and reports whether the search has ended.
 func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, err error) {
 	seg := src.list[len(src.list)-1]
 	if src.row == nil {
@@ -168,7 +169,7 @@ func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, er
 	return done, err
 }
 
-// among is how many records of the other sources may be newer than one.
+// among returns how many records of the other sources may be newer than a given one.
 func (s *search) among(src *source, id string) (n int) {
 	for _, c := range s.sources {
 		if c == src {
@@ -184,7 +185,7 @@ func (s *search) among(src *source, id string) (n int) {
 	return n
 }
 
-// look looks at the records of a row that are newer than others, the latest first.
+// look visits the records of a row that are newer than others, the latest first.
 func (s *search) look(src *source, others string) (done bool, err error) {
 	for len(src.row) > 0 {
 		rest, line := lastLine(src.row)
@@ -221,14 +222,14 @@ func (s *search) look(src *source, others string) (done bool, err error) {
 	return false, nil
 }
 
-// passes reports whether a line is after the records that are asked for, by its id alone.
+// passes reports whether a line is before the start of the page, by its id alone.
 func (s *search) passes(line []byte) bool {
 	return s.Before != "" && string(lineID(line)) >= s.Before
 }
 
-// Find returns the record with this id, or the latest one with this trace id, of those
-// that the filter lets pass; nil: there is none. A custom record is found by its trace id
-// only where no call has it.
+// Find returns the record with the given id, or the latest one with the given trace id,
+// that matches the filter; nil if there is none. A custom record is only found by its trace
+// id if no call has it.
 func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
 	for _, s := range []*archive{l.blocks, l.custom.blocks} {
 		if found, err := s.find(ctx, id, f.query()); found != nil || err != nil {
@@ -244,7 +245,7 @@ func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
 			return nil, err
 		case len(found.Records) > 0:
 			return found.Records[0], nil
-		case found.More: // what was not searched may have it
+		case found.More: // the part that was not searched may have it
 			return nil, nil //nolint:nilnil // there is none that is known
 		}
 	}
@@ -277,8 +278,7 @@ func (s *archive) find(ctx context.Context, id string, q *query) (found *Record,
 	return found, err
 }
 
-// Bodies reads what is kept of a record's bodies. A body that is kept no more is nil from
-// then on.
+// Bodies reads the stored bodies of a record. Bodies that are no longer stored are nil.
 func (l *Log) Bodies(ctx context.Context, r *Record) error {
 	if r.Request == nil && r.Response == nil {
 		return nil

@@ -2,35 +2,35 @@ package reqlog
 
 import "context"
 
-// A Store keeps records of calls, and is all that is known of how that is done. [Log] is
-// the one over a [storage.Store] that a single process uses; it is no table of that store's,
-// since a row for each call costs too much. Every Store passes the suite in reqlogtest. It
-// is safe for concurrent use.
+// A Store keeps the records of calls. [Log] implements it on top of a [storage.Store] that
+// a single process uses; it does not use a row for each call, which would cost too much.
+// Implementations have to pass the test suite in reqlogtest. A Store is safe for concurrent
+// use.
 type Store interface {
-	// Add queues a record, which is the store's from now on and gets its ID from it, and
-	// reports whether it did. It never waits for the disk. What was queued can be read
-	// within a second.
+	// Add queues a record, which must not be changed afterwards and is assigned an ID, and
+	// reports whether it was queued. It never waits for the disk. Queued records can be
+	// read within a second.
 	Add(r *Record) bool
 
-	// List returns a page of the records that match, the newest first, and how many do.
+	// List returns a page of the records that match, the newest first, and their number.
 	List(ctx context.Context, f *Filter, p Page) (*List, error)
 
-	// Find returns the record with this id, or the latest one with this trace id, of those
-	// that the filter lets pass; nil: there is none.
+	// Find returns the record with the given id, or the latest one with the given trace id,
+	// that matches the filter; nil if there is none.
 	Find(ctx context.Context, id string, f *Filter) (*Record, error)
 
-	// Bodies reads what is kept of a record's bodies. A body that is kept no more is nil
-	// from then on.
+	// Bodies reads the stored bodies of a record. Bodies that are no longer stored are nil.
 	Bodies(ctx context.Context, r *Record) error
 
-	// Configure says what is kept from now on. What may not be any more is dropped, in
-	// the background.
+	// Configure changes the settings. Records that exceed them are removed in the
+	// background.
 	Configure(s Settings)
 
-	// MaxBody is what is to be kept of each body of a call, in bytes; 0: none is.
+	// MaxBody returns how much of each body of a call is to be kept, in bytes; 0: nothing.
 	MaxBody() int
 
-	// Lost and LostBodies return how many records were lost, and of how many the bodies.
+	// Lost and LostBodies return the numbers of lost records, and of records whose bodies
+	// were lost.
 	Lost() int64
 	LostBodies() int64
 

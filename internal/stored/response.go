@@ -10,34 +10,35 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Response is a response that the gateway itself holds, because its provider has no
+// A Response is a response that the gateway itself stores, because the provider has no
 // Responses API.
 type Response struct {
-	// Object is the response as the caller got it.
+	// Object is the response as it was sent to the client.
 	Object json.RawMessage `json:"response,omitempty"`
-	// Input is its own input, without that of earlier responses: a string or an array of items.
+	// Input is its own input, without that of earlier responses: a string or an array of
+	// items.
 	Input json.RawMessage `json:"input,omitempty"`
 	// Previous is the previous_response_id, or "".
 	Previous string `json:"previous,omitempty"`
 }
 
-// Bounds of what is kept, in bytes.
+// Bounds of what is stored, in bytes.
 const (
 	MaxInput        = 8 << 20  // of a response
-	maxResponse     = 16 << 20 // of a response, its input included
+	maxResponse     = 16 << 20 // of a response, including its input
 	maxConversation = 48 << 20
 	maxResponses    = 1000
-	MaxID           = 256 // of a response: longer ones are nobody's
+	MaxID           = 256 // of the id of a response; longer ids are unknown
 )
 
-// Put stores a response for as long as providers keep theirs. The error is
+// Put stores a response for as long as providers store theirs. The error is
 // [storage.ErrExists] if there is one with this id.
 func (r *Responses) Put(ctx context.Context, workspace, id string, t *Response) error {
 	if size := len(t.Object) + len(t.Input); size > maxResponse {
 		return fmt.Errorf("a response with its input of %d bytes, more than %d", size, maxResponse)
 	}
 	return r.db.Write(ctx, func(tx storage.Tx) error {
-		// An id is never used twice.
+		// Ids are never reused.
 		if _, err := r.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
 			if err == nil {
 				err = fmt.Errorf("response %q: %w", id, storage.ErrExists)
@@ -48,13 +49,13 @@ func (r *Responses) Put(ctx context.Context, workspace, id string, t *Response) 
 	})
 }
 
-// Delete deletes a response that the gateway holds.
+// Delete deletes a response that the gateway stores.
 func (r *Responses) Delete(ctx context.Context, workspace, id string) error {
 	return r.db.Write(ctx, func(tx storage.Tx) error { return r.rows.Delete(tx, workspace+"/"+id) })
 }
 
 // A MissingResponseError names the response of a conversation that the gateway does not
-// have. Slug is the provider that holds it, or "" if it is not known.
+// have. Slug is the provider that has it, or "" if it is unknown.
 type MissingResponseError struct{ ID, Slug string }
 
 func (e *MissingResponseError) Error() string {

@@ -1,6 +1,6 @@
-// Package stored knows the objects that providers keep, or that the gateway keeps for them:
-// which provider holds a stored response, the responses of providers that have none of their
-// own, and which workspace made an object with a credential that several share.
+// Package stored records which objects providers store, and stores some itself: which
+// provider has a stored response, the responses of providers without a Responses API, and
+// which workspace created an object with a shared credential.
 package stored
 
 import (
@@ -12,38 +12,39 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Responses remember which provider holds a stored response, so that it can be
-// retrieved with the service key alone (the interface, "Authentication"). Where the
-// provider holds none, they hold the response itself: see [Response].
+// Responses records which provider has a stored response, so that it can be retrieved with
+// the service key alone. If the provider has no Responses API, it stores the response
+// itself: see [Response].
 type Responses struct {
 	db   *storage.DB
 	rows *storage.Collection[remembered]
 }
 
-// remembered is where a stored response is. It names the saved provider and holds no
-// credential: what a caller made with its own has to be asked for with it again.
+// remembered says where a stored response is. It has the saved provider, and no credential:
+// a response created with a caller's own credential has to be requested with that
+// credential again.
 type remembered struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspace_id"`
-	Slug        string `json:"slug,omitempty"` // of a virtual key or a provider of the file
-	// Shared: it was made with a credential that workspaces share, as that the provider said
-	// so; a virtual key may have the slug of a provider of the file.
+	Slug        string `json:"slug,omitempty"` // of a virtual key or a provider in the configuration
+	// Shared is set if the response was created with a shared credential, since a virtual
+	// key may have the slug of a provider in the configuration.
 	Shared bool `json:"shared,omitempty"`
 	Response
 }
 
-// retention is how long OpenAI keeps stored responses.
+// retention is how long OpenAI stores responses.
 const retention = 30 * 24 * time.Hour
 
-// NewResponses returns those of a store.
+// NewResponses returns the responses of a store.
 func NewResponses(db *storage.DB) *Responses {
 	return &Responses{db, storage.NewCollection("response", func(row *remembered) string { return row.WorkspaceID + "/" + row.ID })}
 }
 
-// Remember notes that the response id was made by the saved provider slug.
+// Remember records that a response was created with the saved provider slug.
 func (r *Responses) Remember(ctx context.Context, workspace, id, slug string) error {
 	return r.db.Write(ctx, func(tx storage.Tx) error {
-		// A provider chooses its ids, but not what they mean to others: the first one counts.
+		// Ids are chosen by providers, so the first owner of an id keeps it.
 		if _, err := r.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
@@ -51,8 +52,8 @@ func (r *Responses) Remember(ctx context.Context, workspace, id, slug string) er
 	})
 }
 
-// Claim notes that objects which a provider keeps for as long are the workspace's, made with
-// a credential that others share.
+// Claim records that objects, which a provider stores for the same time, were created by
+// the workspace with a shared credential.
 func (r *Responses) Claim(ctx context.Context, workspace, slug string, ids []string) error {
 	for ids := range slices.Chunk(ids, atOnce) {
 		if err := r.claim(ctx, workspace, slug, ids); err != nil {
@@ -82,7 +83,7 @@ func (r *Responses) claim(ctx context.Context, workspace, slug string, ids []str
 	})
 }
 
-// Owns reports which of the objects that are left are the workspace's by Claim.
+// Owns marks those of the objects not yet marked that the workspace has claimed.
 func (r *Responses) Owns(ctx context.Context, workspace, slug string, ids []string, owns []bool) error {
 	return r.db.View(ctx, func(tx storage.Tx) error {
 		for i, id := range ids {
@@ -99,8 +100,8 @@ func (r *Responses) Owns(ctx context.Context, workspace, slug string, ids []stri
 	})
 }
 
-// Recall returns the saved provider that made the response id, or the response itself;
-// neither where it is unknown.
+// Recall returns the saved provider that created a response, or the response itself, or
+// neither if it is unknown.
 func (r *Responses) Recall(ctx context.Context, workspace, id string) (slug string, held *Response, err error) {
 	err = r.db.View(ctx, func(tx storage.Tx) error {
 		row, err := r.rows.Get(tx, workspace+"/"+id)

@@ -1,6 +1,6 @@
 package telemetry
 
-// operations are the names that the GenAI conventions have for what endpoints do.
+// operations maps endpoints to the names of operations in the GenAI conventions.
 var operations = map[string]string{
 	"chatComplete":        "chat",
 	"messages":            "chat",
@@ -9,8 +9,8 @@ var operations = map[string]string{
 	"embed":               "embeddings",
 }
 
-// operationOf is the operation of an endpoint. Where the conventions have no name, they
-// leave it to who writes the span: it is the endpoint's own.
+// operationOf returns the operation of an endpoint. If the conventions have no name for it,
+// it is the endpoint's own.
 func operationOf(endpoint string) string {
 	if name := operations[endpoint]; name != "" {
 		return name
@@ -18,8 +18,8 @@ func operationOf(endpoint string) string {
 	return endpoint
 }
 
-// providerNames are the names that the GenAI conventions have for providers, where they
-// are not the gateway's.
+// providerNames maps providers to their names in the GenAI conventions, if they differ from
+// the gateway's.
 var providerNames = map[string]string{
 	"azure-ai":      "azure.ai.inference",
 	"azure-openai":  "azure.ai.openai",

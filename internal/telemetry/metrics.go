@@ -1,6 +1,6 @@
-// Package telemetry is what operators watch the gateway by: Prometheus metrics in
-// Caddy's registry, and OpenTelemetry spans where Caddy's tracing is on. It knows
-// numbers and names only: no key, no metadata and no prompt comes here.
+// Package telemetry implements metrics and spans: Prometheus metrics in Caddy's registry,
+// and OpenTelemetry spans if Caddy's tracing is on. It only gets numbers and names, and no
+// keys, metadata or prompts.
 package telemetry
 
 import (
@@ -17,22 +17,22 @@ const (
 	subsystem = "gw"
 )
 
-// Bounds of the histograms, in seconds. Answers of models take from a tenth of a second
-// to ten minutes; embeddings and refusals take less.
+// Bounds of the histograms, in seconds. Answers of models take from a tenth of a second to
+// ten minutes; embeddings and refused calls take less.
 var (
 	durationBuckets   = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 	firstTokenBuckets = []float64{.05, .1, .25, .5, .75, 1, 1.5, 2.5, 5, 10, 20, 30, 60}
 )
 
-// Labels of the metrics. Each has few values: the endpoints are a table, the providers
-// those of the Caddyfile and the built-in ones, the models those that somebody
-// configured, and the statuses classes.
+// Labels of the metrics. Each has few values: endpoints are from a table, providers are
+// those of the configuration and the built-in ones, models are configured, and statuses are
+// classes.
 var (
 	targetLabels = []string{"endpoint", "provider", "model"}
 	statusLabels = append(targetLabels, "status")
 )
 
-// vectors are made once a process, so that they go on counting through reloads.
+// vectors are created once per process, so that they continue across reloads.
 type vectors struct {
 	requests, tokens, cost, attempts, retries, fallbacks, cache *prometheus.CounterVec
 	duration, firstToken                                        *prometheus.HistogramVec
@@ -68,8 +68,8 @@ type Metrics struct {
 	models  map[string]bool // that operators listed
 }
 
-// NewMetrics registers the metrics with the registry of a configuration, which may have
-// them already. models are the models that are told apart beside those of saved configs.
+// NewMetrics registers the metrics with the registry of a configuration, which may already
+// have them. models are reported by name, in addition to those of saved configs.
 func NewMetrics(r prometheus.Registerer, models []string) (*Metrics, error) {
 	m := &Metrics{vectors: theVectors(), models: make(map[string]bool, len(models))}
 	for _, name := range models {
@@ -83,7 +83,7 @@ func NewMetrics(r prometheus.Registerer, models []string) (*Metrics, error) {
 	return m, nil
 }
 
-// Register is r.Register, but that c is registered already is no error.
+// Register is like r.Register, except that it is no error if c is registered already.
 func Register(r prometheus.Registerer, c prometheus.Collector) error {
 	var already prometheus.AlreadyRegisteredError
 	if err := r.Register(c); err != nil && !errors.As(err, &already) {
@@ -95,22 +95,22 @@ func Register(r prometheus.Registerer, c prometheus.Collector) error {
 // A Target is where a call, or one attempt, went.
 type Target struct {
 	Endpoint string
-	Provider string // empty: it went nowhere
+	Provider string // empty: there was none
 	Model    string
-	// SavedModel: a saved config says which model it is.
+	// SavedModel is set if the model is named by a saved config.
 	SavedModel bool
 }
 
-// A Call is an inference call that is over.
+// A Call is a finished inference call.
 type Call struct {
 	Target
 	Status     int // 0: it was not answered
 	Duration   time.Duration
-	FirstToken time.Duration // 0: it was no stream
+	FirstToken time.Duration // 0: it was not a stream
 	Cache      string        // x-gw-cache-status
 
 	prices.Usage
-	Cost prices.Amount // 0: nothing, or it is not known
+	Cost prices.Amount // 0: none, or unknown
 }
 
 // Call counts a call.
@@ -130,8 +130,8 @@ func (m *Metrics) Call(c *Call) {
 	m.used(&c.Target, model, &c.Usage, c.Cost)
 }
 
-// Used counts what a call of the gateway's own used, of which no [Metrics.Call] tells. Its
-// endpoint is what it was for.
+// Used counts what a call by the gateway itself used, which [Metrics.Call] is not called
+// for. The endpoint is its purpose.
 func (m *Metrics) Used(t *Target, u *prices.Usage, cost prices.Amount) {
 	if m == nil {
 		return
@@ -155,8 +155,8 @@ func (m *Metrics) used(t *Target, model string, u *prices.Usage, cost prices.Amo
 	}
 }
 
-// Attempt counts an attempt; again: it repeats one at the same target. Status 0 says that
-// there was no answer, canceled that the client left before there was one.
+// Attempt counts an attempt. again means that it is a retry at the same target, status 0
+// that there was no answer, and canceled that the client left before there was one.
 func (m *Metrics) Attempt(t *Target, status int, canceled, again bool) {
 	if m == nil {
 		return
@@ -175,7 +175,7 @@ func (m *Metrics) Attempt(t *Target, status int, canceled, again bool) {
 	}
 }
 
-// Fallback counts a target that failed and is followed by another.
+// Fallback counts a target that failed and was followed by another.
 func (m *Metrics) Fallback(t *Target) {
 	if m == nil {
 		return
@@ -183,15 +183,14 @@ func (m *Metrics) Fallback(t *Target) {
 	m.vectors.fallbacks.WithLabelValues(t.Endpoint, t.Provider, m.model(t)).Inc()
 }
 
-// cacheResults are the values of x-gw-cache-status as labels. A call that asked for no
-// cache has none.
+// cacheResults maps x-gw-cache-status to labels. Calls without a cache have none.
 var cacheResults = map[string]string{
 	"HIT": "hit", "SEMANTIC HIT": "semantic_hit", "MISS": "miss", "SEMANTIC MISS": "semantic_miss", "REFRESH": "refresh",
 }
 
 var classes = [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
-// class is a status to its first digit.
+// class returns the class of a status, such as 5xx.
 func class(status int) string {
 	if c := status / 100; c > 0 && c < len(classes) {
 		return classes[c]

@@ -3,22 +3,22 @@ package telemetry
 import "sync"
 
 const (
-	// otherModel is the label of every model that nobody configured: callers choose their
-	// names, and could fill the memory with them.
+	// otherModel is the label of all models that are not configured. Callers choose their
+	// names, and could exhaust the memory with them.
 	otherModel = "other"
-	// maxModels bounds how many models of saved configs are told apart, because who may
-	// save configs may do so without end.
+	// maxModels bounds the number of models of saved configs with their own label, because
+	// there can be any number of configs.
 	maxModels = 200
 )
 
-// savedModels are the models of saved configs that were seen. They are a process's, like
-// the vectors whose labels they are.
+// savedModels are the models of saved configs that were seen. Like the vectors that they
+// are labels of, they are shared by the process.
 var savedModels struct {
 	mu   sync.RWMutex
 	seen map[string]bool
 }
 
-// model is the label of a target's model.
+// model returns the label of a target's model.
 func (m *Metrics) model(t *Target) string {
 	switch {
 	case t.Model == "":
@@ -29,8 +29,8 @@ func (m *Metrics) model(t *Target) string {
 	return otherModel
 }
 
-// admit reports whether a saved config's model has a label of its own, and gives it one
-// where there is room.
+// admit reports whether a saved config's model has its own label, after giving it one if
+// there is room.
 func admit(model string) bool {
 	s := &savedModels
 	s.mu.RLock()

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last version that has gen_ai.*
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last version with gen_ai.*
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -32,12 +32,12 @@ const (
 	cacheStatusKey = attribute.Key("gw.cache_status")
 )
 
-// A Span is the span of a call, below that of Caddy's tracing handler. The methods of a
-// nil one do nothing, and cost nothing.
+// A Span is the span of a call, whose parent is that of Caddy's tracing handler. The
+// methods of a nil Span do nothing.
 //
-// The call's span says what the gateway did, and those of its attempts, which are what
-// the GenAI conventions call a client span, what a provider did: only they have usage,
-// so that a sum over all spans counts no token twice.
+// The span of a call describes what the gateway did, and those of its attempts, which are
+// client spans in the GenAI conventions, what a provider did. Only the latter have usage,
+// so that summing over all spans counts no token twice.
 type Span struct {
 	ctx    context.Context
 	tracer trace.Tracer
@@ -48,20 +48,20 @@ type Span struct {
 	answer Answer
 }
 
-// A Beginning is what is known of a call when its span starts.
+// A Beginning has what is known of a call when its span starts.
 type Beginning struct {
 	Endpoint, Model   string
 	Stream            bool
-	Name              string // that the caller gave the span; may be empty
-	TraceID, SpanID   string // as the call's record has them
+	Name              string // the name that the caller gave the span; may be empty
+	TraceID, SpanID   string // as in the call's record
 	Workspace, Config string
 	At                time.Time
 }
 
-// Traced reports whether Caddy's tracing is on for a request, and samples it.
+// Traced reports whether Caddy's tracing is on for a request and samples it.
 func Traced(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
-// Start starts the span of a call; ctx is [Traced].
+// Start starts the span of a call. ctx must be [Traced].
 func Start(ctx context.Context, b *Beginning) *Span {
 	operation := operationOf(b.Endpoint)
 	s := &Span{
@@ -90,7 +90,7 @@ func Start(ctx context.Context, b *Beginning) *Span {
 	return s
 }
 
-// ID is the span's, in hexadecimal.
+// ID returns the id of the span, in hexadecimal.
 func (s *Span) ID() string {
 	if s == nil {
 		return ""
@@ -98,11 +98,11 @@ func (s *Span) ID() string {
 	return s.span.SpanContext().SpanID().String()
 }
 
-// An Ending is what became of a call.
+// An Ending is the result of a call.
 type Ending struct {
 	Status, Attempts int
 	Provider, Cache  string
-	Error            string // why it failed, as a short word; empty: it did not, or the status says it
+	Error            string // why it failed, as a short word; empty: it did not fail, or the status says why
 }
 
 // End ends the span of a call.
@@ -123,13 +123,13 @@ func (s *Span) End(e *Ending) {
 	s.span.End()
 }
 
-// An Answer is what a provider's answer says of itself.
+// An Answer has the metadata of a provider's answer.
 type Answer struct {
 	ID, Model string
 	Finish    []string // why each choice ended
 }
 
-// Answered notes what an answer says of itself. What it leaves out stays.
+// Answered records the metadata of an answer. Empty fields are ignored.
 func (s *Span) Answered(a Answer) {
 	if s == nil {
 		return
@@ -150,13 +150,13 @@ type Attempt struct {
 	at   time.Time
 }
 
-// An AttemptStart is what is known of an attempt when it starts.
+// An AttemptStart has what is known of an attempt when it starts.
 type AttemptStart struct {
 	Provider, Dialect string
-	Model             string // that it sends; empty: the call's
+	Model             string // empty: the call's
 	Target            string // JSON path of it in the config
 	Retry             int
-	URL               *url.URL // whose host the span has
+	URL               *url.URL // its host becomes an attribute
 }
 
 // Attempt starts the span of an attempt.
@@ -170,7 +170,7 @@ func (s *Span) Attempt(t *AttemptStart) *Attempt {
 	})
 	name := s.name
 	if t.Model != "" {
-		attributes = append(attributes, semconv.GenAIRequestModel(t.Model)) // the last one counts
+		attributes = append(attributes, semconv.GenAIRequestModel(t.Model)) // the last value is used
 		name = s.common[0].Value.AsString() + " " + t.Model
 	}
 	if port := portOf(t.URL); port > 0 {
@@ -185,19 +185,19 @@ func (s *Span) Attempt(t *AttemptStart) *Attempt {
 	return a
 }
 
-// Header is the attempt as a W3C traceparent.
+// Header returns the attempt's W3C traceparent.
 func (a *Attempt) Header() string {
 	c := a.span.SpanContext()
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()
 }
 
-// An Outcome is what became of an attempt.
+// An Outcome is the result of an attempt.
 type Outcome struct {
 	Status     int    // of the provider's answer; 0: there was none
-	Error      string // why, as a short word; empty: it did not fail, or the status says it
+	Error      string // why it failed, as a short word; empty: it did not fail, or the status says why
 	Failed     bool
 	FirstToken time.Time
-	Usage      *prices.Usage // nil: it is not known
+	Usage      *prices.Usage // nil: unknown
 }
 
 // End ends the span of an attempt.
@@ -240,8 +240,8 @@ func (a *Attempt) End(o *Outcome) {
 	a.span.End()
 }
 
-// finish sets what both kinds of spans say of their end. Nobody's message is told: it
-// may quote a prompt.
+// finish sets the result of either kind of span. Error messages are not recorded, because
+// they may quote a prompt.
 func finish(span trace.Span, status int, failed bool) {
 	if status > 0 {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(status))

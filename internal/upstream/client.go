@@ -21,9 +21,8 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A Client makes the calls that the gateway makes for itself. Nothing of a caller's
-// request goes into one: neither a header nor a setting, and no credential but the
-// route's.
+// A Client makes the gateway's own calls. They contain nothing of a caller's request: no
+// header, no setting, and no credential but the route's.
 type Client struct {
 	Options
 
@@ -31,35 +30,35 @@ type Client struct {
 	logins logins
 }
 
-// Options are what a [Client] is made with.
+// Options are the options of a [Client].
 type Options struct {
-	Guard    *credentials.HostGuard  // of hosts that the operator did not choose
-	Metrics  *telemetry.Metrics      // nil: nothing is counted
-	Prices   *prices.Table           // nil: nothing has a price
-	InFlight func() *inflight.Budget // bounds the memory of answers; nil: nothing does
+	Guard    *credentials.HostGuard  // checks hosts that the operator did not choose
+	Metrics  *telemetry.Metrics      // nil: no metrics
+	Prices   *prices.Table           // nil: costs are unknown
+	InFlight func() *inflight.Budget // bounds the memory of answers; may be nil
 	Now      func() time.Time        // nil: the system's clock
-	NewID    func() string           // for an answer to which the provider gives none
+	NewID    func() string           // generates ids for answers without one
 }
 
 // NewClient returns a client over pools of connections.
 func NewClient(pools Pools, o Options) *Client { return &Client{Options: o, pools: pools} }
 
-// An Operation is one kind of call that the gateway makes for itself.
+// An Operation is a kind of call that the gateway itself makes.
 type Operation struct {
-	// Name is what it is for, such as semantic_cache. Metrics have it as the endpoint.
+	// Name is its purpose, such as semantic_cache. It is the endpoint in metrics.
 	Name string
 	// Endpoint, Method and Path are as in [providers.Call].
 	Endpoint, Method, Path string
-	// Model is the one that is asked for, by an operator's configuration; "": none.
+	// Model is the configured model; "" if there is none.
 	Model string
-	// Workspace is the one that the call is made for, whose share of memory and of logins
-	// it takes; "": none.
+	// Workspace is the workspace that the call is made for, and whose share of memory and
+	// logins it uses; "" if there is none.
 	Workspace string
-	// Header has what the request carries beside the provider's own headers.
+	// Header has headers of the request in addition to the provider's own.
 	Header http.Header
-	// Timeout is how long it may take until its answer is read; 0: thirty seconds.
+	// Timeout bounds the time until the answer is read; 0: thirty seconds.
 	Timeout time.Duration
-	// MaxAnswer bounds the answer, in bytes; 0: four mebibytes.
+	// MaxAnswer bounds the size of the answer, in bytes; 0: 4 MiB.
 	MaxAnswer int
 }
 
@@ -69,26 +68,26 @@ const (
 	leastRead        = 512
 )
 
-// An Answer is what a provider answered.
+// An Answer is the answer of a provider.
 type Answer struct {
 	Status int
-	Body   []byte // in OpenAI's words, where the status is 200
-	// Cost is what the call cost at list prices, where CostKnown.
+	Body   []byte // in OpenAI's form if the status is 200
+	// Cost is what the call cost at list prices, if CostKnown.
 	Cost      prices.Amount
 	CostKnown bool
 
 	memory inflight.Lease
 }
 
-// Release gives back the memory of the answer, whose body is not read any more.
+// Release frees the memory of the answer, whose body must not be used afterwards.
 func (a *Answer) Release() { a.memory.Close() }
 
-// Do calls a provider, with body as the request, or without one where it is nil, and counts
-// what that used. The caller releases the answer.
+// Do calls a provider and counts what the call used. body is the request's, or nil. The
+// caller must release the answer.
 //
-// An error says that there is no answer. It may be a [providers.Refusal], where the
+// An error means that there is no answer. It may be a [providers.RequestError] if the
 // provider's dialect or login cannot make the request, a [LoginError], a [DialError], a
-// [credentials.HostError], one that [inflight.Refused] knows, or that of ctx.
+// [credentials.HostError], one that [inflight.Refused] recognises, or that of ctx.
 func (c *Client) Do(ctx context.Context, route *credentials.Route, op *Operation, body []byte) (_ *Answer, used prices.Usage, err error) {
 	ctx, cancel := context.WithTimeout(WithVars(ctx), cmp.Or(op.Timeout, defaultTimeout))
 	defer cancel()
@@ -132,7 +131,7 @@ func (c *Client) Do(ctx context.Context, route *credentials.Route, op *Operation
 	return answer, c.book(route, op, answer), nil
 }
 
-// request makes the request of a call, its credential included.
+// request returns the request of a call, including its credential.
 func (c *Client) request(ctx context.Context, route *credentials.Route, op *Operation, body []byte) (*http.Request, *providers.Answer, error) {
 	p, ok := providers.Lookup(route.Dialect)
 	if !ok {
@@ -190,7 +189,7 @@ func (c *Client) request(ctx context.Context, route *credentials.Route, op *Oper
 	if err != nil {
 		return nil, nil, err
 	}
-	r.Header["User-Agent"] = []string{""} // none, rather than Go's
+	r.Header["User-Agent"] = []string{""} // no header instead of Go's
 	if content != nil {
 		r.Header["Content-Type"] = []string{"application/json"}
 	}
@@ -202,8 +201,8 @@ func (c *Client) request(ctx context.Context, route *credentials.Route, op *Oper
 	return r, made.Answer, nil
 }
 
-// read reads all of an answer, which has at most limit bytes. The answer's lease holds the
-// capacity of what it returns.
+// read reads an answer of at most limit bytes. The answer's lease includes the capacity of
+// the result.
 func (a *Answer) read(r io.Reader, limit int) ([]byte, error) {
 	var b []byte
 	for {
@@ -229,9 +228,9 @@ func (a *Answer) read(r io.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// book counts what an answer says was used, and what that cost.
+// book counts the usage of an answer, and returns it with its cost.
 func (c *Client) book(route *credentials.Route, op *Operation, a *Answer) (used prices.Usage) {
-	if op.Model == "" { // nothing of a model's was asked for
+	if op.Model == "" { // the operation uses no model
 		a.CostKnown = true
 		return used
 	}
@@ -253,7 +252,8 @@ func (c *Client) book(route *credentials.Route, op *Operation, a *Answer) (used 
 	return used
 }
 
-// target is what an operation is counted under. An operator configured its model.
+// target returns the labels of an operation in metrics. Its model is configured by the
+// operator.
 func (op *Operation) target(provider string) *telemetry.Target {
 	return &telemetry.Target{Endpoint: op.Name, Provider: provider, Model: op.Model, SavedModel: op.Model != ""}
 }
@@ -265,9 +265,9 @@ func (c *Client) now() time.Time {
 	return c.Now()
 }
 
-// WithVars is the context of a request that the gateway makes for itself, with variables of
-// its own: Caddy notes the proxy that it chose among them, and those of the client's request
-// belong to the goroutine that serves it.
+// WithVars returns a context for one of the gateway's own requests, with its own variables:
+// Caddy stores the chosen proxy in them, and those of the client's request belong to the
+// goroutine that serves it.
 func WithVars(ctx context.Context) context.Context {
 	return context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
 }
@@ -275,12 +275,12 @@ func WithVars(ctx context.Context) context.Context {
 // A carrier sends the requests of one call, and counts them.
 type carrier struct {
 	client   *Client
-	ctx      context.Context // oauth2 makes its requests without one
+	ctx      context.Context // oauth2 makes its requests without a context
 	op       *Operation
 	provider string
 	pool     http.RoundTripper
 	sent     bool
-	err      error // of the last
+	err      error // of the last request
 }
 
 // RoundTrip sends a request.

@@ -21,8 +21,8 @@ type addressCheck interface {
 	CheckDial(host string, to netip.AddrPort) error
 }
 
-// operatorGuard lets the operator's own hosts be anywhere but on a cloud metadata
-// service, where no model runs and credentials lie about.
+// operatorGuard allows hosts chosen by the operator to have any address but that of a cloud
+// metadata service, which never serves models.
 var operatorGuard addressCheck = anywhere{}
 
 type anywhere struct{}
@@ -45,9 +45,9 @@ func (e *DialError) Error() string { return e.Err.Error() }
 
 func (e *DialError) Unwrap() error { return e.Err }
 
-// newDialer returns the one way in which connections are opened: as the options
-// of Caddy's HTTP transport say, with every address checked after DNS and just
-// before it is connected to, so that no name can be rebound in between.
+// newDialer returns the function that opens all connections, according to the options of
+// Caddy's HTTP transport. Every address is checked after DNS, right before connecting,
+// which prevents DNS rebinding.
 func newDialer(t *reverseproxy.HTTPTransport, guard addressCheck) (dialFunc, error) {
 	options := net.Dialer{
 		Timeout:       time.Duration(t.DialTimeout),
@@ -115,7 +115,7 @@ func newResolver(r *reverseproxy.UpstreamResolver, timeout time.Duration) (*net.
 	}}, nil
 }
 
-// An idleConn gives each read and write its own time.
+// An idleConn applies a timeout to each read and write.
 type idleConn struct {
 	net.Conn
 	read, write time.Duration

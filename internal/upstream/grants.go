@@ -18,28 +18,28 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A Grant is how a token is fetched.
+// A Grant is a way to obtain a token.
 type Grant struct {
 	key    [sha256.Size]byte
-	public bool   // the token server is no host that the operator chose
-	server string // its host, for messages
+	public bool   // the token server was not chosen by the operator
+	server string // its host, for error messages
 	fetch  func(ctx context.Context) (*oauth2.Token, error)
 }
 
-// maxAccount bounds a service account, in bytes: one with a key of 4096 bits takes four
-// thousand, and what signs with a much longer key costs too much.
+// maxAccount bounds a service account key, in bytes: one with 4096 bits takes 4,000, and
+// signing with a much longer one would be expensive.
 const maxAccount = 10 << 10
 
-// googleTokens are Google's own token servers, as service accounts name them.
+// googleTokens lists Google's token servers, as named in service account keys.
 var googleTokens = []string{google.JWTTokenURL, "https://accounts.google.com/o/oauth2/token", "https://www.googleapis.com/oauth2/v4/token"}
 
 var errAccount = &providers.RequestError{
 	Code: "invalid_service_account", Message: "Invalid service account: expected the JSON key of one, with type service_account, client_email and a private_key of RSA",
 }
 
-// Grant makes the grant of a login. A token server that a service account names is a
-// host that a caller chose: it must pass the guard, by its spelling and when it is dialed.
-// The error is a [providers.Refusal].
+// Grant returns the grant of a login. The token server in a service account key is chosen
+// by a caller, so that the guard has to allow it, both its URL and its address when it is
+// dialed. The error is a [providers.RequestError].
 func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, error) {
 	g := &Grant{public: route.Inline || route.CustomHost}
 	var address string
@@ -96,17 +96,16 @@ func tokenHost(err error) *providers.RequestError {
 	return &providers.RequestError{Code: "invalid_token_uri", Message: message}
 }
 
-// errorCode is what RFC 6749 has for the codes of errors, and nothing that could hold a
-// secret.
+// errorCode matches the error codes of RFC 6749, and nothing that could contain a secret.
 var errorCode = regexp.MustCompile(`"error"\s*:\s*"([a-z_]{1,40})"`)
 
-// A LoginError is a failure to get a token. Its message repeats nothing of what the token
-// server says but the code of the error.
+// A LoginError is a failure to obtain a token. Its message repeats nothing of the token
+// server's answer except the error code.
 type LoginError struct {
 	Server string // its host
-	Status int    // that it answered with; 0: it did not, or answered without a token
-	Code   string // of RFC 6749; "": none
-	Err    error  // why it did not answer; nil: it did
+	Status int    // of its answer; 0: there was none, or it had no token
+	Code   string // an error code of RFC 6749, or ""
+	Err    error  // why there was no answer; nil: there was one
 }
 
 func (e *LoginError) Error() string {
@@ -126,7 +125,7 @@ func (e *LoginError) Error() string {
 	return server + " gave no token"
 }
 
-// Unwrap returns why the server did not answer.
+// Unwrap returns why there was no answer.
 func (e *LoginError) Unwrap() error { return e.Err }
 
 // Timeout reports whether the server did not answer in time.
@@ -137,7 +136,7 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// loginError is a failure to get a token from a server, without what the server says.
+// loginError returns an error for a failed login, without the server's message.
 func loginError(server string, err error) error {
 	var host *credentials.HostError
 	var refusal *providers.RequestError

@@ -16,12 +16,12 @@ import (
 	"github.com/caddy-gw/gateway/internal/fairshare"
 )
 
-// logins holds the tokens that logins gave, and fetches them: one at a time for a login, and
-// maxFetches in all, of which a workspace has its share, as it has of the tokens that are
-// kept. Its zero value is ready.
+// logins fetches and caches tokens: one fetch at a time for a login, and at most maxFetches
+// in total. A workspace has its fair share of both the fetches and the cached tokens. The
+// zero value is ready to use.
 type logins struct {
 	mu       sync.Mutex
-	tokens   map[[sha256.Size]byte]*token // by the hash of the whole login
+	tokens   map[[sha256.Size]byte]*token // by the hash of the login
 	fetching int
 	fetches  map[string]int // under way, by workspace
 }
@@ -29,13 +29,14 @@ type logins struct {
 // ErrLogins means that too many tokens are being fetched.
 var ErrLogins = errors.New("too many logins at once")
 
-// A token is one that was fetched, or is being fetched until ready is closed. It is not
-// singleflight's: who begins a fetch is counted under the lock that says that there is none.
+// A token is a fetched token, or one that is being fetched until ready is closed. It does
+// not use singleflight, because a new fetch has to be counted under the same lock that
+// determines that none is under way.
 type token struct {
-	workspace string // that it was fetched for first
+	workspace string // that it was first fetched for
 	ready     chan struct{}
 	secret    credentials.Secret
-	until     time.Time // when it is fetched anew
+	until     time.Time // when it must be fetched again
 	err       error
 }
 
@@ -44,17 +45,19 @@ type tokenFunc = func(context.Context) (*oauth2.Token, error)
 const (
 	maxTokens    = 1024
 	maxFetches   = 64
-	tokenMargin  = 2 * time.Minute // before a token ends, it is not used any more
-	tokenDefault = 5 * time.Minute // that a token is kept whose end nobody says
+	tokenMargin  = 2 * time.Minute // tokens are not used in the last minutes of their lifetime
+	tokenDefault = 5 * time.Minute // lifetime of tokens that do not state it
 )
 
 // login is the operation of a login.
 var login = Operation{Name: "login", Timeout: 15 * time.Second, MaxAnswer: 64 << 10}
 
-// Token returns the token of a grant for a call of a workspace to a provider, waiting no
-// longer than ctx. A fetch goes on when the call that began it is gone: others wait for it.
+// Token returns the token of a grant, for a call of a workspace to a provider. It waits no
+// longer than ctx. If the call that started a fetch is canceled, the fetch continues,
+// because others may wait for it.
 //
-// The error is a [LoginError], [ErrLogins], or a [providers.Refusal] of the login itself.
+// The error is a [LoginError], [ErrLogins], or a [providers.RequestError] of the login
+// itself.
 func (c *Client) Token(ctx context.Context, g *Grant, provider, workspace string) (credentials.Secret, error) {
 	token, err := c.logins.get(ctx, g.key, workspace, c.now, func(ctx context.Context) (*oauth2.Token, error) {
 		return c.fetchToken(ctx, g, provider)
@@ -62,7 +65,7 @@ func (c *Client) Token(ctx context.Context, g *Grant, provider, workspace string
 	return token, loginError(g.server, err)
 }
 
-// fetchToken asks the token server of a grant.
+// fetchToken requests a token from the server of a grant.
 func (c *Client) fetchToken(ctx context.Context, g *Grant, provider string) (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(WithVars(ctx), login.Timeout)
 	defer cancel()
@@ -73,7 +76,7 @@ func (c *Client) fetchToken(ctx context.Context, g *Grant, provider string) (*oa
 	}))
 	switch {
 	case err != nil && carrier.err != nil:
-		return nil, carrier.err // of which oauth2 keeps no more than the text
+		return nil, carrier.err // oauth2 only keeps its text
 	case err != nil && !carrier.sent:
 		return nil, errAccount
 	case err == nil && token.AccessToken == "":
@@ -82,8 +85,8 @@ func (c *Client) fetchToken(ctx context.Context, g *Grant, provider string) (*oa
 	return token, err
 }
 
-// get returns the token of the login whose hash is key, for a workspace. fetch gets one
-// where there is none.
+// get returns the token of the login with the hash key, for a workspace. If there is none,
+// fetch is called.
 func (s *logins) get(ctx context.Context, key [sha256.Size]byte, workspace string, now func() time.Time, fetch tokenFunc) (credentials.Secret, error) {
 	s.mu.Lock()
 	t := s.tokens[key]
@@ -126,11 +129,11 @@ func (t *token) fetched() bool {
 	}
 }
 
-// over reports whether a token was fetched and is used no more.
+// over reports whether a token was fetched and has expired.
 func (t *token) over(now time.Time) bool { return t.fetched() && !now.Before(t.until) }
 
-// add keeps a token. Where there are too many, or too many of its workspace, it drops those
-// that are over, or another; never one that is being fetched.
+// add adds a token. If there are too many, in total or of its workspace, an expired one is
+// dropped, or else any other, but never one that is being fetched.
 func (s *logins) add(key [sha256.Size]byte, t *token, now time.Time) {
 	if s.tokens == nil {
 		s.tokens = make(map[[sha256.Size]byte]*token)
@@ -145,7 +148,7 @@ func (s *logins) add(key [sha256.Size]byte, t *token, now time.Time) {
 	s.tokens[key] = t
 }
 
-// fits reports whether one more token is within the share of a workspace.
+// fits reports whether one more token is within a workspace's share.
 func (s *logins) fits(workspace string) bool {
 	own := int64(1)
 	for _, t := range s.tokens {
@@ -156,7 +159,7 @@ func (s *logins) fits(workspace string) bool {
 	return fairshare.Left(own, int64(maxTokens-len(s.tokens)-1)) >= 0
 }
 
-// drop drops one of the tokens that were fetched, and reports whether there was one.
+// drop drops one of the fetched tokens, and reports whether there was one.
 func (s *logins) drop(which func(*token) bool) bool {
 	for k, t := range s.tokens {
 		if t.fetched() && which(t) {
@@ -189,7 +192,7 @@ func (s *logins) fetch(ctx context.Context, key [sha256.Size]byte, t *token, now
 	t.until = now().Add(lifetime)
 }
 
-// bounded ends what is read of answers after limit bytes.
+// bounded truncates answers after limit bytes.
 type bounded struct {
 	http.RoundTripper
 	limit int64

@@ -1,6 +1,6 @@
-// Package upstream is how the gateway reaches other services: guarded pools of
-// connections, the tokens of logins, and the [Client] of the gateway's own calls. It
-// knows nothing of the calls that callers make.
+// Package upstream connects the gateway to other services: guarded pools of connections,
+// tokens of logins, and the [Client] for the gateway's own calls. It does not depend on the
+// calls of clients.
 package upstream
 
 import (
@@ -17,20 +17,20 @@ import (
 
 const (
 	handshakeTimeout = 10 * time.Second // of TLS
-	pingAfter        = 15 * time.Second // of silence on an HTTP/2 connection
+	pingAfter        = 15 * time.Second // without data on an HTTP/2 connection
 	pingTimeout      = 15 * time.Second
-	// maxResponseHeader is more than any provider needs, and what clients still take.
+	// maxResponseHeader is more than any provider needs, and less than clients accept.
 	maxResponseHeader = 256 << 10
 )
 
-// Pools are two pools of connections that share none: one for hosts that the operator
-// chose, and one for hosts that callers and tenants chose.
+// Pools are two separate pools of connections: one for hosts that the operator chose, and
+// one for hosts that callers and tenants chose.
 type Pools struct {
 	Operator *Pool
 	Public   *Pool
 }
 
-// NewPools makes the pools, with the options of Caddy's HTTP transport. guard checks the
+// NewPools creates the pools with the options of Caddy's HTTP transport. guard checks the
 // addresses of hosts that the operator did not choose.
 func NewPools(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard *credentials.HostGuard) (p Pools, err error) {
 	if p.Operator, err = newPool(ctx, t, operatorGuard); err != nil {
@@ -39,12 +39,12 @@ func NewPools(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard *credentia
 	if p.Public, err = newPool(ctx, t, guard); err != nil {
 		return Pools{}, err
 	}
-	// Through a proxy the address check would see the proxy's address alone.
+	// With a proxy, only the proxy's address would be checked.
 	p.Public.Proxy, p.Public.public = nil, true
 	return p, nil
 }
 
-// Of is the pool whose connections a route may use.
+// Of returns the pool for a route.
 func (p Pools) Of(route *credentials.Route) *Pool { return p.of(route.CustomHost) }
 
 func (p Pools) of(public bool) *Pool {
@@ -54,7 +54,7 @@ func (p Pools) of(public bool) *Pool {
 	return p.Operator
 }
 
-// Retire has no connection be kept any more; requests under way finish on theirs.
+// Retire stops keeping idle connections. Requests that are under way finish.
 func (p Pools) Retire() {
 	for _, pool := range []*Pool{p.Operator, p.Public} {
 		if pool != nil {
@@ -63,7 +63,7 @@ func (p Pools) Retire() {
 	}
 }
 
-// newPool makes one pool, whose addresses guard checks.
+// newPool creates a pool whose addresses are checked by guard.
 func newPool(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard addressCheck) (*Pool, error) {
 	transport, err := t.NewTransport(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func newPool(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard addressChec
 	return &Pool{Transport: transport}, nil
 }
 
-// A Pool is a pool of connections. Calls that outlive their configuration go on using it
+// A Pool is a pool of connections. Calls that outlive their configuration keep using it
 // after it was retired.
 type Pool struct {
 	*http.Transport
@@ -92,15 +92,14 @@ type Pool struct {
 	public  bool // for hosts that the operator did not choose
 }
 
-// RoundTrip sends a request. Each one makes a transport keep connections again, so that
-// in a retired pool each has to undo that when it is over: the last one leaves no
+// RoundTrip sends a request. Each request makes the transport keep connections again, so
+// that in a retired pool each has to undo that at its end. The last one leaves no
 // connection behind.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.public {
-		// Caddy's admin endpoint takes a request with this header, and without an
-		// origin that it knows, for one that was forged, and refuses it: a host that
-		// the operator trusts must not lead there, on whatever port it is, by a call
-		// nor by a login.
+		// Caddy's admin endpoint regards a request with this header, and without a known
+		// origin, as forged and refuses it. So neither a call nor a login can reach it, on
+		// any port, through a host that the operator trusts.
 		marked := *r
 		marked.Header = r.Header.Clone()
 		marked.Header["Sec-Fetch-Mode"] = []string{"no-cors"}
@@ -119,21 +118,21 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// settle closes the connections of a retired pool that are idle, and has it close the others
-// when they become so.
+// settle closes the idle connections of a retired pool; the others are closed when they
+// become idle.
 func (p *Pool) settle() {
 	if p.retired.Load() {
 		p.CloseIdleConnections()
 	}
 }
 
-// retire has no connection of the pool be kept any more.
+// retire stops keeping idle connections.
 func (p *Pool) retire() {
 	p.retired.Store(true)
 	p.settle()
 }
 
-// A pooledBody is an answer over a connection of a pool.
+// A pooledBody is the body of an answer on a connection of a pool.
 type pooledBody struct {
 	io.ReadCloser
 	pool *Pool

@@ -8,17 +8,17 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// maxSteps bounds the way to a value that a rule reads:
-// integrations[0].tracker.tags[1] is 5 steps.
+// maxSteps bounds the length of a path that a rule reads: integrations[0].tracker.tags[1]
+// has 5 steps.
 const maxSteps = 8
 
-// A checker is one pass over one body. It notes the first fault and reads on, by the
-// grammar alone, so that a body that is not JSON is called just that. Its methods
-// return what those of a jsonscan.Scanner do.
+// A checker is one pass over one body. After the first error it continues to check the
+// syntax only, so that invalid JSON is reported as such. Its methods return the same as
+// those of a jsonscan.Scanner.
 type checker struct {
 	scan  jsonscan.Scanner
 	err   *Error
-	path  [maxSteps]step // the way to where it is
+	path  [maxSteps]step // the path of the current value
 	steps int
 }
 
@@ -29,8 +29,8 @@ func (c *checker) push(s step) {
 
 func (c *checker) pop() { c.steps-- }
 
-// object reads the object at i, or the whole body at depth 0, by the rules of f, and
-// notes in given, which has a place for each row, where the values stand.
+// object reads the object at i, or the whole body at depth 0, by the rules of f. It records
+// the positions of values in given, which has an element for each row.
 func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err error) {
 	visit := func(key jsonscan.Key, at int) (int, error) {
 		if c.err != nil {
@@ -66,7 +66,7 @@ func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err er
 	return end, err
 }
 
-// field reads the value of a field, of which null says that it is absent.
+// field reads the value of a field. Null means absent.
 func (c *checker) field(v *Value, i, depth int) (end int, err error) {
 	if c.scan.Kind(i) == jsonscan.Null {
 		return c.scan.Value(i, depth)
@@ -153,9 +153,9 @@ func (c *checker) array(v *Value, i, depth int) (end int, err error) {
 	return end, err
 }
 
-// text checks the string that literal is, quotes included.
+// text checks a string, given its encoding including the quotes.
 func (c *checker) text(v *Value, literal []byte) {
-	// A character takes a byte or more, so that few strings need be counted.
+	// A character takes at least one byte, so that few strings have to be counted.
 	if v.MaxLength > 0 && len(literal)-2 > v.MaxLength {
 		if n := jsonscan.Len(literal); n > v.MaxLength {
 			c.fail(StringAboveMax, "string too long. Expected a string with maximum length %d, but got a string with length %d instead.", v.MaxLength, n)
@@ -184,8 +184,8 @@ func (c *checker) number(v *Value, literal []byte) {
 	}
 }
 
-// isInteger has a quick answer for numbers that are all digits, which arrays of
-// tokens are full of.
+// isInteger is optimised for numbers that consist of digits, since arrays of tokens have
+// many of them.
 func isInteger(literal []byte) bool {
 	for i, d := range literal {
 		if (d < '0' || d > '9') && (i > 0 || d != '-') {

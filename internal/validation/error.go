@@ -7,16 +7,16 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A Error is a rule that a request breaks: what a 400 says.
+// An Error is the violation of a rule by a request, which is answered with 400.
 type Error struct {
-	Param   string // the field: messages[2].role
+	Param   string // the field, such as messages[2].role
 	Code    string // one of the codes below
-	Message string // what was expected, and what was got
+	Message string // what was expected, and what was found
 }
 
 func (f *Error) Error() string { return f.Message }
 
-// The codes of faults, in OpenAI's vocabulary where it has a word.
+// The error codes. They are OpenAI's where it has one.
 const (
 	InvalidType      = "invalid_type"
 	InvalidValue     = "invalid_value"
@@ -36,7 +36,7 @@ func missing(param string) *Error {
 	return &Error{param, MissingParameter, fmt.Sprintf("Missing required parameter: '%s'.", param)}
 }
 
-// clip shortens what a caller wrote, to be shown in a message.
+// clip shortens a caller's input for a message.
 func clip(s string) string {
 	const limit = 64
 	if len(s) > limit {
@@ -45,7 +45,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// A step is one part of the way to a value: a field's name, a free key, or an index.
+// A step is one element of a path: a field's name, a free key, or an index.
 type step struct {
 	name  string
 	key   jsonscan.Key
@@ -53,7 +53,7 @@ type step struct {
 	index int
 }
 
-// param returns where the checker is, as error.param has it.
+// param returns the path of the current value in the form of error.param.
 func (c *checker) param() string {
 	var b strings.Builder
 	for _, s := range c.path[:c.steps] {
@@ -76,8 +76,8 @@ func dot(b *strings.Builder, name string) {
 	b.WriteString(name)
 }
 
-// fail notes a fault of the value that the checker is at, if it is the first one.
-// The message goes on after the name of the field.
+// fail records an error for the current value, if it is the first one. The message is
+// appended to the name of the field.
 func (c *checker) fail(code, format string, args ...any) {
 	if c.err == nil {
 		param := c.param()
@@ -104,7 +104,7 @@ var kindNames = []struct {
 	{Object, "an object"},
 }
 
-// String names the kinds as a message does: "a string or an array".
+// String returns the kinds in words: "a string or an array".
 func (k Kinds) String() string {
 	var names []string
 	for _, n := range kindNames {

@@ -9,8 +9,8 @@ import (
 // A Query is the query table of an endpoint.
 type Query []Parameter
 
-// A Parameter is one parameter of a query. What holds for a string or an integer in a
-// body holds for it; an integer is spelled in digits alone.
+// A Parameter is a parameter of a query. The rules of strings and integers in a body apply;
+// an integer consists of digits only.
 type Parameter struct {
 	Name  string
 	Value Value
@@ -37,8 +37,7 @@ var ResponseGet = Query{
 	{Name: "include", Value: text, List: true},
 }
 
-// CheckQuery holds a query against its table. Parameters that the table does not list
-// are never refused.
+// CheckQuery validates a query. Parameters that are not in the table are never refused.
 func CheckQuery(q Query, values url.Values) *Error {
 	for i := range q {
 		p := &q[i]
@@ -72,8 +71,8 @@ func (p *Parameter) check(value string) *Error {
 	return c.err
 }
 
-// List returns the values of a parameter that may be given more than once, in any of
-// its three spellings: name=a&name=b, name[]=a&name[]=b, name=a,b.
+// List returns the values of a parameter that may be repeated, in any of three forms:
+// name=a&name=b, name[]=a&name[]=b, name=a,b.
 func List(values url.Values, name string) []string {
 	var list []string
 	for _, spelling := range []string{name, name + "[]"} {

@@ -34,36 +34,36 @@ func newTable(name string, rows ...Field) *Table {
 // Need says whether a field must be given.
 type Need uint8
 
-// Optional is the zero Need. AfterMerge fields must be there once the caller's config
-// was merged into the body, which Check does not see and Table.Missing checks.
+// Optional is the zero Need. AfterMerge fields must be present after the config was merged
+// into the body. Table.Missing checks this, because Check does not see the config.
 const (
 	Optional Need = iota
 	Required
 	AfterMerge
 )
 
-// A Field is a row of a table: a member of an object, and what holds between it and
-// its siblings, which are named. Siblings that are null are absent.
+// A Field is a row of a table: a member of an object, and its rules about siblings, which
+// are named. Siblings that are null count as absent.
 type Field struct {
 	Name  string
 	Need  Need
 	Value Value
 
-	OnlyWith     string // may be given only if this one is true
+	OnlyWith     string // may only be given if this one is true
 	NotWith      string // may not be given if this one is true
-	Above        string // must be greater than this one, where both are given
-	Unless       string // is not needed if this one is given
-	RequiredWith Is     // is required if this holds
+	Above        string // must be greater than this one, if both are given
+	Unless       string // is not required if this one is given
+	RequiredWith Is     // is required if this condition holds
 }
 
-// Is says that a field is a string of a certain value.
+// Is is the condition that a field is a string with a certain value.
 type Is struct{ Field, Value string }
 
-// Kinds is a set of what a value may be.
+// Kinds is a set of kinds of values.
 type Kinds uint8
 
-// The kinds of values. An Integer is a number without a fraction however it is
-// spelled: 1.0 and 1e2 are integers. No rule names null: see the package.
+// The kinds of values. An Integer is a number without a fraction, in any form: 1.0 and 1e2
+// are integers. Rules do not name null: see the package.
 const (
 	String Kinds = 1 << iota
 	Number
@@ -73,7 +73,7 @@ const (
 	Object
 )
 
-// kindsOf says which rules a value of a kind can meet.
+// kindsOf maps the kind of a value to the kinds in rules that it satisfies.
 var kindsOf = [...]Kinds{
 	jsonscan.Null:    0,
 	jsonscan.Boolean: Boolean,
@@ -83,21 +83,21 @@ var kindsOf = [...]Kinds{
 	jsonscan.Object:  Object,
 }
 
-// A Value is the rules of one value. Those of a kind hold if the value is of it.
+// A Value has the rules for a value. Rules for a kind apply if the value is of it.
 type Value struct {
 	Kinds Kinds // 0: anything
 
 	Range *Range // of a number
 
-	OneOf     []string // of a string: the values that it may have
-	Letters   string   // of a string: the bytes that it may hold
+	OneOf     []string // of a string: the allowed values
+	Letters   string   // of a string: the allowed bytes
 	MaxLength int      // of a string, in characters; 0: any
 	Document  bool     // of a string: an HTTPS URL, or a base64 data URI
 
 	MinItems int    // of an array
 	MaxItems int    // of an array; 0: any
 	Items    *Value // of an array: each element
-	Uniform  bool   // of an array: all elements are of the first one's kind
+	Uniform  bool   // of an array: all elements have the kind of the first one
 
 	Fields    *Fields // of an object with known keys
 	Each      *Value  // of an object with free keys: each value
@@ -105,7 +105,7 @@ type Value struct {
 	MaxKeyLen int     // of an object with free keys: in characters; 0: any
 }
 
-// A Range is inclusive; an infinite end is open.
+// A Range is inclusive. An infinite end is open.
 type Range struct {
 	Min, Max float64
 
@@ -137,7 +137,7 @@ func (v Value) between(least, most float64) Value {
 
 func (v Value) atLeast(least float64) Value { return v.between(least, math.Inf(1)) }
 
-// or is the same value, which may also be of other kinds.
+// or returns the same rules for a value that may also be of other kinds.
 func (v Value) or(kinds Kinds) Value {
 	v.Kinds |= kinds
 	return v
@@ -145,7 +145,7 @@ func (v Value) or(kinds Kinds) Value {
 
 func oneOf(values ...string) Value { return Value{Kinds: String, OneOf: values} }
 
-// arrayOf is an array of least to most elements; most 0: any number.
+// arrayOf returns the rules for an array of least to most elements; most 0: any number.
 func arrayOf(items Value, least, most int) Value {
 	return Value{Kinds: Array, Items: &items, MinItems: least, MaxItems: most}
 }
@@ -164,14 +164,14 @@ const (
 	maxName   = 32 // bytes of a field's name
 )
 
-// Fields are the fields of an object, ready to be looked up.
+// Fields are the fields of an object, indexed for lookups.
 type Fields struct {
 	rows     []Field
 	byLength [maxName + 1][]uint8 // rows by the length of their names
-	checked  []uint8              // rows that say more than their value does
+	checked  []uint8              // rows with rules besides those of their values
 }
 
-// mustFit panics if a value, steps down from the body, does not fit a checker.
+// mustFit panics if a value at the given depth exceeds the bounds of a checker.
 func mustFit(v *Value, steps int) {
 	switch {
 	case v == nil:
@@ -214,7 +214,7 @@ func fields(rows ...Field) *Fields {
 	return f
 }
 
-// find returns the row of a name, or -1.
+// find returns the index of the row with a name, or -1.
 func (f *Fields) find(name []byte) int {
 	if len(name) > maxName {
 		return -1

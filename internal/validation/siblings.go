@@ -2,7 +2,7 @@ package validation
 
 import "github.com/caddy-gw/gateway/internal/jsonscan"
 
-// siblings checks what holds between the fields of an object that was read.
+// siblings checks the rules between the fields of an object that was read.
 func (c *checker) siblings(f *Fields, given []Span) {
 	for _, i := range f.checked {
 		row := &f.rows[i]

@@ -13,18 +13,17 @@ package validation
 
 import "bytes"
 
-// A Span is where a value stands in a body: body[Start:End]. The zero Span is that
-// of a member that the body does not have.
+// A Span is the position of a value in a body: body[Start:End]. The zero Span means that
+// the body does not have the member.
 type Span struct{ Start, End int }
 
-// A Report says what Check found in a body.
+// A Report is the result of Check.
 type Report struct {
 	// Stream is true if the table has a stream field and the body sets it to true.
 	Stream bool
 
-	// Open is the offset just after the brace that opens the body, where a member
-	// can be put in; Empty says that the body has none yet, so that no comma
-	// follows it.
+	// Open is the offset after the brace that opens the body, where a member can be
+	// inserted. Empty means that the body has no members, so that no comma must follow.
 	Open  int
 	Empty bool
 
@@ -33,8 +32,8 @@ type Report struct {
 	nulls  uint32 // a bit a field
 }
 
-// Span returns where the value of a field of the table stands, be it null; the zero
-// Span if the body does not have it.
+// Span returns the position of the value of a field in the table, which may be null, or the
+// zero Span if the body does not have the field.
 func (r *Report) Span(name string) Span {
 	if f := r.fields.find([]byte(name)); f >= 0 {
 		return r.given[f]
@@ -42,16 +41,15 @@ func (r *Report) Span(name string) Span {
 	return Span{}
 }
 
-// Has reports whether the body has a field of the table, with a value other than
-// null.
+// Has reports whether the body has a field of the table with a value other than null.
 func (r *Report) Has(name string) bool {
 	f := r.fields.find([]byte(name))
 	return f >= 0 && r.given[f].End != 0 && r.nulls&(1<<f) == 0
 }
 
-// Check holds a body against a table. Its error is a *jsonscan.SyntaxError if the
-// body is not one JSON object, and else the *Fault that it met first, if any; the
-// report is good only without an error.
+// Check validates a body against a table. The error is a *jsonscan.SyntaxError if the body
+// is not a JSON object, or else the first *Error. The report is only valid if there is no
+// error.
 func Check(t *Table, body []byte) (r Report, err error) {
 	c := checker{scan: body}
 	r.fields = t.Fields
@@ -72,9 +70,9 @@ func Check(t *Table, body []byte) (r Report, err error) {
 	return r, nil
 }
 
-// Missing returns the fault of the first field that must be there once a config was
-// merged in, and is not: given says what the call that will be sent has. It returns
-// nil if none is missing.
+// Missing returns an error for the first field that is required after a config was merged,
+// and is missing. given reports which fields the call will have. It returns nil if none is
+// missing.
 func (t *Table) Missing(given func(name string) bool) *Error {
 	for i := range t.Fields.rows {
 		row := &t.Fields.rows[i]

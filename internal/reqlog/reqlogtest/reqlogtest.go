@@ -1,4 +1,4 @@
-// Package reqlogtest is the suite that every [reqlog.Store] passes.
+// Package reqlogtest is the test suite for implementations of [reqlog.Store].
 package reqlogtest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// patience is how long the suite waits for what is done in the background.
+// patience is how long the suite waits for background work.
 const patience = 30 * time.Second
 
 // settings keep everything that the suite adds.
@@ -20,8 +20,8 @@ var settings = reqlog.Settings{
 	Bodies: true, MaxBody: 1 << 10, BodyRetention: time.Hour, BodySize: 16 << 20,
 }
 
-// Run tests a store. open returns an empty one, by whose clock it is now, and closes it
-// when the test ends; Run may have closed it before.
+// Run tests a store. open returns an empty store and the current time by its clock, and
+// closes the store when the test ends, unless Run has closed it.
 func Run(t *testing.T, open func(t *testing.T) (s reqlog.Store, now time.Time)) {
 	for _, test := range []struct {
 		name string
@@ -41,8 +41,8 @@ func Run(t *testing.T, open func(t *testing.T) (s reqlog.Store, now time.Time)) 
 	}
 }
 
-// add adds n records of two workspaces in turn, of a second each, and waits until they can
-// be read.
+// add adds n records, one a second, alternating between two workspaces, and waits until
+// they can be read.
 func add(t *testing.T, s reqlog.Store, begin time.Time, n int) {
 	t.Helper()
 	for i := range n {
@@ -149,7 +149,7 @@ func testBodies(t *testing.T, s reqlog.Store, now time.Time) {
 	}
 }
 
-// testTrim has a row of old records and one of new ones, which are written apart.
+// testTrim uses a row of old records and one of new ones, which are written separately.
 func testTrim(t *testing.T, s reqlog.Store, now time.Time) {
 	add(t, s, now.Add(-50*time.Minute), 3)
 	s.Add(&reqlog.Record{TraceID: "new", At: now, WorkspaceID: "w"})
