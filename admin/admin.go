@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
@@ -40,6 +41,7 @@ type Services struct {
 	Keyring      *credentials.Keyring
 	Configs      *routing.ConfigStore
 	Aliases      *routing.Aliases
+	Prompts      *prompts.Store
 	ParseOptions routing.Options // of saved configs
 	// MayUse reports whether a workspace may use a provider in the operator's
 	// configuration. It may be nil.
@@ -90,7 +92,7 @@ type Records interface {
 // An API serves the control plane below /v1 and /v2.
 type API struct {
 	Services
-	mux      *http.ServeMux
+	mux      *router
 	huma     huma.API
 	refusals *throttle
 	written  *quota // quotas of custom records
@@ -98,7 +100,7 @@ type API struct {
 
 // New returns the API for the given services.
 func New(s Services) *API {
-	mux := http.NewServeMux()
+	mux := new(router)
 	format := huma.Format{
 		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
 		// Unlike encoding/json, this refuses duplicate keys and matches names exactly.
@@ -133,6 +135,10 @@ func New(s Services) *API {
 	a.providers()
 	a.configs()
 	a.modelAliases()
+	a.prompts()
+	a.partials()
+	a.labels()
+	a.collections()
 	a.health()
 	a.rateLimits()
 	a.logs()
@@ -416,7 +422,7 @@ func (c *call) refused(err error) *Error {
 func (a *API) in(tx *storage.Txn) *API {
 	in := *a
 	in.Directory, in.Keyring, in.Configs, in.RateLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx)
-	in.Aliases = a.Aliases.In(tx)
+	in.Aliases, in.Prompts = a.Aliases.In(tx), a.Prompts.In(tx)
 	return &in
 }
 

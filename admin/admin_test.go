@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
@@ -116,6 +117,8 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	aliases, err := routing.OpenAliases(ctx, db, now, rand.Reader)
 	must(err)
+	saved, err := prompts.Open(ctx, db, now, rand.Reader)
+	must(err)
 	guard, err := credentials.NewHostGuard(nil)
 	must(err)
 	headers, err := exchange.NewHeaders(nil)
@@ -123,7 +126,7 @@ func (a *api) open(store storage.Store) {
 	digest, system := credentials.DigestOf(ownerKey), credentials.DigestOf(systemToken)
 	a.kept = audit.Open(db, now, rand.Reader)
 	a.s = admin.Services{
-		Configs: configs, Aliases: aliases, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		Configs: configs, Aliases: aliases, Prompts: saved, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: a.kept, Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,

@@ -34,12 +34,17 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/model-aliases":              `{"name":"` + mark + `","model":"@local/m","workspace_id":"blue"}`,
 		"/v1/integrations":               `{"name":"` + mark + `","ai_provider_id":"openai","key":"sk-1","workspace_id":"blue"}`,
 		"/v1/providers":                  `{"name":"` + mark + `","slug":"` + mark + `-2","integration_id":"` + mark + `","workspace_id":"blue"}`,
+		"/v1/prompts":                    `{"name":"` + mark + `","string":"s","virtual_key":"@local","workspace_id":"blue"}`,
+		"/v1/prompts/partials":           `{"name":"` + mark + `","string":"s","workspace_id":"blue"}`,
+		"/v1/labels":                     `{"name":"` + mark + `","workspace_id":"blue"}`,
+		"/v1/collections":                `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
 	}
 	made := func(path, id string) string { return a.ok("POST", path, create[path]).get(id).Str }
 	integration := made("/v1/integrations", "slug")
 	create["/v1/providers"] = strings.Replace(create["/v1/providers"], `:"`+mark+`","workspace_id"`, `:"`+integration+`","workspace_id"`, 1)
 	config := made("/v1/configs", "slug")
+	prompt, partial := made("/v1/prompts", "slug"), made("/v1/prompts/partials", "slug")
 	a.s.Records.Add(&reqlog.Record{TraceID: mark, At: a.s.Now(), WorkspaceID: blue, KeyID: mark, Status: 200})
 	for deadline := time.Now().Add(20 * time.Second); a.ok("GET", "/v1/logs", "").get("total").Int() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -47,25 +52,37 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		}
 	}
 	objects := map[string]string{
-		"/v1/api-keys/{id}":                        made("/v1/api-keys/workspace/service", "id"),
-		"/v1/virtual-keys/{slug}":                  made("/v1/virtual-keys", "data.slug"),
-		"/v1/configs/{slug}":                       config,
-		"/v1/configs/{slug}/versions":              config,
-		"/v1/configs/{slug}/versions/{version_id}": config,
-		"/v1/integrations/{slug}":                  integration,
-		"/v1/integrations/{slug}/workspaces":       integration,
-		"/v1/providers/{slug}":                     made("/v1/providers", "slug"),
-		"/v1/model-aliases/{id}":                   made("/v1/model-aliases", "id"),
-		"/v1/policies/rate-limits/{id}":            made("/v1/policies/rate-limits", "id"),
-		"/v1/admin/workspaces/{workspace_id}":      blue,
-		"/v1/logs/{log_id}":                        mark,
+		"/v1/api-keys/{id}":                                    made("/v1/api-keys/workspace/service", "id"),
+		"/v1/virtual-keys/{slug}":                              made("/v1/virtual-keys", "data.slug"),
+		"/v1/configs/{slug}":                                   config,
+		"/v1/configs/{slug}/versions":                          config,
+		"/v1/configs/{slug}/versions/{version_id}":             config,
+		"/v1/integrations/{slug}":                              integration,
+		"/v1/integrations/{slug}/workspaces":                   integration,
+		"/v1/providers/{slug}":                                 made("/v1/providers", "slug"),
+		"/v1/model-aliases/{id}":                               made("/v1/model-aliases", "id"),
+		"/v1/policies/rate-limits/{id}":                        made("/v1/policies/rate-limits", "id"),
+		"/v1/admin/workspaces/{workspace_id}":                  blue,
+		"/v1/logs/{log_id}":                                    mark,
+		"/v1/prompts/{prompt_id}":                              prompt,
+		"/v1/prompts/{prompt_id}/versions":                     prompt,
+		"/v1/prompts/{prompt_id}/versions/{version_id}":        prompt,
+		"/v1/prompts/{prompt_id}/makeDefault":                  prompt,
+		"/v1/prompts/partials/{prompt_partial_id}":             partial,
+		"/v1/prompts/partials/{prompt_partial_id}/versions":    partial,
+		"/v1/prompts/partials/{prompt_partial_id}/makeDefault": partial,
+		"/v1/labels/{label_id}":                                made("/v1/labels", "id"),
+		"/v1/collections/{collection_id}":                      made("/v1/collections", "id"),
 	}
 	change := map[string]string{"PUT": `{"name":"n"}`}
 
 	// state is all that the organisation sees.
 	state := func() string {
 		var all strings.Builder
-		for _, path := range []string{"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs"} {
+		for _, path := range []string{
+			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs",
+			"/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections",
+		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}
 		return all.String()

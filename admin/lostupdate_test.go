@@ -32,6 +32,18 @@ func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
 			`{"name":"new"}`, `{"value":2}`, `"name":"new","value":2`, true,
 		},
 		{
+			"prompt", "/v1/prompts", `{"name":"old","string":"s","virtual_key":"@local"}`, "slug",
+			`{"name":"new","patch":true,"model":"m"}`, `{"patch":true,"string":"t"}`, `"name":"new"`, true,
+		},
+		{
+			"partial", "/v1/prompts/partials", `{"name":"old","string":"s"}`, "slug",
+			`{"name":"new","string":"t"}`, `{"string":"u"}`, `"name":"new","version":1`, true,
+		},
+		{
+			"label", "/v1/labels", `{"name":"old"}`, "id",
+			`{"name":"new"}`, `{"description":"d"}`, `"name":"new","description":"d"`, true,
+		},
+		{
 			"workspace", "/v1/admin/workspaces", `{"name":"old"}`, "id",
 			`{"name":"new"}`, `{"description":"d"}`, `"name":"new","description":"d"`, false,
 		},

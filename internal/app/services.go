@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
@@ -33,6 +34,7 @@ type Services struct {
 	Keyring    *credentials.Keyring
 	Configs    *routing.ConfigStore
 	Aliases    *routing.Aliases
+	Prompts    *prompts.Store
 	Breakers   *routing.Breakers
 	Counter    ledger.Counter
 	RateLimits *policies.RateLimits
@@ -76,6 +78,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Aliases, err = routing.OpenAliases(ctx, db, now, random); err != nil {
 		return nil, err
 	}
+	if s.Prompts, err = prompts.Open(ctx, db, now, random); err != nil {
+		return nil, err
+	}
 	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime, Job: db.Job("rate-limit-records")}); err != nil {
 		return nil, err
 	}
@@ -111,6 +116,6 @@ func (s *Services) Close() error {
 func (s *Services) managed() admin.Services {
 	return admin.Services{
 		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, RateLimits: s.RateLimits, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Aliases: s.Aliases, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
+		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
 	}
 }

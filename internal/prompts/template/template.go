@@ -54,6 +54,9 @@ type op struct {
 	after      int // of a section: the op that follows it
 }
 
+// IsRaw reports whether the template is one of [Raw].
+func (t *Template) IsRaw() bool { return t.raw }
+
 // path is the name in an op, at its dots. A partial's name has one part, and "." has none.
 func (t *Template) path(o *op) []string { return t.names[o.start:o.end] }
 

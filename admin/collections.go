@@ -1,0 +1,206 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/prompts"
+)
+
+// CollectionFields are what every form of a collection shows.
+type CollectionFields struct {
+	ID            string  `json:"id" format:"uuid"`
+	Name          string  `json:"name"`
+	WorkspaceID   string  `json:"workspace_id" format:"uuid"`
+	Slug          string  `json:"slug"`
+	ParentID      *string `json:"parent_collection_id"`
+	IsDefault     bool    `json:"is_default"`
+	Status        string  `json:"status" enum:"active"`
+	CreatedAt     string  `json:"created_at" format:"date-time"`
+	LastUpdatedAt string  `json:"last_updated_at" format:"date-time"`
+	Object        string  `json:"object" enum:"collection"`
+}
+
+// CollectionSummary is a collection as lists show it.
+type CollectionSummary struct {
+	CollectionFields
+	Details CollectionDetails `json:"collection_details"`
+}
+
+// Collection is a collection with those in it.
+type Collection struct {
+	CollectionFields
+	Children []childCollection `json:"child_collections"`
+}
+
+type childCollection struct {
+	ID            string            `json:"id" format:"uuid"`
+	Name          string            `json:"name"`
+	LastUpdatedAt string            `json:"last_updated_at" format:"date-time"`
+	Details       CollectionDetails `json:"collection_details"`
+}
+
+// CollectionDetails count what is in a collection.
+type CollectionDetails struct {
+	Children           int     `json:"child_collections_count"`
+	Prompts            int     `json:"prompts_count" doc:"Partials included."`
+	ChildrenLastUpdate *string `json:"child_collections_last_updated_at"`
+	PromptsLastUpdate  *string `json:"prompts_last_updated_at"`
+}
+
+type createCollection struct {
+	Name        string  `json:"name" minLength:"1" maxLength:"255"`
+	ParentID    *string `json:"parent_collection_id,omitempty" maxLength:"255" doc:"Id or slug of the collection that it is in."`
+	WorkspaceID string  `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+}
+
+type updateCollection struct {
+	Name string `json:"name" minLength:"1" maxLength:"255"`
+}
+
+type createdCollection struct {
+	ID   string `json:"id" format:"uuid"`
+	Slug string `json:"slug"`
+}
+
+// collectionList is the query of the list.
+type collectionList struct {
+	WorkspaceFilter
+	Search string `query:"search" maxLength:"255" doc:"Only collections with this in their name or slug."`
+}
+
+func (a *API) collections() {
+	all := &resource[prompts.Collection]{
+		path: "/collections", param: "collection_id", noun: "collection", scope: "prompts",
+		rows: (*call).allCollections,
+		find: func(c *call, id string) (*prompts.Collection, error) { return found(c.collection(id, "")) },
+		name: func(p *prompts.Collection) string { return p.Slug },
+		workspace: func(p *prompts.Collection) string {
+			return p.WorkspaceID
+		},
+		allow: func(_ *call, p *prompts.Collection, action string) error {
+			if p.Default && action != "read" {
+				return forbidden("The default collection of a workspace cannot be changed")
+			}
+			return nil
+		},
+	}
+	create(a, all, (*call).createCollection)
+	list(a, all, func(_ *call, p *prompts.Collection, f *collectionList) bool {
+		return contains(f.Search, p.Name, p.Slug)
+	},
+		func(c *call, p *prompts.Collection) CollectionSummary {
+			return CollectionSummary{showCollection(p), c.collectionDetails(p)}
+		})
+	get(a, all, func(c *call, p *prompts.Collection) Collection {
+		out := Collection{showCollection(p), []childCollection{}}
+		for _, child := range c.api.Prompts.Collections() {
+			if child.ParentID == p.ID {
+				out.Children = append(out.Children, childCollection{child.ID, child.Name, formatTime(child.UpdatedAt), c.collectionDetails(child)})
+			}
+		}
+		return out
+	})
+	update(a, all, func(c *call, p *prompts.Collection, in *updateCollection) error {
+		p.Name = in.Name
+		return c.api.Prompts.PutCollection(c.tx, p)
+	})
+	remove(a, all, "Delete", func(c *call, p *prompts.Collection) error {
+		if d := c.collectionDetails(p); d.Prompts > 0 || d.Children > 0 {
+			return failure(http.StatusConflict, "The collection has %d prompts and partials and %d collections in it; move or delete these first", d.Prompts, d.Children)
+		}
+		return c.api.Prompts.DeleteCollection(c.tx, p.ID)
+	})
+}
+
+// allCollections are those of all workspaces, the default ones first.
+func (c *call) allCollections() []*prompts.Collection {
+	var all []*prompts.Collection
+	for _, w := range c.api.Directory.Workspaces() {
+		all = append(all, prompts.DefaultCollection(w.ID, w.CreatedAt))
+	}
+	return append(all, c.api.Prompts.Collections()...)
+}
+
+// collection returns a collection by its id or slug; of a workspace, unless that is empty.
+func (c *call) collection(idOrSlug, workspace string) (*prompts.Collection, bool) {
+	p, ok := c.api.Prompts.Collection(idOrSlug)
+	if !ok {
+		all := c.api.Directory.Workspaces()
+		if w, known := c.api.Directory.Workspace(workspace); known {
+			all = []*directory.Workspace{w}
+		}
+		for _, w := range all {
+			if d := prompts.DefaultCollection(w.ID, w.CreatedAt); d.ID == idOrSlug || d.Slug == idOrSlug {
+				p, ok = d, true
+			}
+		}
+	}
+	return p, ok && (workspace == "" || p.WorkspaceID == workspace)
+}
+
+func showCollection(p *prompts.Collection) CollectionFields {
+	return CollectionFields{
+		p.ID, p.Name, p.WorkspaceID, p.Slug, text(p.ParentID), p.Default, "active",
+		formatTime(p.CreatedAt), formatTime(p.UpdatedAt), "collection",
+	}
+}
+
+func (c *call) collectionDetails(p *prompts.Collection) (d CollectionDetails) {
+	later := func(to **string, at string) {
+		if *to == nil || **to < at {
+			*to = &at
+		}
+	}
+	for _, child := range c.api.Prompts.Collections() {
+		if child.ParentID == p.ID {
+			d.Children++
+			later(&d.ChildrenLastUpdate, formatTime(child.UpdatedAt))
+		}
+	}
+	for _, prompt := range c.api.Prompts.All() {
+		if prompt.CollectionID == p.ID {
+			d.Prompts++
+			later(&d.PromptsLastUpdate, formatTime(prompt.UpdatedAt))
+		}
+	}
+	return d
+}
+
+func (c *call) createCollection(in *createCollection) (*prompts.Collection, *createdCollection, error) {
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &prompts.Collection{Slug: directory.NewSlug(c.api.Random, "co", in.Name), Name: in.Name, WorkspaceID: w.ID}
+	if named := deref(in.ParentID); named != "" {
+		parent, ok := c.collection(named, w.ID)
+		if !ok {
+			return p, nil, unknownReference("parent_collection_id", "the workspace has no collection %q", credentials.Clip(named))
+		}
+		p.ParentID = parent.ID
+		if c.nesting(parent) >= prompts.MaxNesting {
+			return p, nil, invalid("parent_collection_id", "expected at most %d collections within each other", prompts.MaxNesting)
+		}
+	}
+	if err := promptError(c.api.Prompts.PutCollection(c.tx, p)); err != nil {
+		return p, nil, err
+	}
+	return p, &createdCollection{p.ID, p.Slug}, nil
+}
+
+// nesting is how many collections a collection is in, and itself.
+func (c *call) nesting(p *prompts.Collection) int {
+	var above []string
+	for p.ParentID != "" && !slices.Contains(above, p.ID) {
+		above = append(above, p.ID)
+		parent, ok := c.api.Prompts.Collection(p.ParentID)
+		if !ok {
+			break
+		}
+		p = parent
+	}
+	return len(above) + 1
+}

@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Label is a label as the control plane shows it.
+type Label struct {
+	ID             string  `json:"id" format:"uuid"`
+	Name           string  `json:"name"`
+	Description    *string `json:"description"`
+	ColorCode      *string `json:"color_code"`
+	OrganisationID string  `json:"organisation_id" format:"uuid"`
+	WorkspaceID    *string `json:"workspace_id" doc:"null: every workspace has it."`
+	IsUniversal    bool    `json:"is_universal"`
+	CreatedAt      string  `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string  `json:"last_updated_at" format:"date-time"`
+	Status         string  `json:"status" enum:"active"`
+	Object         string  `json:"object" enum:"label"`
+}
+
+func showLabel(c *call, l *prompts.Label) Label {
+	out := Label{
+		ID: l.ID, Name: l.Name, Description: text(l.Description), ColorCode: text(l.Color), OrganisationID: c.caller.OrganisationID,
+		WorkspaceID: text(l.WorkspaceID), IsUniversal: l.Universal(), Status: "active", Object: "label",
+		CreatedAt: formatTime(l.CreatedAt), LastUpdatedAt: formatTime(l.UpdatedAt),
+	}
+	if l.Universal() {
+		founded := formatTime(c.api.Directory.Organisation().CreatedAt)
+		out.CreatedAt, out.LastUpdatedAt = founded, founded
+	}
+	return out
+}
+
+// LabelFields are what create and update share.
+type LabelFields struct {
+	Description    *string `json:"description,omitempty" maxLength:"1024"`
+	ColorCode      *string `json:"color_code,omitempty" maxLength:"32"`
+	WorkspaceID    string  `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+	OrganisationID string  `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
+}
+
+type createLabel struct {
+	LabelFields
+	Name string `json:"name" minLength:"1" maxLength:"255"`
+}
+
+type updateLabel struct {
+	LabelFields
+	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+}
+
+type createdLabel struct {
+	ID string `json:"id" format:"uuid"`
+}
+
+// labelList is the query of the list.
+type labelList struct {
+	WorkspaceFilter
+	OrganisationID string `query:"organisation_id" maxLength:"255" doc:"The caller's, which it is anyway."`
+	Search         string `query:"search" maxLength:"255" doc:"Only labels with this in their name."`
+}
+
+func (a *API) labels() {
+	all := &resource[prompts.Label]{
+		path: "/labels", param: "label_id", noun: "label", scope: "prompts",
+		rows:  func(c *call) []*prompts.Label { return c.api.Prompts.Labels() },
+		find:  (*call).label,
+		name:  func(l *prompts.Label) string { return l.Name },
+		allow: (*call).mayChangeLabel,
+	}
+	create(a, all, (*call).createLabel)
+	list(a, all, func(c *call, l *prompts.Label, f *labelList) bool {
+		if f.WorkspaceID != "" && !l.Universal() {
+			if w, err := c.workspace(f.WorkspaceID); err != nil || w.ID != l.WorkspaceID {
+				return false
+			}
+		}
+		return (l.Universal() || c.sees(l.WorkspaceID)) && contains(f.Search, l.Name)
+	}, showLabel)
+	get(a, all, showLabel)
+	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {
+		if in.Name != nil {
+			l.Name = *in.Name
+		}
+		return c.putLabel(l, &in.LabelFields)
+	})
+	remove(a, all, "Delete", func(c *call, l *prompts.Label) error { return c.api.Prompts.DeleteLabel(c.tx, l) })
+}
+
+// label finds a label that the caller sees: those of every workspace, too.
+func (c *call) label(id string) (*prompts.Label, error) {
+	l, ok := c.api.Prompts.Label(id)
+	return found(l, ok && (l.Universal() || c.sees(l.WorkspaceID)))
+}
+
+func (c *call) mayChangeLabel(l *prompts.Label, action string) error {
+	if l.Universal() && action != "read" {
+		return forbidden("The label %s is of every workspace, and cannot be changed", l.Name)
+	}
+	return nil
+}
+
+func (c *call) createLabel(in *createLabel) (*prompts.Label, *createdLabel, error) {
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &prompts.Label{Name: in.Name, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID}
+	if err := c.putLabel(l, &in.LabelFields); err != nil {
+		return l, nil, err
+	}
+	return l, &createdLabel{l.ID}, nil
+}
+
+// putLabel stores a label, which is new or a copy, with what in says.
+func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
+	if !validLabel(l.Name) {
+		return invalid("name", "expected letters, digits, _ and -, and neither latest, default nor a number")
+	}
+	if in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID {
+		return forbidden("organisation_id: the API key belongs to another organisation")
+	}
+	if in.Description != nil {
+		l.Description = *in.Description
+	}
+	if in.ColorCode != nil {
+		l.Color = *in.ColorCode
+	}
+	err := c.api.Prompts.PutLabel(c.tx, l)
+	if errors.Is(err, storage.ErrExists) {
+		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(l.Name))
+	}
+	return promptError(err)
+}
+
+// validLabel reports whether a reference to a prompt can end with a name, and mean nothing
+// else.
+func validLabel(name string) bool {
+	if name == "" || name == "latest" || name == "default" || strings.Trim(name, "0123456789") == "" {
+		return false
+	}
+	for _, c := range name {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}

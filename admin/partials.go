@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/prompts"
+)
+
+// PartialSummary is a partial as lists show it.
+type PartialSummary struct {
+	ID             string `json:"id" format:"uuid"`
+	Slug           string `json:"slug"`
+	Name           string `json:"name"`
+	CollectionID   string `json:"collection_id" format:"uuid"`
+	WorkspaceID    string `json:"workspace_id"`
+	OrganisationID string `json:"organisation_id" format:"uuid"`
+	CreatedAt      string `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string `json:"last_updated_at" format:"date-time"`
+	Status         string `json:"status" enum:"active,archived"`
+	Object         string `json:"object" enum:"partial"`
+}
+
+// Partial is one version of a partial.
+type Partial struct {
+	PartialSummary
+	String      string  `json:"string"`
+	Version     int     `json:"version"`
+	Description *string `json:"version_description"`
+	VersionID   string  `json:"prompt_partial_version_id" format:"uuid"`
+}
+
+// PartialVersion is a version as the list of versions shows it.
+type PartialVersion struct {
+	PartialID   string  `json:"prompt_partial_id" format:"uuid"`
+	VersionID   string  `json:"prompt_partial_version_id" format:"uuid"`
+	Slug        string  `json:"slug"`
+	Version     int     `json:"version"`
+	String      string  `json:"string"`
+	Description *string `json:"description"`
+	CreatedAt   string  `json:"created_at" format:"date-time"`
+	Status      string  `json:"prompt_version_status" enum:"active,archived"`
+	Object      string  `json:"object" enum:"partial"`
+}
+
+type createPartial struct {
+	Name         string `json:"name" minLength:"1" maxLength:"255"`
+	String       string `json:"string" maxLength:"524288"`
+	Description  string `json:"version_description,omitempty" maxLength:"1024"`
+	CollectionID string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; default: the workspace's default collection."`
+	WorkspaceID  string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+}
+
+type updatePartial struct {
+	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	String       *string `json:"string,omitempty" maxLength:"524288" doc:"The text of a new version."`
+	Description  *string `json:"version_description,omitempty" maxLength:"1024"`
+	OtherName    *string `json:"description,omitempty" maxLength:"1024" doc:"The same as version_description."`
+	CollectionID string  `json:"collection_id,omitempty" maxLength:"255"`
+	Status       string  `json:"status,omitempty" enum:"active,archived"`
+}
+
+type updatedPartial struct {
+	VersionID string `json:"prompt_partial_version_id" format:"uuid" doc:"Of the newest version."`
+}
+
+func (a *API) partials() {
+	all := savedPrompts("/prompts/partials", "prompt_partial_id", "partial", true)
+	create(a, all, (*call).createPartial)
+	list(a, all, keepPrompt, showPartialSummary)
+	one := *all
+	one.query = versionQuery()
+	read(a, &one, "", "Get a partial", func(c *call, p *prompts.Prompt) (*Partial, error) {
+		v, ok := c.api.Prompts.Version(p, c.item.query["version"])
+		if !ok {
+			return nil, notFound("Version", c.item.query["version"])
+		}
+		content, err := c.api.Prompts.Content(c, v)
+		if err != nil {
+			return nil, err
+		}
+		return &Partial{showPartialSummary(c, p), content.String, v.Number, text(v.Description), v.ID}, nil
+	})
+	act(a, all, http.MethodPut, "", "update", "Update a partial; a new text is a new version", (*call).updatePartial)
+	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
+		if err := c.namedPartial(p); err != nil {
+			return err
+		}
+		return c.api.Prompts.Delete(c.tx, p)
+	})
+	readList(a, all, "/versions", "List the versions of a partial", func(c *call, p *prompts.Prompt) (versions []*PartialVersion, err error) {
+		for i := range p.Versions {
+			v := &p.Versions[i]
+			content, err := c.api.Prompts.Content(c, v)
+			if err != nil {
+				return nil, err
+			}
+			versions = append(versions, &PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(v.Description), formatTime(v.CreatedAt), "active", "partial"})
+		}
+		return versions, nil
+	})
+	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version of a partial", (*call).publish)
+}
+
+func showPartialSummary(_ *call, p *prompts.Prompt) PartialSummary {
+	return PartialSummary{
+		p.ID, p.Slug, p.Name, p.CollectionID, p.WorkspaceID, p.OrganisationID,
+		formatTime(p.CreatedAt), formatTime(p.UpdatedAt), status(p.Archived), "partial",
+	}
+}
+
+func (c *call) createPartial(in *createPartial) (*prompts.Prompt, *createdPrompt, error) {
+	w, err := c.workspace(in.WorkspaceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &prompts.Prompt{
+		Slug: directory.NewSlug(c.api.Random, "pp", in.Name), Name: in.Name, Partial: true, WorkspaceID: w.ID,
+		OrganisationID: c.caller.OrganisationID, CreatedBy: c.caller.KeyID, CollectionID: prompts.DefaultCollection(w.ID, w.CreatedAt).ID,
+	}
+	content := &prompts.Content{String: in.String}
+	if err := c.applyPartial(p, content, in.CollectionID); err != nil {
+		return p, nil, err
+	}
+	if err := promptError(c.api.Prompts.Add(c.tx, p, content, in.Description)); err != nil {
+		return p, nil, err
+	}
+	return p, &createdPrompt{p.ID, p.Slug, p.Latest().ID, "partial"}, nil
+}
+
+// applyPartial moves a partial to a collection, unless that is empty, and checks its text.
+func (c *call) applyPartial(p *prompts.Prompt, content *prompts.Content, collection string) error {
+	if collection != "" {
+		in, ok := c.collection(collection, p.WorkspaceID)
+		if !ok {
+			return unknownReference("collection_id", "the workspace has no such collection")
+		}
+		p.CollectionID = in.ID
+	}
+	if content == nil {
+		return nil
+	}
+	compiled, err := prompts.CompilePartial(content)
+	var field *prompts.FieldError
+	switch {
+	case errors.As(err, &field):
+		return invalid(field.Field, "%s", field.Message)
+	case err != nil:
+		return err
+	case p.Slug != "" && slices.Contains(compiled.Uses().Partials, p.Slug):
+		return invalid("string", "the partial inserts itself")
+	}
+	return nil
+}
+
+func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPartial, error) {
+	if in.Name != nil {
+		p.Name = *in.Name
+	}
+	if in.Status != "" {
+		p.Archived = in.Status == "archived"
+	}
+	var content *prompts.Content
+	description := in.Description
+	if description == nil {
+		description = in.OtherName
+	}
+	if in.String != nil {
+		content = &prompts.Content{String: *in.String}
+	} else if description != nil {
+		return nil, invalid("string", "required beside version_description, which is about a new version")
+	}
+	if err := c.applyPartial(p, content, in.CollectionID); err != nil {
+		return nil, err
+	}
+	if err := promptError(c.api.Prompts.Put(c.tx, p, content, deref(description), c.caller.KeyID)); err != nil {
+		return nil, err
+	}
+	return &updatedPartial{p.Latest().ID}, nil
+}

@@ -1,0 +1,296 @@
+package prompts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prompts/template"
+)
+
+// A Compiled is a version of a prompt, or of a partial, parsed.
+type Compiled struct {
+	Chat       bool   // it renders messages, and not the prompt of a text completion
+	VirtualKey string // or the provider or config that answers its completions
+	Partial    *template.Partial
+
+	members  []member
+	defaults *template.Variables // of parameters.variables; nil: there are none
+}
+
+// A member is one of what a prompt renders.
+type member struct {
+	name  string
+	value *template.Template
+	field string // of the content that it is of
+}
+
+// A FieldError says which field of a content is wrong.
+type FieldError struct{ Field, Message string }
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// CompilePartial parses the text of a partial.
+func CompilePartial(c *Content) (*Compiled, error) {
+	p, err := template.ParsePartial(c.String)
+	if err != nil {
+		return nil, &FieldError{"string", err.Error()}
+	}
+	return &Compiled{Partial: p}, nil
+}
+
+// notSaved are parameters that a prompt does not render: only a call says whether it is
+// streamed.
+var notSaved = map[string]bool{"stream": true, "variables": true, "prompt_id": true}
+
+// Compile parses what a prompt says. The error is a *[FieldError].
+func Compile(c *Content) (*Compiled, error) {
+	out := &Compiled{VirtualKey: c.VirtualKey}
+	var fault error
+	add := func(name, field string, parse func() (*template.Template, error)) {
+		t, err := parse()
+		if err != nil && fault == nil {
+			fault = &FieldError{field, err.Error()}
+		}
+		for i := range out.members {
+			if out.members[i].name == name {
+				out.members[i] = member{name, t, field}
+				return
+			}
+		}
+		out.members = append(out.members, member{name, t, field})
+	}
+	value := func(v []byte) func() (*template.Template, error) {
+		return func() (*template.Template, error) { return template.JSON(v) }
+	}
+	if len(c.Parameters) > 0 {
+		err := jsonscan.Members(c.Parameters, func(m jsonscan.Member) error {
+			name, raw := m.Key.String(), bytes.Clone(c.Parameters[m.Start:m.End])
+			if name == "variables" && raw[0] == '{' {
+				v, err := template.ReadVariables(raw)
+				out.defaults = &v
+				return err
+			}
+			if !notSaved[name] {
+				add(name, "parameters."+name, value(raw))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, &FieldError{"parameters", err.Error()}
+		}
+	}
+	if c.Model != "" {
+		add("model", "model", value(jsonscan.AppendQuoted(nil, c.Model)))
+	}
+	for _, m := range []struct {
+		name string
+		raw  []byte
+	}{{"tools", c.Tools}, {"tool_choice", c.ToolChoice}, {"functions", c.Functions}} {
+		if len(m.raw) > 0 {
+			add(m.name, m.name, value(m.raw))
+		}
+	}
+	text := strings.TrimSpace(c.String)
+	switch out.Chat = c.Raw || isMessages([]byte(text)); {
+	case c.Raw:
+		add("messages", "string", func() (*template.Template, error) { return template.Raw(text) })
+	case out.Chat:
+		add("messages", "string", value([]byte(text)))
+	case isMessagesOnceRendered(text):
+		return nil, &FieldError{"string", "the messages are no JSON before they are rendered; mend them, or set is_raw_template to 1"}
+	default:
+		add("prompt", "string", value(jsonscan.AppendQuoted(nil, c.String)))
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	return out, nil
+}
+
+// isMessages reports whether a text is a JSON array of objects.
+func isMessages(text []byte) bool {
+	r := jsonscan.NewReader(text)
+	n, others := 0, 0
+	ok := r.Array(func() {
+		if n++; r.Kind() != jsonscan.Object {
+			others++
+		}
+	})
+	return ok && r.Err() == nil && n > 0 && others == 0
+}
+
+// isMessagesOnceRendered reports whether a text begins like messages: an array with an object
+// or a tag in it.
+func isMessagesOnceRendered(text string) bool {
+	inside, ok := strings.CutPrefix(text, "[")
+	return ok && strings.HasPrefix(strings.TrimSpace(inside), "{")
+}
+
+// Uses is what the prompt's texts name.
+func (c *Compiled) Uses() template.Names {
+	if c.Partial != nil {
+		return c.Partial.Uses()
+	}
+	all := make([]*template.Template, len(c.members))
+	for i := range c.members {
+		all[i] = c.members[i].value
+	}
+	return template.UsesOf(all)
+}
+
+// compiled keeps what was compiled, by the ids of versions, which never change. It has two
+// generations: when the younger is full, the older is forgotten, and what is used of it is
+// younger again.
+type compiled struct {
+	mu         sync.RWMutex
+	young, old map[string]*Compiled
+	filled     int // bytes of texts in young
+}
+
+// maxCompiled is how many bytes of texts a generation of compiled versions has.
+const maxCompiled = 32 << 20
+
+func (c *compiled) get(id string) *Compiled {
+	c.mu.RLock()
+	young, old := c.young[id], c.old[id]
+	c.mu.RUnlock()
+	if young == nil && old != nil {
+		c.put(id, old, 4<<10)
+		return old
+	}
+	return young
+}
+
+func (c *compiled) put(id string, v *Compiled, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.filled+size > maxCompiled || c.young == nil {
+		c.old, c.young, c.filled = c.young, make(map[string]*Compiled), 0
+	}
+	c.young[id] = v
+	c.filled += size
+}
+
+// Compiled returns a version, which is read and parsed once.
+func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled, error) {
+	if c := s.compiled.get(v.ID); c != nil {
+		return c, nil
+	}
+	content, err := s.Content(ctx, v)
+	if err != nil {
+		return nil, fmt.Errorf("reading version %d of %s: %w", v.Number, p.Slug, err)
+	}
+	compile := Compile
+	if p.Partial {
+		compile = CompilePartial
+	}
+	c, err := compile(content)
+	if err != nil {
+		return nil, fmt.Errorf("version %d of %s: %w", v.Number, p.Slug, err)
+	}
+	if s.tx == nil { // what a transaction sees may never be
+		s.compiled.put(v.ID, c, 4<<10+len(content.String)+len(content.Parameters)+len(content.Tools)+len(content.Functions))
+	}
+	return c, nil
+}
+
+// MaxRendered is how many bytes a prompt renders to at most.
+const MaxRendered = 8 << 20
+
+// renderers keeps renderers for further calls.
+var renderers = sync.Pool{New: func() any { return &rendering{r: template.Renderer{Limit: MaxRendered}} }}
+
+type rendering struct {
+	r         template.Renderer
+	variables template.Variables
+	given     []jsonscan.Key
+}
+
+// Render appends the body of a call that a version comes to: what the prompt has, and over it
+// the members of body, which is an object with the variables. Partials are those that workspace
+// finds. An error that is the caller's is a *template.Error; its Code names variables where these
+// are at fault.
+func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Compiled, body []byte) ([]byte, error) {
+	w, _ := renderers.Get().(*rendering)
+	defer renderers.Put(w)
+	var variables []byte
+	w.given = w.given[:0]
+	b := append(dst, '{')
+	first := len(b)
+	err := jsonscan.Members(body, func(m jsonscan.Member) error {
+		switch {
+		case m.Key.Is("variables"):
+			variables = body[m.Start:m.End]
+			return nil
+		case m.Key.Is("prompt_id"): // one client leaves it in the body
+			return nil
+		}
+		w.given = append(w.given, m.Key)
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		b = append(jsonscan.AppendQuoted(b, m.Key.Bytes()), ':')
+		b = append(b, body[m.Start:m.End]...)
+		return nil
+	})
+	if err != nil {
+		return dst, err
+	}
+	if variables == nil {
+		return dst, &template.Error{Code: "missing_required_parameter", Message: "variables: required, an object (it may be empty)"}
+	}
+	if err := w.variables.Read(variables); err != nil {
+		return dst, &template.Error{Code: "invalid_type", Message: "variables: " + err.Error()}
+	}
+	w.r.Reset(c.defaults, &w.variables)
+	var failed error
+	w.r.Partial = func(name string) *template.Partial {
+		p, v, ok := s.Find(workspace, name, true)
+		if !ok {
+			return nil
+		}
+		partial, err := s.Compiled(ctx, p, v)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return nil
+		}
+		return partial.Partial
+	}
+	for i := range c.members {
+		m := &c.members[i]
+		if w.isGiven(m.name) {
+			continue
+		}
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		b = append(jsonscan.AppendQuoted(b, m.name), ':')
+		at := len(b)
+		b, err = w.r.Append(b, m.value)
+		switch {
+		case failed != nil:
+			return dst, failed
+		case err != nil:
+			return dst, err
+		case len(b) > MaxRendered:
+			return dst, &template.Error{Code: "prompt_too_large", Message: fmt.Sprintf("The rendered prompt is larger than %d bytes", MaxRendered)}
+		case m.value.IsRaw() && !isMessages(b[at:]):
+			return dst, &template.Error{Code: "invalid_json", Message: "The prompt's messages are no JSON array of objects once they are rendered with these variables"}
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func (w *rendering) isGiven(name string) bool {
+	for _, key := range w.given {
+		if key.Is(name) {
+			return true
+		}
+	}
+	return false
+}

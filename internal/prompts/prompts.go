@@ -1,0 +1,383 @@
+// Package prompts holds the saved prompts of a store, and the partials, labels and
+// collections that belong to them. A prompt is published in versions, which are rendered for
+// calls (package template).
+package prompts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Prompt is a saved prompt, or a partial, which other templates insert.
+type Prompt struct {
+	ID             string         `json:"id"`
+	Slug           string         `json:"slug"`
+	Name           string         `json:"name"`
+	Partial        bool           `json:"partial,omitempty"`
+	WorkspaceID    string         `json:"workspace_id"`
+	OrganisationID string         `json:"organisation_id"`
+	CollectionID   string         `json:"collection_id"`
+	Archived       bool           `json:"archived,omitempty"`
+	Versions       []Version      `json:"versions"`         // oldest first, at least one
+	Published      int            `json:"published"`        // the number of a version
+	Labels         map[string]int `json:"labels,omitempty"` // numbers of versions by ids of labels
+	CreatedBy      string         `json:"created_by,omitempty"`
+	CreatedAt      time.Time      `json:"created_at"`
+	UpdatedAt      time.Time      `json:"updated_at"`
+}
+
+// A Version is one of the texts that a prompt had.
+type Version struct {
+	ID          string    `json:"id"`
+	Number      int       `json:"number"` // counted from 1
+	Description string    `json:"description,omitempty"`
+	Model       string    `json:"model,omitempty"`
+	CreatedAt   time.Time `json:"created_at"`
+	CreatedBy   string    `json:"created_by,omitempty"`
+}
+
+// A Label is a name for a version of each prompt of a workspace.
+type Label struct {
+	ID             string    `json:"id"`
+	Name           string    `json:"name"`
+	Description    string    `json:"description,omitempty"`
+	Color          string    `json:"color,omitempty"`
+	WorkspaceID    string    `json:"workspace_id"` // "": everybody has it
+	OrganisationID string    `json:"organisation_id"`
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// A Collection is a folder of prompts.
+type Collection struct {
+	ID          string    `json:"id"`
+	Slug        string    `json:"slug"`
+	Name        string    `json:"name"`
+	WorkspaceID string    `json:"workspace_id"`
+	ParentID    string    `json:"parent_id,omitempty"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	Default     bool      `json:"-"` // of its workspace; it is not stored
+}
+
+// Bounds of what a workspace has; memory holds all but the texts.
+const (
+	MaxPrompts     = 10_000 // partials included
+	MaxVersions    = 200    // of a prompt; beyond that, the oldest without a label is dropped
+	MaxLabels      = 200
+	MaxCollections = 1_000
+	MaxNesting     = 10 // of collections
+)
+
+// Errors of what has no room.
+var (
+	ErrTooMany  = errors.New("too many")
+	ErrVersions = errors.New("every version of the prompt has a label or is published")
+)
+
+const (
+	bySlug      = "slug"
+	byName      = "name"
+	byWorkspace = "workspace" // counts
+)
+
+// A Store holds the prompts of a store. It reads from memory, texts apart, and writes
+// through. It is safe for concurrent use.
+type Store struct {
+	db          *storage.DB
+	tx          *storage.Txn // of what In returns
+	prompts     *storage.Cached[Prompt]
+	labels      *storage.Cached[Label]
+	collections *storage.Cached[Collection]
+	contents    *storage.Collection[Content]
+	compiled    *compiled
+	now         func() time.Time
+	random      io.Reader
+}
+
+// Open loads the prompts of a store.
+func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.Reader) (*Store, error) {
+	s := &Store{
+		db: db, compiled: new(compiled), now: now, random: random,
+		prompts: storage.NewCached(db, storage.NewCollection("prompt", func(p *Prompt) string { return p.ID },
+			storage.Index[Prompt]{Name: bySlug, Unique: true, Keys: func(p *Prompt) []string { return []string{p.Slug} }},
+			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }})),
+		labels: storage.NewCached(db, storage.NewCollection("prompt-label", func(l *Label) string { return l.ID },
+			storage.Index[Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},
+			storage.Index[Label]{Name: byWorkspace, Counted: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
+		collections: storage.NewCached(db, storage.NewCollection("prompt-collection", func(c *Collection) string { return c.ID },
+			storage.Index[Collection]{Name: bySlug, Unique: true, Keys: func(c *Collection) []string { return []string{c.Slug} }},
+			storage.Index[Collection]{Name: byWorkspace, Counted: true, Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }})),
+		contents: storage.NewCollection("prompt-version", func(c *Content) string { return c.ID }),
+	}
+	return s, errors.Join(s.prompts.Load(ctx), s.labels.Load(ctx), s.collections.Load(ctx))
+}
+
+// In returns the prompts as tx sees them.
+func (s *Store) In(tx *storage.Txn) *Store {
+	in := *s
+	in.tx = tx
+	in.prompts, in.labels, in.collections = s.prompts.In(tx), s.labels.In(tx), s.collections.In(tx)
+	return &in
+}
+
+// All returns all prompts and partials in the order of their creation.
+func (s *Store) All() []*Prompt { return s.prompts.All() }
+
+// Get returns a prompt or a partial by its id or slug.
+func (s *Store) Get(idOrSlug string) (*Prompt, bool) {
+	if p, ok := s.prompts.Get(strings.ToLower(idOrSlug)); ok {
+		return p, true
+	}
+	return s.prompts.Find(bySlug, idOrSlug)
+}
+
+// Find returns what a reference means to a workspace: an id or a slug, which @ and a
+// version may follow: its number, latest, or a label. Without, it is the published one.
+func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Version, bool) {
+	name, which, _ := strings.Cut(reference, "@")
+	p, ok := s.Get(name)
+	if !ok || p.WorkspaceID != workspace || p.Partial != partial || p.Archived {
+		return nil, nil, false
+	}
+	v, ok := s.Version(p, which)
+	return p, v, ok
+}
+
+// Version returns a version by its id, its number, latest, or a label's name; "" is the
+// published one.
+func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
+	number := 0
+	switch which {
+	case "", "default":
+		number = p.Published
+	case "latest":
+		return p.Latest(), true
+	default:
+		var err error
+		if number, err = strconv.Atoi(which); err != nil {
+			if l, ok := s.labelNamed(p.WorkspaceID, which); ok {
+				number = p.Labels[l.ID]
+			}
+		}
+	}
+	for i := range p.Versions {
+		if v := &p.Versions[i]; v.Number == number || v.ID == which {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// Latest is the newest version.
+func (p *Prompt) Latest() *Version { return &p.Versions[len(p.Versions)-1] }
+
+// LabelsOf returns the ids of the labels that a version has, sorted.
+func (p *Prompt) LabelsOf(v *Version) []string {
+	var ids []string
+	for id, number := range p.Labels {
+		if number == v.Number {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Add stores a new prompt, whose slug is set, with its first version, which is published.
+func (s *Store) Add(tx *storage.Txn, p *Prompt, c *Content, description string) error {
+	if s.prompts.In(tx).Count(byWorkspace, p.WorkspaceID) >= MaxPrompts {
+		return ErrTooMany
+	}
+	p.ID, p.CreatedAt, p.Published = storage.NewID(s.random), s.now().UTC(), 1
+	return s.Put(tx, p, c, description, p.CreatedBy)
+}
+
+// Put stores a changed copy of a prompt. Unless it is nil, the content becomes its newest
+// version, made by by.
+func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content, description, by string) error {
+	p.UpdatedAt = s.now().UTC()
+	if c != nil {
+		v := Version{ID: storage.NewID(s.random), Number: 1, Description: description, Model: c.Model, CreatedAt: p.UpdatedAt, CreatedBy: by}
+		if len(p.Versions) > 0 {
+			v.Number = p.Latest().Number + 1
+		}
+		if p.Versions = slices.Clone(p.Versions); len(p.Versions) >= MaxVersions {
+			if err := s.drop(tx, p); err != nil {
+				return err
+			}
+		}
+		p.Versions = append(p.Versions, v)
+		c.ID = v.ID
+		if err := s.contents.Put(tx, c); err != nil {
+			return err
+		}
+	}
+	return s.prompts.Put(tx, p)
+}
+
+// drop removes the oldest version that nothing names.
+func (s *Store) drop(tx *storage.Txn, p *Prompt) error {
+	for i := range p.Versions {
+		if v := &p.Versions[i]; v.Number != p.Published && len(p.LabelsOf(v)) == 0 {
+			if err := s.contents.Delete(tx, v.ID); err != nil {
+				return err
+			}
+			p.Versions = slices.Delete(p.Versions, i, i+1)
+			return nil
+		}
+	}
+	return ErrVersions
+}
+
+// Delete removes a prompt with all its versions.
+func (s *Store) Delete(tx *storage.Txn, p *Prompt) error {
+	for i := range p.Versions {
+		if err := s.contents.Delete(tx, p.Versions[i].ID); err != nil {
+			return err
+		}
+	}
+	return s.prompts.Delete(tx, p.ID)
+}
+
+// Content reads what a version is.
+func (s *Store) Content(ctx context.Context, v *Version) (c *Content, err error) {
+	if s.tx != nil {
+		return s.contents.Get(s.tx, v.ID)
+	}
+	err = s.db.View(ctx, func(tx storage.Tx) error {
+		c, err = s.contents.Get(tx, v.ID)
+		return err
+	})
+	return c, err
+}
+
+// universal are the labels that every workspace has.
+var universal = []*Label{
+	{ID: "00000000-0000-4000-8000-000000000001", Name: "production"},
+	{ID: "00000000-0000-4000-8000-000000000002", Name: "staging"},
+	{ID: "00000000-0000-4000-8000-000000000003", Name: "development"},
+}
+
+// Universal reports whether every workspace has the label.
+func (l *Label) Universal() bool { return l.WorkspaceID == "" }
+
+// Labels returns all labels, those that every workspace has first.
+func (s *Store) Labels() []*Label { return append(slices.Clone(universal), s.labels.All()...) }
+
+// Label returns a label by its id.
+func (s *Store) Label(id string) (*Label, bool) {
+	id = strings.ToLower(id)
+	for _, l := range universal {
+		if l.ID == id {
+			return l, true
+		}
+	}
+	return s.labels.Get(id)
+}
+
+// labelNamed returns a label of a workspace.
+func (s *Store) labelNamed(workspace, name string) (*Label, bool) {
+	for _, l := range universal {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return s.labels.Find(byName, workspace+"/"+name)
+}
+
+// PutLabel stores a label, which is new if it has no id. An error that wraps
+// storage.ErrExists means that its workspace has one of this name.
+func (s *Store) PutLabel(tx *storage.Txn, l *Label) error {
+	for _, u := range universal {
+		if u.Name == l.Name {
+			return storage.ErrExists
+		}
+	}
+	l.UpdatedAt = s.now().UTC()
+	if l.ID == "" {
+		if s.labels.In(tx).Count(byWorkspace, l.WorkspaceID) >= MaxLabels {
+			return ErrTooMany
+		}
+		l.ID, l.CreatedAt = storage.NewID(s.random), l.UpdatedAt
+	}
+	return s.labels.Put(tx, l)
+}
+
+// DeleteLabel removes a label, from the versions that have it too.
+func (s *Store) DeleteLabel(tx *storage.Txn, l *Label) error {
+	for _, p := range s.In(tx).All() {
+		if _, ok := p.Labels[l.ID]; !ok || p.WorkspaceID != l.WorkspaceID {
+			continue
+		}
+		changed := *p
+		changed.Labels = make(map[string]int, len(p.Labels))
+		for id, number := range p.Labels {
+			if id != l.ID {
+				changed.Labels[id] = number
+			}
+		}
+		if err := s.prompts.Put(tx, &changed); err != nil {
+			return err
+		}
+	}
+	return s.labels.Delete(tx, l.ID)
+}
+
+// DefaultCollection is the collection that a workspace has from its beginning.
+func DefaultCollection(workspace string, since time.Time) *Collection {
+	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte("collection of workspace "+workspace)).String()
+	return &Collection{ID: id, Slug: "co-default-" + id[:6], Name: "Default", WorkspaceID: workspace, CreatedAt: since, UpdatedAt: since, Default: true}
+}
+
+// Collections returns the collections that were made, in that order.
+func (s *Store) Collections() []*Collection { return s.collections.All() }
+
+// Collection returns a collection that was made by its id or slug.
+func (s *Store) Collection(idOrSlug string) (*Collection, bool) {
+	if c, ok := s.collections.Get(strings.ToLower(idOrSlug)); ok {
+		return c, true
+	}
+	return s.collections.Find(bySlug, idOrSlug)
+}
+
+// PutCollection stores a collection, which is new if it has no id.
+func (s *Store) PutCollection(tx *storage.Txn, c *Collection) error {
+	c.UpdatedAt = s.now().UTC()
+	if c.ID == "" {
+		if s.collections.In(tx).Count(byWorkspace, c.WorkspaceID) >= MaxCollections {
+			return ErrTooMany
+		}
+		c.ID, c.CreatedAt = storage.NewID(s.random), c.UpdatedAt
+	}
+	return s.collections.Put(tx, c)
+}
+
+// DeleteCollection removes a collection.
+func (s *Store) DeleteCollection(tx *storage.Txn, id string) error {
+	return s.collections.Delete(tx, id)
+}
+
+// A Content is what a version says. What is JSON in it is kept as it was sent.
+type Content struct {
+	ID         string          `json:"id"` // of the version
+	String     string          `json:"string"`
+	Raw        bool            `json:"raw,omitempty"`
+	Parameters json.RawMessage `json:"parameters,omitempty"` // an object
+	Model      string          `json:"model,omitempty"`
+	VirtualKey string          `json:"virtual_key,omitempty"`
+	Tools      json.RawMessage `json:"tools,omitempty"`
+	ToolChoice json.RawMessage `json:"tool_choice,omitempty"`
+	Functions  json.RawMessage `json:"functions,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+}

@@ -1,0 +1,131 @@
+package prompts_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/prompts/template"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/caddy-gw/gateway/storage/badger"
+)
+
+func open(t testing.TB) (*prompts.Store, *storage.DB) {
+	t.Helper()
+	store, err := badger.Open(t.TempDir(), badger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storage.NewDB(store)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := prompts.Open(t.Context(), db, time.Now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, db
+}
+
+// add stores a prompt or a partial of workspace w.
+func add(t testing.TB, s *prompts.Store, db *storage.DB, p prompts.Prompt, versions ...prompts.Content) {
+	t.Helper()
+	p.WorkspaceID = "w"
+	for i := range versions {
+		err := db.Update(t.Context(), func(tx *storage.Txn) error {
+			if i == 0 {
+				return s.Add(tx, &p, &versions[0], "")
+			}
+			return s.Put(tx, &p, &versions[i], "", "")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func render(ctx context.Context, s *prompts.Store, reference, body string) (string, error) {
+	p, v, ok := s.Find("w", reference, false)
+	if !ok {
+		return "", errors.New("not found")
+	}
+	c, err := s.Compiled(ctx, p, v)
+	if err != nil {
+		return "", err
+	}
+	out, err := s.Render(ctx, nil, "w", c, []byte(body))
+	return string(out), err
+}
+
+func TestAPromptRendersTheBodyOfACall(t *testing.T) {
+	s, db := open(t)
+	add(t, s, db, prompts.Prompt{Slug: "part", Partial: true}, prompts.Content{String: "{{c}}!"}, prompts.Content{String: "{{c}}?"})
+	add(
+		t, s, db, prompts.Prompt{Slug: "chat"},
+		prompts.Content{
+			String: `[{"role":"user","content":"{{a}} {{>part}} {{>part@2}}"}]`, Model: "m", Tools: []byte(`[{"function":{"description":"{{a}}"}}]`),
+			Parameters: []byte(`{"stream":true,"temperature":0.5,"model":"of the parameters","response_format":{"name":"{{c}}"},"variables":{"c":"c"}}`),
+		},
+		prompts.Content{String: "Say {{a}}"},
+		prompts.Content{String: `[{{#a}}{"role":"user","content":"{{.}}"},{{/a}}{"role":"user","content":"{{c}}"}]`, Raw: true},
+	)
+	for _, c := range []struct{ reference, body, want, fault string }{
+		{
+			"chat", `{"variables":{"a":"x\"y"}}`,
+			`{"temperature":0.5,"model":"m","response_format":{"name":"c"},"tools":[{"function":{"description":"x\"y"}}],"messages":[{"role":"user","content":"x\"y c! c?"}]}`, "",
+		},
+		{
+			"chat@1", `{"variables":{"c":"d"},"temperature":1,"tools":null,"stream":false,"prompt_id":"chat"}`,
+			`{"temperature":1,"tools":null,"stream":false,"model":"m","response_format":{"name":"d"},"messages":[{"role":"user","content":" d! d?"}]}`, "",
+		},
+		{"chat@2", `{"variables":{"a":1}}`, `{"prompt":"Say 1"}`, ""},
+		{"chat@latest", `{"variables":{"a":["1"],"c":"\n"}}`, `{"messages":[{"role":"user","content":"1"},{"role":"user","content":"\n"}]}`, ""},
+		{"chat@latest", `{"variables":{},"messages":[]}`, `{"messages":[]}`, ""},
+		{"chat", `{}`, "", "variables: required"},
+		{"chat", `{"variables":[]}`, "", "variables: expected an object"},
+		{"chat@9", `{"variables":{}}`, "", "not found"},
+		{"chat@production", `{"variables":{}}`, "", "not found"},
+		{"part", `{"variables":{}}`, "", "not found"},
+	} {
+		got, err := render(t.Context(), s, c.reference, c.body)
+		if got != c.want || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s over %s: %s (%v)\nexpected %s%s", c.reference, c.body, got, err, c.want, c.fault)
+		}
+	}
+}
+
+func TestARawTemplateThatIsNoJSONIsRefused(t *testing.T) {
+	s, db := open(t)
+	add(t, s, db, prompts.Prompt{Slug: "raw"}, prompts.Content{String: `[{"role":"user","content":{{a}}}]`, Raw: true})
+	for variables, ok := range map[string]bool{`{"a":"x"}`: true, `{"a":["x","y"]}`: false, `{}`: false} {
+		_, err := render(t.Context(), s, "raw", `{"variables":`+variables+`}`)
+		var e *template.Error
+		if ok != (err == nil) || err != nil && (!errors.As(err, &e) || e.Code != "invalid_json") {
+			t.Errorf("%s: %v", variables, err)
+		}
+	}
+}
+
+// The oldest version that nothing names makes room; those that are named stay.
+func TestVersionsAreBounded(t *testing.T) {
+	s, db := open(t)
+	versions := make([]prompts.Content, prompts.MaxVersions+2)
+	for i := range versions {
+		versions[i].String = fmt.Sprint("text ", i+1)
+	}
+	add(t, s, db, prompts.Prompt{Slug: "many"}, versions...)
+	p, _ := s.Get("many")
+	if len(p.Versions) != prompts.MaxVersions || p.Versions[0].Number != 1 || p.Versions[1].Number != 4 || p.Latest().Number != prompts.MaxVersions+2 {
+		t.Errorf("%d versions, from %d and %d to %d", len(p.Versions), p.Versions[0].Number, p.Versions[1].Number, p.Latest().Number)
+	}
+	if got, err := render(t.Context(), s, "many", `{"variables":{}}`); got != `{"prompt":"text 1"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
