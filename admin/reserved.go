@@ -24,6 +24,12 @@ func Reserved(path string) bool {
 	if !ok {
 		return false
 	}
-	first, _, _ := strings.Cut(rest, "/")
-	return reserved[first]
+	first, rest, _ := strings.Cut(rest, "/")
+	return reserved[first] && !(first == "prompts" && rendersPrompt(rest))
+}
+
+// rendersPrompt reports whether what follows /v1/prompts/ is a call of the data plane.
+func rendersPrompt(rest string) bool {
+	id, action, ok := strings.Cut(rest, "/")
+	return ok && id != "" && id != "partials" && (action == "render" || action == "completions")
 }

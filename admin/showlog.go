@@ -86,6 +86,8 @@ type LogMetrics struct {
 	Retries          int      `json:"retry_success_count" doc:"The retry that answered; -1: they were exhausted."`
 	Config           *string  `json:"config"`
 	ConfigVersion    *string  `json:"config_version_id"`
+	PromptSlug       *string  `json:"prompt_slug"`
+	PromptVersion    int64    `json:"prompt_version,omitempty"`
 	TraceID          string   `json:"trace_id"`
 	SpanID           *string  `json:"span_id"`
 	SpanName         *string  `json:"span_name"`
@@ -111,7 +113,7 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 		ResponseTime: int64(r.DurationMS), TimeToFirstByte: r.FirstByteMS, Provider: r.Provider, Model: r.Model, VirtualKey: text(r.VirtualKey),
 		CacheReadTokens: r.CacheRead, CacheWriteTokens: r.CacheWrite, ReasoningTokens: r.Reasoning, Currency: "USD",
 		CacheStatus: text(r.CacheStatus), IsProxyCall: r.Endpoint == "proxy", Attempts: r.Attempts, Retries: r.Retries,
-		Config: text(r.Config), ConfigVersion: text(r.ConfigVersion), TraceID: r.TraceID, SpanID: text(r.SpanID), SpanName: text(r.SpanName),
+		Config: text(r.Config), ConfigVersion: text(r.ConfigVersion), PromptSlug: text(r.PromptSlug), PromptVersion: r.PromptVersion, TraceID: r.TraceID, SpanID: text(r.SpanID), SpanName: text(r.SpanName),
 		ParentSpanID: text(r.ParentSpanID), Source: "gateway", MetadataKeys: []string{}, MetadataValues: []string{},
 	}
 	if w, ok := c.api.Directory.Workspace(r.WorkspaceID); ok {

@@ -18,6 +18,9 @@ func (k Kind) Workspace() bool { return k == WorkspaceService || k == WorkspaceU
 // ScopeCompletions is required for every inference call.
 const ScopeCompletions = "completions.write"
 
+// ScopeRender is required for rendering a prompt without calling a provider.
+const ScopeRender = "prompts.render"
+
 // Which kinds of keys may have the scopes of a resource.
 type holders uint8
 

@@ -216,6 +216,10 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x.Fail(w, refusal)
 		return nil
 	}
+	if x.Rendered {
+		x.ServeRendered(w)
+		return nil
+	}
 	if !h.forwarder.MayAnswer(x.Call) {
 		if limited := x.AdmitCall(r.Context()); limited != nil {
 			if r.Context().Err() == nil { // otherwise the client left while the call was counted

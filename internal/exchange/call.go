@@ -39,6 +39,13 @@ type Call struct {
 	// call has no route then.
 	StoredResponse *stored.Response
 
+	// Prompt is the slug of the saved prompt that the call's body was rendered from, and
+	// PromptVersion its version's number; "": it is of the client itself. Rendered: the body is
+	// all that the call asks for; it has no route.
+	Prompt        string
+	PromptVersion int
+	Rendered      bool
+
 	Config         *routing.Config // nil: the call has one target
 	ConfigID       string          // slug of a saved config
 	ConfigVersion  string          // id

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
@@ -37,6 +38,10 @@ type Endpoint struct {
 	Passes bool
 	// NotJSON: its answer is something else, such as audio.
 	NotJSON bool
+	// Scope is what a caller needs; "": that of inference calls.
+	Scope string
+	// Prompt: its body has the variables of a saved prompt, which its path names.
+	Prompt bool
 	// Objects is what it has to do with objects that a provider keeps: its row of objectRows.
 	Objects Objects
 }
@@ -115,6 +120,13 @@ var endpoints = []Endpoint{
 	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},
 }
 
+// promptRows are the endpoints that render a saved prompt. Completions then are a call of
+// another endpoint, with what was rendered as its body.
+var promptRows = []Endpoint{
+	{Name: "renderPrompt", Method: "POST", Path: "/v1/prompts/{prompt_id}/render", Prompt: true, Scope: credentials.ScopeRender},
+	{Name: "promptComplete", Method: "POST", Path: "/v1/prompts/{prompt_id}/completions", Prompt: true},
+}
+
 // passThrough is the endpoint of any other path below /v1. It goes to the provider's base URL
 // with the rest of the path, if the credential may be sent there.
 var passThrough = Endpoint{Name: "proxy", Body: Any, Passes: true, Models: []string{"session", "data_source", "testing_criteria", "grader", "method", "tools"}}
@@ -128,7 +140,7 @@ var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	byPath := make(map[string][]*Endpoint)
 	var order []string
 	all := make([]*Endpoint, 0, len(endpoints)+len(familyRows))
-	for _, table := range [][]Endpoint{endpoints, familyRows} {
+	for _, table := range [][]Endpoint{endpoints, familyRows, promptRows} {
 		for i := range table {
 			table[i].Objects = objectRows[table[i].Method+" "+strings.TrimPrefix(table[i].Path, "/v1")]
 			all = append(all, &table[i])

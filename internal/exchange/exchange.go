@@ -41,6 +41,8 @@ type Gateway struct {
 	// Owners knows which workspace made an object with a credential that several share; nil:
 	// owners are not tracked.
 	Owners Owners
+	// Prompts are the saved prompts; nil: there are none.
+	Prompts Prompts
 	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
 	Aliases func(workspaceID string) []string
 	// ControlPlane are the paths of the control plane, which errors about others name.

@@ -15,7 +15,7 @@ import (
 // preparing are the functions that make a call.
 var preparing = []string{
 	"Begin", "prepare", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
-	"readOptions", "readCaching", "takeBody", "startSpan",
+	"readOptions", "readCaching", "takeBody", "checkBody", "renderPrompt", "startSpan",
 }
 
 // Once a call is prepared, nothing writes to it: what becomes of it is in its exchange and

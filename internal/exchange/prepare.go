@@ -45,7 +45,7 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if refusal != nil {
 		return nil, CredentialError(refusal)
 	}
-	if c.Caller, refusal = c.Gateway.Authenticator.AuthenticateCall(token, credentials.ScopeCompletions); refusal != nil {
+	if c.Caller, refusal = c.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(c.Endpoint.Scope, credentials.ScopeCompletions)); refusal != nil {
 		return nil, CredentialError(refusal)
 	}
 	if bearer := selection.Bearer; !bearer.Empty() && c.Gateway.Authenticator.Knows(bearer.Reveal()) {
@@ -60,6 +60,11 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	}
 	if err := c.takeBody(limits); err != nil {
 		return nil, err
+	}
+	if c.Endpoint.Prompt {
+		if err := c.renderPrompt(&selection, limits.Body); err != nil || c.Rendered {
+			return nil, err
+		}
 	}
 	if c.Endpoint.Query != nil && c.invalid == nil {
 		c.invalid = validation.CheckQuery(c.Endpoint.Query, r.URL.Query())
@@ -429,10 +434,17 @@ func (c *Call) readBody(limit int64) *Error {
 		return e
 	}
 	c.buffer = buffer
+	return c.checkBody()
+}
+
+// checkBody holds the body against the table of its endpoint.
+func (c *Call) checkBody() *Error {
+	buffer := c.buffer
 	table := c.Endpoint.Table
 	if table == nil {
 		table = validation.Unlisted
 	}
+	var err error
 	c.report, err = validation.Check(table, buffer.b)
 	if errors.As(err, &c.invalid) && table != validation.Unlisted {
 		c.report, err = validation.Check(validation.Unlisted, buffer.b)

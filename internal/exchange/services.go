@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
 )
@@ -45,4 +46,11 @@ type Owners interface {
 	Read(ctx context.Context, workspace, slug string, ids []string) (read []bool, err error)
 	ClaimModels(ctx context.Context, workspace, slug string, models []string, at time.Time) error
 	ModelOwner(slug, model string) string
+}
+
+// Prompts are the saved prompts, see [prompts.Store].
+type Prompts interface {
+	Find(workspace, reference string, partial bool) (*prompts.Prompt, *prompts.Version, bool)
+	Compiled(ctx context.Context, p *prompts.Prompt, v *prompts.Version) (*prompts.Compiled, error)
+	Render(ctx context.Context, dst []byte, workspace string, c *prompts.Compiled, body []byte) ([]byte, error)
 }

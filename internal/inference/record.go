@@ -20,6 +20,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		Status: x.Status, Attempts: len(x.Attempts), Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
 		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.AllMetadata(),
 	}
+	r.PromptSlug, r.PromptVersion = x.Prompt, int64(x.PromptVersion)
 	r.Cost, r.CostKnown = x.Cost()
 	if a := x.Latest(); a != nil {
 		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey

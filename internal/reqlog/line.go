@@ -76,6 +76,8 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 	l.text("model", r.Model)
 	l.text("config", r.Config)
 	l.text("config_version", r.ConfigVersion)
+	l.text("prompt_slug", r.PromptSlug)
+	l.integer("prompt_version", r.PromptVersion)
 	l.flag("stream", r.Stream)
 	l.integer("status", int64(r.Status))
 	l.integer("attempts", int64(r.Attempts))

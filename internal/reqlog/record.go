@@ -26,6 +26,8 @@ type Record struct {
 	Model            string    `json:"model,omitempty"`
 	Config           string    `json:"config,omitempty"`         // slug
 	ConfigVersion    string    `json:"config_version,omitempty"` // id
+	PromptSlug       string    `json:"prompt_slug,omitempty"`    // of a saved prompt
+	PromptVersion    int64     `json:"prompt_version,omitempty"` // its number
 	Stream           bool      `json:"stream,omitempty"`
 	Status           int       `json:"status"`
 	Attempts         int       `json:"attempts"`
