@@ -73,6 +73,8 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/prompts/partials/{prompt_partial_id}/makeDefault": partial,
 		"/v1/labels/{label_id}":                                made("/v1/labels", "id"),
 		"/v1/collections/{collection_id}":                      made("/v1/collections", "id"),
+		"/v1/integrations/{slug}/models":                       integration,
+		"/v1/integrations/{slug}/integration-models":           integration,
 	}
 	change := map[string]string{"PUT": `{"name":"n"}`}
 

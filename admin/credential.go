@@ -107,6 +107,12 @@ func (c *call) secretsOf(cred *credentials.Credential) (*credentials.Binding, st
 	return &stored, string(text), nil
 }
 
+// destinationOf is the destination of a stored credential, with its settings, as a key.
+func (c *call) destinationOf(cred *credentials.Credential) (string, error) {
+	_, text, err := c.secretsOf(cred)
+	return routing.Destination(text, destination(cred)).Key(), err
+}
+
 // bind gives a credential the settings that are sent, or leaves it those that it had, and
 // returns the secret that is sent. Each secret that is not sent anew has to go where it went.
 func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, old string, sent *sentCredential) (secret credentials.Secret, err error) {

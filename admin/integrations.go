@@ -37,6 +37,7 @@ type Integration struct {
 	MaskedKey      string          `json:"masked_key"`
 	Configurations json.RawMessage `json:"configurations" doc:"Credentials among them are masked."`
 	Global         globalAccess    `json:"global_workspace_access_settings"`
+	AllowAllModels bool            `json:"allow_all_models"`
 	WorkspaceCount int             `json:"workspace_count" doc:"Workspaces that may use it."`
 	SecretMappings []empty         `json:"secret_mappings"`
 }
@@ -55,7 +56,7 @@ func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
 func showIntegration(c *call, i *credentials.Integration) Integration {
 	out := Integration{
 		IntegrationRow: showIntegrationRow(c, i), MaskedKey: i.Hint, Configurations: shownConfigurations(&i.Credential),
-		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: []empty{},
+		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: []empty{}, AllowAllModels: !i.OnlyListed,
 	}
 	for _, w := range c.api.Directory.Workspaces() {
 		if i.EnabledIn(w.ID) && c.sees(w.ID) {
@@ -171,6 +172,7 @@ func (a *API) integrations() {
 		}
 		return c.api.Keyring.RemoveIntegration(c.tx, i.ID)
 	})
+	a.integrationModels(integrations)
 	read(a, integrations, "/workspaces", "List the workspaces of an integration", (*call).accessOf)
 	act(a, integrations, http.MethodPut, "/workspaces", "update", "Say which workspaces may use an integration", (*call).updateAccess)
 }
@@ -294,9 +296,22 @@ func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegrati
 	if in.Name != nil {
 		i.Name = *in.Name
 	}
+	before, err := c.destinationOf(&i.Credential)
+	if err != nil {
+		return err
+	}
 	secret, err := c.applyIntegration(i, &in.IntegrationFields)
 	if err != nil {
 		return err
+	}
+	after, err := c.destinationOf(&i.Credential)
+	if err != nil {
+		return err
+	}
+	for _, m := range i.Models {
+		if before != after && m.Headers != nil && m.CustomHost == "" {
+			return invalid("configurations", "model %s has custom_headers, which are not sent to where they were not saved for; remove them first", m.Slug)
+		}
 	}
 	if err := c.complete(&i.Credential, "configurations", "configurations.custom_host"); err != nil {
 		return err

@@ -20,6 +20,10 @@ type Integration struct {
 	WorkspaceID    string            `json:"workspace_id,omitempty"` // that alone has it; "": the organisation's
 	Tags           map[string]string `json:"tags,omitempty"`
 
+	// Models are those that it says something of; OnlyListed: all others are refused.
+	Models     []IntegrationModel `json:"models,omitempty"`
+	OnlyListed bool               `json:"only_listed,omitempty"`
+
 	// Access is whether a workspace may use it, by its id; Everywhere is for those that are
 	// not in it. The workspace that has it always may.
 	Access     map[string]bool `json:"access,omitempty"`

@@ -62,6 +62,8 @@ type Route struct {
 	// Passthrough lists further paths that the stored credential may be used for.
 	Passthrough Paths
 
+	rules *modelRules // of its integration; nil if it has none
+
 	// Inline is set if the route is to a built-in provider by its name.
 	Inline bool
 	// Stored is set if the credential is part of a saved resource, including a config, and
@@ -307,26 +309,26 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 		return nil, newError(ExpiredVirtualKey, field, "Virtual key %q has expired", v.Slug)
 	}
 	cred := &v.Credential
+	var i *Integration
 	if v.IntegrationID != "" {
-		i, ok := r.Keyring.Integration(v.IntegrationID)
-		if !ok || !i.EnabledIn(c.WorkspaceID) {
+		if i, ok = r.Keyring.Integration(v.IntegrationID); !ok || !i.EnabledIn(c.WorkspaceID) {
 			return nil, newError(IntegrationDisabled, field, "The integration of provider %q is not enabled for its workspace", v.Slug)
 		}
 		cred = &i.Credential
 	}
-	o, refusal := r.open(cred, v.Slug, field)
+	o, refusal := r.open(cred, i, v.Slug, field)
 	if refusal != nil {
 		return nil, refusal
 	}
 	return &Route{
-		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header,
+		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header, rules: o.rules,
 		CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
 	}, nil
 }
 
-// open opens the credential of a slug, once for as long as it is stored as it is and the
-// configuration stays.
-func (r *Router) open(c *Credential, slug, field string) (*opened, *Error) {
+// open opens the credential of a slug, with the rules of its integration about models. The
+// result is kept until the row or the configuration changes.
+func (r *Router) open(c *Credential, of *Integration, slug, field string) (*opened, *Error) {
 	if c.opened != nil {
 		if o := c.opened.Load(); o != nil && o.by == r.Guard && o.of == c {
 			return o, nil
@@ -348,7 +350,11 @@ func (r *Router) open(c *Credential, slug, field string) (*opened, *Error) {
 	if err != nil {
 		return nil, openError(slug, field, err)
 	}
-	o := &opened{header, r.Guard, c, base, key, settings}
+	rules, err := r.rulesOf(of)
+	if err != nil {
+		return nil, openError(slug, field, err)
+	}
+	o := &opened{header, rules, r.Guard, c, base, key, settings}
 	if c.opened != nil {
 		c.opened.Store(o)
 	}

@@ -416,7 +416,7 @@ func TestAVirtualKeyIsOpenedOnce(t *testing.T) {
 	stored, _ := router.Keyring.VirtualKey("ws-1", "hosted")
 	changed := *stored
 	changed.CustomHost = "https://other.example.com/v1"
-	if o, refusal := router.open(&changed.Credential, changed.Slug, ""); refusal != nil || o.base.String() != changed.CustomHost {
+	if o, refusal := router.open(&changed.Credential, nil, changed.Slug, ""); refusal != nil || o.base.String() != changed.CustomHost {
 		t.Errorf("a changed copy is %v, %v", o, refusal)
 	}
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {

@@ -53,6 +53,7 @@ func (v *VirtualKey) UnmarshalJSON(b []byte) error {
 // An opened credential is in the clear, with its address parsed. It is read-only.
 type opened struct {
 	header   http.Header // added to every request
+	rules    *modelRules // of the integration
 	by       *HostGuard  // the guard that has checked its address
 	of       *Credential // a changed copy has to be opened again
 	base     *url.URL

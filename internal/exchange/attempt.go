@@ -99,8 +99,11 @@ func (c *Call) savesModel(edit *routing.Edit, model string) bool {
 func (x *Exchange) Choose(t *routing.Target) *Error {
 	route, err := x.target(t)
 	if err == nil {
-		x.Admitted = false
-		x.chosen = x.NewAttempt(t.Path, route, t.Edit())
+		a := x.NewAttempt(t.Path, route, t.Edit())
+		if err = x.integrate(a); err == nil {
+			x.Admitted = false
+			x.chosen = a
+		}
 	}
 	return err
 }
@@ -208,7 +211,11 @@ func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
 	u, c := &a.Usage, a.call
 	reported := u.Known || u.Pages > 0 || u.Milliseconds > 0
 	for _, model := range [...]string{a.Model, a.answered} {
-		if p := c.Gateway.Prices.Of(model, c.Start, a.Route.Provider, a.Route.Dialect); p != nil {
+		p := a.Route.PriceOf(model)
+		if p == nil {
+			p = c.Gateway.Prices.Of(model, c.Start, a.Route.Provider, a.Route.Dialect)
+		}
+		if p != nil {
 			if !reported && (status != http.StatusOK || !p.OnlyCalls()) {
 				return 0, false
 			}

@@ -143,6 +143,9 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 		if route != nil {
 			x.chosen = &x.only
 			x.choose(x.chosen, "config", route, nil)
+			if x.err == nil {
+				x.err = x.integrate(x.chosen)
+			}
 		}
 	}
 	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {

@@ -97,6 +97,17 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 			op.Header = http.Header{name: values}
 		}
 	}
+	list := integrated(route, f.listModels(ctx, route, op))
+	hides := x.NewAttempt("", route, nil).Hides
+	list = slices.DeleteFunc(list, func(m model) bool { return hides(m.ID) })
+	for i := range list {
+		list[i].ID, list[i].Provider = "@"+slug+"/"+list[i].ID, slug
+	}
+	return list
+}
+
+// listModels returns the models that a provider lists; none if it does not answer.
+func (f *Forwarder) listModels(ctx context.Context, route *credentials.Route, op *upstream.Operation) []model {
 	answer, _, err := f.client.Do(ctx, route, op, nil)
 	if err != nil {
 		return nil
@@ -105,11 +116,17 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	if answer.Status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
-	list := rowsOf(gjson.ParseBytes(answer.Body))
-	hides := x.NewAttempt("", route, nil).Hides
-	list = slices.DeleteFunc(list, func(m model) bool { return hides(m.ID) })
-	for i := range list {
-		list[i].ID, list[i].Provider = "@"+slug+"/"+list[i].ID, slug
+	return rowsOf(gjson.ParseBytes(answer.Body))
+}
+
+// integrated returns the models of a provider that its integration allows, and those that it
+// has beside them.
+func integrated(route *credentials.Route, list []model) []model {
+	list = slices.DeleteFunc(list, func(m model) bool { return !route.Allows(m.ID) })
+	for _, slug := range route.Listed() {
+		if !slices.ContainsFunc(list, func(m model) bool { return m.ID == slug }) {
+			list = append(list, model{ID: slug, Object: "model", OwnedBy: route.Provider})
+		}
 	}
 	return list
 }

@@ -1,0 +1,243 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// IntegrationModels lists what an integration says of models.
+type IntegrationModels struct {
+	Total          int                `json:"total"`
+	AllowAllModels bool               `json:"allow_all_models" doc:"Whether models that are not listed may be called."`
+	Models         []IntegrationModel `json:"models"`
+}
+
+// IntegrationModel is one model of an integration.
+type IntegrationModel struct {
+	Slug           string            `json:"slug"`
+	Name           string            `json:"name"`
+	Enabled        bool              `json:"enabled"`
+	IsCustom       bool              `json:"is_custom"`
+	IsFinetune     bool              `json:"is_finetune"`
+	BaseModelSlug  *string           `json:"base_model_slug"`
+	PricingConfig  json.RawMessage   `json:"pricing_config,omitempty"`
+	Configurations *modelHost        `json:"configurations,omitempty"`
+	CustomHeaders  map[string]string `json:"custom_headers,omitempty" doc:"Values are masked."`
+}
+
+type modelHost struct {
+	CustomHost string `json:"custom_host" minLength:"1" maxLength:"2048"`
+}
+
+type updateModel struct {
+	Slug           string                      `json:"slug" minLength:"1" maxLength:"255"`
+	Enabled        flag                        `json:"enabled"`
+	IsCustom       Optional[flag]              `json:"is_custom,omitempty"`
+	IsFinetune     Optional[flag]              `json:"is_finetune,omitempty"`
+	BaseModelSlug  Optional[string]            `json:"base_model_slug,omitempty"`
+	Configurations Optional[modelHost]         `json:"configurations,omitempty"`
+	CustomHeaders  Optional[map[string]string] `json:"custom_headers,omitempty" doc:"Replaced as a whole."`
+	PricingConfig  Optional[map[string]any]    `json:"pricing_config,omitempty"`
+	Adjustments    Optional[map[string]any]    `json:"pricing_adjustments,omitempty"`
+}
+
+type updateModels struct {
+	Models         []updateModel `json:"models" maxItems:"1000"`
+	AllowAllModels *flag         `json:"allow_all_models,omitempty" doc:"Whether models that are not listed may be called."`
+	Key            string        `json:"key,omitempty" maxLength:"16384" doc:"The integration's key, which has to be sent along when a model gets another host."`
+}
+
+// maxModels is the maximum number of models of an integration.
+const maxModels = 2000
+
+func (a *API) integrationModels(integrations *resource[credentials.Integration]) {
+	read(a, integrations, "/models", "List the models of an integration", func(_ *call, i *credentials.Integration) (*IntegrationModels, error) {
+		out := &IntegrationModels{Total: len(i.Models), AllowAllModels: !i.OnlyListed, Models: make([]IntegrationModel, len(i.Models))}
+		for n, m := range i.Models {
+			out.Models[n] = IntegrationModel{
+				Slug: m.Slug, Name: m.Slug, Enabled: m.Enabled, IsCustom: m.Custom, IsFinetune: m.Finetune, BaseModelSlug: text(m.BaseModel),
+				PricingConfig: m.Pricing, CustomHeaders: m.Hints,
+			}
+			if m.CustomHost != "" {
+				out.Models[n].Configurations = &modelHost{m.CustomHost}
+			}
+		}
+		return out, nil
+	})
+	for _, sub := range []string{"/models", "/integration-models"} {
+		act(a, integrations, http.MethodPut, sub, "update", "Update models of an integration", (*call).updateModels)
+	}
+	longest := 16 << 10
+	some := *integrations
+	some.query = append(slices.Clone(some.query), parameter("query", "slugs", "Which models, separated by commas.", huma.Schema{MaxLength: &longest}))
+	change(a, some.routeOfOne(http.MethodDelete, "/models", "update", "Delete models of an integration"), func(c *call, in *itemInput) (*empty, error) {
+		i, err := some.one(c, &in.item, "update")
+		if err != nil {
+			return nil, err
+		}
+		slugs := c.item.query["slugs"]
+		if slugs == "" {
+			return nil, invalid("slugs", "expected at least one model")
+		}
+		i.Models = slices.Clone(i.Models)
+		for slug := range strings.SplitSeq(slugs, ",") {
+			m, ok := i.Model(slug)
+			if !ok {
+				return nil, notFound("Model", slug)
+			}
+			name := m.Slug
+			i.Models = slices.DeleteFunc(i.Models, func(m credentials.IntegrationModel) bool { return m.Slug == name })
+		}
+		return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, credentials.Secret{})
+	})
+}
+
+func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empty, error) {
+	if in.AllowAllModels != nil {
+		i.OnlyListed = !bool(*in.AllowAllModels)
+	}
+	var secret credentials.Secret
+	if in.Key != "" && in.Key != i.Hint {
+		if err := checkSecret(in.Key); err != nil {
+			return nil, err
+		}
+		secret = credentials.NewSecret(in.Key)
+	}
+	hosts := map[string]bool{i.CustomHost: true} // to which the key goes
+	for _, m := range i.Models {
+		hosts[m.CustomHost] = true
+	}
+	i.Models = slices.Clone(i.Models)
+	for n := range in.Models {
+		one := &in.Models[n]
+		m, ok := i.Model(one.Slug)
+		if !ok {
+			i.Models = append(i.Models, credentials.IntegrationModel{Slug: one.Slug, Custom: true})
+			m = &i.Models[len(i.Models)-1]
+		}
+		if err := c.applyModel(i, m, one); err != nil {
+			return nil, err
+		}
+		if m.CustomHost == "" || hosts[m.CustomHost] {
+			continue
+		}
+		if err := c.mayMove(i, m.CustomHost, secret); err != nil {
+			return nil, err
+		}
+	}
+	if len(i.Models) > maxModels {
+		return nil, invalid("models", "an integration has at most %d models", maxModels)
+	}
+	return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, secret)
+}
+
+// mayMove returns an error if the integration's credential must not be sent to another host:
+// its key has to be sent along, and nothing but a key may be secret.
+func (c *call) mayMove(i *credentials.Integration, host string, sent credentials.Secret) error {
+	const field = "models.configurations.custom_host"
+	if _, err := c.api.Guard.Check(host); err != nil {
+		return invalid(field, "%s", credentials.CustomHostError(err).Message)
+	}
+	settings, err := c.api.Keyring.OpenSettings(&i.Credential)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if routing.IsSecret(name) {
+			return invalid(field, "the integration has %s, which is not sent to where it was not saved for", name)
+		}
+	}
+	key, err := c.api.Keyring.OpenKey(&i.Credential)
+	if err == nil && !key.Empty() && sent.Empty() {
+		return invalid(field, "send key along; a stored credential is not sent to where it was not saved for")
+	}
+	return err
+}
+
+// applyModel applies the changes of a model, which is a copy.
+func (c *call) applyModel(i *credentials.Integration, m *credentials.IntegrationModel, in *updateModel) error {
+	if len(in.Adjustments.Value) > 0 {
+		return invalid("models.pricing_adjustments", "not supported yet; leave it out")
+	}
+	m.Enabled = bool(in.Enabled)
+	for _, f := range []struct {
+		given Optional[flag]
+		to    *bool
+	}{{in.IsCustom, &m.Custom}, {in.IsFinetune, &m.Finetune}} {
+		if f.given.Set {
+			*f.to = bool(f.given.Value)
+		}
+	}
+	if in.BaseModelSlug.Set {
+		if m.BaseModel = in.BaseModelSlug.Value; len(m.BaseModel) > 255 {
+			return invalid("models.base_model_slug", "expected at most 255 bytes")
+		}
+	}
+	if in.PricingConfig.Set {
+		m.Pricing = nil
+		if !in.PricingConfig.Null {
+			raw, err := json.Marshal(in.PricingConfig.Value)
+			if err == nil {
+				_, err = credentials.ParsePricing(raw)
+			}
+			if err != nil {
+				return invalid("models.pricing_config", "%s", err)
+			}
+			m.Pricing = raw
+		}
+	}
+	was := m.CustomHost
+	if in.Configurations.Set {
+		m.CustomHost = in.Configurations.Value.CustomHost
+	}
+	stored, err := c.api.Keyring.OpenHeaders(i, m)
+	if err != nil {
+		return err
+	}
+	if !in.CustomHeaders.Set {
+		if len(stored) > 0 && m.CustomHost != was {
+			return invalid("models.configurations.custom_host", "send custom_headers along; a stored credential is not sent to where it was not saved for")
+		}
+		return nil
+	}
+	headers, err := receiveHeaders(in.CustomHeaders.Value, stored, was, m.CustomHost)
+	if err != nil {
+		return err
+	}
+	return c.api.Keyring.SealHeaders(i, m, headers)
+}
+
+// receiveHeaders returns the headers that were sent, with masked values replaced by the stored
+// ones. Those go from the host was to the host is.
+func receiveHeaders(sent, stored map[string]string, was, is string) (map[string]string, error) {
+	const field = "models.custom_headers"
+	var bound credentials.Binding
+	for name, v := range stored {
+		bound.Add(credentials.Bound{Field: name, Name: name, Secret: credentials.NewSecret(v), For: credentials.Destination{"custom_host": was}})
+	}
+	out := make(map[string]string, len(sent))
+	if len(sent) > 64 {
+		return nil, invalid(field, "expected at most 64 headers")
+	}
+	for name, v := range sent {
+		if !credentials.Configurable(name) || v == "" || len(v) > 16384 || checkSecret(v) != nil {
+			return nil, invalid(field+"."+credentials.Clip(name), "expected a header that can be set, with a value without control characters")
+		}
+		secret, err := bound.Take(name, name, v, credentials.Destination{"custom_host": is})
+		var refused *credentials.BindingError
+		if errors.As(err, &refused) {
+			return nil, invalid(field+"."+credentials.Clip(name), "%s", refused.Why)
+		}
+		out[name] = secret.Reveal()
+	}
+	return out, nil
+}

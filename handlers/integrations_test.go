@@ -1,0 +1,91 @@
+package handlers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// Which models may be called through an integration, and where those with a host of their own
+// are called.
+func TestAnIntegrationDecidesAboutModels(t *testing.T) {
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			respond(200, `{"object":"list","data":[{"id":"good","object":"model","created":1,"owned_by":"o"},{"id":"other","object":"model","created":1,"owned_by":"o"}]}`)(w, r)
+			return
+		}
+		respond(200, gatewaytest.Completion)(w, r)
+	}
+	main, away := gatewaytest.NewUpstream(t, serve), gatewaytest.NewUpstream(t, serve)
+	g := gatewaytest.Start(t, trustLoopback)
+	key, _ := g.Key("k")
+	workspace := g.Admin("GET", "/v1/admin/workspaces", nil).Get("data.0.id").Str
+	admin := func(method, path string, body any) {
+		t.Helper()
+		if a := g.Admin(method, path, body); a.Status != 200 {
+			t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+		}
+	}
+	type object = map[string]any
+	admin("POST", "/v1/integrations", object{
+		"name": "n", "slug": "main", "ai_provider_id": "openai", "key": "sk-stored", "workspace_id": workspace,
+		"configurations": object{"custom_host": main.URL + "/v1", "custom_headers": object{"X-Main": "of-main"}},
+	})
+	admin("PUT", "/v1/integrations/main/models", object{"allow_all_models": false, "key": "sk-stored", "models": []any{
+		object{"slug": "good", "enabled": true, "pricing_config": object{"type": "static", "pay_as_you_go": object{"request_token": object{"price": 1}, "response_token": object{"price": 2}}}},
+		object{"slug": "away", "enabled": true, "configurations": object{"custom_host": away.URL + "/v1"}, "custom_headers": object{"X-Away": "of-away"}},
+		object{"slug": "bad", "enabled": false},
+	}})
+	chat := func(model string, headers ...string) *gatewaytest.Answer {
+		return g.Do("POST", "/v1/chat/completions", `{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`, append(headers, "x-gw-api-key: "+key)...)
+	}
+	for name, c := range map[string]struct {
+		model   string
+		headers []string
+		at      *gatewaytest.Upstream // nil: refused
+	}{
+		"allowed":                    {"@main/good", nil, main},
+		"by a header":                {"good", []string{"x-gw-provider: @main"}, main},
+		"in a config":                {"x", []string{`x-gw-config: {"provider":"@main","override_params":{"model":"good"}}`}, main},
+		"of its own host":            {"@main/away", nil, away},
+		"disabled":                   {"@main/bad", nil, nil},
+		"not listed":                 {"@main/other", nil, nil},
+		"in another letter case":     {"@main/Good", nil, nil},
+		"not listed, in a config":    {"good", []string{`x-gw-config: {"provider":"@main","override_params":{"model":"other"}}`}, nil},
+		"not listed, as virtual key": {"other", []string{"x-gw-virtual-key: main"}, nil},
+	} {
+		before := len(main.Calls()) + len(away.Calls())
+		a := chat(c.model, c.headers...)
+		if c.at == nil {
+			if a.Status != 412 || a.Get("error.type").Str != "model_not_allowed_error" || a.Get("error.code").Str != "" || len(main.Calls())+len(away.Calls()) != before {
+				t.Errorf("%s: %d %s", name, a.Status, a.Body)
+			}
+			continue
+		}
+		if a.Status != 200 {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+			continue
+		}
+		h := c.at.Last(t).Header
+		if h.Get("Authorization") != "Bearer sk-stored" || (h.Get("X-Main") != "") != (c.at == main) || (h.Get("X-Away") != "") != (c.at == away) {
+			t.Errorf("%s: the provider got %v", name, h)
+		}
+	}
+	a := g.Do("GET", "/v1/models", "", "x-gw-api-key: "+key)
+	if got := a.Get("data.#.id").Raw; got != `["@main/good","@main/away"]` || a.Get("total_count").Int() != 2 {
+		t.Errorf("listed are %s", a.Body)
+	}
+	// A model that is disabled is so in every spelling, where all others are allowed.
+	admin("PUT", "/v1/integrations/main/models", object{"allow_all_models": true, "models": []any{}})
+	for model, status := range map[string]int{"other": 200, "bad": 412, "BAD": 412, " bad ": 412} {
+		if a := chat("@main/" + model); a.Status != status {
+			t.Errorf("%q: %d %s", model, a.Status, a.Body)
+		}
+	}
+	// A call whose model is not read is refused.
+	if a := g.Do("POST", "/v1/batches", `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gw-api-key: "+key, "x-gw-provider: @main"); a.Status < 400 || !strings.Contains(a.Body, "integration") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
