@@ -25,7 +25,7 @@ func Reserved(path string) bool {
 		return false
 	}
 	first, rest, _ := strings.Cut(rest, "/")
-	return reserved[first] && !(first == "prompts" && rendersPrompt(rest))
+	return reserved[first] && (first != "prompts" || !rendersPrompt(rest))
 }
 
 // rendersPrompt reports whether what follows /v1/prompts/ is a call of the data plane.

@@ -104,8 +104,11 @@ func TestWhatIsRenderedIsACall(t *testing.T) {
 		`"{{#list}}- {{.}}\n{{/list}}"`, `"{{^none}}nothing{{/none}} {{! a comment }}"`,
 	}
 	parameters := []map[string]any{
-		{}, {"temperature": 0.5, "stop": []string{"{{a}}"}}, {"response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "n", "schema": map[string]any{"description": "{{a}}"}}}},
-		{"max_tokens": 3, "user": "{{b.c}}"}, {"stream": true, "n": 2},
+		{},
+		{"temperature": 0.5, "stop": []string{"{{a}}"}},
+		{"response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "n", "schema": map[string]any{"description": "{{a}}"}}}},
+		{"max_tokens": 3, "user": "{{b.c}}"},
+		{"stream": true, "n": 2},
 	}
 	const variables = `{"a":"say \"hi\"\n\\ {{b}}","b":{"c":"d"},"list":["x",1]}`
 	for i := range 50 {

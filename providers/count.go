@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"errors"
 	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
@@ -23,8 +24,9 @@ const (
 func estimate(c *Call) (*Request, error) {
 	asked, err := messages.Parse(c.Body, c.Provider.Name)
 	if err != nil {
-		if refused := requestError(err); refused != err {
-			return nil, refused
+		var unsupported *RequestError
+		if err = requestError(err); errors.As(err, &unsupported) {
+			return nil, unsupported
 		}
 		return nil, &RequestError{"", "invalid_json", "Invalid request body: " + err.Error()}
 	}

@@ -220,7 +220,8 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 	defer renderers.Put(w)
 	var variables []byte
 	w.given = w.given[:0]
-	b := append(dst, '{')
+	b := dst
+	b = append(b, '{')
 	first := len(b)
 	err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		switch {

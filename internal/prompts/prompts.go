@@ -157,7 +157,7 @@ func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Versi
 // Version returns a version by its id, its number, latest, or a label's name; "" is the
 // published one.
 func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
-	number := 0
+	var number int
 	switch which {
 	case "", "default":
 		number = p.Published
