@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -93,7 +94,7 @@ func (c *claims) claim(o *exchange.Objects, body []byte) {
 
 // stores reports whether the provider stores what the call creates.
 func stores(body []byte, parameter string, otherwise bool) bool {
-	if !bytes.Contains(body, []byte(parameter)) {
+	if !jsonscan.Mentions(body, parameter+`"`) {
 		return otherwise
 	}
 	switch v := gjson.GetBytes(body, parameter); v.Type {

@@ -214,3 +214,33 @@ func TestWhatIsSpecialInAStringIsFoundWhereverItStands(t *testing.T) {
 		}
 	}
 }
+
+func TestMentions(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"messages":[{"extra_content":{}}]}`:      true,
+		`{"data":"gw:call:x"}`:                     true,
+		`{"data":"my gw:call"}`:                    false,
+		`{"extra_contents":1}`:                     false,
+		`{"text":"\"extra_content\" is a name"}`:   false,
+		`{"text":"extra_content"`:                  true,
+		`"extra_content`:                           false,
+		`""""""gw`:                                 false,
+		``:                                         false,
+		`{"a":"` + strings.Repeat("x", 100) + `"}`: false,
+	} {
+		if got := Mentions([]byte(body), `extra_content"`, "gw:"); got != want {
+			t.Errorf("%s: %t, expected %t", body, got, want)
+		}
+	}
+}
+
+func BenchmarkMentions(b *testing.B) {
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("Some prose, with a \\\"quote\\\" now and then. ", 5000) + `"}]}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if Mentions(body, `content_blocks"`, `reasoning_content"`, `extra_content"`) {
+			b.Fatal("found")
+		}
+	}
+}

@@ -81,3 +81,24 @@ func isSurrogate(escape []byte, first, last byte) bool {
 	c := escape[3] | 0x20 // digits are not changed by this
 	return escape[2]|0x20 == 'd' && c >= first && c <= last
 }
+
+// Mentions reports whether a string of body, which need not be valid, begins with one of
+// the starts, none of which is empty; one that ends with a quote is a whole string. Strings with escapes in their
+// beginning are not found.
+//
+// It looks at what follows each quote. bytes.Contains gives up that kind of search for one
+// of every byte, ten times as slow, because a body begins with many quotes.
+func Mentions(body []byte, starts ...string) bool {
+	for {
+		i := bytes.IndexByte(body, '"')
+		if i < 0 {
+			return false
+		}
+		body = body[i+1:]
+		for _, start := range starts {
+			if len(body) >= len(start) && body[0] == start[0] && string(body[:len(start)]) == start {
+				return true
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
@@ -17,16 +18,17 @@ type Foreign struct {
 // StripForeign returns a body without members that only other providers understand, or nil
 // if it has none. content_blocks are the gateway's own.
 func StripForeign(body []byte, f Foreign) []byte {
-	var drop []string
-	for _, name := range []struct {
-		name    string
-		foreign bool
-	}{{"content_blocks", true}, {"reasoning_content", f.Reasoning}, {"extra_content", f.Signatures}} {
-		if name.foreign && bytes.Contains(body, []byte(`"`+name.name+`"`)) {
-			drop = append(drop, name.name)
-		}
+	if !jsonscan.Mentions(body, `content_blocks"`, `reasoning_content"`, `extra_content"`) {
+		return nil
 	}
-	if drop == nil {
+	drop := []string{"content_blocks"}
+	if f.Reasoning {
+		drop = append(drop, "reasoning_content")
+	}
+	if f.Signatures {
+		drop = append(drop, "extra_content")
+	}
+	if !slices.ContainsFunc(drop, func(name string) bool { return jsonscan.Mentions(body, name+`"`) }) {
 		return nil
 	}
 	e := Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}

@@ -22,7 +22,7 @@ func appendSeal(provider string, signature chat.Literal) chat.Literal {
 // calls, and thinking without a signature. If there is none, the body is returned
 // unchanged.
 func StripForeign(body []byte) []byte {
-	if !bytes.Contains(body, []byte("gw:"+sealedCall+":")) && !unsigned(body) {
+	if !jsonscan.Mentions(body, "gw:"+sealedCall+":") && !unsigned(body) {
 		return body
 	}
 	e := chat.Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}
@@ -62,7 +62,7 @@ func StripForeign(body []byte) []byte {
 
 // unsigned reports whether a body has thinking without a signature.
 func unsigned(body []byte) (found bool) {
-	if !bytes.Contains(body, []byte(`"thinking"`)) {
+	if !jsonscan.Mentions(body, `thinking"`) {
 		return false
 	}
 	r := jsonscan.NewReader(body)

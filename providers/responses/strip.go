@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"bytes"
-
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
@@ -11,7 +9,7 @@ import (
 // added to earlier responses of providers without this API: sealed reasoning and signatures
 // of calls. It returns nil if there is nothing to remove.
 func StripForeign(body []byte) []byte {
-	if !bytes.Contains(body, []byte(`"gw:`)) && !bytes.Contains(body, []byte(`"extra_content"`)) {
+	if !jsonscan.Mentions(body, "gw:", `extra_content"`) {
 		return nil
 	}
 	e := chat.Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}
