@@ -81,7 +81,7 @@ func (a *API) partials() {
 		if err != nil {
 			return nil, err
 		}
-		return &Partial{showPartialSummary(c, p), content.String, v.Number, text(v.Description), v.ID}, nil
+		return &Partial{showPartialSummary(c, p), content.String, v.Number, text(content.Description), v.ID}, nil
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a partial; a new text is a new version", (*call).updatePartial)
 	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
@@ -97,7 +97,7 @@ func (a *API) partials() {
 			if err != nil {
 				return nil, err
 			}
-			versions = append(versions, &PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(v.Description), formatTime(v.CreatedAt), "active", "partial"})
+			versions = append(versions, &PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"})
 		}
 		return versions, nil
 	})
@@ -120,11 +120,11 @@ func (c *call) createPartial(in *createPartial) (*prompts.Prompt, *createdPrompt
 		Slug: directory.NewSlug(c.api.Random, "pp", in.Name), Name: in.Name, Partial: true, WorkspaceID: w.ID,
 		OrganisationID: c.caller.OrganisationID, CreatedBy: c.caller.KeyID, CollectionID: prompts.DefaultCollection(w.ID, w.CreatedAt).ID,
 	}
-	content := &prompts.Content{String: in.String}
+	content := &prompts.Content{String: in.String, Description: in.Description, CreatedBy: c.caller.KeyID}
 	if err := c.applyPartial(p, content, in.CollectionID); err != nil {
 		return p, nil, err
 	}
-	if err := promptError(c.api.Prompts.Add(c.tx, p, content, in.Description)); err != nil {
+	if err := promptError(c.api.Prompts.Add(c.tx, p, content)); err != nil {
 		return p, nil, err
 	}
 	return p, &createdPrompt{p.ID, p.Slug, p.Latest().ID, "partial"}, nil
@@ -168,14 +168,14 @@ func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPart
 		description = in.OtherName
 	}
 	if in.String != nil {
-		content = &prompts.Content{String: *in.String}
+		content = &prompts.Content{String: *in.String, Description: deref(description), CreatedBy: c.caller.KeyID}
 	} else if description != nil {
 		return nil, invalid("string", "required beside version_description, which is about a new version")
 	}
 	if err := c.applyPartial(p, content, in.CollectionID); err != nil {
 		return nil, err
 	}
-	if err := promptError(c.api.Prompts.Put(c.tx, p, content, deref(description), c.caller.KeyID)); err != nil {
+	if err := promptError(c.api.Prompts.Put(c.tx, p, content)); err != nil {
 		return nil, err
 	}
 	return &updatedPartial{p.Latest().ID}, nil

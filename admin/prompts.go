@@ -14,183 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prompts"
-	"github.com/caddy-gw/gateway/storage"
 )
-
-// PromptSummary is a prompt as lists show it.
-type PromptSummary struct {
-	ID             string `json:"id" format:"uuid"`
-	Slug           string `json:"slug"`
-	Name           string `json:"name"`
-	CollectionID   string `json:"collection_id" format:"uuid"`
-	WorkspaceID    string `json:"workspace_id"`
-	OrganisationID string `json:"organisation_id" format:"uuid"`
-	Model          string `json:"model"`
-	Status         string `json:"status" enum:"active,archived"`
-	CreatedAt      string `json:"created_at" format:"date-time"`
-	LastUpdatedAt  string `json:"last_updated_at" format:"date-time"`
-	Object         string `json:"object" enum:"prompt"`
-}
-
-// Prompt is one version of a prompt.
-type Prompt struct {
-	PromptSummary
-	String       string             `json:"string" doc:"Of a chat the JSON of its messages, else the prompt of a text completion."`
-	Parameters   object             `json:"parameters"`
-	Version      int                `json:"prompt_version"`
-	VersionID    string             `json:"prompt_version_id" format:"uuid"`
-	VersionState string             `json:"prompt_version_status" enum:"active,archived"`
-	Description  *string            `json:"prompt_version_description"`
-	LabelID      *string            `json:"prompt_version_label_id"`
-	LabelName    *string            `json:"prompt_version_label_name"`
-	Labels       []promptLabel      `json:"prompt_version_labels"`
-	VirtualKey   string             `json:"virtual_key"`
-	Functions    objects            `json:"functions,omitempty"`
-	Tools        objects            `json:"tools,omitempty"`
-	ToolChoice   anyJSON            `json:"tool_choice,omitempty"`
-	Metadata     object             `json:"template_metadata"`
-	Raw          int                `json:"is_raw_template" enum:"0,1"`
-	Components   variableComponents `json:"variable_components"`
-}
-
-type promptLabel struct {
-	ID   string `json:"id" format:"uuid"`
-	Name string `json:"name"`
-}
-
-// variableComponents are what a template names.
-type variableComponents struct {
-	Partials         []string `json:"partials"`
-	Sections         []string `json:"sections"`
-	Variables        []string `json:"variables"`
-	SectionVariables []string `json:"sectionVariables"`
-	VariablePartials []string `json:"variablePartials"`
-}
-
-// PromptVersion is a version as the list of versions shows it.
-type PromptVersion struct {
-	ID          string   `json:"id" format:"uuid"`
-	PromptID    string   `json:"prompt_id" format:"uuid"`
-	Template    template `json:"prompt_template"`
-	Version     int      `json:"prompt_version"`
-	Description *string  `json:"prompt_description"`
-	LabelID     *string  `json:"label_id"`
-	CreatedAt   string   `json:"created_at" format:"date-time"`
-	Status      string   `json:"status" enum:"active,archived"`
-	Object      string   `json:"object" enum:"prompt"`
-}
-
-type template struct {
-	String     string `json:"string"`
-	Parameters object `json:"parameters"`
-	Model      string `json:"model"`
-	VirtualKey string `json:"virtual_key"`
-}
-
-// What is JSON of the caller's own is kept as it was sent.
-type (
-	object  json.RawMessage
-	objects json.RawMessage
-	anyJSON json.RawMessage
-)
-
-func keepJSON(to *[]byte, b []byte) error {
-	*to = slices.Clone(b)
-	if string(b) == "null" {
-		*to = nil
-	}
-	return nil
-}
-
-func showJSON(b []byte, none string) ([]byte, error) {
-	if len(b) == 0 {
-		return []byte(none), nil
-	}
-	return b, nil
-}
-
-func (o *object) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }
-
-// MarshalJSON returns what was sent.
-func (o object) MarshalJSON() ([]byte, error) { return showJSON(o, "{}") }
-
-// Schema is any object.
-func (object) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true}
-}
-
-func (o *objects) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }
-
-// MarshalJSON returns what was sent.
-func (o objects) MarshalJSON() ([]byte, error) { return showJSON(o, "[]") }
-
-// Schema is an array of objects.
-func (objects) Schema(huma.Registry) *huma.Schema {
-	most := 128
-	return &huma.Schema{Type: huma.TypeArray, Nullable: true, MaxItems: &most, Items: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
-}
-
-func (o *anyJSON) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }
-
-// MarshalJSON returns what was sent.
-func (o anyJSON) MarshalJSON() ([]byte, error) { return showJSON(o, "null") }
-
-// Schema is an object or a word.
-func (anyJSON) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true}, {Type: huma.TypeString}}}
-}
-
-// PromptFields are what create and update share.
-type PromptFields struct {
-	CollectionID string   `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; default: the workspace's default collection."`
-	Parameters   *object  `json:"parameters,omitempty" doc:"Parameters of the call; its member variables has values of variables that a call leaves out."`
-	Functions    *objects `json:"functions,omitempty"`
-	Tools        *objects `json:"tools,omitempty"`
-	ToolChoice   *anyJSON `json:"tool_choice,omitempty"`
-	Model        *string  `json:"model,omitempty" maxLength:"512"`
-	Description  *string  `json:"version_description,omitempty" maxLength:"1024"`
-	Metadata     *object  `json:"template_metadata,omitempty"`
-	OtherName    *object  `json:"prompt_metadata,omitempty" doc:"The same as template_metadata."`
-	Raw          *flag    `json:"is_raw_template,omitempty" doc:"Whether the string is rendered before it is parsed as JSON."`
-}
-
-type createPrompt struct {
-	PromptFields
-	Name        string `json:"name" minLength:"1" maxLength:"255"`
-	String      string `json:"string" maxLength:"524288"`
-	VirtualKey  string `json:"virtual_key" maxLength:"255" doc:"What answers completions: a virtual key, @slug of a saved provider, or a config."`
-	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
-}
-
-type updatePrompt struct {
-	PromptFields
-	Patch      flag    `json:"patch,omitempty" doc:"Whether the new version keeps what is left out from the one before."`
-	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	String     *string `json:"string,omitempty" maxLength:"524288"`
-	VirtualKey *string `json:"virtual_key,omitempty" maxLength:"255"`
-}
-
-// createdPrompt is the answer to POST.
-type createdPrompt struct {
-	ID        string `json:"id" format:"uuid"`
-	Slug      string `json:"slug"`
-	VersionID string `json:"version_id" format:"uuid"`
-	Object    string `json:"object" enum:"prompt,partial"`
-}
-
-type updatedPrompt struct {
-	ID        string `json:"id" format:"uuid"`
-	Slug      string `json:"slug"`
-	VersionID string `json:"prompt_version_id" format:"uuid" doc:"Of the newest version."`
-}
-
-type makeDefault struct {
-	Version int `json:"version" minimum:"1"`
-}
-
-type labelVersion struct {
-	LabelID *string `json:"label_id,omitempty" maxLength:"255" doc:"The label that the version gets; another version loses it."`
-}
 
 // promptList is the query of the list.
 type promptList struct {
@@ -269,15 +93,11 @@ func contains(search string, names ...string) bool {
 	return search == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), search) })
 }
 
-func showPromptSummary(c *call, p *prompts.Prompt) PromptSummary {
-	out := PromptSummary{
-		ID: p.ID, Slug: p.Slug, Name: p.Name, CollectionID: p.CollectionID, WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
+func showPromptSummary(_ *call, p *prompts.Prompt) PromptSummary {
+	return PromptSummary{
+		ID: p.ID, Slug: p.Slug, Name: p.Name, Model: p.Model, CollectionID: p.CollectionID, WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
 		Status: status(p.Archived), CreatedAt: formatTime(p.CreatedAt), LastUpdatedAt: formatTime(p.UpdatedAt), Object: "prompt",
 	}
-	if v, ok := c.api.Prompts.Version(p, ""); ok {
-		out.Model = v.Model
-	}
-	return out
 }
 
 func status(archived bool) string {
@@ -298,17 +118,15 @@ func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error
 	}
 	out := &Prompt{
 		PromptSummary: showPromptSummary(c, p), String: content.String, Parameters: object(content.Parameters), Version: v.Number, VersionID: v.ID,
-		VersionState: "active", Description: text(v.Description), Labels: []promptLabel{}, VirtualKey: content.VirtualKey,
+		VersionState: "active", Description: text(content.Description), Labels: []promptLabel{}, VirtualKey: content.VirtualKey,
 		Functions: objects(content.Functions), Tools: objects(content.Tools), ToolChoice: anyJSON(content.ToolChoice), Metadata: object(content.Metadata),
 	}
-	out.Model = content.Model
+	out.Model = content.ModelName()
 	if content.Raw {
 		out.Raw = 1
 	}
-	for _, id := range p.LabelsOf(v) {
-		if l, ok := c.api.Prompts.Label(id); ok {
-			out.Labels = append(out.Labels, promptLabel{l.ID, l.Name})
-		}
+	for _, l := range c.api.Prompts.LabelsOf(p, v) {
+		out.Labels = append(out.Labels, promptLabel{l.ID, l.Name})
 	}
 	if len(out.Labels) > 0 {
 		out.LabelID, out.LabelName = &out.Labels[0].ID, &out.Labels[0].Name
@@ -327,11 +145,11 @@ func (c *call) promptVersions(p *prompts.Prompt) (all []*PromptVersion, err erro
 			return nil, err
 		}
 		out := &PromptVersion{
-			ID: v.ID, PromptID: p.ID, Version: v.Number, Description: text(v.Description), CreatedAt: formatTime(v.CreatedAt), Status: "active", Object: "prompt",
+			ID: v.ID, PromptID: p.ID, Version: v.Number, Description: text(content.Description), CreatedAt: formatTime(v.CreatedAt), Status: "active", Object: "prompt",
 			Template: template{content.String, object(content.Parameters), content.Model, content.VirtualKey},
 		}
-		if labels := p.LabelsOf(v); len(labels) > 0 {
-			out.LabelID = &labels[0]
+		if labels := c.api.Prompts.LabelsOf(p, v); len(labels) > 0 {
+			out.LabelID = &labels[0].ID
 		}
 		all = append(all, out)
 	}
@@ -358,14 +176,14 @@ func (c *call) createPrompt(in *createPrompt) (*prompts.Prompt, *createdPrompt, 
 		Slug: directory.NewSlug(c.api.Random, "pp", in.Name), Name: in.Name, WorkspaceID: w.ID,
 		OrganisationID: c.caller.OrganisationID, CreatedBy: c.caller.KeyID,
 	}
-	content := &prompts.Content{String: in.String, VirtualKey: in.VirtualKey}
+	content := &prompts.Content{String: in.String, VirtualKey: in.VirtualKey, Description: deref(in.Description), CreatedBy: c.caller.KeyID}
 	if err := c.applyPrompt(p, content, &in.PromptFields); err != nil {
 		return p, nil, err
 	}
 	if p.CollectionID == "" {
 		p.CollectionID = prompts.DefaultCollection(w.ID, w.CreatedAt).ID
 	}
-	if err := promptError(c.api.Prompts.Add(c.tx, p, content, deref(in.Description))); err != nil {
+	if err := promptError(c.api.Prompts.Add(c.tx, p, content)); err != nil {
 		return p, nil, err
 	}
 	return p, &createdPrompt{p.ID, p.Slug, p.Latest().ID, "prompt"}, nil
@@ -457,7 +275,7 @@ func (c *call) updatePrompt(p *prompts.Prompt, in *updatePrompt) (*updatedPrompt
 	if err := c.applyPrompt(p, content, &in.PromptFields); err != nil {
 		return nil, err
 	}
-	if err := promptError(c.api.Prompts.Put(c.tx, p, content, deref(in.Description), c.caller.KeyID)); err != nil {
+	if err := promptError(c.api.Prompts.Put(c.tx, p, content)); err != nil {
 		return nil, err
 	}
 	return &updatedPrompt{p.ID, p.Slug, p.Latest().ID}, nil
@@ -472,12 +290,13 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (*prompts.Content
 	if err != nil {
 		return nil, err
 	}
+	content.Description, content.CreatedBy = deref(in.Description), c.caller.KeyID
 	if !bool(in.Patch) {
 		// A whole version: only where it goes, and how it is read, stays as it was.
 		if in.String == nil {
 			return nil, invalid("string", "required in a new version, unless patch is true")
 		}
-		content = &prompts.Content{VirtualKey: content.VirtualKey, Raw: content.Raw}
+		content = &prompts.Content{VirtualKey: content.VirtualKey, Raw: content.Raw, Description: content.Description, CreatedBy: content.CreatedBy}
 	}
 	if in.String != nil {
 		content.String = *in.String
@@ -489,11 +308,11 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (*prompts.Content
 }
 
 func (c *call) publish(p *prompts.Prompt, in *makeDefault) (*empty, error) {
-	if _, ok := c.api.Prompts.Version(p, strconv.Itoa(in.Version)); !ok {
+	v, ok := c.api.Prompts.Version(p, strconv.Itoa(in.Version))
+	if !ok {
 		return nil, unknownReference("version", "there is no version %d", in.Version)
 	}
-	p.Published = in.Version
-	return &empty{}, c.api.Prompts.Put(c.tx, p, nil, "", c.caller.KeyID)
+	return &empty{}, c.api.Prompts.Publish(c, c.tx, p, v)
 }
 
 func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error) {
@@ -506,8 +325,8 @@ func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error)
 		labels = make(map[string]int)
 	}
 	if in.LabelID == nil { // the version loses its labels
-		for _, id := range p.LabelsOf(v) {
-			delete(labels, id)
+		for _, l := range c.api.Prompts.LabelsOf(p, v) {
+			delete(labels, l.ID)
 		}
 	} else {
 		l, ok := c.api.Prompts.Label(*in.LabelID)
@@ -516,35 +335,10 @@ func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error)
 		}
 		labels[l.ID] = v.Number
 	}
+	maps.DeleteFunc(labels, func(id string, _ int) bool { // those that were deleted since
+		_, ok := c.api.Prompts.Label(id)
+		return !ok
+	})
 	p.Labels = labels
-	return &empty{}, c.api.Prompts.Put(c.tx, p, nil, "", c.caller.KeyID)
-}
-
-// namedPartial refuses the removal of a partial that the published or newest version of a
-// prompt inserts by its slug.
-func (c *call) namedPartial(partial *prompts.Prompt) error {
-	var by []string
-	for _, p := range c.api.Prompts.All() {
-		if p.WorkspaceID != partial.WorkspaceID || p.ID == partial.ID {
-			continue
-		}
-		for _, which := range []string{"", "latest"} {
-			v, ok := c.api.Prompts.Version(p, which)
-			if !ok {
-				continue
-			}
-			compiled, err := c.api.Prompts.Compiled(c, p, v)
-			if err != nil && !errors.Is(err, storage.ErrNotFound) {
-				return err
-			}
-			if err == nil && slices.ContainsFunc(compiled.Uses().Partials, func(name string) bool {
-				name, _, _ = strings.Cut(name, "@")
-				return name == partial.Slug || name == partial.ID
-			}) {
-				by = append(by, "prompt "+p.Slug)
-				break
-			}
-		}
-	}
-	return inUse("partial", by)
+	return &empty{}, c.api.Prompts.Put(c.tx, p, nil)
 }

@@ -189,3 +189,43 @@ func TestPublishingNeedsItsScope(t *testing.T) {
 		}
 	}
 }
+
+// What a prompt's published, newest or labelled version names is not deleted.
+func TestWhatPromptsNameIsNotDeleted(t *testing.T) {
+	a := newAPI(t)
+	key := a.ok("POST", "/v1/virtual-keys", `{"name":"k","slug":"prompted","provider":"openai","key":"sk-0123456789"}`).get("data.slug").Str
+	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"provider":"@local"}}`).get("slug").Str
+	slug := a.ok("POST", "/v1/prompts", strings.Replace(chatPrompt, "@local", "@"+key, 1)+`}`).get("slug").Str
+	refused := func(path string) {
+		t.Helper()
+		if out := a.do("DELETE", path, ""); out.status != 409 || !strings.Contains(out.body, "prompt "+slug) {
+			t.Errorf("DELETE %s: %d %s", path, out.status, out.body)
+		}
+	}
+	refused("/v1/virtual-keys/" + key)
+	a.ok("PUT", "/v1/prompts/"+slug, `{"patch":true,"virtual_key":"`+config+`"}`)
+	refused("/v1/virtual-keys/" + key)
+	refused("/v1/configs/" + config)
+	a.ok("PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":2}`)
+	a.ok("DELETE", "/v1/virtual-keys/"+key, "")
+	a.ok("PUT", "/v1/prompts/"+slug, `{"patch":true,"virtual_key":"@local"}`)
+	a.ok("PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":3}`)
+	label := a.ok("GET", "/v1/labels", "").get("data.0.id").Str
+	a.ok("PUT", "/v1/prompts/"+slug+"/versions/2", `{"label_id":"`+label+`"}`)
+	refused("/v1/configs/" + config)
+	a.ok("PUT", "/v1/prompts/"+slug+"/versions/2", `{}`)
+	a.ok("DELETE", "/v1/configs/"+config, "")
+}
+
+// A list has the model of the published version, also where only the parameters name it.
+func TestListsHaveTheModelOfThePublishedVersion(t *testing.T) {
+	a := newAPI(t)
+	slug := a.ok("POST", "/v1/prompts", `{"name":"n","string":"s","virtual_key":"@local","parameters":{"model":"first"}}`).get("slug").Str
+	a.ok("PUT", "/v1/prompts/"+slug, `{"string":"s","model":"second"}`)
+	for _, want := range []string{"first", "second"} {
+		if got := a.ok("GET", "/v1/prompts", "").get("data.0.model").Str; got != want {
+			t.Errorf("the list has %q, expected %q", got, want)
+		}
+		a.ok("PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":2}`)
+	}
+}

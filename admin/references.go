@@ -3,9 +3,11 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 )
@@ -44,7 +46,7 @@ func isBuiltIn(r routing.Reference) bool {
 	return ok && !r.VirtualKey
 }
 
-// named returns an error if configs or model aliases refer to a virtual key, which then
+// named returns an error if configs, model aliases or prompts refer to a virtual key, which then
 // cannot be removed.
 func (c *call) named(v *credentials.VirtualKey) error {
 	if c.api.MayUse != nil && c.api.MayUse(v.WorkspaceID, v.Slug) {
@@ -63,7 +65,7 @@ func (c *call) named(v *credentials.VirtualKey) error {
 			if isBuiltIn(r) {
 				continue
 			}
-			if name := strings.TrimPrefix(r.Name, "@"); name == v.Slug || name == v.ID {
+			if names(r.Name, v.Slug, v.ID) {
 				by = append(by, fmt.Sprintf("config %s (%s)", s.Slug, r.Path))
 				break
 			}
@@ -77,11 +79,56 @@ func (c *call) named(v *credentials.VirtualKey) error {
 			by = append(by, "model alias "+a.Name)
 		}
 	}
-	return inUse("virtual key", by)
+	found, err := c.promptsThat(v.WorkspaceID, func(p *prompts.Compiled) bool { return names(p.VirtualKey, v.Slug, v.ID) })
+	if err != nil {
+		return err
+	}
+	return inUse("virtual key", append(by, found...))
 }
 
-// namedConfig returns an error if API keys, workspaces or model aliases refer to a config, which then
-// cannot be removed.
+// names reports whether a reference is one of the names, with an @ before it or not.
+func names(reference string, all ...string) bool {
+	return slices.Contains(all, strings.TrimPrefix(reference, "@"))
+}
+
+// promptsThat describes the prompts and partials of a workspace of which a version that calls
+// can name by more than its number, such as the published one, is as is says.
+func (c *call) promptsThat(workspace string, is func(*prompts.Compiled) bool) (by []string, err error) {
+	for _, p := range c.api.Prompts.All() {
+		if p.WorkspaceID != workspace || p.Archived {
+			continue
+		}
+		for _, v := range c.api.Prompts.Named(p) {
+			compiled, err := c.api.Prompts.Compiled(c, p, v)
+			if err != nil {
+				return nil, err
+			}
+			if is(compiled) {
+				by = append(by, fmt.Sprintf("prompt %s (version %d)", p.Slug, v.Number))
+				break
+			}
+		}
+	}
+	return by, nil
+}
+
+// namedPartial returns an error if prompts insert a partial by its slug, which then cannot be
+// removed.
+func (c *call) namedPartial(partial *prompts.Prompt) error {
+	by, err := c.promptsThat(partial.WorkspaceID, func(p *prompts.Compiled) bool {
+		return slices.ContainsFunc(p.Uses().Partials, func(name string) bool {
+			name, _, _ = strings.Cut(name, "@")
+			return name == partial.Slug || name == partial.ID
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return inUse("partial", by)
+}
+
+// namedConfig returns an error if API keys, workspaces, model aliases or prompts refer to a
+// config, which then cannot be removed.
 func (c *call) namedConfig(s *routing.Saved) error {
 	var by []string
 	for _, k := range c.api.Keyring.APIKeys() {
@@ -99,7 +146,11 @@ func (c *call) namedConfig(s *routing.Saved) error {
 			by = append(by, "model alias "+a.Name)
 		}
 	}
-	return inUse("config", by)
+	found, err := c.promptsThat(s.WorkspaceID, func(p *prompts.Compiled) bool { return names(p.VirtualKey, s.Slug, s.ID) })
+	if err != nil {
+		return err
+	}
+	return inUse("config", append(by, found...))
 }
 
 // maxListed bounds how many referring objects an error lists.

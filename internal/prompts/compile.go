@@ -19,6 +19,7 @@ type Compiled struct {
 	Partial    *template.Partial
 
 	members  []member
+	size     int                 // what it counts as among those that are kept, in bytes
 	defaults *template.Variables // of parameters.variables; nil: there are none
 }
 
@@ -160,20 +161,23 @@ func (c *compiled) get(id string) *Compiled {
 	young, old := c.young[id], c.old[id]
 	c.mu.RUnlock()
 	if young == nil && old != nil {
-		c.put(id, old, 4<<10)
+		c.put(id, old)
 		return old
 	}
 	return young
 }
 
-func (c *compiled) put(id string, v *Compiled, size int) {
+func (c *compiled) put(id string, v *Compiled) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.filled+size > maxCompiled || c.young == nil {
+	if c.young[id] != nil {
+		return // another call was as fast
+	}
+	if c.filled+v.size > maxCompiled || c.young == nil {
 		c.old, c.young, c.filled = c.young, make(map[string]*Compiled), 0
 	}
 	c.young[id] = v
-	c.filled += size
+	c.filled += v.size
 }
 
 // Compiled returns a version, which is read and parsed once.
@@ -194,7 +198,8 @@ func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled,
 		return nil, fmt.Errorf("version %d of %s: %w", v.Number, p.Slug, err)
 	}
 	if s.tx == nil { // what a transaction sees may never be
-		s.compiled.put(v.ID, c, 4<<10+len(content.String)+len(content.Parameters)+len(content.Tools)+len(content.Functions))
+		c.size = 4<<10 + len(content.String) + len(content.Parameters) + len(content.Tools) + len(content.ToolChoice) + len(content.Functions)
+		s.compiled.put(v.ID, c)
 	}
 	return c, nil
 }

@@ -4,6 +4,7 @@
 package prompts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -30,20 +32,19 @@ type Prompt struct {
 	Archived       bool           `json:"archived,omitempty"`
 	Versions       []Version      `json:"versions"`         // oldest first, at least one
 	Published      int            `json:"published"`        // the number of a version
+	Model          string         `json:"model,omitempty"`  // of that version
 	Labels         map[string]int `json:"labels,omitempty"` // numbers of versions by ids of labels
 	CreatedBy      string         `json:"created_by,omitempty"`
 	CreatedAt      time.Time      `json:"created_at"`
 	UpdatedAt      time.Time      `json:"updated_at"`
 }
 
-// A Version is one of the texts that a prompt had.
+// A Version is one of the texts that a prompt had. Memory has all versions, of which a
+// workspace may have two million, but not what they say: that is their [Content].
 type Version struct {
-	ID          string    `json:"id"`
-	Number      int       `json:"number"` // counted from 1
-	Description string    `json:"description,omitempty"`
-	Model       string    `json:"model,omitempty"`
-	CreatedAt   time.Time `json:"created_at"`
-	CreatedBy   string    `json:"created_by,omitempty"`
+	ID        string    `json:"id"`
+	Number    int       `json:"number"` // counted from 1
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // A Label is a name for a version of each prompt of a workspace.
@@ -182,33 +183,44 @@ func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
 // Latest is the newest version.
 func (p *Prompt) Latest() *Version { return &p.Versions[len(p.Versions)-1] }
 
-// LabelsOf returns the ids of the labels that a version has, sorted.
-func (p *Prompt) LabelsOf(v *Version) []string {
-	var ids []string
+// LabelsOf returns the labels that a version has, in the order of their ids.
+func (s *Store) LabelsOf(p *Prompt, v *Version) []*Label {
+	var labels []*Label
 	for id, number := range p.Labels {
-		if number == v.Number {
-			ids = append(ids, id)
+		if l, ok := s.Label(id); ok && number == v.Number { // not one that was deleted since
+			labels = append(labels, l)
 		}
 	}
-	slices.Sort(ids)
-	return ids
+	slices.SortFunc(labels, func(a, b *Label) int { return cmp.Compare(a.ID, b.ID) })
+	return labels
+}
+
+// Named returns the versions that a call can name by another word than their number: the
+// published one, the newest, and those that have labels.
+func (s *Store) Named(p *Prompt) (versions []*Version) {
+	for i := range p.Versions {
+		if v := &p.Versions[i]; i == len(p.Versions)-1 || v.Number == p.Published || len(s.LabelsOf(p, v)) > 0 {
+			versions = append(versions, v)
+		}
+	}
+	return versions
 }
 
 // Add stores a new prompt, whose slug is set, with its first version, which is published.
-func (s *Store) Add(tx *storage.Txn, p *Prompt, c *Content, description string) error {
+func (s *Store) Add(tx *storage.Txn, p *Prompt, c *Content) error {
 	if s.prompts.In(tx).Count(byWorkspace, p.WorkspaceID) >= MaxPrompts {
 		return ErrTooMany
 	}
 	p.ID, p.CreatedAt, p.Published = storage.NewID(s.random), s.now().UTC(), 1
-	return s.Put(tx, p, c, description, p.CreatedBy)
+	return s.Put(tx, p, c)
 }
 
 // Put stores a changed copy of a prompt. Unless it is nil, the content becomes its newest
-// version, made by by.
-func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content, description, by string) error {
+// version.
+func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 	p.UpdatedAt = s.now().UTC()
 	if c != nil {
-		v := Version{ID: storage.NewID(s.random), Number: 1, Description: description, Model: c.Model, CreatedAt: p.UpdatedAt, CreatedBy: by}
+		v := Version{ID: storage.NewID(s.random), Number: 1, CreatedAt: p.UpdatedAt}
 		if len(p.Versions) > 0 {
 			v.Number = p.Latest().Number + 1
 		}
@@ -218,6 +230,9 @@ func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content, description, by stri
 			}
 		}
 		p.Versions = append(p.Versions, v)
+		if v.Number == p.Published {
+			p.Model = c.ModelName()
+		}
 		c.ID = v.ID
 		if err := s.contents.Put(tx, c); err != nil {
 			return err
@@ -226,10 +241,20 @@ func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content, description, by stri
 	return s.prompts.Put(tx, p)
 }
 
+// Publish makes a version of a changed copy of a prompt the published one, and stores it.
+func (s *Store) Publish(ctx context.Context, tx *storage.Txn, p *Prompt, v *Version) error {
+	c, err := s.In(tx).Content(ctx, v)
+	if err != nil {
+		return err
+	}
+	p.Published, p.Model = v.Number, c.ModelName()
+	return s.Put(tx, p, nil)
+}
+
 // drop removes the oldest version that nothing names.
 func (s *Store) drop(tx *storage.Txn, p *Prompt) error {
 	for i := range p.Versions {
-		if v := &p.Versions[i]; v.Number != p.Published && len(p.LabelsOf(v)) == 0 {
+		if v := &p.Versions[i]; v.Number != p.Published && len(s.LabelsOf(p, v)) == 0 {
 			if err := s.contents.Delete(tx, v.ID); err != nil {
 				return err
 			}
@@ -314,25 +339,9 @@ func (s *Store) PutLabel(tx *storage.Txn, l *Label) error {
 	return s.labels.Put(tx, l)
 }
 
-// DeleteLabel removes a label, from the versions that have it too.
-func (s *Store) DeleteLabel(tx *storage.Txn, l *Label) error {
-	for _, p := range s.In(tx).All() {
-		if _, ok := p.Labels[l.ID]; !ok || p.WorkspaceID != l.WorkspaceID {
-			continue
-		}
-		changed := *p
-		changed.Labels = make(map[string]int, len(p.Labels))
-		for id, number := range p.Labels {
-			if id != l.ID {
-				changed.Labels[id] = number
-			}
-		}
-		if err := s.prompts.Put(tx, &changed); err != nil {
-			return err
-		}
-	}
-	return s.labels.Delete(tx, l.ID)
-}
+// DeleteLabel removes a label. The versions that have it lose it with that: no prompt is
+// written, of which there may be more than a transaction takes.
+func (s *Store) DeleteLabel(tx *storage.Txn, l *Label) error { return s.labels.Delete(tx, l.ID) }
 
 // DefaultCollection is the collection that a workspace has from its beginning.
 func DefaultCollection(workspace string, since time.Time) *Collection {
@@ -370,7 +379,10 @@ func (s *Store) DeleteCollection(tx *storage.Txn, id string) error {
 
 // A Content is what a version says. What is JSON in it is kept as it was sent.
 type Content struct {
-	ID         string          `json:"id"` // of the version
+	ID          string `json:"id"` // of the version
+	Description string `json:"description,omitempty"`
+	CreatedBy   string `json:"created_by,omitempty"`
+
 	String     string          `json:"string"`
 	Raw        bool            `json:"raw,omitempty"`
 	Parameters json.RawMessage `json:"parameters,omitempty"` // an object
@@ -380,4 +392,9 @@ type Content struct {
 	ToolChoice json.RawMessage `json:"tool_choice,omitempty"`
 	Functions  json.RawMessage `json:"functions,omitempty"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
+}
+
+// ModelName is the model that the version names, in its field or among its parameters.
+func (c *Content) ModelName() string {
+	return cmp.Or(c.Model, gjson.GetBytes(c.Parameters, "model").Str)
 }

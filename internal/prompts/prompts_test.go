@@ -41,9 +41,9 @@ func add(t testing.TB, s *prompts.Store, db *storage.DB, p prompts.Prompt, versi
 	for i := range versions {
 		err := db.Update(t.Context(), func(tx *storage.Txn) error {
 			if i == 0 {
-				return s.Add(tx, &p, &versions[0], "")
+				return s.Add(tx, &p, &versions[0])
 			}
-			return s.Put(tx, &p, &versions[i], "", "")
+			return s.Put(tx, &p, &versions[i])
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -127,5 +127,42 @@ func TestVersionsAreBounded(t *testing.T) {
 	}
 	if got, err := render(t.Context(), s, "many", `{"variables":{}}`); got != `{"prompt":"text 1"}` {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// However many prompts have a label, it can be deleted, in a transaction of bounded size.
+func TestALabelOfManyPromptsIsDeleted(t *testing.T) {
+	s, db := open(t)
+	label := &prompts.Label{Name: "canary", WorkspaceID: "w"}
+	update := func(change func(tx *storage.Txn) error) {
+		t.Helper()
+		if err := db.Update(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(tx *storage.Txn) error { return s.PutLabel(tx, label) })
+	const many, atOnce = 4000, 250
+	for i := 0; i < many; i += atOnce {
+		update(func(tx *storage.Txn) error {
+			for n := range atOnce {
+				p := &prompts.Prompt{Slug: fmt.Sprint("p", i+n), WorkspaceID: "w", Labels: map[string]int{label.ID: 1}}
+				if err := s.Add(tx, p, &prompts.Content{String: "x"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if _, _, ok := s.Find("w", "p7@canary", false); !ok {
+		t.Fatal("the label names nothing")
+	}
+	update(func(tx *storage.Txn) error { return s.DeleteLabel(tx, label) })
+	p, _ := s.Get("p7")
+	if _, _, ok := s.Find("w", "p7@canary", false); ok || len(s.LabelsOf(p, p.Latest())) != 0 {
+		t.Error("the label is still there")
+	}
+	update(func(tx *storage.Txn) error { return s.PutLabel(tx, &prompts.Label{Name: "canary", WorkspaceID: "w"}) })
+	if _, _, ok := s.Find("w", "p7@canary", false); ok {
+		t.Error("a new label of the name has the versions of the old one")
 	}
 }

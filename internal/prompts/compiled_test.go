@@ -1,0 +1,30 @@
+package prompts
+
+import (
+	"fmt"
+	"testing"
+)
+
+// What is kept has a bound in bytes, which what is used again counts by its size, too.
+func TestCompiledVersionsAreBounded(t *testing.T) {
+	var c compiled
+	const size = 1 << 20
+	for i := range 400 {
+		c.put(fmt.Sprint(i), &Compiled{size: size})
+		for j := max(0, i-maxCompiled/size); j < i; j++ {
+			c.get(fmt.Sprint(j)) // brings what is old among the young again
+		}
+		kept := 0
+		for _, generation := range []map[string]*Compiled{c.young, c.old} {
+			for _, v := range generation {
+				kept += v.size
+			}
+		}
+		if kept > 2*maxCompiled {
+			t.Fatalf("%d bytes are kept after %d versions, expected at most %d", kept, i+1, 2*maxCompiled)
+		}
+	}
+	if c.get("399") == nil {
+		t.Error("the latest is gone")
+	}
+}
