@@ -65,7 +65,7 @@ type updateGlobalAccess struct {
 }
 
 type updateAccess struct {
-	Workspaces            []workspaceAccess   `json:"workspaces,omitempty" maxItems:"1000"`
+	Workspaces            []workspaceAccess   `json:"workspaces,omitempty" maxItems:"500" doc:"A provider may be made for each, in one transaction."`
 	Global                *updateGlobalAccess `json:"global_workspace_access,omitempty" doc:"Of the workspaces that are not named, those to come too. They get no default provider."`
 	Override              flag                `json:"override_existing_workspace_access,omitempty" doc:"Whether workspaces that are not named here are as if they never were."`
 	CreateDefaultProvider *flag               `json:"create_default_provider,omitempty" doc:"Whether a workspace that gets access gets a provider. Default: as the integration was made."`

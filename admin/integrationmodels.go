@@ -147,20 +147,29 @@ func (c *call) mayMove(i *credentials.Integration, host string, sent credentials
 	if _, err := c.api.Guard.Check(host); err != nil {
 		return invalid(field, "%s", credentials.CustomHostError(err).Message)
 	}
-	settings, err := c.api.Keyring.OpenSettings(&i.Credential)
-	if err != nil {
+	setting, err := c.secretSetting(i)
+	switch {
+	case err != nil:
 		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if routing.IsSecret(name) {
-			return invalid(field, "the integration has %s, which is not sent to where it was not saved for", name)
-		}
+	case setting != "":
+		return invalid(field, "the integration has %s, which is not sent to where it was not saved for", setting)
 	}
 	key, err := c.api.Keyring.OpenKey(&i.Credential)
 	if err == nil && !key.Empty() && sent.Empty() {
 		return invalid(field, "send key along; a stored credential is not sent to where it was not saved for")
 	}
 	return err
+}
+
+// secretSetting returns the first setting of an integration that is a credential, or "".
+func (c *call) secretSetting(i *credentials.Integration) (string, error) {
+	settings, err := c.api.Keyring.OpenSettings(&i.Credential)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if routing.IsSecret(name) {
+			return name, err
+		}
+	}
+	return "", err
 }
 
 // applyModel applies the changes of a model, which is a copy.

@@ -62,3 +62,20 @@ func TestModelsOfAnIntegrationAreListedAndChanged(t *testing.T) {
 		t.Errorf("%s", out.body)
 	}
 }
+
+// Where a model has a host of its own, the integration gets no setting that is a credential: it
+// would go to that host, too.
+func TestNoCredentialIsAddedThatWouldGoToTheHostOfAModel(t *testing.T) {
+	a := newAPI(t)
+	a.ok("POST", "/v1/integrations", `{"name":"n","slug":"main","ai_provider_id":"azure-ai","key":"`+integrationSecret+`","configurations":{"azure_auth_mode":"default","azure_foundry_url":"https://a.example.com"}}`)
+	a.ok("PUT", "/v1/integrations/main/models", `{"models":[{"slug":"own","enabled":true,"configurations":{"custom_host":"https://b.example.com/v1"}}],"key":"sk-new-0123456789"}`)
+	const token = `{"configurations":{"azure_auth_mode":"default","azure_foundry_url":"https://a.example.com","azure_ad_token":"` + integrationSecret + `"}}`
+	if out := a.do("PUT", "/v1/integrations/main", token); out.status != 400 || !strings.Contains(out.body, "configurations.azure_ad_token: model own") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.ok("DELETE", "/v1/integrations/main/models?slugs=own", "")
+	a.ok("PUT", "/v1/integrations/main", token)
+	if out := a.do("PUT", "/v1/integrations/main/models", `{"models":[{"slug":"own","enabled":true,"configurations":{"custom_host":"https://b.example.com/v1"}}],"key":"sk-new-0123456789"}`); out.status != 400 || !strings.Contains(out.body, "azure_ad_token") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+}

@@ -113,7 +113,16 @@ type integrationList struct {
 	Paging
 	InWorkspace
 	Type string `query:"type" enum:"workspace,organisation,all" default:"all" doc:"Whose they are."`
-	Tags string `query:"tags" doc:"Only those with all of these: an object of texts, as JSON."`
+	Tags string `query:"tags" maxLength:"4096" doc:"Only those with all of these: an object of texts, as JSON."`
+	tags map[string]string
+}
+
+// Resolve reads the tags.
+func (f *integrationList) Resolve(huma.Context) []error {
+	if f.Tags != "" && json.Unmarshal([]byte(f.Tags), &f.tags) != nil {
+		return []error{&huma.ErrorDetail{Location: "query.tags", Message: "expected a JSON object of texts"}}
+	}
+	return nil
 }
 
 type createdSlug struct {
@@ -226,20 +235,8 @@ func (c *call) listsIntegration(i *credentials.Integration, f *integrationList) 
 			return false
 		}
 	}
-	return hasTags(i.Tags, f.Tags)
-}
-
-// hasTags reports whether tags are all that a filter says; "" says nothing.
-func hasTags(tags map[string]string, filter string) bool {
-	if filter == "" {
-		return true
-	}
-	var wanted map[string]string
-	if json.Unmarshal([]byte(filter), &wanted) != nil {
-		return false
-	}
-	for name, v := range wanted {
-		if got, ok := tags[name]; !ok || got != v {
+	for name, v := range f.tags {
+		if got, ok := i.Tags[name]; !ok || got != v {
 			return false
 		}
 	}
@@ -308,9 +305,16 @@ func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegrati
 	if err != nil {
 		return err
 	}
+	setting, err := c.secretSetting(i)
+	if err != nil {
+		return err
+	}
 	for _, m := range i.Models {
-		if before != after && m.Headers != nil && m.CustomHost == "" {
+		switch {
+		case before != after && m.Headers != nil && m.CustomHost == "":
 			return invalid("configurations", "model %s has custom_headers, which are not sent to where they were not saved for; remove them first", m.Slug)
+		case setting != "" && m.CustomHost != "":
+			return invalid("configurations."+setting, "model %s has a host of its own, to which only the key may go; delete the model first", m.Slug)
 		}
 	}
 	if err := c.complete(&i.Credential, "configurations", "configurations.custom_host"); err != nil {

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -49,6 +50,9 @@ func TestAnIntegrationSealsItsCredentials(t *testing.T) {
 		if out := a.ok("GET", "/v1/integrations"+strings.ReplaceAll(filter, `"`, "%22"), ""); out.get("total").Int() != n || strings.Contains(out.body, "configurations") {
 			t.Errorf("%s: %s", filter, out.body)
 		}
+	}
+	if out := a.do("GET", "/v1/integrations?tags=red", ""); out.status != 400 || !strings.Contains(out.body, "tags: expected a JSON object") {
+		t.Errorf("tags that are no JSON: %d %s", out.status, out.body)
 	}
 	a.ok("DELETE", "/v1/integrations/aws", "")
 	if out := a.do("GET", "/v1/integrations/"+id, ""); out.status != 404 {
@@ -289,4 +293,23 @@ func mustParse(t *testing.T, address string) *url.URL {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// As many workspaces as a request may name get access, and their providers, at once.
+func TestManyWorkspacesGetAccessAtOnce(t *testing.T) {
+	a := newAPI(t)
+	const many = 500
+	var ids []string
+	for i := range many {
+		id := a.ok("POST", "/v1/admin/workspaces", fmt.Sprintf(`{"name":"w%d"}`, i)).get("id").Str
+		ids = append(ids, fmt.Sprintf(`{"id":%q,"enabled":true}`, id))
+	}
+	a.ok("POST", "/v1/integrations", `{"name":"n","slug":"main","ai_provider_id":"openai","key":"`+integrationSecret+`"}`)
+	a.ok("PUT", "/v1/integrations/main/workspaces", `{"workspaces":[`+strings.Join(ids, ",")+`]}`)
+	if got := a.ok("GET", "/v1/integrations/main", "").get("workspace_count").Int(); got != many {
+		t.Errorf("%d workspaces have access", got)
+	}
+	if got := a.ok("GET", "/v1/providers", "").get("total").Int(); got != many {
+		t.Errorf("there are %d providers", got)
+	}
 }

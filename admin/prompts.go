@@ -282,11 +282,11 @@ func (c *call) updatePrompt(p *prompts.Prompt, in *updatePrompt) (*updatedPrompt
 }
 
 // newVersion is what an update begins a version with; nil: it makes none.
-func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (*prompts.Content, error) {
+func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts.Content, err error) {
 	if !in.versioned() {
-		return nil, nil //nolint:nilnil // there is none
+		return content, nil
 	}
-	content, err := c.api.Prompts.Content(c, p.Latest())
+	content, err = c.api.Prompts.Content(c, p.Latest())
 	if err != nil {
 		return nil, err
 	}

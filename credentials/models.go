@@ -21,8 +21,8 @@ type IntegrationModel struct {
 	BaseModel string          `json:"base_model,omitempty"`
 	Pricing   json.RawMessage `json:"pricing,omitempty"` // see ParsePricing
 
-	// CustomHost is where the calls for it go, with the integration's key, and Headers what
-	// they have; at a host of its own the integration's headers and settings stay out.
+	// CustomHost is where the calls for it go, with the integration's key and settings, none of
+	// which is a credential, and without its headers. Headers are those of the model.
 	CustomHost string            `json:"custom_host,omitempty"`
 	Headers    []byte            `json:"headers,omitempty"` // sealed; see [Keyring.SealHeaders]
 	Hints      map[string]string `json:"hints,omitempty"`   // the headers, masked
@@ -66,7 +66,7 @@ func (k *Keyring) SealHeaders(i *Integration, m *IntegrationModel, headers map[s
 // OpenHeaders returns what SealHeaders sealed.
 func (k *Keyring) OpenHeaders(i *Integration, m *IntegrationModel) (headers map[string]string, err error) {
 	if m.Headers == nil {
-		return nil, nil //nolint:nilnil // no headers
+		return headers, nil
 	}
 	text, err := k.UnsealText(headersOf(i, m.Slug), m.Headers)
 	if err == nil {
@@ -129,11 +129,11 @@ type modelRule struct {
 }
 
 // rulesOf makes the rules of an integration; nil where it has none.
-func (r *Router) rulesOf(i *Integration) (*modelRules, error) {
+func (r *Router) rulesOf(i *Integration) (rules *modelRules, err error) {
 	if i == nil || len(i.Models) == 0 && !i.OnlyListed {
-		return nil, nil //nolint:nilnil // no rules
+		return rules, nil
 	}
-	rules := &modelRules{onlyListed: i.OnlyListed, listed: make(map[string]*modelRule, len(i.Models))}
+	rules = &modelRules{onlyListed: i.OnlyListed, listed: make(map[string]*modelRule, len(i.Models))}
 	for n := range i.Models {
 		m := &i.Models[n]
 		rule := &modelRule{slug: m.Slug, enabled: m.Enabled}

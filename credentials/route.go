@@ -365,17 +365,17 @@ func (r *Router) open(c *Credential, of *Integration, slug, field string) (*open
 const CustomHeaders = "custom_headers"
 
 // headerOf takes the custom headers out of the settings of a credential.
-func headerOf(settings map[string]Secret) (http.Header, error) {
+func headerOf(settings map[string]Secret) (h http.Header, err error) {
 	s, ok := settings[CustomHeaders]
 	if !ok {
-		return nil, nil //nolint:nilnil // no headers
+		return h, nil
 	}
 	delete(settings, CustomHeaders)
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(s.Reveal()), &texts); err != nil {
 		return nil, err
 	}
-	h := make(http.Header, len(texts))
+	h = make(http.Header, len(texts))
 	for name, v := range texts {
 		h.Set(name, v)
 	}
