@@ -185,7 +185,7 @@ func (c *call) createCollection(in *createCollection) (*prompts.Collection, *cre
 			return p, nil, invalid("parent_collection_id", "expected at most %d collections within each other", prompts.MaxNesting)
 		}
 	}
-	if err := promptError(c.api.Prompts.PutCollection(c.tx, p)); err != nil {
+	if err := c.api.Prompts.PutCollection(c.tx, p); err != nil {
 		return p, nil, err
 	}
 	return p, &createdCollection{p.ID, p.Slug}, nil

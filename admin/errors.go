@@ -114,6 +114,7 @@ func asError(err error) *Error {
 	var known *Error
 	var field *policies.FieldError
 	var tooMany *policies.TooManyError
+	var full *storage.FullError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -121,6 +122,8 @@ func asError(err error) *Error {
 		return invalid(field.Field, "%s", field.Message)
 	case errors.As(err, &tooMany):
 		return failure(http.StatusConflict, "%s", tooMany.Error())
+	case errors.As(err, &full):
+		return failure(http.StatusConflict, "%s; delete some first", full.Error())
 	}
 	e := failure(http.StatusInternalServerError, "Something went wrong")
 	switch {

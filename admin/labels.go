@@ -137,7 +137,7 @@ func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 	if errors.Is(err, storage.ErrExists) {
 		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(l.Name))
 	}
-	return promptError(err)
+	return err
 }
 
 // validLabel reports whether a reference to a prompt can end with a name, and mean nothing

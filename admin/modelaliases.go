@@ -113,10 +113,7 @@ func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 		a.Model, a.ConfigID = "", s.ID
 	}
 	err := c.api.Aliases.Put(c.tx, a)
-	switch {
-	case errors.Is(err, routing.ErrTooManyAliases):
-		return failure(http.StatusConflict, "A workspace has at most %d model aliases", routing.MaxAliases)
-	case errors.Is(err, storage.ErrExists):
+	if errors.Is(err, storage.ErrExists) {
 		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(a.Name))
 	}
 	return err

@@ -198,10 +198,7 @@ func deref[T any](p *T) (v T) {
 
 // promptError words what the store refuses.
 func promptError(err error) error {
-	switch {
-	case errors.Is(err, prompts.ErrTooMany):
-		return failure(http.StatusConflict, "A workspace has at most %d prompts and partials, %d labels and %d collections", prompts.MaxPrompts, prompts.MaxLabels, prompts.MaxCollections)
-	case errors.Is(err, prompts.ErrVersions):
+	if errors.Is(err, prompts.ErrVersions) {
 		return failure(http.StatusConflict, "A prompt has at most %d versions, and %v; remove labels first", prompts.MaxVersions, err)
 	}
 	return err

@@ -2,8 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
-	"net/http"
 	"strings"
 	"unicode/utf8"
 
@@ -167,10 +165,7 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 	if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
 		return nil, nil, err
 	}
-	switch err := c.api.Directory.AddWorkspace(c.tx, w); {
-	case errors.Is(err, directory.ErrTooManyWorkspaces):
-		return w, nil, failure(http.StatusConflict, "An organisation has at most %d workspaces", directory.MaxWorkspaces)
-	case err != nil:
+	if err := c.api.Directory.AddWorkspace(c.tx, w); err != nil {
 		return w, nil, slugTaken(err, w.Slug)
 	}
 	v := showWorkspace(c, w)

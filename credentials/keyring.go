@@ -33,10 +33,19 @@ type dataKey struct {
 }
 
 const (
-	byDigest = "digest"
-	bySlug   = "slug"
+	byDigest    = "digest"
+	bySlug      = "slug"
+	byWorkspace = "workspace" // counts
 
 	providerSecrets = "provider-secrets"
+)
+
+// Bounds of what a workspace has, because all of it is in memory. One more is a
+// [storage.FullError].
+const (
+	MaxAPIKeys      = 100_000
+	MaxVirtualKeys  = 100_000 // providers included
+	MaxIntegrations = 10_000
 )
 
 // OpenKeyring loads the keys of a store. The provider secrets are sealed with master; an
@@ -44,11 +53,14 @@ const (
 func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() time.Time, random io.Reader) (*Keyring, error) {
 	k := &Keyring{
 		apiKeys: storage.NewCached(db, storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
-			storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: func(k *APIKey) []string { return []string{string(k.Digest[:])} }})),
+			storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: func(k *APIKey) []string { return []string{string(k.Digest[:])} }},
+			storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }})),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
-			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs})),
+			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs},
+			storage.Index[VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }})),
 		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
-			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }})),
+			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
+			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }})),
 		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
 		now:      now,
 		random:   random,

@@ -37,6 +37,11 @@ type Index[T any] struct {
 	// [Collection.Count], and not which.
 	Counted bool
 
+	// Max is how many rows may have a value of a counted index, which are called Rows in the
+	// error for one more, a [FullError]; 0: as many as there are.
+	Max  int
+	Rows string
+
 	// Keys returns the values by which to find the row, or none if the row is not in the
 	// index. It must only depend on the row.
 	Keys func(*T) []string
@@ -68,7 +73,7 @@ func (c *Collection[T]) Get(tx Tx, id string) (*T, error) {
 
 // Put inserts row, or replaces the row that has its id. It returns [ErrExists],
 // wrapped with the name of the index, when a value of a unique index belongs to
-// another row, and has written nothing then.
+// another row, or a [FullError]; the transaction must not commit then.
 func (c *Collection[T]) Put(tx Tx, row *T) error {
 	_, err := c.put(tx, row)
 	return err

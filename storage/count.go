@@ -8,6 +8,16 @@ import (
 	"strconv"
 )
 
+// A FullError means that a row has no room beside the others with one of its values.
+type FullError struct {
+	Rows string // what they are called, such as model aliases of a workspace
+	Max  int
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("There may be at most %d %s", e.Max, e.Rows)
+}
+
 // Count returns how many rows have a value in a counted index. It is what bounds on the
 // number of rows go by: whoever counts and adds a row in one transaction never exceeds
 // them, however many processes do so at once, because a transaction whose count has changed
@@ -60,6 +70,9 @@ func (c *Collection[T]) recount(tx Tx, index Index[T], have, want []string) erro
 				continue
 			}
 			before, err := c.count(tx, index, value)
+			if err == nil && n > 0 && index.Max > 0 && before >= index.Max {
+				err = &FullError{index.Rows, index.Max}
+			}
 			if err == nil {
 				err = c.setCount(tx, index, value, before+n)
 			}

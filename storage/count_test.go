@@ -125,3 +125,36 @@ func TestABoundHoldsForAllDatabasesOfAStore(t *testing.T) {
 		return nil
 	})
 }
+
+// A counted index with a bound refuses the row that is one too many, and takes it once there is
+// room: a row that is changed needs none, and one that moves needs it where it moves to.
+func TestAnIndexKeepsToItsBound(t *testing.T) {
+	s := open(t)
+	db := storage.NewDB(unsynced{s})
+	rows := storage.NewCollection("bounded", func(p *pet) string { return p.ID },
+		storage.Index[pet]{Name: "owners", Counted: true, Max: 2, Rows: "pets of an owner", Keys: func(p *pet) []string { return []string{p.Owner} }})
+	for _, step := range []struct {
+		do   string
+		id   string
+		to   string
+		full bool
+	}{
+		{"put", "a", "ann", false}, {"put", "b", "ann", false}, {"put", "c", "ann", true}, {"put", "c", "bob", false},
+		{"put", "b", "ann", false}, {"put", "c", "ann", true}, {"put", "a", "bob", false}, {"put", "c", "ann", false},
+		{"put", "d", "ann", true}, {"delete", "b", "", false}, {"put", "d", "ann", false},
+	} {
+		err := db.Update(t.Context(), func(tx *storage.Txn) error {
+			if step.do == "delete" {
+				return rows.Delete(tx, step.id)
+			}
+			return rows.Put(tx, &pet{ID: step.id, Owner: step.to})
+		})
+		var full *storage.FullError
+		if got := errors.As(err, &full); got != step.full || err != nil && !got {
+			t.Errorf("%+v: %v", step, err)
+		}
+		if step.full && err.Error() != "storing bounded \""+step.id+"\": There may be at most 2 pets of an owner" {
+			t.Error(err)
+		}
+	}
+}

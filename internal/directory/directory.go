@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -96,7 +95,7 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		organisations: storage.NewCached(db, storage.NewCollection("organisation", func(o *Organisation) string { return o.ID })),
 		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
 			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
-			storage.Index[Workspace]{Name: inAll, Counted: true, Keys: func(*Workspace) []string { return []string{""} }})),
+			storage.Index[Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }})),
 		now:    now,
 		random: random,
 	}
@@ -139,15 +138,10 @@ func (d *Directory) Create(tx *storage.Txn) (*Organisation, *Workspace, error) {
 // memory.
 const MaxWorkspaces = 10_000
 
-// ErrTooManyWorkspaces means that an organisation has MaxWorkspaces already.
-var ErrTooManyWorkspaces = errors.New("too many workspaces")
-
 // AddWorkspace stores a new workspace, whose ID and slug are set. An error that wraps
-// storage.ErrExists means that the slug is taken.
+// storage.ErrExists means that the slug is taken; a [storage.FullError], that there are
+// MaxWorkspaces already.
 func (d *Directory) AddWorkspace(tx *storage.Txn, w *Workspace) error {
-	if d.workspaces.In(tx).Count(inAll, "") >= MaxWorkspaces {
-		return ErrTooManyWorkspaces
-	}
 	w.CreatedAt = d.now().UTC()
 	return d.ReplaceWorkspace(tx, w)
 }

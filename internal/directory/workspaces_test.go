@@ -27,7 +27,8 @@ func TestWorkspacesAreBoundedInNumber(t *testing.T) {
 	add := func(id, slug string) error {
 		return db.Update(t.Context(), func(tx *storage.Txn) error { return d.AddWorkspace(tx, &Workspace{ID: id, Slug: slug}) })
 	}
-	if err := add("one", "more"); !errors.Is(err, ErrTooManyWorkspaces) {
+	var full *storage.FullError
+	if err := add("one", "more"); !errors.As(err, &full) || full.Max != MaxWorkspaces {
 		t.Errorf("one more: %v", err)
 	}
 	if n := len(d.Workspaces()); n != MaxWorkspaces {

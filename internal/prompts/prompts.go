@@ -71,7 +71,8 @@ type Collection struct {
 	Default     bool      `json:"-"` // of its workspace; it is not stored
 }
 
-// Bounds of what a workspace has; memory holds all but the texts.
+// Bounds of what a workspace has; memory holds all but the texts. One more is a
+// [storage.FullError].
 const (
 	MaxPrompts     = 10_000 // partials included
 	MaxVersions    = 200    // of a prompt; beyond that, the oldest without a label is dropped
@@ -80,11 +81,8 @@ const (
 	MaxNesting     = 10 // of collections
 )
 
-// Errors of what has no room.
-var (
-	ErrTooMany  = errors.New("too many")
-	ErrVersions = errors.New("every version of the prompt has a label or is published")
-)
+// ErrVersions means that a prompt has no room for another version.
+var ErrVersions = errors.New("every version of the prompt has a label or is published")
 
 const (
 	bySlug      = "slug"
@@ -112,13 +110,13 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		db: db, compiled: new(compiled), now: now, random: random,
 		prompts: storage.NewCached(db, storage.NewCollection("prompt", func(p *Prompt) string { return p.ID },
 			storage.Index[Prompt]{Name: bySlug, Unique: true, Keys: func(p *Prompt) []string { return []string{p.Slug} }},
-			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }})),
+			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }})),
 		labels: storage.NewCached(db, storage.NewCollection("prompt-label", func(l *Label) string { return l.ID },
 			storage.Index[Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},
-			storage.Index[Label]{Name: byWorkspace, Counted: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
+			storage.Index[Label]{Name: byWorkspace, Counted: true, Max: MaxLabels, Rows: "labels of a workspace", Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
 		collections: storage.NewCached(db, storage.NewCollection("prompt-collection", func(c *Collection) string { return c.ID },
 			storage.Index[Collection]{Name: bySlug, Unique: true, Keys: func(c *Collection) []string { return []string{c.Slug} }},
-			storage.Index[Collection]{Name: byWorkspace, Counted: true, Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }})),
+			storage.Index[Collection]{Name: byWorkspace, Counted: true, Max: MaxCollections, Rows: "collections of a workspace", Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }})),
 		contents: storage.NewCollection("prompt-version", func(c *Content) string { return c.ID }),
 	}
 	return s, errors.Join(s.prompts.Load(ctx), s.labels.Load(ctx), s.collections.Load(ctx))
@@ -208,9 +206,6 @@ func (s *Store) Named(p *Prompt) (versions []*Version) {
 
 // Add stores a new prompt, whose slug is set, with its first version, which is published.
 func (s *Store) Add(tx *storage.Txn, p *Prompt, c *Content) error {
-	if s.prompts.In(tx).Count(byWorkspace, p.WorkspaceID) >= MaxPrompts {
-		return ErrTooMany
-	}
 	p.ID, p.CreatedAt, p.Published = storage.NewID(s.random), s.now().UTC(), 1
 	return s.Put(tx, p, c)
 }
@@ -331,9 +326,6 @@ func (s *Store) PutLabel(tx *storage.Txn, l *Label) error {
 	}
 	l.UpdatedAt = s.now().UTC()
 	if l.ID == "" {
-		if s.labels.In(tx).Count(byWorkspace, l.WorkspaceID) >= MaxLabels {
-			return ErrTooMany
-		}
 		l.ID, l.CreatedAt = storage.NewID(s.random), l.UpdatedAt
 	}
 	return s.labels.Put(tx, l)
@@ -364,9 +356,6 @@ func (s *Store) Collection(idOrSlug string) (*Collection, bool) {
 func (s *Store) PutCollection(tx *storage.Txn, c *Collection) error {
 	c.UpdatedAt = s.now().UTC()
 	if c.ID == "" {
-		if s.collections.In(tx).Count(byWorkspace, c.WorkspaceID) >= MaxCollections {
-			return ErrTooMany
-		}
 		c.ID, c.CreatedAt = storage.NewID(s.random), c.UpdatedAt
 	}
 	return s.collections.Put(tx, c)

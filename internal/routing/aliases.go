@@ -3,7 +3,6 @@ package routing
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -33,9 +32,6 @@ type Aliases struct {
 	random io.Reader
 }
 
-// ErrTooManyAliases means that a workspace has MaxAliases already.
-var ErrTooManyAliases = errors.New("too many model aliases")
-
 const (
 	byName      = "name"
 	byWorkspace = "workspace" // counts
@@ -46,7 +42,7 @@ func OpenAliases(ctx context.Context, db *storage.DB, now func() time.Time, rand
 	a := &Aliases{
 		rows: storage.NewCached(db, storage.NewCollection("model-alias", func(a *Alias) string { return a.ID },
 			storage.Index[Alias]{Name: byName, Unique: true, Keys: func(a *Alias) []string { return []string{a.WorkspaceID + "/" + a.Name} }},
-			storage.Index[Alias]{Name: byWorkspace, Counted: true, Keys: func(a *Alias) []string { return []string{a.WorkspaceID} }})),
+			storage.Index[Alias]{Name: byWorkspace, Counted: true, Max: MaxAliases, Rows: "model aliases of a workspace", Keys: func(a *Alias) []string { return []string{a.WorkspaceID} }})),
 		now: now, random: random,
 	}
 	return a, a.rows.Load(ctx)
@@ -78,14 +74,11 @@ func (a *Aliases) Target(workspace, name string) string {
 }
 
 // Put stores an alias, which is new if it has no id. An error that wraps storage.ErrExists
-// means that its workspace has one of this name; ErrTooManyAliases, that there is no room for
-// a new one.
+// means that its workspace has one of this name; a [storage.FullError], that there is no room
+// for a new one.
 func (a *Aliases) Put(tx *storage.Txn, alias *Alias) error {
 	now := a.now().UTC()
 	if alias.ID == "" {
-		if a.rows.In(tx).Count(byWorkspace, alias.WorkspaceID) >= MaxAliases {
-			return ErrTooManyAliases
-		}
 		alias.ID, alias.CreatedAt = storage.NewID(a.random), now
 	}
 	alias.UpdatedAt = now

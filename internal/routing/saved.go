@@ -74,11 +74,15 @@ type ConfigStore struct {
 
 const bySlug = "slug"
 
+// MaxConfigs is how many configs a workspace has at most, because all are in memory.
+const MaxConfigs = 10_000
+
 // OpenConfigStore loads the configs of a store.
 func OpenConfigStore(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*ConfigStore, error) {
 	s := &ConfigStore{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
-			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }})),
+			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
+			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }})),
 		sealer: sealer, parsed: new(sync.Map), now: now, random: random,
 	}
 	return s, s.rows.Load(ctx)
@@ -157,7 +161,9 @@ func (s *ConfigStore) Put(tx *storage.Txn, c *Saved, text, by string) error {
 			return err
 		}
 		versions := append(slices.Clone(c.Versions), v)
-		c.Versions = versions[max(0, len(versions)-MaxVersions):]
+		kept := max(0, len(versions)-MaxVersions)
+		s.forget(versions[:kept])
+		c.Versions = versions[kept:]
 	}
 	if stored := s.In(tx); c.Default && !stored.isDefault(c.ID) {
 		if old := stored.DefaultOf(c.WorkspaceID); old != nil && old.ID != c.ID {
@@ -172,4 +178,16 @@ func (s *ConfigStore) Put(tx *storage.Txn, c *Saved, text, by string) error {
 }
 
 // Delete removes a config with all its versions.
-func (s *ConfigStore) Delete(tx *storage.Txn, id string) error { return s.rows.Delete(tx, id) }
+func (s *ConfigStore) Delete(tx *storage.Txn, id string) error {
+	if c, ok := s.In(tx).Get(id); ok {
+		s.forget(c.Versions)
+	}
+	return s.rows.Delete(tx, id)
+}
+
+// forget drops what was parsed of versions.
+func (s *ConfigStore) forget(versions []Version) {
+	for i := range versions {
+		s.parsed.Delete(versions[i].ID)
+	}
+}
