@@ -112,7 +112,9 @@ func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
 	if out := a.as(systemToken, "GET", "/v2/virtual-keys", ""); out.get("data.0.slug").Str != "mine" {
 		t.Errorf("%d %s", out.status, out.body)
 	}
-	if c, refusal := a.s.Authenticator.(*credentials.Authenticator).AuthenticateCall(systemToken, "completions.write"); refusal == nil {
-		t.Errorf("it makes calls as %v", c)
+	for _, scope := range []string{credentials.ScopeCompletions, credentials.ScopeRender} {
+		if c, refusal := a.s.Authenticator.(*credentials.Authenticator).AuthenticateCall(systemToken, scope); refusal == nil {
+			t.Errorf("it makes calls that need %s as %v", scope, c)
+		}
 	}
 }

@@ -139,9 +139,17 @@ func TestAnIndexKeepsToItsBound(t *testing.T) {
 		to   string
 		full bool
 	}{
-		{"put", "a", "ann", false}, {"put", "b", "ann", false}, {"put", "c", "ann", true}, {"put", "c", "bob", false},
-		{"put", "b", "ann", false}, {"put", "c", "ann", true}, {"put", "a", "bob", false}, {"put", "c", "ann", false},
-		{"put", "d", "ann", true}, {"delete", "b", "", false}, {"put", "d", "ann", false},
+		{"put", "a", "ann", false},
+		{"put", "b", "ann", false},
+		{"put", "c", "ann", true},
+		{"put", "c", "bob", false},
+		{"put", "b", "ann", false},
+		{"put", "c", "ann", true},
+		{"put", "a", "bob", false},
+		{"put", "c", "ann", false},
+		{"put", "d", "ann", true},
+		{"delete", "b", "", false},
+		{"put", "d", "ann", false},
 	} {
 		err := db.Update(t.Context(), func(tx *storage.Txn) error {
 			if step.do == "delete" {
