@@ -1,0 +1,315 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/storage"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+)
+
+// A route is one operation of a resource. It carries the required scopes, and one without
+// scopes refuses every caller.
+type route struct {
+	method  string
+	path    string // below /v1 and /v2
+	alias   string // another full path of the same route
+	scopes  []string
+	summary string
+	params  []*huma.Param // of its item
+	audited bool          // its handler uses call.update, which writes the audit record
+	data    bool          // it writes data of callers, which is not part of the audit trail
+}
+
+// systemResources are what the data-service token reads, as their paths begin: some scopes
+// also stand for resources beside these.
+var systemResources = []string{"configs", "prompts", "guardrails", "providers", "virtual-keys"}
+
+// system reports whether the data-service token may use the route.
+func (rt *route) system() bool {
+	return rt.method == http.MethodGet && slices.Contains(systemResources, strings.Split(rt.path, "/")[1])
+}
+
+// A call is one authenticated request to a route.
+type call struct {
+	context.Context
+	api      *API
+	caller   *credentials.Caller
+	record   audit.Record
+	recorded bool
+	item     *item        // the row that the request is about, if it is a single one
+	tx       *storage.Txn // of a change
+	after    []func()     // see committed
+}
+
+type callKey struct{}
+
+// maxBody bounds request bodies of the control plane, in bytes.
+const maxBody = 1 << 20
+
+// register adds a route below both prefixes. The OpenAPI document lists it once. Routes
+// that change anything are added with [change], which writes the audit record.
+func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error)) {
+	if len(rt.scopes) == 0 {
+		panic("route " + rt.method + " " + rt.path + " has no scope")
+	}
+	if rt.method != http.MethodGet && !rt.audited && !rt.data {
+		panic("route " + rt.method + " " + rt.path + " leaves no audit record")
+	}
+	paths := []string{"/v1" + rt.path, "/v2" + rt.path}
+	if rt.alias != "" {
+		paths = append(paths, rt.alias)
+	}
+	for i, p := range paths {
+		operation := huma.Operation{
+			OperationID:  strings.Trim(strings.NewReplacer("/", "-", "{", "", "}", "").Replace(rt.method+p), "-"),
+			Method:       rt.method,
+			Path:         p,
+			Summary:      rt.summary,
+			Description:  "Needs the scope " + strings.Join(rt.scopes, " or ") + ".",
+			Tags:         []string{strings.Split(rt.path, "/")[1]},
+			Hidden:       i > 0,
+			MaxBodyBytes: maxBody,
+			Parameters:   slices.Clone(rt.params),
+			Metadata:     map[string]any{ours: true, itemParams: rt.params},
+			Middlewares:  huma.Middlewares{a.authorise(rt)},
+			Responses:    map[string]*huma.Response{"default": a.errorResponse()},
+		}
+		huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
+			c := ctx.Value(callKey{}).(*call)
+			c.Context = ctx
+			out, err := handle(c, in)
+			if err != nil {
+				return nil, c.refused(err)
+			}
+			return out, nil
+		})
+	}
+}
+
+func (a *API) errorResponse() *huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Error](), true, "Error")
+	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+}
+
+// authorise checks that the caller has one of the route's scopes before anything else of
+// the request is read. Every refused request of a known caller gets an audit record.
+func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(ctx)
+		if len(r.Header["Authorization"]) > 1 {
+			writeError(w, failure(http.StatusBadRequest, "authorization: given twice, expected once"))
+			return
+		}
+		if name := a.Headers.KeyInQuery(r.URL.RawQuery, a.Authenticator.Knows); name != "" {
+			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
+			return
+		}
+		token := a.Headers.ServiceKey(r.Header, a.Authenticator)
+		caller, refusal := a.Authenticator.Authenticate(token)
+		if refusal != nil {
+			message := "Unauthorised Request: the API key is unknown or was deleted"
+			switch {
+			case refusal.Reason == credentials.ExpiredKey:
+				message = "Unauthorised Request: the API key has expired"
+			case token == "":
+				message = "Unauthorised Request: no API key was sent, expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key"
+			}
+			writeError(w, failure(http.StatusUnauthorized, "%s", message))
+			return
+		}
+		if a.refusals.spent(caller.WorkspaceID, caller.KeyID) {
+			w.Header().Set("Retry-After", "1")
+			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
+			return
+		}
+		c := &call{Context: r.Context(), api: a, caller: caller, record: audit.Record{
+			OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
+			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
+			IP: clientIP(r), UserAgent: credentials.Clip(r.UserAgent()), RequestID: requestID(a.Headers, r.Header),
+		}}
+		if caller.System && !rt.system() {
+			e := forbidden("The data-service token reads %s, and nothing else", strings.Join(systemResources, ", "))
+			c.audit(e.status)
+			writeError(w, e)
+			return
+		}
+		if !c.mayAny(rt.scopes) {
+			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
+			c.audit(e.status)
+			writeError(w, e)
+			return
+		}
+		var lease inflight.Lease
+		lease.Open(a.InFlight, caller.WorkspaceID, caller.KeyID)
+		defer lease.Close()
+		if err := lease.Grow(bodySize(r)); err != nil {
+			w.Header().Set("Retry-After", "1")
+			e := failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
+			c.audit(e.status)
+			writeError(w, e)
+			return
+		}
+		inner := huma.WithValue(ctx, callKey{}, c)
+		next(inner)
+		if status := inner.Status(); status >= http.StatusBadRequest {
+			c.audit(status)
+		}
+	}
+}
+
+// bodySize bounds the size of a request's body.
+func bodySize(r *http.Request) int {
+	if r.ContentLength < 0 {
+		return maxBody
+	}
+	return int(min(r.ContentLength, maxBody))
+}
+
+func (c *call) mayAny(scopes []string) bool {
+	for _, s := range scopes {
+		if c.caller.May(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// need returns an error if the caller lacks a scope that depends on the item and not only
+// on the route.
+func (c *call) need(scope string) error {
+	c.record.Action = scope
+	if !c.caller.May(scope) {
+		return forbidden("The API key lacks the scope %s", scope)
+	}
+	return nil
+}
+
+// audit records that the call was refused, once, unless its action was recorded already.
+// The number of recorded refusals is limited per key.
+func (c *call) audit(status int) {
+	if c.recorded {
+		return
+	}
+	c.recorded = true
+	c.record.Status = status
+	record, last := c.api.refusals.refused(c.caller.WorkspaceID, c.caller.KeyID, status == http.StatusForbidden)
+	if !record {
+		return
+	}
+	if last {
+		c.api.Logger.Warn("an API key is refused so often that not every refusal is recorded",
+			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
+	}
+	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
+		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Action), zap.Error(err))
+	}
+}
+
+// refused converts a handler's error to the API's, and logs its cause.
+func (c *call) refused(err error) *Error {
+	e := asError(err)
+	if e.cause != nil {
+		c.api.Logger.Error("administrative action failed", zap.String("action", c.record.Action), zap.Error(e.cause))
+	}
+	return e
+}
+
+// in returns the API with the services as tx sees them.
+func (a *API) in(tx *storage.Txn) *API {
+	in := *a
+	in.Directory, in.Keyring, in.Configs, in.RateLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx)
+	in.Aliases, in.Prompts = a.Aliases.In(tx), a.Prompts.In(tx)
+	return &in
+}
+
+// update runs a change and writes its audit record in one transaction. The change must read
+// through the call. Functions passed to committed are called afterwards.
+func (c *call) update(change func() error) error {
+	api := c.api
+	defer func() { c.api, c.tx = api, nil }()
+	err := api.DB.Update(c, func(tx *storage.Txn) error {
+		c.api, c.tx, c.after = api.in(tx), tx, nil
+		if err := change(); err != nil {
+			return err
+		}
+		c.record.Status = http.StatusOK
+		return c.api.Trail.Add(tx, &c.record)
+	})
+	if err != nil {
+		return err
+	}
+	c.recorded = true
+	c.api = api
+	for _, f := range c.after {
+		f()
+	}
+	return nil
+}
+
+// committed registers a function to be called after the change is committed, outside of its
+// transaction.
+func (c *call) committed(f func()) { c.after = append(c.after, f) }
+
+// fields records the members of a body for the audit trail.
+func (c *call) fields(body []byte) {
+	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
+		if c.record.Fields = append(c.record.Fields, credentials.Clip(key.Str)); len(c.record.Fields) == 64 {
+			return false
+		}
+		return true
+	})
+	sort.Strings(c.record.Fields)
+}
+
+// workspace returns the workspace that a call is about: the one it names, by id or slug, or
+// the caller's own, or the default one for a key of the organisation. A workspace key can
+// only name its own.
+func (c *call) workspace(named string) (*directory.Workspace, error) {
+	d := c.api.Directory
+	own := c.caller.WorkspaceID
+	if named == "" {
+		if own == "" {
+			return d.DefaultWorkspace(), nil
+		}
+		named = own
+	}
+	w, ok := d.Workspace(named)
+	if own != "" && (!ok || w.ID != own) {
+		return nil, forbidden("workspace_id: the API key belongs to another workspace")
+	}
+	if !ok {
+		return nil, unknownReference("workspace_id", "there is no workspace %q", credentials.Clip(named))
+	}
+	return w, nil
+}
+
+// sees reports whether the caller may see the resources of a workspace.
+func (c *call) sees(workspace string) bool {
+	return c.caller.WorkspaceID == "" || c.caller.WorkspaceID == workspace
+}
+
+// inWorkspace returns the workspace that a list is limited to; "" means all.
+func (c *call) inWorkspace(named string) (string, error) {
+	if named == "" && c.caller.WorkspaceID == "" {
+		return "", nil
+	}
+	w, err := c.workspace(named)
+	if err != nil {
+		return "", err
+	}
+	return w.ID, nil
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
