@@ -8,15 +8,16 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 )
 
 // A route is one operation of a resource. It carries the required scopes, and one without
