@@ -218,9 +218,10 @@ func (e *UploadError) Unwrap() error { return e.Err }
 // canonical form. No others are, except those of [Provider.Forward].
 var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
 
-// ForwardedWebSocket lists the headers that are also forwarded with a WebSocket handshake.
+// ForwardedWebSocket lists the headers that are also forwarded with a WebSocket handshake. There
+// are no extensions among them: compressed messages could not be read.
 var ForwardedWebSocket = []string{
-	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions",
+	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol",
 }
 
 // ForwardedInline lists the headers that are also forwarded if the client uses its own

@@ -70,6 +70,8 @@ const (
 	CreateResponse = "createModelResponse"
 	Models         = "models"
 	RetrieveModel  = "model"
+
+	realtime = "realtime"
 )
 
 // endpoints is the table of the data plane: OpenAI's endpoints, and others that its clients call.
@@ -117,7 +119,7 @@ var endpoints = []Endpoint{
 	{Name: "messages", Method: "POST", Path: "/v1/messages", Cacheable: true, Models: []string{"tools"}},
 	{Name: "messagesCountTokens", Method: "POST", Path: "/v1/messages/count_tokens"},
 	{Name: Models, Method: "GET", Path: "/v1/models", Body: None},
-	{Name: "realtime", Method: "GET", Path: "/v1/realtime", Body: None},
+	{Name: realtime, Method: "GET", Path: "/v1/realtime", Body: None},
 }
 
 // promptRows are the endpoints that render a saved prompt. Completions then are a call of

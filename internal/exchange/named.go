@@ -76,6 +76,7 @@ type names struct {
 	evals    bool // of its items, too
 	items    bool // the input has items
 	adapted  bool // responses and their items are the gateway's own
+	session  bool // items and the conversation are those of a WebSocket
 	ids      []string
 	params   []string // where each is named
 	queries  string   // a query for objects of everybody; "": there is none
@@ -88,7 +89,7 @@ type names struct {
 
 // namedIn reads the objects that a body names. What is not JSON names none.
 func namedIn(body []byte, endpoint *Endpoint, adapted bool, hides func(model string) bool) *names {
-	n := &names{hides: hides, messages: endpoint.Name == providers.Messages, evals: endpoint.Name == "evals", items: endpoint.Objects.HasItems, adapted: adapted}
+	n := &names{hides: hides, messages: endpoint.Name == providers.Messages, evals: endpoint.Name == "evals", items: endpoint.Objects.HasItems, adapted: adapted, session: endpoint.Name == realtime}
 	if n.evals || n.may(body) {
 		n.r = jsonscan.NewReader(body)
 		n.value("", 0)
@@ -168,7 +169,7 @@ func appendLower(dst, text []byte) []byte {
 
 func (n *names) add(id, param string) {
 	switch {
-	case id == "", n.adapted && (param == "previous_response_id" || param == "input" || param == approval):
+	case id == "", n.session && (param == "conversation" || param == approval), n.adapted && (param == "previous_response_id" || param == "input" || param == approval):
 	case param == approval && len(n.approvals) < maxNamed:
 		n.approvals = append(n.approvals, id)
 	default:
@@ -230,7 +231,7 @@ func (n *names) object(param string, how naming) {
 			more = true
 			kind := jsonscan.Unquote(n.r.String())
 			kinds = append(kinds, strings.ToLower(kind))
-			refers = refers || referring[strings.ToLower(kind)]
+			refers = refers || referring[strings.ToLower(kind)] && (!n.session || !strings.EqualFold(kind, "item_reference"))
 			if n.evals && (kind == "stored_completions" || kind == "logs" || kind == "responses" && param == "source") {
 				n.queries = kind
 			}

@@ -143,7 +143,7 @@ func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 	n := namedIn(body, a.call.Endpoint, adapted, a.Hides)
 	switch {
 	case n.over:
-		return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
+		return tooManyNamed()
 	case n.queries != "":
 		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+a.Route.Provider+", whose credential they share: use a virtual key of the workspace")
 		e.Caller = true
@@ -153,6 +153,10 @@ func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 		return refusal
 	}
 	return a.mustBeRead(n)
+}
+
+func tooManyNamed() *Error {
+	return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
 }
 
 // mustBeRead refuses a call that has a file's lines made into calls, if what they name was not

@@ -320,6 +320,7 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
 		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
 	}
+	delete(h, "Sec-Websocket-Extensions")
 	return h
 }
 

@@ -34,7 +34,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	rt.redactHeader(res)
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols:
-		return nil
+		return rt.upgraded(res)
 	case res.StatusCode >= http.StatusBadRequest:
 		return rt.translateFailure(res)
 	case rt.answer == nil && rt.x.Endpoint.Passes:

@@ -1,0 +1,219 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// A session is a provider of WebSockets, which notes what it is told, and answers each message
+// with one that repeats it and the credential of the call. Other paths are a vault's.
+type session struct {
+	vault
+	mu    sync.Mutex
+	heard []string
+}
+
+func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/v1/realtime" {
+		s.vault.ServeHTTP(w, r)
+		return
+	}
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionContextTakeover})
+	if err != nil {
+		return
+	}
+	defer c.CloseNow()
+	c.SetReadLimit(1 << 20)
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for {
+		kind, message, err := c.Read(r.Context())
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.heard = append(s.heard, string(message))
+		s.mu.Unlock()
+		answer, err := c.Writer(r.Context(), kind)
+		if err != nil {
+			return
+		}
+		for _, piece := range []string{`{"key":"`, key[:len(key)/2], key[len(key)/2:], `","heard":`, string(message), `}`} {
+			if _, err := answer.Write([]byte(piece)); err != nil { // as a frame of its own
+				return
+			}
+		}
+		if answer.Close() != nil {
+			return
+		}
+	}
+}
+
+func (s *session) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.heard) == 0 {
+		return ""
+	}
+	return s.heard[len(s.heard)-1]
+}
+
+// sessions is a gateway with a provider that two workspaces share, and their keys.
+func sessions(t *testing.T) (g *gatewaytest.Gateway, s *session, keys [2]string) {
+	s = &session{vault: vault{objects: make(map[string][]string)}}
+	up := gatewaytest.NewUpstream(t, s.ServeHTTP)
+	g = gatewaytest.Start(t, up.Provider("file"))
+	return g, s, twoWorkspaces(g)
+}
+
+// open opens a WebSocket, which is closed at the end of the test.
+func open(t *testing.T, g *gatewaytest.Gateway, key string) *websocket.Conn {
+	t.Helper()
+	c, res, err := dial(t.Context(), g, &websocket.DialOptions{
+		HTTPHeader:      http.Header{"X-Gw-Api-Key": {key}, "X-Gw-Provider": {"file"}},
+		CompressionMode: websocket.CompressionContextTakeover,
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, res)
+	}
+	t.Cleanup(func() { c.CloseNow() })
+	c.SetReadLimit(1 << 20)
+	return c
+}
+
+// say sends a message and returns the answer, or the error with which the WebSocket ends.
+func say(t *testing.T, c *websocket.Conn, kind websocket.MessageType, message string) (gjson.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := c.Write(ctx, kind, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	_, answer, err := c.Read(ctx)
+	if err != nil {
+		t.Fatalf("%s: %v", message, err)
+	}
+	if gjson.GetBytes(answer, "type").Str != "error" {
+		return gjson.ParseBytes(answer), nil
+	}
+	_, _, err = c.Read(ctx)
+	return gjson.ParseBytes(answer), err
+}
+
+func TestMessagesNameNoObjectsOfOthers(t *testing.T) {
+	g, s, keys := sessions(t)
+	var files [2]string
+	for who, key := range keys {
+		files[who] = g.Do("POST", "/v1/files", uploaded, "x-gw-api-key: "+key, "x-gw-provider: file", "content-type:", "content-type: multipart/form-data; boundary=b").Get("id").Str
+		if files[who] == "" {
+			t.Fatal("no file")
+		}
+	}
+	for name, c := range map[string]struct {
+		message string
+		refused string // the code
+	}{
+		"one's own file":                    {`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_image","file_id":"$own"}]}}`, ""},
+		"another's file":                    {`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_image","file_id":"$other"}]}}`, "object_not_found"},
+		"another's file, in other letters":  {`{"type":"conversation.item.create","item":{"content":[{"FILE_ID":"$other"}]}}`, "object_not_found"},
+		"another's file, with escapes":      {`{"item":{"\u0066ile_id":"$other"}}`, "object_not_found"},
+		"a prompt":                          {`{"type":"session.update","session":{"prompt":{"id":"pmpt_1"}}}`, "object_not_found"},
+		"a custom voice":                    {`{"type":"session.update","session":{"audio":{"output":{"voice":{"id":"voice_1"}}}}}`, "object_not_found"},
+		"a voice by its name":               {`{"type":"session.update","session":{"audio":{"output":{"voice":"alloy"}}}}`, ""},
+		"another's fine-tuned model":        {`{"type":"session.update","session":{"model":"ft:gpt-realtime:org::1"}}`, "object_not_found"},
+		"an item of the session":            {`{"type":"response.create","response":{"conversation":"none","input":[{"type":"item_reference","id":"item_1"}]}}`, ""},
+		"the approval of a call":            {`{"type":"conversation.item.create","item":{"type":"mcp_approval_response","approval_request_id":"mcpr_1","approve":true}}`, ""},
+		"a blank before the JSON":           {" \n" + `{"file_id":"$other"}`, "object_not_found"},
+		"what is not JSON":                  {`"hello"`, ""},
+		"JSON that is not valid":            {`{"file_id":"$other",}`, "invalid_json"},
+		"two objects":                       {`{} {"file_id":"$other"}`, "invalid_json"},
+		"a list":                            {`[{"file_id":"$other"}]`, "invalid_json"},
+		"JSON behind a byte order mark":     {"\ufeff" + `{"file_id":"$other"}`, "invalid_message"},
+		"a member that begins the document": {`{"file_ids":["$own","$other"]}`, "object_not_found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message := strings.NewReplacer("$own", files[0], "$other", files[1]).Replace(c.message)
+			conn := open(t, g, keys[0])
+			answer, err := say(t, conn, websocket.MessageText, message)
+			switch {
+			case c.refused == "" && (answer.Get("heard").Raw != message || s.last() != message):
+				t.Errorf("answered %s", answer.Raw)
+			case c.refused != "" && (answer.Get("error.code").Str != c.refused || websocket.CloseStatus(err) != websocket.StatusPolicyViolation):
+				t.Errorf("answered %s, %v", answer.Raw, err)
+			case c.refused != "" && s.last() == message:
+				t.Error("the provider was told")
+			}
+		})
+	}
+}
+
+func TestMessagesInBinaryAreRefused(t *testing.T) {
+	g, s, keys := sessions(t)
+	answer, err := say(t, open(t, g, keys[0]), websocket.MessageBinary, `{"file_id":"f"}`)
+	if answer.Get("error.code").Str != "invalid_message" || websocket.CloseStatus(err) != websocket.StatusUnsupportedData || s.last() != "" {
+		t.Errorf("answered %s, %v", answer.Raw, err)
+	}
+}
+
+// What a client sends in fragments is one message, and so is what it gets.
+func TestCredentialsInMessagesAreMasked(t *testing.T) {
+	g, _, keys := sessions(t)
+	c := open(t, g, keys[0])
+	for range 3 {
+		w, err := c.Writer(t.Context(), websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, piece := range []string{`{"type":`, `"response`, `.create"}`} {
+			if _, err := w.Write([]byte(piece)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, answer, err := c.Read(t.Context())
+		if err != nil || gjson.GetBytes(answer, "heard.type").Str != "response.create" {
+			t.Fatalf("%s, %v", answer, err)
+		}
+		if key := gjson.GetBytes(answer, "key").Str; !strings.Contains(key, "****") {
+			t.Errorf("the client was sent %s", answer)
+		}
+	}
+}
+
+// Another model counts like another call, once for each WebSocket.
+func TestModelsInMessagesAreLimited(t *testing.T) {
+	g, s, keys := sessions(t)
+	g.Admin("POST", "/v1/policies/rate-limits", map[string]any{
+		"name": "transcription", "type": "requests", "unit": "rpd", "value": 2, "workspace_id": "first",
+		"conditions": []map[string]string{{"key": "model", "value": "gpt-4o-transcribe"}}, "group_by": []map[string]string{{"key": "api_key"}},
+	})
+	const message = `{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"gpt-4o-transcribe"}}}}}`
+	for n := range 3 {
+		c := open(t, g, keys[0])
+		for range 2 {
+			answer, err := say(t, c, websocket.MessageText, message)
+			if n < 2 && answer.Get("heard").Raw == message {
+				continue
+			}
+			if n < 2 || answer.Get("error.type").Str != "rate_limits_policy_exhaust_error" || websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+				t.Errorf("WebSocket %d: %s, %v", n, answer.Raw, err)
+			}
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.heard) != 4 {
+		t.Errorf("the provider was told %d messages, want 4", len(s.heard))
+	}
+}
