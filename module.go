@@ -17,6 +17,7 @@
 package gateway
 
 import (
+	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	_ "github.com/caddy-gw/gateway/handlers"
 	_ "github.com/caddy-gw/gateway/providers/standard"
 	_ "github.com/caddy-gw/gateway/storage/badger"

@@ -1,0 +1,178 @@
+// Package guardrails has the checks that judge calls and their answers. A check has an id, such as
+// default.regexMatch, and parameters; a hook of a config or a saved guardrail names both, and says
+// what follows from the verdict.
+//
+// The checks that are built in are in package standard. Others register theirs in an init
+// function:
+//
+//	func init() {
+//		guardrails.Register(guardrails.Kind{
+//			ID:         "acme.shout",
+//			Parameters: []guardrails.Parameter{{Name: "most", Type: guardrails.Integer, Default: "3"}},
+//			New: func(p *guardrails.Parameters) (guardrails.Check, error) { … },
+//		})
+//	}
+package guardrails
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// A Check judges calls or answers, with the parameters that it was made with. It may be used by
+// several goroutines.
+type Check interface {
+	// Judge returns the verdict about a subject, which it must not change or keep. After an error
+	// the check counts as errored, whatever the verdict. A panic is an error.
+	Judge(ctx context.Context, s *Subject) (Result, error)
+}
+
+// A Finder is a check that judges a text by the places in it that it objects to. A stream can be
+// judged by it while it passes.
+type Finder interface {
+	Check
+
+	// Finds reports whether places decide, with the parameters that the check has: each of them
+	// is either replaced (redacts), or makes the verdict false.
+	Finds() (decides, redacts bool)
+
+	// Find returns the places in a text, in order and without overlaps. It must find a place in
+	// every text around it, as long as the characters next to the place are the same.
+	Find(text string) ([]Place, error)
+}
+
+// A Place is a part of a text.
+type Place struct {
+	Start, End int    // offsets in bytes
+	With       string // what replaces it, if the check redacts
+}
+
+// A Phase is when a check runs.
+type Phase uint8
+
+// The phases.
+const (
+	Input  Phase = iota // before a call is sent
+	Output              // before its answer is given to the client
+)
+
+// Event is the name of the phase in what checks of others are sent.
+func (p Phase) Event() string {
+	if p == Output {
+		return "afterRequestHook"
+	}
+	return "beforeRequestHook"
+}
+
+// A Subject is what a check judges: a call or, in phase Output, its answer.
+type Subject struct {
+	Phase    Phase
+	Type     string // the endpoint, such as chatComplete
+	Stream   bool   // the call asks for a stream
+	Provider string
+	Model    string // that the call asks for
+
+	// Metadata is the call's metadata, an object; nil: it has none.
+	Metadata json.RawMessage
+	// Header has the headers of the call, credentials among them.
+	Header http.Header
+	// Request is the body of the call, and Response that of the answer, both in the dialect that
+	// the client speaks. Response is nil in phase Input.
+	Request, Response json.RawMessage
+	// Status is that of the answer.
+	Status int
+
+	// Texts are those to judge, in order. Empty ones are among them.
+	Texts []string
+	// Calls: the answer calls tools.
+	Calls bool
+}
+
+// Text returns the texts that are not empty, one on a line.
+func (s *Subject) Text() string {
+	switch len(s.Texts) {
+	case 0:
+		return ""
+	case 1:
+		return s.Texts[0]
+	}
+	var b strings.Builder
+	for _, t := range s.Texts {
+		if t == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(t)
+	}
+	return b.String()
+}
+
+// ErrNoText is the error of a check that finds no text to judge.
+var ErrNoText = errors.New("there is no text to check")
+
+// A Result is what a check says.
+type Result struct {
+	Verdict bool
+	// Data explains the verdict to people. It is encoded as JSON.
+	Data any
+	// Texts replaces the texts of the subject, one for one, if it is not nil.
+	Texts []string
+	// Body replaces the body of the phase, if it is not nil.
+	Body json.RawMessage
+}
+
+// Excerpt returns the beginning of a text, for the data of a result.
+func Excerpt(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	n := 0
+	for i := range text {
+		if n++; n > most {
+			return text[:i] + "..."
+		}
+	}
+	return text
+}
+
+// Replace replaces places in a text.
+func Replace(text string, places []Place) string {
+	if len(places) == 0 {
+		return text
+	}
+	var b strings.Builder
+	at := 0
+	for _, p := range places {
+		b.WriteString(text[at:p.Start])
+		b.WriteString(p.With)
+		at = p.End
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+// ReplaceEach replaces what a finder finds in each text of a subject. It returns nil if it finds
+// nothing, and how many places it found.
+func ReplaceEach(f Finder, s *Subject) (texts []string, found int, err error) {
+	for i, text := range s.Texts {
+		places, err := f.Find(text)
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(places) == 0 {
+			continue
+		}
+		if texts == nil {
+			texts = append([]string(nil), s.Texts...)
+		}
+		texts[i] = Replace(text, places)
+		found += len(places)
+	}
+	return texts, found, nil
+}

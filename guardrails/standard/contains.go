@@ -1,0 +1,61 @@
+package standard
+
+import (
+	"context"
+	"strings"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+var contains = guardrails.Kind{
+	ID: "default.contains", Doc: "the text has any, all or none of the words; letter case counts",
+	Parameters: []guardrails.Parameter{
+		{Name: "words", Type: guardrails.Texts, Required: true, Doc: "parts of the text"},
+		operator("any"),
+	},
+	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
+		return &containing{words: p.Texts("words"), operator: p.Text("operator")}, nil
+	},
+}
+
+type containing struct {
+	words    []string
+	operator string
+}
+
+func (c *containing) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+	text := s.Text()
+	if text == "" {
+		return guardrails.Result{}, guardrails.ErrNoText
+	}
+	found, missing := []string{}, []string{}
+	for _, w := range c.words {
+		if strings.Contains(text, w) {
+			found = append(found, w)
+		} else {
+			missing = append(missing, w)
+		}
+	}
+	ok := meets(c.operator, len(found), len(c.words))
+	says := "has"
+	if !ok {
+		says = "does not have"
+	}
+	return guardrails.Result{Verdict: ok, Data: data{
+		"words": c.words, "operator": c.operator, "foundWords": found, "missingWords": missing, "textExcerpt": guardrails.Excerpt(text),
+		"explanation": "The text " + says + " " + c.operator + " of the words.",
+	}}, nil
+}
+
+// Finds reports whether words decide: they must be absent.
+func (c *containing) Finds() (decides, redacts bool) { return c.operator == "none", false }
+
+// Find returns the first word.
+func (c *containing) Find(text string) ([]guardrails.Place, error) {
+	for _, w := range c.words {
+		if at := strings.Index(text, w); at >= 0 {
+			return []guardrails.Place{{Start: at, End: at + len(w)}}, nil
+		}
+	}
+	return nil, nil
+}

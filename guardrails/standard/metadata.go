@@ -1,0 +1,147 @@
+package standard
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/jsregexp"
+)
+
+var requiredMetadataKeys = guardrails.Kind{
+	ID: "default.requiredMetadataKeys", Doc: "the call's metadata has all, any or none of the keys",
+	Parameters: []guardrails.Parameter{
+		{Name: "metadataKeys", Type: guardrails.Texts, Required: true, Doc: "keys of x-gw-metadata"},
+		operator("all"),
+	},
+	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
+		return &keysRequired{keys: p.Texts("metadataKeys"), operator: p.Text("operator")}, nil
+	},
+}
+
+type keysRequired struct {
+	keys     []string
+	operator string
+}
+
+func (c *keysRequired) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+	return required(c.keys, c.operator, func(key string) bool { return metadataValues(s, key) != nil }), nil
+}
+
+// required judges which of a list the metadata has.
+func required(keys []string, operator string, has func(string) bool) guardrails.Result {
+	present, missing := []string{}, []string{}
+	for _, key := range keys {
+		if has(key) {
+			present = append(present, key)
+		} else {
+			missing = append(missing, key)
+		}
+	}
+	ok := meets(operator, len(present), len(keys))
+	says := "has"
+	if !ok {
+		says = "does not have"
+	}
+	return guardrails.Result{Verdict: ok, Data: data{
+		"operator": operator, "presentKeys": present, "missingKeys": missing, "explanation": "The metadata " + says + " " + operator + " of what is required.",
+	}}
+}
+
+var requiredMetadataKeyPairs = guardrails.Kind{
+	ID: "default.requiredMetadataKeyPairs", Doc: "the call's metadata has all, any or none of the keys with their values",
+	Parameters: []guardrails.Parameter{
+		{Name: "metadataPairs", Type: guardrails.Object, Required: true, Doc: "keys, each with a value or a list of values of which one is enough (with containsAll: all)"},
+		operator("all"),
+		{Name: "matchType", OneOf: []string{"exact", "contains", "containsAll", "regex"}, Default: `"exact"`, Doc: "how a value is compared"},
+	},
+	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
+		return newPairs(p.Raw("metadataPairs"), p.Text("operator"), p.Text("matchType"))
+	},
+}
+
+func newPairs(raw json.RawMessage, operator, match string) (guardrails.Check, error) {
+	wrong := func(message string) error {
+		return &guardrails.ParameterError{Name: "metadataPairs", Message: message}
+	}
+	var pairs map[string]any
+	if json.Unmarshal(raw, &pairs) != nil || len(pairs) == 0 {
+		return nil, wrong("expected an object with at least one key")
+	}
+	c := &pairsRequired{operator: operator, match: match, wanted: make(map[string]func([]string) bool, len(pairs))}
+	for key, v := range pairs {
+		list, several := v.([]any)
+		if !several {
+			list = []any{v}
+		}
+		var wanted []string
+		var patterns []*jsregexp.Regexp
+		for _, element := range list {
+			text, ok := element.(string)
+			if !ok {
+				encoded, err := json.Marshal(element)
+				if err != nil {
+					return nil, wrong("expected strings")
+				}
+				text = string(encoded)
+			}
+			wanted = append(wanted, text)
+			if match == "regex" {
+				re, _, _, err := jsregexp.Parse(text)
+				if err != nil {
+					return nil, wrong(err.Error())
+				}
+				patterns = append(patterns, re)
+			}
+		}
+		c.keys = append(c.keys, key)
+		c.wanted[key] = matcher(match, wanted, patterns)
+	}
+	slices.Sort(c.keys)
+	return c, nil
+}
+
+// matcher returns how the values of a key are compared with those that are wanted.
+func matcher(match string, wanted []string, patterns []*jsregexp.Regexp) func([]string) bool {
+	switch match {
+	case "contains":
+		return func(values []string) bool {
+			return slices.ContainsFunc(wanted, func(w string) bool { return anyContains(values, w) })
+		}
+	case "containsAll":
+		return func(values []string) bool {
+			return !slices.ContainsFunc(wanted, func(w string) bool { return !anyContains(values, w) })
+		}
+	case "regex":
+		return func(values []string) bool {
+			for _, v := range values {
+				for _, re := range patterns {
+					if found, err := re.Match(v); found && err == nil {
+						return true
+					}
+				}
+			}
+			return false
+		}
+	}
+	return func(values []string) bool { return len(values) == 1 && slices.Contains(wanted, values[0]) }
+}
+
+func anyContains(values []string, part string) bool {
+	return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, part) })
+}
+
+type pairsRequired struct {
+	operator, match string
+	keys            []string
+	wanted          map[string]func(values []string) bool
+}
+
+func (c *pairsRequired) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+	return required(c.keys, c.operator, func(key string) bool {
+		values := metadataValues(s, key)
+		return values != nil && c.wanted[key](values)
+	}), nil
+}

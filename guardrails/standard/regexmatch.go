@@ -1,0 +1,66 @@
+package standard
+
+import (
+	"context"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/jsregexp"
+)
+
+var regexMatch = guardrails.Kind{
+	ID: "default.regexMatch", Doc: "a regular expression of JavaScript matches somewhere",
+	Parameters: []guardrails.Parameter{
+		{Name: "rule", Required: true, Doc: "the expression, with or without slashes and flags"},
+		not,
+	},
+	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
+		re, _, _, err := jsregexp.Parse(p.Text("rule"))
+		if err != nil {
+			return nil, &guardrails.ParameterError{Name: "rule", Message: err.Error()}
+		}
+		return &matching{rule: p.Text("rule"), re: re, not: p.Boolean("not")}, nil
+	},
+}
+
+type matching struct {
+	rule string
+	re   *jsregexp.Regexp
+	not  bool
+}
+
+func (c *matching) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+	text := s.Text()
+	if text == "" {
+		return guardrails.Result{}, guardrails.ErrNoText
+	}
+	found, err := c.re.Find(text)
+	if err != nil {
+		return guardrails.Result{}, err
+	}
+	d := data{"regexPattern": c.rule, "textExcerpt": guardrails.Excerpt(text), "matchDetails": nil}
+	if found != nil {
+		d["matchDetails"] = data{
+			"matchedText": text[found.Start:found.End], "index": found.Start, "groups": found.Named, "captures": found.Groups,
+		}
+	}
+	return judged(found != nil, c.not, "a match of the regular expression", d), nil
+}
+
+// Finds reports whether matches decide: they must be absent.
+func (c *matching) Finds() (decides, redacts bool) { return c.not && c.re.Local(), false }
+
+// Find returns the first match.
+func (c *matching) Find(text string) ([]guardrails.Place, error) { return places(c.re, text, 1, "") }
+
+// places are the matches of an expression, at most n, each replaced by a text.
+func places(re *jsregexp.Regexp, text string, n int, with string) ([]guardrails.Place, error) {
+	all, err := re.FindAll(text, n)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	out := make([]guardrails.Place, len(all))
+	for i, at := range all {
+		out[i] = guardrails.Place{Start: at[0], End: at[1], With: with}
+	}
+	return out, nil
+}

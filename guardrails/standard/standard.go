@@ -1,0 +1,61 @@
+// Package standard has the checks that are built in: one file each, with its table of parameters.
+package standard
+
+import (
+	"strings"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+func init() {
+	guardrails.Register(
+		addPrefix, allLowerCase, allUpperCase, allowedRequestTypes, characterCount, contains, containsCode, endsWith, jsonKeys,
+		jsonSchema, modelRules, modelWhitelist, notNull, regexMatch, regexReplace, requestParameters, requiredMetadataKeyPairs,
+		requiredMetadataKeys, sentenceCount, wordCount,
+	)
+}
+
+// data is what a check says besides its verdict.
+type data map[string]any
+
+// not is the parameter that many checks have.
+var not = guardrails.Parameter{Name: "not", Type: guardrails.Boolean, Doc: "inverts the verdict"}
+
+// operator is how a list of names is to be met.
+func operator(initial string) guardrails.Parameter {
+	return guardrails.Parameter{Name: "operator", OneOf: []string{"any", "all", "none"}, Default: `"` + initial + `"`, Doc: "how many of the list"}
+}
+
+// meets applies an operator to how many of a list were found.
+func meets(operator string, found, of int) bool {
+	switch operator {
+	case "any":
+		return found > 0
+	case "all":
+		return found == of
+	}
+	return found == 0
+}
+
+// judged returns the result of a check that may be inverted. what is what was looked for, such as
+// "a match"; found is whether it is there.
+func judged(found, inverted bool, what string, d data) guardrails.Result {
+	verb := "has "
+	if !found {
+		verb = "does not have "
+	}
+	d["explanation"] = "The text " + verb + what + "."
+	d["not"] = inverted
+	return guardrails.Result{Verdict: found != inverted, Data: d}
+}
+
+// split splits a text with commas into its parts.
+func split(list string) []string {
+	var parts []string
+	for _, part := range strings.Split(list, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}

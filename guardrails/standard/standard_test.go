@@ -1,0 +1,409 @@
+package standard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+// A row is one judgment: of what, with which parameters, and what comes of it.
+type row struct {
+	parameters string
+	text       string // the texts, with a | between two
+	want       string // true, false, error, or invalid: no check can be made
+	data       string // part of the data
+	texts      string // that replace the texts; "": none do
+	subject    guardrails.Subject
+}
+
+func judge(t *testing.T, id string, r row) (guardrails.Result, string) {
+	t.Helper()
+	kind := guardrails.Lookup(id)
+	if kind == nil {
+		t.Fatalf("there is no check %s", id)
+	}
+	check, err := kind.Make(json.RawMessage(r.parameters))
+	if err != nil {
+		return guardrails.Result{}, "invalid"
+	}
+	s := r.subject
+	if s.Texts == nil {
+		s.Texts = strings.Split(r.text, "|")
+	}
+	result, err := check.Judge(context.Background(), &s)
+	switch {
+	case err != nil:
+		return result, "error"
+	case result.Verdict:
+		return result, "true"
+	}
+	return result, "false"
+}
+
+const code = "Look:\n```py\nprint(1)\n```\nand\n```json\n{\"a\":{\"b\":1},\"c\":2}\n```"
+
+var rows = map[string][]row{
+	"default.regexMatch": {
+		{parameters: `{"rule":"\\d+"}`, text: "in 2026", want: "true", data: `"matchedText":"2026"`},
+		{parameters: `{"rule":"/IN (?<year>\\d+)/i"}`, text: "in 2026", want: "true", data: `"groups":{"year":"2026"}`},
+		{parameters: `{"rule":"\\d+"}`, text: "in May", want: "false", data: `"matchDetails":null`},
+		{parameters: `{"rule":"\\d+","not":true}`, text: "in 2026", want: "false"},
+		{parameters: `{"rule":"\\d+","not":true}`, text: "in May", want: "true"},
+		{parameters: `{"rule":"a(?!b)"}`, text: "ab", want: "false"},
+		{parameters: `{"rule":"a"}`, text: "", want: "error"},
+		{parameters: `{}`, text: "a", want: "invalid"},
+		{parameters: `{"rule":"("}`, text: "a", want: "invalid"},
+		{parameters: `{"rule":"(?=a)(a+)+$"}`, text: strings.Repeat("a", 60) + "b", want: "error"},
+	},
+	"default.sentenceCount": {
+		{parameters: `{"minSentences":1,"maxSentences":2}`, text: "One. Two!", want: "true", data: `"sentenceCount":2`},
+		{parameters: `{"maxSentences":1}`, text: "One. Two?", want: "false"},
+		{parameters: `{"maxSentences":1,"not":true}`, text: "One. Two?", want: "true"},
+		{parameters: ``, text: "", want: "true"},
+		{parameters: `{"minSentences":1}`, text: "", want: "false"},
+		{parameters: `{"minSentences":"1"}`, text: "One.", want: "invalid"},
+	},
+	"default.wordCount": {
+		{parameters: `{"minWords":2,"maxWords":2}`, text: "  two\n words ", want: "true", data: `"wordCount":2`},
+		{parameters: `{"minWords":3}`, text: "two words", want: "false"},
+		{parameters: `{"minWords":3,"not":true}`, text: "two words", want: "true"},
+		{parameters: `{"minWords":1.5}`, text: "two words", want: "invalid"},
+		{parameters: ``, text: "", want: "error"},
+		{parameters: `{"maxWords":99999}`, text: strings.Repeat("w ", 99999), want: "true"},
+		{parameters: ``, text: strings.Repeat("w ", 100000), want: "false"},
+	},
+	"default.characterCount": {
+		{parameters: `{"minCharacters":2,"maxCharacters":2}`, text: "😀", want: "true"}, // two units of UTF-16
+		{parameters: `{"maxCharacters":1}`, text: "ab", want: "false"},
+		{parameters: `{"maxCharacters":1,"not":true}`, text: "ab", want: "true"},
+		{parameters: ``, text: "", want: "error"},
+	},
+	"default.contains": {
+		{parameters: `{"words":["foo","bar"]}`, text: "a foo", want: "true", data: `"missingWords":["bar"]`},
+		{parameters: `{"words":["foo","bar"],"operator":"all"}`, text: "a foo", want: "false"},
+		{parameters: `{"words":["foo","bar"],"operator":"all"}`, text: "bar|foo", want: "true"},
+		{parameters: `{"words":["foo"],"operator":"none"}`, text: "Foo", want: "true"},
+		{parameters: `{"words":["foo"],"operator":"none"}`, text: "foo", want: "false"},
+		{parameters: `{"words":["foo"]}`, text: "", want: "error"},
+		{parameters: `{"words":[]}`, text: "foo", want: "invalid"},
+		{parameters: `{}`, text: "foo", want: "invalid"},
+		{parameters: `{"words":["foo"],"operator":"most"}`, text: "foo", want: "invalid"},
+	},
+	"default.containsCode": {
+		{parameters: `{"format":"Python"}`, text: code, want: "true", data: `"foundFormats":["Python","JSON"]`},
+		{parameters: `{"format":"Go"}`, text: code, want: "false"},
+		{parameters: `{"format":"Go","not":true}`, text: code, want: "true"},
+		{parameters: `{"format":"Python"}`, text: "print(1)", want: "false"},
+		{parameters: `{"format":"Python","not":true}`, text: "print(1)", want: "true"},
+		{parameters: `{"format":"Python"}`, text: "```py open", want: "false"},
+		{parameters: `{"format":"Python"}`, text: "", want: "error"},
+		{parameters: `{"format":"Cobol"}`, text: code, want: "invalid"},
+		{parameters: `{}`, text: code, want: "invalid"},
+	},
+	"default.jsonSchema": {
+		{parameters: `{"schema":{"type":"object","required":["a"],"properties":{"a":{"type":"object"}}}}`, text: code, want: "true"},
+		{parameters: `{"schema":{"required":["x"]}}`, text: code, want: "false", data: `"validationErrors":["/: required"]`},
+		{parameters: `{"schema":{"required":["x"]},"not":true}`, text: code, want: "true"},
+		{parameters: `{"schema":{"required":["b"]}}`, text: `so {"a":1} or {"b":{"c":{}}} it is`, want: "true"}, // any of them
+		{parameters: `{"schema":{"type":"array"}}`, text: ` [1] `, want: "true"},
+		{parameters: `{"schema":{"properties":{"a":{"pattern":"^x(?!y)"}}}}`, text: `{"a":"xy"}`, want: "false"},
+		{parameters: `{"schema":{}}`, text: "no JSON", want: "false"},
+		{parameters: `{"schema":{}}`, text: "", want: "error"},
+		{parameters: `{}`, text: code, want: "invalid"},
+		{parameters: `{"schema":{"type":7}}`, text: code, want: "invalid"},
+		{parameters: `{"schema":{"$ref":"https://example.com/schema.json"}}`, text: code, want: "invalid"},
+		{parameters: `{"schema":{"$ref":"file:///etc/passwd"}}`, text: code, want: "invalid"},
+	},
+	"default.jsonKeys": {
+		{parameters: `{"keys":["a","x"]}`, text: code, want: "true", data: `"presentKeys":["a"]`},
+		{parameters: `{"keys":["a","c"],"operator":"all"}`, text: code, want: "true"},
+		{parameters: `{"keys":["a","b"],"operator":"all"}`, text: code, want: "false", data: `"missingKeys":["b"]`},
+		{parameters: `{"keys":["x"],"operator":"none"}`, text: code, want: "true"},
+		{parameters: `{"keys":["a"],"operator":"none"}`, text: code, want: "false"},
+		{parameters: `{"keys":["d"]}`, text: `{"a":1} then {"d":1}`, want: "true", data: `"matchedJson":{"d":1}`},
+		{parameters: `{"keys":["a"]}`, text: "no JSON", want: "false"},
+		{parameters: `{"keys":["a"]}`, text: "", want: "error"},
+		{parameters: `{}`, text: code, want: "invalid"},
+	},
+	"default.modelWhitelist": {
+		{parameters: `{"models":["gpt-5"]}`, want: "true", subject: guardrails.Subject{Model: "gpt-5"}},
+		{parameters: `{"models":["gpt-5"]}`, want: "false", subject: guardrails.Subject{Model: "GPT-5"}},
+		{parameters: `{"models":["gpt-5"],"not":true}`, want: "false", subject: guardrails.Subject{Model: "gpt-5"}},
+		{parameters: `{"models":["gpt-5"]}`, want: "error"},
+		{parameters: `{}`, want: "invalid"},
+	},
+	"default.modelRules": {
+		{parameters: `{"rules":{"defaults":["a"],"metadata":{"tier":{"free":["b"],"paid":["c"]}}}}`, want: "true", subject: guardrails.Subject{Model: "b", Metadata: json.RawMessage(`{"tier":"free"}`)}},
+		{parameters: `{"rules":{"defaults":["a"],"metadata":{"tier":{"free":["b"],"paid":["c"]}}}}`, want: "true", subject: guardrails.Subject{Model: "c", Metadata: json.RawMessage(`{"tier":["free","paid"]}`)}},
+		{parameters: `{"rules":{"defaults":["a"],"metadata":{"tier":{"free":["b"]}}}}`, want: "false", subject: guardrails.Subject{Model: "a", Metadata: json.RawMessage(`{"tier":"free"}`)}},
+		{parameters: `{"rules":{"defaults":["a"]}}`, want: "true", subject: guardrails.Subject{Model: "a"}},
+		{parameters: `{"rules":{"defaults":["a"]},"not":true}`, want: "false", subject: guardrails.Subject{Model: "a"}},
+		{parameters: `{"rules":{}}`, want: "error", subject: guardrails.Subject{Model: "a"}},
+		{parameters: `{"rules":{"defaults":"a"}}`, want: "invalid"},
+		{parameters: `{}`, want: "invalid"},
+	},
+	"default.requiredMetadataKeys": {
+		{parameters: `{"metadataKeys":["a","b"]}`, want: "true", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1","b":"2"}`)}},
+		{parameters: `{"metadataKeys":["a","b"]}`, want: "false", data: `"missingKeys":["b"]`, subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1"}`)}},
+		{parameters: `{"metadataKeys":["a","b"],"operator":"any"}`, want: "true", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1"}`)}},
+		{parameters: `{"metadataKeys":["a"],"operator":"none"}`, want: "true"},
+		{parameters: `{"metadataKeys":["a"],"operator":"none"}`, want: "false", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1"}`)}},
+		{parameters: `{}`, want: "invalid"},
+	},
+	"default.requiredMetadataKeyPairs": {
+		{parameters: `{"metadataPairs":{"a":"1"}}`, want: "true", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1"}`)}},
+		{parameters: `{"metadataPairs":{"a":"1","b":"2"}}`, want: "false", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1","b":"3"}`)}},
+		{parameters: `{"metadataPairs":{"a":"1","b":"2"},"operator":"any"}`, want: "true", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"1","b":"3"}`)}},
+		{parameters: `{"metadataPairs":{"a":["1","2"]},"operator":"none"}`, want: "false", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"2"}`)}},
+		{parameters: `{"metadataPairs":{"a":"el"},"matchType":"contains"}`, want: "true", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"hello"}`)}},
+		{parameters: `{"metadataPairs":{"a":["he","xx"]},"matchType":"containsAll"}`, want: "false", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"hello"}`)}},
+		{parameters: `{"metadataPairs":{"a":"^h.*o$"},"matchType":"regex"}`, want: "true", subject: guardrails.Subject{Metadata: json.RawMessage(`{"a":"hello"}`)}},
+		{parameters: `{"metadataPairs":{"a":"("},"matchType":"regex"}`, want: "invalid"},
+		{parameters: `{"metadataPairs":{}}`, want: "invalid"},
+		{parameters: `{}`, want: "invalid"},
+	},
+	"default.allowedRequestTypes": {
+		{parameters: `{"allowedTypes":["chatComplete"]}`, want: "true", data: `"mode":"allowlist"`, subject: guardrails.Subject{Type: "chatComplete"}},
+		{parameters: `{"allowedTypes":"embed, complete"}`, want: "false", subject: guardrails.Subject{Type: "chatComplete"}},
+		{parameters: `{"blockedTypes":["stream-chatComplete"]}`, want: "false", subject: guardrails.Subject{Type: "chatComplete", Stream: true}},
+		{parameters: `{"blockedTypes":["stream-chatComplete"]}`, want: "true", subject: guardrails.Subject{Type: "chatComplete"}},
+		{parameters: `{"allowedTypes":["chatComplete"],"blockedTypes":["stream-chatComplete"]}`, want: "false", data: `"mode":"combined"`, subject: guardrails.Subject{Type: "chatComplete", Stream: true}},
+		{parameters: ``, want: "true", data: `"mode":"unrestricted"`, subject: guardrails.Subject{Type: "embed"}},
+		{parameters: ``, want: "false", subject: guardrails.Subject{Type: "embed", Metadata: json.RawMessage(`{"supported_endpoints":"chatComplete,complete"}`)}},
+		{parameters: ``, want: "false", subject: guardrails.Subject{Type: "embed", Metadata: json.RawMessage(`{"blocked_endpoints":["embed"]}`)}},
+		{parameters: `{"allowedTypes":["embed"],"blockedTypes":["embed"]}`, want: "error", subject: guardrails.Subject{Type: "embed"}},
+		{parameters: `{"allowedTypes":7}`, want: "invalid"},
+	},
+	"default.requestParametersCheck": {
+		{parameters: `{"tools":{"blockedTypes":["web_search"]}}`, want: "false", data: `"reason":"type_blocked"`, subject: guardrails.Subject{Request: json.RawMessage(`{"tools":[{"type":"web_search"}]}`)}},
+		{parameters: `{"tools":{"allowedTypes":["function"]}}`, want: "false", data: `"reason":"type_not_allowed"`, subject: guardrails.Subject{Request: json.RawMessage(`{"tools":[{"type":"web_search"}]}`)}},
+		{parameters: `{"tools":{"blockedFunctionNames":["rm"]}}`, want: "false", data: `"reason":"name_blocked"`, subject: guardrails.Subject{Request: json.RawMessage(`{"tools":[{"type":"function","function":{"name":"rm"}}]}`)}},
+		{parameters: `{"tools":{"allowedFunctionNames":["ls"]}}`, want: "false", data: `"reason":"name_not_allowed"`, subject: guardrails.Subject{Request: json.RawMessage(`{"tools":[{"name":"rm"}]}`)}},
+		{parameters: `{"tools":{"allowedFunctionNames":["ls"]}}`, want: "true", subject: guardrails.Subject{Request: json.RawMessage(`{"tools":[{"type":"function","name":"ls"}]}`)}},
+		{parameters: `{"params":{"blockedKeys":["n"]}}`, want: "false", data: `"reason":"key_blocked"`, subject: guardrails.Subject{Request: json.RawMessage(`{"n":2}`)}},
+		{parameters: `{"params":{"allowedKeys":["model"]}}`, want: "false", data: `"reason":"key_not_allowed"`, subject: guardrails.Subject{Request: json.RawMessage(`{"model":"m","n":2}`)}},
+		{parameters: `{"params":{"values":{"n":{"blockedValues":[2]}}}}`, want: "false", data: `"reason":"value_blocked"`, subject: guardrails.Subject{Request: json.RawMessage(`{"n":2.0}`)}},
+		{parameters: `{"params":{"values":{"o":{"allowedValues":[{"a":1,"b":2}]}}}}`, want: "true", subject: guardrails.Subject{Request: json.RawMessage(`{"o":{"b":2,"a":1}}`)}},
+		{parameters: `{"params":{"values":{"o":{"allowedValues":[1]}}}}`, want: "false", data: `"reason":"value_not_allowed"`, subject: guardrails.Subject{Request: json.RawMessage(`{"o":2}`)}},
+		{parameters: `{"params":{"allowedKeys":["n"],"blockedKeys":["n"]}}`, want: "error", subject: guardrails.Subject{Request: json.RawMessage(`{"n":2}`)}},
+		{parameters: `{}`, want: "true", subject: guardrails.Subject{Request: json.RawMessage(`{"n":2}`)}},
+		{parameters: `{"tools":{"blockedTypes":"x"}}`, want: "invalid"},
+	},
+	"default.endsWith": {
+		{parameters: `{"suffix":"Thanks"}`, text: "Many Thanks", want: "true"},
+		{parameters: `{"suffix":"Thanks"}`, text: "Many Thanks.", want: "true"},
+		{parameters: `{"suffix":"Thanks"}`, text: "Thanks a lot", want: "false"},
+		{parameters: `{"suffix":"Thanks","not":true}`, text: "Thanks a lot", want: "true"},
+		{parameters: `{"suffix":"Thanks"}`, text: "", want: "error"},
+		{parameters: `{}`, text: "x", want: "invalid"},
+	},
+	"default.alluppercase": {
+		{text: "ABC É é 1", want: "true"},
+		{text: "ABc", want: "false"},
+		{parameters: `{"not":true}`, text: "ABc", want: "true"},
+		{text: "", want: "error"},
+	},
+	"default.isAllLowerCase": {
+		{text: "abc É", want: "true"},
+		{text: "abC", want: "false"},
+		{parameters: `{"not":true}`, text: "abC", want: "true"},
+		{text: "", want: "error"},
+	},
+	"default.notNull": {
+		{text: "x", want: "true"},
+		{text: " \n", want: "false"},
+		{text: "", want: "false"},
+		{parameters: `{"not":true}`, text: "", want: "true"},
+		{want: "true", subject: guardrails.Subject{Calls: true, Texts: []string{}}},
+	},
+	"default.regexReplace": {
+		{parameters: `{"rule":"\\d+"}`, text: "1 and 22", want: "true", texts: "[REDACTED] and [REDACTED]"},
+		{parameters: `{"rule":"/[a-z]+/gi","redactText":"*"}`, text: "A1|b", want: "true", texts: "*1|*"},
+		{parameters: `{"rule":"x","redactText":""}`, text: "axb|c", want: "true", texts: "ab|c"},
+		{parameters: `{"rule":"x*"}`, text: "ab", want: "true"},
+		{parameters: `{"rule":"\\d","failOnDetection":true}`, text: "a1", want: "false", texts: "a[REDACTED]"},
+		{parameters: `{"rule":"\\d","failOnDetection":true}`, text: "a", want: "true"},
+		{parameters: `{"rule":"a"}`, text: "", want: "error"},
+		{parameters: `{}`, text: "a", want: "invalid"},
+	},
+}
+
+func TestChecks(t *testing.T) {
+	for id, list := range rows {
+		for _, r := range list {
+			name := id + " " + guardrails.Excerpt(r.parameters+" "+r.text)
+			result, got := judge(t, id, r)
+			if got != r.want {
+				t.Errorf("%s: %s, want %s", name, got, r.want)
+				continue
+			}
+			encoded, err := json.Marshal(result.Data)
+			if err != nil || !strings.Contains(string(encoded), r.data) {
+				t.Errorf("%s: data is %s (%v), want %s", name, encoded, err, r.data)
+			}
+			if texts := strings.Join(result.Texts, "|"); texts != r.texts {
+				t.Errorf("%s: texts become %q, want %q", name, texts, r.texts)
+			}
+		}
+	}
+}
+
+func TestEveryCheckHasRows(t *testing.T) {
+	have := map[string]bool{"default.addPrefix": true} // TestPrefixes
+	for id := range rows {
+		have[guardrails.Lookup(id).ID] = true
+	}
+	for _, k := range guardrails.Kinds() {
+		if !have[k.ID] {
+			t.Errorf("%s is not tested", k.ID)
+		}
+		if k.Doc == "" {
+			t.Errorf("%s has no Doc", k.ID)
+		}
+		for _, p := range k.Parameters {
+			if p.Doc == "" {
+				t.Errorf("%s: %s has no Doc", k.ID, p.Name)
+			}
+		}
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	for _, c := range []struct{ endpoint, parameters, body, want string }{
+		{
+			"chatComplete", `{"prefix":"P "}`, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}`,
+			`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"P a"},{"role":"user","content":"b"}]}`,
+		},
+		{
+			"chatComplete", `{"prefix":"P "}`, `{"messages":[{"role":"user","content":[{"type":"image_url"},{"type":"text","text":"a"}]}]}`,
+			`{"messages":[{"role":"user","content":[{"type":"image_url"},{"type":"text","text":"P a"}]}]}`,
+		},
+		{
+			"chatComplete", `{"prefix":"P","applyToRole":"system"}`, `{"messages":[{"role":"user","content":"a"}]}`,
+			`{"messages":[{"role":"system","content":"P"},{"role":"user","content":"a"}]}`,
+		},
+		{
+			"chatComplete", `{"prefix":"P","applyToRole":"assistant"}`, `{"messages":[{"role":"user","content":"a"}]}`,
+			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"P"}]}`,
+		},
+		{
+			"chatComplete", `{"prefix":"P","addToExisting":false}`, `{"messages":[{"role":"user","content":"a"}]}`,
+			`{"messages":[{"role":"user","content":"P"},{"role":"user","content":"a"}]}`,
+		},
+		{"chatComplete", `{"prefix":"P","onlyIfEmpty":true}`, `{"messages":[{"role":"user","content":"a"}]}`, ``},
+		{"chatComplete", `{"prefix":"P","onlyIfEmpty":true}`, `{"messages":[{"role":"user","content":""}]}`, `{"messages":[{"role":"user","content":"P"}]}`},
+		{"messages", `{"prefix":"P ","applyToRole":"system"}`, `{"messages":[],"system":"s"}`, `{"messages":[],"system":"P s"}`},
+		{"messages", `{"prefix":"P","applyToRole":"system"}`, `{"messages":[]}`, `{"messages":[],"system":"P"}`},
+		{"complete", `{"prefix":"P "}`, `{"prompt":"a"}`, `{"prompt":"P a"}`},
+		{"createModelResponse", `{"prefix":"P "}`, `{"input":"a"}`, `{"input":"P a"}`},
+		{
+			"createModelResponse", `{"prefix":"P "}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]}]}`,
+			`{"input":[{"role":"user","content":[{"type":"input_text","text":"P a"}]}]}`,
+		},
+		{"embed", `{"prefix":"P"}`, `{"input":7}`, `error`},
+		{"chatComplete", `{}`, `{}`, `invalid`},
+	} {
+		result, got := judge(t, "default.addPrefix", row{parameters: c.parameters, subject: guardrails.Subject{Type: c.endpoint, Request: json.RawMessage(c.body), Header: http.Header{}}})
+		if got == "true" {
+			got = string(result.Body)
+		}
+		if got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.parameters, c.body, got, c.want)
+		}
+	}
+}
+
+// What a finder finds in a text it finds in every text around it.
+func TestFindersFindThePlacesThatDecide(t *testing.T) {
+	for _, c := range []struct {
+		id, parameters   string
+		decides, redacts bool
+		text, found      string
+	}{
+		{"default.regexMatch", `{"rule":"b+","not":true}`, true, false, "abbc", "bb"},
+		{"default.regexMatch", `{"rule":"b+"}`, false, false, "abbc", "bb"},
+		{"default.regexMatch", `{"rule":"b+$","not":true}`, false, false, "abb", "bb"},
+		{"default.regexReplace", `{"rule":"b"}`, true, true, "abbc", "bb"},
+		{"default.regexReplace", `{"rule":"b","failOnDetection":true}`, true, false, "abbc", "bb"},
+		{"default.contains", `{"words":["x","b"],"operator":"none"}`, true, false, "abbc", "b"},
+		{"default.contains", `{"words":["b"]}`, false, false, "abbc", "b"},
+	} {
+		check, err := guardrails.Lookup(c.id).Make(json.RawMessage(c.parameters))
+		if err != nil {
+			t.Fatal(err)
+		}
+		finder, ok := check.(guardrails.Finder)
+		if !ok {
+			t.Fatalf("%s is no finder", c.id)
+		}
+		if decides, redacts := finder.Finds(); decides != c.decides || redacts != c.redacts {
+			t.Errorf("%s %s: decides %v, redacts %v", c.id, c.parameters, decides, redacts)
+		}
+		places, err := finder.Find(c.text)
+		found := ""
+		for _, p := range places {
+			found += c.text[p.Start:p.End]
+		}
+		if err != nil || found != c.found {
+			t.Errorf("%s %s finds %q, %v", c.id, c.parameters, found, err)
+		}
+	}
+}
+
+func TestTheSearchForJSONIsBounded(t *testing.T) {
+	for _, text := range []string{strings.Repeat(`{"a":`, 1<<17), strings.Repeat(`{"a":[`, 1<<17), strings.Repeat("{", 1<<20), strings.Repeat("```{}```", 1<<17)} {
+		if n := len(jsonValues(text)); n > maxValues {
+			t.Errorf("%d values", n)
+		}
+	}
+}
+
+func FuzzJSONValues(f *testing.F) {
+	for _, seed := range []string{code, `{"a":{"b":[{}]}} {`, "```json\n[1]\n```", `x {"a":"}"} y`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, v := range jsonValues(text) {
+			if !json.Valid([]byte(v)) {
+				t.Fatalf("%q is not JSON", v)
+			}
+		}
+	})
+}
+
+// Nothing that a caller sends makes a check panic.
+func FuzzChecks(f *testing.F) {
+	for id, list := range rows {
+		for _, r := range list {
+			if len(r.text) < 1<<10 {
+				f.Add(id, r.parameters, r.text, string(r.subject.Request), string(r.subject.Metadata))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, id, parameters, text, request, metadata string) {
+		kind := guardrails.Lookup(id)
+		if kind == nil || len(text) > 1<<12 {
+			return
+		}
+		check, err := kind.Make(json.RawMessage(parameters))
+		if err != nil {
+			return
+		}
+		s := guardrails.Subject{Texts: []string{text}, Request: json.RawMessage(request), Metadata: json.RawMessage(metadata), Model: "m", Type: "chatComplete"}
+		_, _ = check.Judge(context.Background(), &s)
+		if finder, ok := check.(guardrails.Finder); ok {
+			places, _ := finder.Find(text)
+			at := 0
+			for _, p := range places {
+				if p.Start < at || p.End < p.Start || p.End > len(text) {
+					t.Fatalf("%s finds %v in %q", id, places, text)
+				}
+				at = p.End
+			}
+		}
+	})
+}

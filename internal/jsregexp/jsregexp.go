@@ -1,0 +1,188 @@
+// Package jsregexp has regular expressions as JavaScript reads them. Go's own engine, which takes
+// linear time, runs those that mean the same there; the rest, with look-around or
+// back-references, run on a backtracking engine within a time limit.
+package jsregexp
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2/v2"
+)
+
+const (
+	// MaxPattern bounds a pattern, in bytes.
+	MaxPattern = 16 << 10
+	// Timeout bounds a search of the backtracking engine.
+	Timeout = 250 * time.Millisecond
+
+	maxBacktracking = 1 << 20 // entries of the backtracking engine's stack
+)
+
+// ErrTimeout is the error of a search that took longer than Timeout.
+var ErrTimeout = errors.New("the regular expression took too long")
+
+// A Regexp is a compiled regular expression. It may be used by several goroutines.
+type Regexp struct {
+	linear    *regexp.Regexp  // nil: backtracks is used
+	backtrack *regexp2.Regexp // nil: linear is used
+	anchored  bool
+}
+
+// Compile compiles a pattern. The flags are those of JavaScript: i, m and s change what matches;
+// d, g, u, v and y are accepted and change nothing.
+func Compile(pattern, flags string) (*Regexp, error) {
+	if len(pattern) > MaxPattern {
+		return nil, fmt.Errorf("expected a regular expression of at most %d bytes", MaxPattern)
+	}
+	var own string
+	options := regexp2.ECMAScript
+	for i, f := range flags {
+		switch {
+		case strings.ContainsRune(flags[:i], f):
+			return nil, fmt.Errorf("the flag %q is given twice", f)
+		case strings.ContainsRune("dguvy", f):
+		case f == 'i':
+			own, options = own+"i", options|regexp2.IgnoreCase
+		case f == 'm':
+			own, options = own+"m", options|regexp2.Multiline
+		case f == 's':
+			own, options = own+"s", options|regexp2.Singleline
+		default:
+			return nil, fmt.Errorf("unknown flag %q, expected d, g, i, m, s, u, v or y", f)
+		}
+	}
+	re := new(Regexp)
+	if linear, anchored, ok := translate(pattern, strings.Contains(own, "s")); ok {
+		if own != "" {
+			linear = "(?" + own + ")" + linear
+		}
+		if compiled, err := regexp.Compile(linear); err == nil {
+			re.linear, re.anchored = compiled, anchored
+			return re, nil
+		}
+	}
+	backtrack, err := regexp2.Compile(pattern, options, regexp2.OptionMaxBacktrackingStackSize(maxBacktracking))
+	if err != nil {
+		return nil, fmt.Errorf("invalid regular expression: %w", err)
+	}
+	backtrack.MatchTimeout = Timeout
+	re.backtrack, re.anchored = backtrack, true
+	return re, nil
+}
+
+// Parse compiles a pattern that may be written as a literal, /pattern/flags. global reports the
+// flag g of a literal.
+func Parse(rule string) (re *Regexp, literal, global bool, err error) {
+	pattern, flags := rule, ""
+	if end := strings.LastIndexByte(rule, '/'); end > 0 && rule[0] == '/' && isFlags(rule[end+1:]) {
+		pattern, flags, literal = rule[1:end], rule[end+1:], true
+	}
+	re, err = Compile(pattern, flags)
+	return re, literal, strings.ContainsRune(flags, 'g'), err
+}
+
+func isFlags(s string) bool {
+	return strings.Trim(s, "dgimsuvy") == ""
+}
+
+// Linear reports whether a search takes linear time.
+func (re *Regexp) Linear() bool { return re.linear != nil }
+
+// Local reports whether a match depends only on itself and the characters next to it, so that it
+// is found in a part of a text as in the whole.
+func (re *Regexp) Local() bool { return !re.anchored }
+
+// Match reports whether the text has a match.
+func (re *Regexp) Match(text string) (bool, error) {
+	if re.linear != nil {
+		return re.linear.MatchString(text), nil
+	}
+	found, err := re.backtrack.MatchString(text)
+	return found, timeout(err)
+}
+
+// FindAll returns where the matches are in the text, in order, as offsets in bytes; at most n of
+// them, or all if n is negative.
+func (re *Regexp) FindAll(text string, n int) ([][]int, error) {
+	if re.linear != nil {
+		return re.linear.FindAllStringIndex(text, n), nil
+	}
+	all, err := re.backtrack.FindAllStringIndex(text, n)
+	return all, timeout(err)
+}
+
+// A Found is a match with its groups.
+type Found struct {
+	Start, End int // in bytes
+	Groups     []string
+	Named      map[string]string
+}
+
+// Find returns the first match, or nil.
+func (re *Regexp) Find(text string) (*Found, error) {
+	if re.linear != nil {
+		at := re.linear.FindStringSubmatchIndex(text)
+		if at == nil {
+			return nil, nil
+		}
+		f := &Found{Start: at[0], End: at[1]}
+		for i, name := range re.linear.SubexpNames() {
+			if i == 0 {
+				continue
+			}
+			var group string
+			if at[2*i] >= 0 {
+				group = text[at[2*i]:at[2*i+1]]
+			}
+			f.add(name, group)
+		}
+		return f, nil
+	}
+	m, err := re.backtrack.FindStringMatch(text)
+	if m == nil || err != nil {
+		return nil, timeout(err)
+	}
+	start, length := m.ByteRange()
+	f := &Found{Start: start, End: start + length}
+	for _, number := range re.backtrack.GetGroupNumbers() {
+		if number == 0 {
+			continue
+		}
+		name := re.backtrack.GroupNameFromNumber(number)
+		if strings.Trim(name, "0123456789") == "" {
+			name = ""
+		}
+		var group string
+		if g := m.GroupByNumber(number); g != nil {
+			group = g.String()
+		}
+		f.add(name, group)
+	}
+	return f, nil
+}
+
+func (f *Found) add(name, group string) {
+	f.Groups = append(f.Groups, group)
+	if name != "" {
+		if f.Named == nil {
+			f.Named = make(map[string]string)
+		}
+		f.Named[name] = group
+	}
+}
+
+// timeout turns an error of a search into one that says what happened, and nothing of the text.
+func timeout(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, regexp2.ErrBacktrackingStackLimit):
+		return errors.New("the regular expression needs too much memory")
+	default:
+		return ErrTimeout
+	}
+}
