@@ -71,6 +71,7 @@ type (
 	authenticator interface {
 		Authenticate(token string) (*credentials.Caller, *credentials.Error)
 		Knows(token string) bool
+		exchange.OperatorKeys
 	}
 	hostGuard interface {
 		Check(host string) (*url.URL, error)
@@ -145,6 +146,10 @@ func New(s Services) *API {
 
 // ServeHTTP answers every request with a reserved path. Unknown ones get 404.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if exchange.KeyInPath(r.URL.EscapedPath(), a.Authenticator) {
+		writeError(w, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
+		return
+	}
 	if r.URL.Path != path.Clean(r.URL.Path) {
 		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path)))
 		return

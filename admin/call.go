@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -113,7 +114,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusBadRequest, "authorization: given twice, expected once"))
 			return
 		}
-		if name := a.Headers.KeyInQuery(r.URL.RawQuery, a.Authenticator.Knows); name != "" {
+		if name := a.Headers.KeyInQuery(r.URL.RawQuery, a.Authenticator); name != "" {
 			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
 			return
 		}
@@ -138,7 +139,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 		c := &call{Context: r.Context(), api: a, caller: caller, record: audit.Record{
 			OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
 			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
-			IP: clientIP(r), UserAgent: credentials.Clip(r.UserAgent()), RequestID: requestID(a.Headers, r.Header),
+			IP: clientIP(r), UserAgent: userAgent(r, a.Authenticator), RequestID: requestID(a.Headers, r.Header),
 		}}
 		if caller.System && !rt.system() {
 			e := forbidden("The data-service token reads %s, and nothing else", strings.Join(systemResources, ", "))
@@ -168,6 +169,14 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			c.audit(status)
 		}
 	}
+}
+
+// userAgent is what the audit trail says of the client's software.
+func userAgent(r *http.Request, own exchange.OperatorKeys) string {
+	if exchange.KeyInHeader(r.Header["User-Agent"], own) {
+		return "REDACTED"
+	}
+	return credentials.Clip(r.UserAgent())
 }
 
 // bodySize bounds the size of a request's body.

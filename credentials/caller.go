@@ -93,6 +93,16 @@ func (a *Authenticator) Knows(token string) bool {
 	return refusal == nil || refusal.Reason == ExpiredKey
 }
 
+// IsOperatorKey reports whether a token is one of the configured service keys, which have no
+// particular form.
+func (a *Authenticator) IsOperatorKey(token string) bool {
+	if a.AdminKey == nil && a.DataService == nil {
+		return false
+	}
+	digest := DigestOf(token)
+	return digest.is(a.AdminKey) || digest.is(a.DataService)
+}
+
 // AuthenticateCall is Authenticate for an inference call, which also needs a scope and a
 // workspace. The owner's calls run in the default workspace.
 func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Error) {

@@ -45,35 +45,69 @@ func base62(n *big.Int, width int) string {
 	return string(text)
 }
 
-// HoldsToken reports whether a text contains a service key anywhere. It is recognised by
-// its checksum.
+// HoldsToken reports whether a text contains a service key anywhere.
 func HoldsToken(text string) bool {
-	b := []byte(text)
-	run := 0 // number of digits up to here
-	for end := 1; end <= len(b); end++ {
-		if values[b[end-1]] < 0 {
-			run = 0
+	token, _ := NextToken(text)
+	return token != ""
+}
+
+// NextToken returns the first service key in a text, and what follows it; "" if there is none. It
+// is recognised by its checksum, and need not exist. Most texts have no run of digits that is
+// long enough for one, so that few of their bytes are looked at.
+func NextToken(text string) (token, rest string) {
+	const size = tokenDigits + checksumSize
+	seen := 0 // text[from:seen] are digits
+	for from := 0; from+size <= len(text); {
+		end := from + size
+		other := end - 1
+		for other >= seen && values[text[other]] >= 0 {
+			other--
+		}
+		gap := other >= seen
+		if seen = end; gap {
+			from = other + 1
 			continue
 		}
-		if run++; run < tokenDigits+checksumSize {
-			continue
+		if start := tokenStart(text[:end]); start >= 0 {
+			return text[start:end], text[end:]
 		}
-		body := end - checksumSize
-		sum := int64(0)
-		for _, c := range b[body:end] {
-			sum = sum*int64(len(digits)) + int64(values[c])
-		}
-		if sum > math.MaxUint32 { // true for most texts
-			continue
-		}
-		for start := body - tokenDigits; start >= max(0, body-tokenDigits-maxPrefix); start-- {
-			if crc32.ChecksumIEEE(b[start:body]) == uint32(sum) {
-				return true
-			}
+		from++
+	}
+	return "", ""
+}
+
+// tokenStart returns where the service key starts that a text ends with; -1 if it ends with none.
+// It ends with as many digits as a service key does.
+func tokenStart(text string) int {
+	body := len(text) - checksumSize
+	sum := int64(0)
+	for _, c := range []byte(text[body:]) {
+		sum = sum*int64(len(digits)) + int64(values[c])
+	}
+	if sum > math.MaxUint32 { // true for most texts
+		return -1
+	}
+	// The checksum is computed backwards, which tries every length of the prefix at once: the
+	// service key starts where the register has its initial value.
+	const initial = 0xffffffff
+	register, found := ^uint32(sum), -1
+	for i := body - 1; i >= max(0, body-tokenDigits-maxPrefix); i-- {
+		entry := crcEntry[register>>24]
+		register = (register^crc32.IEEETable[entry])<<8 | uint32(entry^text[i])
+		if register == initial && body-i >= tokenDigits {
+			found = i
 		}
 	}
-	return false
+	return found
 }
+
+// crcEntry is the index of the entry of [crc32.IEEETable] with a given first byte.
+var crcEntry = func() (index [256]byte) {
+	for i, entry := range crc32.IEEETable {
+		index[entry>>24] = byte(i)
+	}
+	return index
+}()
 
 // values has the value of each digit, and -1 for other bytes.
 var values = func() (v [256]int8) {
@@ -88,7 +122,10 @@ var values = func() (v [256]int8) {
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of a service key.
-func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
+func DigestOf(token string) Digest {
+	var room [128]byte // so that most tokens need no memory
+	return sha256.Sum256(append(room[:0], token...))
+}
 
 // is compares d with a configured digest, nil where there is none, in constant time.
 func (d *Digest) is(configured *Digest) bool {

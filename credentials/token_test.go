@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"pgregory.net/rapid"
 )
 
 func TestNewTokenIsPrefixRandomPartAndChecksum(t *testing.T) {
@@ -130,6 +132,75 @@ func TestATokenIsFoundWhateverIsAroundIt(t *testing.T) {
 	}
 }
 
+// holdsToken is what HoldsToken is, without leaving anything out.
+func holdsToken(text string) bool {
+	for end := tokenDigits + checksumSize; end <= len(text); end++ {
+		for start := max(0, end-tokenDigits-checksumSize-maxPrefix); start <= end-tokenDigits-checksumSize; start++ {
+			body, sum := text[start:end-checksumSize], text[end-checksumSize:end]
+			if strings.Trim(text[end-tokenDigits-checksumSize:end], digits) == "" && sum == base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(body)))), checksumSize) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestNextTokenLeavesNothingOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.OneOf(
+			rapid.StringMatching(`[0-9A-Za-z]{1,70}`), rapid.SampledFrom([]string{"-", " ", "/", "é", "gw-"}),
+			rapid.Custom(func(t *rapid.T) string {
+				prefix := rapid.SampledFrom([]string{"", "gw-", "a_b"}).Draw(t, "prefix")
+				token, err := NewToken(bytes.NewReader(rapid.SliceOfN(rapid.Byte(), tokenBytes, tokenBytes).Draw(t, "random")), prefix)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := token.Reveal()
+				if rapid.IntRange(0, 3).Draw(t, "broken") == 0 {
+					text = text[:len(text)-1]
+				}
+				return text
+			}),
+		)
+		text := strings.Join(rapid.SliceOfN(part, 0, 6).Draw(t, "parts"), "")
+		token, rest := NextToken(text)
+		if got, want := token != "", holdsToken(text); got != want {
+			t.Fatalf("%q holds a token: %v, want %v", text, got, want)
+		}
+		if token != "" && (!holdsToken(token) || !strings.HasSuffix(text, token+rest)) {
+			t.Fatalf("%q: got %q, and %q follows", text, token, rest)
+		}
+	})
+}
+
+func TestNextTokenFindsEachOfSeveral(t *testing.T) {
+	var want []string
+	for _, prefix := range []string{"gw-", "", "acme_"} {
+		token, err := NewToken(rand.Reader, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, token.Reveal())
+	}
+	rest := strings.Join(want, ", ")
+	for _, w := range want {
+		var token string
+		if token, rest = NextToken(rest); token != w {
+			t.Fatalf("got %q, want %q", token, w)
+		}
+	}
+	if token, _ := NextToken(rest); token != "" {
+		t.Errorf("and %q", token)
+	}
+}
+
+func TestTextsWithoutTokensCostNoMemory(t *testing.T) {
+	text := "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+	if n := testing.AllocsPerRun(100, func() { HoldsToken(text) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // BenchmarkHoldsToken looks through a query that is one long word.
 func BenchmarkHoldsToken(b *testing.B) {
 	token, err := NewToken(rand.Reader, "")
@@ -138,6 +209,17 @@ func BenchmarkHoldsToken(b *testing.B) {
 	}
 	text := strings.Repeat(token.Reveal()[:48]+"x", 170) // 8 KiB
 	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if HoldsToken(text) {
+			b.Fatal("found")
+		}
+	}
+}
+
+// BenchmarkHoldsTokenNot looks through a header of the usual kind.
+func BenchmarkHoldsTokenNot(b *testing.B) {
+	text := "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+	b.ReportAllocs()
 	for b.Loop() {
 		if HoldsToken(text) {
 			b.Fatal("found")

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
 // An accessLog keeps credentials out of Caddy's access logs. Caddy redacts
@@ -24,11 +25,11 @@ type accessLog struct {
 	server  *caddyhttp.Server
 	logger  *zap.Logger
 	headers *exchange.Headers
-	owner   func(key string) bool // it is the organisation owner's
+	own     exchange.OperatorKeys
 }
 
-func newAccessLog(ctx caddy.Context, headers *exchange.Headers, owner func(string) bool) *accessLog {
-	return &accessLog{serverOf(ctx), ctx.Logger(new(caddyhttp.App)).Named("log.access"), headers, owner}
+func newAccessLog(ctx caddy.Context, headers *exchange.Headers, own exchange.OperatorKeys) *accessLog {
+	return &accessLog{serverOf(ctx), ctx.Logger(new(caddyhttp.App)).Named("log.access"), headers, own}
 }
 
 // shown are the gateway's headers whose values may be logged; the others may hold
@@ -46,7 +47,10 @@ func (l *accessLog) hides(name string, values []string) bool {
 		return true
 	}
 	const protocols = "Sec-Websocket-Protocol" // where browsers put the key
-	return name == protocols && len(exchange.WithoutKeys(values)) < len(exchange.Protocols(values))
+	if name == protocols && len(exchange.WithoutKeys(values)) < len(exchange.Protocols(values)) {
+		return true
+	}
+	return !redactedByCaddy(name) && exchange.KeyInHeader(values, l.own)
 }
 
 func (l *accessLog) hidesSome(header http.Header) bool {
@@ -94,19 +98,24 @@ func (h loggedHeaders) MarshalLogObject(to zapcore.ObjectEncoder) error {
 		if h.omits != nil && h.omits(name) {
 			continue
 		}
-		switch *values = v; name {
-		case "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie": // as Caddy does
+		*values = v
+		if redactedByCaddy(name) || h.hides != nil && h.hides(name, v) {
 			*values = redacted
-		default:
-			if h.hides != nil && h.hides(name, v) {
-				*values = redacted
-			}
 		}
 		if err := to.AddArray(name, values); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// redactedByCaddy reports whether Caddy redacts a header.
+func redactedByCaddy(name string) bool {
+	switch name {
+	case "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie":
+		return true
+	}
+	return false
 }
 
 var redacted = caddyhttp.LoggableStringArray{"REDACTED"}
@@ -126,6 +135,7 @@ const accessLogVar = "gw.access_log"
 // guard takes over the access log entry of a request if it has to, and adds what became of an
 // inference call to it. The caller defers done.
 func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) {
+	l.hideFromSpan(r)
 	ctx := r.Context()
 	nothing := func() {}
 	if l.server == nil || l.server.Logs == nil || caddyhttp.GetVar(ctx, accessLogVar) != nil {
@@ -140,12 +150,12 @@ func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) 
 	if of, ok := ctx.Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		uri, original = of.RequestURI, &of
 	}
-	inHeader, inQuery := false, false
+	inHeader, inURI := false, false
 	if !l.server.Logs.ShouldLogCredentials {
 		inHeader = l.hidesSome(r.Header)
-		uri, inQuery = l.headers.RedactQuery(uri, l.owner)
+		uri, inURI = l.headers.RedactURI(uri, l.own)
 	}
-	if !inHeader && !inQuery { // Caddy's own entry will do
+	if !inHeader && !inURI { // Caddy's own entry will do
 		return func() { note(r) }
 	}
 	caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
@@ -168,6 +178,20 @@ func note(r *http.Request) {
 
 // callField is the field of an entry about an inference call.
 const callField = "gw"
+
+// hideFromSpan keeps service keys out of the span of Caddy's tracing, which has the path and the
+// user agent of a request.
+func (l *accessLog) hideFromSpan(r *http.Request) {
+	if !telemetry.Traced(r.Context()) {
+		return
+	}
+	if path, found := exchange.RedactPath(r.URL.Path, l.own); found {
+		telemetry.HidePath(r.Context(), path)
+	}
+	if exchange.KeyInHeader(r.Header["User-Agent"], l.own) {
+		telemetry.HideUserAgent(r.Context(), redacted[0])
+	}
+}
 
 // write logs what Caddy's own Server.logRequest does.
 func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read int) {

@@ -56,7 +56,7 @@ func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case probe{h.ready}.serve(w, r):
 		return nil
 	default:
-		return serveNext(w, r, next)
+		return h.access.serveNext(w, r, next)
 	}
 	api, err := h.running(r.Context())
 	if err != nil {

@@ -190,7 +190,7 @@ func (h *Inference) Cleanup() error {
 
 func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r)()
-	endpoint, refusal := endpointOf(r)
+	endpoint, refusal := endpointOf(r, h.access)
 	switch {
 	case refusal != nil:
 		refusal.Write(w, h.headers)
@@ -198,7 +198,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	case endpoint == nil && (probe{h.ready}).serve(w, r):
 		return nil
 	case endpoint == nil:
-		return serveNext(w, r, next)
+		return h.access.serveNext(w, r, next)
 	}
 	gw, err := h.running(r.Context())
 	if err != nil {
@@ -253,17 +253,20 @@ func (h *Inference) limits() exchange.Limits {
 
 // endpointOf returns the endpoint of a request: nil if the path is not the gateway's, and an
 // error if it is but has no endpoint.
-func endpointOf(r *http.Request) (*exchange.Endpoint, *exchange.Error) {
-	if admin.Reserved(r.URL.Path) {
-		return nil, exchange.NotFound(r.URL.Path)
-	}
-	endpoint, allow := exchange.EndpointOf(r.Method, exchange.RequestPath(r))
+func endpointOf(r *http.Request, log *accessLog) (*exchange.Endpoint, *exchange.Error) {
+	path := exchange.RequestPath(r)
+	endpoint, allow := exchange.EndpointOf(r.Method, path)
+	ours := endpoint != nil || allow != nil || admin.Reserved(r.URL.Path) || strings.HasPrefix(r.URL.Path, "/v1/")
 	switch {
+	case ours && exchange.KeyInPath(path, log.own):
+		return nil, exchange.RefuseKeyInPath()
+	case admin.Reserved(r.URL.Path):
+		return nil, exchange.NotFound(r.URL.Path)
 	case endpoint != nil:
 		return endpoint, nil
 	case allow != nil:
 		return nil, exchange.MethodNotAllowed(r.Method, allow)
-	case strings.HasPrefix(r.URL.Path, "/v1/"):
+	case ours:
 		return nil, exchange.NotFound(r.URL.Path)
 	}
 	return nil, nil

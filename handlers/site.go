@@ -34,7 +34,7 @@ func gateway(ctx caddy.Context, name string) (*app.App, *accessLog, error) {
 		site.Host = firstHost(server.Routes)
 	}
 	a.Register(site)
-	return a, newAccessLog(ctx, a.Headers(), a.IsOwnerKey), nil
+	return a, newAccessLog(ctx, a.Headers(), a), nil
 }
 
 // serverOf returns the HTTP server whose handlers are being provisioned.

@@ -16,12 +16,13 @@ import (
 // serveNext passes a request that is none of the gateway's on to the next handler. If no handler
 // of the site answers it, the answer is 404, which names the path that was probably meant: Caddy's
 // own would be an empty 200, in which clients look for what is not there.
-func serveNext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (l *accessLog) serveNext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	watched := &answerWatcher{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	if err := next.ServeHTTP(watched, r); err != nil || watched.answered {
 		return err
 	}
-	exchange.Unserved(r.URL.Path, meantPath(r.URL.Path)).Write(w, nil)
+	path, _ := exchange.RedactPath(r.URL.Path, l.own)
+	exchange.Unserved(path, meantPath(path)).Write(w, nil)
 	return nil
 }
 

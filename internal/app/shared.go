@@ -37,9 +37,14 @@ func (a *App) GuardAdmin(listen string) error {
 	return nil
 }
 
-// IsOwnerKey reports whether a string is the operator's own service key.
-func (a *App) IsOwnerKey(text string) bool {
-	return !a.adminKey.Empty() && a.adminKey.Equal(credentials.NewSecret(text))
+// IsOperatorKey reports whether a string is a service key of the operator's own.
+func (a *App) IsOperatorKey(text string) bool {
+	for _, key := range []credentials.Secret{a.adminKey, a.dataToken} {
+		if n := len(key.Reveal()); n > 0 && n == len(text) && key.Equal(credentials.NewSecret(text)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Guard returns the guard of custom hosts.

@@ -38,7 +38,7 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if err := c.refuseLoop(); err != nil {
 		return nil, err
 	}
-	if name := c.Gateway.Headers.KeyInQuery(r.URL.RawQuery, c.Gateway.Authenticator.Knows); name != "" {
+	if name := c.Gateway.Headers.KeyInQuery(r.URL.RawQuery, c.Gateway.Authenticator); name != "" {
 		return nil, badRequest(name, "key_in_query", name+": the query holds a service key, which URLs give away; send it as the header x-gw-api-key, and replace the key")
 	}
 	token, selection, refusal := c.Gateway.read(r.Header)

@@ -14,6 +14,7 @@ import (
 type Authenticator interface {
 	AuthenticateCall(token, scope string) (*credentials.Caller, *credentials.Error)
 	Knows(token string) bool
+	OperatorKeys
 }
 
 // A knower tells service keys from other credentials.

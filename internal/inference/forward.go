@@ -132,7 +132,7 @@ func noNext(http.ResponseWriter, *http.Request) error { return nil }
 func shell(r *http.Request, rt *roundTrip) *http.Request {
 	out := r.WithContext(withRoundTrip(r.Context(), rt))
 	out.Header = make(http.Header)
-	out.RequestURI, _ = rt.x.Gateway.Headers.RedactQuery(r.RequestURI, nil)
+	out.RequestURI, _ = rt.x.Gateway.Headers.RedactURI(r.RequestURI, nil)
 	if exchange.UpgradesToWebSocket(r.Header) {
 		out.Header["Connection"], out.Header["Upgrade"] = r.Header["Connection"], r.Header["Upgrade"]
 	}

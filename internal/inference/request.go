@@ -143,7 +143,9 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 			return refused(err)
 		}
 	}
-	q.header = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders))
+	if q.header, refusal = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders)); refusal != nil {
+		return refusal
+	}
 	call := &providers.Call{
 		Provider: p, Name: route.Provider, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
 		Model: q.target.Model, Stream: c.Stream, Strict: strict, Key: route.Key, Setting: setting,
@@ -169,6 +171,11 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	}
 	if err != nil {
 		return refused(err)
+	}
+	if !route.Stored {
+		if refusal := c.RefuseKeyAsCredential(r.Header); refusal != nil {
+			return refusal
+		}
 	}
 	if to.endpoint == providers.ListModels && !c.Catalogue && asksAnthropic(c) {
 		r.Answer = inAnthropic(r.Answer)
@@ -285,8 +292,9 @@ func setting(c *exchange.Call, route *credentials.Route, t *routing.Target, name
 }
 
 // upstreamHeader builds the headers of an upstream request from an allow-list, to which a
-// config's forward is added. The client's headers are never copied and filtered.
-func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Provider, forward []string) http.Header {
+// config's forward is added. The client's headers are never copied and filtered. A header with a
+// service key is refused.
+func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Provider, forward []string) (http.Header, *exchange.Error) {
 	client, route := c.Header(), target.Route
 	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+3)
 	h["Accept-Encoding"] = identity
@@ -300,9 +308,17 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 	}
 	for _, list := range lists {
 		for _, name := range list {
-			if v := client[name]; len(v) == 1 && v[0] != "" || len(v) > 1 && name != "Content-Type" {
-				h[name] = v
+			v := client[name]
+			if len(v) == 0 || len(v) == 1 && v[0] == "" || len(v) > 1 && name == "Content-Type" {
+				continue
 			}
+			if name == "Sec-Websocket-Protocol" {
+				v = []string{strings.Join(exchange.WithoutKeys(v), ", ")}
+			}
+			if refusal := c.RefuseKey(name, v); refusal != nil {
+				return nil, refusal
+			}
+			h[name] = v
 		}
 	}
 	if h["Content-Type"] == nil && c.HasJSON() {
@@ -314,14 +330,14 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 	}
 	if route.CustomHost {
 		if name, values := c.Through(); values != nil {
+			if refusal := c.RefuseKey(name, values); refusal != nil {
+				return nil, refusal
+			}
 			h[name] = values
 		}
 	}
-	if offered, ok := h["Sec-Websocket-Protocol"]; ok {
-		h["Sec-Websocket-Protocol"] = []string{strings.Join(exchange.WithoutKeys(offered), ", ")}
-	}
 	delete(h, "Sec-Websocket-Extensions")
-	return h
+	return h, nil
 }
 
 // close releases what the request holds.

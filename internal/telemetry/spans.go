@@ -61,6 +61,16 @@ type Beginning struct {
 // Traced reports whether Caddy's tracing is on for a request and samples it.
 func Traced(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
+// HidePath replaces the path of the request in the span of Caddy's tracing.
+func HidePath(ctx context.Context, path string) {
+	trace.SpanFromContext(ctx).SetAttributes(semconv.URLPath(path))
+}
+
+// HideUserAgent replaces the user agent of the request there.
+func HideUserAgent(ctx context.Context, by string) {
+	trace.SpanFromContext(ctx).SetAttributes(semconv.UserAgentOriginal(by))
+}
+
 // Start starts the span of a call. ctx must be [Traced].
 func Start(ctx context.Context, b *Beginning) *Span {
 	operation := operationOf(b.Endpoint)
