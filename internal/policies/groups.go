@@ -153,7 +153,8 @@ func (g *groups) restore(ctx context.Context, l ledger.Counter, p *RateLimit) er
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	pg := g.of(p)
-	err := l.Keys(ctx, prefix(p.ID), func(name, owner string) {
+	err := l.Counts(ctx, prefix(p.ID), func(n ledger.Count) {
+		name, owner := n.Key, n.Owner
 		if name[len(prefix(p.ID))] == overflowMark {
 			if pg.restored == nil {
 				pg.restored = make(map[string]time.Duration)

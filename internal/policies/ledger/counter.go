@@ -30,6 +30,9 @@ type counter struct {
 	// no record counts yet.
 	spare int64
 
+	// held is the units that count by an estimate, until whoever reserved them settles.
+	held int64
+
 	// epoch changes whenever units moved between buckets, so that what is known
 	// about a bucket from before is void.
 	epoch uint32
@@ -82,7 +85,7 @@ func (c *counter) expire() {
 
 // rewind folds what is later than bucket b into b.
 func (c *counter) rewind(b int64) {
-	c.epoch++
+	c.renew()
 	c.leased = min(c.leased, b)
 	c.fold(func(bucket int64) int64 { return min(bucket, b) })
 }
@@ -96,14 +99,21 @@ func (c *counter) rebase(window time.Duration, now int64) {
 	c.bucket = bucketAt(now, to)
 	c.leased = c.bucket
 	c.spare = 0
-	c.epoch++
+	c.renew()
 	c.expire()
 }
 
 // forget empties the counter.
 func (c *counter) forget() {
 	c.spans, c.total, c.spare = nil, 0, 0
+	c.renew()
+}
+
+// renew begins another epoch: what was reserved before can no longer be given back, so that
+// nobody need wait for it.
+func (c *counter) renew() {
 	c.epoch++
+	c.held = 0
 }
 
 // fold moves the units of each bucket to the bucket that move says, which must
@@ -124,6 +134,11 @@ func (c *counter) fold(move func(int64) int64) {
 // fits reports whether a limit leaves room for units more.
 func (c *counter) fits(limit, units int64) bool {
 	return limit > 0 && units <= limit-c.total
+}
+
+// mayFit reports whether units would fit a limit if all that is held were given back.
+func (c *counter) mayFit(limit, units int64) bool {
+	return limit > 0 && units <= limit-max(c.total-c.held, 0)
 }
 
 // spend books units in the current bucket.

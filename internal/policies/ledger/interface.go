@@ -19,9 +19,9 @@ type Counter interface {
 	// Release gives back all units of a reservation, which may be nil.
 	Release(r Reservation)
 
-	// Keys calls fn with the key and the owner of each counter that counts something and
-	// whose key starts with prefix; it may call fn twice with one.
-	Keys(ctx context.Context, prefix string, fn func(key, owner string)) error
+	// Counts calls fn with each counter that counts something and whose key starts with
+	// prefix; it may call fn twice with one.
+	Counts(ctx context.Context, prefix string, fn func(Count)) error
 
 	// Forget empties the counters whose keys start with prefix.
 	Forget(ctx context.Context, prefix string) error

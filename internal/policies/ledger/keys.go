@@ -8,20 +8,30 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Keys calls fn with the key and the owner of each counter whose key starts with prefix and of
-// which the store's record counts something. It does not see keys beyond 900 bytes, of which the
-// store does not hold the whole. It may call fn twice with one.
-func (l *Ledger) Keys(ctx context.Context, prefix string, fn func(key, owner string)) error {
+// A Count is what a counter has counted.
+type Count struct {
+	Key, Owner string
+	Units      int64 // with those that are held
+	Held       int64 // of reservations that are not settled
+}
+
+// Booked returns the units that were used for certain.
+func (c *Count) Booked() int64 { return c.Units - c.Held }
+
+// Counts calls fn with each counter whose key starts with prefix and of which the store's record
+// counts something; of a record that cannot be read, Units is 0. It does not see keys beyond 900
+// bytes, of which the store does not hold the whole. It may call fn twice with one.
+func (l *Ledger) Counts(ctx context.Context, prefix string, fn func(Count)) error {
 	var start []byte
+	var found []Count
 	for more := true; more; {
-		n := 0
 		err := l.store.View(ctx, func(tx storage.Tx) error {
-			more, n = false, 0
+			more, found = false, found[:0]
 			for item, err := range tx.Scan(recordKey(prefix), start, false) {
 				if err != nil {
 					return err
 				}
-				if n++; n > maxBatch {
+				if len(found) == maxBatch {
 					start, more = bytes.Clone(item.Key), true
 					return nil
 				}
@@ -34,7 +44,7 @@ func (l *Ledger) Keys(ctx context.Context, prefix string, fn func(key, owner str
 					c.advance(l.now())
 				}
 				if err != nil || c.total > 0 { // whoever uses a corrupt one is told
-					fn(key, owner)
+					found = append(found, Count{Key: key, Owner: owner, Units: c.total})
 				}
 			}
 			return nil
@@ -42,6 +52,21 @@ func (l *Ledger) Keys(ctx context.Context, prefix string, fn func(key, owner str
 		if err != nil {
 			return fmt.Errorf("listing the rate-limit records of %q: %w", prefix, err)
 		}
+		for i := range found {
+			l.correct(&found[i])
+			fn(found[i])
+		}
 	}
 	return nil
+}
+
+// correct replaces what a record says by what memory knows: a record also counts the lease.
+func (l *Ledger) correct(c *Count) {
+	s := &l.shards[l.shardOf(c.Key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.accounts[c.Key]; a != nil && a.loaded {
+		a.advance(l.now())
+		c.Units, c.Held = a.total, min(a.held, a.total)
+	}
 }

@@ -77,6 +77,24 @@ func (l *Ledger) load(a *account) *flight {
 	})
 }
 
+// writeRested writes what an account counts, without a lease, so that it can be dropped.
+func (l *Ledger) writeRested(a *account) {
+	key, record, empty, behind := recordKey(a.key), a.encode(0), a.total == 0, a.behind
+	a.spare, a.dirty, a.behind = 0, false, false
+	l.fly(a, func(ctx context.Context) error {
+		return l.store.Write(ctx, func(tx storage.Tx) error {
+			if empty {
+				return tx.Delete(key)
+			}
+			return tx.Set(key, record)
+		})
+	}, func(err error) {
+		if err != nil {
+			a.dirty, a.behind = true, a.behind || behind
+		}
+	})
+}
+
 // lease writes a record that covers all that counts, and enough more for units
 // to be spent. If the account has a flight already, it returns that instead:
 // the caller must see afterwards what is still missing.

@@ -61,7 +61,7 @@ func (c *call) wantWaiting(t *testing.T) {
 	}
 }
 
-var single = Claim{"k", 3, time.Minute, 1, ""}
+var single = Claim{"k", 3, time.Minute, 1, "", false}
 
 func TestNothingIsAdmittedBeforeItsRecordIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAFailingStoreAdmitsNothingAndRecovers(t *testing.T) {
 		d := newDesk(t, Options{})
 		broken := errors.New("broken disk")
 		let := d.block()
-		calls := []*call{d.start(t.Context(), single), d.start(t.Context(), single, Claim{"other", 5, time.Hour, 1, ""})}
+		calls := []*call{d.start(t.Context(), single), d.start(t.Context(), single, Claim{"other", 5, time.Hour, 1, "", false})}
 		let <- broken
 		let <- broken
 		calls[0].want(t, false, broken)
@@ -179,7 +179,7 @@ func TestACounterStaysWhileItsRecordIsWritten(t *testing.T) {
 		let := d.block()
 		c := d.start(t.Context(), single)
 		d.clock.add(5 * time.Minute)
-		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, ""})
+		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, "", false})
 		close(let) // all writes: old records may be deleted before the lease's, or with it
 		c.want(t, true, nil)
 	})
@@ -215,13 +215,13 @@ func TestForgetWhileALeaseIsWritten(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	d := newDesk(t, Options{})
-	for _, c := range []Claim{{"some", 6400, time.Minute, 30, ""}, {"all", 6400, time.Minute, 6400, ""}} {
+	for _, c := range []Claim{{"some", 6400, time.Minute, 30, "", false}, {"all", 6400, time.Minute, 6400, "", false}} {
 		d.reserve(c)
 	}
-	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, ""})
+	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, "", false})
 	d.Release(given)
 	for range maxBatch {
-		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, ""})
+		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, "", false})
 	}
 	closed := d.Ledger
 	d.restart()
@@ -275,7 +275,7 @@ func TestCloseThatIsCutShort(t *testing.T) {
 		d := newDesk(t, Options{})
 		d.drain(single)
 		d.block()
-		c := d.start(t.Context(), Claim{"other", 1, time.Minute, 1, ""})
+		c := d.start(t.Context(), Claim{"other", 1, time.Minute, 1, "", false})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := d.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {

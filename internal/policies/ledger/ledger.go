@@ -65,7 +65,9 @@
 // A counter takes about 200 bytes and its key, and 16 bytes for each bucket
 // that holds something: at most 61, in slices that grow by doubling, so up to
 // 1.2 KB when all do. Idle counters are dropped a few at a time by the calls
-// that come in; there is no goroutine but those that wait for the store.
+// that come in; there is no goroutine but those that wait for the store. Those whose
+// window is Forever are written exactly, and dropped, when nobody has used them for
+// ten minutes.
 // No lock is held while the store works.
 package ledger
 
@@ -108,6 +110,10 @@ const Never = time.Duration(math.MaxInt64)
 // MaxWindow is the longest window that a claim may have.
 const MaxWindow = 10 * 366 * 24 * time.Hour
 
+// Forever is the window of counters that are to count until they are forgotten. Nothing
+// that counts in one is known to be idle, so that it leaves memory once it has rested.
+const Forever = MaxWindow
+
 // DefaultMaxCounters is the number of counters that are held in memory at most,
 // unless Options says otherwise.
 const DefaultMaxCounters = 1_000_000
@@ -124,6 +130,10 @@ type Claim struct {
 	Window time.Duration // at most MaxWindow
 	Units  int64         // 0 only asks whether the counter is within its limit
 	Owner  string        // what the counter's record is to say of whose it is; empty: nothing new
+
+	// Estimate: the units are what may be used at most, and the reservation is to be settled or
+	// released, for which others may wait. See Decision.Freed.
+	Estimate bool
 }
 
 // A Decision says whether the claims of a reservation were admitted.
@@ -131,12 +141,17 @@ type Decision struct {
 	Admitted bool
 	Denied   int     // the index of the first claim that was refused, or -1
 	States   []State // one for each claim, after the decision
+
+	// Freed is closed when something is given back of what keeps the claims out; nil: even if
+	// all estimates of others were, the claims would be refused, or nobody says it.
+	Freed <-chan struct{}
 }
 
 // A State is what a claim's counter stands at.
 type State struct {
 	Limit     int64
 	Remaining int64 // units that could be admitted now
+	Held      int64 // units that count by an estimate, of reservations that are not settled
 
 	// Reset is the time until nothing counts any more, if nobody else comes.
 	Reset time.Duration
@@ -337,18 +352,40 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 		if len(flights) > 0 {
 			return nil, d, flights, nil
 		}
-		r = book(claims, places)
+		r = book(claims, places, now)
 	}
 	d.States = states(claims, places, now, d.Admitted)
+	if !d.Admitted {
+		d.Freed = freed(claims, places)
+	}
 	l.sweep(locked, now)
 	return r, d, nil, nil
+}
+
+// freed returns a channel as [Decision.Freed] says.
+func freed(claims []Claim, places []place) <-chan struct{} {
+	var full *account
+	for i := range claims {
+		a, limit := places[i].account, claims[i].Limit
+		switch {
+		case a.fits(limit, a.asked):
+		case !a.mayFit(limit, a.asked):
+			return nil
+		case full == nil:
+			full = a
+		}
+	}
+	if full.freed == nil {
+		full.freed = make(chan struct{})
+	}
+	return full.freed
 }
 
 func states(claims []Claim, places []place, now int64, admitted bool) []State {
 	states := make([]State, len(claims))
 	for i := range claims {
 		a, limit := places[i].account, claims[i].Limit
-		states[i] = State{Limit: limit, Remaining: max(limit-a.total, 0), Reset: a.reset(now)}
+		states[i] = State{Limit: limit, Remaining: max(limit-a.total, 0), Held: min(a.held, a.total), Reset: a.reset(now)}
 		if !admitted {
 			states[i].RetryAfter = a.retryAfter(now, limit, a.asked)
 		}

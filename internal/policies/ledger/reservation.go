@@ -21,17 +21,22 @@ type booking struct {
 	bucket  int64
 	units   int64
 	epoch   uint32
+	held    bool // the units are an estimate
 }
 
 // book spends what the claims ask for, under the locks of all their counters.
-func book(claims []Claim, places []place) *reservation {
+func book(claims []Claim, places []place, now int64) *reservation {
 	r := &reservation{}
 	r.bookings = r.few[:0]
 	for i := range claims {
 		a, units := places[i].account, claims[i].Units
 		a.spend(units)
 		a.limit = claims[i].Limit
-		r.bookings = append(r.bookings, booking{a, a.bucket, units, a.epoch})
+		if claims[i].Estimate {
+			a.held += units
+		}
+		a.used = now
+		r.bookings = append(r.bookings, booking{a, a.bucket, units, a.epoch, claims[i].Estimate})
 	}
 	return r
 }
@@ -59,10 +64,9 @@ func (l *Ledger) Settle(ctx context.Context, admitted Reservation, used []int64)
 	}
 	var errs []error
 	for i := range r.bookings {
-		switch b := &r.bookings[i]; {
-		case used[i] < b.units:
-			l.credit(b, b.units-used[i])
-		case used[i] > b.units:
+		b := &r.bookings[i]
+		l.credit(b, max(b.units-used[i], 0))
+		if used[i] > b.units {
 			errs = append(errs, l.charge(ctx, b.account, used[i]-b.units))
 		}
 	}
@@ -80,12 +84,29 @@ func (l *Ledger) Release(admitted Reservation) {
 	}
 }
 
+// credit ends a booking and gives back units of it.
 func (l *Ledger) credit(b *booking, units int64) {
+	if units == 0 && !b.held {
+		return
+	}
 	a := b.account
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
-	if !a.shard.closed && a.epoch == b.epoch {
-		a.credit(b.bucket, units)
+	if a.shard.closed {
+		return
+	}
+	if a.epoch == b.epoch {
+		if b.held {
+			a.held -= b.units
+		}
+		if units > 0 {
+			a.credit(b.bucket, units)
+			a.dirty = true
+		}
+	}
+	if a.freed != nil {
+		close(a.freed)
+		a.freed = nil
 	}
 }
 

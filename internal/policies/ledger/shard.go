@@ -22,6 +22,9 @@ const (
 	// in each of its shards or, for want of room, in every shard.
 	sweepsPerCall  = 2
 	sweepsWhenFull = 64
+
+	// rest is how long a counter that counts forever stays in memory unused.
+	rest = int64(10 * time.Minute)
 )
 
 // An account is the counter of a key, and what connects it to the store.
@@ -30,12 +33,14 @@ type account struct {
 	key    string
 	owner  string // of the last claim that had one, or as the record says
 	shard  *shard
-	flight *flight // the store I/O that is under way, of which there is one at most
-	asked  int64   // the units that the claims being decided on ask for
-	limit  int64   // of the last claim that was admitted
-	loaded bool    // the counter holds what the store's record said
-	dirty  bool    // the store's record may differ from the counter
-	behind bool    // the record lacks something that counts: it must be written first
+	flight *flight       // the store I/O that is under way, of which there is one at most
+	asked  int64         // the units that the claims being decided on ask for
+	limit  int64         // of the last claim that was admitted
+	used   int64         // when units were last reserved
+	freed  chan struct{} // closed when units are given back; nil: nobody waits for it
+	loaded bool          // the counter holds what the store's record said
+	dirty  bool          // the store's record may differ from the counter
+	behind bool          // the record lacks something that counts: it must be written first
 }
 
 // follow brings the counter to now and to a claim's window.
@@ -123,7 +128,7 @@ func (l *Ledger) evict(locked uint64) bool {
 		if !mine && !s.mu.TryLock() {
 			continue
 		}
-		dropped := s.sweep(l.now(), sweepsWhenFull) // never a time from before the lock
+		dropped := l.sweepShard(s, l.now(), sweepsWhenFull) // never a time from before the lock
 		if !mine {
 			s.mu.Unlock()
 		}
@@ -138,15 +143,15 @@ func (l *Ledger) evict(locked uint64) bool {
 // sweep drops idle accounts of the shards in locked.
 func (l *Ledger) sweep(locked uint64, now int64) {
 	for ; locked != 0; locked &= locked - 1 {
-		if n := l.shards[bits.TrailingZeros64(locked)].sweep(now, sweepsPerCall); n > 0 {
+		if n := l.sweepShard(&l.shards[bits.TrailingZeros64(locked)], now, sweepsPerCall); n > 0 {
 			l.live.Add(-n)
 		}
 	}
 }
 
-// sweep looks at the n accounts at most that may be idle since the longest, and
+// sweepShard looks at the n accounts at most that may be idle since the longest, and
 // returns how many it dropped.
-func (s *shard) sweep(now int64, n int) (dropped int64) {
+func (l *Ledger) sweepShard(s *shard, now int64, n int) (dropped int64) {
 	if now < s.latest-int64(linger) {
 		for i := range s.dues { // the clock stepped back: see all of them again
 			s.dues[i].at = now
@@ -155,7 +160,7 @@ func (s *shard) sweep(now int64, n int) (dropped int64) {
 	s.latest = now
 	for ; n > 0 && len(s.dues) > 0 && s.dues[0].at <= now; n-- {
 		a := s.dues[0].account
-		if at := a.dueAt(now); at > now {
+		if at := l.dueAt(a, now); at > now {
 			s.dues[0].at = at
 			heap.Fix(&s.dues, 0)
 			continue
@@ -168,7 +173,7 @@ func (s *shard) sweep(now int64, n int) (dropped int64) {
 }
 
 // dueAt returns when to look at an account again, or now if it is idle.
-func (a *account) dueAt(now int64) int64 {
+func (l *Ledger) dueAt(a *account, now int64) int64 {
 	switch {
 	case a.flight != nil:
 		return now + int64(linger)
@@ -176,5 +181,16 @@ func (a *account) dueAt(now int64) int64 {
 		return now
 	}
 	a.advance(now)
-	return max(a.idleAt(), now)
+	switch {
+	case a.window < Forever:
+		return max(a.idleAt(), now)
+	case a.used+rest > now:
+		return a.used + rest
+	case a.held > 0, a.freed != nil:
+		return now + rest
+	case a.dirty && !a.shard.closed:
+		l.writeRested(a)
+		return now + int64(linger)
+	}
+	return now
 }

@@ -53,7 +53,7 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 	}
 	reserve := func(t *rapid.T) {
 		units := rapid.Int64Range(1, h.limit).Draw(t, "units")
-		_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, units, ""}})
+		_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, units, "", false}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,11 +100,11 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 		},
 	})
 	// What a kill left in the ledger's future counts from when it is first looked at.
-	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, 0, ""}}); err != nil {
+	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, 0, "", false}}); err != nil {
 		t.Fatal(err)
 	}
 	m.passed.add(h.window + h.delay())
-	_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, h.limit, ""}})
+	_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, h.limit, "", false}})
 	if err != nil || !d.Admitted {
 		t.Fatalf("after a window: %+v, %v", d, err)
 	}
@@ -131,7 +131,7 @@ func TestTimeWhileTheLedgerWasClosed(t *testing.T) {
 			m.booted = m.passed.ns.Load()
 			store := newStore(m.passed)
 			l := open(store, m.options())
-			claim := []Claim{{"k", 1, time.Minute, 1, ""}}
+			claim := []Claim{{"k", 1, time.Minute, 1, "", false}}
 			if _, d, err := l.Reserve(t.Context(), claim); err != nil || !d.Admitted {
 				t.Fatal(d, err)
 			}

@@ -195,11 +195,11 @@ func testPrefix(t *testing.T, c ledger.Counter, _ *clock) {
 		}
 	}
 	list := func() (keys []string) {
-		err := c.Keys(t.Context(), "a/", func(key, owner string) {
-			if owner != "owner of "+key {
-				t.Errorf("%s is of %q", key, owner)
+		err := c.Counts(t.Context(), "a/", func(n ledger.Count) {
+			if n.Owner != "owner of "+n.Key || n.Units != 1 || n.Held != 0 {
+				t.Errorf("%s: %+v", n.Key, n)
 			}
-			keys = append(keys, key)
+			keys = append(keys, n.Key)
 		})
 		if err != nil {
 			t.Fatal(err)
