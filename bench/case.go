@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A benchCase is a kind of request. gw_echo answers with the last user message: the
-// size of the prompt is in the system message, that of the answer in the user's.
+// A benchCase is a kind of request. gw_echo answers with the last user message, so the
+// system message sets the size of the prompt and the user message that of the answer.
 type benchCase struct {
 	name   string
-	size   int // of the body in bytes; 0: what the messages need
-	words  int // of the answer; each is a chunk of a stream
+	size   int // bytes of the body; 0: as small as the messages allow
+	words  int // words in the answer, one chunk of a stream each
 	stream bool
-	header string // that clients of the gateway send beside the usual ones, with CRLF
+	header string // sent by clients of the gateway in addition to the usual headers, with CRLF
 }
 
 var cases = []benchCase{
@@ -25,7 +25,7 @@ var cases = []benchCase{
 	{name: "200KB", size: 200 << 10, words: 3},
 	{name: "2MB", size: 2 << 20, words: 3},
 	{name: "stream", words: 100, stream: true},
-	{name: "hit", size: 2 << 10, words: 3, header: "X-Gw-Cache: simple\r\n"}, // of the cache; plain Caddy forwards it
+	{name: "hit", size: 2 << 10, words: 3, header: "X-Gw-Cache: simple\r\n"}, // answered from the cache; plain Caddy forwards it
 }
 
 func caseNames() []string {
@@ -41,11 +41,11 @@ func (c *benchCase) answer() string {
 	return strings.TrimSpace(strings.Repeat("word ", c.words))
 }
 
-// prose is a prompt's text: lines of words with the odd quotation mark, so that the
-// JSON has escapes where that of real prompts has them.
+// prose returns the text of a prompt: lines of words with some quotation marks, so that
+// its JSON has about as many escapes as that of real prompts.
 const prose = "You are a \"careful\" assistant: answer in plain words, and say so when you do not know.\n"
 
-// body is the request's JSON, of the case's size to the byte.
+// body returns the JSON of the request, which has exactly the size of the case.
 func (c *benchCase) body() []byte {
 	type message struct {
 		Role    string `json:"role"`
@@ -73,10 +73,10 @@ func (c *benchCase) body() []byte {
 	return encode()
 }
 
-// check reads an answer to its end and says what is wrong with it.
+// check reads an answer to its end and returns an error if it is not the expected one.
 func (c *benchCase) check(res *http.Response) error {
 	if res.StatusCode != http.StatusOK {
-		start, _ := io.ReadAll(io.LimitReader(res.Body, 300)) // what there is of it
+		start, _ := io.ReadAll(io.LimitReader(res.Body, 300)) // as much as there is
 		return fmt.Errorf("answered %s: %s", res.Status, start)
 	}
 	body, err := io.ReadAll(res.Body)
@@ -92,8 +92,8 @@ func (c *benchCase) check(res *http.Response) error {
 	return nil
 }
 
-// checkStream says what is wrong with server-sent events, of which the last must be
-// [DONE] after at least want others.
+// checkStream returns an error unless the server-sent events are at least want others
+// followed by [DONE].
 func checkStream(body []byte, want int) error {
 	events, done := 0, false
 	for line := range bytes.Lines(body) {

@@ -38,7 +38,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		c      benchCase
 		status int
 		body   string
-		fault  string // in the error; empty: there is none
+		fault  string // part of the error; empty: no error
 	}{
 		{"echoed", whole, 200, `{"message":{"content":"word word word"}}`, ""},
 		{"other text", whole, 200, `{"message":{"content":"word"}}`, "does not echo"},

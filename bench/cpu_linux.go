@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns the CPU time that all threads of a process have used so far, in
-// user and kernel mode, to the nanosecond. It is the clock of clock_getcpuclockid(3).
+// cpuTime returns the CPU time that all threads of a process have used so far, in user
+// and kernel mode, with the precision of a nanosecond. It reads the clock of
+// clock_getcpuclockid(3).
 func cpuTime(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED
 	var t unix.Timespec

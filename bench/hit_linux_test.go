@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What the cache answers costs the gateway less CPU than what it forwards.
+// Cache hits cost the gateway less CPU time than forwarded requests.
 func TestAHitCostsLessThanAForwardedCall(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	o := Options{Duration: time.Minute, Connections: 4, Requests: 3000}

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// A lab is the processes of a run.
+// A lab holds the processes of a run.
 type lab struct {
 	echo, plain, gateway *process
 	stop                 context.CancelFunc
 }
 
-// proxies are what is compared, in the order of their turns.
+// proxies are the compared processes, in the order of their turns.
 func (l *lab) proxies() [2]*process { return [2]*process{l.plain, l.gateway} }
 
 func (l *lab) close() {
@@ -55,8 +55,8 @@ gw_inference
 
 const gatewayName = "gateway"
 
-// openLab starts the processes and sees that each answers as it should. All run the
-// same binary, so that its build and its settings are no part of the comparison.
+// openLab starts the processes and checks that each of them answers. All of them run
+// the same binary, so that differences between builds do not affect the comparison.
 func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
 	addresses, err := freeAddresses(5)
 	if err != nil {
@@ -95,8 +95,8 @@ func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
 	return l, nil
 }
 
-// setUp gives the gateway what makes all of its logic work on each call: a key of
-// its own store, and a rate limit that matches and never refuses.
+// setUp prepares the gateway so that it does all of its work on each call: it creates
+// an API key, and a rate limit that matches every call and refuses none.
 func (l *lab) setUp(ctx context.Context, adminKey string) error {
 	var key struct{ Key string }
 	err := l.control(ctx, adminKey, "/v1/api-keys/workspace/service", `{"name":"bench","scopes":["completions.write"]}`, &key)
@@ -133,7 +133,7 @@ func (l *lab) control(ctx context.Context, adminKey, path, body string, to any) 
 	return nil
 }
 
-// verify sees that the gateway's answers are those of a limited call.
+// verify checks that the gateway answers and applies the rate limit.
 func (l *lab) verify(ctx context.Context, key string) error {
 	c := cases[0]
 	res, err := l.post(ctx, "/v1/chat/completions", http.Header{"X-Gw-Api-Key": {key}, "X-Gw-Provider": {"echo"}}, c.body())

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// A load is what one proxy did in a round.
+// A load is the result of one proxy in a round.
 type load struct {
 	took      time.Duration
 	latencies []time.Duration
 }
 
-// answerTimeout is how long a single answer may take.
+// answerTimeout limits the time for a single answer.
 const answerTimeout = 30 * time.Second
 
-// load keeps the connections of o busy with requests of case c for its duration.
-// The client is as cheap as it can be, since it shares the machine with what it
-// measures: it writes the same bytes each time, and parses only the answers.
+// load keeps all connections busy with requests of case c for the duration of a round.
+// The client shares the machine with the processes that it measures, so it does as
+// little as possible: it always writes the same bytes, and parses only the answers.
 func (p *process) load(ctx context.Context, o Options, c benchCase) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -54,7 +54,7 @@ func (p *process) load(ctx context.Context, o Options, c benchCase) (load, error
 	return done, nil
 }
 
-// client sends one request after the other on a connection of its own.
+// client sends one request after the other on its own connection.
 func (p *process) client(ctx context.Context, request []byte, c benchCase, until time.Time, left *atomic.Int64) ([]time.Duration, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", p.address)
@@ -97,7 +97,7 @@ func exchange(conn net.Conn, answers *bufio.Reader, request []byte, c benchCase)
 	return res.Body.Close()
 }
 
-// request is a whole HTTP/1.1 request, as an API client sends it.
+// request returns the bytes of an HTTP/1.1 request as an API client would send it.
 func (p *process) request(c benchCase) []byte {
 	body, headers := c.body(), p.headers
 	if p.name == gatewayName {
@@ -108,7 +108,7 @@ func (p *process) request(c benchCase) []byte {
 	return append([]byte(head), body...)
 }
 
-// sample turns a load into figures. A negative CPU time is an unknown one.
+// sample turns a load into figures. A negative CPU time means that it is unknown.
 func (l load) sample(used spent) Sample {
 	n := float64(len(l.latencies))
 	slices.Sort(l.latencies)

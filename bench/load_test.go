@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// against is a process that is a server of the test.
+// against returns a process whose address is that of a test server.
 func against(t *testing.T, handler http.HandlerFunc) *process {
 	t.Helper()
 	server := httptest.NewServer(handler)

@@ -1,10 +1,10 @@
-// Command bench measures what the gateway costs over a plain reverse_proxy of the
-// same Caddy. It starts three processes on loopback (gw_echo as the upstream, plain
-// Caddy before it, the gateway before it), loads the two proxies in turns and prints
-// requests a second, CPU time, latency and bytes written a request, and the peak of
-// memory of each, and their ratios; and at the end what each holds when it is idle.
+// Command bench measures the overhead of the gateway over a plain reverse_proxy of the
+// same Caddy. It starts three processes on loopback: gw_echo as the upstream, and plain
+// Caddy and the gateway in front of it. It loads the two proxies in turns, and prints
+// requests per second, CPU time, latency and bytes written per request, and peak memory
+// of each, with their ratios. At the end it prints the memory of each when idle.
 //
-//	go run ./bench [-quick] [-rest 2m] [-json] [-cases 2KB,stream] [-profile DIR]
+// \tgo run ./bench [-quick] [-rest 2m] [-json] [-cases 2KB,stream] [-profile DIR]
 package main
 
 import (
@@ -23,15 +23,15 @@ import (
 
 // Options are the settings of a run.
 type Options struct {
-	Rounds      int           `json:"rounds"`      // of each case
-	Duration    time.Duration `json:"duration_ns"` // of a round of one proxy
-	Connections int           `json:"connections"` // kept alive, each with one request at a time
-	Requests    int64         `json:"requests"`    // at most, in a round of one proxy
+	Rounds      int           `json:"rounds"`      // per case
+	Duration    time.Duration `json:"duration_ns"` // of each proxy's turn in a round
+	Connections int           `json:"connections"` // kept alive; each has one request at a time
+	Requests    int64         `json:"requests"`    // maximum per turn
 	Cases       []string      `json:"cases"`
-	Rest        time.Duration `json:"rest_ns"` // without requests, before resting memory is read
+	Rest        time.Duration `json:"rest_ns"` // time without requests before idle memory is read
 
-	binary  string // a Caddy with the gateway; empty: build one
-	profile string // the folder for profiles; empty: take none
+	binary  string // a Caddy binary with the gateway; empty: build one
+	profile string // the folder for profiles; empty: no profiles
 }
 
 func main() {
@@ -128,7 +128,7 @@ func run(ctx context.Context, o Options, chosen []benchCase, progress io.Writer)
 	return report, err
 }
 
-// measureIdle reads what the proxies hold in memory when they have been idle for a while.
+// measureIdle reads how much memory the proxies use after a time without requests.
 func (l *lab) measureIdle(ctx context.Context, while time.Duration) (r IdleMemory, err error) {
 	select {
 	case <-time.After(while):
@@ -145,8 +145,8 @@ func (l *lab) measureIdle(ctx context.Context, while time.Duration) (r IdleMemor
 	return r, nil
 }
 
-// measure runs the rounds of a case, and returns the peaks of memory in them. The proxies
-// take turns, so that noise of the machine hits both.
+// measure runs the rounds of a case and returns the peaks of memory in them. The
+// proxies take turns, so that noise on the machine affects both.
 func (l *lab) measure(ctx context.Context, o Options, c benchCase) (rounds []Round, peaks [2]int64, err error) {
 	warm := o
 	warm.Duration = min(o.Duration, time.Second)
@@ -174,8 +174,8 @@ func (l *lab) measure(ctx context.Context, o Options, c benchCase) (rounds []Rou
 	return rounds, peaks, nil
 }
 
-// round loads one proxy after the other. CPU time and writes are taken over the whole of
-// it, so that what a proxy put off until it was idle counts too.
+// round loads one proxy after the other. CPU time and writes are measured over the
+// whole round, so that they include work that a proxy deferred until it was idle.
 func (l *lab) round(ctx context.Context, o Options, c benchCase, r *Round) error {
 	proxies := l.proxies()
 	var before [len(proxies)]spent
@@ -202,7 +202,7 @@ func (l *lab) round(ctx context.Context, o Options, c benchCase, r *Round) error
 	return nil
 }
 
-// casesOf returns the named cases, in the order of the names.
+// casesOf returns the cases with these names, in the order of the names.
 func casesOf(names []string) ([]benchCase, error) {
 	var chosen []benchCase
 	for _, name := range names {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// readMemory returns what a process has in memory, and the most that it had since
-// [forgetPeak].
+// readMemory returns the resident memory of a process, and its peak since the last call
+// of [forgetPeak].
 func readMemory(pid int) (m memory, err error) {
 	if m.Resident, err = procField(pid, "status", "VmRSS:", 1<<10); err != nil {
 		return m, err
@@ -17,17 +17,17 @@ func readMemory(pid int) (m memory, err error) {
 	return m, err
 }
 
-// forgetPeak begins a new peak.
+// forgetPeak resets the peak of a process.
 func forgetPeak(pid int) error {
 	const peak = "5" // proc_pid_clear_refs(5)
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte(peak), 0)
 }
 
-// written returns the bytes that a process has caused to be written to disks, through
-// memory maps too. A file system in memory has none.
+// written returns how many bytes a process has caused to be written to disk, including
+// writes to memory maps. It does not count file systems in memory.
 func written(pid int) (int64, error) { return procField(pid, "io", "write_bytes:", 1) }
 
-// procField reads a number behind a name in a file of proc(5).
+// procField returns the number after a name in a file of proc(5).
 func procField(pid int, file, name string, unit int64) (int64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {

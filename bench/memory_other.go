@@ -2,7 +2,7 @@
 
 package main
 
-// Nothing is known of other processes here; the report says n/a.
+// Memory is only measured on Linux. The report shows n/a.
 
 func readMemory(int) (memory, error) { return memory{}, nil }
 

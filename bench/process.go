@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// build builds Caddy with the gateway into dir.
+// build builds Caddy with the gateway in dir.
 func build(ctx context.Context, dir string) (string, error) {
-	binary := filepath.Join(dir, "caddy.exe") // the suffix matters on Windows only
+	binary := filepath.Join(dir, "caddy.exe") // the suffix is needed on Windows only
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/caddy-gw/gateway/cmd/caddy").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building ./cmd/caddy: %w\n%s", err, out)
@@ -23,12 +23,12 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// A process is a Caddy that runs.
+// A process is a running Caddy.
 type process struct {
 	name    string
 	address string // of its site
-	admin   string // address of its admin endpoint; empty: off
-	headers string // that its clients send beside the usual ones, each with CRLF
+	admin   string // address of its admin endpoint; empty: disabled
+	headers string // sent by its clients in addition to the usual headers, each with CRLF
 
 	cmd    *exec.Cmd
 	log    string // file
@@ -37,8 +37,8 @@ type process struct {
 
 const startTimeout = 30 * time.Second
 
-// start runs Caddy with a configuration, in folders of its own below dir. It
-// returns when the site answers on TCP. The process ends with ctx.
+// start runs Caddy with a configuration, with its own folders below dir. It returns as
+// soon as the site accepts TCP connections. The process ends with ctx.
 func start(ctx context.Context, binary, dir string, p *process, config string) error {
 	home := filepath.Join(dir, p.name)
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -96,14 +96,14 @@ func (p *process) listens(ctx context.Context) error {
 // cpu returns the CPU time that the process has used.
 func (p *process) cpu() (time.Duration, error) { return cpuTime(p.cmd.Process.Pid) }
 
-// A memory is what a process has in memory, in bytes.
+// A memory is the resident memory of a process, in bytes.
 type memory struct{ Resident, Peak int64 }
 
 func (p *process) memory() (memory, error) { return readMemory(p.cmd.Process.Pid) }
 
 func (p *process) forgetPeak() error { return forgetPeak(p.cmd.Process.Pid) }
 
-// A spent is what a process has used so far.
+// A spent is what a process has used since it started.
 type spent struct {
 	cpu     time.Duration
 	written int64 // bytes
@@ -117,7 +117,7 @@ func (p *process) spent() (s spent, err error) {
 	return s, err
 }
 
-// output returns the last lines of the process's log, to be shown below an error.
+// output returns the last lines of the process's log, to be shown with an error.
 func (p *process) output() string {
 	const lines = 10
 	content, err := os.ReadFile(p.log)
@@ -129,7 +129,7 @@ func (p *process) output() string {
 	return fmt.Sprintf("\nthe log of %s ends:\n\t%s", p.name, last)
 }
 
-// freeAddresses returns n loopback addresses that nobody listens on.
+// freeAddresses returns n unused loopback addresses.
 func freeAddresses(n int) ([]string, error) {
 	addresses := make([]string, n)
 	for i := range addresses {
@@ -137,13 +137,13 @@ func freeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }() // all at the end, or one would be given twice
+		defer func() { _ = l.Close() }() // closed at the end, so that no address is returned twice
 		addresses[i] = l.Addr().String()
 	}
 	return addresses, nil
 }
 
-// caddyfile is a configuration with one site and the given global options.
+// caddyfile returns a configuration with one site and the given global options.
 func caddyfile(p *process, options, site string) string {
 	admin := "off"
 	if p.admin != "" {

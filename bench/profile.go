@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// profileTime is the least time that a profile covers.
+// profileTime is the minimum duration of a profile.
 const profileTime = 5 * time.Second
 
-// profile loads the proxies once more, one after the other, and writes what Caddy's
-// admin endpoint says of it: <proxy>-<case>.cpu.pprof and, for what was allocated
-// meanwhile, <proxy>-<case>.alloc.pprof. The rounds before were not profiled.
+// profile loads the proxies once more, one after the other, and writes profiles from
+// Caddy's admin endpoint: <proxy>-<case>.cpu.pprof, and <proxy>-<case>.alloc.pprof for
+// the allocations in that time. The measured rounds run without profiling.
 func (l *lab) profile(ctx context.Context, o Options, c benchCase) error {
 	if err := os.MkdirAll(o.profile, 0o755); err != nil {
 		return err
 	}
 	o.Duration = max(o.Duration, profileTime)
 	seconds := int(math.Ceil(o.Duration.Seconds()))
-	o.Duration = time.Duration(seconds)*time.Second + time.Second/2 // until both profiles are taken
+	o.Duration = time.Duration(seconds)*time.Second + time.Second/2 // until both profiles are complete
 	for _, p := range l.proxies() {
 		name := filepath.Join(o.profile, p.name+"-"+c.name)
 		faults := make(chan error, 2)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A Sample is the figures of one proxy. Of a stream, a request is all of it.
+// A Sample holds the figures of one proxy. A stream counts as one request.
 type Sample struct {
 	Requests  int     `json:"requests"`
 	PerSecond float64 `json:"requests_per_second"`
 	CPUMicros float64 `json:"cpu_us_per_request,omitempty"` // of the proxy's process; 0: unknown
 	P50Millis float64 `json:"p50_ms"`
 	Written   float64 `json:"written_bytes_per_request"`   // to disks
-	PeakBytes int64   `json:"peak_memory_bytes,omitempty"` // resident, of all rounds; 0: unknown
+	PeakBytes int64   `json:"peak_memory_bytes,omitempty"` // resident, over all rounds; 0: unknown
 }
 
 // A Round is one turn of each proxy.
@@ -22,33 +22,33 @@ type Round struct {
 	Gateway Sample `json:"gateway"`
 }
 
-// of returns the sample of a proxy, by the order of their turns.
+// of returns the sample of a proxy by its index.
 func (r *Round) of(proxy int) *Sample { return [...]*Sample{&r.Plain, &r.Gateway}[proxy] }
 
-// A Result is what the rounds of a case come to.
+// A Result summarizes the rounds of a case.
 type Result struct {
 	Case    string  `json:"case"`
-	Plain   Sample  `json:"plain"`   // medians; requests are those of all rounds
+	Plain   Sample  `json:"plain"`   // medians; requests are the sum of all rounds
 	Gateway Sample  `json:"gateway"` // likewise
 	Ratio   Ratio   `json:"ratio"`
 	Rounds  []Round `json:"rounds"`
 }
 
-// A Ratio is gateway to plain: the median of the ratios of each round.
+// A Ratio is gateway to plain: the median of the ratios of all rounds.
 type Ratio struct {
 	PerSecond float64 `json:"requests_per_second"`
 	CPU       float64 `json:"cpu,omitempty"` // 0: unknown
 	P50       float64 `json:"p50"`
-	Peak      float64 `json:"peak_memory,omitempty"` // of the peaks; 0: unknown
+	Peak      float64 `json:"peak_memory,omitempty"` // ratio of the peaks; 0: unknown
 }
 
-// IdleMemory is what is resident when the proxies are idle, in bytes; 0: unknown.
+// IdleMemory is the resident memory of the idle proxies, in bytes; 0: unknown.
 type IdleMemory struct {
 	Plain   int64 `json:"plain_bytes,omitempty"`
 	Gateway int64 `json:"gateway_bytes,omitempty"`
 }
 
-// A Report is what a run found.
+// A Report holds the results of a run.
 type Report struct {
 	Options Options    `json:"options"`
 	Go      string     `json:"go"`
@@ -89,7 +89,8 @@ func summarize(name string, rounds []Round) Result {
 	}
 }
 
-// median returns the middle one, or the mean of the two middle ones; 0 of none.
+// median returns the middle value, or the mean of the two middle values, or 0 for no
+// values.
 func median(of []float64) float64 {
 	if len(of) == 0 {
 		return 0
@@ -99,7 +100,7 @@ func median(of []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ratio is a/b, and 0 where b is 0 or unknown.
+// ratio returns a/b, or 0 if b is 0 or unknown.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -107,7 +108,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// table shows a report to people.
+// table prints a report for people.
 func (r *Report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s, %d CPUs; %d connections, %d rounds of %v for each proxy: medians\n\n",

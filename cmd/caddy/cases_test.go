@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// GW_CASES names a folder of translation cases and their runner, run.mjs: it plays the
-// providers, and looks at what goes out and what comes back. The answers come whole, and
-// in pieces of one byte and of seven.
+// GW_CASES is a folder with translation cases and a runner for them, run.mjs, which
+// plays the providers and checks the requests and the answers. The answers are sent at
+// once, and in pieces of one byte and of seven bytes.
 func TestTranslationCases(t *testing.T) {
 	runner := filepath.Join(os.Getenv("GW_CASES"), "run.mjs")
 	if _, err := os.Stat(runner); os.Getenv("GW_CASES") == "" || err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-// A block is a fenced block of a document; info is what follows its fence.
+// A block is a fenced block of a document. info is the text after its fence.
 type block struct{ file, info, text string }
 
 var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
@@ -37,7 +37,7 @@ func blocks(t *testing.T) []block {
 	return all
 }
 
-// documents are the documents by their paths.
+// documents returns the documents by path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -92,7 +92,7 @@ func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// What CI builds with xcaddy is what xcaddy.md and the Dockerfile say.
+// CI builds with xcaddy as documented in xcaddy.md and done by the Dockerfile.
 func TestEveryBuildWithXcaddyIsTheSame(t *testing.T) {
 	build := regexp.MustCompile(`xcaddy(?:@latest)? build (v[0-9.]+) --with github\.com/caddy-gw/gateway@v0\.0\.0=(\S+)`)
 	versions := make(map[string]string)
@@ -113,8 +113,8 @@ func TestEveryBuildWithXcaddyIsTheSame(t *testing.T) {
 	}
 }
 
-// The command's own fmt and validate, of which TestExamplesAreFormattedAndValid is, take a
-// process for each.
+// It does not run the commands fmt and validate, as TestExamplesAreFormattedAndValid
+// does, because they would take a process for each block.
 func TestConfigurationsInTheDocumentsAreFormattedAndValid(t *testing.T) {
 	all := blocks(t)
 	home := t.TempDir()

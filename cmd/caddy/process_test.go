@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A process is the command, run with the example's configuration on other ports.
+// A process is a running command with the example's configuration on other ports.
 type process struct {
 	t    *testing.T
 	home string
@@ -116,7 +116,7 @@ func (p *process) logs() string {
 	return string(b)
 }
 
-// kill ends the process as kill -9 does.
+// kill ends the process like kill -9.
 func (p *process) kill() {
 	if p.cmd != nil {
 		_ = p.cmd.Process.Kill()
@@ -138,7 +138,7 @@ func (p *process) stop() {
 	p.cmd = nil
 }
 
-// key reads the owner's key from the file that the first start made.
+// key reads the owner's key from the file that the first start created.
 func (p *process) key() string {
 	p.t.Helper()
 	path := filepath.Join(p.home, "caddy", "gw.admin-key")
@@ -205,7 +205,7 @@ func TestTheFirstStartMakesAKeyAndACommandThatWorksAsPasted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Host = "gateway.example.com" // whatever a client calls it
+		r.Host = "gateway.example.com" // clients may use any name
 		res, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -262,7 +262,7 @@ func TestAnswersOfTheControlPlaneSurviveKill9(t *testing.T) {
 	}
 }
 
-// Linux deals the connections of a port to all processes that listen on it.
+// Linux distributes the connections of a port over all processes that listen on it.
 func TestAStartWarnsOfAPortOfAnotherProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the system refuses it")
@@ -317,7 +317,7 @@ func TestOneStoreHasOneProcess(t *testing.T) {
 	if err == nil || ctx.Err() != nil || !strings.Contains(out.String(), "in use by another process") || strings.Contains(out.String(), "goroutine ") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	// But a configuration can be validated beside it.
+	// A configuration can still be validated.
 	if out, err := p.command("validate", "--config", p.file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -340,7 +340,7 @@ func TestExamplesAreFormattedAndValid(t *testing.T) {
 	}
 }
 
-// Go leaves loopback out of any proxy, so the providers have names that lead nowhere.
+// Go never uses a proxy for loopback addresses, so the providers have other names.
 func TestTheOperatorsProvidersHeedTheProxyOfTheEnvironment(t *testing.T) {
 	asked := make(chan string, 2)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

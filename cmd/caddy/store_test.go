@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The steps of docs/operations.md, as they are written, from a backup to a store that was
-// damaged and saved.
+// TestAStoreIsBackedUpAndSaved follows the steps of docs/operations.md literally, from
+// a backup to salvaging a damaged store.
 func TestAStoreIsBackedUpAndSaved(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the steps are a shell's")
@@ -56,7 +56,7 @@ func TestAStoreIsBackedUpAndSaved(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
-	// Of a sound store, all is saved.
+	// Nothing is lost from an undamaged store.
 	if out, err := shell(salvage); err != nil || strings.Contains(out, "Lost: ") {
 		t.Fatalf("%v\n%s", err, out)
 	}

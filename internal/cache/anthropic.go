@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// wholeMessage makes a message of the events of Messages.
+// wholeMessage builds a message from the events of a Messages stream.
 func wholeMessage(events []object) (object, error) {
 	var message object
 	var blocks []object
@@ -66,7 +66,7 @@ func wholeMessage(events []object) (object, error) {
 	return with(message, "content", content), nil
 }
 
-// messageEvents makes the events of a message.
+// messageEvents returns a message as events.
 func messageEvents(message object) (events []event) {
 	say := func(name string, members ...any) {
 		events = append(events, event{name, with(object{"type": name}, members...)})

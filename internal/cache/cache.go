@@ -16,18 +16,18 @@ import (
 const (
 	// DefaultMaxAge is how long an answer is kept by default.
 	DefaultMaxAge = 7 * 24 * time.Hour
-	// MinMaxAge is the least that may be said.
+	// MinMaxAge is the shortest time that may be configured.
 	MinMaxAge = time.Minute
-	// MaxMaxAge is the most.
+	// MaxMaxAge is the longest time that may be configured.
 	MaxMaxAge = 90 * 24 * time.Hour
 
-	// DefaultSize is what all answers together may take, in bytes.
+	// DefaultSize is the default of the maximum size of all answers, in bytes.
 	DefaultSize = 256 << 20
-	// MaxEntry is what one may take.
+	// MaxEntry is the maximum size of an answer, in bytes.
 	MaxEntry = 4 << 20
 )
 
-// An Entry is a kept answer, as it stood in the caller's dialect.
+// An Entry is a stored answer in the caller's dialect.
 type Entry struct {
 	At       time.Time `json:"at"`
 	Provider string    `json:"provider"`
@@ -36,7 +36,7 @@ type Entry struct {
 	Body     []byte    `json:"-"`
 }
 
-// A place is what memory knows of an entry that is stored.
+// A place describes a stored entry in memory.
 type place struct {
 	ID      string    `json:"id"`
 	Size    int64     `json:"size"`
@@ -44,8 +44,8 @@ type place struct {
 	Expires time.Time `json:"expires"`
 }
 
-// A Cache keeps answers in a store, within a size: the oldest make room. It is safe for
-// concurrent use.
+// A Cache keeps answers in a store. When they exceed the cache's size, the oldest ones
+// are removed. It is safe for concurrent use.
 type Cache struct {
 	db      *storage.DB
 	blobs   *storage.Blobs
@@ -54,14 +54,14 @@ type Cache struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	size    int64 // allowed
+	size    int64 // maximum
 	used    int64
-	queue   []*place          // in the order in which they came; replaced ones too
-	byID    map[string]*place // the current one of each id
+	queue   []*place          // by age; includes entries that were replaced
+	byID    map[string]*place // the current entry of each id
 	flights map[Key]*Flight
 }
 
-// Open returns the cache of a store.
+// Open returns the cache in a store.
 func Open(ctx context.Context, db *storage.DB, now func() time.Time) (*Cache, error) {
 	c := &Cache{
 		db: db, blobs: storage.NewBlobs("cache"), places: storage.NewCollection("cache_places", func(p *place) string { return p.ID }),
@@ -84,21 +84,21 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time) (*Cache, er
 	return c, err
 }
 
-// Resize sets what all answers together may take, in bytes.
+// Resize sets the maximum size of all answers, in bytes.
 func (c *Cache) Resize(size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.size = size
 }
 
-// Used is what the kept answers take, in bytes.
+// Used returns the size of all answers, in bytes.
 func (c *Cache) Used() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.used
 }
 
-// add notes a stored entry; the caller holds the lock.
+// add registers a stored entry. The caller holds the lock.
 func (c *Cache) add(p *place) {
 	c.forget(c.byID[p.ID])
 	c.byID[p.ID] = p
@@ -114,7 +114,7 @@ func (c *Cache) Get(ctx context.Context, key Key, maxAge time.Duration) (*Entry,
 	c.mu.Unlock()
 	now := c.now()
 	if p == nil || !now.Before(p.Expires) || now.Sub(p.At) >= maxAge {
-		return nil, nil // a miss is no error, and not worth a read
+		return nil, nil // not an error, and not worth a read
 	}
 	var data []byte
 	err := c.db.View(ctx, func(tx storage.Tx) (err error) {
@@ -151,8 +151,8 @@ func encode(e *Entry) ([]byte, error) {
 	return append(append(head, '\n'), e.Body...), nil
 }
 
-// Put keeps an entry for maxAge, with the meaning of its question, if there is one. What is
-// larger than MaxEntry is not kept.
+// Put stores an entry for maxAge, with the embedding of its question if there is one.
+// Entries larger than MaxEntry are not stored.
 func (c *Cache) Put(ctx context.Context, key Key, e *Entry, m *Meaning, maxAge time.Duration) error {
 	data, err := encode(e)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Cache) Put(ctx context.Context, key Key, e *Entry, m *Meaning, maxAge t
 		c.mu.Unlock()
 		return nil
 	}
-	c.forget(c.byID[id]) // the new one takes its room
+	c.forget(c.byID[id]) // replaced by the new one
 	var gone []string
 	if full := c.byID[outgrown]; full != nil && outgrown != id {
 		c.forget(full)
@@ -209,7 +209,7 @@ func (c *Cache) Put(ctx context.Context, key Key, e *Entry, m *Meaning, maxAge t
 	return nil
 }
 
-// absent takes what is not there for gone.
+// absent returns nil if the error is that something does not exist.
 func absent(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
@@ -217,7 +217,7 @@ func absent(err error) error {
 	return err
 }
 
-// forget takes an entry out of memory; the caller holds the lock.
+// forget removes an entry from memory. The caller holds the lock.
 func (c *Cache) forget(p *place) {
 	if p != nil && c.byID[p.ID] == p {
 		delete(c.byID, p.ID)
@@ -227,14 +227,14 @@ func (c *Cache) forget(p *place) {
 
 const maxEvicted = 256 // in one transaction
 
-// makeRoom forgets the oldest entries until size fits, and adds their ids to gone; the
-// caller holds the lock.
+// makeRoom removes the oldest entries from memory until there is room for size bytes,
+// and appends their ids to gone. The caller holds the lock.
 func (c *Cache) makeRoom(gone []string, size int64) []string {
 	i := 0
 	for ; i < len(c.queue) && len(gone) < maxEvicted; i++ {
 		p := c.queue[i]
 		if c.byID[p.ID] != p {
-			continue // replaced since
+			continue // was replaced
 		}
 		if c.used+size <= c.size && c.now().Before(p.Expires) {
 			break

@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-// A clock is set by hand; the store's own goes on, and only ends what is long over.
+// A clock is set by the test. The store has its own clock, which only removes what
+// expired long ago.
 type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
@@ -74,7 +75,7 @@ func TestAnswersAreKeptForTheirTime(t *testing.T) {
 		t.Errorf("too old for who asks, and got %q", got)
 	}
 	closeIt()
-	c, closeIt = open(t, dir, k.now) // a restart forgets nothing
+	c, closeIt = open(t, dir, k.now) // a restart loses nothing
 	defer closeIt()
 	if got := get(t, c, 1, time.Hour); got != "{\"a\":\n1}" {
 		t.Errorf("after a restart: %q", got)
@@ -100,7 +101,7 @@ func TestTheOldestMakeRoom(t *testing.T) {
 	for i := range 20 {
 		k.t = k.t.Add(time.Second)
 		put(t, c, i, string(big), time.Hour)
-		put(t, c, i, string(big), time.Hour) // again: it takes its room once
+		put(t, c, i, string(big), time.Hour) // replacing an entry does not count its size twice
 		if used := c.Used(); used > 55_000 {
 			t.Fatalf("%d bytes after %d answers", used, i+1)
 		}

@@ -9,24 +9,25 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// A shape turns the answers of an endpoint from a stream into one piece, and back.
+// A shape converts the answers of an endpoint from streams to complete bodies and back.
 type shape struct {
 	whole  func(events []object) (object, error)
 	events func(answer object) []event
 	done   bool   // a stream ends with [DONE]
-	holds  string // the member of an answer without which it is none
+	holds  string // the member that every valid answer has
 }
 
 // object is a JSON object; its numbers keep their digits.
 type object = map[string]any
 
-// An event is one server-sent event; name is empty if the endpoint's events have no names.
+// An event is a server-sent event. Its name is empty if the events of the endpoint have
+// no names.
 type event struct {
 	name string
 	data object
 }
 
-// shapes are the endpoints whose streams are kept, by their names.
+// shapes are the endpoints whose streams are stored.
 var shapes = map[string]shape{
 	"chatComplete":        {wholeChat, chatEvents, true, "choices"},
 	"complete":            {wholeText, textEvents, true, "choices"},
@@ -34,11 +35,11 @@ var shapes = map[string]shape{
 	"createModelResponse": {wholeResponse, responseEvents, false, "output"},
 }
 
-// Streams reports whether an endpoint's streams can be kept.
+// Streams reports whether streams of an endpoint can be stored.
 func Streams(endpoint string) bool { _, ok := shapes[endpoint]; return ok }
 
-// As returns the entry's body as a stream or in one piece. If it was kept in the other form, it
-// is converted.
+// As returns the body of the entry as a stream or as a complete answer, converting it
+// if it was stored in the other form.
 func (e *Entry) As(endpoint string, stream bool) ([]byte, error) {
 	if e.Stream == stream {
 		return e.Body, nil
@@ -127,7 +128,7 @@ func appendStream(events []event, done bool) ([]byte, error) {
 	return b, nil
 }
 
-// list is an array of objects in a value; what is no object is left out.
+// list returns the objects in an array, without any other elements.
 func list(v any) (objects []object) {
 	array, _ := v.([]any)
 	for _, e := range array {
@@ -144,7 +145,7 @@ func index(o object) int {
 	return int(i)
 }
 
-// without is a copy of an object without some members.
+// without returns a copy of an object without some members.
 func without(o object, names ...string) object {
 	copied := make(object, len(o))
 	for k, v := range o {
@@ -156,7 +157,8 @@ func without(o object, names ...string) object {
 	return copied
 }
 
-// with is a copy of an object with some members, given as names and values.
+// with returns a copy of an object with more members, which are given as names and
+// values.
 func with(o object, members ...any) object {
 	copied := without(o)
 	for i := 0; i+1 < len(members); i += 2 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Answers of each kind, as they may be kept.
+// Answers of each kind, as they may be stored.
 var answers = map[string][]string{
 	"chatComplete": {
 		`{"id":"c","object":"chat.completion","created":1,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"hello \"ü\""},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`,
@@ -26,7 +26,7 @@ var answers = map[string][]string{
 	},
 }
 
-// What is kept says the same as a stream, and again in one piece, field by field.
+// An answer that is converted to a stream and back is the same in every field.
 func TestAnAnswerSaysTheSameThereAndBack(t *testing.T) {
 	for endpoint, bodies := range answers {
 		for _, body := range bodies {
@@ -55,7 +55,7 @@ func TestAnAnswerSaysTheSameThereAndBack(t *testing.T) {
 	}
 }
 
-// Streams as providers cut them.
+// Streams in the pieces that providers send.
 func TestAStreamInPiecesBecomesOneAnswer(t *testing.T) {
 	for _, c := range []struct{ endpoint, stream, want string }{
 		{"chatComplete", `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"prompt_filter_results":[]}

@@ -1,6 +1,6 @@
-// Package cache keeps answers of models for calls that ask for the same again. It knows no HTTP
-// and takes its clock as a parameter. Its users decide what a call is, and which answers may be
-// kept.
+// Package cache stores answers of models for calls that repeat a question. It does not
+// depend on HTTP and takes its clock as a parameter. Its users decide what identifies a
+// call, and which answers may be stored.
 package cache
 
 import (
@@ -16,25 +16,26 @@ import (
 // A Key is the canonical hash of a call.
 type Key [sha256.Size]byte
 
-// A Call is what has to be the same for two calls to share an answer.
+// A Call holds everything that must be equal for two calls to share an answer.
 type Call struct {
 	Organisation string
-	Workspace    string // "": the whole organisation shares answers
+	Workspace    string // empty: the organisation shares answers
 	Endpoint     string
-	URL          string // upstream, with its query
+	URL          string // of the upstream, with the query
 	Strict       bool
-	Namespace    string   // of the caller; if it is empty, calls with different Metadata do not share answers
+	Namespace    string   // chosen by the caller; if empty, calls with different Metadata do not share answers
 	Metadata     []byte   // a JSON object, or nil
-	Headers      []string // that change what is answered
-	Credential   []string // the caller's own; nil: a stored one
-	Body         []byte   // one JSON object
+	Headers      []string // headers that affect the answer
+	Credential   []string // sent by the caller; nil: a stored credential is used
+	Body         []byte   // a JSON object
 }
 
-// asStream are the members of a body that say how an answer comes, and not what it is.
+// asStream are the members of a body that affect how an answer is sent, but not its
+// content.
 var asStream = []string{"stream", "stream_options"}
 
-// Key returns the call's key. The order of members and white space do not matter to it;
-// everything else does. An error means that the body is not JSON.
+// Key returns the key of the call. It does not depend on white space and the order of
+// members, but on everything else. It returns an error if the body is not JSON.
 func (c *Call) Key() (Key, error) {
 	h := sha256.New()
 	strict := "loose"
@@ -62,7 +63,7 @@ func (c *Call) Key() (Key, error) {
 	return Key(h.Sum(nil)), nil
 }
 
-// write adds bytes in a form that no other sequence of them has.
+// write writes bytes to the hash in an unambiguous form.
 func write(h hash.Hash, kind byte, b []byte) {
 	var head [9]byte
 	head[0] = kind
@@ -82,7 +83,7 @@ type member struct {
 	sum  Key
 }
 
-// value hashes the value that comes next; without are members of it that do not count.
+// value hashes the next value, ignoring the members in without.
 func value(r *jsonscan.Reader, without []string) Key {
 	h := sha256.New()
 	switch r.Kind() {
@@ -95,7 +96,8 @@ func value(r *jsonscan.Reader, without []string) Key {
 			}
 			members = append(members, member{name, value(r, nil)})
 		})
-		// Of a key that is given twice, the order counts: which one a reader takes is up to it.
+		// The order of duplicate names matters, because readers differ in which one
+		// they use.
 		slices.SortStableFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 		write(h, '{', nil)
 		for i := range members {
@@ -113,7 +115,7 @@ func value(r *jsonscan.Reader, without []string) Key {
 		if len(raw) < 2 {
 			break
 		}
-		// However it is escaped, a text is the same; but not where decoding loses something.
+		// Escapes do not matter, unless decoding loses information.
 		if text := jsonscan.Unquote(raw); !strings.ContainsRune(text, '\uFFFD') {
 			write(h, '"', []byte(text))
 		} else {

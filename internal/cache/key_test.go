@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A tree is a JSON value that can be written in many ways.
+// A tree is a JSON value that can be written in different ways.
 type tree struct {
-	leaf    string // JSON of what is no object and no array
+	leaf    string // JSON of a value that is neither an object nor an array
 	members []string
 	kids    []*tree
 	array   bool
@@ -34,7 +34,7 @@ func generated(depth int) *rapid.Generator[*tree] {
 	})
 }
 
-// write spells the tree with white space and an order of members of t's choice.
+// write writes the tree with random white space and a random order of members.
 func (v *tree) write(t *rapid.T) string {
 	space := func() string { return rapid.SampledFrom([]string{"", " ", "\n", "\t "}).Draw(t, "space") }
 	if v.leaf != "" {
@@ -55,7 +55,7 @@ func (v *tree) write(t *rapid.T) string {
 	return "{" + strings.Join(rapid.Permutation(parts).Draw(t, "order"), ",") + space() + "}"
 }
 
-// leaves are pointers to all leaves of the tree.
+// leaves returns pointers to all leaves of the tree.
 func (v *tree) leaves() (all []*tree) {
 	if v.leaf != "" {
 		return []*tree{v}

@@ -7,11 +7,12 @@ import (
 	"strconv"
 )
 
-// unjoined are the members of a delta whose values come whole, and may be repeated.
+// unjoined are the members of a delta that are never split, and may be repeated.
 var unjoined = []string{"id", "type", "role", "name", "object", "model"}
 
-// merge adds a piece of a stream to what came before: texts go on, lists are merged by
-// the index of their elements, and of what is neither the last counts.
+// merge adds a chunk of a stream to the previous ones: strings are concatenated, lists
+// are merged by the index of their elements, and any other value replaces the previous
+// one.
 func merge(to, piece object) {
 	for k, v := range piece {
 		switch v := v.(type) {
@@ -64,7 +65,7 @@ func mergeList(to, piece []any) []any {
 	return to
 }
 
-// top has the members that the chunks of a stream have apart from their choices.
+// top returns the members of the chunks of a stream without their choices.
 func top(chunks []object, kind string) object {
 	answer := make(object)
 	for _, c := range chunks {
@@ -79,7 +80,7 @@ func top(chunks []object, kind string) object {
 	return answer
 }
 
-// choices merges the choices of a stream, by their index.
+// choices merges the choices of a stream by their index.
 func choices(chunks []object) ([]object, error) {
 	var merged []any
 	for _, c := range chunks {
@@ -117,7 +118,7 @@ func wholeChat(chunks []object) (object, error) {
 				bare = append(bare, without(call, "index"))
 			}
 			message["tool_calls"] = bare
-			if message["content"] == "" { // the role's chunk said it
+			if message["content"] == "" { // set by the chunk with the role
 				message["content"] = nil
 			}
 		}
@@ -138,7 +139,7 @@ func wholeChat(chunks []object) (object, error) {
 	return answer, nil
 }
 
-// wholeBlocks makes content blocks of their pieces, which have no types.
+// wholeBlocks assembles content blocks from their pieces, which have no types.
 func wholeBlocks(pieces []object) (blocks []any) {
 	for _, p := range pieces {
 		delta, _ := p["delta"].(object)
@@ -194,7 +195,7 @@ func chatEvents(answer object) (events []event) {
 	return withUsage(events, head, answer)
 }
 
-// withUsage adds the chunk of the usage, which a stream has at its end.
+// withUsage appends the chunk with the usage to a stream.
 func withUsage(events []event, head, answer object) []event {
 	if answer["usage"] == nil {
 		return events

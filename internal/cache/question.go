@@ -8,32 +8,34 @@ import (
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
-// A Question is what of a call is compared by its meaning: the text of its last message,
-// or its prompt. All else of the call has to be the same, which Scope stands for: what
-// the system says, the tools, and every turn before.
+// A Question is the part of a call that is compared by meaning: the text of the last
+// message, or the prompt. Everything else must be equal, and is identified by the
+// scope: the system message, the tools, and all previous turns.
 type Question struct {
 	Text  string
 	Scope Key
 }
 
-// Of is the scope of a meaning: only such of the same length can be compared.
+// Of returns the scope of an embedding. Only embeddings of the same length can be
+// compared.
 func (q *Question) Of(meaning []float32) Key {
 	return sha256.Sum256(binary.BigEndian.AppendUint32(q.Scope[:len(q.Scope):len(q.Scope)], uint32(len(meaning))))
 }
 
 const (
-	maxTurns  = 4    // messages, apart from a system message at the beginning
-	maxTokens = 8191 // that models of embeddings take
-	perToken  = 4    // bytes of a token, about
+	maxTurns  = 4    // not counting a system message at the beginning
+	maxTokens = 8191 // limit of embedding models
+	perToken  = 4    // bytes of a token, approximately
 )
 
-// asked are the members of a body that hold the question, by the endpoint.
+// asked are the members of a body with the question, by endpoint.
 var asked = map[string]string{"chatComplete": "messages", "complete": "prompt"}
 
-// Question returns the part of a call that is compared by its meaning, for a model of embeddings,
-// and whether the call has one. It is the last message of a chat, if that is a user's and there
-// are at most four besides a system message at the beginning; or the prompt of a text completion.
-// It is text only, and not too long for a model of embeddings.
+// Question returns the part of a call that is compared by meaning, using an embedding
+// model, and whether the call has one. It is the last message of a chat, if it is from
+// the user and there are at most four messages apart from a system message at the
+// beginning, or the prompt of a text completion. It must be text, and not too long for
+// an embedding model.
 func (c *Call) Question(embeddings string) (q Question, ok bool) {
 	member, ok := asked[c.Endpoint]
 	if !ok {
@@ -55,7 +57,8 @@ func (c *Call) Question(embeddings string) (q Question, ok bool) {
 	return q, ok && q.Text != "" && len(q.Text) <= maxTokens*perToken
 }
 
-// text is the question, and a hash of what is said before it; ok tells that there is one.
+// text returns the question and a hash of everything before it. ok is false if there is
+// no question.
 func (c *Call) text(member string) (text string, before Key, ok bool) {
 	members := 0
 	r := jsonscan.NewReader(c.Body)
@@ -76,14 +79,15 @@ func (c *Call) text(member string) (text string, before Key, ok bool) {
 	return text, before, ok && members == 1 && r.Err() == nil
 }
 
-// last reads messages. The question is the last one, if it is a user's and nothing but text.
+// last reads messages. The question is the last one, if it is from the user and
+// contains only text.
 func last(r *jsonscan.Reader) (text string, before Key, ok bool) {
 	h := sha256.New()
 	turns, first := 0, true
 	var end []byte
 	if !r.Array(func() {
 		if !first {
-			sum, _ := digest(end, nil) // it is part of a body that r checks
+			sum, _ := digest(end, nil) // cannot fail: r checks the whole body
 			h.Write(sum[:])
 		}
 		end = r.Raw()
@@ -103,8 +107,8 @@ func roleOf(message []byte) string {
 	return role
 }
 
-// turn reads a message; plain reports that it contains only text, which every reader reads the
-// same way.
+// turn reads a message. plain reports whether it contains only text that every reader
+// interprets in the same way.
 func turn(r *jsonscan.Reader) (role, text string, plain bool) {
 	plain = true
 	roles, contents := 0, 0
@@ -126,7 +130,7 @@ func turn(r *jsonscan.Reader) (role, text string, plain bool) {
 				text += more
 				plain = plain && ok
 			}) && plain
-		default: // names, calls of tools and their results
+		default: // names, tool calls and tool results
 			if raw := r.Raw(); string(raw) != "null" {
 				plain = false
 			}
@@ -137,7 +141,7 @@ func turn(r *jsonscan.Reader) (role, text string, plain bool) {
 	return role, text, plain && roles == 1 && contents == 1
 }
 
-// part reads a part of a content, and reports whether it is a text.
+// part reads a content part, and reports whether it is text.
 func part(r *jsonscan.Reader) (text string, ok bool) {
 	texts := 0
 	ok = true

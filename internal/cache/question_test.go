@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Only the last question is compared by its meaning: all else is of its scope.
+// Only the last question is compared by meaning. Everything else belongs to its scope.
 func TestAQuestionIsTheLastMessage(t *testing.T) {
 	question := func(endpoint, body string) (Question, bool) {
 		c := Call{Organisation: "o", Endpoint: endpoint, Body: []byte(body)}

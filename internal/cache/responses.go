@@ -2,7 +2,7 @@ package cache
 
 import "errors"
 
-// wholeResponse is the response that the last event of a stream holds.
+// wholeResponse returns the response in the last event of a stream.
 func wholeResponse(events []object) (object, error) {
 	last := events[len(events)-1]
 	response, _ := last["response"].(object)
@@ -12,7 +12,7 @@ func wholeResponse(events []object) (object, error) {
 	return response, nil
 }
 
-// responseEvents makes the events of a response.
+// responseEvents returns a response as events.
 func responseEvents(response object) (events []event) {
 	say := func(name string, members ...any) {
 		members = append(members, "sequence_number", number(len(events)))

@@ -8,13 +8,15 @@ import (
 
 const (
 	signatureBits = 1024
-	// maxDimensions bounds a meaning: models of embeddings give up to some thousands.
+	// maxDimensions bounds the length of an embedding. Embedding models have up to a
+	// few thousand dimensions.
 	maxDimensions = 8192
 )
 
-// A signature says on which side of each of 1024 planes a vector lies. Two vectors differ in
-// a share of them that is their angle over π, so that a few words tell which of thousands
-// of vectors may be near another. It is never what decides.
+// A signature has one bit for each of 1024 planes, which is the side of the plane that
+// a vector lies on. The fraction of bits in which two vectors differ approximates their
+// angle divided by π, so a few words tell which of thousands of vectors may be close.
+// The decision is always made by the vectors.
 type signature [signatureBits / 64]uint64
 
 func (s *signature) distance(other *signature) (n int) {
@@ -24,22 +26,23 @@ func (s *signature) distance(other *signature) (n int) {
 	return n
 }
 
-// rounding is by how much the computed cosine of two vectors may be too large. It matters close
-// to 1, where so little is an angle whose vectors have different signatures.
+// rounding is the largest error of a computed cosine. It matters close to 1, where
+// vectors at such a small angle may have different signatures.
 const rounding = 1e-6
 
-// farthest is in how many places the signatures of two vectors may differ whose cosine is
-// threshold. What is farther has such a cosine with a chance of one in a billion.
+// farthest returns the number of bits in which the signatures of two vectors with a
+// cosine of threshold may differ. The probability that they differ in more is one in a
+// billion.
 func farthest(threshold float64) int {
 	p := math.Acos(max(-1, min(1, threshold-rounding))) / math.Pi
 	return int(math.Ceil(signatureBits*p + 6*math.Sqrt(signatureBits*p*(1-p))))
 }
 
-// workspaces are where signatures are made.
+// workspaces are buffers for computing signatures.
 var workspaces = sync.Pool{New: func() any { return new([]float32) }}
 
-// signatureOf returns the signature of a vector. The planes are those of a rotation that
-// can be made fast: signs at random, and Walsh and Hadamard's transform, twice.
+// signatureOf returns the signature of a vector. The planes are those of a rotation
+// that is fast to compute: random signs and a Walsh–Hadamard transform, twice.
 func signatureOf(vector []float32) (s signature) {
 	n := max(signatureBits, 1<<bits.Len(uint(len(vector)-1)))
 	w := workspaces.Get().(*[]float32)
@@ -61,10 +64,10 @@ func signatureOf(vector []float32) (s signature) {
 	return s
 }
 
-// flip gives each number a sign that always is the same one at its place.
+// flip changes the signs of some numbers, always at the same positions.
 func flip(x []float32, round uint64) {
 	for i := 0; i < len(x); i += 64 {
-		// SplitMix64, of the place.
+		// SplitMix64 of the position.
 		z := (uint64(i/64) + 1 + round<<32) * 0x9e3779b97f4a7c15
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -77,7 +80,7 @@ func flip(x []float32, round uint64) {
 	}
 }
 
-// transform is Walsh and Hadamard's, of a power of two of numbers.
+// transform is the Walsh–Hadamard transform. The length of x is a power of two.
 func transform(x []float32) {
 	for half := 1; half < len(x); half *= 2 {
 		for i := 0; i < len(x); i += 2 * half {
@@ -90,7 +93,8 @@ func transform(x []float32) {
 	}
 }
 
-// unit returns a vector of length 1 in the same direction; ok is false if there is none.
+// unit returns the vector of length 1 in the same direction. ok is false if there is
+// none.
 func unit(vector []float32) (u []float32, ok bool) {
 	var sum float64
 	for _, v := range vector {
@@ -107,7 +111,7 @@ func unit(vector []float32) (u []float32, ok bool) {
 	return u, true
 }
 
-// cosine is that of two vectors of length 1.
+// cosine returns the cosine of two vectors of length 1.
 func cosine(a, b []float32) float64 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32

@@ -15,29 +15,31 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// DefaultThreshold is the cosine from which on two questions are the same.
+// DefaultThreshold is the default of the lowest cosine at which two questions are
+// considered the same.
 const DefaultThreshold = 0.95
 
 const (
-	// maxInScope is how many questions a scope has at most: the oldest makes room. It
-	// bounds what a look-up costs.
+	// maxInScope is the maximum number of questions in a scope, which bounds the cost
+	// of a lookup. The oldest is removed first.
 	maxInScope = 10_000
-	// maxCompared is how many of them are compared in full, the likeliest first.
+	// maxCompared is the maximum number of vectors that are compared, the most similar
+	// signatures first.
 	maxCompared = 128
-	// minDimensions is from where on signatures say how near vectors are: with fewer, all
-	// are compared.
+	// minDimensions is the number of dimensions from which signatures are used. With
+	// fewer, all vectors are compared.
 	minDimensions = 64
-	nearest       = 5 // answers that are looked at, the nearest first
+	nearest       = 5 // answers to check, the nearest first
 )
 
-// A Meaning is what the model of embeddings makes of a question.
+// A Meaning is the embedding of a question.
 type Meaning struct {
-	Scope  Key // in which it is compared: [Question.Of]
+	Scope  Key // the scope it is compared in: [Question.Of]
 	Vector []float32
 }
 
-// vectors are the meanings of the kept answers' questions: an index in memory, and a row
-// each in the store, from which the index is made at the start.
+// vectors is an index of the embeddings of all stored answers. It is in memory, and is
+// rebuilt from the rows in the store when the cache is opened.
 type vectors struct {
 	rows *storage.Collection[vector]
 
@@ -46,11 +48,12 @@ type vectors struct {
 	of     map[string]*scope // by the id of an answer
 }
 
-// A scope has the meanings that are compared with each other. The slices are parallel.
+// A scope holds the embeddings that are compared with each other. The slices are
+// parallel.
 type scope struct {
 	name       string
 	ids        []string
-	at         []int64 // when the answer was kept, in Unix nanoseconds
+	at         []int64 // when the answer was stored, in Unix ns
 	signatures []signature
 	units      [][]float32
 	places     map[string]int // of an id in the slices
@@ -60,10 +63,10 @@ type scope struct {
 type vector struct {
 	ID     string `json:"id"` // of the answer
 	Scope  string `json:"scope"`
-	Vector string `json:"vector"` // of length 1: floats of 32 bits, little-endian, in base64
+	Vector string `json:"vector"` // of length 1: little-endian float32 in base64
 }
 
-// size is what the row takes, in bytes.
+// size returns the size of the row, in bytes.
 func (v *vector) size() int64 { return int64(len(v.ID) + len(v.Scope) + len(v.Vector)) }
 
 func newVectors() *vectors {
@@ -73,7 +76,7 @@ func newVectors() *vectors {
 	}
 }
 
-// load makes the index of what is stored of the answers that are kept.
+// load rebuilds the index from the stored embeddings of answers that still exist.
 func (v *vectors) load(tx storage.Tx, kept map[string]*place) error {
 	for row, err := range v.rows.All(tx) {
 		if err != nil {
@@ -88,7 +91,7 @@ func (v *vectors) load(tx storage.Tx, kept map[string]*place) error {
 	return nil
 }
 
-// add puts a meaning of length 1 into its scope.
+// add adds an embedding of length 1 to its scope.
 func (v *vectors) add(id, name string, at time.Time, floats []float32, sum signature) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,14 +106,14 @@ func (v *vectors) add(id, name string, at time.Time, floats []float32, sum signa
 	s.signatures, s.units = append(s.signatures, sum), append(s.units, floats)
 }
 
-// forget takes the meaning of an answer out of the index.
+// forget removes the embedding of an answer from the index.
 func (v *vectors) forget(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.drop(id)
 }
 
-// drop is forget; the caller holds the lock.
+// drop is like forget, but the caller holds the lock.
 func (v *vectors) drop(id string) {
 	s := v.of[id]
 	if s == nil {
@@ -131,7 +134,8 @@ func (v *vectors) drop(id string) {
 	s.ids, s.at, s.signatures, s.units = s.ids[:end], s.at[:end], s.signatures[:end], s.units[:end]
 }
 
-// outgrown returns the id of the oldest answer of a scope that is full; "" if it is not.
+// outgrown returns the id of the oldest answer of a full scope, or "" if the scope has
+// room.
 func (v *vectors) outgrown(name string) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -148,8 +152,8 @@ func (v *vectors) outgrown(name string) string {
 	return s.ids[oldest]
 }
 
-// find returns the ids of the answers to the nearest questions in a scope, whose cosine is
-// at least threshold; floats has length 1.
+// find returns the ids of the answers to the nearest questions in a scope with a cosine
+// of at least threshold. floats has length 1.
 func (v *vectors) find(name string, floats []float32, threshold float64) []string {
 	type near struct {
 		id     string
@@ -188,11 +192,11 @@ func (v *vectors) find(name string, floats []float32, threshold float64) []strin
 	return ids
 }
 
-// distances is scratch space for the distances of a scope's signatures.
+// distances are buffers for the distances of a scope's signatures.
 var distances = sync.Pool{New: func() any { return new([]uint16) }}
 
-// likely returns the places of the meanings whose signatures differ from sum in no more
-// than most places: of many, the nearest.
+// likely returns the indexes of the embeddings whose signatures differ from sum in at
+// most most bits. If there are too many, it returns the nearest.
 func (s *scope) likely(sum *signature, most int) []int {
 	noted := distances.Get().(*[]uint16)
 	defer distances.Put(noted)
@@ -204,7 +208,7 @@ func (s *scope) likely(sum *signature, most int) []int {
 		counts[d]++
 	}
 	*noted = all
-	total, room := 0, maxCompared // room for those at the last distance
+	total, room := 0, maxCompared // room for embeddings at the last distance
 	for d, n := range counts[:most+1] {
 		if total+n >= maxCompared {
 			most, room = d, maxCompared-total
@@ -226,8 +230,8 @@ func (s *scope) likely(sum *signature, most int) []int {
 	return places
 }
 
-// Similar returns the entry of a question in the same scope whose meaning is near enough,
-// no older than maxAge, or nil.
+// Similar returns the entry of a similar question in the same scope, if it is no older
+// than maxAge, or else nil.
 func (c *Cache) Similar(ctx context.Context, m *Meaning, threshold float64, maxAge time.Duration) (*Entry, error) {
 	floats, ok := unit(m.Vector)
 	if !ok {
@@ -248,7 +252,8 @@ func (c *Cache) Similar(ctx context.Context, m *Meaning, threshold float64, maxA
 
 var errNoDirection = errors.New("a meaning that cannot be compared: expected finite numbers, at most 8192, that are not all 0")
 
-// row returns what is stored of a meaning, with its vector at length 1; nil if there is none.
+// row returns the stored form of an embedding, and its vector of length 1. It returns
+// nil if there is no embedding.
 func (m *Meaning) row(id string) (*vector, []float32) {
 	if m == nil {
 		return nil, nil

@@ -61,7 +61,8 @@ func TestWhatIsNearEnoughIsFoundAmongThousands(t *testing.T) {
 	}
 }
 
-// Whatever is added and taken out, what is found is what a look at all of them finds.
+// After any additions and removals, find returns what a comparison with all vectors
+// returns.
 func TestFindIsALookAtAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -102,7 +103,7 @@ func TestFindIsALookAtAll(t *testing.T) {
 	})
 }
 
-// Vectors on two sides of a plane may have a cosine that is computed as 1.
+// The cosine of vectors on two sides of a plane may be computed as 1.
 func TestTwoVectorsOneRoundingApartAreTheSame(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{2, minDimensions, 256} {
@@ -180,7 +181,7 @@ func TestMeaningsCountAndGoWithTheirAnswers(t *testing.T) {
 	if one-bare < 8192 || one-bare > 9000 {
 		t.Fatalf("a meaning counts %d bytes", one-bare)
 	}
-	learn(0, nil) // the answer alone
+	learn(0, nil) // an answer without an embedding
 	if c.Used() != bare || similar(0, 0) {
 		t.Errorf("%d bytes, %d without a meaning; or it is still found", c.Used(), bare)
 	}
@@ -215,7 +216,7 @@ func TestMeaningsCountAndGoWithTheirAnswers(t *testing.T) {
 	if c.Used() != used {
 		t.Errorf("%d bytes before a restart, %d after", used, c.Used())
 	}
-	learn(20, nil) // after a restart, too, the oldest makes room
+	learn(20, nil) // the oldest is removed after a restart, too
 	if similar(15, 1) || !similar(19, 1) {
 		t.Error("another than the oldest made room")
 	}
@@ -234,7 +235,7 @@ func TestTheOldestOfAFullScopeMakesRoom(t *testing.T) {
 	c, closeIt := open(t, t.TempDir(), k.now)
 	defer closeIt()
 	c.Resize(1 << 30)
-	put(t, c, -1, "{}", time.Hour) // of no scope
+	put(t, c, -1, "{}", time.Hour) // in no scope
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range maxInScope {
 		u := randomUnit(r, 4)

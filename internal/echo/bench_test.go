@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// nowhere is a client that takes everything and keeps nothing.
+// nowhere is a client that discards everything.
 type nowhere struct{ header http.Header }
 
 func (w nowhere) Header() http.Header         { return w.header }

@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// maxBody is how many bytes a request's body may have.
+	// maxBody is the maximum size of a request body, in bytes.
 	maxBody = 64 << 20
 
-	// maxDepth is how deep a body may nest. gjson validates by recursion, and
-	// a large enough body of brackets would exhaust the stack, which ends the
-	// process.
+	// maxDepth is the maximum nesting of a body. gjson validates recursively, so a
+	// large body of brackets would exhaust the stack and end the process.
 	maxDepth = 1000
 
-	// maxKept is the largest buffer kept for the next request, and the most
-	// reserved on the word of a Content-Length.
+	// maxKept is the size of the largest buffer that is kept for reuse, and the most
+	// memory that is reserved because of a Content-Length.
 	maxKept = 1 << 20
 )
 
@@ -40,8 +39,8 @@ func readBody(w http.ResponseWriter, r *http.Request) (gjson.Result, error) {
 		}
 	}()
 	if n := r.ContentLength; n > 0 {
-		// One more than MinRead, so that the read that finds the end of the
-		// body does not grow the buffer again.
+		// One more than MinRead, so that the read that finds the end of the body does
+		// not grow the buffer.
 		buf.Grow(int(min(n, maxKept-bytes.MinRead)) + bytes.MinRead)
 	}
 
@@ -57,18 +56,18 @@ func readBody(w http.ResponseWriter, r *http.Request) (gjson.Result, error) {
 	if !gjson.ValidBytes(buf.Bytes()) {
 		return gjson.Result{}, badRequest("the body is not valid JSON")
 	}
-	body := gjson.ParseBytes(buf.Bytes()) // copies: buf is free again
+	body := gjson.ParseBytes(buf.Bytes()) // a copy, so that buf can be reused
 	if !body.IsObject() {
 		return gjson.Result{}, badRequest("the body is not a JSON object")
 	}
 	return body, nil
 }
 
-// nestsDeeper tells whether the objects and arrays of a JSON text, or of the
-// beginning that is one, nest more than depth levels.
+// nestsDeeper reports whether the objects and arrays of a JSON text, or of the
+// beginning of one, are nested more than depth levels.
 func nestsDeeper(text []byte, depth int) bool {
-	// Almost every body has fewer brackets than it may have levels, and
-	// counting is many times faster than following strings.
+	// Almost every body has fewer brackets than the levels allowed, and counting
+	// brackets is much faster than scanning strings.
 	if bytes.Count(text, []byte{'['})+bytes.Count(text, []byte{'{'}) <= depth {
 		return false
 	}

@@ -42,7 +42,7 @@ func TestManyBracketsOfLittleDepth(t *testing.T) {
 	}
 }
 
-// spaces is a body of so many spaces.
+// spaces is a body of that many spaces.
 func spaces(n int64) io.Reader { return io.LimitReader(spaceReader{}, n) }
 
 type spaceReader struct{}

@@ -12,7 +12,7 @@ import (
 //	    chunk_delay <duration>
 //	}
 //
-// The block may be left out: both delays are 0 unless given.
+// The block is optional. Both delays default to 0.
 func (e *Echo) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	if d.NextArg() {

@@ -13,7 +13,7 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 	for _, test := range []struct {
 		input string
 		want  Echo
-		err   string // part of the error; "" if there is none
+		err   string // part of the error; empty: no error
 	}{
 		{input: "gw_echo"},
 		{input: "gw_echo {\n}"},

@@ -6,9 +6,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// answerChat answers with the text of the last user message, or of the tool
-// message that ends the request. A request that ends with a user message and
-// offers a function tool is answered with one call of it (see callOf).
+// answerChat answers with the text of the last user message, or of the tool message at
+// the end of the request. If the request ends with a user message and offers a function
+// tool, the answer is a call of that function (see callOf).
 func answerChat(body gjson.Result, at stamp) (answer, error) {
 	g := generation{
 		options: defaultOptions(),
@@ -56,11 +56,11 @@ func answerChat(body gjson.Result, at stamp) (answer, error) {
 	return g.answer(), nil
 }
 
-// A conversation is what the messages of a request come to.
+// A conversation is what an answer needs of the messages of a request.
 type conversation struct {
 	tokens   int     // of all texts
-	answered counted // the text that is answered
-	byUser   bool    // the last message is a user's
+	answered counted // the text to answer with
+	byUser   bool    // the last message is from the user
 }
 
 func read(messages gjson.Result) (conversation, error) {
@@ -115,8 +115,8 @@ func readMessage(m gjson.Result) (role, text string, err error) {
 	return role, text, err
 }
 
-// contentText returns the text of a message's content: a string, or the text parts
-// of an array joined by line feeds. No content is no text.
+// contentText returns the text of a message's content: a string, or the text parts of
+// an array joined by line feeds. Missing content is an empty text.
 func contentText(content gjson.Result) (string, error) {
 	switch {
 	case content.Type == gjson.String:
@@ -136,7 +136,7 @@ func contentText(content gjson.Result) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
-// message is the choice of a chat completion that answers with text.
+// message is a choice of a chat completion with text.
 type message struct{}
 
 func (message) complete(b []byte, _ int, text string) []byte {

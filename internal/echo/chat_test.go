@@ -61,7 +61,7 @@ func TestChatEchoes(t *testing.T) {
 
 const tools = `[{"type":"custom","custom":{"name":"c"}},{"type":"function","function":{"name":"weather"}},{"type":"function","function":{"name":"time"}}]`
 
-// checkUsage expects prompt, completion and total tokens.
+// checkUsage checks the numbers of prompt, completion and total tokens.
 func checkUsage(t *testing.T, usage gjson.Result, want string) {
 	t.Helper()
 	got := usage.Get("prompt_tokens").Raw + " " + usage.Get("completion_tokens").Raw + " " + usage.Get("total_tokens").Raw
@@ -87,8 +87,8 @@ func TestChatAnswerMembers(t *testing.T) {
 	}
 }
 
-// gather puts the events of a chat stream together as a client does: one
-// message and one finish reason a choice.
+// gather assembles the events of a chat stream as a client does, into one message and
+// one finish reason for each choice.
 func gather(t *testing.T, events []gjson.Result) (messages, finishes []string) {
 	t.Helper()
 	type call struct {
@@ -151,7 +151,7 @@ func gather(t *testing.T, events []gjson.Result) (messages, finishes []string) {
 func TestChatStreamsWordByWord(t *testing.T) {
 	const request = `{"n":2,"stream":true,"messages":[{"role":"user","content":" Hello,  big\nworld "}]`
 	events := stream(t, "/v1/chat/completions", request+"}")
-	if len(events) != 2*(1+3+1) { // of each choice: role, words, finish
+	if len(events) != 2*(1+3+1) { // for each choice: role, words, finish
 		t.Errorf("%d events", len(events))
 	}
 	for _, event := range events {

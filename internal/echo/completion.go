@@ -2,9 +2,9 @@ package echo
 
 import "github.com/tidwall/gjson"
 
-// answerCompletion answers with the prompt, whole unless max_tokens is given:
-// OpenAI's default of 16 tokens would make a poor echo. Several prompts are
-// answered with n choices each, in order; no prompt with an empty text.
+// answerCompletion answers with the prompt. Without max_tokens it is complete, because
+// OpenAI's default of 16 tokens would make a poor echo. Several prompts are answered
+// with n choices each, in order; without a prompt, the text is empty.
 func answerCompletion(body gjson.Result, at stamp) (answer, error) {
 	g := generation{
 		options: defaultOptions(),
@@ -36,7 +36,7 @@ func answerCompletion(body gjson.Result, at stamp) (answer, error) {
 	return g.answer(), nil
 }
 
-// plainText is the choice of a text completion.
+// plainText is a choice of a text completion.
 type plainText struct{}
 
 func (plainText) complete(b []byte, _ int, text string) []byte {

@@ -56,7 +56,7 @@ func TestCompletionStream(t *testing.T) {
 	checkUsage(t, events[len(events)-1].Get("usage"), "4 3 7")
 }
 
-// What holds for a prompt holds for the input of embeddings and moderations.
+// The rules for prompts apply to the input of embeddings and moderations, too.
 func TestInputsRefused(t *testing.T) {
 	for name, value := range map[string]string{
 		"number":           `7`,

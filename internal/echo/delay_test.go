@@ -65,7 +65,7 @@ func TestClientLeavesDuringADelay(t *testing.T) {
 	}
 }
 
-// leavingWriter is a client that is gone after the first write.
+// leavingWriter is a client that disconnects after the first write.
 type leavingWriter struct {
 	*httptest.ResponseRecorder
 	leave func()
@@ -89,7 +89,7 @@ func TestClientLeavesWithoutADelay(t *testing.T) {
 	}
 }
 
-// An event reaches the client before the next one is made.
+// An event reaches the client before the next one is generated.
 func TestEveryEventIsFlushed(t *testing.T) {
 	e := &Echo{ChunkDelay: caddy.Duration(time.Hour)}
 	ended := make(chan struct{})
@@ -111,5 +111,5 @@ func TestEveryEventIsFlushed(t *testing.T) {
 		t.Errorf("%q, %v", first, err)
 	}
 	response.Body.Close()
-	<-ended // the client left: the handler does not sit out its hour
+	<-ended // the client disconnected, so the handler does not wait for the rest of the hour
 }

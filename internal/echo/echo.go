@@ -1,14 +1,13 @@
-// Package echo is an OpenAI-shaped model server that answers with what it was
-// sent. It is for trying the gateway out without a provider and for load
-// tests, where the upstream must cost next to nothing; it is no model.
+// Package echo is a model server with OpenAI's API that answers with its own input. It
+// is for trying out the gateway without a provider, and for load tests that need a very
+// cheap upstream. It is not a language model.
 //
-// A request goes through three steps. [Echo.ServeHTTP] finds the endpoint in
-// a table and reads the body once; the endpoint, a plain function with no
-// clock and no random source of its own, turns the body into an answer; the
-// answer is written as JSON or as server-sent events.
+// [Echo.ServeHTTP] looks up the endpoint in a table and reads the body once. The
+// endpoint, a plain function without a clock or random source of its own, turns the
+// body into an answer, which is written as JSON or as server-sent events.
 //
-// A token, in usage and in limits, is a run of letters and digits or any other
-// single rune that is not white space (see [clip]).
+// A token, in usage and in limits, is a run of letters and digits, or any other single
+// rune that is not white space (see [clip]).
 package echo
 
 import (
@@ -60,7 +59,7 @@ func (Echo) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Validate refuses negative delays.
+// Validate rejects negative delays.
 func (e *Echo) Validate() error {
 	if e.Delay < 0 || e.ChunkDelay < 0 {
 		return errors.New("delay and chunk_delay must not be negative")
@@ -68,7 +67,7 @@ func (e *Echo) Validate() error {
 	return nil
 }
 
-// endpoints are the paths served, without /v1.
+// endpoints are the paths that are served, without /v1.
 var endpoints = map[string]endpoint{
 	"chat/completions": {http.MethodPost, answerChat},
 	"completions":      {http.MethodPost, answerCompletion},
@@ -77,21 +76,21 @@ var endpoints = map[string]endpoint{
 	"models":           {http.MethodGet, answerModels},
 }
 
-// An endpoint answers one path. The body is a valid JSON object for a POST and
-// absent for a GET; an error is a *requestError.
+// An endpoint answers the requests of one path. The body is a valid JSON object for a
+// POST, and absent for a GET. Errors are of type *requestError.
 type endpoint struct {
 	method string
 	answer func(body gjson.Result, at stamp) (answer, error)
 }
 
-// A stamp is what an answer takes from outside: the time and a random name.
+// A stamp is the time and a random name for an answer.
 type stamp struct {
 	nonce   string
 	created int64 // Unix time, seconds
 }
 
-// An answer is either a JSON body or the data of a stream's events. An event
-// is valid only until the next one is asked for.
+// An answer is either a JSON body or the data of the events of a stream. An event is
+// only valid until the next one is generated.
 type answer struct {
 	body   []byte
 	events iter.Seq[[]byte]
@@ -141,7 +140,7 @@ func answerTo(w http.ResponseWriter, r *http.Request) (answer, error) {
 	})
 }
 
-// answerModels lists the one model there is. Any other name works as well.
+// answerModels lists the only model. The other endpoints accept any name.
 func answerModels(gjson.Result, stamp) (answer, error) {
 	return answer{body: []byte(`{"object":"list","data":[{"id":"echo","object":"model","created":0,"owned_by":"gateway"}]}`)}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// do sends one request to e and returns what it answered.
+// do sends one request to e and returns the answer.
 func do(t testing.TB, e *Echo, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	return doRequest(t, e, httptest.NewRequest(method, path, strings.NewReader(body)))
@@ -42,7 +42,7 @@ func post(t testing.TB, path, body string) gjson.Result {
 	return gjson.ParseBytes(w.Body.Bytes())
 }
 
-// stream expects a stream and returns its events, without [DONE].
+// stream expects a stream and returns its events without [DONE].
 func stream(t testing.TB, path, body string) []gjson.Result {
 	t.Helper()
 	w := do(t, new(Echo), http.MethodPost, path, body)
@@ -118,7 +118,7 @@ func TestPathsAndMethods(t *testing.T) {
 	}
 }
 
-// checkError expects OpenAI's error envelope, with no more and no less.
+// checkError expects exactly OpenAI's error envelope.
 func checkError(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	var envelope struct {

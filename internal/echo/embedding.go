@@ -16,8 +16,8 @@ const (
 	maxDimensions     = 3072
 )
 
-// answerEmbedding answers each text with a unit vector that depends on nothing
-// but the text and the number of dimensions.
+// answerEmbedding answers each text with a unit vector that depends only on the text
+// and the number of dimensions.
 func answerEmbedding(body gjson.Result, _ stamp) (answer, error) {
 	model, format, dimensions := "echo", "float", defaultDimensions
 	var input gjson.Result
@@ -69,17 +69,17 @@ func answerEmbedding(body gjson.Result, _ stamp) (answer, error) {
 	return answer{body: append(b, "}}"...)}, nil
 }
 
-// fillVector makes a unit vector of a hash of text.
+// fillVector fills a unit vector from a hash of text.
 func fillVector(vector []float32, text string) {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(text)) // never fails
 	source := rand.NewPCG(hash.Sum64(), 0)
 	squares := 0.0
 	for i := range vector {
-		// Odd, and so never 0: a vector always has a length.
+		// An odd number, and so never 0: the vector must have a length.
 		x := float64(int64(source.Uint64()|1)) / (1 << 63)
 		vector[i] = float32(x)
-		squares += float64(x * x) // not fused, so the same on every machine
+		squares += float64(x * x) // not fused, so that it is the same on every machine
 	}
 	length := float32(math.Sqrt(squares))
 	for i := range vector {
@@ -104,8 +104,8 @@ func appendFloats(b []byte, vector []float32) []byte {
 	return append(b, ']')
 }
 
-// appendBase64 appends the vector as little-endian float32 in base64, which
-// OpenAI's clients ask for unless told otherwise.
+// appendBase64 appends the vector as little-endian float32 in base64, which OpenAI's
+// clients ask for by default.
 func appendBase64(b []byte, vector []float32) []byte {
 	raw := make([]byte, 0, 4*len(vector))
 	for _, x := range vector {

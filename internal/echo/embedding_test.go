@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// vectorOf reads an embedding in either format.
+// vectorOf returns an embedding in either format.
 func vectorOf(t *testing.T, embedding gjson.Result) []float32 {
 	t.Helper()
 	var vector []float32
@@ -61,7 +61,7 @@ func TestEmbeddingIsADeterministicUnitVector(t *testing.T) {
 	}
 }
 
-// The vectors are part of what tests elsewhere may rely on.
+// Other tests may rely on these vectors.
 func TestEmbeddingDoesNotChangeWithTime(t *testing.T) {
 	got := post(t, "/v1/embeddings", `{"input":"hello","dimensions":2}`).Get("data.0.embedding").Raw
 	if want := `[-0.94357044,0.3311721]`; got != want {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// No body makes an endpoint panic, every answer is JSON, every event too.
+// No body makes an endpoint panic, and every answer and event is JSON.
 func FuzzServeHTTP(f *testing.F) {
 	paths := []string{"/chat/completions", "/completions", "/embeddings", "/moderations"}
 	for i, bodies := range [][]string{
@@ -39,7 +39,7 @@ func FuzzServeHTTP(f *testing.F) {
 	})
 }
 
-// The scanners agree with their definitions on any text.
+// The scanners agree with their definitions for any text.
 func FuzzText(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)

@@ -9,19 +9,19 @@ import (
 
 const (
 	maxChoices = 128      // of n
-	maxAnswer  = 64 << 20 // bytes of text in all choices together
+	maxAnswer  = 64 << 20 // bytes of text in all choices
 
 	finishStop   = "stop"
 	finishLength = "length"
 	finishTools  = "tool_calls"
 )
 
-// options are the members that chat and text completion requests share.
+// options are the fields that chat and text completion requests share.
 type options struct {
 	model         string
 	n             int
 	maxTokens     int
-	maxCompletion int // goes before maxTokens
+	maxCompletion int // takes precedence over maxTokens
 	stream        bool
 	includeUsage  bool
 }
@@ -30,7 +30,7 @@ func defaultOptions() options {
 	return options{model: "echo", n: 1, maxTokens: unlimited, maxCompletion: unlimited}
 }
 
-// set takes one member of a request; what an echo has no use for is ignored.
+// set sets a field of a request. Fields without a meaning for an echo are ignored.
 func (o *options) set(name string, v gjson.Result) error {
 	switch name {
 	case "model":
@@ -61,40 +61,40 @@ func (o *options) limit() int {
 	return o.maxTokens
 }
 
-// A generation is a chat or text completion before it is JSON or a stream.
+// A generation is a chat or text completion, before it is encoded as JSON or as a
+// stream.
 type generation struct {
 	options
 	id           string
 	created      int64
-	object       string // what the answer is called
-	chunk        string // what an event is called
+	object       string // the object name of an answer
+	chunk        string // the object name of an event
 	choice       choiceShape
-	outputs      []output // each is n choices
+	outputs      []output // n choices each
 	promptTokens int
 }
 
-// An output is the text of a choice and why it ended.
+// An output is the text of a choice and its finish reason.
 type output struct {
 	counted
 	finish string
 }
 
-// A choiceShape writes what differs between the choices of a chat message, a
-// tool call and a text completion: the members beside index and
-// finish_reason.
+// A choiceShape writes the fields in which the choices of a chat message, a tool call
+// and a text completion differ, which are all but index and finish_reason.
 type choiceShape interface {
-	// whole appends the members of choice i.
+	// whole appends the fields of choice i.
 	complete(b []byte, i int, text string) []byte
-	// opening returns the members of the event that begins choice i, or "" if
-	// there is none.
+	// opening returns the fields of the first event of choice i, or "" if there is no
+	// such event.
 	first(i int) string
-	// piece appends the members of an event that carries a part of the text.
+	// piece appends the fields of an event with a part of the text.
 	delta(b []byte, text string) []byte
-	// closing returns the members of the event with the finish_reason.
+	// closing returns the fields of the event with the finish_reason.
 	last() string
 }
 
-// echo makes the texts the outputs, within the limit of tokens.
+// echo sets the outputs to the texts, cut to the limit of tokens.
 func (g *generation) echo(texts ...counted) error {
 	size, limit := 0, g.limit()
 	g.outputs = make([]output, len(texts))
@@ -139,7 +139,7 @@ func (g *generation) json() []byte {
 	return append(g.appendUsage(b), '}')
 }
 
-// events yields the data of the stream's events, all but [DONE].
+// events yields the data of the stream's events without [DONE].
 func (g *generation) events(yield func([]byte) bool) {
 	head := g.appendHead(nil, g.chunk)
 	tail := "]}"
@@ -181,7 +181,7 @@ func (g *generation) events(yield func([]byte) bool) {
 	}
 }
 
-// appendHead appends an answer up to the first choice.
+// appendHead appends the beginning of an answer, up to the first choice.
 func (g *generation) appendHead(b []byte, object string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, g.id...)
@@ -200,7 +200,7 @@ func appendIndex(b []byte, i int) []byte {
 	return append(b, ',')
 }
 
-// appendFinish ends a choice; "" is null.
+// appendFinish appends the finish reason and the end of a choice; "" becomes null.
 func appendFinish(b []byte, reason string) []byte {
 	b = append(b, `,"logprobs":null,"finish_reason":`...)
 	if reason == "" {

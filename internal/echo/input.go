@@ -7,12 +7,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxInputs is how many texts one request may hold, as at OpenAI.
+// maxInputs is the maximum number of texts in a request, as with OpenAI.
 const maxInputs = 2048
 
-// textsOf reads a prompt or an input: a string, an array of strings, an array
-// of tokens or an array of token arrays. Tokens are one text, their numbers
-// joined by spaces.
+// textsOf reads a prompt or an input: a string, an array of strings, an array of tokens
+// or an array of token arrays. An array of tokens becomes one text, with the numbers
+// separated by spaces.
 func textsOf(name string, v gjson.Result) ([]string, error) {
 	if v.Type == gjson.String {
 		return []string{v.Str}, nil

@@ -8,7 +8,7 @@ import (
 
 const hex = "0123456789abcdef"
 
-// plain are the bytes that stand for themselves in a JSON string.
+// plain are the bytes that need no escape in a JSON string.
 var plain = func() (plain [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		plain[c] = c != '"' && c != '\\'
@@ -20,7 +20,7 @@ var plain = func() (plain [256]bool) {
 // U+FFFD, as in encoding/json.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
-	start := 0 // of what is not appended yet
+	start := 0 // of the part that has not been appended yet
 	for i := 0; i < len(s); {
 		c := s[i]
 		if plain[c] {
@@ -55,8 +55,8 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[start:]...), '"')
 }
 
-// eachMember calls set for every member of an object that is not null, in
-// order, until set fails.
+// eachMember calls set for every member of an object that is not null, in order, and
+// stops at the first error.
 func eachMember(object gjson.Result, set func(name string, v gjson.Result) error) error {
 	var err error
 	object.ForEach(func(key, v gjson.Result) bool {

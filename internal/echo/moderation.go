@@ -7,13 +7,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// flagWord is the word that makes a text flagged.
+// flagWord flags a text that contains it.
 const flagWord = "flag-me"
 
 // flaggedCategory is the one category of a flagged text.
 const flaggedCategory = "harassment"
 
-// categories are all that a moderation answers about.
+// categories are all categories of an answer.
 var categories = [...]string{
 	"hate", "hate/threatening",
 	"harassment", "harassment/threatening",
@@ -22,7 +22,7 @@ var categories = [...]string{
 	"violence", "violence/graphic",
 }
 
-// The two results there are.
+// The two possible results.
 var (
 	passedResult  = moderationResult(false)
 	flaggedResult = moderationResult(true)
@@ -49,7 +49,7 @@ func moderationResult(flagged bool) string {
 		`},"category_scores":{` + strings.Join(scores[:], ",") + `}}`
 }
 
-// answerModeration flags the texts that have the word flag-me.
+// answerModeration flags the texts that contain the word flag-me.
 func answerModeration(body gjson.Result, at stamp) (answer, error) {
 	model := "text-moderation-latest"
 	var input gjson.Result
@@ -88,7 +88,7 @@ func answerModeration(body gjson.Result, at stamp) (answer, error) {
 	return answer{body: append(b, "]}"...)}, nil
 }
 
-// hasWord tells whether word stands in text with no letter or digit beside it.
+// hasWord reports whether word occurs in text without a letter or digit next to it.
 func hasWord(text, word string) bool {
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)

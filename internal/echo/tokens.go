@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// unlimited is the limit of a completion that has none.
+// unlimited is the limit of a completion without one.
 const unlimited = math.MaxInt
 
 type runeKind uint8
@@ -15,8 +15,8 @@ type runeKind uint8
 const (
 	space runeKind = iota
 	letter
-	mark // a token by itself
-	wide // of a byte: the rune has more of them
+	mark // a token of its own
+	wide // a byte of a rune with several bytes
 )
 
 var byteKinds = func() (kinds [256]runeKind) {
@@ -39,11 +39,11 @@ func kindOf(r rune) runeKind {
 	return mark
 }
 
-// clip returns the longest beginning of text with at most limit tokens, and
-// how many it has. A token is a run of letters and digits, or any other single
-// rune that is not white space. A text within the limit comes back whole.
+// clip returns the longest beginning of text with at most limit tokens, and the number
+// of its tokens. A token is a run of letters and digits, or any other single rune that
+// is not white space. A text within the limit is returned unchanged.
 func clip(text string, limit int) (kept string, tokens int) {
-	end, previous := 0, space // end of the last token
+	end, previous := 0, space // of the last token
 	for i := 0; i < len(text); {
 		kind, size := byteKinds[text[i]], 1
 		if kind == wide {
@@ -66,7 +66,7 @@ func clip(text string, limit int) (kept string, tokens int) {
 	return text, tokens
 }
 
-// counted is a text with the number of its tokens.
+// counted is a text and the number of its tokens.
 type counted struct {
 	text   string
 	tokens int
@@ -77,8 +77,7 @@ func count(text string) counted {
 	return counted{text, tokens}
 }
 
-// words cuts text before every word but the first, so that the pieces put
-// together are text again.
+// words splits text before every word but the first. The pieces joined are the text.
 func words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start, inWord, any := 0, false, false

@@ -13,7 +13,7 @@ var texts = []string{
 	"tabs\tand\nlines\r\n", "\u2028", "e\u0301", "\xff", "a\xffb \xc3", "<&>\x00\x1f\x7f\"\\/",
 }
 
-// token is the definition of a token, which the scanner is held against.
+// token defines a token. The scanner is compared with it.
 var token = regexp.MustCompile(`[\p{L}\p{Nd}]+|[^\p{L}\p{Nd}\s\p{Z}\x{85}\v]`)
 
 func TestClip(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// chooseTool returns the name of the function to call: the one that tool_choice
-// forces, else the first of tools; "" if there is none to call.
+// chooseTool returns the name of the function to call: the one that tool_choice forces,
+// or else the first of tools. It is "" if there is nothing to call.
 func chooseTool(tools, choice gjson.Result) (string, error) {
 	if tools.Exists() && !tools.IsArray() {
 		return "", badRequest("tools must be an array")
@@ -30,10 +30,9 @@ func chooseTool(tools, choice gjson.Result) (string, error) {
 	return name, nil
 }
 
-// call turns the echoed text into a call of the named function with the
-// arguments {"input": text}. Tokens are still those of the text, so that a
-// limit never breaks the arguments; a text that was cut keeps its finish
-// reason.
+// call turns the echoed text into a call of the named function with the arguments
+// {"input": text}. Tokens are still those of the text, so that a limit never produces
+// invalid arguments. A text that was cut keeps its finish reason.
 func (g *generation) call(name, nonce string) {
 	g.choice = toolCall{name, nonce}
 	for i := range g.outputs {
@@ -46,11 +45,11 @@ func (g *generation) call(name, nonce string) {
 	}
 }
 
-// toolCall is the choice of a chat completion that calls a function; its text
-// is the call's arguments.
+// toolCall is a choice of a chat completion that calls a function. Its text is the
+// arguments of the call.
 type toolCall struct {
 	function string
-	nonce    string // makes the call's id
+	nonce    string // makes the id of the call
 }
 
 func (t toolCall) complete(b []byte, i int, arguments string) []byte {
@@ -66,7 +65,7 @@ func (t toolCall) first(i int) string {
 	return string(append(b, `""}}]}`...))
 }
 
-// begin appends a call up to its arguments.
+// begin appends the beginning of a call, up to its arguments.
 func (t toolCall) begin(b []byte, i int) []byte {
 	b = append(b, `"id":"call_echo_`...)
 	b = append(b, t.nonce...)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// statusClientClosed goes into the access log when the client left before
-// there was an answer, as reverse_proxy has it.
+// statusClientClosed is what the access log shows if the client disconnected before
+// there was an answer, as with reverse_proxy.
 const statusClientClosed = 499
 
-// A requestError says why a request is not answered.
+// A requestError is the reason why a request is refused.
 type requestError struct {
 	status  int
 	message string
@@ -30,8 +30,8 @@ func badRequest(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, format, args...)
 }
 
-// writeError answers a *requestError with OpenAI's error envelope and gives
-// any other error back.
+// writeError answers a *requestError with OpenAI's error envelope and returns any other
+// error.
 func writeError(w http.ResponseWriter, err error) error {
 	refused, ok := errors.AsType[*requestError](err)
 	if !ok {
@@ -44,8 +44,8 @@ func writeError(w http.ResponseWriter, err error) error {
 	return nil
 }
 
-// writeJSON writes a whole answer. A write fails only when the client has
-// left, and then nobody is there to be told.
+// writeJSON writes an answer. Errors are ignored, because a write only fails if the
+// client has disconnected.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -54,8 +54,8 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// writeEvents writes a stream with [DONE] at its end, one flush an event, and
-// stops at once when the client leaves.
+// writeEvents writes a stream that ends with [DONE], flushing after each event, and
+// stops as soon as the client disconnects.
 func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte], delay time.Duration) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -87,7 +87,7 @@ func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte]
 	send([]byte("[DONE]"))
 }
 
-// wait waits for d and tells whether the client is still there.
+// wait waits for d and reports whether the client is still connected.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

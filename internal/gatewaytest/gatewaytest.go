@@ -1,6 +1,6 @@
-// Package gatewaytest runs the gateway inside a test: a real Caddy with a real
-// configuration and store, on loopback ports. Caddy runs one configuration a
-// process, so tests that use it do not run in parallel.
+// Package gatewaytest runs the gateway in a test: a real Caddy with a real
+// configuration and store, on loopback ports. A process runs only one Caddy
+// configuration, so tests that use this package do not run in parallel.
 package gatewaytest
 
 import (
@@ -28,7 +28,7 @@ import (
 	_ "github.com/caddy-gw/gateway"
 )
 
-// OwnerKey is the organisation owner's key in tests.
+// OwnerKey is the API key of the organisation's owner in tests.
 const OwnerKey = "owner-key-of-the-tests-0123456789abcdef"
 
 // A Gateway is a running gateway.
@@ -36,15 +36,15 @@ type Gateway struct {
 	T       testing.TB
 	URL     string // of the site, without a trailing slash
 	Dir     string // of the store
-	LogFile string // everything that Caddy logs, from level debug on
+	LogFile string // everything that Caddy logs, including the level debug
 	Options string // lines of the gw block
 	Site    string // lines of the site
-	AdminAt string // address of Caddy's admin endpoint; default: off
+	AdminAt string // address of Caddy's admin endpoint; default: disabled
 
 	loaded atomic.Int64 // Unix time in nanoseconds
 }
 
-// Start runs a gateway with more options in its gw block.
+// Start runs a gateway with additional options in its gw block.
 func Start(t testing.TB, options string) *Gateway {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func Start(t testing.TB, options string) *Gateway {
 	return g
 }
 
-// FreeAddress returns a loopback address that nothing listens on.
+// FreeAddress returns an unused loopback address.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Caddyfile is the configuration.
+// Caddyfile returns the configuration.
 func (g *Gateway) Caddyfile() string {
 	adminEndpoint := "off"
 	if g.AdminAt != "" {
@@ -106,7 +106,7 @@ func Adapt(caddyfile string) ([]byte, error) {
 	return config, err
 }
 
-// Load loads the configuration, for the first time or anew.
+// Load loads the configuration, or reloads it.
 func (g *Gateway) Load() {
 	g.T.Helper()
 	config, err := Adapt(g.Caddyfile())
@@ -118,14 +118,15 @@ func (g *Gateway) Load() {
 	}
 	g.loaded.Store(time.Now().UnixNano())
 	http.DefaultClient.CloseIdleConnections()
-	// Caddy opens a listening socket for each configuration, and closes the one before a
-	// moment after the new one runs: until then it may still be answered by the old one.
+	// Caddy opens a new listening socket for each configuration and closes the previous
+	// one shortly afterwards. Until then, the previous configuration may still answer.
 	for deadline := time.Now().Add(settling); g.listeners() > 1 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// listeners is how many sockets listen on the site's port; 0 where the system does not tell.
+// listeners returns the number of sockets that listen on the site's port, or 0 if the
+// system does not report it.
 func (g *Gateway) listeners() int {
 	_, port, _ := strings.Cut(strings.TrimPrefix(g.URL, "http://"), ":")
 	number, err := strconv.ParseUint(port, 10, 16)
@@ -148,7 +149,7 @@ func (g *Gateway) listeners() int {
 	return n
 }
 
-// Stop stops the gateway; a later Load starts it again on the same store.
+// Stop stops the gateway. Load starts it again with the same store.
 func (g *Gateway) Stop() {
 	g.T.Helper()
 	if err := caddy.Stop(); err != nil {
@@ -157,7 +158,7 @@ func (g *Gateway) Stop() {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Logs returns what was logged so far.
+// Logs returns everything that was logged so far.
 func (g *Gateway) Logs() string {
 	g.T.Helper()
 	b, err := os.ReadFile(g.LogFile)
@@ -167,14 +168,14 @@ func (g *Gateway) Logs() string {
 	return string(b)
 }
 
-// An Answer is a response that was read whole.
+// An Answer is a response whose body has been read.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Get returns a value of the body by its gjson path.
+// Get returns a value of the body by a gjson path.
 func (a *Answer) Get(path string) gjson.Result { return gjson.Get(a.Body, path) }
 
 // Request makes a request. headers are "name: value".
@@ -202,11 +203,11 @@ func (g *Gateway) Request(method, path, body string, headers ...string) *http.Re
 	return r
 }
 
-const settling = 2 * time.Second // after a configuration was loaded
+const settling = 2 * time.Second // after loading a configuration
 
-// Send sends a request. Caddy opens a second listening socket for a new configuration, and
-// connections that the kernel had queued on the old one are reset when that is closed:
-// shortly after a reload such a request is repeated.
+// Send sends a request. Caddy opens a second listening socket for a new configuration,
+// and resets connections that the kernel had queued on the previous socket when it is
+// closed. A request that fails in this way shortly after a reload is repeated.
 func (g *Gateway) Send(request func() *http.Request) (*http.Response, error) {
 	res, err := http.DefaultClient.Do(request())
 	for err != nil && time.Since(time.Unix(0, g.loaded.Load())) < settling && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) {
@@ -215,7 +216,7 @@ func (g *Gateway) Send(request func() *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// TryRequest makes a request, as Send does, and reads its answer.
+// TryRequest sends a request like Send, and reads the answer.
 func (g *Gateway) TryRequest(method, path, body string, headers ...string) (*Answer, error) {
 	res, err := g.Send(func() *http.Request { return g.Request(method, path, body, headers...) })
 	if err != nil {
@@ -226,7 +227,7 @@ func (g *Gateway) TryRequest(method, path, body string, headers ...string) (*Ans
 	return &Answer{res.StatusCode, res.Header, string(b)}, err
 }
 
-// Do makes a request and reads its answer; that there is none fails the test.
+// Do sends a request and reads the answer. The test fails if there is none.
 func (g *Gateway) Do(method, path, body string, headers ...string) *Answer {
 	g.T.Helper()
 	a, err := g.TryRequest(method, path, body, headers...)
@@ -236,7 +237,8 @@ func (g *Gateway) Do(method, path, body string, headers ...string) *Answer {
 	return a
 }
 
-// Admin makes a request to the control plane with the owner's key and expects 200.
+// Admin sends a request to the control plane with the owner's key and expects status
+// 200.
 func (g *Gateway) Admin(method, path string, body any) *Answer {
 	g.T.Helper()
 	var text string
@@ -254,12 +256,12 @@ func (g *Gateway) Admin(method, path string, body any) *Answer {
 	return a
 }
 
-// Key creates a workspace key that may call models and returns it with its id.
+// Key creates a workspace API key that may call models. It returns the key and its id.
 func (g *Gateway) Key(name string) (key, id string) {
 	g.T.Helper()
 	a := g.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": name, "scopes": []string{"completions.write"}})
 	return a.Get("key").Str, a.Get("id").Str
 }
 
-// Chat is a chat completion request in its shortest form.
+// Chat is a minimal chat completion request.
 const Chat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`

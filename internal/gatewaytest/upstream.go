@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// A Call is what an upstream was sent.
+// A Call is a request that an upstream received.
 type Call struct {
 	Method, Path, Query, Host string
 	Header                    http.Header
 	Body                      string
 }
 
-// An Upstream is a model provider of a test, on loopback.
+// An Upstream is a test's model provider, on loopback.
 type Upstream struct {
 	*httptest.Server
 
@@ -27,15 +27,16 @@ type Upstream struct {
 	serve http.HandlerFunc
 }
 
-// NewUpstream starts a provider that answers as serve does; nil answers a fixed
-// chat completion. serve finds the body read.
+// NewUpstream starts a provider that answers with serve, or with a fixed chat
+// completion if serve is nil. The body has already been read when serve is called.
 func NewUpstream(t testing.TB, serve http.HandlerFunc) *Upstream {
 	u := newUpstream(t, serve)
 	u.Start()
 	return u
 }
 
-// NewHTTP2Upstream is [NewUpstream] over TLS and HTTP/2, with a certificate that nobody trusts.
+// NewHTTP2Upstream is like [NewUpstream], over TLS and HTTP/2, with an untrusted
+// certificate.
 func NewHTTP2Upstream(t testing.TB, serve http.HandlerFunc) *Upstream {
 	u := newUpstream(t, serve)
 	u.EnableHTTP2 = true
@@ -71,20 +72,20 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, Completion)
 }
 
-// Completion is the fixed answer.
+// Completion is the fixed answer of an upstream.
 const Completion = `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
 
-// Open is how many connections to the provider are open.
+// Open returns the number of open connections to the provider.
 func (u *Upstream) Open() int { return int(u.open.Load()) }
 
-// Calls returns what the provider was sent so far.
+// Calls returns the requests received so far.
 func (u *Upstream) Calls() []Call {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]Call(nil), u.calls...)
 }
 
-// Last returns the last call.
+// Last returns the most recent request.
 func (u *Upstream) Last(t testing.TB) Call {
 	t.Helper()
 	calls := u.Calls()
@@ -94,7 +95,7 @@ func (u *Upstream) Last(t testing.TB) Call {
 	return calls[len(calls)-1]
 }
 
-// Provider is a provider of the configuration that this upstream serves.
+// Provider returns the configuration of a provider that this upstream serves.
 func (u *Upstream) Provider(slug string) string {
 	return "provider " + slug + " {\n\t\t\ttype openai\n\t\t\tbase_url " + u.URL + "/v1\n\t\t\tapi_key sk-of-the-file-" + slug + "\n\t\t}\n"
 }

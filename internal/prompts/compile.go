@@ -12,25 +12,25 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts/template"
 )
 
-// A Compiled is a version of a prompt, or of a partial, parsed.
+// A Compiled is a parsed version of a prompt or partial.
 type Compiled struct {
-	Chat       bool   // it renders messages, and not the prompt of a text completion
-	VirtualKey string // or the provider or config that answers its completions
+	Chat       bool   // it renders messages, not the prompt of a text completion
+	VirtualKey string // or the provider or config for its completions
 	Partial    *template.Partial
 
 	members  []member
-	size     int                 // what it counts as among those that are kept, in bytes
-	defaults *template.Variables // of parameters.variables; nil: there are none
+	size     int                 // its share of the cache, in bytes
+	defaults *template.Variables // of parameters.variables; nil: none
 }
 
-// A member is one of what a prompt renders.
+// A member is a field of the rendered body.
 type member struct {
 	name  string
 	value *template.Template
-	field string // of the content that it is of
+	field string // the field of the content that it comes from
 }
 
-// A FieldError says which field of a content is wrong.
+// A FieldError is an error in a field of a prompt's content.
 type FieldError struct{ Field, Message string }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
@@ -44,11 +44,11 @@ func CompilePartial(c *Content) (*Compiled, error) {
 	return &Compiled{Partial: p}, nil
 }
 
-// notSaved are parameters that a prompt does not render: only a call says whether it is
-// streamed.
+// notSaved are parameters that a prompt does not render. Whether an answer is streamed
+// is up to the call.
 var notSaved = map[string]bool{"stream": true, "variables": true, "prompt_id": true}
 
-// Compile parses what a prompt says. The error is a *[FieldError].
+// Compile parses the content of a version. The error is a *[FieldError].
 func Compile(c *Content) (*Compiled, error) {
 	out := &Compiled{VirtualKey: c.VirtualKey}
 	var fault error
@@ -113,7 +113,7 @@ func Compile(c *Content) (*Compiled, error) {
 	return out, nil
 }
 
-// isMessages reports whether a text is a JSON array of objects.
+// isMessages reports whether text is a JSON array of objects.
 func isMessages(text []byte) bool {
 	r := jsonscan.NewReader(text)
 	n, others := 0, 0
@@ -125,14 +125,14 @@ func isMessages(text []byte) bool {
 	return ok && r.Err() == nil && n > 0 && others == 0
 }
 
-// isMessagesOnceRendered reports whether a text begins like messages: an array with an object
-// or a tag in it.
+// isMessagesOnceRendered reports whether text begins like messages, with an array whose
+// first element is an object or a tag.
 func isMessagesOnceRendered(text string) bool {
 	inside, ok := strings.CutPrefix(text, "[")
 	return ok && strings.HasPrefix(strings.TrimSpace(inside), "{")
 }
 
-// Uses is what the prompt's texts name.
+// Uses returns the names that the prompt's texts refer to.
 func (c *Compiled) Uses() template.Names {
 	if c.Partial != nil {
 		return c.Partial.Uses()
@@ -144,16 +144,16 @@ func (c *Compiled) Uses() template.Names {
 	return template.UsesOf(all)
 }
 
-// compiled keeps what was compiled, by the ids of versions, which never change. It has two
-// generations: when the younger is full, the older is forgotten, and what is used of it is
-// younger again.
+// compiled caches compiled versions by their ids, since versions never change. It has
+// two generations: when the younger one is full, the older one is dropped. A version
+// that is used moves to the younger one.
 type compiled struct {
 	mu         sync.RWMutex
 	young, old map[string]*Compiled
-	filled     int // bytes of texts in young
+	filled     int // size of the texts in young, in bytes
 }
 
-// maxCompiled is how many bytes of texts a generation of compiled versions has.
+// maxCompiled is the maximum size of the texts in a generation, in bytes.
 const maxCompiled = 32 << 20
 
 func (c *compiled) get(id string) *Compiled {
@@ -171,7 +171,7 @@ func (c *compiled) put(id string, v *Compiled) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.young[id] != nil {
-		return // another call was as fast
+		return // another call was faster
 	}
 	if c.filled+v.size > maxCompiled || c.young == nil {
 		c.old, c.young, c.filled = c.young, make(map[string]*Compiled), 0
@@ -180,7 +180,7 @@ func (c *compiled) put(id string, v *Compiled) {
 	c.filled += v.size
 }
 
-// Compiled returns a version, which is read and parsed once.
+// Compiled returns a compiled version. A version is only read and parsed once.
 func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled, error) {
 	if c := s.compiled.get(v.ID); c != nil {
 		return c, nil
@@ -197,17 +197,17 @@ func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled,
 	if err != nil {
 		return nil, fmt.Errorf("version %d of %s: %w", v.Number, p.Slug, err)
 	}
-	if s.tx == nil { // what a transaction sees may never be
+	if s.tx == nil { // what a transaction sees may be rolled back
 		c.size = 4<<10 + len(content.String) + len(content.Parameters) + len(content.Tools) + len(content.ToolChoice) + len(content.Functions)
 		s.compiled.put(v.ID, c)
 	}
 	return c, nil
 }
 
-// MaxRendered is how many bytes a prompt renders to at most.
+// MaxRendered is the maximum size of a rendered prompt, in bytes.
 const MaxRendered = 8 << 20
 
-// renderers keeps renderers for further calls.
+// renderers are reused by further calls.
 var renderers = sync.Pool{New: func() any { return &rendering{r: template.Renderer{Limit: MaxRendered}} }}
 
 type rendering struct {
@@ -216,10 +216,10 @@ type rendering struct {
 	given     []jsonscan.Key
 }
 
-// Render appends the body of a call that a version comes to: what the prompt has, and over it
-// the members of body, which is an object with the variables. Partials are those that workspace
-// finds. An error that is the caller's is a *template.Error; its Code names variables where these
-// are at fault.
+// Render appends the body of a call: the fields of the prompt, overridden by those of
+// body, which is an object with the variables. Partials are looked up in workspace. An
+// error that is caused by the call is a *template.Error, whose Code refers to the
+// variables if the error is in them.
 func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Compiled, body []byte) ([]byte, error) {
 	w, _ := renderers.Get().(*rendering)
 	defer renderers.Put(w)
@@ -233,7 +233,7 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 		case m.Key.Is("variables"):
 			variables = body[m.Start:m.End]
 			return nil
-		case m.Key.Is("prompt_id"): // one client leaves it in the body
+		case m.Key.Is("prompt_id"): // sent in the body by one of the clients
 			return nil
 		}
 		w.given = append(w.given, m.Key)

@@ -5,14 +5,15 @@ import (
 	"testing"
 )
 
-// What is kept has a bound in bytes, which what is used again counts by its size, too.
+// The size of the cache is bounded in bytes, including versions that moved to the
+// younger generation.
 func TestCompiledVersionsAreBounded(t *testing.T) {
 	var c compiled
 	const size = 1 << 20
 	for i := range 400 {
 		c.put(fmt.Sprint(i), &Compiled{size: size})
 		for j := max(0, i-maxCompiled/size); j < i; j++ {
-			c.get(fmt.Sprint(j)) // brings what is old among the young again
+			c.get(fmt.Sprint(j)) // moves an older version to the younger generation
 		}
 		kept := 0
 		for _, generation := range []map[string]*Compiled{c.young, c.old} {

@@ -1,6 +1,6 @@
-// Package prompts holds the saved prompts of a store, and the partials, labels and
-// collections that belong to them. A prompt is published in versions, which are rendered for
-// calls (package template).
+// Package prompts holds the saved prompts of a store, and their partials, labels and
+// collections. A prompt is published in versions, which package template renders for
+// calls.
 package prompts
 
 import (
@@ -20,7 +20,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Prompt is a saved prompt, or a partial, which other templates insert.
+// A Prompt is a saved prompt, or a partial, which is a template that other templates
+// include.
 type Prompt struct {
 	ID             string         `json:"id"`
 	Slug           string         `json:"slug"`
@@ -30,20 +31,20 @@ type Prompt struct {
 	OrganisationID string         `json:"organisation_id"`
 	CollectionID   string         `json:"collection_id"`
 	Archived       bool           `json:"archived,omitempty"`
-	Versions       []Version      `json:"versions"`         // oldest first, at least one
+	Versions       []Version      `json:"versions"`         // oldest first; at least one
 	Published      int            `json:"published"`        // the number of a version
-	Model          string         `json:"model,omitempty"`  // of that version
-	Labels         map[string]int `json:"labels,omitempty"` // numbers of versions by ids of labels
+	Model          string         `json:"model,omitempty"`  // of the published version
+	Labels         map[string]int `json:"labels,omitempty"` // numbers of versions by label id
 	CreatedBy      string         `json:"created_by,omitempty"`
 	CreatedAt      time.Time      `json:"created_at"`
 	UpdatedAt      time.Time      `json:"updated_at"`
 }
 
-// A Version is one of the texts that a prompt had. Memory has all versions, of which a
-// workspace may have two million, but not what they say: that is their [Content].
+// A Version is a version of a prompt. All versions are in memory, but without their
+// [Content], because a workspace may have two million of them.
 type Version struct {
 	ID        string    `json:"id"`
-	Number    int       `json:"number"` // counted from 1
+	Number    int       `json:"number"` // starts at 1
 	CreatedAt time.Time `json:"created_at"`
 }
 
@@ -53,7 +54,7 @@ type Label struct {
 	Name           string    `json:"name"`
 	Description    string    `json:"description,omitempty"`
 	Color          string    `json:"color,omitempty"`
-	WorkspaceID    string    `json:"workspace_id"` // "": everybody has it
+	WorkspaceID    string    `json:"workspace_id"` // empty: of every workspace
 	OrganisationID string    `json:"organisation_id"`
 	CreatedAt      time.Time `json:"created_at"`
 	UpdatedAt      time.Time `json:"updated_at"`
@@ -68,33 +69,34 @@ type Collection struct {
 	ParentID    string    `json:"parent_id,omitempty"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
-	Default     bool      `json:"-"` // of its workspace; it is not stored
+	Default     bool      `json:"-"` // of its workspace; not stored
 }
 
-// Bounds of what a workspace has; memory holds all but the texts. One more is a
-// [storage.FullError].
+// Bounds of a workspace, whose prompts are in memory except for their texts. Exceeding
+// one is a [storage.FullError].
 const (
-	MaxPrompts     = 10_000 // partials included
-	MaxVersions    = 200    // of a prompt; beyond that, the oldest without a label is dropped
+	MaxPrompts     = 10_000 // including partials
+	MaxVersions    = 200    // of a prompt; after that, the oldest one without a label is removed
 	MaxLabels      = 200
 	MaxCollections = 1_000
 	MaxNesting     = 10 // of collections
 )
 
-// ErrVersions means that a prompt has no room for another version.
+// ErrVersions means that there is no version of the prompt that could be removed to
+// make room for another one.
 var ErrVersions = errors.New("every version of the prompt has a label or is published")
 
 const (
 	bySlug      = "slug"
 	byName      = "name"
-	byWorkspace = "workspace" // counts
+	byWorkspace = "workspace" // counted by workspace
 )
 
-// A Store holds the prompts of a store. It reads from memory, texts apart, and writes
-// through. It is safe for concurrent use.
+// A Store holds the prompts of a database. It reads from memory, except for texts, and
+// writes through. It is safe for concurrent use.
 type Store struct {
 	db          *storage.DB
-	tx          *storage.Txn // of what In returns
+	tx          *storage.Txn // set by In
 	prompts     *storage.Cached[Prompt]
 	labels      *storage.Cached[Label]
 	collections *storage.Cached[Collection]
@@ -104,7 +106,7 @@ type Store struct {
 	random      io.Reader
 }
 
-// Open loads the prompts of a store.
+// Open loads the prompts of a database.
 func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.Reader) (*Store, error) {
 	s := &Store{
 		db: db, compiled: new(compiled), now: now, random: random,
@@ -141,8 +143,9 @@ func (s *Store) Get(idOrSlug string) (*Prompt, bool) {
 	return s.prompts.Find(bySlug, idOrSlug)
 }
 
-// Find returns what a reference means to a workspace: an id or a slug, which @ and a
-// version may follow: its number, latest, or a label. Without, it is the published one.
+// Find returns the prompt that a reference means in a workspace: an id or slug,
+// optionally followed by @ and a version, which is a number, latest or a label. The
+// default is the published version.
 func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Version, bool) {
 	name, which, _ := strings.Cut(reference, "@")
 	p, ok := s.Get(name)
@@ -153,8 +156,8 @@ func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Versi
 	return p, v, ok
 }
 
-// Version returns a version by its id, its number, latest, or a label's name; "" is the
-// published one.
+// Version returns a version by its id, its number, latest, or the name of a label. The
+// empty string means the published version.
 func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
 	var number int
 	switch which {
@@ -178,14 +181,14 @@ func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
 	return nil, false
 }
 
-// Latest is the newest version.
+// Latest returns the newest version.
 func (p *Prompt) Latest() *Version { return &p.Versions[len(p.Versions)-1] }
 
-// LabelsOf returns the labels that a version has, in the order of their ids.
+// LabelsOf returns the labels of a version, ordered by id.
 func (s *Store) LabelsOf(p *Prompt, v *Version) []*Label {
 	var labels []*Label
 	for id, number := range p.Labels {
-		if l, ok := s.Label(id); ok && number == v.Number { // not one that was deleted since
+		if l, ok := s.Label(id); ok && number == v.Number { // the label may have been deleted since
 			labels = append(labels, l)
 		}
 	}
@@ -193,8 +196,8 @@ func (s *Store) LabelsOf(p *Prompt, v *Version) []*Label {
 	return labels
 }
 
-// Named returns the versions that a call can name by another word than their number: the
-// published one, the newest, and those that have labels.
+// Named returns the versions that a call can refer to other than by number: the
+// published one, the newest one, and those with labels.
 func (s *Store) Named(p *Prompt) (versions []*Version) {
 	for i := range p.Versions {
 		if v := &p.Versions[i]; i == len(p.Versions)-1 || v.Number == p.Published || len(s.LabelsOf(p, v)) > 0 {
@@ -204,13 +207,13 @@ func (s *Store) Named(p *Prompt) (versions []*Version) {
 	return versions
 }
 
-// Add stores a new prompt, whose slug is set, with its first version, which is published.
+// Add stores a new prompt, whose slug is set, and publishes its first version.
 func (s *Store) Add(tx *storage.Txn, p *Prompt, c *Content) error {
 	p.ID, p.CreatedAt, p.Published = storage.NewID(s.random), s.now().UTC(), 1
 	return s.Put(tx, p, c)
 }
 
-// Put stores a changed copy of a prompt. Unless it is nil, the content becomes its newest
+// Put stores a changed copy of a prompt. If content is not nil, it becomes the newest
 // version.
 func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 	p.UpdatedAt = s.now().UTC()
@@ -236,7 +239,7 @@ func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 	return s.prompts.Put(tx, p)
 }
 
-// Publish makes a version of a changed copy of a prompt the published one, and stores it.
+// Publish publishes a version of a changed copy of a prompt, and stores the prompt.
 func (s *Store) Publish(ctx context.Context, tx *storage.Txn, p *Prompt, v *Version) error {
 	c, err := s.In(tx).Content(ctx, v)
 	if err != nil {
@@ -246,7 +249,7 @@ func (s *Store) Publish(ctx context.Context, tx *storage.Txn, p *Prompt, v *Vers
 	return s.Put(tx, p, nil)
 }
 
-// drop removes the oldest version that nothing names.
+// drop removes the oldest version that is neither published nor labelled.
 func (s *Store) drop(tx *storage.Txn, p *Prompt) error {
 	for i := range p.Versions {
 		if v := &p.Versions[i]; v.Number != p.Published && len(s.LabelsOf(p, v)) == 0 {
@@ -270,7 +273,7 @@ func (s *Store) Delete(tx *storage.Txn, p *Prompt) error {
 	return s.prompts.Delete(tx, p.ID)
 }
 
-// Content reads what a version is.
+// Content reads the content of a version.
 func (s *Store) Content(ctx context.Context, v *Version) (c *Content, err error) {
 	if s.tx != nil {
 		return s.contents.Get(s.tx, v.ID)
@@ -282,17 +285,17 @@ func (s *Store) Content(ctx context.Context, v *Version) (c *Content, err error)
 	return c, err
 }
 
-// universal are the labels that every workspace has.
+// universal are the labels of every workspace.
 var universal = []*Label{
 	{ID: "00000000-0000-4000-8000-000000000001", Name: "production"},
 	{ID: "00000000-0000-4000-8000-000000000002", Name: "staging"},
 	{ID: "00000000-0000-4000-8000-000000000003", Name: "development"},
 }
 
-// Universal reports whether every workspace has the label.
+// Universal reports whether the label belongs to every workspace.
 func (l *Label) Universal() bool { return l.WorkspaceID == "" }
 
-// Labels returns all labels, those that every workspace has first.
+// Labels returns all labels, beginning with those of every workspace.
 func (s *Store) Labels() []*Label { return append(slices.Clone(universal), s.labels.All()...) }
 
 // Label returns a label by its id.
@@ -306,7 +309,7 @@ func (s *Store) Label(id string) (*Label, bool) {
 	return s.labels.Get(id)
 }
 
-// labelNamed returns a label of a workspace.
+// labelNamed returns the label with this name in a workspace.
 func (s *Store) labelNamed(workspace, name string) (*Label, bool) {
 	for _, l := range universal {
 		if l.Name == name {
@@ -316,8 +319,8 @@ func (s *Store) labelNamed(workspace, name string) (*Label, bool) {
 	return s.labels.Find(byName, workspace+"/"+name)
 }
 
-// PutLabel stores a label, which is new if it has no id. An error that wraps
-// storage.ErrExists means that its workspace has one of this name.
+// PutLabel stores a label, which is new if it has no id. The error wraps
+// storage.ErrExists if the workspace already has a label with this name.
 func (s *Store) PutLabel(tx *storage.Txn, l *Label) error {
 	for _, u := range universal {
 		if u.Name == l.Name {
@@ -331,20 +334,20 @@ func (s *Store) PutLabel(tx *storage.Txn, l *Label) error {
 	return s.labels.Put(tx, l)
 }
 
-// DeleteLabel removes a label. The versions that have it lose it with that: no prompt is
-// written, of which there may be more than a transaction takes.
+// DeleteLabel removes a label. Prompts that refer to it are not written, because there
+// may be more of them than fit into a transaction; see LabelsOf.
 func (s *Store) DeleteLabel(tx *storage.Txn, l *Label) error { return s.labels.Delete(tx, l.ID) }
 
-// DefaultCollection is the collection that a workspace has from its beginning.
+// DefaultCollection returns the collection that every workspace has.
 func DefaultCollection(workspace string, since time.Time) *Collection {
 	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte("collection of workspace "+workspace)).String()
 	return &Collection{ID: id, Slug: "co-default-" + id[:6], Name: "Default", WorkspaceID: workspace, CreatedAt: since, UpdatedAt: since, Default: true}
 }
 
-// Collections returns the collections that were made, in that order.
+// Collections returns the created collections in the order of their creation.
 func (s *Store) Collections() []*Collection { return s.collections.All() }
 
-// Collection returns a collection that was made by its id or slug.
+// Collection returns a created collection by its id or slug.
 func (s *Store) Collection(idOrSlug string) (*Collection, bool) {
 	if c, ok := s.collections.Get(strings.ToLower(idOrSlug)); ok {
 		return c, true
@@ -366,7 +369,7 @@ func (s *Store) DeleteCollection(tx *storage.Txn, id string) error {
 	return s.collections.Delete(tx, id)
 }
 
-// A Content is what a version says. What is JSON in it is kept as it was sent.
+// A Content is the content of a version. JSON in it is stored as it was sent.
 type Content struct {
 	ID          string `json:"id"` // of the version
 	Description string `json:"description,omitempty"`
@@ -383,7 +386,7 @@ type Content struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 }
 
-// ModelName is the model that the version names, in its field or among its parameters.
+// ModelName returns the version's model, which is in its field or among its parameters.
 func (c *Content) ModelName() string {
 	return cmp.Or(c.Model, gjson.GetBytes(c.Parameters, "model").Str)
 }

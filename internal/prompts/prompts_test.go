@@ -34,7 +34,7 @@ func open(t testing.TB) (*prompts.Store, *storage.DB) {
 	return s, db
 }
 
-// add stores a prompt or a partial of workspace w.
+// add stores a prompt or partial in workspace w.
 func add(t testing.TB, s *prompts.Store, db *storage.DB, p prompts.Prompt, versions ...prompts.Content) {
 	t.Helper()
 	p.WorkspaceID = "w"
@@ -113,7 +113,7 @@ func TestARawTemplateThatIsNoJSONIsRefused(t *testing.T) {
 	}
 }
 
-// The oldest version that nothing names makes room; those that are named stay.
+// A new version replaces the oldest one that is neither published nor labelled.
 func TestVersionsAreBounded(t *testing.T) {
 	s, db := open(t)
 	versions := make([]prompts.Content, prompts.MaxVersions+2)
@@ -130,7 +130,7 @@ func TestVersionsAreBounded(t *testing.T) {
 	}
 }
 
-// However many prompts have a label, it can be deleted, in a transaction of bounded size.
+// A label is deleted in a transaction of bounded size, even if many prompts have it.
 func TestALabelOfManyPromptsIsDeleted(t *testing.T) {
 	s, db := open(t)
 	label := &prompts.Label{Name: "canary", WorkspaceID: "w"}

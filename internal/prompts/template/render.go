@@ -11,53 +11,53 @@ import (
 
 // Bounds of a rendering.
 const (
-	MaxPartials  = 10      // within each other
+	MaxPartials  = 10      // nested in each other
 	MaxVariables = 1_000   // of a call
-	maxWork      = 1 << 20 // steps, and blocks of 64 bytes of variables that are looked through
-	maxNamed     = 20      // partials that an error names
+	maxWork      = 1 << 20 // steps, and blocks of 64 bytes of variables that are scanned
+	maxNamed     = 20      // partials that are listed in an error
 )
 
-// A Renderer renders templates for one call. It is not for concurrent use; Reset makes it
-// ready for another one.
+// A Renderer renders templates for a call. Reset prepares it for the next one. It is
+// not safe for concurrent use.
 type Renderer struct {
-	// Partial returns the partial that is called name, which may end with @version; nil: there is
-	// none.
+	// Partial returns the partial with a name, which may end with @version, or nil if
+	// it does not exist.
 	Partial func(name string) *Partial
-	// Limit is how many bytes are rendered at most.
+	// Limit is the maximum size of the result, in bytes.
 	Limit int
 
 	dst     []byte
-	start   int // of what is rendered, in dst
+	start   int // of the result in dst
 	stack   []frame
-	within  []string // the partials that are being rendered
+	within  []string // partials that are being rendered
 	work    int
 	raw     bool
-	quoted  bool // raw: dst ends inside of a string
-	escape  bool // raw: and with the backslash of an escape
+	quoted  bool // raw: dst ends within a string
+	escape  bool // raw: dst ends with the backslash of an escape
 	missing []string
 	unnamed []string
 	err     error
 }
 
-// A frame is one of the values that names are looked up in.
+// A frame is a value in which names are looked up.
 type frame struct {
 	raw    []byte // JSON
 	fields *Variables
 }
 
-// Variables are the members of an object, found by name.
+// Variables are the members of an object by name.
 type Variables struct {
 	keys   []jsonscan.Key
 	values [][]byte
 }
 
-// ReadVariables reads an object. It keeps parts of it.
+// ReadVariables reads an object, and keeps references to it.
 func ReadVariables(object []byte) (Variables, error) {
 	var v Variables
 	return v, v.Read(object)
 }
 
-// Read reads an object in place of what was read before.
+// Read replaces the variables by those of an object.
 func (v *Variables) Read(object []byte) error {
 	v.keys, v.values = v.keys[:0], v.values[:0]
 	if jsonscan.Scanner(object).Kind(0) != jsonscan.Object {
@@ -79,7 +79,8 @@ func (v *Variables) Read(object []byte) error {
 	return nil
 }
 
-// get returns a member; of several of one name the last, as in JavaScript.
+// get returns a member. Of several with the same name it returns the last, as
+// JavaScript does.
 func (v *Variables) get(name string) []byte {
 	for i := len(v.keys) - 1; i >= 0; i-- {
 		if v.keys[i].Is(name) {
@@ -89,8 +90,8 @@ func (v *Variables) get(name string) []byte {
 	return nil
 }
 
-// Reset forgets what was rendered. Names are looked up in the last of the variables first;
-// those that are nil are left out.
+// Reset prepares for another rendering. Names are looked up in the last of the
+// variables first. Nil variables are ignored.
 func (r *Renderer) Reset(variables ...*Variables) {
 	*r = Renderer{Partial: r.Partial, Limit: r.Limit, stack: r.stack[:0], within: r.within[:0]}
 	for _, v := range variables {
@@ -100,7 +101,7 @@ func (r *Renderer) Reset(variables ...*Variables) {
 	}
 }
 
-// Append appends what a template comes to. The error is an *[Error].
+// Append appends the rendered template. The error is an *[Error].
 func (r *Renderer) Append(dst []byte, t *Template) ([]byte, error) {
 	r.dst, r.start = dst, len(dst)
 	r.quoted, r.escape = false, false
@@ -194,7 +195,7 @@ func (r *Renderer) section(t *Template, i int, o *op) {
 	}
 }
 
-// push renders ops over a value.
+// push renders ops with a value as the innermost frame.
 func (r *Renderer) push(t *Template, i, end int, v []byte) {
 	r.spend(1 + len(v)/64)
 	r.stack = append(r.stack, frame{raw: v})
@@ -240,7 +241,7 @@ func (r *Renderer) partial(name string) {
 	r.within = r.within[:len(r.within)-1]
 }
 
-// clip bounds what an error repeats of a request.
+// clip shortens text from a request for an error message.
 func clip(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "…"
@@ -248,7 +249,7 @@ func clip(s string) string {
 	return s
 }
 
-// lookup returns the value of a path; nil: there is none.
+// lookup returns the value at a path, or nil if there is none.
 func (r *Renderer) lookup(path []string) []byte {
 	if len(path) == 0 && len(r.stack) > 0 {
 		if top := r.stack[len(r.stack)-1]; top.fields == nil {
@@ -278,7 +279,8 @@ func (r *Renderer) lookup(path []string) []byte {
 	return nil
 }
 
-// member is a member of an object or an element of an array; nil: there is none.
+// member returns a member of an object or an element of an array, or nil if there is
+// none.
 func (r *Renderer) member(v []byte, name string) (found []byte) {
 	s := jsonscan.Scanner(v)
 	switch s.Kind(0) {
@@ -308,7 +310,7 @@ func (r *Renderer) member(v []byte, name string) (found []byte) {
 	return found
 }
 
-// truthy reports whether a section of a value is rendered.
+// truthy reports whether a section is rendered for a value.
 func truthy(v []byte) bool {
 	if len(v) == 0 {
 		return false
@@ -324,10 +326,10 @@ func truthy(v []byte) bool {
 		return true
 	}
 	n, err := strconv.ParseFloat(string(v), 64)
-	return err != nil || n != 0 // what overflows is not 0
+	return err != nil || n != 0 // a number out of range is not 0
 }
 
-// insert appends a value, as text or, in a raw template outside of a string, as JSON.
+// insert appends a value: as text or, outside of strings of a raw template, as JSON.
 func (r *Renderer) insert(v []byte) {
 	if len(v) == 0 || v[0] == 'n' {
 		return
@@ -342,14 +344,14 @@ func (r *Renderer) insert(v []byte) {
 		}
 		r.dst = append(r.dst, v...)
 	case v[0] == '[':
-		// The elements, without the brackets.
+		// Only the elements, without the brackets.
 		r.compact(v[1:len(v)-1], !outside)
 	default:
 		r.compact(v, !outside)
 	}
 }
 
-// isScalar reports whether a text spells a number, true, false or null.
+// isScalar reports whether s is a number, true, false or null.
 func isScalar(s []byte) bool {
 	switch jsonscan.Scanner(s).Kind(0) {
 	case jsonscan.Number, jsonscan.Boolean, jsonscan.Null:
@@ -359,8 +361,8 @@ func isScalar(s []byte) bool {
 	return false
 }
 
-// compact appends JSON without the white space between its parts, and escaped if it comes
-// into a string.
+// compact appends JSON without white space between tokens. It is escaped if it is
+// inserted into a string.
 func (r *Renderer) compact(v []byte, escaped bool) {
 	quoted := false
 	for i := 0; i < len(v); i++ {
@@ -372,7 +374,7 @@ func (r *Renderer) compact(v []byte, escaped bool) {
 				r.dst = append(r.dst, '\\')
 			}
 			r.dst = append(r.dst, c)
-		case c == '\\': // inside of a string, and followed by what it escapes
+		case c == '\\': // within a string, followed by the escaped character
 			i++
 			if escaped {
 				r.dst = append(r.dst, '\\', '\\')
@@ -390,7 +392,7 @@ func (r *Renderer) compact(v []byte, escaped bool) {
 	}
 }
 
-// follow takes note of where a literal of a raw template ends.
+// follow records whether a literal of a raw template ends within a string.
 func (r *Renderer) follow(text []byte) {
 	for _, c := range text {
 		switch {
@@ -404,8 +406,9 @@ func (r *Renderer) follow(text []byte) {
 	}
 }
 
-// unescape makes a backslash before a tag, or at the end of a section, stand for itself. Otherwise
-// it would escape the beginning of a value or, where that is empty, what follows the tag.
+// unescape escapes a backslash that is right before a tag or the end of a section.
+// Otherwise, it would escape the beginning of the value or, if the value is empty, the
+// character after the tag.
 func (r *Renderer) unescape() {
 	if r.raw && r.escape {
 		r.dst = append(r.dst, '\\')

@@ -1,8 +1,10 @@
-// Package template is the language of prompts: mustache, rendered into JSON. A text is
-// parsed once into operations, which a call then runs over its variables, that stay JSON.
+// Package template implements the templates of prompts: mustache, rendered into JSON. A
+// text is parsed once into operations, which each call runs with its variables. The
+// variables remain JSON.
 //
-// What a variable holds is data: it is escaped for where it is inserted, it is not
-// rendered again, and no value ends the text that it is inserted into.
+// The values of variables are data: they are escaped for the place where they are
+// inserted, are not rendered again, and cannot end the string or value that they are
+// inserted into.
 //
 //	{{name}} {{a.b}} {{a.0}} {{.}}  a value; nothing if there is none. {{{a}}} and {{&a}} are the same
 //	{{#name}}…{{/name}}             for each element of an array; or once, if the value is not false
@@ -11,8 +13,8 @@
 //	{{>>name}}                      the partial that a variable names
 //	{{! … }} {{=<% %>=}}            a comment; other delimiters, to the end of the text
 //
-// A tag that is not closed, and a section without its other half, is text. White space is
-// kept as it stands, around tags on lines of their own too.
+// A tag that is not closed, and the tag of a section that is not opened or not closed,
+// is text. White space is preserved, even around tags on their own line.
 package template
 
 import (
@@ -24,7 +26,7 @@ import (
 
 // Bounds of a template.
 const (
-	MaxSections = 64 // open at once
+	MaxSections = 64 // open at the same time
 	MaxTags     = 20_000
 )
 
@@ -32,8 +34,8 @@ const (
 type Template struct {
 	ops   []op
 	text  []byte   // of all literals
-	names []string // of all paths
-	raw   bool     // the literals are parts of JSON, and not of a text in it
+	names []string // parts of all paths
+	raw   bool     // the literals are JSON, not text within a JSON string
 }
 
 type kind uint8
@@ -50,25 +52,26 @@ const (
 // An op is a step of rendering.
 type op struct {
 	kind       kind
-	start, end int // of a literal in text; else of its path in names
-	after      int // of a section: the op that follows it
+	start, end int // of a literal: in text; otherwise, of the path: in names
+	after      int // of a section: the op after it
 }
 
-// IsRaw reports whether the template is one of [Raw].
+// IsRaw reports whether the template was parsed by [Raw].
 func (t *Template) IsRaw() bool { return t.raw }
 
-// path is the name in an op, at its dots. A partial's name has one part, and "." has none.
+// path returns the parts of the name in an op. The name of a partial has one part, and
+// "." has none.
 func (t *Template) path(o *op) []string { return t.names[o.start:o.end] }
 
-// An Error says why a text is no template, or cannot be rendered.
+// An Error is the reason why a text cannot be parsed or rendered.
 type Error struct{ Code, Message string }
 
 func (e *Error) Error() string { return e.Message }
 
-// A Partial is a parsed text that others insert.
+// A Partial is a parsed text that other templates include.
 type Partial struct {
-	text *Template // within a text
-	raw  *Template // in place of JSON, see [Raw]
+	text *Template // within a JSON string
+	raw  *Template // outside of JSON strings, see [Raw]
 }
 
 // ParsePartial parses the text of a partial.
@@ -84,42 +87,42 @@ func ParsePartial(text string) (*Partial, error) {
 	return &Partial{escaped, raw}, nil
 }
 
-// Uses is what the partial's text names.
+// Uses returns the names that the partial's text refers to.
 func (p *Partial) Uses() Names { return p.text.Uses() }
 
-// Text parses a text that is rendered into the inside of a JSON string.
+// Text parses a text that is rendered as a part of a JSON string.
 func Text(text string) (*Template, error) {
 	b := new(builder)
 	b.parse(text)
 	return b.done()
 }
 
-// Raw parses a text that is JSON once it is rendered. Inside of its strings it is like
-// [Text]. Outside, a value is inserted as JSON: a string with its quotes, unless it spells a
-// number, true, false or null, and an array as its elements.
+// Raw parses a text that is JSON once it is rendered. Within its strings it is like
+// [Text]. Outside of them, values are inserted as JSON: a string is quoted unless it is
+// a number, true, false or null, and an array is inserted as its elements.
 func Raw(text string) (*Template, error) {
 	b := &builder{t: Template{raw: true}}
 	b.parse(text)
 	return b.done()
 }
 
-// JSON parses a JSON value, in which every string that is no key is a template of its own.
+// JSON parses a JSON value in which every string that is not a key is a template.
 func JSON(value []byte) (*Template, error) {
 	b := new(builder)
 	b.json(value)
 	return b.done()
 }
 
-// A builder makes a template.
+// A builder builds a template.
 type builder struct {
 	t      Template
 	open   []open
-	sealed int // ops before which no literal may grow any more
+	sealed int // literals before this op are complete
 	tags   int
 	err    error
 }
 
-// open is a section that was begun.
+// open is a section whose end has not been parsed.
 type open struct {
 	op        int
 	name, tag string
@@ -138,10 +141,10 @@ func (b *builder) fail(format string, args ...any) {
 	}
 }
 
-// verbatim adds a literal as it stands.
+// verbatim adds a literal without escaping.
 func (b *builder) verbatim(text []byte) { b.literal(append(b.t.text, text...)) }
 
-// plain adds text that is a part of the template.
+// plain adds text from the template.
 func (b *builder) plain(s string) {
 	if s == "" {
 		return
@@ -153,7 +156,7 @@ func (b *builder) plain(s string) {
 	}
 }
 
-// literal takes over text, which has become longer.
+// literal sets the text of all literals, which has become longer.
 func (b *builder) literal(text []byte) {
 	start := len(b.t.text)
 	b.t.text = text
@@ -205,11 +208,11 @@ func (b *builder) value(r *jsonscan.Reader) {
 	}
 }
 
-// parse adds the ops of a text. What is no tag is text.
+// parse adds the ops of a text. Everything that is not a tag is text.
 func (b *builder) parse(s string) {
 	d := delimiters{left: "{{", right: "}}"}
 	outer := len(b.open)
-	i := 0 // what is before it was read
+	i := 0 // end of the text that has been parsed
 	for b.err == nil {
 		at := strings.Index(s[i:], d.left)
 		if at < 0 {
@@ -226,12 +229,12 @@ func (b *builder) parse(s string) {
 		}
 		end, closing := d.closing(s, inside, sigil)
 		if end < 0 {
-			i = at + 1 // what follows may be one: {{{name}} is a brace before a tag
+			i = at + 1 // a tag may follow: {{{name}} is a brace and a tag
 			b.plain(s[at:i])
 			continue
 		}
 		if next := strings.Index(s[inside:end], d.left); next >= 0 && sigil != '!' && sigil != '=' {
-			// The tag was not closed before another one began.
+			// Another tag begins before this one ends.
 			i = inside + next
 			b.plain(s[at:i])
 			continue
@@ -272,14 +275,16 @@ func (b *builder) parse(s string) {
 	}
 }
 
-// delimiters are what a tag begins and ends with. Where the next ends are is remembered, so
-// that a text full of tags that are not closed is not searched for each of them.
+// delimiters are the strings that tags begin and end with. The positions of the next
+// ends are cached, so that a text with many tags that are not closed is only searched
+// once.
 type delimiters struct {
 	left, right string
-	next        [3]int // where a right one is, plain, after a brace and after an equals sign; 0: not known
+	next        [3]int // position of the next end: plain, after a brace and after an equals sign; 0: unknown
 }
 
-// closing returns where the inside of a tag ends, and how long what ends it is; -1: nowhere.
+// closing returns the position and length of the end of a tag. at is -1 if there is
+// none.
 func (d *delimiters) closing(s string, from int, sigil byte) (at, length int) {
 	closing, which := d.right, 0
 	switch sigil {
@@ -296,7 +301,7 @@ func (d *delimiters) closing(s string, from int, sigil byte) (at, length int) {
 	return d.next[which], len(closing)
 }
 
-// path splits a name at its dots; "." is the value of the section itself.
+// path splits a name at its dots. The path of ".", the current value, is empty.
 func path(name string) []string {
 	if name == "." {
 		return nil
@@ -319,8 +324,8 @@ func (b *builder) section(k kind, name, tag string) {
 	b.named(k, path(name))
 }
 
-// close ends the section of a name that was begun last, of those that were begun in this
-// text. Those in it that were not closed are text.
+// close ends the innermost section with a name that was begun in this text. The tags of
+// sections within it that were not closed become text.
 func (b *builder) close(outer int, name, tag string) {
 	i := len(b.open) - 1
 	for i >= outer && b.open[i].name != name {
@@ -338,7 +343,7 @@ func (b *builder) close(outer int, name, tag string) {
 	b.open = b.open[:i]
 }
 
-// unclosed makes the tag of the section that was begun last text.
+// unclosed turns the tag of the innermost section into text.
 func (b *builder) unclosed() {
 	last := b.open[len(b.open)-1]
 	b.open = b.open[:len(b.open)-1]
@@ -349,27 +354,28 @@ func (b *builder) unclosed() {
 		b.t.text = jsonscan.AppendEscaped(b.t.text, last.tag)
 	}
 	b.t.ops[last.op] = op{kind: literal, start: start, end: len(b.t.text)}
-	// The last literal no longer ends where the text does.
+	// More text cannot be appended to the last literal.
 	b.sealed = len(b.t.ops)
 }
 
-// Names are what a template names, each once, in the order of the text.
+// Names are the names that a template refers to, without duplicates and in the order of
+// the text.
 type Names struct {
 	Variables        []string // outside of sections
 	Sections         []string
-	SectionVariables []string // inside of sections
+	SectionVariables []string // within sections
 	Partials         []string
-	VariablePartials []string // the variables that name partials
+	VariablePartials []string // the variables that contain names of partials
 }
 
-// Uses is what the template names.
+// Uses returns the names that the template refers to.
 func (t *Template) Uses() Names {
 	var n Names
 	n.add(t)
 	return n
 }
 
-// UsesOf is what templates name together.
+// UsesOf returns the names that any of the templates refers to.
 func UsesOf(templates []*Template) Names {
 	var n Names
 	for _, t := range templates {
@@ -403,7 +409,7 @@ func (n *Names) add(t *Template) {
 	}
 }
 
-// once appends what is not there yet.
+// once appends name unless it is already there.
 func once(names []string, name string) []string {
 	for _, n := range names {
 		if n == name {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts/template"
 )
 
-// partials are those of the tests, by name.
+// partials are the partials of the tests by name.
 var partials = map[string]string{
 	"greeting":   "Hello {{name}}",
 	"greeting@2": "Hi {{name}}, \"friend\"\n",
@@ -21,7 +21,7 @@ var partials = map[string]string{
 	"message":    `{"role":"user","content":"{{name}}"}`,
 }
 
-// render renders text, as it stands or in raw, over variables.
+// render renders text with variables, either as text or as a raw template.
 func render(t testing.TB, raw bool, text, variables string) (string, error) {
 	t.Helper()
 	parse := template.Text
@@ -108,7 +108,7 @@ func TestTextsAreRendered(t *testing.T) {
 	}
 }
 
-// A raw template is rendered before it is parsed: what is inserted is JSON in JSON.
+// A raw template is rendered before it is parsed, so values are inserted as JSON.
 func TestRawTemplatesAreRendered(t *testing.T) {
 	for _, c := range []struct{ text, variables, want string }{
 		{`["{{a}}"]`, `{"a":"x\",\"y"}`, `["x\",\"y"]`},
@@ -195,7 +195,8 @@ func TestATemplateNamesWhatItUses(t *testing.T) {
 	}
 }
 
-// values draws JSON values, strings with all that JSON gives a meaning.
+// values generates JSON values whose strings contain everything that is special in
+// JSON.
 func values(t *rapid.T) string {
 	text := rapid.Custom(func(t *rapid.T) any {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{`"`, `\`, "\n", "{", "}", "[", "]", ",", ":", "{{a}}", "u0022", "x", "1", "true", "é"}), 0, 6).Draw(t, "parts"), "")
@@ -209,8 +210,8 @@ func values(t *rapid.T) string {
 	return string(b)
 }
 
-// No value ends the text, or the value, that it is inserted into: what a template comes to
-// has the same shape whatever the values are.
+// No value ends the string or the value that it is inserted into: the structure of the
+// result does not depend on the values.
 func TestNoValueBreaksOut(t *testing.T) {
 	t.Parallel()
 	raw := []string{`[{"role":"user","content":"{{a}}"},"{{b}}"]`, `[{"role":"user","content":"\\{{a}}\\"},"\{{b}}{{a}}"]`, `[{"role":"user","content":"{{>message}}{{a}}"},"{{#a}}{{.}}{{/a}}"]`}
@@ -233,7 +234,7 @@ func TestNoValueBreaksOut(t *testing.T) {
 	})
 }
 
-// Whatever the texts and the values are, a text comes to the inside of a JSON string.
+// Any text with any values renders to a part of a JSON string.
 func FuzzTemplate(f *testing.F) {
 	for _, text := range []string{"{{a}}", "{{#a}}{{.}}{{/a}}{{^a}}{{/b}}", "{{=<% %>=}}<%a%>", "{{{a}}}{{&a}}", "{{>outer}}{{>>a}}", "{{#a}}{{#b}}{{/a}}", "\\{{a}}\"", "{{{{{{", "{{=", "{{! }}"} {
 		f.Add(text, `{"a":["x",{"b":"\"\\"}]}`)
@@ -263,7 +264,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// A text full of tags that are not closed is read once.
+// Parsing a text with many tags that are not closed takes linear time.
 func TestUnclosedTagsTakeLinearTime(t *testing.T) {
 	for _, tag := range []string{"{{", "{{{", "{{=", "{{ {{{a}} ", "{{#a}}"} {
 		if _, err := template.Text(strings.Repeat(tag, 200_000)); err != nil && !strings.Contains(err.Error(), "at most") {
