@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/tidwall/gjson"
 )
 
 func TestAConfigIsRolledBackToAVersion(t *testing.T) {
@@ -116,5 +117,82 @@ func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
 		if c, refusal := a.s.Authenticator.(*credentials.Authenticator).AuthenticateCall(systemToken, scope); refusal == nil {
 			t.Errorf("it makes calls that need %s as %v", scope, c)
 		}
+	}
+}
+
+func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
+	a := newAPI(t)
+	created := a.ok("POST", "/v1/configs", `{"name":"My config","config":{"provider":"openai","api_key":"sk-0123456789abcdef"},"isDefault":1}`)
+	slug := created.get("slug").Str
+	if !strings.HasPrefix(slug, "pc-my-config-") || created.get("data.slug").Str != slug || created.get("version_id").Str == "" {
+		t.Fatal(created.body)
+	}
+	read := a.ok("GET", "/v1/configs/"+slug, "")
+	if read.get("config").Str != `{"provider":"openai","api_key":"sk*****def"}` || read.get("is_default").Int() != 1 || read.get("format").Str != "json" {
+		t.Errorf("%s", read.body)
+	}
+	a.ok("PUT", "/v1/configs/"+slug, `{"config":"{\"provider\":\"openai\",\"api_key\":\"sk*****def\",\"retry\":{\"attempts\":1}}"}`)
+	versions := a.ok("GET", "/v2/configs/"+slug+"/versions", "")
+	if versions.get("total").Int() != 2 || versions.get("data.1.version").Int() != 2 || strings.Contains(versions.body, "0123456789") {
+		t.Errorf("%s", versions.body)
+	}
+	s, _ := a.s.Configs.Get(slug)
+	if text, err := a.s.Configs.Text(s.Current()); err != nil || !strings.Contains(text, "sk-0123456789abcdef") {
+		t.Errorf("a masked credential that was sent back replaced the stored one: %s %v", text, err)
+	}
+	out := a.do("POST", "/v1/configs", `{"name":"n","config":{"retry":{"attempts":9},"nope":1,"strategy":{"mode":"x"},"targets":[]}}`)
+	for _, path := range []string{"retry.attempts", "nope", "strategy.mode"} {
+		if out.status != 400 || !strings.Contains(out.get("data.message").Str, path) {
+			t.Errorf("%s is missing in %d %s", path, out.status, out.body)
+		}
+	}
+	if out := a.do("POST", "/v1/configs", `{"name":"n","config":{"virtual_key":"a","input_guardrails":["x"]}}`); out.status != 400 || !strings.Contains(out.body, "not supported yet") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"],"defaults":{"config_id":"`+slug+`"}}`).get("id").Str
+	if out := a.do("DELETE", "/v1/configs/"+slug, ""); out.status != 409 || out.get("data.errorCode").Str != "AB07" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.ok("DELETE", "/v1/api-keys/"+key, "")
+	a.ok("DELETE", "/v1/configs/"+slug, "")
+	if list := a.ok("GET", "/v1/configs", ""); list.get("total").Int() != 0 {
+		t.Errorf("%s", list.body)
+	}
+}
+
+func TestAWorkspaceCanBlockInlineConfigs(t *testing.T) {
+	a := newAPI(t)
+	slug := a.s.Directory.DefaultWorkspace().Slug
+	key, _ := a.key("workspace/service", `"workspaces.update"`)
+	if out := a.as(key, "PUT", "/v2/workspaces/"+slug, `{"name":"Renamed","description":"d","settings":{"block_inline_config":true}}`); out.status != 200 || out.body != "{}" {
+		t.Fatalf("%d %s", out.status, out.body)
+	}
+	w := a.ok("GET", "/v1/admin/workspaces/"+slug, "")
+	if w.get("settings.block_inline_config").Raw != "true" || w.get("name").Str != "Renamed" || w.get("description").Str != "d" || !a.s.Directory.DefaultWorkspace().BlockInline {
+		t.Errorf("%s", w.body)
+	}
+	if out := a.as(key, "PUT", "/v1/admin/workspaces/"+slug, `{"settings":{"block_inline_config":false}}`); out.status != 403 {
+		t.Errorf("a workspace key turned it off: %d %s", out.status, out.body)
+	}
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"settings":{"block_inline_config":false},"description":null}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("settings.block_inline_config").Raw != "false" || w.get("description").Type != gjson.Null {
+		t.Errorf("%s", w.body)
+	}
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":{"metadata":{"team":"blue"}}}`)
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"name":"Renamed"}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("defaults").Raw != `{"metadata":{"team":"blue"}}` {
+		t.Errorf("defaults: %s", w.get("defaults").Raw)
+	}
+	for _, metadata := range []string{`{"team":1}`, `{"team":null}`, `[]`, `{"team":"` + strings.Repeat("x", 129) + `"}`, `{"` + strings.Repeat("x", 129) + `":"x"}`} {
+		if out := a.do("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":{"metadata":`+metadata+`}}`); out.status != 400 {
+			t.Errorf("metadata %s: %d %s", metadata, out.status, out.body)
+		}
+	}
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":null}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("defaults").Raw != "null" {
+		t.Errorf("cleared defaults: %s", w.get("defaults").Raw)
+	}
+	if out := a.do("PUT", "/v1/admin/workspaces/nope", `{"name":"x"}`); out.status != 404 {
+		t.Errorf("%d", out.status)
 	}
 }

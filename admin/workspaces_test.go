@@ -314,3 +314,23 @@ func TestWorkspacesMayHaveVirtualKeysOfTheSameSlug(t *testing.T) {
 		t.Errorf("the only one: %s", out.body)
 	}
 }
+
+func TestWorkspacesListTheDefaultOne(t *testing.T) {
+	a := newAPI(t)
+	for _, path := range []string{"/v1/admin/workspaces", "/v2/workspaces", "/v2/admin/workspaces", "/v1/admin/workspaces?name=default%20workspace&status=active"} {
+		out := a.ok("GET", path, "")
+		w := out.get("data.0")
+		if out.get("object").Str != "list" || out.get("total").Int() != 1 || len(w.Get("id").Str) != 36 || !strings.HasPrefix(w.Get("slug").Str, "ws-") ||
+			w.Get("is_default").Int() != 1 || w.Get("object").Str != "workspace" || w.Get("created_at").Str != iso {
+			t.Errorf("%s: %s", path, out.body)
+		}
+		for _, id := range []string{w.Get("id").Str, w.Get("slug").Str} {
+			if one := a.ok("GET", "/v2/workspaces/"+id, ""); one.get("id").Str != w.Get("id").Str {
+				t.Errorf("%s", one.body)
+			}
+		}
+	}
+	if out := a.ok("GET", "/v1/admin/workspaces?status=archived", ""); out.get("total").Int() != 0 || out.get("data").Raw != "[]" {
+		t.Errorf("%s", out.body)
+	}
+}

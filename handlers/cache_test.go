@@ -1,17 +1,11 @@
 package handlers_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -152,162 +146,6 @@ func TestStreamsAndWholeAnswersShareTheCache(t *testing.T) {
 	}
 }
 
-// Calls that are the same at the same time make one upstream call. One whose leader's
-// client leaves is made again.
-func TestSameCallsAtTheSameTimeMakeOneUpstream(t *testing.T) {
-	l := newLab(t, "", "")
-	var n atomic.Int64
-	begun, gone, goOn := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
-	l.on("slow", func(w http.ResponseWriter, r *http.Request) {
-		begun <- struct{}{}
-		select {
-		case <-goOn:
-		case <-r.Context().Done():
-			gone <- struct{}{}
-			return
-		}
-		replies(&n)(w, r)
-	})
-	ask := func() *gatewaytest.Answer {
-		a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"slow", simple, "x-gw-provider: bad")
-		return a
-	}
-	// The leader leaves.
-	ctx, leave := context.WithCancel(t.Context())
-	leader := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+l.key, cue+"slow", simple, "x-gw-provider: bad").WithContext(ctx)
-	go func() {
-		if res, err := http.DefaultClient.Do(leader); err == nil {
-			res.Body.Close()
-		}
-	}()
-	<-begun
-	var wg sync.WaitGroup
-	answers := make([]*gatewaytest.Answer, 20)
-	for i := range answers {
-		wg.Go(func() { answers[i] = ask() })
-	}
-	leave()
-	<-begun // by one of the others
-	<-gone  // the leader's, at the provider too
-	close(goOn)
-	wg.Wait()
-	hits := 0
-	for _, a := range answers {
-		if a.Status != 200 || a.Get("choices.0.message.content").Str != "answer 1" {
-			t.Errorf("%d %s", a.Status, a.Body)
-		}
-		if a.Header.Get("x-gw-cache-status") == "HIT" {
-			hits++
-		}
-	}
-	if n.Load() != 1 || hits != len(answers)-1 {
-		t.Errorf("%d upstream calls, %d hits", n.Load(), hits)
-	}
-}
-
-// Who waits for another's answer waits as long as for an own one, does not wait for what
-// cannot be shared, and does not wait for a client that reads nothing.
-func TestWhoWaitsForAnAnswerIsNotHeldUp(t *testing.T) {
-	long := func(n int) string {
-		return strings.Replace(gatewaytest.Completion, `"ok"`, `"`+strings.Repeat("x", n)+`"`, 1)
-	}
-	begin := func(t *testing.T, more http.HandlerFunc) (l *lab, begun chan struct{}) {
-		l, begun = newLab(t, "", ""), make(chan struct{}, 9)
-		l.on("slow", func(w http.ResponseWriter, r *http.Request) {
-			begun <- struct{}{}
-			w.Header().Set("Content-Type", "application/json")
-			more(w, r)
-		})
-		return l, begun
-	}
-	headers := []string{cue + "slow", simple, "x-gw-provider: bad"}
-	t.Run("a timeout", func(t *testing.T) {
-		goOn := make(chan struct{})
-		l, begun := begin(t, func(w http.ResponseWriter, _ *http.Request) {
-			<-goOn
-			_, _ = io.WriteString(w, gatewaytest.Completion)
-		})
-		first := make(chan *gatewaytest.Answer)
-		go func() {
-			a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...)
-			first <- a
-		}()
-		<-begun
-		if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-request-timeout: 100")...); a.Status != 408 || !strings.Contains(a.Body, "100ms") {
-			t.Errorf("%d %s", a.Status, a.Body)
-		}
-		close(goOn)
-		if a := <-first; a.Status != 200 || len(begun) > 0 {
-			t.Errorf("%d %s", a.Status, a.Body)
-		}
-	})
-	t.Run("a timeout, though leaders change", func(t *testing.T) {
-		l, begun := begin(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
-		lead := func(ctx context.Context) {
-			request := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-api-key: "+l.key)...)
-			if res, err := http.DefaultClient.Do(request.WithContext(ctx)); err == nil {
-				res.Body.Close()
-			}
-		}
-		go lead(ctx)
-		<-begun
-		follower, start := make(chan time.Duration), time.Now()
-		go func() {
-			if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-request-timeout: 2000")...); a.Status != 408 {
-				t.Errorf("%d %s", a.Status, a.Body)
-			}
-			follower <- time.Since(start)
-		}()
-		eventually(t, "most of its time is over", func() bool { return time.Since(start) > 1500*time.Millisecond })
-		leave() // the follower leads now, with what is left of its time
-		<-begun
-		if took := <-follower; took > 3*time.Second {
-			t.Errorf("it took %v", took)
-		}
-	})
-	t.Run("too long to be kept", func(t *testing.T) {
-		goOn := make(chan struct{})
-		l, begun := begin(t, func(w http.ResponseWriter, _ *http.Request) {
-			answer := long(5 << 20)
-			_, _ = io.WriteString(w, answer[:len(answer)-10])
-			<-goOn
-			_, _ = io.WriteString(w, answer[len(answer)-10:])
-		})
-		var wg sync.WaitGroup
-		ask := func() {
-			if a, err := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...); err != nil || a.Status != 200 || !gjson.Valid(a.Body) {
-				t.Errorf("%d %v", a.Status, err)
-			}
-		}
-		wg.Go(ask)
-		<-begun
-		wg.Go(ask)
-		<-begun // though the first is not over
-		close(goOn)
-		wg.Wait()
-	})
-	t.Run("a client that does not read", func(t *testing.T) {
-		l, begun := begin(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long(4_000_000)) })
-		dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-			return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-		}}
-		conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(l.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if err := l.Request("POST", "/v1/chat/completions", gatewaytest.Chat, append(headers, "x-gw-api-key: "+l.key)...).Write(conn); err != nil {
-			t.Fatal(err)
-		}
-		<-begun
-		if a, err := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...); err != nil || a.Status != 200 {
-			t.Errorf("%d %v", a.Status, err)
-		}
-	})
-}
-
 // What reaches the provider makes a call another, wherever it comes from.
 func TestHeadersThatProvidersGetTellCallsApart(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
@@ -354,112 +192,6 @@ func TestAHitIsNotCounted(t *testing.T) {
 	}
 	if n.Load() != 1 {
 		t.Errorf("%d upstream calls", n.Load())
-	}
-}
-
-// meanings is a model of embeddings for which two texts are the same if they begin the
-// same, in two dimensions.
-func meanings(t *testing.T) *gatewaytest.Upstream {
-	var m *gatewaytest.Upstream
-	m = gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer sk-of-the-file-meanings" || r.Header.Get("X-Client-Request-Id") != "" {
-			w.WriteHeader(http.StatusTeapot)
-			return
-		}
-		vector := "[1,0]"
-		switch text := gjson.Get(m.Last(t).Body, "input").Str; {
-		case strings.Contains(text, "broken"):
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		case strings.Contains(text, "long"):
-			vector = "[1,0,0]"
-		case strings.Contains(text, "weather"):
-			vector = "[0,1]"
-		case strings.Contains(text, "nearly"):
-			vector = "[0.96,0.28]"
-		case strings.Contains(text, "hardly"):
-			vector = "[0.9,0.4359]"
-		}
-		respond(200, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":`+vector+`}],"model":"e","usage":{"prompt_tokens":1}}`)(w, r)
-	})
-	return m
-}
-
-func TestQuestionsOfTheSameMeaningShareAnAnswer(t *testing.T) {
-	m := meanings(t)
-	l := newLab(t, m.Provider("meanings")+"semantic_cache {\n\t\t\tprovider meanings\n\t\t}\n", "")
-	var n atomic.Int64
-	l.on("n", replies(&n))
-	ask := func(messages, more string, headers ...string) (answer, status string) {
-		t.Helper()
-		a, err := l.ask("POST", "/v1/chat/completions", `{"model":"m","messages":[`+messages+`]`+more+`}`, append(headers, cue+"n", "x-gw-provider: bad")...)
-		if err != nil || a.Status != 200 {
-			t.Fatalf("%d %s %v", a.Status, a.Body, err)
-		}
-		return a.Get("choices.0.message.content").Str, a.Header.Get("x-gw-cache-status")
-	}
-	user := func(text string) string { return `{"role":"user","content":"` + text + `"}` }
-	const semantic = "x-gw-cache: semantic"
-	five := strings.Repeat(user("a")+",", 4) + user("b")
-	for _, c := range []struct {
-		name, messages, more string
-		headers              []string
-		answer, status       string
-	}{
-		{"the first", user("capital of France"), "", []string{semantic}, "answer 1", "SEMANTIC MISS"},
-		{"the same letters", user("capital of France"), "", []string{semantic}, "answer 1", "HIT"},
-		{"other letters", user("which city is it"), "", []string{semantic}, "answer 1", "SEMANTIC HIT"},
-		{"near enough", user("nearly the same"), "", []string{semantic}, "answer 1", "SEMANTIC HIT"},
-		{"not near enough", user("hardly the same"), "", []string{semantic}, "answer 2", "SEMANTIC MISS"},
-		{"another meaning", user("the weather"), "", []string{semantic}, "answer 3", "SEMANTIC MISS"},
-		{"other parameters", user("which city is that"), `,"temperature":0.5`, []string{semantic}, "answer 4", "SEMANTIC MISS"},
-		{"a namespace", user("which city is that"), "", []string{semantic, "x-gw-cache-namespace: a"}, "answer 5", "SEMANTIC MISS"},
-		{"too many messages", five, "", []string{semantic}, "answer 6", "MISS"},
-		{"an image", `{"role":"user","content":[{"type":"text","text":"what"},{"type":"image_url","image_url":{"url":"https://x.example/a.png"}}]}`, "", []string{semantic}, "answer 7", "MISS"},
-		{"texts in parts", `{"role":"user","content":[{"type":"text","text":"which"},{"type":"text","text":" city"}]}`, "", []string{semantic}, "answer 1", "SEMANTIC HIT"},
-		{"a model that fails", user("broken"), "", []string{semantic}, "answer 8", "SEMANTIC MISS"},
-		{"by letters only", user("which town"), "", []string{simple}, "answer 9", "MISS"},
-		{"a message of the system's", `{"role":"system","content":"be brief"},` + user("yet another"), "", []string{semantic}, "answer 10", "SEMANTIC MISS"},
-		{"the same one", `{"role":"system","content":"be brief"},` + user("and another"), "", []string{semantic}, "answer 10", "SEMANTIC HIT"},
-		{"another one", `{"role":"system","content":"be cruel"},` + user("and another"), "", []string{semantic}, "answer 11", "SEMANTIC MISS"},
-		{"turns before", user("a") + `,{"role":"assistant","content":"b"},` + user("and another"), "", []string{semantic}, "answer 12", "SEMANTIC MISS"},
-		{"tools", user("and another"), `,"tools":[{"type":"function","function":{"name":"f"}}]`, []string{semantic}, "answer 13", "SEMANTIC MISS"},
-	} {
-		if answer, status := ask(c.messages, c.more, c.headers...); answer != c.answer || status != c.status {
-			t.Errorf("%s: got %q, %s; want %q, %s", c.name, answer, status, c.answer, c.status)
-		}
-	}
-	if sent := m.Last(t); sent.Path != "/v1/embeddings" || gjson.Get(sent.Body, "model").Str != "text-embedding-3-small" {
-		t.Errorf("%s %s", sent.Path, sent.Body)
-	}
-	if _, status := ask(`{"role":"user","name":"x","content":"which city"}`, "", semantic); status != "MISS" {
-		t.Errorf("a name: %s", status)
-	}
-	l.Load() // what was learned survives
-	if answer, status := ask(user("and which one"), "", semantic); answer != "answer 1" || status != "SEMANTIC HIT" {
-		t.Errorf("after a reload: %q, %s", answer, status)
-	}
-	if a := l.chat(`{"model":"m","messages":[`+user("which else")+`]}`, `{"provider":"@bad","cache":{"mode":"semantic"}}`, cue+"n"); a.Header.Get("x-gw-cache-status") != "SEMANTIC HIT" {
-		t.Errorf("by a config: %v", a.Header)
-	}
-	// A fresh answer is found by its meaning, too.
-	if _, status := ask(user("the weather, but fresh"), "", semantic, "x-gw-cache-namespace: fresh", "x-gw-cache-force-refresh: true"); status != "REFRESH" {
-		t.Errorf("refreshed: %s", status)
-	}
-	if _, status := ask(user("weather"), "", semantic, "x-gw-cache-namespace: fresh"); status != "SEMANTIC HIT" {
-		t.Errorf("after a refresh: %s", status)
-	}
-	// Meanings of another length are others.
-	for _, c := range []struct{ text, want string }{{"long", "SEMANTIC MISS"}, {"long too", "SEMANTIC HIT"}, {"which city", "SEMANTIC HIT"}} {
-		if _, status := ask(user(c.text), "", semantic); status != c.want {
-			t.Errorf("%s: %s, want %s", c.text, status, c.want)
-		}
-	}
-	// Another model has other words for meanings.
-	l.Options = strings.Replace(l.Options, "provider meanings\n", "provider meanings\n\t\t\tmodel other\n", 1)
-	l.Load()
-	if _, status := ask(user("which of them"), "", semantic); status != "SEMANTIC MISS" {
-		t.Errorf("with another model: %s", status)
 	}
 }
 
@@ -523,16 +255,6 @@ func TestACallersOwnCredentialTellsItsCallsApart(t *testing.T) {
 	}
 }
 
-func TestSemanticNeedsAModelOfEmbeddings(t *testing.T) {
-	l := newLab(t, "", "")
-	if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-provider: good", "x-gw-cache: semantic"); a.Status != 400 || !strings.Contains(a.Body, "semantic_cache") {
-		t.Errorf("%d %s", a.Status, a.Body)
-	}
-	if a := l.chat(gatewaytest.Chat, `{"provider":"@good","cache":"semantic"}`); a.Status != 400 || !strings.Contains(a.Body, "semantic_cache") {
-		t.Errorf("%d %s", a.Status, a.Body)
-	}
-}
-
 // What is kept is given also where nothing more may be forwarded, and who waits for the
 // answer of another call is not counted.
 func TestAHitIsGivenWhenTheLimitIsSpent(t *testing.T) {
@@ -577,30 +299,5 @@ func TestATranslatedCallIsOfItsAddress(t *testing.T) {
 		if err != nil || a.Status != 200 || a.Header.Get("x-gw-cache-status") != c.status {
 			t.Errorf("%s %s: %d %s, want %s: %s", c.provider, c.deployment, a.Status, a.Header.Get("x-gw-cache-status"), c.status, a.Body)
 		}
-	}
-}
-
-// Who may forward nothing more gets no embeddings either.
-func TestMeaningsAreNotAskedForBeyondALimit(t *testing.T) {
-	m := meanings(t)
-	l := newLab(t, m.Provider("meanings")+"semantic_cache {\n\t\t\tprovider meanings\n\t\t}\n", "")
-	var n atomic.Int64
-	l.on("n", replies(&n))
-	l.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpd", "value": 2})
-	ask := func(text string) (status int, cache string) {
-		a, _ := l.ask("POST", "/v1/chat/completions", strings.Replace(gatewaytest.Chat, "hi", text, 1), cue+"n", "x-gw-cache: semantic", "x-gw-provider: bad")
-		return a.Status, a.Header.Get("x-gw-cache-status")
-	}
-	for i, c := range []struct {
-		text   string
-		status int
-		cache  string
-	}{{"a", 200, "SEMANTIC MISS"}, {"b", 200, "SEMANTIC HIT"}, {"c", 200, "SEMANTIC HIT"}, {"the weather", 200, "SEMANTIC MISS"}, {"a", 200, "HIT"}, {"d", 429, ""}} {
-		if status, cache := ask(c.text); status != c.status || c.cache != "" && cache != c.cache {
-			t.Errorf("call %d, %s: %d %s", i, c.text, status, cache)
-		}
-	}
-	if asked := len(m.Calls()); asked != 4 {
-		t.Errorf("%d embeddings", asked)
 	}
 }

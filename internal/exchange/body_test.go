@@ -3,15 +3,19 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
+
+	"pgregory.net/rapid"
 )
 
 // chunked returns a request whose length no header gives.
@@ -218,5 +222,118 @@ func TestLargeBuffersAreLeftToTheGarbageCollector(t *testing.T) {
 			t.Fatal("a large buffer came back from the pool")
 		}
 		other.Release()
+	}
+}
+
+// forwarded prepares a call and returns the body that goes upstream.
+func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
+	t.Helper()
+	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
+	defer x.Close()
+	if err := x.Prepare(limits); err != nil {
+		t.Fatalf("refused: %v", err)
+	}
+	b, _, err := x.chosen.Body(false)
+	if err != nil {
+		t.Fatalf("no body: %v", err)
+	}
+	defer b.Release()
+	return x, string(b.Bytes())
+}
+
+func TestBodyGoesOnByteForByteSaveForTheModel(t *testing.T) {
+	w := newWorld(t)
+	const rest = ` , "messages":[{"role":"user","content":"\u00e9 \"@own/gpt\" \/"}],"unknown":{"a":[1e400,-0.0,1.10]},"z":null , "dup":1,"dup":2 }` + "\n\t"
+	for _, c := range []struct{ body, want string }{
+		{`{"model":"gpt"` + rest, ``},
+		{`{"model":"@cf/meta/llama"` + rest, ``},
+		{`{"model":"@hf/a/b"` + rest, ``},
+		{`{"model":"@file/gpt"` + rest, `{"model":"gpt"` + rest},
+		{` { "model" : "@file/a/b"` + rest, ` { "model" : "a/b"` + rest},
+		{`{"mod\u0065l":"@file/gpt"` + rest, `{"mod\u0065l":"gpt"` + rest},
+		{`{"model":"\u0040file\/gpt"` + rest, `{"model":"gpt"` + rest},
+		{`{"model":"@file/a\"b\\c\u00e9"` + rest, `{"model":"a\"b\\cé"` + rest},
+		{`{"model":"@file/@cf/x"` + rest, `{"model":"@cf/x"` + rest},
+	} {
+		if c.want == "" {
+			c.want = c.body
+		}
+		if x, got := w.forwarded(t, w.good(c.body)); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s (model %q)", c.body, got, c.want, x.Model)
+		}
+	}
+}
+
+// The body that goes upstream is the client's with another model in it, for
+// whoever parses both.
+func mustReplaceOnlyTheModel(t testing.TB, x *Exchange, body, got string) {
+	t.Helper()
+	if x.chosen.Route.Model == "" {
+		if got != body {
+			t.Fatalf("%q became %q", body, got)
+		}
+		return
+	}
+	var before, after map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(got), &after); err != nil {
+		t.Fatalf("%q became %q, which is no JSON: %v", body, got, err)
+	}
+	var asked, sent string
+	if err := errors.Join(json.Unmarshal(before["model"], &asked), json.Unmarshal(after["model"], &sent)); err != nil {
+		t.Fatal(err)
+	}
+	_, name, _ := strings.Cut(asked, "/")
+	before["model"], after["model"] = nil, nil
+	if sent != name || !reflect.DeepEqual(before, after) {
+		t.Fatalf("%q became %q", body, got)
+	}
+	head, tail := x.model.Start, len(body)-x.model.End
+	if got[:head] != body[:head] || got[len(got)-tail:] != body[len(body)-tail:] {
+		t.Fatalf("%q became %q outside the model", body, got)
+	}
+}
+
+func TestBodyIsTheClientsWithTheModelReplaced(t *testing.T) {
+	w := newWorld(t)
+	value := rapid.OneOf(rapid.Just("null"), rapid.Just("1e5"), rapid.Just(`[{"model":"x"}]`), rapid.Just(`{"stream":"y"}`), rapid.Map(rapid.String(), quote))
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.StringN(1, 40, 80).Draw(rt, "model")
+		members := []string{messages, `"model":` + quote("@file/"+name)}
+		for i, v := range rapid.SliceOfN(value, 0, 4).Draw(rt, "others") {
+			members = append(members, quote(fmt.Sprint("k", i, rapid.String().Draw(rt, "key")))+rapid.SampledFrom([]string{":", " : ", ":\n\t"}).Draw(rt, "colon")+v)
+		}
+		body := "{" + strings.Join(rapid.Permutation(members).Draw(rt, "order"), rapid.SampledFrom([]string{",", " ,\r\n"}).Draw(rt, "comma")) + "}"
+		x, got := w.forwarded(t, w.good(body))
+		if x.Model != name {
+			rt.Fatalf("the model is %q", x.Model)
+		}
+		mustReplaceOnlyTheModel(t, x, body, got)
+	})
+}
+
+func quote(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// What policies see of the model must be what the provider reads.
+func TestTheModelIsWhatOtherParsersRead(t *testing.T) {
+	w := newWorld(t)
+	for _, model := range []string{
+		`"gpt"`, `"g\u0070t"`, `"\"\\\/\b\f\n\r\t"`, `"é\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83dx"`, `"\ud83d\u0041bc"`, `"\ud83d\n"`, `"a\u0000b"`, `""`,
+	} {
+		var want string
+		if err := json.Unmarshal([]byte(model), &want); err != nil {
+			t.Fatal(err)
+		}
+		if x, _ := w.forwarded(t, w.good(`{"model":`+model+`,`+messages+`}`)); x.Model != want {
+			t.Errorf("%s: got %q, want %q", model, x.Model, want)
+		}
 	}
 }

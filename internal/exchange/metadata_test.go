@@ -127,3 +127,55 @@ func FuzzMetadata(f *testing.F) {
 		}
 	})
 }
+
+func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
+	w := newWorld(t)
+	x := w.begin(t, w.good(chat, "x-gw-metadata", `{"team":"red","env":"prod","n":7,"deep":{"a":1},"b\u0061se":"x","twice":"1","twice":"2","a.b":"dots","*":"star"}`))
+	if err := x.Prepare(limits); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"team": "blue", "fixed": "1", "env": "prod", "n": "7", "deep": `{"a":1}`, "base": "x", "twice": "2", "a.b": "dots", "*": "star",
+	} {
+		if got, ok := x.Metadata(key); !ok || got != want {
+			t.Errorf("%s: got %q, %v", key, got, ok)
+		}
+		if got, _, ok := x.Attribute("metadata." + key); !ok || got != want {
+			t.Errorf("fact metadata.%s: got %q, %v", key, got, ok)
+		}
+	}
+	for _, key := range []string{"absent", "", "deep.a", "TEAM", "a", "@this", "#", "e*"} {
+		if got, ok := x.Metadata(key); ok {
+			t.Errorf("%q: got %q", key, got)
+		}
+	}
+}
+
+func TestMetadataMustBeOneObject(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name   string
+		values []string
+		want   bool
+	}{
+		{"an object", []string{`{"a":"b"}`}, true},
+		{"an empty one", []string{`{}`}, true},
+		{"nothing", []string{``}, true},
+		{"the same twice", []string{`{"a":"b"}`, `{"a":"b"}`}, true},
+		{"two", []string{`{"a":"b"}`, `{"a":"c"}`}, false},
+		{"a list", []string{`["a"]`}, false},
+		{"a string", []string{`"a"`}, false},
+		{"null", []string{`null`}, false},
+		{"no JSON", []string{`a=b`}, false},
+		{"half an object", []string{`{"a":`}, false},
+	} {
+		var header []string
+		for _, v := range c.values {
+			header = append(header, "x-gw-metadata", v)
+		}
+		err := w.begin(t, w.good(chat, header...)).Prepare(limits)
+		if (err == nil) != c.want || err != nil && (err.Status != 400 || err.Param != "x-gw-metadata") {
+			t.Errorf("%s: got %+v", c.name, err)
+		}
+	}
+}

@@ -83,3 +83,38 @@ func TestSpansAreTheCallers(t *testing.T) {
 		}
 	}
 }
+
+func TestBeginNamesTheTrace(t *testing.T) {
+	w := newWorld(t)
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	made := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	for _, c := range []struct {
+		name   string
+		header []string
+		want   string // "": a new one
+	}{
+		{"none", nil, ""},
+		{"the caller's", []string{"x-gw-trace-id", "mine 1"}, "mine 1"},
+		{"the caller's under an alias", []string{"x-acme-trace-id", "mine"}, "mine"},
+		{"the caller's before the traceparent", []string{"x-gw-trace-id", "mine", "traceparent", parent}, "mine"},
+		{"the traceparent", []string{"traceparent", parent}, "4bf92f3577b34da6a3ce929d0e0e4736"},
+		{"no traceparent", []string{"traceparent", "00-xyz-00f067aa0ba902b7-01"}, ""},
+		{"a traceparent that is no number", []string{"traceparent", "00-" + strings.Repeat("x", 32) + "-00f067aa0ba902b7-01"}, ""},
+		{"two", []string{"x-gw-trace-id", "a", "x-gw-trace-id", "b"}, ""},
+		{"one that is too long", []string{"x-gw-trace-id", strings.Repeat("a", maxTraceID+1)}, ""},
+		{"the longest one", []string{"x-gw-trace-id", strings.Repeat("a", maxTraceID)}, strings.Repeat("a", maxTraceID)},
+		{"one with control characters", []string{"x-gw-trace-id", "a\tb"}, ""},
+		{"one outside ASCII", []string{"x-gw-trace-id", "ä"}, ""},
+	} {
+		r := w.call(`{}`, c.header...)
+		answer := httptest.NewRecorder()
+		x := w.Begin(answer, r, endpointOf(r))
+		x.Close()
+		if c.want == "" && !made.MatchString(x.TraceID) || c.want != "" && x.TraceID != c.want {
+			t.Errorf("%s: got %q", c.name, x.TraceID)
+		}
+		if answer.Header().Get("X-Gw-Trace-Id") != x.TraceID || answer.Header().Get("X-Acme-Trace-Id") != x.TraceID {
+			t.Errorf("%s: answered with %v", c.name, answer.Header())
+		}
+	}
+}

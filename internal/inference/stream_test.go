@@ -5,12 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -78,54 +75,6 @@ func crlf(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 
 // wholeLines is text up to its last end of a line.
 func wholeLines(text string) string { return text[:strings.LastIndexByte(text, '\n')+1] }
-
-// mustBreakOff checks that got is the whole lines of text and one error event, of
-// valid SSE, and no [DONE].
-func mustBreakOff(t testing.TB, text, got string) {
-	t.Helper()
-	lines := wholeLines(text)
-	last := strings.TrimSuffix(lines, "\n")
-	if last = last[strings.LastIndexByte(last, '\n')+1:]; strings.TrimRight(last, "\r") != "" {
-		lines += "\n" // ends the event that the last line belongs to
-	}
-	event, ok := strings.CutPrefix(got, lines)
-	if !ok {
-		t.Fatalf("the client got other lines than came:\n%q\n%q", text, got)
-	}
-	data, ok := strings.CutPrefix(event, "data: ")
-	data, ended := strings.CutSuffix(data, "\n\n")
-	if !ok || !ended || strings.Contains(data, "\n") {
-		t.Fatalf("not one event: %q", event)
-	}
-	var e struct {
-		Error struct {
-			Message, Type, Code string
-			Param               *string
-		}
-	}
-	if err := json.Unmarshal([]byte(data), &e); err != nil || e.Error.Message == "" || e.Error.Type == "" || e.Error.Code == "" {
-		t.Fatalf("not an error: %q, %v", data, err)
-	}
-	for _, member := range []string{`"message"`, `"type"`, `"param"`, `"code"`} {
-		if !strings.Contains(data, member) {
-			t.Fatalf("no %s in %q", member, data)
-		}
-	}
-	if strings.Contains(event, "[DONE]") {
-		t.Fatalf("[DONE] after an error: %q", event)
-	}
-}
-
-func TestNoDoneFollowsAnErrorOfTheProvider(t *testing.T) {
-	failed := firstChunk + `data: {"error":{"message":"overloaded"}}` + "\n\n"
-	for _, text := range []string{failed + doneEvent, crlf(failed + doneEvent), failed} {
-		w := watchingChat()
-		got, err := pass(w, text, io.EOF)
-		if err != nil || strings.Contains(got, "[DONE]") || !strings.HasPrefix(got, strings.TrimSuffix(text, doneEvent)[:len(firstChunk)]) || w.out.Failure == "" || w.out.Malformed != 0 {
-			t.Errorf("%q, %v, %q", got, err, w.out.Failure)
-		}
-	}
-}
 
 func TestACompleteStreamPassesByteForByte(t *testing.T) {
 	for name, text := range map[string]string{
@@ -206,141 +155,6 @@ func TestALineReachesTheClientWhenItIsWhole(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || !u.closed {
 		t.Errorf("the provider's body is not closed, %v", err)
-	}
-}
-
-func TestABrokenStreamEndsWithOneErrorEventAfterTheLastWholeLine(t *testing.T) {
-	reset := errors.New("connection reset by peer")
-	for name, c := range map[string]struct {
-		text string
-		err  error
-	}{
-		"before the first byte":                  {"", io.ErrUnexpectedEOF},
-		"an end without a byte":                  {"", io.EOF},
-		"after a whole event":                    {firstChunk, io.ErrUnexpectedEOF},
-		"after a whole event, CRLF":              {crlf(firstChunk), io.ErrUnexpectedEOF},
-		"an end after a whole event":             {firstChunk, io.EOF},
-		"an end after only comments":             {": ping\n\n", io.EOF},
-		"between an event's line and its end":    {strings.TrimSuffix(firstChunk, "\n"), io.ErrUnexpectedEOF},
-		"the same, CRLF":                         {strings.TrimSuffix(crlf(firstChunk), "\r\n"), io.ErrUnexpectedEOF},
-		"between the bytes of a CRLF":            {strings.TrimSuffix(crlf(firstChunk), "\n"), io.ErrUnexpectedEOF},
-		"inside a line":                          {firstChunk + textChunk[:20], io.ErrUnexpectedEOF},
-		"an end inside a line":                   {firstChunk + textChunk[:20], io.EOF},
-		"inside a character":                     {firstChunk + textChunk[:strings.Index(textChunk, "é")+1], io.ErrUnexpectedEOF},
-		"inside the first line":                  {firstChunk[:3], io.ErrUnexpectedEOF},
-		"inside [DONE]":                          {firstChunk + "data: [DO", io.EOF},
-		"inside [DONE] with an error":            {firstChunk + lastChunk + "data: [DO", io.ErrUnexpectedEOF},
-		"after the finish with an error":         {firstChunk + lastChunk, io.ErrUnexpectedEOF},
-		"inside the usage after the finish":      {firstChunk + lastChunk + usageChunk[:30], io.EOF},
-		"by a reset":                             {firstChunk, reset},
-		"by a timeout":                           {firstChunk, context.DeadlineExceeded},
-		"by a closed body":                       {firstChunk, io.ErrClosedPipe},
-		"after an event with an id and no data":  {"id: 1\n", io.ErrUnexpectedEOF},
-		"after newlines only":                    {"\n\n", io.ErrUnexpectedEOF},
-		"a text that only speaks of its finish":  {textChunk, io.EOF},
-		"a [DONE] that is a part of another one": {"data: \"[DONE] not\"\n\n", io.EOF},
-		"a [DONE] of another field":              {"event: [DONE]\n\n", io.EOF},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := watchingChat()
-			got, err := pass(w, c.text, c.err)
-			if err != nil {
-				t.Errorf("the client's read fails: %v", err)
-			}
-			mustBreakOff(t, c.text, got)
-			if !strings.Contains(w.out.Failure, "broke off") {
-				t.Errorf("noted failure: %q", w.out.Failure)
-			}
-			if strings.Contains(got, reset.Error()) {
-				t.Error("the client sees the cause")
-			}
-		})
-	}
-}
-
-func TestAStreamBrokenAtAnyByteEndsWithOneErrorEvent(t *testing.T) {
-	for _, text := range []string{firstChunk + textChunk + lastChunk + usageChunk, crlf(firstChunk + lastChunk), "event: m\n" + firstChunk} {
-		for n := range len(text) + 1 {
-			for _, with := range []bool{false, true} {
-				u := &provider{portions: nonEmpty([][]byte{[]byte(text[:n])}), err: io.ErrUnexpectedEOF, with: with}
-				got, err := io.ReadAll(iotest.OneByteReader(newStream(u, watchingChat(), 0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustBreakOff(t, text[:n], string(got))
-			}
-		}
-	}
-}
-
-func TestAFinishedStreamThatForgotItsEndGetsIt(t *testing.T) {
-	for name, c := range map[string]struct{ text, end string }{
-		"a finish":                    {firstChunk + lastChunk, doneEvent},
-		"a finish and usage":          {firstChunk + lastChunk + usageChunk, doneEvent},
-		"a finish with usage inside":  {firstChunk + strings.Replace(lastChunk, `{"id"`, `{"usage":{"prompt_tokens":1},"id"`, 1), doneEvent},
-		"a finish, CRLF":              {crlf(firstChunk + lastChunk), doneEvent},
-		"an open event":               {firstChunk + strings.TrimSuffix(lastChunk, "\n"), "\n" + doneEvent},
-		"a finish by tools":           {strings.Replace(lastChunk, "stop", "tool_calls", 1), doneEvent},
-		"a text completion's finish":  {`data: {"choices":[{"text":"x","index":0,"logprobs":null,"finish_reason":"length"}]}` + "\n\n", doneEvent},
-		"the finish of another place": {`data: {"choices":[{"index":0,"finish_reason":null},{"index":1,"finish_reason":"stop"}]}` + "\n\n", doneEvent},
-	} {
-		w := watchingChat()
-		got, err := pass(w, c.text, io.EOF)
-		if got != c.text+c.end || err != nil || w.out.Failure != "" {
-			t.Errorf("%s: got %q, %v, failure %q", name, got, err, w.out.Failure)
-		}
-	}
-}
-
-// A provider may end its last line with the end of the body, and some do.
-func TestAnEndThatLacksItsNewlineIsAnEnd(t *testing.T) {
-	for _, end := range []string{"data: [DONE]", "data:[DONE]", "data: [DONE]\r"} {
-		w := watchingChat()
-		got, err := pass(w, firstChunk+lastChunk+end, io.EOF)
-		if err != nil || w.out.Failure != "" || strings.Contains(got, "error") {
-			t.Errorf("%q: got %q, %v, failure %q", end, got, err, w.out.Failure)
-		}
-		if rest, ok := strings.CutPrefix(got, firstChunk+lastChunk); !ok || strings.Count(rest, "[DONE]") != 1 {
-			t.Errorf("%q: got %q", end, got)
-		}
-	}
-}
-
-// What comes after [DONE] is of no matter to a client, which has all it asked for.
-func TestAStreamThatBreaksAfterItsEndIsComplete(t *testing.T) {
-	for _, err := range []error{io.ErrUnexpectedEOF, errors.New("connection reset by peer")} {
-		w := watchingChat()
-		got, readErr := pass(w, whole, err)
-		if got != whole || readErr != nil || w.out.Failure != "" {
-			t.Errorf("%v: got %q more, %v, failure %q", err, strings.TrimPrefix(got, whole), readErr, w.out.Failure)
-		}
-	}
-}
-
-func TestAnEndpointWithoutDoneEndsWithItsBody(t *testing.T) {
-	w := watching("/v1/embeddings")
-	if got, err := pass(w, firstChunk, io.EOF); got != firstChunk || err != nil || w.out.Failure != "" {
-		t.Errorf("got %q, %v, failure %q", got, err, w.out.Failure)
-	}
-	got, err := pass(watching("/v1/embeddings"), firstChunk+"data: ", io.EOF)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustBreakOff(t, firstChunk+"data: ", got)
-}
-
-func TestACancelledStreamPassesTheCancellationOn(t *testing.T) {
-	for _, cause := range []error{context.Canceled, fmt.Errorf("reading: %w", context.Canceled)} {
-		for _, text := range []string{"", firstChunk, firstChunk + "data: {", whole} {
-			w := watchingChat()
-			got, err := pass(w, text, cause)
-			if got != sound(text) || !errors.Is(err, context.Canceled) {
-				t.Errorf("%q: got %q, %v", text, got, err)
-			}
-			if whole := text == whole; w.out.Complete != whole || (w.out.Failure == clientLeft) == whole { // who has [DONE] may leave
-				t.Errorf("%q: noted failure: %q", text, w.out.Failure)
-			}
-		}
 	}
 }
 
@@ -479,29 +293,6 @@ func endpointOf(path string) *exchange.Endpoint {
 	return e
 }
 
-// A provider that falls silent must not hold a client for ever.
-func TestASilentStreamIsEndedWithAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src, provider := io.Pipe()
-		w := watchingChat()
-		s := newStream(src, w, time.Minute)
-		defer s.Close()
-		go func() {
-			_, _ = io.WriteString(provider, firstChunk)
-			time.Sleep(59 * time.Second) // of the test's own time
-			_, _ = io.WriteString(provider, firstChunk)
-		}()
-		began := time.Now()
-		got, err := io.ReadAll(s)
-		if err != nil || !strings.HasPrefix(string(got), firstChunk+firstChunk) || !strings.Contains(string(got), `"error":{`) || strings.Contains(string(got), "[DONE]") {
-			t.Errorf("got %q, %v", got, err)
-		}
-		if took := time.Since(began); took != 119*time.Second || !strings.Contains(w.out.Failure, "silent for 1m0s") {
-			t.Errorf("after %v, failure %q", took, w.out.Failure)
-		}
-	})
-}
-
 // sound is what of a stream's whole lines can be passed on: malformed events are left out, and so
 // is a last one of which only what follows could tell.
 func sound(text string) string {
@@ -547,91 +338,4 @@ func lineFeeds(text string) string {
 		}
 	}
 	return string(b)
-}
-
-// ended reports whether [DONE] is among a stream's whole lines.
-func ended(text string) bool {
-	for line := range strings.Lines(wholeLines(text)) {
-		if data, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data:"); ok && isDone([]byte(data)) {
-			return true
-		}
-	}
-	return false
-}
-
-func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
-	for _, malformed := range []string{"event: m\nid: 7\ndata: {half\n\n", "data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
-		for portion := 1; portion <= 40; portion++ {
-			w := watchingChat()
-			u := &provider{err: io.EOF}
-			text := firstChunk + malformed + lastChunk + doneEvent
-			for i := 0; i < len(text); i += portion {
-				u.portions = append(u.portions, []byte(text[i:min(i+portion, len(text))]))
-			}
-			got, err := io.ReadAll(newStream(u, w, 0))
-			if want := firstChunk + lastChunk + doneEvent; err != nil || string(got) != want || w.out.Malformed != 1 || w.out.Failure != "" {
-				t.Fatalf("%q by %d: got %q, %v, %d malformed, failure %q", malformed, portion, got, err, w.out.Malformed, w.out.Failure)
-			}
-		}
-	}
-}
-
-// A response that failed is passed on, and is no success in the call's record.
-func TestAStreamThatEndsWithAFailedResponseHasFailed(t *testing.T) {
-	const text = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"r\",\"error\":{\"message\":\"no\"}}}\n\n"
-	w := watching("/v1/responses")
-	if got, err := pass(w, text, io.EOF); got != text || err != nil || w.out.Failure == "" {
-		t.Errorf("got %q, %v, failure %q", got, err, w.out.Failure)
-	}
-}
-
-// Every spelling of the standard is read, and what is left out leaves no line behind.
-func TestEverySpellingOfAnEventIsRead(t *testing.T) {
-	cr := func(s string) string { return strings.ReplaceAll(s, "\n", "\r") }
-	bare := func(s string) string { return strings.TrimSuffix(s, "\n\n") }
-	named := "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\"}\n\n"
-	completed := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
-	for name, c := range map[string]struct{ path, text, want string }{
-		"CR":                                 {"/v1/chat/completions", cr(whole), whole},
-		"CR, with names":                     {"/v1/responses", cr(named + completed), named + completed},
-		"LF, CRLF and CR":                    {"/v1/chat/completions", firstChunk + crlf(textChunk) + cr(lastChunk) + doneEvent, firstChunk + crlf(textChunk) + lastChunk + doneEvent},
-		"a byte order mark":                  {"/v1/chat/completions", "\ufeff" + whole, "\ufeff" + whole},
-		"[DONE] without its end":             {"/v1/chat/completions", bare(whole), whole},
-		"[DONE] with half of it":             {"/v1/chat/completions", strings.TrimSuffix(whole, "\n"), whole},
-		"a finish without its end":           {"/v1/chat/completions", firstChunk + bare(lastChunk), firstChunk + lastChunk + doneEvent},
-		"a finish without its end, CR":       {"/v1/chat/completions", cr(firstChunk + bare(lastChunk) + "\n"), firstChunk + lastChunk + doneEvent},
-		"a last event without its end":       {"/v1/responses", named + bare(completed), named + completed},
-		"a last event with half of it":       {"/v1/responses", named + strings.TrimSuffix(completed, "\n"), named + completed},
-		"any event without its end":          {"/v1/embeddings", bare(firstChunk), firstChunk},
-		"data after [DONE]":                  {"/v1/chat/completions", whole + "event: x\n" + firstChunk, whole},
-		"a malformed event with a name":      {"/v1/responses", "event: x\ndata: {\n\n" + named + completed, named + completed},
-		"a malformed event between two":      {"/v1/chat/completions", firstChunk + "data: {\n\n" + lastChunk + doneEvent, firstChunk + lastChunk + doneEvent},
-		"a malformed event in CR":            {"/v1/chat/completions", cr(firstChunk + "id: 1\ndata: {\n\n" + lastChunk + doneEvent), firstChunk + lastChunk + doneEvent},
-		"a malformed event and a comment":    {"/v1/chat/completions", ": hi\n\ndata: {\n\n" + whole, ": hi\n\n" + whole},
-		"an end of another case":             {"/v1/chat/completions", firstChunk + lastChunk + "\n\n", firstChunk + lastChunk + "\n\n" + doneEvent},
-		"an event that says its name behind": {"/v1/responses", "data: {\"type\":\"x\"}\nevent: x\n\n" + completed, "data: {\"type\":\"x\"}\nevent: x\n\n" + completed},
-	} {
-		for portion := 1; portion <= len(c.text); portion += 1 + portion/8 {
-			w := watching(c.path)
-			u := &provider{err: io.EOF}
-			for i := 0; i < len(c.text); i += portion {
-				u.portions = append(u.portions, []byte(c.text[i:min(i+portion, len(c.text))]))
-			}
-			if got, err := io.ReadAll(newStream(u, w, 0)); string(got) != c.want || err != nil || w.out.Failure != "" {
-				t.Fatalf("%s by %d:\ngot  %q, %v, failure %q\nwant %q", name, portion, got, err, w.out.Failure, c.want)
-			}
-		}
-	}
-}
-
-// Events of Responses are numbered from 0 on, and so is the gateway's own.
-func TestAnErrorAmongNumberedEventsHasTheNextNumber(t *testing.T) {
-	events := ""
-	for n := range 3 {
-		got, err := pass(watching("/v1/responses"), events, io.ErrUnexpectedEOF)
-		if last, ok := strings.CutPrefix(got, events+"event: error\ndata: "); err != nil || !ok || !strings.Contains(last, fmt.Sprintf(`"sequence_number":%d`, n)) {
-			t.Errorf("after %d events: %q, %v", n, got, err)
-		}
-		events += fmt.Sprintf("event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"sequence_number\":%d}\n\n", n)
-	}
 }

@@ -1,0 +1,113 @@
+package admin_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+func TestVirtualKeysShowTheirSecretMasked(t *testing.T) {
+	a := newAPI(t)
+	created := a.ok("POST", "/v1/virtual-keys", `{"name":"My Key","provider":"openai","key":"sk-secret-123456789","note":"n"}`)
+	slug := created.get("data.slug").Str
+	if created.get("success").Raw != "true" || !strings.HasPrefix(slug, "my-key-") {
+		t.Fatal(created.body)
+	}
+	read := a.ok("GET", "/v1/virtual-keys/"+slug, "")
+	for path, want := range map[string]string{
+		"slug": slug, "name": "My Key", "ai_provider_name": "openai", "key": "", "masked_api_key": "sk*****789", "note": "n", "status": "active",
+		"object": "virtual-key", "model_config": "{}", "rate_limits": "[]", "workspace_name": "Default workspace", "created_at": iso,
+	} {
+		if got := read.get(path).String(); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	secret := func() string {
+		t.Helper()
+		router := credentials.Router{Keyring: a.s.Keyring, Guard: a.s.Guard.(*credentials.HostGuard), BuiltIn: builtIn}
+		route, refusal := router.Route(&credentials.Caller{WorkspaceID: a.s.Directory.DefaultWorkspace().ID}, credentials.Selection{VirtualKey: slug})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return route.Key.Reveal()
+	}
+	a.ok("PUT", "/v1/virtual-keys/"+slug, `{"name":"renamed","key":"sk*****789"}`)
+	if secret() != "sk-secret-123456789" {
+		t.Error("a masked value that was sent back replaced the secret")
+	}
+	a.ok("PUT", "/v1/virtual-keys/"+slug, `{"key":"sk-other-987654321","note":null}`)
+	if secret() != "sk-other-987654321" {
+		t.Error("the secret was not replaced")
+	}
+	list := a.ok("GET", "/v1/virtual-keys?current_page=0&page_size=10", "")
+	if list.get("object").Str != "list" || list.get("total").Int() != 1 || list.get("data.0.name").Str != "renamed" || list.get("data.0.note").Type != gjson.Null {
+		t.Errorf("%s", list.body)
+	}
+	a.ok("DELETE", "/v1/virtual-keys/"+slug, "")
+	if out := a.do("GET", "/v1/virtual-keys/"+slug, ""); out.status != 404 {
+		t.Errorf("%d", out.status)
+	}
+}
+
+func TestVirtualKeysKeepTheSettingsOfTheirProvider(t *testing.T) {
+	a := newAPI(t)
+	for body, why := range map[string]string{
+		`{"name":"n","provider":"azure-openai","key":"k"}`:                                                      "azure_resource_name is required",
+		`{"name":"n","provider":"azure-openai","key":"k","model_config":{"azure_resource_name":"a/b"}}`:         "azure_resource_name: expected letters",
+		`{"name":"n","provider":"azure-openai","key":"k","model_config":{"azureResourceName":"a"}}`:             "write azure_resource_name",
+		`{"name":"n","provider":"openai","key":"k","model_config":{"colour":"red"}}`:                            "colour: unknown key",
+		`{"name":"n","provider":"azure-ai","key":"k","model_config":{"azure_foundry_url":"https://10.0.0.1/"}}`: "custom_host",
+		`{"name":"n","provider":"azure-ai","key":"k"}`:                                                          "custom_host",
+	} {
+		if out := a.do("POST", "/v1/virtual-keys", body); out.status != 400 || !strings.Contains(out.body, why) {
+			t.Errorf("%s: %d %s, want %s", body, out.status, out.body, why)
+		}
+	}
+	settings := func(slug string) string {
+		v, ok := a.s.Keyring.VirtualKey(a.s.Directory.DefaultWorkspace().ID, slug)
+		if !ok {
+			t.Fatalf("no %s", slug)
+		}
+		opened, err := a.s.Keyring.OpenSettings(&v.Credential)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for name, s := range opened {
+			all = append(all, name+"="+s.Reveal())
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"az","provider":"azure-openai","key":"k1","apiVersion":"2024-10-21","resourceName":"res",
+		"deploymentConfig":[{"deploymentName":"dep","apiVersion":"2024-06-01","alias":"gpt","is_default":true}]}`)
+	want := `azure_api_version=2024-10-21 azure_deployment_config=[{"alias":"gpt","apiVersion":"2024-06-01","deploymentName":"dep","is_default":true}] azure_resource_name=res`
+	if got := settings("az"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"entra","provider":"azure-openai","key":"k1","model_config":{"azure_resource_name":"res","azure_auth_mode":"entra","azure_entra_client_secret":"secret-of-the-application"}}`)
+	shown := a.ok("GET", "/v1/virtual-keys/entra", "")
+	if strings.Contains(shown.body, "secret-of-the") || shown.get("model_config.azure_resource_name").Str != "res" {
+		t.Errorf("shown %s", shown.body)
+	}
+	// What is sent back as it was shown changes nothing, and other settings need the key.
+	a.ok("PUT", "/v1/virtual-keys/entra", `{"model_config":`+shown.get("model_config").Raw+`}`)
+	if got := settings("entra"); got != "azure_auth_mode=entra azure_entra_client_secret=secret-of-the-application azure_resource_name=res" {
+		t.Errorf("sent back: %s", got)
+	}
+	if out := a.do("PUT", "/v1/virtual-keys/entra", `{"model_config":{"azure_resource_name":"of-somebody-else"}}`); out.status != 400 || !strings.Contains(out.body, "send key along") {
+		t.Errorf("another resource: %d %s", out.status, out.body)
+	}
+	a.ok("PUT", "/v1/virtual-keys/entra", `{"key":"k2","model_config":{"azure_resource_name":"other"}}`)
+	if got := settings("entra"); got != "azure_resource_name=other" {
+		t.Errorf("replaced: %s", got)
+	}
+	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"foundry","provider":"azure-ai","key":"k","model_config":{"azure_foundry_url":"https://p.services.ai.azure.com/models"}}`)
+	if got := a.ok("GET", "/v1/virtual-keys/foundry", "").get("custom_host").Str; got != "https://p.services.ai.azure.com/models" {
+		t.Errorf("custom host %q", got)
+	}
+}
