@@ -62,25 +62,21 @@ func (l *accessLog) hidesSome(header http.Header) bool {
 	return false
 }
 
-// A loggedRequest is a request as Caddy logs it, without the credentials in its header.
-type loggedRequest struct {
-	*http.Request
-	log *accessLog
+// MarshalLogObject encodes the request as Caddy does, without the credentials in its header.
+func (e *entry) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	e.object.ObjectEncoder, e.object.headers = to, loggedHeaders{header: e.request.Header, hides: e.log.hides}
+	return caddyhttp.LoggableHTTPRequest{Request: &e.request}.MarshalLogObject(&e.object)
 }
 
-func (r loggedRequest) MarshalLogObject(to zapcore.ObjectEncoder) error {
-	return caddyhttp.LoggableHTTPRequest{Request: r.Request}.MarshalLogObject(withHeaders{to, loggedHeaders{header: r.Header, hides: r.log.hides}})
-}
-
-// withHeaders encodes a request with other headers than it has.
-type withHeaders struct {
+// requestWithHeaders encodes a request with other headers than it has.
+type requestWithHeaders struct {
 	zapcore.ObjectEncoder
 	headers loggedHeaders
 }
 
-func (w withHeaders) AddObject(key string, v zapcore.ObjectMarshaler) error {
+func (w *requestWithHeaders) AddObject(key string, v zapcore.ObjectMarshaler) error {
 	if key == "headers" {
-		v = w.headers
+		v = &w.headers
 	}
 	return w.ObjectEncoder.AddObject(key, v)
 }
@@ -90,10 +86,11 @@ type loggedHeaders struct {
 	header http.Header
 	hides  func(name string, values []string) bool // whether its value is redacted; nil: none but by Caddy
 	omits  func(name string) bool                  // whether it is left out; nil: none is
+	values caddyhttp.LoggableStringArray
 }
 
-func (h loggedHeaders) MarshalLogObject(to zapcore.ObjectEncoder) error {
-	values := new(caddyhttp.LoggableStringArray) // one for all, as each is encoded at once
+func (h *loggedHeaders) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	values := &h.values // one for all, as each is encoded at once
 	for name, v := range h.header {
 		if h.omits != nil && h.omits(name) {
 			continue
@@ -133,17 +130,16 @@ func (l *accessLog) says(name string) bool {
 const accessLogVar = "gw.access_log"
 
 // guard takes over the access log entry of a request if it has to, and adds what became of an
-// inference call to it. The caller defers done.
-func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) {
+// inference call to it. The caller defers the entry's done.
+func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) *entry {
 	l.hideFromSpan(r)
 	ctx := r.Context()
-	nothing := func() {}
 	if l.server == nil || l.server.Logs == nil || caddyhttp.GetVar(ctx, accessLogVar) != nil {
-		return nothing
+		return nil
 	}
 	recorder := recorderOf(w)
 	if skip, _ := caddyhttp.GetVar(ctx, caddyhttp.LogSkipVar).(bool); skip || recorder == nil {
-		return nothing // Caddy does not log this request either
+		return nil // Caddy does not log this request either
 	}
 	caddyhttp.SetVar(ctx, accessLogVar, true)
 	uri, original := r.RequestURI, r
@@ -156,16 +152,16 @@ func (l *accessLog) guard(w http.ResponseWriter, r *http.Request) (done func()) 
 		uri, inURI = l.headers.RedactURI(uri, l.own)
 	}
 	if !inHeader && !inURI { // Caddy's own entry will do
-		return func() { note(r) }
+		return &entry{noted: r}
 	}
 	caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
-	logged := r.WithContext(ctx) // a shallow copy
-	logged.Method, logged.RequestURI, logged.RemoteAddr = original.Method, uri, original.RemoteAddr
-	body := &countedBody{ReadCloser: r.Body}
+	e := &entry{log: l, recorder: recorder, request: *r}
+	e.request.Method, e.request.RequestURI, e.request.RemoteAddr = original.Method, uri, original.RemoteAddr
+	e.body.ReadCloser = r.Body
 	if r.Body != nil {
-		r.Body = body
+		r.Body = &e.body
 	}
-	return func() { l.write(recorder, logged, body.n) }
+	return e
 }
 
 // note adds what became of an inference call to Caddy's entry.
@@ -193,8 +189,32 @@ func (l *accessLog) hideFromSpan(r *http.Request) {
 	}
 }
 
+// An entry is the entry of a request in the access log.
+type entry struct {
+	noted *http.Request // whose entry Caddy writes; nil: the others say what is written
+
+	log      *accessLog
+	recorder caddyhttp.ResponseRecorder
+	request  http.Request // as it came; its headers are redacted while they are encoded
+	body     countedBody
+	object   requestWithHeaders
+	answer   loggedHeaders
+}
+
+// done writes the entry, or completes Caddy's. A nil entry stands for a request that is not logged, or by another handler.
+func (e *entry) done() {
+	switch {
+	case e == nil:
+	case e.noted != nil:
+		note(e.noted)
+	default:
+		e.write()
+	}
+}
+
 // write logs what Caddy's own Server.logRequest does.
-func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read int) {
+func (e *entry) write() {
+	l, w, r := e.log, e.recorder, &e.request
 	ctx := r.Context()
 	level := zapcore.InfoLevel
 	if w.Status() >= http.StatusInternalServerError {
@@ -204,9 +224,10 @@ func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read in
 	if start, ok := caddyhttp.GetVar(ctx, "start_time").(time.Time); ok {
 		took = time.Since(start)
 	}
-	call, headers := zap.Skip(), loggedHeaders{header: w.Header()}
+	call := zap.Skip()
+	e.answer.header = w.Header()
 	if x := exchange.Of(r); x != nil {
-		call, headers.omits = zap.Object(callField, x), l.says
+		call, e.answer.omits = zap.Object(callField, x), l.says
 	}
 	user, _ := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 	for _, name := range l.names(r) {
@@ -216,13 +237,13 @@ func (l *accessLog) write(w caddyhttp.ResponseRecorder, r *http.Request, read in
 		}
 		if c := logger.Check(level, "handled request"); c != nil {
 			c.Write(
-				zap.Object("request", loggedRequest{r, l}),
-				zap.Int("bytes_read", read),
+				zap.Object("request", e),
+				zap.Int("bytes_read", e.body.n),
 				zap.String("user_id", user),
 				zap.Duration("duration", took),
 				zap.Int("size", w.Size()),
 				zap.Int("status", w.Status()),
-				zap.Object("resp_headers", headers),
+				zap.Object("resp_headers", &e.answer),
 				call,
 			)
 		}

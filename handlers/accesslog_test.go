@@ -46,7 +46,7 @@ func encoded(t testing.TB, v zapcore.ObjectMarshaler) string {
 // An entry of the gateway's has what Caddy's has, but for the credentials.
 func TestALoggedRequestIsCaddysWithoutCredentials(t *testing.T) {
 	l, r := accessLogOf(t), loggedCall()
-	got, caddys := gjson.Parse(encoded(t, loggedRequest{r, l})), gjson.Parse(encoded(t, caddyhttp.LoggableHTTPRequest{Request: r}))
+	got, caddys := gjson.Parse(encoded(t, &entry{log: l, request: *r})), gjson.Parse(encoded(t, caddyhttp.LoggableHTTPRequest{Request: r}))
 	if strings.Contains(got.Raw, "secret") {
 		t.Errorf("a credential is in %s", got.Raw)
 	}
@@ -80,7 +80,7 @@ func TestALoggedAnswerDoesNotRepeatTheCall(t *testing.T) {
 		"X-Gw-Last-Used-Option-Index": {"config"}, "X-Gw-Retry-Attempt-Count": {"0"}, "X-Gw-Gateway-Exception": {"true"}, "Set-Cookie": {"secret"},
 	}
 	want := map[string]string{"Content-Type": `["application/json"]`, "X-Gw-Gateway-Exception": `["true"]`, "Set-Cookie": `["REDACTED"]`}
-	got := gjson.Parse(encoded(t, loggedHeaders{header: header, omits: l.says})).Map()
+	got := gjson.Parse(encoded(t, &loggedHeaders{header: header, omits: l.says})).Map()
 	for name, value := range want {
 		if got[name].Raw != value {
 			t.Errorf("%s is %s, want %s", name, got[name].Raw, value)
@@ -100,7 +100,7 @@ func BenchmarkAccessEntry(b *testing.B) {
 		if !l.hidesSome(r.Header) {
 			b.Fatal("nothing is hidden")
 		}
-		line, err := encoder.EncodeEntry(zapcore.Entry{}, []zapcore.Field{zap.Object("request", loggedRequest{r.WithContext(r.Context()), l})})
+		line, err := encoder.EncodeEntry(zapcore.Entry{}, []zapcore.Field{zap.Object("request", &entry{log: l, request: *r})})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func (h *Admin) Provision(ctx caddy.Context) error {
 }
 
 func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	defer h.access.guard(w, r)()
+	defer h.access.guard(w, r).done()
 	switch {
 	case admin.Reserved(r.URL.Path):
 	case strings.HasPrefix(r.URL.Path, "/v1/") && !h.only:

@@ -189,7 +189,7 @@ func (h *Inference) Cleanup() error {
 }
 
 func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	defer h.access.guard(w, r)()
+	defer h.access.guard(w, r).done()
 	endpoint, refusal := endpointOf(r, h.access)
 	switch {
 	case refusal != nil:

@@ -71,7 +71,7 @@ func (h *RateLimit) Provision(ctx caddy.Context) error {
 }
 
 func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	defer h.access.guard(w, r)()
+	defer h.access.guard(w, r).done()
 	endpoint, refusal := endpointOf(r, h.access)
 	if endpoint == nil || refusal != nil {
 		return next.ServeHTTP(w, r)

@@ -20,6 +20,9 @@ func unsupportedCoding(name string) *Error {
 // undecoded refuses a body that is not what its coding says, or becomes too large. It returns nil
 // for other errors.
 func (c *Call) undecoded(err error) *Error {
+	if err == nil {
+		return nil
+	}
 	own := new(coding.Error)
 	switch {
 	case !errors.As(err, &own):

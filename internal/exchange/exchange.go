@@ -283,22 +283,26 @@ func (x *Exchange) NextTarget() {
 
 // SetHeader sets the gateway's own headers on an answer.
 func (x *Exchange) SetHeader(h http.Header) {
-	values := make([]string, len(x.AnswerHeader))
-	for i, f := range x.AnswerHeader {
-		values[i] = f.Value
-		h[f.Name] = values[i : i+1 : i+1]
+	const own = 5                                     // headers that are set below
+	all := make([]string, 0, len(x.AnswerHeader)+own) // one allocation for the values of all
+	values := func(v string) []string {
+		all = append(all, v)
+		return all[len(all)-1 : len(all) : len(all)]
+	}
+	for _, f := range x.AnswerHeader {
+		h[f.Name] = values(f.Value)
 	}
 	if provider := x.Provider(); provider != "" {
-		x.Gateway.Headers.Set(h, HeaderProvider, provider)
+		x.Gateway.Headers.set(h, HeaderProvider, values(provider))
 	}
 	if a := x.Latest(); a != nil && a.Estimated {
-		x.Gateway.Headers.Set(h, HeaderTokenCount, "estimated")
+		x.Gateway.Headers.set(h, HeaderTokenCount, values("estimated"))
 	}
 	if x.CacheStatus != "" {
-		x.Gateway.Headers.Set(h, HeaderCacheStatus, x.CacheStatus)
+		x.Gateway.Headers.set(h, HeaderCacheStatus, values(x.CacheStatus))
 	}
 	if target := x.LastUsed(); target != "" {
-		x.Gateway.Headers.Set(h, HeaderLastUsed, target)
-		x.Gateway.Headers.Set(h, HeaderRetryCount, strconv.Itoa(x.Retries()))
+		x.Gateway.Headers.set(h, HeaderLastUsed, values(target))
+		x.Gateway.Headers.set(h, HeaderRetryCount, values(strconv.Itoa(x.Retries())))
 	}
 }

@@ -190,7 +190,10 @@ func only(header http.Header, names []string) (value string, ok bool) {
 
 // Set sets one of the gateway's headers under every prefix.
 func (h *Headers) Set(header http.Header, which Header, value string) {
-	values := []string{value}
+	h.set(header, which, []string{value})
+}
+
+func (h *Headers) set(header http.Header, which Header, values []string) {
 	for _, name := range h.names[which] {
 		header[name] = values
 	}

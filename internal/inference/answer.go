@@ -52,7 +52,8 @@ func (rt *roundTrip) answered(res *http.Response) {
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		res.Body = &body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
+		rt.whole = body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
+		res.Body = &rt.whole
 	}
 }
 

@@ -21,11 +21,13 @@ type deadline struct {
 	timer  *time.Timer
 	after  time.Duration
 	lifted atomic.Bool
+	next   atomic.Pointer[steady] // what the timer is for, once the deadline is lifted
 }
 
 // limit sets the deadline, and returns the context that it ends.
 func (rt *roundTrip) limit(parent context.Context) context.Context {
-	d, why := &deadline{after: rt.patience.answer}, errAttemptTimeout
+	d, why := &rt.deadline, errAttemptTimeout
+	d.after = rt.patience.answer
 	if d.after == 0 {
 		d.after, why = rt.patience.headers, errHeadersLate
 	}
@@ -37,6 +39,8 @@ func (rt *roundTrip) limit(parent context.Context) context.Context {
 	d.timer = time.AfterFunc(d.after, func() {
 		if !d.lifted.Load() {
 			d.cancel(why)
+		} else if s := d.next.Load(); s != nil {
+			s.stall()
 		}
 	})
 	rt.late = d
@@ -60,6 +64,16 @@ func (d *deadline) lift() {
 		d.lifted.Store(true)
 		d.timer.Stop()
 	}
+}
+
+// pass lifts the deadline, and passes its timer on. It returns nil if the timer has fired or may
+// do so yet, as it may for a deadline that was lifted before.
+func (d *deadline) pass(to *steady) *time.Timer {
+	if d == nil || d.lifted.Swap(true) || !d.timer.Stop() {
+		return nil
+	}
+	d.next.Store(to)
+	return d.timer
 }
 
 // end ends the context: the rest of the answer is not read.

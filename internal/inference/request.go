@@ -48,6 +48,9 @@ type request struct {
 	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher
 	conversation conversation
+
+	asked providers.Call // as the provider's dialect sees it
+	small bytes.Reader   // of a small body, when it is sent for the first time
 }
 
 // A conversation is what a response is made from, if the provider lacks the Responses API.
@@ -146,7 +149,8 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if q.header, refusal = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders)); refusal != nil {
 		return refusal
 	}
-	call := &providers.Call{
+	call := &q.asked
+	*call = providers.Call{
 		Provider: p, Name: route.Provider, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
 		Model: q.target.Model, Stream: c.Stream, Strict: strict, Key: route.Key, Setting: setting,
 		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID,
@@ -166,10 +170,10 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	}
 	r, err := p.Prepare(call)
 	call.Body = nil // the call may be retained, its body need not be
-	if unread := new(providers.UploadError); errors.As(err, &unread) {
-		return q.failure(err)
-	}
 	if err != nil {
+		if unread := new(providers.UploadError); errors.As(err, &unread) {
+			return q.failure(err)
+		}
 		return refused(err)
 	}
 	if !route.Stored {
@@ -291,14 +295,19 @@ func setting(c *exchange.Call, route *credentials.Route, t *routing.Target, name
 	return v
 }
 
+// usualHeaders is how many headers most requests have; a map for more takes several allocations.
+const usualHeaders = 8
+
+// noUserAgent is sent instead of Go's.
+var noUserAgent = []string{""}
+
 // upstreamHeader builds the headers of an upstream request from an allow-list, to which a
 // config's forward is added. The client's headers are never copied and filtered. A header with a
 // service key is refused.
 func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Provider, forward []string) (http.Header, *exchange.Error) {
 	client, route := c.Header(), target.Route
-	h := make(http.Header, len(providers.Forwarded)+len(route.Header)+3)
-	h["Accept-Encoding"] = identity
-	h["User-Agent"] = []string{""} // no user agent, instead of Go's
+	h := make(http.Header, usualHeaders)
+	h["Accept-Encoding"], h["User-Agent"] = identity, noUserAgent
 	lists := [...][]string{providers.Forwarded, forward, nil, nil, p.Forward}
 	if !route.Stored {
 		lists[2] = providers.ForwardedInline
@@ -359,10 +368,15 @@ const oneWrite = 4 << 10
 
 // reader returns a reader of the body. For a small body it has a type that net/http knows
 // not to block, so that the header is not sent by itself, and it reads a copy, since net/http
-// may read on after the body went back to its pool.
-func (q *request) reader() io.ReadCloser {
+// may read on after the body went back to its pool. again: net/http sends the request again.
+func (q *request) reader(again bool) io.ReadCloser {
+	small := &q.small
+	if again {
+		small = new(bytes.Reader)
+	}
 	if body := q.body.Bytes(); len(body) <= oneWrite {
-		return io.NopCloser(bytes.NewReader(bytes.Clone(body)))
+		small.Reset(bytes.Clone(body))
+		return io.NopCloser(small)
 	}
 	return q.body.Reader()
 }
@@ -375,14 +389,14 @@ func (q *request) http(ctx context.Context) *http.Request {
 	case q.body != nil && len(q.body.Bytes()) == 0:
 		r.Body = http.NoBody
 	case q.body != nil:
-		r.Body, r.ContentLength = q.reader(), int64(len(q.body.Bytes()))
+		r.Body, r.ContentLength = q.reader(false), int64(len(q.body.Bytes()))
 		// It lets net/http send the request again if a kept connection turns out to be dead
 		// before anything was written to it.
 		r.GetBody = func() (io.ReadCloser, error) {
 			if q.body == nil {
 				return nil, errCommitted
 			}
-			return q.reader(), nil
+			return q.reader(true), nil
 		}
 	case q.call.PassesThrough():
 		r.Body, r.ContentLength = q.target.Upload()

@@ -19,9 +19,14 @@ type roundTrip struct {
 	request
 	watcher
 	patience  patience
-	late      *deadline // of the request under way
-	steady    *steady   // of the answer's body; nil: there is none, or no limit
-	maxHeader int64     // most bytes of an answer's headers
+	late      *deadline     // of the request under way; nil: there is none
+	steady    *steady       // of the answer's body; nil: there is none, or no limit
+	untraced  untraced      // the context of the request under way
+	deadline  deadline      // room for late
+	stalling  steady        // room for steady
+	whole     body          // the answer's body, if it is no stream
+	passes    http.Response // the answer without its trailers
+	maxHeader int64         // most bytes of an answer's headers
 
 	// tentative: another attempt may follow, so that a failure is returned and not sent to the
 	// client.

@@ -27,19 +27,28 @@ func (rt *roundTrip) steadied(res *http.Response) {
 	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	s, body := &steady{ReadCloser: res.Body, after: rt.patience.headers, option: "provider_header_timeout"}, res.Body
+	s := &rt.stalling
+	s.ReadCloser, s.after, s.option = res.Body, rt.patience.headers, "provider_header_timeout"
 	if media := mediaType(res.Header); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
 		s.after, s.option = rt.patience.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {
 		return
 	}
-	s.timer = time.AfterFunc(s.after, func() {
-		s.stalled.Store(true)
-		body.Close() // ends the blocked Read
-	})
-	s.timer.Stop()
+	if rt.patience.answer == 0 && !rt.x.PassesThrough() { // an upload may still start the deadline over
+		s.timer = rt.late.pass(s)
+	}
+	if s.timer == nil {
+		s.timer = time.AfterFunc(s.after, s.stall)
+		s.timer.Stop()
+	}
 	rt.steady, res.Body = s, s
+}
+
+// stall ends a Read that waits for the provider.
+func (s *steady) stall() {
+	s.stalled.Store(true)
+	s.ReadCloser.Close()
 }
 
 func (s *steady) Read(p []byte) (int, error) {

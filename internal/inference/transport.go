@@ -117,7 +117,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	pool := t.pools.Of(rt.target.Route)
 	rt.maxHeader = pool.MaxResponseHeaderBytes
 	ctx := rt.limit(req.Context())
-	out := rt.http(untraced{ctx})
+	rt.untraced.Context = ctx
+	out := rt.http(&rt.untraced)
+	pool.Mark(out.Header)
 	if rt.body == nil && rt.x.PassesThrough() {
 		out.Body = &uploading{out.Body, rt.headersLate()}
 	}
@@ -126,12 +128,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		res, err = rt.follow(pool, out, res, rt.headersLate())
 	}
 	if err == nil {
+		res = rt.withoutTrailers(res)
+		rt.attempt.ProviderStatus = res.StatusCode
+		rt.steadied(res)
 		if rt.patience.answer == 0 { // the body may take its time
 			rt.late.lift()
 		}
-		res = withoutTrailers(res)
-		rt.attempt.ProviderStatus = res.StatusCode
-		rt.steadied(res)
 		if why := refuseStatus(res, req); why != "" {
 			res.Body.Close()
 			err = answerError(why)
@@ -187,7 +189,7 @@ func (rt *roundTrip) estimated() *http.Response {
 // These are not for clients, and could forge the gateway's headers.
 type untraced struct{ context.Context }
 
-func (u untraced) Value(key any) any {
+func (u *untraced) Value(key any) any {
 	v := u.Context.Value(key)
 	if _, hooks := v.(*httptrace.ClientTrace); hooks {
 		return nil
@@ -197,11 +199,11 @@ func (u untraced) Value(key any) any {
 
 // withoutTrailers returns an answer without its trailers, which would bypass all checks. They are
 // set on the original at the end of the body.
-func withoutTrailers(res *http.Response) *http.Response {
-	passed := *res
-	passed.Trailer = nil
-	delete(passed.Header, "Trailer")
-	return &passed
+func (rt *roundTrip) withoutTrailers(res *http.Response) *http.Response {
+	rt.passes = *res
+	rt.passes.Trailer = nil
+	delete(rt.passes.Header, "Trailer")
+	return &rt.passes
 }
 
 // refuseStatus returns why an answer cannot be passed on. A client would follow a redirect with its
@@ -265,7 +267,7 @@ func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error)
 		return nil, err
 	}
 	if rt.target.Route.CustomHost {
-		return []*reverseproxy.Upstream{{Dial: "custom-host:443"}}, nil
+		return upstreamAt("custom-host:443"), nil
 	}
 	port := rt.url.Port()
 	switch {
@@ -275,7 +277,16 @@ func (Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error)
 	default:
 		port = "80"
 	}
-	return []*reverseproxy.Upstream{{Dial: net.JoinHostPort(rt.url.Hostname(), port)}}, nil
+	return upstreamAt(net.JoinHostPort(rt.url.Hostname(), port)), nil
+}
+
+func upstreamAt(address string) []*reverseproxy.Upstream {
+	one := &struct { // one allocation for both
+		upstream reverseproxy.Upstream
+		list     [1]*reverseproxy.Upstream
+	}{upstream: reverseproxy.Upstream{Dial: address}}
+	one.list[0] = &one.upstream
+	return one.list[:]
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:

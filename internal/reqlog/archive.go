@@ -75,7 +75,8 @@ type archive struct {
 	smallCount int
 	smallSize  int64
 
-	room []byte // of the writer, for what is stored of a row
+	room   []byte // of the writer, for what is stored of a row
+	joined []byte // the same, of rows that are merged
 
 	// mu is held for writing while memory changes; and while parts become one, for as
 	// long as the store takes, because rows change then that readers may know of.
@@ -221,11 +222,15 @@ func (s *archive) put(seg *segment, stored []byte) error {
 
 // row reads the row of a segment.
 func (s *archive) row(tx storage.Tx, seg *segment) ([]byte, error) {
+	return s.appendRow(nil, tx, seg)
+}
+
+func (s *archive) appendRow(to []byte, tx storage.Tx, seg *segment) ([]byte, error) {
 	stored, err := s.rows.Get(tx, seg.ID)
 	if err != nil {
-		return nil, err
+		return to, err
 	}
-	return unpack(stored)
+	return unpack(to, stored)
 }
 
 func (s *archive) write(tx storage.Tx, seg *segment, row []byte) error {
@@ -257,17 +262,19 @@ func (s *archive) mergeLast(n int) error {
 	defer s.mu.Unlock()
 	all := join(parts)
 	err := s.db.Write(context.Background(), func(tx storage.Tx) error {
-		var row []byte
+		row := s.joined[:0]
 		for _, p := range parts {
-			part, err := s.row(tx, p)
-			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			longer, err := s.appendRow(row, tx, p)
+			if err == nil {
+				row = longer
+			} else if !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
-			row = append(row, part...)
 			if err := s.delete(tx, p); err != nil {
 				return err
 			}
 		}
+		s.joined = spare(row)
 		stored, err := s.pack(all, row)
 		if err != nil {
 			return err

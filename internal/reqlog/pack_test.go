@@ -21,7 +21,7 @@ func TestPackedRowsAreReadAsTheyWere(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(stored, before) {
 			t.Fatal(err)
 		}
-		got, err := unpack(stored[len(before):])
+		got, err := unpack(nil, stored[len(before):])
 		if err != nil || !bytes.Equal(got, row) {
 			t.Fatalf("%d bytes of %d, %v", len(got), len(row), err)
 		}
@@ -41,7 +41,7 @@ func TestDamagedRowsAreErrors(t *testing.T) {
 		"says too much":  append([]byte{packed, 0xff, 0xff, 0xff, 0xff, 0x0e}, stored[2:]...),
 		"cut, and large": long[:len(long)-1],
 	} {
-		if row, err := unpack(damaged); err == nil {
+		if row, err := unpack(nil, damaged); err == nil {
 			t.Errorf("%s: %d bytes", name, len(row))
 		}
 	}
@@ -56,7 +56,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte(`{"id":"1"}`))
 	f.Add(s2.Encode([]byte{packed}, make([]byte, 100)))
 	f.Fuzz(func(t *testing.T, stored []byte) {
-		if row, err := unpack(stored); err == nil && len(row) > max(maxRow, len(stored)) {
+		if row, err := unpack(nil, stored); err == nil && len(row) > max(maxRow, len(stored)) {
 			t.Errorf("%d bytes", len(row))
 		}
 	})

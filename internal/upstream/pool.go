@@ -96,14 +96,11 @@ type Pool struct {
 // that in a retired pool each has to undo that at its end. The last one leaves no
 // connection behind.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p.public {
-		// Caddy's admin endpoint regards a request with this header, and without a known
-		// origin, as forged and refuses it. So neither a call nor a login can reach it, on
-		// any port, through a host that the operator trusts.
-		marked := *r
-		marked.Header = r.Header.Clone()
-		marked.Header["Sec-Fetch-Mode"] = []string{"no-cors"}
-		r = &marked
+	if p.public && !marked(r.Header) {
+		own := *r
+		own.Header = r.Header.Clone()
+		p.Mark(own.Header)
+		r = &own
 	}
 	res, err := p.Transport.RoundTrip(r)
 	switch {
@@ -116,6 +113,26 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		res.Body = &pooledBody{res.Body, p}
 	}
 	return res, err
+}
+
+// Mark marks the header of a request as one that Caddy's admin endpoint refuses, if the pool is for
+// hosts that the operator did not choose. RoundTrip marks a copy otherwise.
+//
+// The endpoint regards a request with this header, and without a known origin, as forged. So neither
+// a call nor a login can reach it, on any port, through a host that the operator trusts.
+func (p *Pool) Mark(h http.Header) {
+	if p.public {
+		h[markName] = mark
+	}
+}
+
+const markName = "Sec-Fetch-Mode"
+
+var mark = []string{"no-cors"}
+
+func marked(h http.Header) bool {
+	values := h[markName]
+	return len(values) == 1 && values[0] == mark[0]
 }
 
 // settle closes the idle connections of a retired pool; the others are closed when they
