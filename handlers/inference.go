@@ -71,6 +71,7 @@ type Inference struct {
 	access    *accessLog
 	forwarder forwarder
 	logger    *zap.Logger
+	stopping  <-chan struct{} // closed when the configuration is unloaded
 }
 
 // inferenceServices are what gw_inference uses of the gateway, once it has started.
@@ -112,7 +113,7 @@ func (Inference) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the handler.
 func (h *Inference) Provision(ctx caddy.Context) error {
-	h.logger = ctx.Logger()
+	h.logger, h.stopping = ctx.Logger(), ctx.Done()
 	gw, access, err := gateway(ctx, "gw_inference")
 	if err != nil {
 		return err
@@ -190,6 +191,13 @@ func (h *Inference) Cleanup() error {
 
 func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r).done()
+	if exchange.OpensResponses(r) {
+		gw, err := h.running(r.Context())
+		if err == nil { // otherwise the client left before the gateway had started
+			h.access.serveTurns(w, r, gw.calls, h.stopping, func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
+		}
+		return nil
+	}
 	endpoint, refusal := endpointOf(r, h.access)
 	switch {
 	case refusal != nil:

@@ -30,6 +30,8 @@ type RateLimit struct {
 	most    func() exchange.Limits // of a body, that any handler of the gateway reads
 	access  *accessLog
 	logger  *zap.Logger
+
+	stopping <-chan struct{} // closed when the configuration is unloaded
 }
 
 // limitingServices are what gw_ratelimit uses of the gateway, once it has started.
@@ -51,7 +53,7 @@ func (RateLimit) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the handler.
 func (h *RateLimit) Provision(ctx caddy.Context) error {
-	h.logger = ctx.Logger()
+	h.logger, h.stopping = ctx.Logger(), ctx.Done()
 	gw, access, err := gateway(ctx, "gw_ratelimit")
 	if err != nil {
 		return err
@@ -72,6 +74,13 @@ func (h *RateLimit) Provision(ctx caddy.Context) error {
 
 func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r).done()
+	if exchange.OpensResponses(r) {
+		gw, err := h.running(r.Context())
+		if err == nil { // otherwise the client left before the gateway had started
+			h.access.serveTurns(w, r, gw.calls, h.stopping, func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
+		}
+		return nil
+	}
 	endpoint, refusal := endpointOf(r, h.access)
 	if endpoint == nil || refusal != nil {
 		return next.ServeHTTP(w, r)

@@ -15,6 +15,7 @@ import (
 // calls begin the exchanges of requests, see [exchange.Gateway].
 type calls interface {
 	Begin(http.ResponseWriter, *http.Request, *exchange.Endpoint) *exchange.Exchange
+	Authenticate(*http.Request, *exchange.Endpoint) (*exchange.Call, *exchange.Error)
 }
 
 // gateway returns the gw app, which it tells the site of the handler called name, and the access

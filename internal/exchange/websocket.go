@@ -10,6 +10,11 @@ func UpgradesToWebSocket(h http.Header) bool {
 	return strings.EqualFold(h.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(h.Get("Connection")), "upgrade")
 }
 
+// OpensResponses reports whether a request opens a WebSocket of the Responses API.
+func OpensResponses(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Path == "/v1/responses" && UpgradesToWebSocket(r.Header)
+}
+
 // keyProtocol is how OpenAI's clients in browsers, which cannot set headers, send a
 // key when they open a WebSocket.
 const keyProtocol = "openai-insecure-api-key."

@@ -1,0 +1,362 @@
+// Package turns serves the Responses API over a WebSocket, as OpenAI does: each response.create that
+// a client sends is a call of POST /v1/responses with stream, and each event of its answer is a
+// message. Which provider answers, and whether it has WebSockets, does not matter.
+package turns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+const (
+	maxMessage = 16 << 20         // bytes of a message
+	lifetime   = 60 * time.Minute // of a WebSocket; OpenAI's is the same
+)
+
+// Options are what Serve needs beside the handshake.
+type Options struct {
+	Call     caddyhttp.HandlerFunc // makes a call
+	Server   *caddyhttp.Server
+	Stopping <-chan struct{} // closed when the configuration is unloaded
+}
+
+// Serve answers the handshake of a WebSocket, which opened has authenticated, and serves it until
+// either side ends it. Between two turns it also ends when the configuration is unloaded.
+func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Options) {
+	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID}
+	s.lease.Open(opened.Gateway.InFlight, opened.Caller.WorkspaceID, opened.Caller.CountedAs)
+	defer s.lease.Close()
+
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols:       exchange.WithoutKeys(r.Header["Sec-Websocket-Protocol"]),
+		InsecureSkipVerify: true, // no cookie authenticates a call, so that a page of any origin needs a key
+	})
+	if err != nil {
+		return // which was answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(maxMessage)
+	s.conn = conn
+	ctx, cancel := context.WithTimeout(r.Context(), lifetime)
+	defer cancel()
+	s.serve(ctx, cancel, o.Stopping)
+}
+
+// A session is one WebSocket.
+type session struct {
+	conn    *websocket.Conn
+	request *http.Request // of the handshake
+	call    caddyhttp.HandlerFunc
+	server  *caddyhttp.Server
+	now     func() time.Time
+	newID   func() string
+
+	lease  inflight.Lease // of the messages that were read, and of the latest conversation
+	latest conversation
+}
+
+// serve serves one message after the other. A client may send the next one while a response is on
+// its way, but no more.
+func (s *session) serve(ctx context.Context, cancel context.CancelFunc, stopping <-chan struct{}) {
+	messages := make(chan []byte, 1)
+	go func() {
+		defer cancel() // the client has left: a response on its way is for nobody
+		for {
+			message, err := s.read(ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case messages <- message:
+			default:
+				s.lease.Shrink(cap(message))
+				s.fail(ctx, http.StatusConflict, "response_in_progress", "A response is in progress, and another one waits: send one response.create after the other.")
+			}
+		}
+	}()
+	for {
+		select {
+		case message := <-messages:
+			s.turn(ctx, message)
+			s.lease.Shrink(cap(message))
+		case <-stopping:
+			_ = s.conn.Close(websocket.StatusServiceRestart, "the gateway was reconfigured: connect again")
+			return
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				_ = s.conn.Close(websocket.StatusPolicyViolation, "websocket_connection_limit_reached: connect again")
+			}
+			return
+		}
+	}
+}
+
+// read reads a message, whose memory is that of the lease.
+func (s *session) read(ctx context.Context) ([]byte, error) {
+	kind, r, err := s.conn.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if kind != websocket.MessageText {
+		_ = s.conn.Close(websocket.StatusUnsupportedData, "send JSON as text")
+		return nil, errors.New("a message in binary")
+	}
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			size := max(4<<10, 2*cap(b))
+			if err := s.lease.Grow(size); err != nil {
+				_ = s.conn.Close(websocket.StatusTryAgainLater, "the gateway has no memory for the message now")
+				return nil, err
+			}
+			s.lease.Shrink(cap(b))
+			b = append(make([]byte, 0, size), b...)
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			s.lease.Shrink(cap(b))
+			return nil, err
+		}
+	}
+}
+
+// turn answers a message.
+func (s *session) turn(ctx context.Context, message []byte) {
+	request, err := parse(message)
+	if err != nil {
+		s.fail(ctx, http.StatusBadRequest, "invalid_message", err.Error())
+		return
+	}
+	base := s.latest.extend(request)
+	if size := request.size(); size > maxMessage || s.lease.Grow(size) != nil {
+		s.fail(ctx, http.StatusServiceUnavailable, "gateway_overloaded", "The gateway has no memory for the conversation now: begin a new one, or try again.")
+		return
+	}
+	defer s.lease.Shrink(request.size())
+	if request.warmUp {
+		s.warmUp(ctx, request, base)
+		return
+	}
+	a := &answer{session: s, ctx: ctx, header: make(http.Header), keeps: request.unstored}
+	r := s.post(ctx, request.body(base), a)
+	if err := s.call(a, r); err != nil {
+		a.failWith(err)
+	}
+	a.end()
+	if request.unstored {
+		s.keep(conversation{id: a.id, base: base, items: join(request.items, a.output)})
+	}
+}
+
+// keep keeps the latest conversation, instead of the one before.
+func (s *session) keep(c conversation) {
+	s.lease.Shrink(len(s.latest.items))
+	s.latest = conversation{}
+	if c.id == "" || len(c.items) > maxMessage || s.lease.Grow(len(c.items)) != nil {
+		return
+	}
+	s.latest = c
+}
+
+// post is the request of a call.
+func (s *session) post(ctx context.Context, body []byte, w http.ResponseWriter) *http.Request {
+	r := s.request.Clone(ctx)
+	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions", "Accept-Encoding", "Content-Encoding"} {
+		delete(r.Header, name)
+	}
+	r.Header["Content-Type"], r.Header["Accept"] = []string{"application/json"}, []string{"text/event-stream"}
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	// The variables and placeholders of the handshake are not those of its calls.
+	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, s.server)
+}
+
+// warmUp answers a message that asks for no output: the conversation goes on from there.
+func (s *session) warmUp(ctx context.Context, request *request, base string) {
+	id := "resp_" + s.newID()
+	for i, kind := range [...]string{"response.created", "response.completed"} {
+		var b jsonscan.Builder
+		b.Open('{')
+		b.Key("type").Text(kind)
+		b.Key("sequence_number").Int(int64(i))
+		b.Key("response").Open('{')
+		b.Key("id").Text(id)
+		b.Key("object").Text("response")
+		b.Key("created_at").Int(s.now().Unix())
+		if b.Key("status"); i == 0 {
+			b.Text("in_progress")
+		} else {
+			b.Text("completed")
+		}
+		b.Key("model").Raw(request.model)
+		b.Key("output").Raw([]byte("[]"))
+		b.Key("error").Raw([]byte("null"))
+		b.Key("usage").Raw([]byte(`{"input_tokens":0,"output_tokens":0,"total_tokens":0}`))
+		b.Close('}')
+		b.Close('}')
+		s.send(ctx, b)
+	}
+	s.keep(conversation{id: id, base: base, items: bytes.Clone(request.items)})
+}
+
+// send sends an event. If it cannot be sent, the client has left, which the reader notices.
+func (s *session) send(ctx context.Context, event []byte) {
+	_ = s.conn.Write(ctx, websocket.MessageText, event)
+}
+
+// fail sends an error of the gateway.
+func (s *session) fail(ctx context.Context, status int, code, message string) {
+	var b jsonscan.Builder
+	b.Open('{')
+	b.Key("type").Text("invalid_request_error")
+	b.Key("code").Text(code)
+	b.Key("message").Text(message)
+	b.Key("param").Raw([]byte("null"))
+	b.Close('}')
+	s.sendError(ctx, status, b)
+}
+
+func (s *session) sendError(ctx context.Context, status int, object []byte) {
+	var b jsonscan.Builder
+	b.Open('{')
+	b.Key("type").Text("error")
+	b.Key("status").Int(int64(status))
+	b.Key("error").Raw(object)
+	b.Close('}')
+	s.send(ctx, b)
+}
+
+// An answer sends the answer to a call as messages.
+type answer struct {
+	session *session
+	ctx     context.Context
+	header  http.Header
+	status  int
+	stream  bool
+	rest    []byte // an incomplete line of the stream, or the body
+	event   []byte // the data of an incomplete event
+	over    bool   // rest is too long
+
+	keeps  bool
+	id     string
+	output []byte // items of the response, if the answer keeps them
+}
+
+// maxRest bounds an incomplete line, and an answer that is not a stream, in bytes.
+const maxRest = maxMessage
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= 200 {
+		a.status = status
+		a.stream = strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream")
+	}
+}
+
+// Flush does nothing: each event is sent when it is complete.
+func (a *answer) Flush() {}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if a.over {
+		return len(p), nil
+	}
+	a.rest = append(a.rest, p...)
+	if !a.stream {
+		a.over = len(a.rest) > maxRest
+		return len(p), nil
+	}
+	lines := a.rest
+	for {
+		line, rest, ended := bytes.Cut(lines, []byte{'\n'})
+		if !ended {
+			break
+		}
+		a.line(bytes.TrimSuffix(line, []byte{'\r'}))
+		lines = rest
+	}
+	a.rest = append(a.rest[:0], lines...)
+	if len(a.rest)+len(a.event) > maxRest {
+		a.over = true
+		return 0, errors.New("an event is too long for a message")
+	}
+	return len(p), a.ctx.Err()
+}
+
+// line reads a line of the stream.
+func (a *answer) line(line []byte) {
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	switch {
+	case ok:
+		if len(a.event) > 0 {
+			a.event = append(a.event, '\n')
+		}
+		a.event = append(a.event, bytes.TrimPrefix(data, []byte{' '})...)
+	case len(line) == 0 && len(a.event) > 0:
+		if string(a.event) != "[DONE]" {
+			a.look(a.event)
+			a.session.send(a.ctx, a.event)
+		}
+		a.event = a.event[:0]
+	}
+}
+
+// look keeps what a later message may refer to.
+func (a *answer) look(event []byte) {
+	if !a.keeps || !bytes.Contains(event, []byte(`response.completed`)) || gjson.GetBytes(event, "type").Str != "response.completed" {
+		return
+	}
+	response := gjson.GetBytes(event, "response")
+	a.id, a.output = response.Get("id").Str, inside(response.Get("output").Raw)
+}
+
+// end sends an answer that is no stream: a response in one piece, or an error.
+func (a *answer) end() {
+	switch body := gjson.ParseBytes(a.rest); {
+	case a.stream:
+	case a.over:
+		a.session.fail(a.ctx, http.StatusBadGateway, "answer_too_large", "The answer is too large for a message.")
+	case a.status == http.StatusOK && body.IsObject():
+		event := append([]byte(`{"type":"response.completed","sequence_number":0,"response":`), body.Raw...)
+		event = append(event, '}')
+		a.look(event)
+		a.session.send(a.ctx, event)
+	case body.Get("error").IsObject():
+		a.session.sendError(a.ctx, a.status, []byte(body.Get("error").Raw))
+	case a.ctx.Err() == nil:
+		a.session.fail(a.ctx, http.StatusBadGateway, "provider_error", "The answer cannot be read: expected a stream, a response or an error.")
+	}
+}
+
+// failWith answers with an error of a handler, unless there is an answer.
+func (a *answer) failWith(err error) {
+	if a.status != 0 {
+		return
+	}
+	a.status = http.StatusInternalServerError
+	var failure caddyhttp.HandlerError
+	if errors.As(err, &failure) && failure.StatusCode != 0 {
+		a.status = failure.StatusCode
+	}
+	a.rest = []byte(`{"error":{"type":"server_error","code":null,"message":"` + http.StatusText(a.status) + `","param":null}}`)
+}
