@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-gw/gateway/credentials"
 )
 
@@ -74,4 +76,50 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestBinaryBodies(t *testing.T) {
+	for media, want := range map[string]bool{
+		"audio/wav": true, "video/mp4": true, "image/png": true, "application/octet-stream": true,
+		"application/json": false, "text/plain": false, "application/x-www-form-urlencoded": false, "": false,
+	} {
+		if binaryMedia(media) != want {
+			t.Errorf("%s: want %v", media, want)
+		}
+	}
+	for head, want := range map[string][2]bool{
+		"RIFF": {true, true}, "\xff\xd8": {true, true}, " \r\n\tRIFF": {true, true},
+		"{}": {false, true}, " \n[1": {false, true}, "--b": {false, true}, "\x00{": {false, true}, "\xef\xbb\xbf{": {false, true}, "\xff\xfe{": {false, true}, "\xfe\xff\x00": {false, true},
+		"": {false, false}, "R": {false, false}, "  R": {false, false},
+	} {
+		if is, told := binary([]byte(head)); is != want[0] || told != want[1] {
+			t.Errorf("%q: got %v, %v", head, is, told)
+		}
+	}
+}
+
+func TestToolsAndMethodsThatNameModels(t *testing.T) {
+	for _, c := range []struct {
+		member, value string
+		want          bool
+	}{
+		{"tools", `[{"type":"image_generation","model":"m"}]`, true},
+		{"tools", `[{"type":"a"},{"type":"b","MODEL":"m"}]`, true},
+		{"tools", `[{"type":"b","mod\u0065l":"m"}]`, true},
+		{"tools", `[{"type":"function","parameters":{"properties":{"model":{}}}}]`, false},
+		{"tools", `[{"type":"function","name":"f"}]`, false},
+		{"tools", `[{"supermodel":1}]`, false},
+		{"method", `{"grader":{"model":"m"}}`, true},
+		{"method", `{"grader":{"Model":"m"}}`, true},
+		{"method", `{"type":"supervised"}`, false},
+	} {
+		if got := hasModel(c.member, gjson.Parse(c.value)); got != c.want {
+			t.Errorf("%s %s: got %v", c.member, c.value, got)
+		}
+	}
+	for text, want := range map[string]bool{`model"`: false, `"model"`: true, `"a":{"MODEL":1}`: true, `"models":"l"`: false, `"remodel"`: false, `l"`: false} {
+		if mayNameModel(text) != want {
+			t.Errorf("%s: want %v", text, want)
+		}
+	}
 }

@@ -10,7 +10,7 @@ import (
 func TestConditions(t *testing.T) {
 	call := Input{
 		Body: []byte(`{"model":"gpt-4o","n":5,"temperature":0.5,"id":12345678901234567890,"stream":true,"stop":null,"user":"",
-			"messages":[{"role":"system"},{"role":"user","content":"caf\u00e9"}],"twice":1,"twice":2,"long":"` + strings.Repeat("a", 5000) + `"}`),
+			"messages":[{"role":"system"},{"role":"user","content":"caf\u00e9"}],"twice":1,"twice":2,"long":"` + strings.Repeat("a", 4097) + `","full":"` + strings.Repeat("a", 4096) + `","digits":"` + strings.Repeat("9", 64) + `"}`),
 		Metadata: func(name string) json.RawMessage {
 			return map[string]json.RawMessage{"plan": []byte(`"paid"`), "level": []byte(`"7"`), "depth": []byte(`7`), "flag": []byte(`true`), "a.b": []byte(`"dotted"`), "tags": []byte(`["x"]`)}[name]
 		},
@@ -60,6 +60,8 @@ func TestConditions(t *testing.T) {
 		{`{"params.id":12345678901234567890}`, true},
 		{`{"params.id":12345678901234567891}`, false},
 		{`{"params.id":{"$lt":12345678901234567891}}`, true},
+		{`{"params.digits":{"$gt":` + strings.Repeat("9", 63) + `8}}`, true}, // the longest that are compared exactly
+		{`{"params.digits":{"$gt":` + strings.Repeat("9", 64) + `}}`, false},
 		{`{"params.model":{"$gt":1}}`, false},
 		{`{"headers.x-num":{"$gt":9}}`, true},
 		{`{"params.stream":{"$gt":0}}`, false},
@@ -74,6 +76,7 @@ func TestConditions(t *testing.T) {
 		{`{"params.n":{"$regex":"^5$"}}`, true},
 		{`{"params.messages":{"$regex":"."}}`, false},
 		{`{"params.long":{"$regex":"a"}}`, false},
+		{`{"params.full":{"$regex":"a"}}`, true},
 		{`{"params.stop":{"$regex":"null"}}`, false},
 
 		// Where values are.

@@ -34,7 +34,7 @@ func Parse(body []byte, o Options) (*chat.Request, error) {
 	if err := p.r.Err(); err != nil {
 		return nil, err
 	}
-	if len(p.messages) == 0 {
+	if len(p.messages) == 0 && p.fault == nil {
 		p.refuse("input", "Missing required parameter: 'input'.")
 		p.fault.Code = "missing_required_parameter"
 	}
