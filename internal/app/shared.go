@@ -67,7 +67,13 @@ func (a *App) Limits() exchange.Limits { return a.limits }
 
 // Forwarding returns the settings that all forwarders share.
 func (a *App) Forwarding() inference.Settings {
-	return inference.Settings{Breakers: func(configID string) routing.ConfigBreakers { return a.services.Breakers.Of(configID) }, Answers: func() inference.Answers { return a.services.Answers }, SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Own: a.own(), Random: random{}, Timeout: a.timeout}
+	return inference.Settings{
+		Breakers: func(workspaceID, configID string) routing.ConfigBreakers {
+			return a.services.Breakers.Of(workspaceID, configID)
+		},
+		Answers:     func() inference.Answers { return a.services.Answers },
+		SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Own: a.own(), Random: random{}, Timeout: a.timeout,
+	}
 }
 
 // own returns the options of the gateway's own calls.

@@ -58,7 +58,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 	}
 	var circuit routing.ConfigBreakers
 	if x.ConfigID != "" {
-		circuit = f.Breakers(x.ConfigID)
+		circuit = f.Breakers(x.Caller.WorkspaceID, x.ConfigID)
 		facts.Circuit = circuit
 	}
 	plan, err := x.Config.Plan(facts, f.Random)

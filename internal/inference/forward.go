@@ -31,7 +31,7 @@ type Forwarder struct {
 type Settings struct {
 	Hooks []Hook // stages that are asked before the cache
 	// Breakers are those of a saved config.
-	Breakers func(configID string) routing.ConfigBreakers
+	Breakers func(workspaceID, configID string) routing.ConfigBreakers
 	Answers  func() Answers // that are kept
 	// SharedCache: the workspaces of the organisation share answers.
 	SharedCache bool

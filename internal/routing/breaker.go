@@ -2,7 +2,6 @@ package routing
 
 import (
 	"cmp"
-	"container/list"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,9 +37,10 @@ func (p *BreakerPolicy) failure(status int) bool {
 // A BreakerKey is a target of a saved config, with the slug of its provider: if a target is
 // changed to use another provider, its breaker starts afresh.
 type BreakerKey struct {
-	Config string // id
-	Path   string
-	Slug   string
+	Workspace string // whose calls are watched
+	Config    string // id
+	Path      string
+	Slug      string
 }
 
 // Breakers are the circuit breakers of all saved configs. A closed breaker counts failures.
@@ -49,12 +49,10 @@ type BreakerKey struct {
 // whose result is not reported expires after another cooldown. It is safe for concurrent
 // use.
 type Breakers struct {
-	now  func() time.Time
-	most int
+	now func() time.Time
 
-	mu     sync.Mutex
-	states map[BreakerKey]*list.Element // of *breakerState
-	recent *list.List                   // the latest reported on first
+	mu    sync.Mutex
+	table breakerTable
 }
 
 type breakerState struct {
@@ -66,26 +64,28 @@ type breakerState struct {
 	cooldown time.Duration
 	probed   time.Time // start of the probe that is under way; zero: none is
 	reason   string
+
+	place placeInTable
 }
 
-// NewBreakers returns breakers for up to most targets (0: DefaultBreakers). Beyond that,
-// the least recently used one is dropped.
+// NewBreakers returns breakers for up to most targets (0: DefaultBreakers), of which a
+// workspace has at most its fair share. Beyond that, the least recently used one of the
+// workspace is dropped, and an open one only if all are open.
 func NewBreakers(now func() time.Time, most int) *Breakers {
 	if most <= 0 {
 		most = DefaultBreakers
 	}
-	return &Breakers{now: now, most: most, states: make(map[BreakerKey]*list.Element), recent: list.New()}
+	return &Breakers{now: now, table: newBreakerTable(most)}
 }
 
 // state returns the live state of key, or nil if there is none.
 func (b *Breakers) state(key BreakerKey, now time.Time) *breakerState {
-	e := b.states[key]
-	if e == nil {
+	s := b.table.states[key]
+	if s == nil {
 		return nil
 	}
-	s := e.Value.(*breakerState)
 	if from := s.start(); now.Sub(from) >= countersLive+s.cooldown {
-		b.forget(e)
+		b.table.remove(s)
 		return nil
 	}
 	return s
@@ -97,11 +97,6 @@ func (s *breakerState) start() time.Time {
 		return s.since
 	}
 	return s.opened
-}
-
-func (b *Breakers) forget(e *list.Element) {
-	delete(b.states, e.Value.(*breakerState).key)
-	b.recent.Remove(e)
 }
 
 // Open reports whether the target must not be called.
@@ -139,16 +134,19 @@ func (b *Breakers) Report(key BreakerKey, p *BreakerPolicy, status int) {
 	failed := p.failure(status)
 	s := b.state(key, now)
 	if s == nil {
-		s = b.add(key, now)
+		s = &breakerState{key: key, since: now}
+		if !b.table.add(s) {
+			return
+		}
 	}
-	b.recent.MoveToFront(b.states[key])
+	defer b.table.use(s)
 	if !s.opened.IsZero() {
 		switch {
 		case s.cooling(now) || !s.probing(now):
 		case failed:
 			s.open(now, p, fmt.Sprintf("tried after the cooldown, and failed with status %d", status))
 		default:
-			b.forget(b.states[key])
+			b.table.remove(s)
 		}
 		return
 	}
@@ -170,15 +168,6 @@ func (s *breakerState) open(now time.Time, p *BreakerPolicy, reason string) {
 	s.opened, s.cooldown, s.probed, s.reason = now, p.Cooldown, time.Time{}, reason
 }
 
-func (b *Breakers) add(key BreakerKey, now time.Time) *breakerState {
-	if len(b.states) >= b.most {
-		b.forget(b.recent.Back())
-	}
-	s := &breakerState{key: key, since: now}
-	b.states[key] = b.recent.PushFront(s)
-	return s
-}
-
 // An OpenBreaker is a breaker that is open or half open.
 type OpenBreaker struct {
 	BreakerKey
@@ -193,31 +182,33 @@ func (b *Breakers) Snapshot() []OpenBreaker {
 	b.mu.Lock()
 	now := b.now()
 	var open []OpenBreaker
-	for e := b.recent.Front(); e != nil; {
-		s := e.Value.(*breakerState)
-		e = e.Next()
-		if b.state(s.key, now) == nil || s.opened.IsZero() {
+	for key, s := range b.table.states {
+		if b.state(key, now) == nil || s.opened.IsZero() {
 			continue
 		}
 		open = append(open, OpenBreaker{s.key, s.opened, s.opened.Add(s.cooldown), !s.cooling(now), s.reason})
 	}
 	b.mu.Unlock()
 	slices.SortFunc(open, func(x, y OpenBreaker) int {
-		return cmp.Or(cmp.Compare(x.Config, y.Config), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Slug, y.Slug))
+		return cmp.Or(cmp.Compare(x.Config, y.Config), cmp.Compare(x.Workspace, y.Workspace), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Slug, y.Slug))
 	})
 	return open
 }
 
-// Of returns the breakers of one saved config.
-func (b *Breakers) Of(config string) ConfigBreakers { return ConfigBreakers{b, config} }
+// Of returns the breakers of one saved config, for the calls of a workspace.
+func (b *Breakers) Of(workspace, config string) ConfigBreakers {
+	return ConfigBreakers{b, workspace, config}
+}
 
 // ConfigBreakers are the breakers of one saved config.
 type ConfigBreakers struct {
-	breakers *Breakers
-	config   string
+	breakers          *Breakers
+	workspace, config string
 }
 
-func (c ConfigBreakers) key(t *Target) BreakerKey { return BreakerKey{c.config, t.Path, t.slug()} }
+func (c ConfigBreakers) key(t *Target) BreakerKey {
+	return BreakerKey{c.workspace, c.config, t.Path, t.slug()}
+}
 
 // Open reports whether t must not be called.
 func (c ConfigBreakers) Open(t *Target) bool { return c.breakers.Open(c.key(t)) }

@@ -19,7 +19,7 @@ func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
 const cooldown = 30 * time.Second
 
-var key = BreakerKey{"cfg", "config.targets[0]", "k"}
+var key = BreakerKey{"w", "cfg", "config.targets[0]", "k"}
 
 func TestBreakerOpensTriesAndCloses(t *testing.T) {
 	clock := &clock{noon}
@@ -37,7 +37,7 @@ func TestBreakerOpensTriesAndCloses(t *testing.T) {
 	expect("after one failure", false)
 	b.Report(key, policy, 503)
 	expect("after two failures", true)
-	if other := (BreakerKey{"cfg", "config.targets[0]", "l"}); b.Open(other) {
+	if other := (BreakerKey{"w", "cfg", "config.targets[0]", "l"}); b.Open(other) {
 		t.Error("a target that leads elsewhere is left out too")
 	}
 
@@ -116,7 +116,7 @@ func TestBreakerCountersLiveForADay(t *testing.T) {
 
 func TestBreakersAreBounded(t *testing.T) {
 	clock := &clock{noon}
-	b := NewBreakers(clock.Now, 3)
+	b := NewBreakers(clock.Now, 4) // of which one workspace has three
 	policy := &BreakerPolicy{Failures: 1, Cooldown: cooldown}
 	at := func(n int) BreakerKey { return BreakerKey{Config: "c", Path: fmt.Sprint(n)} }
 	for n := range 3 {
@@ -129,21 +129,21 @@ func TestBreakersAreBounded(t *testing.T) {
 			t.Errorf("target %d: open is %v", n, !open)
 		}
 	}
-	if len(b.states) != 3 || b.recent.Len() != 3 {
-		t.Errorf("%d states", len(b.states))
+	if n := len(b.table.states); n != 3 {
+		t.Errorf("%d states", n)
 	}
 }
 
 func TestBreakerSnapshot(t *testing.T) {
 	clock := &clock{noon}
 	b := NewBreakers(clock.Now, 0)
-	b.Report(BreakerKey{"b", "config", "x"}, &BreakerPolicy{Failures: 1, Cooldown: time.Hour}, 502)
-	b.Report(BreakerKey{"a", "config.targets[1]", "y"}, &BreakerPolicy{Percentage: 100, MinimumRequests: 1, Cooldown: cooldown}, 500)
-	b.Report(BreakerKey{"a", "config.targets[0]", "z"}, &BreakerPolicy{Failures: 2, Cooldown: cooldown}, 500)
+	b.Report(BreakerKey{"w", "b", "config", "x"}, &BreakerPolicy{Failures: 1, Cooldown: time.Hour}, 502)
+	b.Report(BreakerKey{"w", "a", "config.targets[1]", "y"}, &BreakerPolicy{Percentage: 100, MinimumRequests: 1, Cooldown: cooldown}, 500)
+	b.Report(BreakerKey{"w", "a", "config.targets[0]", "z"}, &BreakerPolicy{Failures: 2, Cooldown: cooldown}, 500)
 	clock.pass(time.Minute)
 	want := []OpenBreaker{
-		{BreakerKey{"a", "config.targets[1]", "y"}, noon, noon.Add(cooldown), true, "1 of 1 calls failed (failure_threshold_percentage 100), the last with status 500"},
-		{BreakerKey{"b", "config", "x"}, noon, noon.Add(time.Hour), false, "1 failures (failure_threshold 1), the last with status 502"},
+		{BreakerKey{"w", "a", "config.targets[1]", "y"}, noon, noon.Add(cooldown), true, "1 of 1 calls failed (failure_threshold_percentage 100), the last with status 500"},
+		{BreakerKey{"w", "b", "config", "x"}, noon, noon.Add(time.Hour), false, "1 failures (failure_threshold 1), the last with status 502"},
 	}
 	if got := b.Snapshot(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v", got)
@@ -159,7 +159,7 @@ func TestBreakersOfAConfig(t *testing.T) {
 	b := NewBreakers(clock.Now, 0)
 	c := parse(t, `{"strategy":{"mode":"fallback","cb_config":{"failure_threshold":1}},"targets":[{"virtual_key":"k"},{"provider":"@l"},{"override_params":{"model":"@m/x"}}]}`)
 	down := func(string) Outcome { return Outcome{Status: 500} }
-	circuit := b.Of("cfg")
+	circuit := b.Of("w", "cfg")
 	for i, slug := range []string{"k", "@l", "@m/x"} {
 		circuit.Report(c.Root.Targets[i], 500)
 		if open := b.Snapshot(); len(open) != i+1 || open[i].Slug != slug || open[i].Config != "cfg" {
@@ -170,7 +170,7 @@ func TestBreakersOfAConfig(t *testing.T) {
 			t.Errorf("with %d open, the plan is %s", i+1, paths)
 		}
 	}
-	if paths, _ := walk(c, Input{Circuit: b.Of("other")}, down); len(paths) != 3 {
+	if paths, _ := walk(c, Input{Circuit: b.Of("w", "other")}, down); len(paths) != 3 {
 		t.Errorf("another config's plan is %s", paths)
 	}
 	clock.pass(cooldown)
@@ -246,7 +246,7 @@ func TestBreakersAreTheModels(t *testing.T) {
 		clock := &clock{noon}
 		b := NewBreakers(clock.Now, 0)
 		models := []*modelBreaker{{policy: policy}, {policy: policy}}
-		keys := []BreakerKey{{"c", "config.targets[0]", "k"}, {"c", "config.targets[1]", "k"}}
+		keys := []BreakerKey{{"w", "c", "config.targets[0]", "k"}, {"w", "c", "config.targets[1]", "k"}}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			i := rapid.IntRange(0, 1).Draw(t, "target")
 			m := models[i]
@@ -299,9 +299,7 @@ func TestBreakersAreSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(b.states) > 8 || len(b.states) != b.recent.Len() {
-		t.Errorf("%d states, %d in order", len(b.states), b.recent.Len())
-	}
+	checkBreakerTable(t, &b.table)
 }
 
 func TestConfigsAreSafeForConcurrentUse(t *testing.T) {
