@@ -119,6 +119,7 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		"{\n gw {\n  cache_size lots\n }\n}\n:80 {\n gw_admin\n}":                                    `expected a size such as 256MiB, got "lots"`,
 		"{\n gw {\n  gc_headroom lots\n }\n}\n:80 {\n gw_admin\n}":                                   `gc_headroom: expected a size such as 40MiB, or off, got "lots"`,
 		"{\n gw {\n  gc_headroom off\n  gc_headroom off\n }\n}\n:80 {\n gw_admin\n}":                 "gc_headroom is given twice",
+		"{\n gw {\n  max_inflight_calls 1GiB\n }\n}\n:80 {\n gw_admin\n}":                            `max_inflight_calls: expected a number of calls, got "1GiB"`,
 		"{\n gw {\n  max_inflight_bytes lots\n }\n}\n:80 {\n gw_admin\n}":                            `expected a size such as 256MiB, got "lots"`,
 		"{\n gw {\n  max_inflight_bytes 1GiB\n  max_inflight_bytes 1GiB\n }\n}\n:80 {\n gw_admin\n}": "max_inflight_bytes is given twice",
 		":80 {\n gw_echo {\n  nope\n }\n}":                                                           `unrecognized subdirective "nope"`,
@@ -136,6 +137,7 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		":0 {\n gw_ratelimit\n}":                                                                                                     "its server has no gw_inference",
 		"{\n gw {\n  gc_headroom 1KiB\n }\n}\n:0 {\n gw_admin\n}":                                                                    "gc_headroom: expected at least 4 MiB, or 0 for Go's own setting, got 1024 bytes",
+		"{\n gw {\n  max_inflight_calls 15\n }\n}\n:0 {\n gw_admin\n}":                                                               "max_inflight_calls: expected at least 16, got 15",
 		"{\n gw {\n  max_inflight_bytes 1KiB\n }\n}\n:0 {\n gw_admin\n}":                                                             "max_inflight_bytes: expected at least 1 MiB, got 1024 bytes",
 		"{\n gw {\n  price nobody m {\n   input_mtok 1\n  }\n }\n}\n:0 {\n gw_admin\n}":                                              `price nobody m: there is no provider "nobody"`,
 		"{\n gw {\n  prices_file /nowhere\n }\n}\n:0 {\n gw_admin\n}":                                                                "prices_file: open /nowhere",

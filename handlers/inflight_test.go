@@ -109,6 +109,60 @@ func TestOneWorkspaceDoesNotTakeAllMemory(t *testing.T) {
 	}
 }
 
+// A key that has as many calls under way as it may is refused before anything was spent, and leaves
+// room for the calls of another workspace. Streams count until they end.
+func TestTheNumberOfCallsUnderWayIsBounded(t *testing.T) {
+	l := newLab(t, "max_inflight_calls 16\n", "")
+	release, held := make(chan struct{}), make(chan struct{}, 16)
+	l.on("hold", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte(role + hello))
+		w.(http.Flusher).Flush()
+		held <- struct{}{}
+		<-release
+		_, _ = w.Write([]byte(stopped + done))
+	})
+	l.on("ok", respond(200, gatewaytest.Completion))
+	const config, most = `{"provider":"@bad"}`, 11 // nine thirteenths of 16
+	one := l.key
+	l.Admin("POST", "/v1/admin/workspaces", map[string]any{"name": "Other", "slug": "other"})
+	other := l.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": "other", "workspace_id": "other", "scopes": []string{"completions.write"}}).Get("key").Str
+	l.Admin("POST", "/v1/policies/rate-limits", map[string]any{
+		"conditions": []any{map[string]any{"key": "provider", "value": "bad"}}, "group_by": []any{map[string]any{"key": "api_key"}}, "type": "requests", "unit": "rph", "value": most + 1,
+	})
+	var calls sync.WaitGroup
+	for range most {
+		calls.Go(func() {
+			if a := l.chat(strings.Replace(gatewaytest.Chat, "{", `{"stream":true,`, 1), config, cue+"hold"); a.Status != 200 || !strings.Contains(a.Body, "[DONE]") {
+				t.Errorf("got %d %s", a.Status, a.Body)
+			}
+		})
+		<-held
+	}
+	bad, _ := l.calls(func() {
+		for range 3 {
+			if a := l.chat(gatewaytest.Chat, config, cue+"ok"); a.Status != 503 || !failed("gateway_overloaded")(a.Body) || a.Header.Get("Retry-After") != "1" || !strings.Contains(a.Body, "this key") || !strings.Contains(a.Body, "max_inflight_calls") {
+				t.Errorf("one more: %d %v %s", a.Status, a.Header, a.Body)
+			}
+		}
+	})
+	if bad != 0 {
+		t.Error("the provider was called")
+	}
+	l.key = other
+	if a := l.chat(gatewaytest.Chat, config, cue+"ok"); a.Status != 200 {
+		t.Errorf("another workspace: %d %s", a.Status, a.Body)
+	}
+	l.key = one
+	close(release)
+	calls.Wait()
+	for _, status := range []int{200, 429} { // what was refused was not counted
+		if a := l.chat(gatewaytest.Chat, config, cue+"ok"); a.Status != status {
+			t.Errorf("when the others are over: %d %s, want %d", a.Status, a.Body, status)
+		}
+	}
+}
+
 // An answer that is translated needs memory, too.
 func TestAnswersAreHeldInTheBudget(t *testing.T) {
 	l := newLab(t, "max_inflight_bytes 1MiB\n", "")

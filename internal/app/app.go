@@ -83,6 +83,11 @@ type App struct {
 	// GOMEMLIMIT where that is set, else of the control group's memory, else of the machine's.
 	MaxInflightBytes int64 `json:"max_inflight_bytes,omitempty"`
 
+	// How many inference calls may be under way together, from the first byte of a request to the
+	// last of its answer; at least 16. Default: one for each 100 KiB of the default of
+	// max_inflight_bytes, and at least 1,000.
+	MaxInflightCalls int64 `json:"max_inflight_calls,omitempty"`
+
 	// What the heap grows by between two garbage collections, in bytes: more saves CPU time,
 	// and takes memory. At least 4 MiB; 0 keeps Go's own setting, and so does a GOGC in the
 	// environment. Where much more is live, it is half of that. Default: 20 MiB.
@@ -217,6 +222,9 @@ const minKey = 32
 // minInflight is the minimum of max_inflight_bytes.
 const minInflight = 1 << 20
 
+// minCalls is the minimum of max_inflight_calls: of fewer, fair shares would be none.
+const minCalls = 16
+
 // Provision resolves placeholders and checks the configuration. It opens nothing, so that a
 // configuration can be validated while the gateway runs.
 func (a *App) Provision(ctx caddy.Context) error {
@@ -238,6 +246,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("max_inflight_bytes: expected at least 1 MiB, got %d bytes", a.MaxInflightBytes)
 	case a.MaxInflightBytes == 0:
 		a.MaxInflightBytes = inflight.Default()
+	}
+	switch {
+	case a.MaxInflightCalls < 0 || a.MaxInflightCalls > 0 && a.MaxInflightCalls < minCalls:
+		return fmt.Errorf("max_inflight_calls: expected at least %d, got %d", minCalls, a.MaxInflightCalls)
+	case a.MaxInflightCalls == 0:
+		a.MaxInflightCalls = inflight.DefaultCalls()
 	}
 	headroom := int64(DefaultGCHeadroom)
 	if a.GCHeadroom != nil {
@@ -387,6 +401,7 @@ func (a *App) Start() error {
 	a.services = c.Services
 	c.Answers.Resize(a.CacheSize)
 	c.InFlight.Resize(a.MaxInflightBytes)
+	c.Calls.Resize(a.MaxInflightCalls)
 	c.Records.Configure(a.logged)
 	issued, err := a.bootstrap(context.Background(), c.Services)
 	if err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -45,6 +46,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		gc_headroom          <size>|off
 //		cache_scope          workspace|organisation
 //		max_inflight_bytes   <size>
+//		max_inflight_calls   <number>
 //		semantic_cache {
 //			provider  <slug>
 //			model     <name>
@@ -133,6 +135,19 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if err := byteSize(d, &a.MaxInflightBytes); err != nil {
 				return err
 			}
+		case "max_inflight_calls":
+			if a.MaxInflightCalls != 0 {
+				return d.Errf("%s is given twice", name)
+			}
+			var text string
+			if err := one(d, &text); err != nil {
+				return err
+			}
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || n < 1 {
+				return d.Errf("%s: expected a number of calls, got %q", name, text)
+			}
+			a.MaxInflightCalls = n
 		case "gc_headroom":
 			if err := a.unmarshalHeadroom(d); err != nil {
 				return err

@@ -30,6 +30,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Help: "What the calls under way hold in memory, in bytes, of max_inflight_bytes.",
 		}, a.inFlight)),
 		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "inflight_calls",
+			Help: "How many calls are under way, of max_inflight_calls.",
+		}, a.calls)),
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "open_breakers",
 			Help: "Targets of saved configs whose circuit breaker is open or half open.",
 		}, func() float64 { return float64(len(a.notClosed())) })),
@@ -74,6 +78,13 @@ func (a *App) inFlight() float64 {
 		return 0
 	}
 	return float64(a.runtime.Gateway.InFlight.InUse())
+}
+
+func (a *App) calls() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.runtime.Gateway.Calls.InUse())
 }
 
 func (a *App) groups() float64 {

@@ -41,7 +41,8 @@ type Services struct {
 	Answers    *cache.Cache
 	Responses  *stored.Responses
 	Owners     *stored.Owners
-	InFlight   *inflight.Budget
+	InFlight   *inflight.Budget // of bytes
+	Calls      *inflight.Budget
 	Records    reqlog.Store
 
 	closers []func() error // in the order in which their services were opened
@@ -53,7 +54,7 @@ type Services struct {
 func openServices(ctx context.Context, store storage.Store, master credentials.Secret, logger *zap.Logger) (_ *Services, err error) {
 	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
 	s := &Services{
-		DB: db, Trail: audit.Open(db, now, random), Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0),
+		DB: db, Trail: audit.Open(db, now, random), Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
 		Responses: stored.NewResponses(db),
 	}
 	s.onClose(db.Close)

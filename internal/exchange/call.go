@@ -66,6 +66,7 @@ type Call struct {
 	unread    unread            // why the model may be one that was not read
 	invalid   *validation.Error // found by the endpoint's tables, which a config may ignore
 
+	slot  inflight.Lease // among the calls under way, until it is closed
 	lease inflight.Lease // of the call's memory, until it is closed
 	body
 }

@@ -186,6 +186,14 @@ func Overloaded(err error) *Error {
 	}
 }
 
+// tooManyCalls is the answer if too many calls are under way; err is of package inflight.
+func tooManyCalls(err error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: "server_error", Code: "gateway_overloaded", Gateway: true,
+		Message: "The gateway takes no more calls now: " + err.Error(), RetryAfter: time.Second,
+	}
+}
+
 // RateLimited is the answer to a call over a rate limit.
 func RateLimited(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: "rate_limits_policy_exhaust_error", Message: message, RetryAfter: retryAfter}

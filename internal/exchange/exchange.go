@@ -53,6 +53,8 @@ type Gateway struct {
 	Metrics *telemetry.Metrics
 	// InFlight bounds the memory of all calls under way; nil: it is not bounded.
 	InFlight *inflight.Budget
+	// Calls bounds how many calls are under way; nil: they are not bounded.
+	Calls *inflight.Budget
 	// Prices knows what models cost; nil: no price is known.
 	Prices *prices.Table
 }
@@ -239,6 +241,7 @@ func (x *Exchange) Close() {
 		x.buffer = nil
 	}
 	x.lease.Close()
+	x.slot.Close()
 	x.release()
 }
 

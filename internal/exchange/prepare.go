@@ -39,6 +39,10 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
+	c.slot.Open(c.Gateway.Calls, c.Caller.WorkspaceID, c.Caller.CountedAs)
+	if err := c.slot.Grow(1); err != nil {
+		return nil, tooManyCalls(err)
+	}
 	c.lease.Open(c.Gateway.InFlight, c.Caller.WorkspaceID, c.Caller.CountedAs)
 	if err := c.readMetadata(r.Header); err != nil {
 		return nil, err

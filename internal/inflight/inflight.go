@@ -1,5 +1,6 @@
-// Package inflight bounds the bytes that calls hold in memory while they are being
-// processed: bodies, copies of them for retries, answers that are translated or stored.
+// Package inflight bounds the calls that are under way, and the bytes that they hold in memory
+// while they are being processed: bodies, copies of them for retries, answers that are translated
+// or stored.
 //
 // A [Budget] is shared by all calls. A [Lease] is the part of one holder, for a key of a
 // workspace. A lease grows before memory is allocated, and shrinks or is closed when it is
@@ -24,6 +25,13 @@ var (
 	ErrKey       = errors.New("the calls of this key that are under way hold as much memory as one key may while others need some (max_inflight_bytes)")
 )
 
+// Why a lease of a budget of calls cannot grow.
+var (
+	ErrCallsFull      = errors.New("as many calls are under way as may be together (max_inflight_calls)")
+	ErrCallsWorkspace = errors.New("as many calls of this workspace are under way as one workspace may have while others need some (max_inflight_calls)")
+	ErrCallsKey       = errors.New("as many calls of this key are under way as one key may have while others need some (max_inflight_calls)")
+)
+
 // Refused reports whether err says that a lease could not grow.
 func Refused(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, ErrWorkspace) || errors.Is(err, ErrKey)
@@ -32,6 +40,8 @@ func Refused(err error) bool {
 // A Budget bounds the total size of all leases. It is safe for concurrent use, and no
 // operation waits.
 type Budget struct {
+	full, workspace, key error // why a lease cannot grow
+
 	limit, used atomic.Int64
 	growing     sync.Mutex // held while deciding whether a lease may grow, and counting it
 	seed        maphash.Seed
@@ -59,18 +69,26 @@ const maxIdle = 64
 
 // New returns a budget of limit bytes.
 func New(limit int64) *Budget {
-	b := &Budget{seed: maphash.MakeSeed()}
+	b := &Budget{full: ErrFull, workspace: ErrWorkspace, key: ErrKey, seed: maphash.MakeSeed()}
 	b.limit.Store(limit)
+	return b
+}
+
+// NewCalls returns a budget of limit calls, whose leases have one unit each. Their errors are
+// [ErrCallsFull], [ErrCallsWorkspace] and [ErrCallsKey].
+func NewCalls(limit int64) *Budget {
+	b := New(limit)
+	b.full, b.workspace, b.key = ErrCallsFull, ErrCallsWorkspace, ErrCallsKey
 	return b
 }
 
 // Resize sets the limit. Leases that exceed it are not affected.
 func (b *Budget) Resize(limit int64) { b.limit.Store(limit) }
 
-// Limit returns the limit, in bytes.
+// Limit returns the limit, in bytes or calls.
 func (b *Budget) Limit() int64 { return b.limit.Load() }
 
-// InUse returns the total size of all leases, in bytes.
+// InUse returns the total size of all leases, in bytes or calls.
 func (b *Budget) InUse() int64 { return b.used.Load() }
 
 // Most returns the most that one key can get of an empty budget.
@@ -198,17 +216,17 @@ func (s *share) grow(n int64) error {
 	defer b.growing.Unlock()
 	free := b.limit.Load() - b.used.Load() - n
 	if free < 0 {
-		return ErrFull
+		return b.full
 	}
 	if w := s.workspace; w != nil {
 		if free = fairshare.Left(w.held.Load()+n, free); free < 0 {
-			return ErrWorkspace
+			return b.workspace
 		}
 		if fairshare.Left(s.held.Load()+n, free) < 0 {
-			return ErrKey
+			return b.key
 		}
 	} else if fairshare.Left(s.held.Load()+n, free) < 0 {
-		return ErrWorkspace
+		return b.workspace
 	}
 	b.used.Add(n)
 	s.add(n)

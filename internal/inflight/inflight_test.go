@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -85,6 +86,66 @@ func TestATenantCannotTakeTheShareOfAnother(t *testing.T) {
 					t.Fatalf("%d after %d: %v", n, other.Size(), err)
 				}
 				other.Shrink(rapid.IntRange(0, n).Draw(t, "given back"))
+			},
+		})
+	})
+}
+
+// Whatever calls the keys of one workspace have under way, there is room for those of another's, in
+// any order in which they begin and end.
+func TestATenantCannotTakeAllCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(16, 300).Draw(t, "limit")
+		sure := int(limit * 9 / 52)
+		b := NewCalls(limit)
+		var greedy, other []*Lease
+		begin := func(workspace, key string) (*Lease, error) {
+			l := new(Lease)
+			l.Open(b, workspace, key)
+			if err := l.Grow(1); err != nil {
+				l.Close()
+				return nil, err
+			}
+			return l, nil
+		}
+		end := func(t *rapid.T, of *[]*Lease) {
+			if len(*of) == 0 {
+				t.Skip("none is under way")
+			}
+			i := rapid.IntRange(0, len(*of)-1).Draw(t, "call")
+			(*of)[i].Close()
+			*of = slices.Delete(*of, i, i+1)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"the greedy one begins": func(t *rapid.T) {
+				key := fmt.Sprint(rapid.IntRange(0, 20).Draw(t, "key"))
+				for {
+					l, err := begin("greedy", key)
+					if err != nil {
+						if !errors.Is(err, ErrCallsFull) && !errors.Is(err, ErrCallsWorkspace) && !errors.Is(err, ErrCallsKey) || Refused(err) {
+							t.Fatal(err)
+						}
+						return
+					}
+					greedy = append(greedy, l)
+				}
+			},
+			"the greedy one ends": func(t *rapid.T) { end(t, &greedy) },
+			"the other begins": func(t *rapid.T) {
+				if len(other) == sure {
+					t.Skip("it has what is sure")
+				}
+				l, err := begin("other", "key")
+				if err != nil {
+					t.Fatalf("after %d of %d: %v", len(other), limit, err)
+				}
+				other = append(other, l)
+			},
+			"the other ends": func(t *rapid.T) { end(t, &other) },
+			"": func(t *rapid.T) {
+				if n := int64(len(greedy) + len(other)); b.InUse() != n || n > limit {
+					t.Fatalf("%d are counted, %d of %d are under way", b.InUse(), n, limit)
+				}
 			},
 		})
 	})
@@ -285,6 +346,9 @@ func TestDefaultLimit(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%s: got %d, want %d", name, c.got, c.want)
 		}
+	}
+	if n := DefaultCalls(); n < 1000 || n > 1000 && n != Default()/memoryOfCall {
+		t.Errorf("the default is %d calls", n)
 	}
 	if Default() < 16<<20 {
 		t.Errorf("the default is %d", Default())

@@ -17,6 +17,18 @@ func Default() int64 {
 	return quarter(debug.SetMemoryLimit(-1), memlimit.FromCgroup, memlimit.FromSystem)
 }
 
+const (
+	// memoryOfCall is what a call takes at least, beside its bodies: a stream that waits for its
+	// next event takes about 100 KB.
+	memoryOfCall = 100 << 10
+
+	leastCalls = 1000
+)
+
+// DefaultCalls returns the default limit of a budget of calls: as many as a quarter of the memory
+// has room for, as in [Default], and at least 1,000.
+func DefaultCalls() int64 { return max(leastCalls, Default()/memoryOfCall) }
+
 // quarter returns a quarter of Go's limit, if there is one, or else of the first source
 // that succeeds.
 func quarter(limit int64, sources ...func() (uint64, error)) int64 {
