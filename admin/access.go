@@ -10,14 +10,15 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// globalAccess is the access of the workspaces that are not named.
+// globalAccess is the access of workspaces that are not listed.
 type globalAccess struct {
 	Enabled     bool    `json:"enabled"`
 	UsageLimits []empty `json:"usage_limits"`
 	RateLimits  []empty `json:"rate_limits"`
 }
 
-// IntegrationWorkspaces are the workspaces that may use an integration, or are named.
+// IntegrationWorkspaces lists the workspaces with a setting of their own for an
+// integration.
 type IntegrationWorkspaces struct {
 	Total      int                    `json:"total"`
 	Global     globalAccess           `json:"global_workspace_access"`
@@ -34,7 +35,7 @@ type IntegrationWorkspace struct {
 	RateLimits  []empty `json:"rate_limits"`
 }
 
-// unsupportedLimits are limits of an access, which are refused rather than ignored.
+// unsupportedLimits are limits that are rejected instead of ignored.
 type unsupportedLimits struct {
 	UsageLimits Optional[[]any] `json:"usage_limits,omitempty"`
 	RateLimits  Optional[[]any] `json:"rate_limits,omitempty"`
@@ -126,7 +127,7 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 	return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, credentials.Secret{})
 }
 
-// provided reports whether a workspace has a provider of an integration.
+// provided reports whether a workspace has a provider for an integration.
 func (c *call) provided(i *credentials.Integration, workspace string) bool {
 	for _, v := range c.api.Keyring.ProvidersOf(i.ID) {
 		if v.WorkspaceID == workspace {
@@ -136,7 +137,7 @@ func (c *call) provided(i *credentials.Integration, workspace string) bool {
 	return false
 }
 
-// provide gives a workspace a provider of an integration, unless it has one.
+// provide creates a provider for an integration in a workspace, unless it has one.
 func (c *call) provide(i *credentials.Integration, workspace, slug string) error {
 	if c.provided(i, workspace) {
 		return nil

@@ -57,8 +57,8 @@ type Services struct {
 	Logger        *zap.Logger
 }
 
-// What the control plane uses of services that it does not manage. Of those that it does
-// manage, which are read within its transactions, it uses the whole.
+// The parts of services that the control plane only reads. It uses the whole of the
+// services that it manages, which it reads within its transactions.
 type (
 	database interface {
 		Update(ctx context.Context, fn func(*storage.Txn) error) error
@@ -101,9 +101,8 @@ func New(s Services) *API {
 	mux := new(router)
 	format := huma.Format{
 		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
-		// Unlike encoding/json, this refuses duplicate keys and matches names exactly.
-		// Since huma's validation does match names in any case, other spellings must be
-		// refused here.
+		// Unlike encoding/json, this rejects duplicate keys and matches names exactly.
+		// Huma's validation ignores case, so other spellings must be rejected here.
 		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v, json.RejectUnknownMembers(true)) },
 	}
 	config := huma.Config{
@@ -144,7 +143,8 @@ func New(s Services) *API {
 	return a
 }
 
-// ServeHTTP answers every request with a reserved path. Unknown ones get 404.
+// ServeHTTP answers all requests with a reserved path. Unknown paths are answered with
+// 404.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if exchange.KeyInPath(r.URL.EscapedPath(), a.Authenticator) {
 		writeError(w, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
@@ -187,7 +187,7 @@ func (a *API) unserved(r *http.Request) *Error {
 	return e
 }
 
-// servedBelow returns the paths below that of a request at which its method is served, or
+// servedBelow returns the paths below the path of a request that support its method, or
 // "".
 func (a *API) servedBelow(r *http.Request) string {
 	base := r.URL.Path[:len("/v1")]
@@ -210,7 +210,7 @@ func writeError(w http.ResponseWriter, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
 	maps.Copy(w.Header(), e.GetHeaders())
 	w.WriteHeader(e.status)
-	_ = json.MarshalWrite(w, e) // the client is gone if this fails
+	_ = json.MarshalWrite(w, e) // fails only if the client has disconnected
 }
 
 // Interface guards

@@ -31,7 +31,7 @@ const (
 	systemToken = "data-service-token-of-the-tests"
 )
 
-// An api is the control plane over a store of its own, with a clock that stands.
+// An api is a control plane with its own store and a clock that stands still.
 type api struct {
 	t       *testing.T
 	store   storage.Store
@@ -42,7 +42,7 @@ type api struct {
 	full    atomic.Bool // the store refuses writes
 }
 
-// space pretends that the disk is full.
+// space simulates a full disk.
 func (a *api) space(string) (badger.Space, error) {
 	if a.full.Load() {
 		return badger.Space{}, nil
@@ -67,11 +67,11 @@ func newAPI(t *testing.T) *api {
 	return a
 }
 
-// unfed is a store of which nobody tells what others commit to it.
+// unfed is a store whose commits are not reported to other processes.
 type unfed struct{ storage.Store }
 
-// beside is another control plane over the same store, as another process has it that
-// has not been told yet of what is written from now on.
+// beside returns a second control plane with the same store, like one in another
+// process that does not receive the changes written from now on.
 func (a *api) beside() *api {
 	a.t.Helper()
 	other := &api{t: a.t}
@@ -79,7 +79,7 @@ func (a *api) beside() *api {
 	return other
 }
 
-// open opens the services of a store.
+// open opens the services with a store.
 func (a *api) open(store storage.Store) {
 	t := a.t
 	t.Helper()
@@ -170,7 +170,7 @@ func (a *api) ok(method, path, body string) answer {
 	return out
 }
 
-// key makes an API key and returns it with its id.
+// key creates an API key and returns it with its id.
 func (a *api) key(kind, scopes string) (key, id string) {
 	a.t.Helper()
 	out := a.ok("POST", "/v1/api-keys/"+kind, `{"name":"k","scopes":[`+scopes+`]}`)

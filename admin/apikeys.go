@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// APIKey is an API key as the control plane shows it: the key itself is masked.
+// APIKey is an API key as shown by the control plane. The key itself is masked.
 type APIKey struct {
 	ID                  string         `json:"id" format:"uuid"`
 	Key                 string         `json:"key" doc:"Masked."`
@@ -70,8 +70,8 @@ func text(s string) *string {
 	return &s
 }
 
-// APIKeyFields are the fields that create and update share. Features that are not
-// implemented are refused instead of being stored and ignored.
+// APIKeyFields are the fields of both create and update. Fields of features that are
+// not implemented are rejected instead of ignored.
 type APIKeyFields struct {
 	Description    Optional[string]         `json:"description,omitempty"`
 	Defaults       Optional[defaultsInput]  `json:"defaults,omitempty"`
@@ -83,7 +83,7 @@ type APIKeyFields struct {
 	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
 	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
 
-	may bool // whether the permissions of the key change
+	may bool // whether the permissions of the key are changed
 }
 
 type defaultsInput struct {
@@ -109,7 +109,7 @@ type updateAPIKey struct {
 	ResetUsage bool     `json:"reset_usage,omitempty"`
 }
 
-// resourceOf is the resource in the scopes for managing keys of a kind.
+// resourceOf is the resource in the scopes for managing keys, by the kind of key.
 var resourceOf = map[credentials.Kind]string{
 	credentials.OrganisationService: "organisation_service_api_keys",
 	credentials.WorkspaceService:    "workspace_service_api_keys",
@@ -124,7 +124,7 @@ func keyScopes(action string) []string {
 	return all
 }
 
-// apiKeyFilter has the query parameters of the list.
+// apiKeyFilter holds the query parameters of the list.
 type apiKeyFilter struct {
 	WorkspaceFilter
 	IDs []string `query:"ids" maxItems:"1000" doc:"Only these ids, comma-separated."`
@@ -226,7 +226,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 		}
 	}
 	if c.caller.Kind.Workspace() {
-		k.CountedAs = c.caller.CountedAs // otherwise more keys would mean higher limits
+		k.CountedAs = c.caller.CountedAs // otherwise, creating more keys would raise the limits
 	}
 	var err error
 	if k.Scopes, err = c.grant(kind, in.Scopes); err != nil {
@@ -243,7 +243,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, nil
 }
 
-// grant checks the scopes that a key of a kind is to have.
+// grant checks the scopes requested for a key.
 func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 	for i, scope := range scopes {
 		field := "scopes[" + strconv.Itoa(i) + "]"
@@ -304,10 +304,10 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	return c.bounded(k, in)
 }
 
-// bounded checks that k, which in has changed, has no more permissions than the caller's
-// own key: it must not expire later, override the caller's default config if the caller may
-// not, lack the caller's metadata, or escape the caller's limits. What a new key leaves
-// unset is taken from the caller's.
+// bounded checks that the permissions of k, which was changed by in, do not exceed
+// those of the caller's key: it must not expire later, override the default config if
+// the caller may not, lack the caller's metadata, or escape the caller's limits. Unset
+// fields of a new key are copied from the caller's key.
 func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	own, created := c.caller, k.ID == ""
 	if ends := own.ExpiresAt; ends != nil && (created || in.ExpiresAt.Set) && (k.ExpiresAt == nil || k.ExpiresAt.After(*ends)) {
@@ -337,8 +337,8 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	return nil
 }
 
-// within checks that metadata given for a key includes own, the metadata of the caller.
-// With add, as for a new key, it is added instead.
+// within checks that the metadata of a key includes own, the metadata of the caller. If
+// add is set, as for a new key, it is added instead.
 func within(own, given json.RawMessage, add bool) (json.RawMessage, error) {
 	if own == nil {
 		return given, nil

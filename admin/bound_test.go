@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Each secret of a virtual key stays with the host, the provider and the settings that it
-// was saved for, whichever of them is sent anew.
+// Each secret of a virtual key is bound to the host, provider and settings that it was
+// saved for, regardless of which of them are changed.
 func TestEverySecretOfAVirtualKeyIsBoundToItsDestination(t *testing.T) {
 	a := newAPI(t)
 	const path = "/v1/virtual-keys/"
@@ -38,7 +38,8 @@ func TestEverySecretOfAVirtualKeyIsBoundToItsDestination(t *testing.T) {
 				t.Errorf("%s, %s: %d %s", slug, name, out.status, out.body)
 			}
 		}
-		// What was shown can be sent back, and what comes with all secrets may go elsewhere.
+		// Sending back what was shown changes nothing. The destination may be changed
+		// if all secrets are sent.
 		a.ok("PUT", path+slug, `{"key":"ke*****der","model_config":`+shown+`}`)
 		a.ok("PUT", path+slug, `{"custom_host":"https://other.example.net/v1","key":"key-of-the-other","model_config":{`+settings+`}}`)
 	}

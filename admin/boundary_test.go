@@ -10,9 +10,10 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// No route tells a key of one workspace anything of another, or changes anything there,
-// whatever scopes the key has. The routes are those of the OpenAPI document: a new one is
-// tried, too, and has to be in the table of objects if its path has an id.
+// No route reveals anything about another workspace to a workspace key, or changes
+// anything in it, regardless of the key's scopes. The routes are taken from the OpenAPI
+// document, so that new ones are tested, too. If their path has an id, it must be in
+// the table of objects.
 func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("red")
@@ -23,8 +24,9 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	}
 	red := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"red","scopes":`+string(scopes)+`}`).get("key").Str
 
-	// What the other workspace has: a body that makes one, where it takes a workspace, and a
-	// change. Each has the mark, which no answer to the key may have.
+	// The objects of the other workspace: bodies for creating (which may name a
+	// workspace) and changing them. Each contains the mark, which must not appear in
+	// any answer to the key.
 	const mark = "bluemark"
 	create := map[string]string{
 		"/v1/api-keys/workspace/service": `{"name":"` + mark + `","scopes":["virtual_keys.list"],"workspace_id":"blue"}`,
@@ -78,7 +80,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	}
 	change := map[string]string{"PUT": `{"name":"n"}`}
 
-	// state is all that the organisation sees.
+	// state returns everything that the organisation can see.
 	state := func() string {
 		var all strings.Builder
 		for _, path := range []string{
@@ -112,7 +114,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 			out := a.as(red, method, target, body)
 			listed := method == "GET" && target == path
 			told := out.body
-			if known { // what the caller named may be repeated
+			if known { // names sent by the caller may be repeated
 				told = strings.ReplaceAll(told, id, "")
 			}
 			if strings.Contains(told, mark) || strings.Contains(told, blue) {

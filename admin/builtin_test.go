@@ -2,7 +2,7 @@ package admin_test
 
 import (
 	"github.com/caddy-gw/gateway/providers"
-	_ "github.com/caddy-gw/gateway/providers/standard" // the providers that are no rows of the table
+	_ "github.com/caddy-gw/gateway/providers/standard" // the providers that are not in the table
 )
 
 var builtIn = providers.BaseURL

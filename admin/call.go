@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A route is one operation of a resource. It carries the required scopes, and one without
-// scopes refuses every caller.
+// A route is an operation of a resource with the scopes that it requires. Every caller
+// is refused if there are none.
 type route struct {
 	method  string
 	path    string // below /v1 and /v2
@@ -34,8 +34,8 @@ type route struct {
 	data    bool          // it writes data of callers, which is not part of the audit trail
 }
 
-// systemResources are what the data-service token reads, as their paths begin: some scopes
-// also stand for resources beside these.
+// systemResources are the resources that the data-service token may read, by the
+// beginning of their paths. Its scopes alone would also include others.
 var systemResources = []string{"configs", "prompts", "guardrails", "providers", "virtual-keys"}
 
 // system reports whether the data-service token may use the route.
@@ -43,25 +43,25 @@ func (rt *route) system() bool {
 	return rt.method == http.MethodGet && slices.Contains(systemResources, strings.Split(rt.path, "/")[1])
 }
 
-// A call is one authenticated request to a route.
+// A call is an authenticated request to a route.
 type call struct {
 	context.Context
 	api      *API
 	caller   *credentials.Caller
 	record   audit.Record
 	recorded bool
-	item     *item        // the row that the request is about, if it is a single one
+	item     *item        // the row that the request refers to, if it is a single one
 	tx       *storage.Txn // of a change
 	after    []func()     // see committed
 }
 
 type callKey struct{}
 
-// maxBody bounds request bodies of the control plane, in bytes.
+// maxBody is the maximum size of request bodies, in bytes.
 const maxBody = 1 << 20
 
-// register adds a route below both prefixes. The OpenAPI document lists it once. Routes
-// that change anything are added with [change], which writes the audit record.
+// register adds a route below both prefixes, which the OpenAPI document lists once.
+// Routes that change anything are added with [change], which writes the audit record.
 func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error)) {
 	if len(rt.scopes) == 0 {
 		panic("route " + rt.method + " " + rt.path + " has no scope")
@@ -105,8 +105,9 @@ func (a *API) errorResponse() *huma.Response {
 	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
-// authorise checks that the caller has one of the route's scopes before anything else of
-// the request is read. Every refused request of a known caller gets an audit record.
+// authorise checks that the caller has one of the route's scopes before it reads the
+// rest of the request. Refused requests of known callers are recorded in the audit
+// trail.
 func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
@@ -171,7 +172,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// userAgent is what the audit trail says of the client's software.
+// userAgent returns the User-Agent for the audit trail.
 func userAgent(r *http.Request, own exchange.OperatorKeys) string {
 	if exchange.KeyInHeader(r.Header["User-Agent"], own) {
 		return "REDACTED"
@@ -179,7 +180,7 @@ func userAgent(r *http.Request, own exchange.OperatorKeys) string {
 	return credentials.Clip(r.UserAgent())
 }
 
-// bodySize bounds the size of a request's body.
+// bodySize returns the maximum size of a request's body.
 func bodySize(r *http.Request) int {
 	if r.ContentLength < 0 {
 		return maxBody
@@ -196,8 +197,8 @@ func (c *call) mayAny(scopes []string) bool {
 	return false
 }
 
-// need returns an error if the caller lacks a scope that depends on the item and not only
-// on the route.
+// need returns an error if the caller lacks a scope that depends on the item, and not
+// only on the route.
 func (c *call) need(scope string) error {
 	c.record.Action = scope
 	if !c.caller.May(scope) {
@@ -206,7 +207,7 @@ func (c *call) need(scope string) error {
 	return nil
 }
 
-// audit records that the call was refused, once, unless its action was recorded already.
+// audit records that the call was refused, unless its action has been recorded already.
 // The number of recorded refusals is limited per key.
 func (c *call) audit(status int) {
 	if c.recorded {
@@ -272,7 +273,7 @@ func (c *call) update(change func() error) error {
 // transaction.
 func (c *call) committed(f func()) { c.after = append(c.after, f) }
 
-// fields records the members of a body for the audit trail.
+// fields records the names in a body for the audit trail.
 func (c *call) fields(body []byte) {
 	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
 		if c.record.Fields = append(c.record.Fields, credentials.Clip(key.Str)); len(c.record.Fields) == 64 {
@@ -283,9 +284,9 @@ func (c *call) fields(body []byte) {
 	sort.Strings(c.record.Fields)
 }
 
-// workspace returns the workspace that a call is about: the one it names, by id or slug, or
-// the caller's own, or the default one for a key of the organisation. A workspace key can
-// only name its own.
+// workspace returns the workspace of a call: the named one, by id or slug, or else the
+// caller's own, or the default one for a key of the organisation. Workspace keys can
+// only name their own.
 func (c *call) workspace(named string) (*directory.Workspace, error) {
 	d := c.api.Directory
 	own := c.caller.WorkspaceID

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
 
-// CollectionFields are what every form of a collection shows.
+// CollectionFields are the fields of a collection in every response.
 type CollectionFields struct {
 	ID            string  `json:"id" format:"uuid"`
 	Name          string  `json:"name"`
@@ -23,13 +23,13 @@ type CollectionFields struct {
 	Object        string  `json:"object" enum:"collection"`
 }
 
-// CollectionSummary is a collection as lists show it.
+// CollectionSummary is a collection in a list.
 type CollectionSummary struct {
 	CollectionFields
 	Details CollectionDetails `json:"collection_details"`
 }
 
-// Collection is a collection with those in it.
+// Collection is a collection with the collections in it.
 type Collection struct {
 	CollectionFields
 	Children []childCollection `json:"child_collections"`
@@ -42,7 +42,7 @@ type childCollection struct {
 	Details       CollectionDetails `json:"collection_details"`
 }
 
-// CollectionDetails count what is in a collection.
+// CollectionDetails are the numbers of objects in a collection.
 type CollectionDetails struct {
 	Children           int     `json:"child_collections_count"`
 	Prompts            int     `json:"prompts_count" doc:"Partials included."`
@@ -65,7 +65,7 @@ type createdCollection struct {
 	Slug string `json:"slug"`
 }
 
-// collectionList is the query of the list.
+// collectionList holds the query parameters of the list.
 type collectionList struct {
 	WorkspaceFilter
 	Search string `query:"search" maxLength:"255" doc:"Only collections with this in their name or slug."`
@@ -115,7 +115,8 @@ func (a *API) collections() {
 	})
 }
 
-// allCollections are those of all workspaces, the default ones first.
+// allCollections returns the collections of all workspaces, beginning with the default
+// ones.
 func (c *call) allCollections() []*prompts.Collection {
 	var all []*prompts.Collection
 	for _, w := range c.api.Directory.Workspaces() {
@@ -124,7 +125,8 @@ func (c *call) allCollections() []*prompts.Collection {
 	return append(all, c.api.Prompts.Collections()...)
 }
 
-// collection returns a collection by its id or slug; of a workspace, unless that is empty.
+// collection returns a collection by its id or slug, limited to a workspace unless that
+// is empty.
 func (c *call) collection(idOrSlug, workspace string) (*prompts.Collection, bool) {
 	p, ok := c.api.Prompts.Collection(idOrSlug)
 	if !ok {
@@ -191,7 +193,7 @@ func (c *call) createCollection(in *createCollection) (*prompts.Collection, *cre
 	return p, &createdCollection{p.ID, p.Slug}, nil
 }
 
-// nesting is how many collections a collection is in, and itself.
+// nesting returns the depth of a collection, which is 1 at the top.
 func (c *call) nesting(p *prompts.Collection) int {
 	var above []string
 	for p.ParentID != "" && !slices.Contains(above, p.ID) {

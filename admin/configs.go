@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// Config is a saved config as the control plane shows it. Lists omit the text.
+// Config is a saved config as shown by the control plane. Lists omit the text.
 type Config struct {
 	ID             string  `json:"id" format:"uuid"`
 	Slug           string  `json:"slug"`
@@ -60,7 +60,7 @@ func (c *call) showVersion(s *routing.Saved, v *routing.Version) (*Config, error
 	return &out, nil
 }
 
-// configText is a config: an object, or a string that contains one.
+// configText is a config, as an object or as a string that contains one.
 type configText string
 
 func (t *configText) UnmarshalJSON(b []byte) error {
@@ -111,14 +111,15 @@ func (flag) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeBoolean}, {Type: huma.TypeInteger}, {Type: huma.TypeString}}}
 }
 
-// savedConfig is the answer to a write. Some clients read the outer level, others data.
+// savedConfig is the response to a write. Some clients read the outer level, and others
+// data.
 type savedConfig struct {
 	Success bool `json:"success"`
 	ConfigIDs
 	Data ConfigIDs `json:"data"`
 }
 
-// ConfigIDs identify a config and its version.
+// ConfigIDs are the ids of a config and its version.
 type ConfigIDs struct {
 	ID        string `json:"id" format:"uuid"`
 	Slug      string `json:"slug"`
@@ -206,7 +207,8 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 	return saved(s), nil
 }
 
-// nextText is the text of the version that an update makes, "" where it makes none.
+// nextText returns the text of the version that an update creates, or "" if it creates
+// none.
 func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 	old := s.Current()
 	switch {
@@ -231,9 +233,9 @@ func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 	return c.configText(sent, text, s.WorkspaceID, bool(in.AllowMissing))
 }
 
-// configText checks a config and returns its text, with masked secrets replaced by those in
-// old. The error lists everything that is wrong with the config. Everything that it refers
-// to must exist, unless allowMissing is set.
+// configText checks a config and returns its text, with masked secrets replaced by
+// those in old. The error lists everything that is wrong. Everything that the config
+// refers to must exist, unless allowMissing is set.
 func (c *call) configText(text, old, workspace string, allowMissing bool) (string, error) {
 	o := c.api.ParseOptions
 	if !allowMissing {

@@ -40,7 +40,7 @@ func TestAConfigIsRolledBackToAVersion(t *testing.T) {
 	}
 }
 
-// What a version names may be gone since.
+// Objects that a version refers to may have been deleted since.
 func TestARollbackIsCheckedAsAnyText(t *testing.T) {
 	a := newAPI(t)
 	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"mine","provider":"openai","key":"sk-1"}`)

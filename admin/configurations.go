@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// A configuration is what the configurations of a provider's integrations hold, beside
-// custom_host and custom_headers, which all may have.
+// A configuration describes the configurations field of a provider's integrations,
+// without custom_host and custom_headers, which all integrations may have.
 type configuration struct {
 	required []string
 	optional []string
-	modes    map[string]mode // of a field that says how the provider is logged in to
+	modes    map[string]mode // for a field that selects how to authenticate
 }
 
 // A mode is a way to log in, by the value of its field: what it needs beside; off: it is not

@@ -10,16 +10,16 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// A sentCredential is what a request says of a stored credential.
+// A sentCredential holds the fields of a request for a stored credential.
 type sentCredential struct {
-	key      *string          // nil, "" and the masked one: it stays
+	key      *string          // unchanged if it is nil, "" or the masked key
 	host     Optional[string] // custom_host
-	settings string           // in JSON; "": they stay
-	field    string           // that the settings are in
-	whole    bool             // the address is among them: without, there is none
+	settings string           // JSON; unchanged if it is empty
+	field    string           // the field that contains the settings
+	whole    bool             // the settings include the address, which is removed if they do not have it
 }
 
-// checkSecret refuses a credential that no header could carry.
+// checkSecret rejects a credential that cannot be sent in a header.
 func checkSecret(key string) error {
 	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalid("key", "expected no white space around it and no control characters")
@@ -27,9 +27,9 @@ func checkSecret(key string) error {
 	return nil
 }
 
-// receive makes a credential, which is new or a copy of a stored one, what is sent. It
-// returns the secret that is sent, if there is one. What is stored and stays is bound to its
-// destination.
+// receive applies a request to a credential, which is new or a copy of a stored one. It
+// returns the secret in the request, if there is one. Stored secrets that are kept are
+// bound to their destination.
 func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secret credentials.Secret, err error) {
 	stored, old, err := c.secretsOf(cred)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secr
 	return secret, err
 }
 
-// settings reads settings, which field has.
+// settings returns the settings in field.
 func (c *call) settings(text, field string) ([]routing.Setting, error) {
 	list, faults := routing.Settings([]byte(text), c.api.ParseOptions)
 	if len(faults) > 0 {
@@ -73,12 +73,12 @@ func (c *call) settings(text, field string) ([]routing.Setting, error) {
 	return list, nil
 }
 
-// destination is where a credential goes, but for what its settings say.
+// destination returns the destination of a credential, apart from its settings.
 func destination(cred *credentials.Credential) credentials.Destination {
 	return credentials.Destination{"provider": cred.Provider, "custom_host": cred.CustomHost}
 }
 
-// secretsOf are the secrets of a credential as it is stored, and its settings in JSON.
+// secretsOf returns the stored secrets of a credential, and its settings as JSON.
 func (c *call) secretsOf(cred *credentials.Credential) (*credentials.Binding, string, error) {
 	if cred.Sealed == nil {
 		return new(credentials.Binding), "{}", nil
@@ -107,21 +107,23 @@ func (c *call) secretsOf(cred *credentials.Credential) (*credentials.Binding, st
 	return &stored, string(text), nil
 }
 
-// destinationOf is the destination of a stored credential, with its settings, as a key.
+// destinationOf returns a string that identifies the destination of a stored
+// credential, including its settings.
 func (c *call) destinationOf(cred *credentials.Credential) (string, error) {
 	_, text, err := c.secretsOf(cred)
 	return routing.Destination(text, destination(cred)).Key(), err
 }
 
-// bind gives a credential the settings that are sent, or leaves it those that it had, and
-// returns the secret that is sent. Each secret that is not sent anew has to go where it went.
+// bind stores the settings of a request in a credential, or keeps the previous ones,
+// and returns the secret in the request. Secrets that are not sent again must keep
+// their destination.
 func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, old string, sent *sentCredential) (secret credentials.Secret, err error) {
 	settings := sent.settings
 	if settings == "" {
 		settings = old
 	}
 	to := routing.Destination(settings, destination(cred))
-	if key := sent.key; key == nil || *key == "" || *key == cred.Hint { // a masked value that is sent back changes nothing
+	if key := sent.key; key == nil || *key == "" || *key == cred.Hint { // sending back the masked value changes nothing
 		err = stored.Keep("key", to)
 	} else if err = checkSecret(*key); err == nil {
 		secret, err = stored.Take("key", "key", *key, to)
@@ -147,8 +149,8 @@ func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, o
 	return secret, c.api.Keyring.SealSettings(cred, sealed)
 }
 
-// complete refuses a credential that lacks what its provider's address is made of; in and
-// host are the fields of settings and of an address.
+// complete rejects a credential without the settings that its provider's address
+// requires. in and host are the names of the fields for settings and for an address.
 func (c *call) complete(cred *credentials.Credential, in, host string) error {
 	base, settled, _ := providers.BaseURL(cred.Provider)
 	switch {

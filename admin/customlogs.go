@@ -59,14 +59,14 @@ const (
 	maxCustomLogs     = 1000
 	maxCustomURL      = 1 << 10 // bytes
 	maxCustomHeaders  = 32
-	maxCustomText     = 256 // bytes of a header's value, or of the name or id of a trace or a span
+	maxCustomText     = 256 // bytes of a header value, or of the name or id of a trace or span
 	maxCustomMetadata = 64
 	maxCustomValue    = 128 // characters of a metadata key or value, as for x-gw-metadata
 )
 
 var customMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodHead}
 
-// customRecords parses the records that a caller sends.
+// customRecords parses the records in a request.
 func (c *call) customRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record, error) {
 	parse := func(from []byte, to any) error {
 		if err := json.Unmarshal(from, to); err != nil {
@@ -126,7 +126,7 @@ func (l *customLog) record(limit int) (r *reqlog.Record, field, why string) {
 	if err != nil || l.Request.URL == "" || len(l.Request.URL) > maxCustomURL {
 		return nil, "request.url", fmt.Sprintf("expected a URL of at most %d bytes", maxCustomURL)
 	}
-	u.User, u.RawQuery, u.Fragment = nil, "", "" // these may contain credentials
+	u.User, u.RawQuery, u.Fragment = nil, "", "" // may contain credentials
 	r = &reqlog.Record{
 		Custom: true, Path: u.String(), Method: l.Request.Method, Status: l.Response.Status, DurationMS: float64(l.Response.Time),
 		Model: gjson.GetBytes(l.Request.Body, "model").Str, Stream: gjson.GetBytes(l.Request.Body, "stream").Bool(),

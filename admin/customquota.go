@@ -10,14 +10,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The quota of a key for custom records, per minute and at once. Keys created with it share
-// its quota.
+// The quota of a key for custom records, per minute and for bursts. Keys share the
+// quota of the key that created them.
 const (
 	customRecordsPerMinute = 6000
 	customBytesPerMinute   = 32 << 20 // of request bodies
 )
 
-// A quota limits what each key writes.
+// A quota limits what each key may write.
 type quota struct {
 	now func() time.Time
 
@@ -69,7 +69,7 @@ func (w *written) idle(now time.Time) bool {
 	return w.records.TokensAt(now) >= customRecordsPerMinute && w.bytes.TokensAt(now) >= customBytesPerMinute
 }
 
-// mayWrite returns an error if custom records exceed the key's quota.
+// mayWrite returns an error if custom records would exceed the key's quota.
 func (c *call) mayWrite(records, bytes int) error {
 	wait := c.api.written.take(c.caller.CountedAs, records, bytes)
 	if wait == 0 {

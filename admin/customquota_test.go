@@ -9,15 +9,15 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// Own records are bounded by key, in their number and their bytes; keys that a key has
-// made share what it may write, and others have their own.
+// Each key has a quota for the number and size of custom records, which it shares with
+// the keys that it created.
 func TestOwnRecordsHaveAQuotaByKey(t *testing.T) {
 	const one = `{"request":{"url":"https://x","body":{}},"response":{"body":{}}}`
 	many := "[" + strings.Repeat(one+",", 999) + one + "]"
 	large := `{"request":{"url":"https://x","body":{"x":"` + strings.Repeat("x", 1000<<10) + `"}},"response":{"body":{}}}`
 	for name, c := range map[string]struct {
 		body   string
-		posts  int // that the quota lets through at once
+		posts  int // number of requests that the quota allows at once
 		period time.Duration
 	}{
 		"records": {many, 6, time.Minute / 6},
@@ -25,8 +25,8 @@ func TestOwnRecordsHaveAQuotaByKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAPI(t)
-			// The quota admits more at once than the log queues; whether its writer keeps up
-			// is another matter.
+			// The quota allows more at once than the log can queue. This test is not
+			// about the writer's speed.
 			a.s.Records.(reqlog.Store).Configure(reqlog.Settings{Retention: reqlog.DefaultRetention, Size: reqlog.DefaultSize, Queue: 1 << 30})
 			out := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["logs.write","workspace_service_api_keys.create"]}`)
 			key := out.get("key").Str

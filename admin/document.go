@@ -8,30 +8,31 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// orNull lists members that are an object or null, by schema, because huma assumes that a
-// referenced object is never null. The tests validate every answer against the document.
+// orNull lists members by schema that are an object or null, because huma assumes that
+// a referenced object is never null. The tests validate all answers against the
+// document.
 var orNull = [][2]string{{"APIKey", "usage_limits"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}}
 
-// describe completes the OpenAPI document with what huma cannot know.
+// describe adds to the OpenAPI document what huma does not know.
 func describe(document *huma.OpenAPI) {
 	document.Servers = []*huma.Server{{URL: "/", Description: "The site that serves this document"}}
 	schemas := document.Components.Schemas.Map()
-	// Huma describes its own error format too, which this API does not use.
+	// Huma adds the schema of its own errors, which this API does not use.
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	for _, at := range orNull {
 		schema := schemas[at[0]]
 		schema.Properties[at[1]] = &huma.Schema{AnyOf: []*huma.Schema{schema.Properties[at[1]], {Type: "null"}}}
 	}
-	// An enum in the schema itself would be checked before the handler, whose error message
-	// is more helpful.
+	// Huma would check an enum in the schema before calling the handler, whose error
+	// message is more helpful.
 	for _, name := range []string{"CreateAPIKey", "UpdateAPIKey"} {
 		schemas[name].Properties["scopes"].Items.Extensions = map[string]any{"enum": scopes()}
 	}
 	for _, item := range document.Paths {
 		for _, operation := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
 			if operation != nil && operation.RequestBody != nil {
-				// Bodies that are read raw, for the audit trail, are JSON too.
+				// Bodies are read as bytes for the audit trail, but they are JSON.
 				delete(operation.RequestBody.Content, "application/octet-stream")
 			}
 		}

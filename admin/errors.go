@@ -27,7 +27,7 @@ type Error struct {
 	status     int
 	allow      string
 	retryAfter time.Duration
-	cause      error // to be logged
+	cause      error // logged
 }
 
 // ErrorData is the content of an [Error].
@@ -55,8 +55,8 @@ func (e *Error) GetHeaders() http.Header {
 // GetStatus returns the HTTP status.
 func (e *Error) GetStatus() int { return e.status }
 
-// The error codes by status (listed in docs/reference.md), and AB10 for a store that
-// refuses writes at present.
+// The error codes by status, which are listed in docs/reference.md, and AB10 for a
+// store that currently refuses writes.
 var codes = map[int]string{
 	http.StatusBadRequest:            "AB01",
 	http.StatusForbidden:             "AB03",
@@ -80,13 +80,12 @@ func failure(status int, format string, args ...any) *Error {
 	return &Error{Data: ErrorData{fmt.Sprintf(format, args...), code}, status: status}
 }
 
-// invalid returns the error for an invalid field: 400 AB01.
+// invalid returns an error for an invalid field: 400 AB01.
 func invalid(field, format string, args ...any) *Error {
 	return failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// unknownReference returns the error for a field that refers to something that does not
-// exist.
+// unknownReference returns an error for a field that refers to a missing object.
 func unknownReference(field, format string, args ...any) *Error {
 	e := failure(http.StatusNotFound, "%s: %s", field, fmt.Sprintf(format, args...))
 	e.Data.ErrorCode = "AB02"
@@ -97,7 +96,7 @@ func notFound(what, id string) *Error {
 	return failure(http.StatusNotFound, "%s %q was not found", what, credentials.Clip(id))
 }
 
-// slugTaken returns the error for a slug that is taken, if err says so.
+// slugTaken returns an error for a slug that is in use, if that is what err means.
 func slugTaken(err error, slug string) error {
 	if errors.Is(err, storage.ErrExists) {
 		return failure(http.StatusConflict, "slug: %q is taken", slug)
@@ -136,11 +135,11 @@ func asError(err error) *Error {
 	return e
 }
 
-// ours marks the operations of this package in huma's metadata.
+// ours marks operations of this package in huma's metadata.
 const ours = "gw"
 
-// Huma creates its errors through a package variable. Another plugin of the same binary may
-// use huma too, so only the operations of this package get its envelope.
+// Huma creates errors with a package variable. Other plugins in the same binary may use
+// huma, too, so only operations of this package use this envelope.
 func init() {
 	others := huma.NewErrorWithContext
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
@@ -151,14 +150,14 @@ func init() {
 	}
 }
 
-// goType matches how the JSON decoder names Go types.
+// goType matches the names of Go types in errors of the JSON decoder.
 var goType = regexp.MustCompile(` (into|within) Go \S+`)
 
-// goLayout matches errors about invalid times by the standard library and huma.
+// goLayout matches errors of the standard library and huma about invalid times.
 var goLayout = regexp.MustCompile(`2006-01-02|parsing time|date/time for format`)
 
-// fromHuma writes an error for what huma found wrong with a request. It omits the values
-// that huma attaches, which may be secret.
+// fromHuma converts huma's errors for a request. It omits the values that huma
+// includes, which may be secret.
 func fromHuma(status int, msg string, errs []error) *Error {
 	for _, err := range errs {
 		var known *Error

@@ -9,16 +9,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Undocumented says how an answer differs from what the OpenAPI document says of it.
+// Undocumented returns how a response differs from its description in the OpenAPI
+// document.
 func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {
 	_, pattern := a.mux.Handler(r)
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok {
-		return nil // no operation has answered
+		return nil // not answered by an operation
 	}
 	document := a.huma.OpenAPI()
 	item := document.Paths["/v1"+strings.TrimPrefix(strings.TrimPrefix(path, "/v1"), "/v2")]
-	if item == nil { // the other path of workspaces
+	if item == nil { // the second path of workspaces
 		item = document.Paths["/v1/admin"+strings.TrimPrefix(path, "/v2")]
 	}
 	if item == nil {

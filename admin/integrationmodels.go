@@ -14,14 +14,14 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// IntegrationModels lists what an integration says of models.
+// IntegrationModels are the settings of an integration for models.
 type IntegrationModels struct {
 	Total          int                `json:"total"`
 	AllowAllModels bool               `json:"allow_all_models" doc:"Whether models that are not listed may be called."`
 	Models         []IntegrationModel `json:"models"`
 }
 
-// IntegrationModel is one model of an integration.
+// IntegrationModel is the setting for one model.
 type IntegrationModel struct {
 	Slug           string            `json:"slug"`
 	Name           string            `json:"name"`
@@ -112,7 +112,7 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		}
 		secret = credentials.NewSecret(in.Key)
 	}
-	hosts := map[string]bool{i.CustomHost: true} // to which the key goes
+	hosts := map[string]bool{i.CustomHost: true} // hosts that the key is sent to
 	for _, m := range i.Models {
 		hosts[m.CustomHost] = true
 	}
@@ -140,8 +140,8 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 	return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, secret)
 }
 
-// mayMove returns an error if the integration's credential must not be sent to another host:
-// its key has to be sent along, and nothing but a key may be secret.
+// mayMove returns an error if the integration's credential must not be sent to another
+// host: the key must be in the request, and no other setting may be secret.
 func (c *call) mayMove(i *credentials.Integration, host string, sent credentials.Secret) error {
 	const field = "models.configurations.custom_host"
 	if _, err := c.api.Guard.Check(host); err != nil {
@@ -172,7 +172,7 @@ func (c *call) secretSetting(i *credentials.Integration) (string, error) {
 	return "", err
 }
 
-// applyModel applies the changes of a model, which is a copy.
+// applyModel applies a request to a model, which is a copy.
 func (c *call) applyModel(i *credentials.Integration, m *credentials.IntegrationModel, in *updateModel) error {
 	if len(in.Adjustments.Value) > 0 {
 		return invalid("models.pricing_adjustments", "not supported yet; leave it out")
@@ -225,8 +225,8 @@ func (c *call) applyModel(i *credentials.Integration, m *credentials.Integration
 	return c.api.Keyring.SealHeaders(i, m, headers)
 }
 
-// receiveHeaders returns the headers that were sent, with masked values replaced by the stored
-// ones. Those go from the host was to the host is.
+// receiveHeaders returns the headers in a request, with masked values replaced by the
+// stored ones. Those may only be kept if the host stays the same.
 func receiveHeaders(sent, stored map[string]string, was, is string) (map[string]string, error) {
 	const field = "models.custom_headers"
 	var bound credentials.Binding

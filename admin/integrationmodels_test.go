@@ -45,7 +45,7 @@ func TestModelsOfAnIntegrationAreListedAndChanged(t *testing.T) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
-	// A header of a model goes where the integration does.
+	// The headers of a model are sent to the integration's host.
 	if out := a.do("PUT", "/v1/integrations/main", `{"key":"sk-2","configurations":{"custom_host":"https://b.example.com/v1"}}`); out.status != 400 || !strings.Contains(out.body, "model own") {
 		t.Errorf("%d %s", out.status, out.body)
 	}
@@ -63,8 +63,8 @@ func TestModelsOfAnIntegrationAreListedAndChanged(t *testing.T) {
 	}
 }
 
-// Where a model has a host of its own, the integration gets no setting that is a credential: it
-// would go to that host, too.
+// If a model has its own host, secret settings cannot be added to the integration,
+// because they would be sent to that host, too.
 func TestNoCredentialIsAddedThatWouldGoToTheHostOfAModel(t *testing.T) {
 	a := newAPI(t)
 	a.ok("POST", "/v1/integrations", `{"name":"n","slug":"main","ai_provider_id":"azure-ai","key":"`+integrationSecret+`","configurations":{"azure_auth_mode":"default","azure_foundry_url":"https://a.example.com"}}`)

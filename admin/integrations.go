@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// IntegrationRow is an integration as lists show it.
+// IntegrationRow is an integration in a list.
 type IntegrationRow struct {
 	ID             string            `json:"id" format:"uuid"`
 	OrganisationID string            `json:"organisation_id" format:"uuid"`
@@ -31,7 +31,7 @@ type IntegrationRow struct {
 	Object         string            `json:"object" enum:"integration"`
 }
 
-// Integration is an integration as it is shown by itself; its credential is masked.
+// Integration is a single integration. Its credential is masked.
 type Integration struct {
 	IntegrationRow
 	MaskedKey      string          `json:"masked_key"`
@@ -66,24 +66,25 @@ func showIntegration(c *call, i *credentials.Integration) Integration {
 	return out
 }
 
-// shownConfigurations are the settings of a credential, masked, with its custom host.
+// shownConfigurations returns the masked settings of a credential, including its custom
+// host.
 func shownConfigurations(cred *credentials.Credential) json.RawMessage {
 	all := make(map[string]json.RawMessage)
 	if cred.ModelConfig != nil {
-		_ = json.Unmarshal(cred.ModelConfig, &all) // it was made of such an object
+		_ = json.Unmarshal(cred.ModelConfig, &all) // was created from such an object
 	}
 	if _, own := all["huggingface_base_url"]; cred.CustomHost != "" && !own && all["azure_foundry_url"] == nil {
-		all["custom_host"], _ = json.Marshal(cred.CustomHost) // a text always encodes
+		all["custom_host"], _ = json.Marshal(cred.CustomHost) // strings can always be encoded
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
-		panic(err) // values that were read as JSON always encode
+		panic(err) // values read from JSON can always be encoded
 	}
 	return b
 }
 
-// IntegrationFields are what create and update share. What cannot be honoured yet is
-// refused rather than stored and ignored.
+// IntegrationFields are the fields of both create and update. Fields of features that
+// are not implemented are rejected instead of ignored.
 type IntegrationFields struct {
 	Key                *string                     `json:"key,omitempty" maxLength:"16384"`
 	Description        Optional[string]            `json:"description,omitempty"`
@@ -108,7 +109,7 @@ type updateIntegration struct {
 	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
 }
 
-// integrationList is the query of the list.
+// integrationList holds the query parameters of the list.
 type integrationList struct {
 	Paging
 	InWorkspace
@@ -117,7 +118,7 @@ type integrationList struct {
 	tags map[string]string
 }
 
-// Resolve reads the tags.
+// Resolve parses the tags.
 func (f *integrationList) Resolve(huma.Context) []error {
 	if f.Tags != "" && json.Unmarshal([]byte(f.Tags), &f.tags) != nil {
 		return []error{&huma.ErrorDetail{Location: "query.tags", Message: "expected a JSON object of texts"}}
@@ -186,9 +187,10 @@ func (a *API) integrations() {
 	act(a, integrations, http.MethodPut, "/workspaces", "update", "Say which workspaces may use an integration", (*call).updateAccess)
 }
 
-// integration finds an integration that the caller sees, as a workspace names it, "" as the
-// caller does: of a slug, the workspace's own comes before the organisation's. One of several
-// is none.
+// integration returns an integration that the caller may see. A slug is looked up in
+// the named workspace, or for "" in the caller's own, and then in the organisation. If
+// it is not found there and no workspace is known, it must be unique among all
+// workspaces.
 func (c *call) integration(workspace, slugOrID string) (*credentials.Integration, error) {
 	if i, ok := c.api.Keyring.Integration(slugOrID); ok && c.seesIntegration(i) {
 		return i, nil
@@ -216,8 +218,8 @@ func (c *call) integration(workspace, slugOrID string) (*credentials.Integration
 	return nil, failure(http.StatusConflict, "slug: several workspaces have an integration %q; send its id, or add workspace_id", credentials.Clip(slugOrID))
 }
 
-// seesIntegration reports whether the caller may know of an integration: a workspace's key
-// sees those that its workspace may use.
+// seesIntegration reports whether the caller may see an integration. Workspace keys see
+// those that their workspace may use.
 func (c *call) seesIntegration(i *credentials.Integration) bool {
 	return c.caller.WorkspaceID == "" || i.EnabledIn(c.caller.WorkspaceID)
 }
@@ -325,8 +327,8 @@ func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegrati
 
 const maxTags = 64
 
-// applyIntegration makes i, which is new or a copy of a stored one, what in says, and
-// returns the credential that is sent, if there is one.
+// applyIntegration applies a request to an integration, which is new or a copy of a
+// stored one. It returns the secret in the request, if there is one.
 func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationFields) (secret credentials.Secret, err error) {
 	switch {
 	case len(in.SecretMappings.Value) > 0:

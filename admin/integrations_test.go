@@ -31,7 +31,7 @@ func TestAnIntegrationSealsItsCredentials(t *testing.T) {
 			}
 		}
 	}
-	// What is sent back as it was shown changes nothing.
+	// Sending back what was shown changes nothing.
 	shown := a.ok("GET", "/v1/integrations/aws", "").get("configurations").Raw
 	a.ok("PUT", "/v1/integrations/aws", `{"name":"renamed","configurations":`+shown+`}`)
 	i, ok := a.s.Keyring.Integration(id)
@@ -42,7 +42,7 @@ func TestAnIntegrationSealsItsCredentials(t *testing.T) {
 	if err != nil || settings["aws_secret_access_key"].Reveal() != integrationSecret || settings["custom_headers"].Reveal() != `{"X-Team":"`+integrationSecret+`"}` {
 		t.Errorf("the settings are %q, %v", settings["custom_headers"].Reveal(), err)
 	}
-	// A stored secret goes only where it was saved for.
+	// A stored secret is only sent to the destination that it was saved for.
 	if out := a.do("PUT", "/v1/integrations/aws", `{"configurations":`+strings.Replace(shown, "eu-west-1", "us-east-1", 1)+`}`); out.status != 400 || !strings.Contains(out.body, "aws_region") {
 		t.Errorf("another region: %d %s", out.status, out.body)
 	}
@@ -167,7 +167,7 @@ func TestAProviderIsAnIntegrationInAWorkspace(t *testing.T) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
-	// It is a virtual key, too, but its credential is the integration's.
+	// It is shown as a virtual key, too, but its credential belongs to the integration.
 	if out := a.ok("GET", "/v1/virtual-keys/mine", ""); out.get("integration_id").Str != integration || strings.Contains(out.body, "def") {
 		t.Errorf("%s", out.body)
 	}
@@ -209,7 +209,7 @@ func TestConfigurationsOfAProviderAreForTheDataServiceTokenOnly(t *testing.T) {
 	}
 }
 
-// What a workspace may know of integrations.
+// What a workspace may see of integrations.
 func TestAWorkspaceSeesTheIntegrationsThatItMayUse(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("blue")
@@ -295,7 +295,8 @@ func mustParse(t *testing.T, address string) *url.URL {
 	return u
 }
 
-// As many workspaces as a request may name get access, and their providers, at once.
+// Access can be given to the maximum number of workspaces in one request, and each gets
+// a provider.
 func TestManyWorkspacesGetAccessAtOnce(t *testing.T) {
 	a := newAPI(t)
 	const many = 500

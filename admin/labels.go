@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Label is a label as the control plane shows it.
+// Label is a label as shown by the control plane.
 type Label struct {
 	ID             string  `json:"id" format:"uuid"`
 	Name           string  `json:"name"`
@@ -38,7 +38,7 @@ func showLabel(c *call, l *prompts.Label) Label {
 	return out
 }
 
-// LabelFields are what create and update share.
+// LabelFields are the fields of both create and update.
 type LabelFields struct {
 	Description    *string `json:"description,omitempty" maxLength:"1024"`
 	ColorCode      *string `json:"color_code,omitempty" maxLength:"32"`
@@ -60,7 +60,7 @@ type createdLabel struct {
 	ID string `json:"id" format:"uuid"`
 }
 
-// labelList is the query of the list.
+// labelList holds the query parameters of the list.
 type labelList struct {
 	WorkspaceFilter
 	OrganisationID string `query:"organisation_id" maxLength:"255" doc:"The caller's, which it is anyway."`
@@ -94,7 +94,7 @@ func (a *API) labels() {
 	remove(a, all, "Delete", func(c *call, l *prompts.Label) error { return c.api.Prompts.DeleteLabel(c.tx, l) })
 }
 
-// label finds a label that the caller sees: those of every workspace, too.
+// label returns a label that the caller may see, including those of every workspace.
 func (c *call) label(id string) (*prompts.Label, error) {
 	l, ok := c.api.Prompts.Label(id)
 	return found(l, ok && (l.Universal() || c.sees(l.WorkspaceID)))
@@ -119,7 +119,7 @@ func (c *call) createLabel(in *createLabel) (*prompts.Label, *createdLabel, erro
 	return l, &createdLabel{l.ID}, nil
 }
 
-// putLabel stores a label, which is new or a copy, with what in says.
+// putLabel applies a request to a label, which is new or a copy, and stores it.
 func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 	if !validLabel(l.Name) {
 		return invalid("name", "expected letters, digits, _ and -, and neither latest, default nor a number")
@@ -140,8 +140,8 @@ func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 	return err
 }
 
-// validLabel reports whether a reference to a prompt can end with a name, and mean nothing
-// else.
+// validLabel reports whether a name can follow @ in a reference to a prompt without
+// being ambiguous.
 func validLabel(name string) bool {
 	if name == "" || name == "latest" || name == "default" || strings.Trim(name, "0123456789") == "" {
 		return false

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// A base is the URL of a request's host, below which the paths of calls are shown.
+// A base is the URL of a request's host, which is the base of the URLs of calls.
 type base struct{ url string }
 
 // Resolve reads it from the request.
@@ -29,8 +29,8 @@ func (b *base) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// LogFilter has the query parameters of the list of records. Exports of records use the
-// same names.
+// LogFilter holds the query parameters of the list of records. Exports of records use
+// the same names.
 type LogFilter struct {
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug. Default: the caller's workspace, or all that it may see."`
 	KeyIDs      []string  `query:"api_key_id" maxItems:"50" doc:"Any of these API keys."`
@@ -49,8 +49,8 @@ type LogFilter struct {
 	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of texts: only calls with all of these entries."`
 }
 
-// Resolve refuses unknown and partly invalid filters, since an unfiltered list would look
-// like a filtered one.
+// Resolve rejects unknown and partly invalid filters, because an unfiltered list would
+// look like a filtered one.
 func (f *LogFilter) Resolve(ctx huma.Context) []error {
 	var faults []error
 	fault := func(name, why string) {

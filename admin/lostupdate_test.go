@@ -11,9 +11,9 @@ import (
 func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
 	for _, c := range []struct {
 		resource            string
-		path, body, id      string // create; id: of the answer
-		first, second, want string // changes, and what is read afterwards
-		deleted             bool   // there is a DELETE
+		path, body, id      string // create; id: from its response
+		first, second, want string // two updates, and the expected result
+		deleted             bool   // it can be deleted
 	}{
 		{
 			"API key", "/v1/api-keys/workspace/service", `{"name":"old","scopes":["logs.view"]}`, "id",
@@ -87,7 +87,7 @@ func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
 	}
 }
 
-// What a change depends on beside its own row is of the store, too.
+// Other rows that a change depends on are read from the store, too.
 func TestAChangeSeesOtherRowsAsTheyAreStored(t *testing.T) {
 	a := newAPI(t)
 	b := a.beside()
@@ -98,7 +98,7 @@ func TestAChangeSeesOtherRowsAsTheyAreStored(t *testing.T) {
 		t.Errorf("the workspace has %d default configs", n)
 	}
 
-	// A key made with a config there, which the other never saw.
+	// The key has a config that only exists in the store.
 	a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["logs.view"],"defaults":{"config_id":"`+first+`"}}`)
 	if out := b.do("DELETE", "/v1/configs/"+first, ""); out.status != 409 {
 		t.Errorf("deleting a config that a key has: %d %s", out.status, out.body)
@@ -108,8 +108,8 @@ func TestAChangeSeesOtherRowsAsTheyAreStored(t *testing.T) {
 	a.ok("PUT", "/v1/api-keys/"+key, `{"defaults":{"config_id":"`+other+`"}}`)
 }
 
-// The versions of a config are read, added to and written whole: none is lost where two
-// control planes add to them at once.
+// The versions of a config are read, extended and written together. None is lost if two
+// control planes add versions at the same time.
 func TestConcurrentChangesOfTwoControlPlanesAreAllKept(t *testing.T) {
 	a := newAPI(t)
 	path := "/v1/configs/" + a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str

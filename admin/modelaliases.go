@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// ModelAlias is a model alias as the control plane shows it.
+// ModelAlias is a model alias as shown by the control plane.
 type ModelAlias struct {
 	ID             string  `json:"id" format:"uuid"`
 	Name           string  `json:"name" doc:"What calls have as their model."`
@@ -34,7 +34,7 @@ func showModelAlias(c *call, a *routing.Alias) ModelAlias {
 	return out
 }
 
-// ModelAliasFields are the fields that create and update share.
+// ModelAliasFields are the fields of both create and update.
 type ModelAliasFields struct {
 	Model        string `json:"model,omitempty" maxLength:"510" doc:"@slug/model of a saved provider; either this or config."`
 	Config       string `json:"config,omitempty" maxLength:"255" doc:"Slug or id of a config."`
@@ -88,7 +88,7 @@ func (c *call) createModelAlias(in *createModelAlias) (*routing.Alias, *ModelAli
 	return a, &v, nil
 }
 
-// putModelAlias stores an alias, which is new or a copy, with the changes in in.
+// putModelAlias applies a request to an alias, which is new or a copy, and stores it.
 func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 	if err := credentials.CheckAlias(a.Name); err != nil {
 		return invalid("name", "%s", err)

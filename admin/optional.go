@@ -14,7 +14,7 @@ type Optional[T any] struct {
 	Value     T
 }
 
-// UnmarshalJSON records that the field is present.
+// UnmarshalJSON decodes the field and records that it is present.
 func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 	o.Set = true
 	if string(b) == "null" {
@@ -31,7 +31,7 @@ func (o Optional[T]) Schema(r huma.Registry) *huma.Schema {
 	return &s
 }
 
-// timeFormat is ISO 8601 in UTC with milliseconds, as the control plane writes times.
+// timeFormat is the format of times in responses: ISO 8601 in UTC with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
 func formatTime(t time.Time) string { return t.UTC().Format(timeFormat) }
@@ -50,7 +50,7 @@ func expiry(field Optional[time.Time], stored *time.Time, now time.Time) (*time.
 	case !field.Set:
 		return stored, nil
 	case field.Null:
-		return nil, nil //nolint:nilnil // null clears
+		return nil, nil //nolint:nilnil // null removes the value
 	case !field.Value.After(now):
 		return nil, invalid("expires_at", "expected a time in the future")
 	}

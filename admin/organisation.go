@@ -2,7 +2,7 @@ package admin
 
 import "github.com/caddy-gw/gateway/internal/directory"
 
-// Organisation is the organisation as the control plane shows it.
+// Organisation is the organisation as shown by the control plane.
 type Organisation struct {
 	ID        string           `json:"id" format:"uuid"`
 	Name      string           `json:"name"`

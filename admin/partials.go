@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
 
-// PartialSummary is a partial as lists show it.
+// PartialSummary is a partial in a list.
 type PartialSummary struct {
 	ID             string `json:"id" format:"uuid"`
 	Slug           string `json:"slug"`
@@ -23,7 +23,7 @@ type PartialSummary struct {
 	Object         string `json:"object" enum:"partial"`
 }
 
-// Partial is one version of a partial.
+// Partial is a version of a partial.
 type Partial struct {
 	PartialSummary
 	String      string  `json:"string"`
@@ -32,7 +32,7 @@ type Partial struct {
 	VersionID   string  `json:"prompt_partial_version_id" format:"uuid"`
 }
 
-// PartialVersion is a version as the list of versions shows it.
+// PartialVersion is a version in the list of versions.
 type PartialVersion struct {
 	PartialID   string  `json:"prompt_partial_id" format:"uuid"`
 	VersionID   string  `json:"prompt_partial_version_id" format:"uuid"`
@@ -130,7 +130,8 @@ func (c *call) createPartial(in *createPartial) (*prompts.Prompt, *createdPrompt
 	return p, &createdPrompt{p.ID, p.Slug, p.Latest().ID, "partial"}, nil
 }
 
-// applyPartial moves a partial to a collection, unless that is empty, and checks its text.
+// applyPartial moves a partial to a collection, unless it is empty, and checks the
+// text.
 func (c *call) applyPartial(p *prompts.Prompt, content *prompts.Content, collection string) error {
 	if collection != "" {
 		in, ok := c.collection(collection, p.WorkspaceID)

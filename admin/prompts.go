@@ -16,20 +16,20 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
 
-// promptList is the query of the list.
+// promptList holds the query parameters of the list.
 type promptList struct {
 	WorkspaceFilter
 	CollectionID string `query:"collection_id" maxLength:"255" doc:"Id or slug: only prompts of this collection."`
 	Search       string `query:"search" maxLength:"255" doc:"Only what has this in its name or slug."`
 }
 
-// versionQuery is the parameter that says which version of a prompt is shown.
+// versionQuery returns the query parameter that selects a version of a prompt.
 func versionQuery() []*huma.Param {
 	longest := 255
 	return []*huma.Param{parameter("query", "version", "A version's number, latest, or a label; default: the published one.", huma.Schema{MaxLength: &longest})}
 }
 
-// savedPrompts is the resource of prompts, or of partials.
+// savedPrompts returns the resource of prompts or of partials.
 func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prompt] {
 	of := func(p *prompts.Prompt) bool { return p.Partial == partial }
 	return &resource[prompts.Prompt]{
@@ -73,7 +73,7 @@ func (a *API) prompts() {
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version", (*call).publish)
 }
 
-// keepPrompt applies the query of the list.
+// keepPrompt implements the filter of the list.
 func keepPrompt(c *call, p *prompts.Prompt, f *promptList) bool {
 	if p.Archived {
 		return false
@@ -87,7 +87,7 @@ func keepPrompt(c *call, p *prompts.Prompt, f *promptList) bool {
 	return contains(f.Search, p.Name, p.Slug)
 }
 
-// contains reports whether one of the names has search in it, in any letter case.
+// contains reports whether one of the names contains search, ignoring case.
 func contains(search string, names ...string) bool {
 	search = strings.ToLower(search)
 	return search == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), search) })
@@ -156,7 +156,7 @@ func (c *call) promptVersions(p *prompts.Prompt) (all []*PromptVersion, err erro
 	return all, nil
 }
 
-// version returns the version that the path names.
+// version returns the version in the path.
 func (c *call) version(p *prompts.Prompt) (*prompts.Version, error) {
 	id := c.item.query["version_id"]
 	for i := range p.Versions {
@@ -196,7 +196,7 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// promptError words what the store refuses.
+// promptError converts an error of the prompt store.
 func promptError(err error) error {
 	if errors.Is(err, prompts.ErrVersions) {
 		return failure(http.StatusConflict, "A prompt has at most %d versions, and %v; remove labels first", prompts.MaxVersions, err)
@@ -204,8 +204,8 @@ func promptError(err error) error {
 	return err
 }
 
-// applyPrompt makes the changes of a create or an update, and checks what they come to. The
-// content is nil where they make no version.
+// applyPrompt applies a request to a prompt, and checks the result. content is nil if
+// the request does not create a version.
 func (c *call) applyPrompt(p *prompts.Prompt, content *prompts.Content, in *PromptFields) error {
 	if in.CollectionID != "" {
 		collection, ok := c.collection(in.CollectionID, p.WorkspaceID)
@@ -245,7 +245,7 @@ func (c *call) applyPrompt(p *prompts.Prompt, content *prompts.Content, in *Prom
 	return err
 }
 
-// answers reports whether a workspace has a provider or a config of a name.
+// answers reports whether a workspace has a provider or config with a name.
 func (c *call) answers(workspace, name string) bool {
 	if c.saves(workspace, strings.TrimPrefix(name, "@")) {
 		return true
@@ -254,7 +254,7 @@ func (c *call) answers(workspace, name string) bool {
 	return ok && s.WorkspaceID == workspace && !s.Archived
 }
 
-// versioned reports whether an update makes a new version.
+// versioned reports whether an update creates a version.
 func (in *updatePrompt) versioned() bool {
 	f := &in.PromptFields
 	return in.String != nil || in.VirtualKey != nil || f.Parameters != nil || f.Functions != nil || f.Tools != nil || f.ToolChoice != nil ||
@@ -278,7 +278,8 @@ func (c *call) updatePrompt(p *prompts.Prompt, in *updatePrompt) (*updatedPrompt
 	return &updatedPrompt{p.ID, p.Slug, p.Latest().ID}, nil
 }
 
-// newVersion is what an update begins a version with; nil: it makes none.
+// newVersion returns the content that an update's version is based on, or nil if the
+// update does not create a version.
 func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts.Content, err error) {
 	if !in.versioned() {
 		return content, nil
@@ -289,7 +290,7 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 	}
 	content.Description, content.CreatedBy = deref(in.Description), c.caller.KeyID
 	if !bool(in.Patch) {
-		// A whole version: only where it goes, and how it is read, stays as it was.
+		// The request contains a whole version, except for its provider and type.
 		if in.String == nil {
 			return nil, invalid("string", "required in a new version, unless patch is true")
 		}
@@ -332,7 +333,7 @@ func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error)
 		}
 		labels[l.ID] = v.Number
 	}
-	maps.DeleteFunc(labels, func(id string, _ int) bool { // those that were deleted since
+	maps.DeleteFunc(labels, func(id string, _ int) bool { // labels that have been deleted
 		_, ok := c.api.Prompts.Label(id)
 		return !ok
 	})

@@ -27,7 +27,8 @@ func TestPromptsHaveVersions(t *testing.T) {
 		}
 	}
 
-	// A name makes no version, a patch keeps what it leaves out, and the published one stays.
+	// Changing the name creates no version, PATCH keeps omitted fields, and the
+	// published version stays the same.
 	a.ok("PUT", "/v1/prompts/"+id, `{"name":"renamed"}`)
 	second := a.ok("PUT", "/v1/prompts/"+id, `{"patch":true,"model":"n"}`).get("prompt_version_id").Str
 	a.ok("PUT", "/v1/prompts/"+id, `{"string":"Say {{what}}","virtual_key":"local"}`)
@@ -190,7 +191,7 @@ func TestPublishingNeedsItsScope(t *testing.T) {
 	}
 }
 
-// What a prompt's published, newest or labelled version names is not deleted.
+// Objects that the published, newest or a labelled version refers to cannot be deleted.
 func TestWhatPromptsNameIsNotDeleted(t *testing.T) {
 	a := newAPI(t)
 	key := a.ok("POST", "/v1/virtual-keys", `{"name":"k","slug":"prompted","provider":"openai","key":"sk-0123456789"}`).get("data.slug").Str
@@ -217,7 +218,7 @@ func TestWhatPromptsNameIsNotDeleted(t *testing.T) {
 	a.ok("DELETE", "/v1/configs/"+config, "")
 }
 
-// A list has the model of the published version, also where only the parameters name it.
+// Lists show the model of the published version, even if only its parameters name it.
 func TestListsHaveTheModelOfThePublishedVersion(t *testing.T) {
 	a := newAPI(t)
 	slug := a.ok("POST", "/v1/prompts", `{"name":"n","string":"s","virtual_key":"@local","parameters":{"model":"first"}}`).get("slug").Str

@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// PromptSummary is a prompt as lists show it.
+// PromptSummary is a prompt in a list.
 type PromptSummary struct {
 	ID             string `json:"id" format:"uuid"`
 	Slug           string `json:"slug"`
@@ -22,7 +22,7 @@ type PromptSummary struct {
 	Object         string `json:"object" enum:"prompt"`
 }
 
-// Prompt is one version of a prompt.
+// Prompt is a version of a prompt.
 type Prompt struct {
 	PromptSummary
 	String       string             `json:"string" doc:"Of a chat the JSON of its messages, else the prompt of a text completion."`
@@ -48,7 +48,7 @@ type promptLabel struct {
 	Name string `json:"name"`
 }
 
-// variableComponents are what a template names.
+// variableComponents are the names in a template.
 type variableComponents struct {
 	Partials         []string `json:"partials"`
 	Sections         []string `json:"sections"`
@@ -57,7 +57,7 @@ type variableComponents struct {
 	VariablePartials []string `json:"variablePartials"`
 }
 
-// PromptVersion is a version as the list of versions shows it.
+// PromptVersion is a version in the list of versions.
 type PromptVersion struct {
 	ID          string   `json:"id" format:"uuid"`
 	PromptID    string   `json:"prompt_id" format:"uuid"`
@@ -77,7 +77,7 @@ type template struct {
 	VirtualKey string `json:"virtual_key"`
 }
 
-// What is JSON of the caller's own is kept as it was sent.
+// JSON values of the caller, which are stored as they were sent.
 type (
 	object  json.RawMessage
 	objects json.RawMessage
@@ -101,20 +101,20 @@ func showJSON(b []byte, none string) ([]byte, error) {
 
 func (o *object) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }
 
-// MarshalJSON returns what was sent.
+// MarshalJSON returns the stored JSON.
 func (o object) MarshalJSON() ([]byte, error) { return showJSON(o, "{}") }
 
-// Schema is any object.
+// Schema returns the schema of an object.
 func (object) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true}
 }
 
 func (o *objects) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }
 
-// MarshalJSON returns what was sent.
+// MarshalJSON returns the stored JSON.
 func (o objects) MarshalJSON() ([]byte, error) { return showJSON(o, "[]") }
 
-// Schema is an array of objects.
+// Schema returns the schema of an array of objects.
 func (objects) Schema(huma.Registry) *huma.Schema {
 	most := 128
 	return &huma.Schema{Type: huma.TypeArray, Nullable: true, MaxItems: &most, Items: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
@@ -122,15 +122,15 @@ func (objects) Schema(huma.Registry) *huma.Schema {
 
 func (o *anyJSON) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }
 
-// MarshalJSON returns what was sent.
+// MarshalJSON returns the stored JSON.
 func (o anyJSON) MarshalJSON() ([]byte, error) { return showJSON(o, "null") }
 
-// Schema is an object or a word.
+// Schema returns the schema of an object or a string.
 func (anyJSON) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true}, {Type: huma.TypeString}}}
 }
 
-// PromptFields are what create and update share.
+// PromptFields are the fields of both create and update.
 type PromptFields struct {
 	CollectionID string   `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; default: the workspace's default collection."`
 	Parameters   *object  `json:"parameters,omitempty" doc:"Parameters of the call; its member variables has values of variables that a call leaves out."`
@@ -160,7 +160,7 @@ type updatePrompt struct {
 	VirtualKey *string `json:"virtual_key,omitempty" maxLength:"255"`
 }
 
-// createdPrompt is the answer to POST.
+// createdPrompt is the response to POST.
 type createdPrompt struct {
 	ID        string `json:"id" format:"uuid"`
 	Slug      string `json:"slug"`

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Provider is an integration's presence in a workspace, as the control plane shows it.
+// Provider is the use of an integration in a workspace, as shown by the control plane.
 type Provider struct {
 	ID             string          `json:"id" format:"uuid"`
 	Slug           string          `json:"slug"`
@@ -39,7 +39,7 @@ func showProvider(c *call, v *credentials.VirtualKey) Provider {
 	}
 }
 
-// ProviderFields are what create and update share.
+// ProviderFields are the fields of both create and update.
 type ProviderFields struct {
 	Note        Optional[string]         `json:"note,omitempty"`
 	UsageLimits Optional[map[string]any] `json:"usage_limits,omitempty"`

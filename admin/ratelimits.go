@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// RateLimit is a rate-limit policy as the control plane shows it.
+// RateLimit is a rate-limit policy as shown by the control plane.
 type RateLimit struct {
 	ID             string      `json:"id" format:"uuid"`
 	Name           *string     `json:"name"`
@@ -107,7 +107,7 @@ type updateRateLimit struct {
 	Value      *float64         `json:"value,omitempty" minimum:"0"`
 }
 
-// rateLimitFilter has the query parameters of the list.
+// rateLimitFilter holds the query parameters of the list.
 type rateLimitFilter struct {
 	WorkspaceFilter
 	Status string `query:"status" enum:"active,archived" default:"active"`
@@ -138,7 +138,7 @@ func (a *API) rateLimits() {
 		p.Archived = true
 		c.committed(func() {
 			if err := c.api.RateLimits.Forget(c, p.ID); err != nil {
-				// The policy is archived and no longer counts anything; its counters will
+				// The policy is archived and no longer counts, and its counters will
 				// expire.
 				c.api.Logger.Warn("dropping the counters of an archived rate-limit policy", zap.String("policy", p.ID), zap.Error(err))
 			}
@@ -146,7 +146,7 @@ func (a *API) rateLimits() {
 		return c.api.RateLimits.Put(c.tx, p)
 	})
 
-	shown := *limits // an archived policy can be read, but not changed
+	shown := *limits // archived policies can be read but not changed
 	shown.query = []*huma.Param{parameter("query", "status", "", huma.Schema{Enum: []any{"active", "archived"}, Default: "active"})}
 	get(a, &shown, showRateLimit)
 }
@@ -212,16 +212,17 @@ func (c *call) createRateLimit(in *createRateLimit) (*policies.RateLimit, *RateL
 	return p, &v, nil
 }
 
-// conditions converts conditions. A condition on something that does not exist would never
-// match, and the limit would never apply, so it is refused, and in the same words if it
-// exists in another workspace. The policy counts the calls of workspace; "" means all.
+// conditions converts conditions. A condition on something that does not exist would
+// never match, so that the limit would never apply. Therefore it is rejected, with the
+// same message if it exists in another workspace. The policy counts the calls of
+// workspace; "" means all.
 func (c *call) conditions(in []condition, workspace string) ([]policies.Condition, error) {
 	out := make([]policies.Condition, len(in))
 	for i, given := range in {
 		values := slices.Clone(given.Value)
 		for k, v := range values {
 			if id, err := uuid.Parse(v); err == nil {
-				values[k] = id.String() // ids are compared in lower case, as they are generated
+				values[k] = id.String() // ids are generated in lower case
 			}
 			exists := true
 			switch given.Key {
@@ -245,8 +246,9 @@ func (c *call) conditions(in []condition, workspace string) ([]policies.Conditio
 	return out, nil
 }
 
-// provider reports whether calls can go to a provider with that name: a built-in one, one
-// of the operator's, or a virtual key of the workspace, or for "" of any.
+// provider reports whether calls can go to a provider with that name: a built-in
+// provider, one of the operator's, or a virtual key of the workspace, where "" means
+// any workspace.
 func (c *call) provider(workspace, name string) bool {
 	if _, ok := providers.Lookup(name); ok {
 		return true

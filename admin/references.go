@@ -22,8 +22,8 @@ func (c *call) saves(workspace, slug string) bool {
 	return ok
 }
 
-// missing returns an error message if a config refers to something that does not exist in
-// its workspace, or "".
+// missing returns an error message if a config refers to something that does not exist
+// in its workspace, or else "".
 func (c *call) missing(workspace string, r routing.Reference) string {
 	slug, saved := strings.CutPrefix(r.Name, "@")
 	switch {
@@ -46,8 +46,8 @@ func isBuiltIn(r routing.Reference) bool {
 	return ok && !r.VirtualKey
 }
 
-// named returns an error if configs, model aliases or prompts refer to a virtual key, which then
-// cannot be removed.
+// named returns an error if configs, model aliases or prompts refer to a virtual key,
+// because it then cannot be deleted.
 func (c *call) named(v *credentials.VirtualKey) error {
 	if c.api.MayUse != nil && c.api.MayUse(v.WorkspaceID, v.Slug) {
 		return nil // they refer to the operator's provider
@@ -86,13 +86,14 @@ func (c *call) named(v *credentials.VirtualKey) error {
 	return inUse("virtual key", append(by, found...))
 }
 
-// names reports whether a reference is one of the names, with an @ before it or not.
+// names reports whether a reference, with or without a leading @, is one of the names.
 func names(reference string, all ...string) bool {
 	return slices.Contains(all, strings.TrimPrefix(reference, "@"))
 }
 
-// promptsThat describes the prompts and partials of a workspace of which a version that calls
-// can name by more than its number, such as the published one, is as is says.
+// promptsThat describes the prompts and partials of a workspace with a version for
+// which is returns true. Only versions that calls can refer to other than by number are
+// considered, such as the published one.
 func (c *call) promptsThat(workspace string, is func(*prompts.Compiled) bool) (by []string, err error) {
 	for _, p := range c.api.Prompts.All() {
 		if p.WorkspaceID != workspace || p.Archived {
@@ -112,8 +113,8 @@ func (c *call) promptsThat(workspace string, is func(*prompts.Compiled) bool) (b
 	return by, nil
 }
 
-// namedPartial returns an error if prompts insert a partial by its slug, which then cannot be
-// removed.
+// namedPartial returns an error if prompts include a partial by its slug, because it
+// then cannot be deleted.
 func (c *call) namedPartial(partial *prompts.Prompt) error {
 	by, err := c.promptsThat(partial.WorkspaceID, func(p *prompts.Compiled) bool {
 		return slices.ContainsFunc(p.Uses().Partials, func(name string) bool {
@@ -127,8 +128,8 @@ func (c *call) namedPartial(partial *prompts.Prompt) error {
 	return inUse("partial", by)
 }
 
-// namedConfig returns an error if API keys, workspaces, model aliases or prompts refer to a
-// config, which then cannot be removed.
+// namedConfig returns an error if API keys, workspaces, model aliases or prompts refer
+// to a config, because it then cannot be deleted.
 func (c *call) namedConfig(s *routing.Saved) error {
 	var by []string
 	for _, k := range c.api.Keyring.APIKeys() {
@@ -153,10 +154,11 @@ func (c *call) namedConfig(s *routing.Saved) error {
 	return inUse("config", append(by, found...))
 }
 
-// maxListed bounds how many referring objects an error lists.
+// maxListed is the maximum number of referring objects in an error message.
 const maxListed = 20
 
-// inUse returns the error for removing an object that others refer to, or nil if none do.
+// inUse returns the error for deleting an object that others refer to, or nil if there
+// are none.
 func inUse(noun string, by []string) error {
 	if len(by) == 0 {
 		return nil

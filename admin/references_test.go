@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// local is the one provider of the operator's file; see newAPI.
+// local is the only provider in the operator's configuration; see newAPI.
 func TestAConfigIsCheckedAgainstWhatExists(t *testing.T) {
 	a := newAPI(t)
 	a.ok("POST", "/v1/admin/workspaces", `{"name":"blue","slug":"blue"}`)
@@ -14,7 +14,7 @@ func TestAConfigIsCheckedAgainstWhatExists(t *testing.T) {
 	const key = `"api_key":"sk-1"`
 	for name, c := range map[string]struct {
 		config string
-		paths  []string // of the faults
+		paths  []string // paths of the errors
 	}{
 		"all that exists": {`{"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"mine"},{"virtual_key":"` + id + `"},{"provider":"@mine"},{"provider":"@local"},{"provider":"local"},{"provider":"openai",` + key + `},
 			{"override_params":{"model":"@mine/gpt"}},{"default_params":{"model":"@local/gpt"}}]}`, nil},
@@ -54,7 +54,7 @@ func TestAConfigIsCheckedAgainstWhatExists(t *testing.T) {
 			t.Errorf("%s, changed: %d %s", name, out.status, out.body)
 		}
 		a.ok("PUT", "/v1/configs/"+slug, strings.Replace(body, `{`, `{"allow_missing":true,`, 1))
-		a.ok("PUT", "/v1/configs/"+slug, `{"name":"renamed"}`) // what is not sent is not looked at
+		a.ok("PUT", "/v1/configs/"+slug, `{"name":"renamed"}`) // unchanged fields are not checked
 	}
 }
 

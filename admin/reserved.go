@@ -2,9 +2,9 @@ package admin
 
 import "strings"
 
-// reserved has the first segments, after /v1, of the control plane's paths, whether or not
-// they are implemented: such a path is never forwarded to a provider. Everything below /v2
-// is reserved.
+// reserved lists the first path segments, after /v1, of the control plane, whether or
+// not they are implemented. Such paths are never forwarded to a provider. Everything
+// below /v2 is reserved.
 var reserved = map[string]bool{
 	"admin": true, "agent-integrations": true, "agent-servers": true, "agents": true, "analytics": true, "api-keys": true,
 	"audit-logs": true, "auth": true, "collections": true, "configs": true, "deployments": true, "feedback": true,
@@ -28,7 +28,8 @@ func Reserved(path string) bool {
 	return reserved[first] && (first != "prompts" || !rendersPrompt(rest))
 }
 
-// rendersPrompt reports whether what follows /v1/prompts/ is a call of the data plane.
+// rendersPrompt reports whether the part of a path after /v1/prompts/ is that of a
+// call.
 func rendersPrompt(rest string) bool {
 	id, action, ok := strings.Cut(rest, "/")
 	return ok && id != "" && id != "partials" && (action == "render" || action == "completions")

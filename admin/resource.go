@@ -12,18 +12,19 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A resource is a kind of row that the control plane manages, with what its routes have in
-// common. The functions list, get, create and so on add its routes. They implement scopes,
-// workspace boundaries, the transaction, the audit record, paging, envelopes and the
-// OpenAPI document; the functions passed to them only check, store and show.
+// A resource is a kind of object that the control plane manages, with the settings
+// shared by its routes. The functions list, get, create and so on add the routes. They
+// implement scopes, workspace boundaries, transactions, audit records, paging,
+// envelopes and the OpenAPI document. The functions passed to them only check, store
+// and show rows.
 type resource[Row any] struct {
-	path  string        // below /v1 and /v2, such as /configs
+	path  string        // below /v1 and /v2, for example /configs
 	alias string        // another full path
 	param string        // the path parameter that identifies a row; "": there is only one row
 	query []*huma.Param // further parameters of the routes for one row, used by find; see parameter
-	noun  string        // such as config
+	noun  string        // for example config
 
-	scope  string                       // such as configs, for the scope configs.read
+	scope  string                       // for example configs, for the scope configs.read
 	scopes func(action string) []string // instead of scope: any of these, if allow decides further
 
 	rows      func(c *call) []*Row
@@ -51,8 +52,8 @@ type WorkspaceFilter struct {
 	InWorkspace
 }
 
-// list adds GET path: a page of the rows that the caller sees and that keep accepts, unless
-// it is nil.
+// list adds GET path: a page of the rows that the caller may see and that keep accepts.
+// keep may be nil.
 func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *Row, *F) bool, show func(*call, *Row) V) {
 	register(a, r.route(http.MethodGet, "list", "List "+plural(r.noun)), func(c *call, in *F) (*listOutput[V], error) {
 		only := ""
@@ -81,7 +82,7 @@ func get[Row, V any](a *API, r *resource[Row], show func(*call, *Row) V) {
 	})
 }
 
-// read adds GET path/{param}sub: a part of a row.
+// read adds GET path/{param}sub, which returns a part of a row.
 func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*call, *Row) (*V, error)) {
 	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemInput) (*output[V], error) {
 		row, err := r.one(c, &in.item, "read")
@@ -96,7 +97,7 @@ func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*
 	})
 }
 
-// readList adds GET path/{param}sub: a list that belongs to a row.
+// readList adds GET path/{param}sub, which returns a list that belongs to a row.
 func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all func(*call, *Row) ([]*V, error)) {
 	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemPageInput) (*listOutput[V], error) {
 		row, err := r.one(c, &in.item, "read")
@@ -111,8 +112,9 @@ func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all fun
 	})
 }
 
-// create adds POST path. add checks and stores a row in the transaction c.tx, and returns
-// it with the answer. With an error, the row identifies what was not created.
+// create adds POST path. add checks and stores a row in the transaction c.tx, and
+// returns it with the response. If there is an error, the row identifies what was not
+// created.
 func create[Row, B, V any](a *API, r *resource[Row], add func(*call, *B) (*Row, *V, error)) {
 	change(a, r.route(http.MethodPost, "create", "Create "+r.aNoun()), func(c *call, in *bodyInput[B]) (*V, error) {
 		row, v, err := add(c, &in.Body)
@@ -131,7 +133,8 @@ func update[Row, B any](a *API, r *resource[Row], apply func(c *call, row *Row, 
 	})
 }
 
-// remove adds DELETE path/{param}. verb is its name: Delete, Archive, Revoke.
+// remove adds DELETE path/{param}. verb is the name of the operation: Delete, Archive
+// or Revoke.
 func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, row *Row) error) {
 	change(a, r.routeOfOne(http.MethodDelete, "", "delete", verb+" "+r.aNoun()), func(c *call, in *itemInput) (*empty, error) {
 		row, err := r.one(c, &in.item, "delete")
@@ -142,8 +145,8 @@ func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, r
 	})
 }
 
-// act adds another change of a single row, with its own answer. It requires the scope of
-// action.
+// act adds another operation that changes a single row, with its own response. It
+// requires the scope of action.
 func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary string, do func(c *call, row *Row, in *B) (*V, error)) {
 	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemBodyInput[B]) (*V, error) {
 		row, err := r.one(c, &in.item, action)
@@ -174,7 +177,7 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, error)) {
 	})
 }
 
-// one finds the row that a request is about, and returns a copy of it.
+// one finds the row that a request refers to, and returns a copy of it.
 func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	c.item = in
 	if r.param != "" {
@@ -199,7 +202,7 @@ func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	return &changed, nil
 }
 
-// found converts the result of a lookup to that of find.
+// found converts the result of a lookup to the result of find.
 func found[Row any](row *Row, ok bool) (*Row, error) {
 	if !ok {
 		return nil, storage.ErrNotFound
@@ -251,15 +254,14 @@ func parameter(in, name, doc string, s huma.Schema) *huma.Param {
 	return &huma.Param{Name: name, In: in, Description: doc, Required: in == "path", Schema: &s}
 }
 
-// An item identifies the row that a request is about. The metadata of the operation says
-// where it is read from; tags of fields would not do, since each resource has its own
-// names.
+// An item identifies the row that a request refers to. It is read as described in the
+// operation's metadata, because struct tags cannot differ between resources.
 type item struct {
 	key   string
-	query map[string]string // further parameters, those of the path too
+	query map[string]string // further parameters, including those of the path
 }
 
-// itemParams is the key in the metadata.
+// itemParams is the key of the parameters in the metadata.
 const itemParams = "item"
 
 // Resolve reads the item from the request.
@@ -289,7 +291,7 @@ func (i *item) Resolve(ctx huma.Context) []error {
 	return slices.Clip(faults.Errors)
 }
 
-// The inputs and outputs of routes.
+// Inputs and outputs of routes.
 type (
 	itemInput struct{ item }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What would answer everybody, or change something that nobody can trace, never starts.
+// Adding a route without scopes, or a change without an audit record, panics.
 func TestARouteNeedsAScopeAndAChangeAnAuditRecord(t *testing.T) {
 	for want, add := range map[string]func(*API){
 		"GET /toys has no scope": func(a *API) {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Two control planes over one store, of which neither sees in memory what the other wrote,
-// keep to each bound of how many rows there may be: not even one row is more.
+// Two control planes with the same store, neither of which receives the other's
+// changes, do not exceed any bound on the number of rows by even one.
 func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 	policy := func(everywhere bool) func(a *api, tx *storage.Txn, w string, i int) error {
 		return func(a *api, tx *storage.Txn, w string, i int) error {
@@ -24,7 +24,7 @@ func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 	for _, c := range []struct {
 		resource string
 		limit    int
-		add      func(a *api, tx *storage.Txn, w string, i int) error // the row number i
+		add      func(a *api, tx *storage.Txn, w string, i int) error // adds row number i
 		path     string
 		body     func(w string, n int) string
 	}{
@@ -49,7 +49,7 @@ func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 			},
 		},
 		{
-			"workspaces", directory.MaxWorkspaces - 1, // beside the default one
+			"workspaces", directory.MaxWorkspaces - 1, // in addition to the default one
 			func(a *api, tx *storage.Txn, _ string, i int) error {
 				return a.s.Directory.AddWorkspace(tx, &directory.Workspace{ID: fmt.Sprint("w-", i), Slug: fmt.Sprint("s-", i)})
 			},
@@ -104,7 +104,8 @@ func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 	}
 }
 
-// Archived policies beyond their bound are dropped, whichever control plane archived them.
+// Archived policies beyond their bound are removed, regardless of which control plane
+// archived them.
 func TestTwoControlPlanesKeepToTheBoundOfArchivedPolicies(t *testing.T) {
 	a := newAPI(t)
 	b := a.beside()

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// LogObject is the record of a call as the control plane shows it.
+// LogObject is the record of a call as shown by the control plane.
 type LogObject struct {
 	ID             *string      `json:"_id" format:"uuid"`
 	Request        LogRequest   `json:"request"`
@@ -42,7 +42,7 @@ type LogResponse struct {
 	LastUsed     string            `json:"lastUsedOptionJsonPath"`
 }
 
-// LogAttempt is one attempt at a provider.
+// LogAttempt is an attempt at a provider.
 type LogAttempt struct {
 	Provider string  `json:"provider"`
 	Target   string  `json:"target" doc:"JSON path in the config."`
@@ -52,7 +52,7 @@ type LogAttempt struct {
 	Failure  *string `json:"failure"`
 }
 
-// LogMetrics is the part of a record that lists show.
+// LogMetrics is the part of a record that is included in lists.
 type LogMetrics struct {
 	ID               string   `json:"id" format:"uuid"`
 	OrganisationID   string   `json:"organisation_id"`
@@ -191,7 +191,7 @@ func showBody(b *reqlog.Body) json.RawMessage {
 		return json.RawMessage(b.Bytes)
 	}
 	kept := b.Bytes
-	if !whole { // the last character may be cut
+	if !whole { // the last character may be incomplete
 		for i := 0; i < utf8.UTFMax && len(kept) > 0 && !utf8.Valid(kept[max(0, len(kept)-utf8.UTFMax):]); i++ {
 			kept = kept[:len(kept)-1]
 		}

@@ -28,8 +28,8 @@ type throttle struct {
 	maximum int
 }
 
-// throttled identifies a key of a workspace; without a key, all those keys of the workspace
-// that are throttled together.
+// throttled identifies a key of a workspace or, with an empty key, all keys of the
+// workspace that are throttled together.
 type throttled struct{ workspace, key string }
 
 // refusals is the state of a key.
@@ -64,8 +64,8 @@ func (t *throttle) spent(workspace, key string) bool {
 	return r != nil && r.forbidden.TokensAt(now) < 1
 }
 
-// refused counts a refusal, and reports whether it is to be recorded; last means that the
-// key's next one will not be.
+// refused counts a refusal, and reports whether it should be recorded. last means that
+// the key's next refusal will not be.
 func (t *throttle) refused(workspace, key string, forbidden bool) (record, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +88,8 @@ func (t *throttle) refused(workspace, key string, forbidden bool) (record, last 
 	return record, record && r.rows.TokensAt(now) < 1
 }
 
-// of returns the state that throttles a key: its own, if it has one or there is room for
-// it.
+// of returns the state that applies to a key: its own, if it has one or there is room
+// for one, or that of its workspace.
 func (t *throttle) of(workspace, key string) throttled {
 	own := throttled{workspace, key}
 	if t.known[own] == nil && fairshare.Left(int64(t.keysOf[workspace]+1), int64(t.maximum-t.keys-1)) < 0 {

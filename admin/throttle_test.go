@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// However many keys are refused, a key that is held back stays so until its time is over, and
-// a key of another workspace that was never refused is not held back.
+// Regardless of how many keys are refused, a throttled key stays throttled until its
+// time is over, and a key of another workspace that was never refused is not throttled.
 func TestAFloodOfRefusedKeysFreesNone(t *testing.T) {
 	now := time.Unix(0, 0)
 	s := newThrottle(func() time.Time { return now })
@@ -36,7 +36,7 @@ func TestAFloodOfRefusedKeysFreesNone(t *testing.T) {
 			t.Errorf("%s of %s: held back: %v", c.key, c.workspace, got)
 		}
 	}
-	lock("other", "bad") // there is room for its own
+	lock("other", "bad") // there is room for its own state
 	if !s.spent("other", "bad") || s.spent("other", "innocent") {
 		t.Error("keys of another workspace are not told apart")
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// VirtualKey is a virtual key as the control plane shows it. The credential is masked.
+// VirtualKey is a virtual key as shown by the control plane. Its credential is masked.
 type VirtualKey struct {
 	ID             string          `json:"id" format:"uuid"`
 	Slug           string          `json:"slug"`
@@ -55,7 +55,7 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 	return out
 }
 
-// VirtualKeyFields are the fields that create and update share.
+// VirtualKeyFields are the fields of both create and update.
 type VirtualKeyFields struct {
 	Note           Optional[string]         `json:"note,omitempty"`
 	CustomHost     Optional[string]         `json:"custom_host,omitempty"`
@@ -127,8 +127,8 @@ type createdVirtualKey struct {
 	} `json:"data"`
 }
 
-// virtualKey finds a virtual key. If several workspaces have one with the slug, none is
-// returned, because the wrong one could be chosen.
+// virtualKey returns a virtual key. If several workspaces have one with the slug, none
+// is returned, because it could be the wrong one.
 func (c *call) virtualKey(slugOrID string) (*credentials.VirtualKey, error) {
 	only, err := c.inWorkspace(c.item.query["workspace_id"])
 	if err != nil {
@@ -143,8 +143,8 @@ func (c *call) virtualKey(slugOrID string) (*credentials.VirtualKey, error) {
 	return nil, failure(http.StatusConflict, "slug: several workspaces have a virtual key %q; send its id, or add workspace_id", credentials.Clip(slugOrID))
 }
 
-// virtualKeysOf returns the virtual keys with a slug or id in a workspace, or, for "", in
-// all.
+// virtualKeysOf returns the virtual keys with a slug or id in a workspace; "" means all
+// workspaces.
 func (c *call) virtualKeysOf(workspace, slugOrID string) (found []*credentials.VirtualKey) {
 	if workspace != "" {
 		if v, ok := c.api.Keyring.VirtualKey(workspace, slugOrID); ok {
@@ -190,9 +190,9 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	return v, out, nil
 }
 
-// applyVirtualKey makes v, which is new or a copy of a stored one, what in says. It returns
-// the credential that is sent, if there is one. What is stored and stays is bound to its
-// destination.
+// applyVirtualKey applies a request to a virtual key, which is new or a copy of a
+// stored one. It returns the secret in the request, if there is one. Stored secrets
+// that are kept are bound to their destination.
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
 	switch {
 	case len(in.RateLimits.Value) > 0:
@@ -235,12 +235,12 @@ func ofIntegration(field string) error {
 	return invalid(field, "the provider has it from its integration; change it there")
 }
 
-// azure reports whether a setting of Azure OpenAI is given by its older name.
+// azure reports whether the older names of Azure OpenAI's settings are used.
 func (in *VirtualKeyFields) azure() bool {
 	return in.APIVersion.Set || in.ResourceName.Set || in.DeploymentName.Set || in.DeploymentConfig.Set
 }
 
-// settings are the provider's settings as they are sent, in JSON.
+// settings returns the provider's settings in the request as JSON.
 func (in *VirtualKeyFields) settings() (string, error) {
 	given := make(map[string]any, len(in.ModelConfig.Value)+4)
 	maps.Copy(given, in.ModelConfig.Value)
@@ -258,8 +258,8 @@ func (in *VirtualKeyFields) settings() (string, error) {
 	return string(b), err
 }
 
-// slugFor checks the slug of a new virtual key or provider, which field has, or makes one of
-// a name.
+// slugFor checks the slug of a new virtual key or provider, or generates one from its
+// name. field is the name of the slug's field.
 func (c *call) slugFor(v *credentials.VirtualKey, field, name string) error {
 	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
 		return invalid(field, "expected a name that is no UUID and neither cf nor hf, which models begin with")

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Workspace is a workspace as the control plane shows it.
+// Workspace is a workspace as shown by the control plane.
 type Workspace struct {
 	ID            string             `json:"id" format:"uuid"`
 	Slug          string             `json:"slug"`
@@ -44,8 +44,8 @@ type workspaceDefaults struct {
 	UserKeyConfig string            `json:"user_api_key_config,omitempty" maxLength:"255" doc:"The config that user keys of the workspace have as default where they name none: shown as its slug, taken as its slug or id."`
 }
 
-// WorkspaceFields are what create and update share. What cannot be honoured yet is
-// refused rather than stored and ignored.
+// WorkspaceFields are the fields of both create and update. Fields of features that are
+// not implemented are rejected instead of ignored.
 type WorkspaceFields struct {
 	Description Optional[string]            `json:"description,omitempty"`
 	Defaults    Optional[workspaceDefaults] `json:"defaults,omitempty" doc:"Replaced as a whole; null clears."`
@@ -78,8 +78,8 @@ type updateSecuritySettings struct {
 	ViewLogMetadata Optional[bool] `json:"organisationAdminsViewLogMetadata,omitempty" doc:"null: as the organisation has it, and there true."`
 }
 
-// apply makes the changes to what is stored, over what the organisation has; only what is
-// given changes.
+// apply applies a request to stored settings, with those of the organisation as the
+// defaults. Omitted fields do not change.
 func (s *updateSecuritySettings) apply(stored *directory.LogAccess, organisation directory.LogAccess) error {
 	if s == nil {
 		return nil
@@ -123,7 +123,7 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 		out.Defaults = &workspaceDefaults{}
 	}
 	if w.Metadata != nil {
-		_ = json.Unmarshal(w.Metadata, &out.Defaults.Metadata) // it was made of such a map
+		_ = json.Unmarshal(w.Metadata, &out.Defaults.Metadata) // was created from such a map
 	}
 	if s, ok := c.api.Configs.Get(w.UserKeyConfig); ok {
 		out.Defaults.UserKeyConfig = s.Slug
@@ -134,7 +134,8 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	return out
 }
 
-// Bounds of a workspace's metadata, in characters: those of a request's.
+// Bounds of a workspace's metadata in characters, which are those of a request's
+// metadata.
 const (
 	maxMetadataMembers = 64
 	maxMetadataText    = 128
@@ -172,7 +173,7 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 	return w, &v, nil
 }
 
-// applyWorkspace makes the changes of a create or an update to a copy of a workspace.
+// applyWorkspace applies a create or update request to a copy of a workspace.
 func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err error) {
 	switch {
 	case len(in.Users.Value) > 0:
@@ -212,7 +213,7 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err 
 	return in.Security.apply(&w.LogAccess, c.api.Directory.Organisation().LogAccess)
 }
 
-// workspaceList is the query of the list.
+// workspaceList holds the query parameters of the list.
 type workspaceList struct {
 	Paging
 	Name      string `query:"name" doc:"Only workspaces of this name."`

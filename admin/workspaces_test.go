@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// workspace makes a workspace and returns its id.
+// workspace creates a workspace and returns its id.
 func (a *api) workspace(slug string) string {
 	a.t.Helper()
 	return a.ok("POST", "/v1/admin/workspaces", `{"name":"`+slug+`","slug":"`+slug+`"}`).get("id").Str
@@ -88,7 +88,7 @@ func TestWorkspacesAreNotMadeOfBadInput(t *testing.T) {
 	}
 }
 
-// What a workspace has is neither seen nor changed by a key of another one.
+// A workspace key can neither see nor change objects of another workspace.
 func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 	a := newAPI(t)
 	red, blue := a.workspace("red"), a.workspace("blue")
@@ -98,7 +98,7 @@ func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 	made := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":[`+all+`],"workspace_id":"red"}`)
 	own, ownID := made.get("key").Str, made.get("id").Str
 
-	// One of each kind in the other workspace, made by the organisation.
+	// One object of each kind in the other workspace, created by the organisation.
 	in := func(path, body string) gjson.Result {
 		return gjson.Parse(a.ok("POST", path, strings.Replace(body, "{", `{"workspace_id":"blue",`, 1)).body)
 	}
@@ -119,7 +119,7 @@ func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 	for _, o := range others {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {
 			if method == "DELETE" && o.list == "" {
-				continue // no workspace is deleted
+				continue // workspaces cannot be deleted
 			}
 			out := a.as(own, method, o.item, map[string]string{"PUT": o.body}[method])
 			nowhere := a.as(own, method, o.item[:strings.LastIndexByte(o.item, '/')]+"/nope", map[string]string{"PUT": o.body}[method])
@@ -143,7 +143,7 @@ func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 		if out := a.as(own, "POST", o.create, bodies[o.create]); out.status != 403 {
 			t.Errorf("POST %s: %d %s", o.create, out.status, out.body)
 		}
-		// The organisation sees both, and either alone.
+		// The organisation sees both workspaces, or either of them.
 		if out := a.ok("GET", o.list+"?workspace_id="+blue, ""); out.get("total").Int() != 1 || out.get("data.0.workspace_id").Str != blue {
 			t.Errorf("%s of blue: %s", o.list, out.body)
 		}
@@ -156,7 +156,7 @@ func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 	}
 }
 
-// What a policy's condition names is told no more of another workspace than of nowhere.
+// Conditions of policies reveal nothing about another workspace.
 func TestConditionsConfirmNothingOfAnotherWorkspace(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("red")
@@ -179,7 +179,7 @@ func TestConditionsConfirmNothingOfAnotherWorkspace(t *testing.T) {
 	}
 }
 
-// A key that is held to something makes and changes none that is not.
+// A key with restrictions cannot create or change a key without them.
 func TestAKeyMakesNoTwinWithoutWhatHoldsIt(t *testing.T) {
 	a := newAPI(t)
 	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
@@ -232,8 +232,8 @@ func TestAKeyMakesNoTwinWithoutWhatHoldsIt(t *testing.T) {
 	}
 }
 
-// That a slug is taken in one workspace is no matter to another, which gets it as if it were
-// free, and reaches nothing but its own by it.
+// Two workspaces can have virtual keys with the same slug. Neither learns of the
+// other's, and each uses its own.
 func TestWorkspacesMayHaveVirtualKeysOfTheSameSlug(t *testing.T) {
 	a := newAPI(t)
 	keys, ids, made := map[string]string{}, map[string]string{}, map[string]string{}
@@ -273,7 +273,7 @@ func TestWorkspacesMayHaveVirtualKeysOfTheSameSlug(t *testing.T) {
 		}
 	}
 
-	// A key of the organisation says whose it means.
+	// A key of the organisation must name the workspace.
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
 		if out := a.do(method, path+"same", `{"key":"sk-for-one-of-them"}`); out.status != 409 || !strings.Contains(out.body, "workspace_id") {
 			t.Errorf("%s of one of two: %d %s", method, out.status, out.body)
@@ -293,14 +293,14 @@ func TestWorkspacesMayHaveVirtualKeysOfTheSameSlug(t *testing.T) {
 		t.Errorf("another workspace's by name: %d %s", out.status, out.body)
 	}
 
-	// Nor does a policy of a workspace name those of another, whoever makes it.
+	// The same applies to policies of a workspace, whoever creates them.
 	for value, want := range map[string]int{"same": 200, ids["blue"]: 200, ids["red"]: 404, "free-red": 404} {
 		if out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"workspace_id":"blue","conditions":[{"key":"virtual_key","value":"`+value+`"}]}`); out.status != want {
 			t.Errorf("a policy of blue on %s: %d %s", value, out.status, out.body)
 		}
 	}
 
-	// What one does with its own changes nothing of the other's.
+	// Changing the virtual key of one workspace does not affect that of the other.
 	before := a.as(keys["red"], "GET", path+"same", "").body
 	a.as(keys["blue"], "PUT", path+"same", `{"name":"changed","key":"sk-other"}`)
 	a.as(keys["blue"], "DELETE", path+"same", "")

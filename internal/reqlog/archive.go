@@ -12,28 +12,30 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A segment is what memory knows of a row that holds several records, or their bodies:
-// enough to pass the row over.
+// A segment describes a row of records or of bodies in memory, with enough information
+// to skip rows without reading them.
 type segment struct {
 	ID    string `json:"id"`   // of the first record
-	Last  string `json:"last"` // of the last one
+	Last  string `json:"last"` // of the last record
 	Count int    `json:"count"`
-	Size  int64  `json:"size"`            // of what is stored, in bytes
-	Bytes int64  `json:"bytes,omitempty"` // of the row before it is compressed; 0: it is not
-	From  int64  `json:"from"`            // the earliest and the latest time of a record, in ms
+	Size  int64  `json:"size"`            // stored size, in bytes
+	Bytes int64  `json:"bytes,omitempty"` // size of the row before compression, in bytes; 0: not compressed
+	From  int64  `json:"from"`            // earliest and latest time of a record, in ms
 	To    int64  `json:"to"`
-	// Of records, not of bodies: how many each workspace has, and which values occur.
+	// Only for rows of records: the number of records of each workspace, and the values
+	// that occur.
 	Workspaces counts `json:"workspaces,omitempty"`
 	Terms      terms  `json:"hashes,omitempty"`
-	// WideTerms are what earlier builds wrote: read once, and then nil.
+	// WideTerms are the terms that earlier versions stored. They are converted when
+	// they are read.
 	WideTerms []byte `json:"terms,omitempty"`
 }
 
-// overhead is the most that a segment's own row and the keys of both take, beside the
-// terms and the workspaces.
+// overhead is the maximum size of a segment's own row and the keys of both rows,
+// without terms and workspaces.
 const overhead = 512
 
-// length is what there is to read of the row, in bytes.
+// length returns how much there is to read for the row, in bytes.
 func (s *segment) length() int64 {
 	if s.Bytes == 0 {
 		return s.Size
@@ -41,13 +43,13 @@ func (s *segment) length() int64 {
 	return s.Bytes
 }
 
-// weigh sets the sizes of a segment: of its row, and of what is stored of it.
+// weigh sets the sizes of a segment from the sizes of its row and of its stored form.
 func (s *segment) weigh(row, stored int) {
 	s.Bytes = int64(row)
 	s.Size = int64(stored) + overhead + int64(len(s.Terms))*4/3 + int64(len(s.Workspaces))*64
 }
 
-// join makes one segment of several, without their size.
+// join returns the combination of several segments, without its size.
 func join(parts []*segment) *segment {
 	all := &segment{ID: parts[0].ID, Last: parts[len(parts)-1].Last, From: parts[0].From, To: parts[0].To}
 	for _, p := range parts {
@@ -61,9 +63,10 @@ func join(parts []*segment) *segment {
 	return all
 }
 
-// An archive keeps rows in the order of their ids, each with a segment in memory. Rows that
-// are small are merged, so that there are never many of them however few calls come; the
-// oldest leave when they are too old, or make room. One goroutine writes, any may read.
+// An archive stores rows in the order of their ids, with a segment in memory for each.
+// Small rows are merged, so that there are few of them even if there are few calls. The
+// oldest rows are removed when they expire, or to make room. There is one writer and
+// any number of readers.
 type archive struct {
 	name  string
 	keeps func(*Settings) (retention time.Duration, size int64)
@@ -71,23 +74,23 @@ type archive struct {
 	rows  *storage.Blobs
 	index *storage.Collection[segment]
 
-	// A row of fewer records and bytes than these is small.
+	// A row with fewer records and fewer bytes is small.
 	smallCount int
 	smallSize  int64
 
 	room   []byte // of the writer, for what is stored of a row
 	joined []byte // the same, of rows that are merged
 
-	// mu is held for writing while memory changes; and while parts become one, for as
-	// long as the store takes, because rows change then that readers may know of.
+	// mu is held for writing while memory changes and, when rows are merged, until the
+	// store has committed, because the merge changes rows that readers may know of.
 	mu    sync.RWMutex
-	list  []*segment // what a reader has of it never changes
-	loose int        // at the end of list, that are not packed together yet
+	list  []*segment // the part that a reader has never changes
+	loose int        // number at the end of list that are not collocated yet
 	used  int64
 }
 
-// collocate moves segments into memory of their own. Each is made among the short-lived
-// objects of many calls, whose memory it would keep from being given back.
+// collocate copies segments into memory of their own. Otherwise, each would keep alive
+// the memory of many short-lived objects of calls among which it was allocated.
 func collocate(list []*segment) {
 	var text strings.Builder
 	var hashes, workspaces int
@@ -112,7 +115,7 @@ func collocate(list []*segment) {
 }
 
 const (
-	mergeParts = 256 // that are merged however small they are
+	mergeParts = 256 // rows to merge regardless of their size
 	maxDropped = 64  // rows in one transaction
 	together   = 128 // segments that share their memory
 	maxSpare   = 1 << 20
@@ -140,7 +143,7 @@ func (s *archive) load(ctx context.Context) error {
 	})
 }
 
-// append adds a segment to the list, which only the writer and load do.
+// append adds a segment to the list. Only the writer and load call it.
 func (s *archive) append(seg *segment) {
 	s.list = append(s.list, seg)
 	s.used += seg.Size
@@ -151,8 +154,8 @@ func (s *archive) append(seg *segment) {
 	}
 }
 
-// view runs fn with the segments of archives at the moment, and a transaction in which
-// their rows are.
+// view runs fn with the current segments of archives, and with a transaction that
+// contains their rows.
 func view(ctx context.Context, archives []*archive, fn func(tx storage.Tx, lists [][]*segment) error) error {
 	for _, s := range archives {
 		s.mu.RLock()
@@ -173,14 +176,14 @@ func view(ctx context.Context, archives []*archive, fn func(tx storage.Tx, lists
 	})
 }
 
-// size is what the rows take, in bytes.
+// size returns the size of all rows, in bytes.
 func (s *archive) size() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.used
 }
 
-// last is the id of the latest record; "": there is none.
+// last returns the id of the latest record, or "" if there are none.
 func (s *archive) last() string {
 	if n := len(s.list); n > 0 {
 		return s.list[n-1].Last
@@ -188,8 +191,8 @@ func (s *archive) last() string {
 	return ""
 }
 
-// pack compresses a row, and says in its segment what that takes. The result is good
-// until the next call.
+// pack compresses a row and sets its sizes in the segment. The result is valid until
+// the next call.
 func (s *archive) pack(seg *segment, row []byte) ([]byte, error) {
 	stored, err := pack(s.room[:0], row)
 	if err != nil {
@@ -200,7 +203,7 @@ func (s *archive) pack(seg *segment, row []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// spare is a buffer to be used again, unless it has become too large to keep.
+// spare returns a buffer for reuse, unless it is too large to keep.
 func spare(b []byte) []byte {
 	if cap(b) > maxSpare {
 		return nil
@@ -208,7 +211,7 @@ func spare(b []byte) []byte {
 	return b
 }
 
-// put adds a packed row behind all others.
+// put adds a packed row at the end.
 func (s *archive) put(seg *segment, stored []byte) error {
 	err := s.db.Write(context.Background(), func(tx storage.Tx) error { return s.write(tx, seg, stored) })
 	if err != nil {
@@ -240,7 +243,7 @@ func (s *archive) write(tx storage.Tx, seg *segment, row []byte) error {
 	return s.index.Put(tx, seg)
 }
 
-// merge makes one row of the last ones, where they are small and enough.
+// merge merges the last rows, if they are small and numerous enough.
 func (s *archive) merge() error {
 	n, count, length := len(s.list), 0, int64(0)
 	for n > 0 && s.list[n-1].Count < s.smallCount && s.list[n-1].length() < s.smallSize {
@@ -255,7 +258,7 @@ func (s *archive) merge() error {
 	return s.mergeLast(parts)
 }
 
-// mergeLast makes one row of the last n.
+// mergeLast merges the last n rows.
 func (s *archive) mergeLast(n int) error {
 	before, parts := s.list[:len(s.list)-n], s.list[len(s.list)-n:]
 	s.mu.Lock()
@@ -303,9 +306,9 @@ func (s *archive) delete(tx storage.Tx, seg *segment) error {
 	return nil
 }
 
-// drop drops some of what is from before oldest, and of the oldest rows as long as all of
-// them do not fit into size: a bounded number of them, in a transaction that begins with
-// fence, unless that is nil.
+// drop removes rows that are older than oldest, and the oldest rows as long as all rows
+// exceed size. It removes a bounded number of them in a transaction, which begins with
+// fence unless that is nil.
 func (s *archive) drop(ctx context.Context, oldest time.Time, size int64, fence func(storage.Tx) error) error {
 	gone := s.take(oldest, size)
 	err := s.db.Write(ctx, func(tx storage.Tx) error {
@@ -328,15 +331,15 @@ func (s *archive) drop(ctx context.Context, oldest time.Time, size int64, fence 
 	return nil
 }
 
-// surplus reports whether there are rows to be dropped.
+// surplus reports whether there are rows to drop.
 func (s *archive) surplus(oldest time.Time, size int64) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.list) > 0 && (s.list[0].To < oldest.UnixMilli() || s.used > size)
 }
 
-// take takes rows that are to be dropped out of memory, before they leave the store: who
-// reads on has a transaction from before.
+// take removes the rows to drop from memory before they are removed from the store.
+// Readers still have a transaction that contains them.
 func (s *archive) take(oldest time.Time, size int64) []*segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +354,7 @@ func (s *archive) take(oldest time.Time, size int64) []*segment {
 	return gone
 }
 
-// restore puts back what could not be dropped.
+// restore puts back rows that could not be dropped.
 func (s *archive) restore(gone []*segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

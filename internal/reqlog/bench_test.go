@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-// cpu is the time that the process has computed so far.
+// cpu returns the CPU time that the process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -27,7 +27,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// sample is a record as a gateway at work has them.
+// sample returns a typical record.
 func sample(i int, at time.Time) *Record {
 	pick := mathrand.New(mathrand.NewPCG(1, uint64(i)))
 	r := &Record{
@@ -61,7 +61,7 @@ func benchLog(b testing.TB) *Log {
 	return l
 }
 
-// waitFor waits until the queue holds fewer bytes.
+// waitFor waits until the queue is smaller than a number of bytes.
 func waitFor(l *Log, bytes int64) {
 	for {
 		l.queue.mu.Lock()
@@ -74,8 +74,8 @@ func waitFor(l *Log, bytes int64) {
 	}
 }
 
-// BenchmarkWrite is what a record costs until it is stored, in time of the processor,
-// which is what is taken from calls.
+// BenchmarkWrite measures the CPU time for a record until it is stored, which calls
+// compete with.
 func BenchmarkWrite(b *testing.B) {
 	for _, c := range []struct {
 		name     string
@@ -125,7 +125,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// sampleUser is a user of whom there are records among the first n.
+// sampleUser returns a user with records among the first n.
 func sampleUser(n int) string {
 	for i := n / 2; ; i++ {
 		if r := sample(i, epoch); r.Metadata != nil {

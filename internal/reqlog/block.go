@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// A row of records is their JSON, one line each, in the order of their ids: lines can be
-// found and skipped by their bytes, without decoding. Storing many records in one row is
-// what keeps a record cheap. Rows are compressed, which reduces writing and merging. They
-// are not larger, because the memory of the store's tables depends on the largest value.
+// A row of records is their JSON, one record per line, in the order of their ids. Lines
+// can be found and skipped by their bytes, without decoding them. Storing many records
+// per row makes records cheap. Rows are compressed, which makes writing and merging
+// cheaper. They are not larger, because the memory of the store's tables depends on the
+// largest value.
 const (
 	blockRecords = 256
-	blockBytes   = 256 << 10 // also of a row of bodies: one after the other, each behind a line that says whose they are
+	blockBytes   = 256 << 10 // also for rows of bodies, where each body follows a line that identifies its record
 )
 
 // newBlock encodes records, which have ids, as a row. It reuses the memory of row.

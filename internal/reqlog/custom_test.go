@@ -20,15 +20,16 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// noisy is a record of about 16 KB that does not compress, and bodies of as much.
+// noisy returns a record of about 16 KB that does not compress, with bodies of the same
+// size.
 func noisy(i int, own bool) *Record {
 	r := withBodies(i, 16<<10)
 	r.Custom, r.Metadata = own, json.RawMessage(fmt.Sprintf(`{"x":"%x"}`, r.Request.Bytes[:15<<9]))
 	return r
 }
 
-// However custom records come in between, what is kept of the calls is what would be kept
-// without them; and the store stays within its size.
+// Custom records do not affect which records of calls are kept, and the store stays
+// within its size.
 func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 	t.Parallel()
 	const size = MinSize / 2
@@ -41,7 +42,7 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 			l.Configure(with(func(s *Settings) { s.Size, s.BodySize = size, size }))
 			return byHand(l)
 		}
-		// Ids are random, and so is to a byte what a row takes.
+		// Ids are random, so the size of a row varies by a few bytes.
 		both, alone := opened(size), opened(size-size/64)
 		n := 0
 		for range rapid.IntRange(1, 10).Draw(rt, "batches") {
@@ -59,7 +60,7 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 				rt.Fatalf("%d and %d bytes are kept", blocks, bodies)
 			}
 		}
-		kept := map[string]bool{} // whether the bodies are, too
+		kept := map[string]bool{} // whether the bodies are kept, too
 		all, err := both.Records(t.Context(), n)
 		if err != nil {
 			rt.Fatal(err)
@@ -87,7 +88,7 @@ func TestOwnRecordsCostNoCallItsRecord(t *testing.T) {
 	})
 }
 
-// memory is a store for one goroutine, whose transactions do not fail.
+// memory is a store for a single goroutine, whose transactions do not fail.
 type memory map[string][]byte
 
 func (m memory) View(_ context.Context, fn func(storage.Tx) error) error   { return fn(m) }
@@ -128,8 +129,8 @@ func (m memory) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item,
 	}
 }
 
-// While the writer hangs, a flood of custom records finds no more room, and calls do. Their
-// records are written before most of the own ones.
+// While the writer hangs, custom records are dropped and calls are queued. The records
+// of calls are written before most of the custom ones.
 func TestAFloodOfOwnRecordsLeavesTheQueueToCalls(t *testing.T) {
 	l, store := openLog(t, zap.NewNop())
 	l.Configure(with(func(s *Settings) { s.Queue = 4 * MinQueue }))

@@ -16,7 +16,7 @@ import (
 type ids struct {
 	now    func() time.Time
 	random io.Reader
-	last   uint64 // of the latest: milliseconds, and 12 bits that count within one
+	last   uint64 // of the latest: milliseconds and a 12-bit counter
 }
 
 const sequenceBits = 12
@@ -31,7 +31,7 @@ func (g *ids) after(id string) {
 	g.last = max(g.last, hi>>16<<sequenceBits|hi&(1<<sequenceBits-1))
 }
 
-// next makes n ids.
+// next generates n ids.
 func (g *ids) next(n int) []string {
 	random := make([]byte, 8*n)
 	if _, err := io.ReadFull(g.random, random); err != nil {
@@ -43,7 +43,7 @@ func (g *ids) next(n int) []string {
 		var id uuid.UUID
 		binary.BigEndian.PutUint64(id[:], g.last>>sequenceBits<<16|0x7000|g.last&(1<<sequenceBits-1))
 		copy(id[8:], random[8*i:])
-		id[8] = id[8]&0x3f | 0x80 // the variant
+		id[8] = id[8]&0x3f | 0x80 // variant
 		all[i] = id.String()
 	}
 	return all

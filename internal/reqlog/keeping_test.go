@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-// plenty are settings under which nothing is dropped.
+// plenty are settings with which nothing is dropped.
 var plenty = Settings{
 	Retention: 365 * 24 * time.Hour, Size: 1 << 40, Queue: 1 << 30,
 	Bodies: true, MaxBody: 64 << 10, BodyRetention: 365 * 24 * time.Hour, BodySize: 1 << 40,
@@ -30,7 +30,7 @@ func with(change func(*Settings)) Settings {
 	return s
 }
 
-// stored is what the rows of the log and their segments take, keys included, in bytes.
+// stored returns the size of the stored rows and segments including keys, in bytes.
 func stored(t *testing.T, l *Log) (records, bodies int64) {
 	t.Helper()
 	err := l.blocks.db.View(t.Context(), func(tx storage.Tx) error {
@@ -63,15 +63,15 @@ func wait(t *testing.T, what string, condition func() bool) {
 
 func withBodies(i, size int) *Record {
 	r := record(i)
-	noise := make([]byte, size) // which does not compress
+	noise := make([]byte, size) // does not compress
 	_, _ = mathrand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(noise)
 	r.Request = &Body{Size: int64(size), Bytes: noise}
 	r.Response = &Body{Size: int64(size) * 2, Bytes: fmt.Appendf(nil, "answer %d", i)}
 	return r
 }
 
-// While the writer hangs, bodies find no room before records do, and what is lost is
-// counted to the last one.
+// While the writer hangs, bodies are dropped before records, and everything that is
+// lost is counted.
 func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
 	l, store := openLog(t, zap.NewNop())
 	const limit = MinQueue
@@ -119,7 +119,7 @@ func TestAddNeverWaitsAndCountsWhatFindsNoRoom(t *testing.T) {
 			bodies++
 		}
 	}
-	if withoutAny := blockRecords; bodies-withoutAny != int(l.LostBodies())-1 { // the lost record had some too
+	if withoutAny := blockRecords; bodies-withoutAny != int(l.LostBodies())-1 { // the lost record had bodies, too
 		t.Errorf("%d records are without bodies, %d were lost", bodies-withoutAny, l.LostBodies())
 	}
 }
@@ -154,7 +154,8 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 	_ = store
 }
 
-// A few records at a time end up in as few rows as many, and nothing is lost of them.
+// Records that arrive a few at a time end up in as few rows as many records at once,
+// and none are lost.
 func TestSmallRowsAreMerged(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, zap.NewNop())
@@ -186,8 +187,8 @@ func TestSmallRowsAreMerged(t *testing.T) {
 	}
 }
 
-// The store stays within the sizes while records come and are read, and bodies leave
-// before their records.
+// The store stays within its sizes while records are written and read, and bodies are
+// removed before their records.
 func TestTheStoreStaysWithinItsSizeUnderLoad(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(with(func(s *Settings) { s.Size, s.BodySize = 2*MinSize, MinSize }))
@@ -230,7 +231,7 @@ func TestTheStoreStaysWithinItsSizeUnderLoad(t *testing.T) {
 	if err != nil || l.Lost() != 0 {
 		t.Fatal(err, l.Lost())
 	}
-	for i, r := range list.Records { // those that are left are the latest, without a gap
+	for i, r := range list.Records { // the remaining records are the latest, without gaps
 		if r.TraceID != fmt.Sprint(n-1-i) {
 			t.Fatalf("record %d is %s", i, r.TraceID)
 		}
@@ -241,7 +242,8 @@ func TestTheStoreStaysWithinItsSizeUnderLoad(t *testing.T) {
 	}
 }
 
-// What is too old leaves in bounded transactions, bodies first, while calls come.
+// Expired rows are removed in bounded transactions, bodies first, while calls are
+// served.
 func TestRetentionRunsWhileServing(t *testing.T) {
 	b, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
@@ -310,7 +312,7 @@ func TestRecordsAndTheirSizesSurviveARestart(t *testing.T) {
 			t.Errorf("round %d: %d and %d bytes, had %d and %d", round, a, b, size, bodySize)
 		}
 		mustHold(t, l, 400*round)
-		for i := range 400 { // without settings nothing is dropped
+		for i := range 400 { // nothing is dropped without settings
 			l.Add(withBodies(400*round+i, 50))
 		}
 		l.Close()
@@ -325,8 +327,8 @@ func TestRecordsAndTheirSizesSurviveARestart(t *testing.T) {
 	}
 }
 
-// A list, a filter and a look-up take a few milliseconds, whatever their number. The whole
-// million takes GW_MILLION=1.
+// Lists, filters and lookups take a few milliseconds, regardless of the number of
+// records. GW_MILLION=1 tests with a million of them.
 func TestAMillionRecords(t *testing.T) {
 	n := 100_000
 	if os.Getenv("GW_MILLION") != "" {
@@ -356,7 +358,7 @@ func TestAMillionRecords(t *testing.T) {
 		name string
 		f    Filter
 		p    Page
-		want int // records; -1: some
+		want int // number of records; -1: some
 	}{
 		{"the first page", Filter{}, Page{Limit: 100}, 100},
 		{"a page in the middle", Filter{}, Page{Skip: n / 2, Limit: 100}, 100},
@@ -396,8 +398,8 @@ func TestAMillionRecords(t *testing.T) {
 	t.Logf("%-22s %8v", "one by its id", median(took))
 }
 
-// Of the processes that share a store, one drops what is too old. One that loses that job
-// while it does drops nothing more.
+// Only one of the processes that share a store drops expired rows. If it loses the lock
+// meanwhile, it drops nothing more.
 func TestRetentionRunsInOneProcess(t *testing.T) {
 	l, store := openLog(t, zap.NewNop())
 	l = byHand(l)
@@ -426,7 +428,7 @@ func TestRetentionRunsInOneProcess(t *testing.T) {
 	mustHold(t, l, 0)
 }
 
-// lost are locks that are lost while their holder works.
+// lost is a locker whose locks are lost while they are held.
 type lost struct{ storage.Locker }
 
 func (lost) Fence(storage.Tx, storage.Lease) error { return storage.ErrLeaseLost }

@@ -58,7 +58,7 @@ const beginLine = `{"id":"`
 
 // appendLine appends the record as a line of a block.
 func appendLine(to []byte, r *Record) ([]byte, error) {
-	l := line(append(append(append(to, beginLine...), r.ID...), '"')) // of which no character is escaped
+	l := line(append(append(append(to, beginLine...), r.ID...), '"')) // the id contains nothing to escape
 	l.text("trace_id", r.TraceID)
 	l.key("at")
 	l = append(r.At.UTC().AppendFormat(append(l, '"'), time.RFC3339Nano), '"')

@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-// What memory knows of a row stays small, and does not keep the memory of the calls among
-// which it was made.
+// The segment of a row is small, and does not keep alive the memory of calls.
 func TestTheSegmentOfABlockTakesLittleMemory(t *testing.T) {
 	const rows = 40 * together
 	inUse := func() uint64 {
@@ -32,7 +31,7 @@ func TestTheSegmentOfABlockTakesLittleMemory(t *testing.T) {
 		var c collector
 		for j := range blockRecords {
 			c.add(&Record{WorkspaceID: "workspace", TraceID: fmt.Sprintf("%d-%d", i, j), Status: 200})
-			for _, size := range [...]int{48, 160, 512, 576} { // short-lived, beside what stays
+			for _, size := range [...]int{48, 160, 512, 576} { // short-lived objects between those that stay
 				calls[made%len(calls)] = make([]byte, size)
 				made++
 			}
@@ -48,7 +47,7 @@ func TestTheSegmentOfABlockTakesLittleMemory(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// A search for a trace reads few of the rows that do not have it.
+// Searching for a trace skips most rows that do not contain it.
 func TestRowsWithoutATraceAreMostlyPassedOver(t *testing.T) {
 	for name, form := range map[string]string{"counted": "trace-%08d", "hexadecimal": "%032x", "named": "%d-checkout"} {
 		var c collector
@@ -99,7 +98,8 @@ func TestSegmentsThatShareMemoryAreAsBefore(t *testing.T) {
 	}
 }
 
-// Rows of earlier builds have hashes of four bytes, and counts by workspace as an object.
+// Rows of earlier versions have hashes of four bytes, and counts by workspace as an
+// object.
 func TestSegmentsOfEarlierBuildsAreRead(t *testing.T) {
 	b, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {

@@ -62,8 +62,8 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// Rows that an earlier build stored as they are, and their segments, are read and merged
-// with those of today.
+// Uncompressed rows of earlier versions and their segments are read, and merged with
+// current ones.
 func TestRowsThatAreNotCompressedAreRead(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(plenty)
@@ -117,7 +117,7 @@ func TestRowsThatAreNotCompressedAreRead(t *testing.T) {
 	check(all)
 }
 
-// What many alike records take in the store is a fraction of what they are.
+// Similar records are stored in a fraction of their size.
 func TestRecordsAreStoredCompressed(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	l.Configure(plenty)

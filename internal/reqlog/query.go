@@ -16,7 +16,7 @@ import (
 // A Filter selects the records that match every field that is set, by any of the field's
 // values.
 type Filter struct {
-	Workspaces    []string // ids; nil: all, while an empty list is none
+	Workspaces    []string // ids; nil: all workspaces, but an empty list: none
 	KeyIDs        []string
 	Endpoints     []string
 	Providers     []string
@@ -26,27 +26,27 @@ type Filter struct {
 	CacheStatuses []string
 	TraceIDs      []string
 	Statuses      []string          // such as 500, or 5xx
-	From, To      time.Time         // of the call's beginning; From is included
-	CostFrom      *prices.Amount    // included; calls whose cost is not known have none
-	CostTo        *prices.Amount    // included
-	Metadata      map[string]string // every entry
+	From, To      time.Time         // of the beginning of the call; From is inclusive
+	CostFrom      *prices.Amount    // inclusive; calls with unknown cost do not match
+	CostTo        *prices.Amount    // inclusive
+	Metadata      map[string]string // all entries must match
 }
 
 // A condition is one field of a filter.
 type condition struct {
-	terms   []uint16 // one of them is among those of a row that has a match; nil: that is told otherwise
-	needles [][]byte // one of them is in a line that matches; nil: only matches tells
+	terms   []uint16 // a row with a match has at least one of them; nil: not known by terms
+	needles [][]byte // a matching line contains at least one of them; nil: only match decides
 	matches func(*Record) bool
-	quick   func(line []byte) bool // of metadata and costs: whether a line may match
+	quick   func(line []byte) bool // whether a line may match, for metadata and costs
 }
 
 // A query is a prepared filter.
 type query struct {
 	*Filter
 	conditions []condition
-	simple     bool            // there is no condition but workspaces
+	simple     bool            // there are no conditions except workspaces
 	workspaces map[string]bool // nil: all
-	from, to   int64           // ms; to is not included
+	from, to   int64           // ms; to is exclusive
 }
 
 func (f *Filter) query() *query {

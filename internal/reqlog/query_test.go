@@ -22,7 +22,8 @@ import (
 
 var epoch = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// drawn draws a record of few different values, so that filters meet some of them.
+// drawn returns a random record with few different values, so that filters have
+// matches.
 func drawn(t *rapid.T, at time.Time) *Record {
 	pick := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
 	r := &Record{
@@ -68,7 +69,7 @@ func drawnFilter(t *rapid.T) *Filter {
 	return f
 }
 
-// naive is what a filter means.
+// naive defines the meaning of a filter.
 func naive(f *Filter, r *Record) bool {
 	is := func(value string, any []string) bool { return len(any) == 0 || slices.Contains(any, value) }
 	status := len(f.Statuses) == 0
@@ -106,7 +107,7 @@ func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
 			}
 			all = append(all, block...)
 			l.write(block)
-			for _, s := range []*archive{l.blocks, l.custom.blocks} { // rows of both kinds come to overlap
+			for _, s := range []*archive{l.blocks, l.custom.blocks} { // make rows of both kinds overlap
 				if n := rapid.IntRange(0, 4).Draw(rt, "merged"); n > 1 && n <= len(s.list) {
 					if err := s.mergeLast(n); err != nil {
 						rt.Fatal(err)
@@ -114,7 +115,7 @@ func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
 				}
 			}
 		}
-		slices.SortFunc(all, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) }) // the newest first
+		slices.SortFunc(all, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) }) // newest first
 		f := drawnFilter(rt)
 		var want []string
 		for _, r := range all {
@@ -168,7 +169,7 @@ func TestListsAndFindsSayWhatANaiveSearchSays(t *testing.T) {
 		}
 		traced, err := l.Find(t.Context(), "t1", &Filter{})
 		i := slices.IndexFunc(all, func(r *Record) bool { return r.TraceID == "t1" && !r.Custom })
-		if i < 0 { // a call's record comes before an own one that is newer
+		if i < 0 { // the record of a call precedes a newer custom one
 			i = slices.IndexFunc(all, func(r *Record) bool { return r.TraceID == "t1" })
 		}
 		if err != nil || (traced != nil) != (i >= 0) || traced != nil && traced.ID != all[i].ID {
@@ -185,7 +186,7 @@ func TestALineIsWhatTheRecordSays(t *testing.T) {
 		r.Retries, r.Attempts, r.Malformed = rapid.IntRange(-1, 5).Draw(t, "retries"), rapid.Int().Draw(t, "attempts"), rapid.Int().Draw(t, "malformed")
 		r.PromptTokens, r.CompletionTokens, r.CacheRead = rapid.Int64().Draw(t, "prompt"), rapid.Int64().Draw(t, "completion"), rapid.Int64().Draw(t, "read")
 		r.UsageKnown, r.Stream, r.Custom = rapid.Bool().Draw(t, "known"), rapid.Bool().Draw(t, "stream"), rapid.Bool().Draw(t, "own")
-		r.Model = string([]rune(r.Model)) // what is not UTF-8 is replaced
+		r.Model = string([]rune(r.Model)) // invalid UTF-8 is replaced
 		if rapid.Bool().Draw(t, "more") {
 			r.AttemptLog = []Attempt{{Provider: "p", Target: "config", MS: 1.5, Failure: "f"}, {Status: 200}}
 			r.RequestHeaders = map[string]string{"a": "\x00"}
@@ -221,7 +222,7 @@ func TestASearchReadsABoundedPartAndGoesOn(t *testing.T) {
 			block = append(block, &Record{TraceID: strconv.Itoa(i), At: epoch, Model: "a", KeyID: "k", Metadata: json.RawMessage(`{"x":"` + string(bytes.Repeat([]byte("y"), 3<<10)) + `"}`)})
 			i++
 		}
-		block[0].Model, block[64].KeyID = "b", "l" // both are in every row, and never in one record
+		block[0].Model, block[64].KeyID = "b", "l" // both occur in every row, but never in the same record
 		l.write(block)
 	}
 	f := &Filter{Models: []string{"b"}, KeyIDs: []string{"l"}}

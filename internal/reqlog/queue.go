@@ -19,7 +19,7 @@ type queue struct {
 // waiting holds records of one kind.
 type waiting struct {
 	records []*Record
-	bytes   int64 // of these, and of what the writer has taken and not written yet
+	bytes   int64 // of these records, and of those that the writer has taken but not written yet
 }
 
 func newQueue(limit int64) *queue {
@@ -56,8 +56,8 @@ func (q *queue) put(r *Record) (lost, bodiesLost bool) {
 	return false, bodiesLost
 }
 
-// take returns the waiting records of calls, and one block of custom ones, so that calls do
-// not wait for many of those. Their bytes count until they are given back.
+// take returns the waiting records of calls and one block of custom ones, so that calls
+// do not wait for many of those. Their bytes count until they are returned.
 func (q *queue) take() (calls, custom []*Record, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *queue) take() (calls, custom []*Record, closed bool) {
 	q.custom.records = nil
 	if !q.closed {
 		select {
-		case <-q.full: // it was about these records
+		case <-q.full: // it was signalled for these records
 		default:
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-// A Record is one call. The log gives it its ID.
+// A Record describes one call. The log sets its ID.
 type Record struct {
 	ID               string    `json:"id"`
 	TraceID          string    `json:"trace_id"`
@@ -20,20 +20,20 @@ type Record struct {
 	UserID           string    `json:"user_id,omitempty"`
 	Endpoint         string    `json:"endpoint"`
 	Method           string    `json:"method,omitempty"`
-	Path             string    `json:"path,omitempty"` // without its query, which may contain credentials; of a custom record, its URL
+	Path             string    `json:"path,omitempty"` // without the query, which may contain credentials; of a custom record, its URL
 	Provider         string    `json:"provider"`
 	VirtualKey       string    `json:"virtual_key,omitempty"`
 	Model            string    `json:"model,omitempty"`
 	Config           string    `json:"config,omitempty"`         // slug
 	ConfigVersion    string    `json:"config_version,omitempty"` // id
 	PromptSlug       string    `json:"prompt_slug,omitempty"`    // of a saved prompt
-	PromptVersion    int64     `json:"prompt_version,omitempty"` // its number
+	PromptVersion    int64     `json:"prompt_version,omitempty"` // number of the version
 	Stream           bool      `json:"stream,omitempty"`
 	Status           int       `json:"status"`
 	Attempts         int       `json:"attempts"`
 	LastUsed         string    `json:"last_used,omitempty"` // JSON path of the latest target in the config
-	Retries          int       `json:"retries,omitempty"`   // of that target; -1: they were exhausted
-	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, unless the record has everything about a single one
+	Retries          int       `json:"retries,omitempty"`   // of that target; -1: all retries were used
+	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, unless there was only one and the record describes it completely
 	UsageKnown       bool      `json:"usage_known"`
 	PromptTokens     int64     `json:"prompt_tokens"`
 	CompletionTokens int64     `json:"completion_tokens"`
@@ -47,7 +47,7 @@ type Record struct {
 	CacheStatus string `json:"cache_status,omitempty"`
 	Malformed   int    `json:"malformed,omitempty"` // events that were removed from a stream
 	Failure     string `json:"failure,omitempty"`
-	Custom      bool   `json:"own,omitempty"` // a custom record, written by a caller
+	Custom      bool   `json:"own,omitempty"` // written by a caller
 
 	SpanID       string          `json:"span_id,omitempty"`
 	ParentSpanID string          `json:"parent_span_id,omitempty"`
@@ -58,14 +58,14 @@ type Record struct {
 	RequestHeaders  map[string]string `json:"request_headers,omitempty"`
 	ResponseHeaders map[string]string `json:"response_headers,omitempty"`
 
-	Request  *Body `json:"request,omitempty"` // nil: it is not kept
+	Request  *Body `json:"request,omitempty"` // nil: not stored
 	Response *Body `json:"response,omitempty"`
 }
 
 // A Body is the stored beginning of a body.
 type Body struct {
-	Size  int64  `json:"size"` // of the whole, in bytes
-	Kept  int    `json:"kept"` // how many bytes are kept, from the beginning
+	Size  int64  `json:"size"` // of the whole body, in bytes
+	Kept  int    `json:"kept"` // number of bytes kept from the beginning
 	Bytes []byte `json:"-"`    // stored separately, and possibly for a shorter time
 }
 
@@ -75,18 +75,18 @@ type Attempt struct {
 	Target   string  `json:"target"` // JSON path in the config
 	Retry    int     `json:"retry,omitempty"`
 	MS       float64 `json:"ms"`
-	Status   int     `json:"status,omitempty"` // 0: there was no answer
+	Status   int     `json:"status,omitempty"` // 0: no answer
 	Failure  string  `json:"failure,omitempty"`
 }
 
-// Bounds of strings in a record that others choose, in bytes.
+// Bounds of strings in a record that come from others, in bytes.
 const (
 	maxText     = 1 << 10
 	maxMetadata = 16 << 10
-	maxAttempts = 16 // attempts that are listed individually
+	maxAttempts = 16 // attempts that are listed
 )
 
-// bound shortens what is too long for a record.
+// bound shortens values that are too long for a record.
 func (r *Record) bound() {
 	r.Failure, r.Path = clip(r.Failure), clip(r.Path)
 	if len(r.AttemptLog) > maxAttempts {
@@ -112,7 +112,7 @@ func clip(s string) string {
 	return s
 }
 
-// baseSize is the approximate size of a record in memory without the fields that bound
+// baseSize is the approximate size of a record in memory, without the fields that bound
 // shortens.
 const baseSize = 1 << 10
 

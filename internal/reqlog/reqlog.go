@@ -7,11 +7,12 @@
 // matches. Bodies are in separate rows, with their own retention and size, so that metadata
 // may be kept longer.
 //
-// Callers may write records of calls that did not use the gateway, the custom records.
-// Those are stored separately within their share of the sizes, so that their number does
-// not affect the records of calls.
+// Callers may write records of calls that did not use the gateway, called custom
+// records. They are stored separately, within their own share of the sizes, so that
+// they do not displace records of calls.
 //
-// A record can be read once it is written, a tenth of a second after its call.
+// A record can be read once it has been written, about a tenth of a second after its
+// call.
 package reqlog
 
 import (
@@ -27,14 +28,14 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Settings say what is kept, and for how long.
+// Settings determine which records are kept and for how long.
 type Settings struct {
 	Retention time.Duration // of records
-	Size      int64         // of all records, in bytes; an eighth is for custom ones
+	Size      int64         // of all records, in bytes; an eighth of it is for custom ones
 	Queue     int64         // of records waiting to be written, in bytes; likewise
 
 	Bodies        bool
-	MaxBody       int64 // how much of a body is kept, in bytes
+	MaxBody       int64 // how much of each body is kept, in bytes
 	BodyRetention time.Duration
 	BodySize      int64 // of all bodies, in bytes; likewise
 }
@@ -70,24 +71,24 @@ const (
 type Options struct {
 	Now    func() time.Time
 	Random io.Reader
-	Logger *zap.Logger // outlives the configuration that the log was opened under
+	Logger *zap.Logger // must outlive the configuration that opened the log
 }
 
 // A Log writes records and finds them. It is safe for concurrent use.
 type Log struct {
 	Options
-	settings atomic.Pointer[Settings] // nil: not set yet, so nothing is removed
+	settings atomic.Pointer[Settings] // nil: not configured yet, so nothing is removed
 	queue    *queue
 	ids      ids
 	archives // of calls
 	custom   archives
-	room     []byte // of the writer, for a row
+	room     []byte // used by the writer for a row
 
 	lost, lostBodies atomic.Int64
 
 	trimming *storage.Job
 
-	changed chan struct{} // has a token when the settings are others
+	changed chan struct{} // has a token after the settings changed
 	done    chan struct{}
 }
 
@@ -114,8 +115,8 @@ func (l *Log) all() []*archive {
 	return []*archive{l.blocks, l.bodies, l.custom.blocks, l.custom.bodies}
 }
 
-// Open opens the records of a store and starts the writer. The log outlives the
-// configuration that it was opened by.
+// Open opens the records of a store and starts the writer. The log may outlive the
+// configuration that opened it.
 func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 	l := &Log{
 		Options:  o,
@@ -145,7 +146,8 @@ func (l *Log) Configure(s Settings) {
 	signal(l.changed)
 }
 
-// MaxBody returns how much of each body of a call is to be kept, in bytes; 0: nothing.
+// MaxBody returns how much of each body is kept, in bytes. 0 means that bodies are not
+// stored.
 func (l *Log) MaxBody() int {
 	if s := l.settings.Load(); s != nil && s.Bodies {
 		return int(s.MaxBody)
@@ -154,8 +156,8 @@ func (l *Log) MaxBody() int {
 }
 
 // Add queues a record, which must not be changed afterwards, and reports whether it was
-// queued. It never waits: if there is no room, records are dropped and counted, bodies
-// before records. A custom record that is dropped is not counted, because its caller is
+// queued. It never waits: if there is no room, bodies and then records are dropped and
+// counted. Custom records that are dropped are not counted, because their callers are
 // told.
 func (l *Log) Add(r *Record) bool {
 	r.bound()
@@ -183,7 +185,7 @@ func (l *Log) Size() (records, bodies int64) {
 	return l.blocks.size() + l.custom.blocks.size(), l.bodies.size() + l.custom.bodies.size()
 }
 
-// Close writes what is queued and stops the writer.
+// Close writes the queued records and stops the writer.
 func (l *Log) Close() {
 	l.queue.close()
 	<-l.done
@@ -232,7 +234,7 @@ func (l *Log) write(records []*Record) {
 			if n > 0 && size+record-baseSize/2 > l.rowSize(custom, to.blocks) {
 				break
 			}
-			size += record - baseSize/2 // a line is shorter
+			size += record - baseSize/2 // a line is shorter than the record in memory
 			all += record + bodies
 			n++
 		}
@@ -328,8 +330,8 @@ func (l *Log) writeBodies(to *archive, records []*Record) {
 	flush()
 }
 
-// trim drops what is too old, or too much, where no other process of the store does. What
-// stands in the way of rows that this one writes, it drops itself: see makeRoom.
+// trim drops expired rows and those that exceed the size, unless another process that
+// uses the store does. Rows that this process needs room for are dropped by makeRoom.
 func (l *Log) trim() {
 	for _, s := range l.all() {
 		for {
@@ -340,7 +342,7 @@ func (l *Log) trim() {
 			retention, size := s.keeps(settings)
 			oldest := l.Now().Add(-retention)
 			if !s.surplus(oldest, size) {
-				break // without the job's lock, which would be written for nothing
+				break // without taking the job's lock, which would be a useless write
 			}
 			err := l.trimming.Do(context.Background(), func(ctx context.Context, step storage.Step) error {
 				return s.drop(ctx, oldest, size, step.Fence)
@@ -356,7 +358,7 @@ func (l *Log) trim() {
 	}
 }
 
-// makeRoom removes what is too old in an archive, and what has to be removed to make room
+// makeRoom drops expired rows of an archive, and more if that is necessary to make room
 // for need bytes.
 func (l *Log) makeRoom(s *archive, need int64) {
 	settings := l.settings.Load()

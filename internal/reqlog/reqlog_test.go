@@ -45,7 +45,7 @@ func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 	return l, store
 }
 
-// openClosed is openLog for who closes the log before the test ends.
+// openClosed is like openLog, for tests that close the log themselves.
 func openClosed(t *testing.T, logger *zap.Logger) (*Log, *hookedStore, func()) {
 	t.Helper()
 	b, err := badger.Open(t.TempDir(), badger.Options{})
@@ -65,7 +65,7 @@ func openClosed(t *testing.T, logger *zap.Logger) (*Log, *hookedStore, func()) {
 	}
 }
 
-// byHand ends the log's own writer, so that a test may write what it likes, when it likes.
+// byHand stops the log's own writer, so that a test can write at a time of its choice.
 func byHand(l *Log) *Log {
 	l.Close()
 	return l
@@ -73,8 +73,8 @@ func byHand(l *Log) *Log {
 
 func record(i int) *Record { return &Record{TraceID: fmt.Sprint(i), At: time.Now()} }
 
-// fillBlock adds as many records as are written together, which the writer therefore
-// takes without waiting for more.
+// fillBlock adds a full block of records, which the writer takes without waiting for
+// more.
 func fillBlock(l *Log) {
 	for i := range blockRecords {
 		l.Add(record(i))
@@ -201,7 +201,7 @@ func TestARecordAddedAfterCloseIsLost(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	l.Close()
 	l.Add(record(1))
-	l.Close() // again, to no harm
+	l.Close() // a second Close has no effect
 	if l.Lost() != 1 {
 		t.Errorf("%d were lost", l.Lost())
 	}

@@ -43,17 +43,17 @@ type search struct {
 	sources []*source
 	list    List
 	read    int
-	newer   string // id of the last record or row that was visited: all records from it on are known
+	newer   string // id of the last visited record or row; all later records have been visited
 }
 
 // A source is the unread part of an archive.
 type source struct {
 	*archive
-	list []*segment // the next is the last one
-	row  []byte     // the unread part of that segment's row; nil: it was not read
+	list []*segment // the next one is the last
+	row  []byte     // the unread part of that segment's row; nil: not read yet
 }
 
-// next returns the id of the next record, or a greater one, or "" if there is none.
+// next returns the id of the next record or a greater one, or "" at the end.
 func (s *source) next() string {
 	switch {
 	case len(s.list) == 0:
@@ -131,8 +131,8 @@ func (s *search) newest() (src *source, others string) {
 	return src, others
 }
 
-// visit reads the next row of a source as far as its records are newer than those of the
-// others, and reports whether the search has ended.
+// visit reads the next row of a source, as far as its records are newer than those of
+// the other sources, and reports whether the search has ended.
 func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, err error) {
 	seg := src.list[len(src.list)-1]
 	if src.row == nil {
@@ -169,7 +169,7 @@ func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, er
 	return done, err
 }
 
-// among returns how many records of the other sources may be newer than a given one.
+// among returns how many records of the other sources may be newer than id.
 func (s *search) among(src *source, id string) (n int) {
 	for _, c := range s.sources {
 		if c == src {
@@ -185,7 +185,7 @@ func (s *search) among(src *source, id string) (n int) {
 	return n
 }
 
-// look visits the records of a row that are newer than others, the latest first.
+// look visits the records of a row that are newer than others, newest first.
 func (s *search) look(src *source, others string) (done bool, err error) {
 	for len(src.row) > 0 {
 		rest, line := lastLine(src.row)
@@ -222,14 +222,14 @@ func (s *search) look(src *source, others string) (done bool, err error) {
 	return false, nil
 }
 
-// passes reports whether a line is before the start of the page, by its id alone.
+// passes reports whether a line is before the start of the page, judging by its id.
 func (s *search) passes(line []byte) bool {
 	return s.Before != "" && string(lineID(line)) >= s.Before
 }
 
-// Find returns the record with the given id, or the latest one with the given trace id,
-// that matches the filter; nil if there is none. A custom record is only found by its trace
-// id if no call has it.
+// Find returns the record with the given id, or else the latest one with the given
+// trace id, if it matches the filter, or nil. A custom record is only found by its
+// trace id if no call has that trace id.
 func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
 	for _, s := range []*archive{l.blocks, l.custom.blocks} {
 		if found, err := s.find(ctx, id, f.query()); found != nil || err != nil {
@@ -245,11 +245,11 @@ func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
 			return nil, err
 		case len(found.Records) > 0:
 			return found.Records[0], nil
-		case found.More: // the part that was not searched may have it
-			return nil, nil //nolint:nilnil // there is none that is known
+		case found.More: // the part that was not searched may contain it
+			return nil, nil //nolint:nilnil // none was found
 		}
 	}
-	return nil, nil //nolint:nilnil // there is none
+	return nil, nil //nolint:nilnil // it does not exist
 }
 
 // find returns the record with this id.

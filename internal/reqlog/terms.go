@@ -11,19 +11,21 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// terms are hashes of the values that occur in a row, sorted, two bytes each: a search for
-// a value that is not among them passes the row over without reading it. With n of them it
-// reads n in 65,536 of the rows for nothing: few for a block of records with a trace id
-// each, and the memory of a million records is half of what four bytes take.
+// terms are hashes of the values that occur in a row, sorted, with two bytes each. A
+// search skips rows whose terms do not contain the value. It reads n in 65,536 rows
+// without a match, if n is the number of terms per row. That is little for a block of
+// records with a trace id each, and a million records need half the memory of hashes
+// with four bytes.
 type terms []byte
 
 const termSize = 2
 
-// term is the hash of a field's value.
+// term returns the hash of a field's value.
 func term(field, value string) uint16 { return narrow(wideTerm(field, value)) }
 
-// narrow is the hash that stands for one of four bytes, which earlier builds stored. It
-// takes from all of them: values that differ in their last character alone differ in few.
+// narrow shortens a hash of four bytes, which earlier versions stored. It uses all of
+// its bits, because hashes of values that only differ in their last character differ in
+// few bits.
 func narrow(wide uint32) uint16 { return uint16(wide * 2654435769 >> 16) }
 
 func wideTerm(field, value string) uint32 {
@@ -32,7 +34,7 @@ func wideTerm(field, value string) uint32 {
 	for i := range len(field) {
 		sum = (sum ^ uint64(field[i])) * prime
 	}
-	sum *= prime // between the two
+	sum *= prime // separates field and value
 	for i := range len(value) {
 		sum = (sum ^ uint64(value[i])) * prime
 	}
@@ -49,7 +51,7 @@ func newTerms(hashes []uint16) terms {
 	return t
 }
 
-// narrowTerms makes terms of those that earlier builds stored.
+// narrowTerms converts the terms that earlier versions stored.
 func narrowTerms(wide []byte) terms {
 	hashes := make([]uint16, len(wide)/4)
 	for i := range hashes {
@@ -75,7 +77,7 @@ func (t terms) has(hash uint16) bool {
 
 func (t terms) union(more terms) terms { return newTerms(append(t.hashes(), more.hashes()...)) }
 
-// counts are how many records of a row each workspace has. In JSON they are an object.
+// counts are the numbers of records in a row by workspace. In JSON they are an object.
 type counts []count
 
 type count struct {
@@ -115,14 +117,14 @@ func (c *counts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A field is what lists of records can be filtered by: the member of a stored record
-// that has its value, and the value.
+// A field is a criterion for filtering lists of records. It has the name of the member
+// that holds its value in a stored record, and the value.
 type field struct {
 	member string
 	of     func(*Record) string
 }
 
-// The fields that have one value. Metadata has many.
+// The fields with a single value.
 var (
 	byWorkspace  = &field{"workspace_id", func(r *Record) string { return r.WorkspaceID }}
 	byKey        = &field{"key_id", func(r *Record) string { return r.KeyID }}
@@ -138,16 +140,16 @@ var (
 	fields = []*field{byWorkspace, byKey, byEndpoint, byProvider, byVirtualKey, byModel, byConfig, byCache, byTrace, byStatus}
 )
 
-// class is the name of a status class, such as 5xx.
+// class returns the name of a status class, such as 5xx.
 func class(status int) string { return strconv.Itoa(status/100) + "xx" }
 
-// metadataField names an entry of the metadata among the terms.
+// metadataField returns the name of an entry of metadata in terms.
 func metadataField(key string) string { return "metadata." + key }
 
-// A collector gathers the terms of a row.
+// A collector collects the terms of a row.
 type collector struct {
 	hashes   []uint16
-	latest   []string // value of each field in the latest record: most repeat
+	latest   []string // value of each field in the latest record, because most values repeat
 	metadata string
 }
 
@@ -175,7 +177,7 @@ func (c *collector) add(r *Record) {
 	})
 }
 
-// eachMetadata calls f with each entry of metadata, its value as text.
+// eachMetadata calls f for each entry of metadata, with its value as text.
 func eachMetadata(metadata json.RawMessage, f func(key, value string)) {
 	gjson.ParseBytes(metadata).ForEach(func(key, value gjson.Result) bool {
 		if value.Type != gjson.Null {

@@ -1,5 +1,5 @@
-// Package badger stores the gateway's state in a directory, in an embedded
-// Badger database. It is the default driver, and what a single node needs.
+// Package badger stores the gateway's state in a directory, using an embedded Badger
+// database. It is the default driver, and suitable for a single node.
 package badger
 
 import (
@@ -25,7 +25,7 @@ type Badger struct {
 	// Default: `gw` in Caddy's data directory.
 	Dir string `json:"dir,omitempty"`
 
-	dir string // Dir, resolved
+	dir string // resolved from Dir
 }
 
 // CaddyModule returns the Caddy module information.
@@ -36,8 +36,8 @@ func (Badger) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves the directory. It opens nothing: a configuration can be
-// validated beside the process that runs with it.
+// Provision resolves the directory. It does not open the store, so that a configuration
+// can be validated while a process that uses it is running.
 func (b *Badger) Provision(caddy.Context) error {
 	dir, err := caddy.NewReplacer().ReplaceOrErr(b.Dir, true, true)
 	if err != nil {
@@ -73,13 +73,11 @@ func (b *Badger) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// CanonicalDir returns the absolute path of the directory without symbolic
-// links, so that two ways to write a directory compare equal. It is empty
-// before Provision.
+// CanonicalDir returns the absolute path of the directory without symbolic links, so
+// that different paths of the same directory are equal. It is empty before Provision.
 func (b *Badger) CanonicalDir() string { return b.dir }
 
-// Open opens the store; see [Open]. The store keeps logger for as long as it is
-// open.
+// Open opens the store; see [Open]. The store uses logger as long as it is open.
 func (b *Badger) Open(logger *zap.Logger) (storage.Store, error) {
 	store, err := Open(b.dir, Options{Logger: logger})
 	if err != nil {

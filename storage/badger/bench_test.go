@@ -67,8 +67,8 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// BenchmarkVerify reads all tables of a store with the rows of a million calls' records: a
-// few thousand blocks of some 45 KB, which do not compress.
+// BenchmarkVerify reads all tables of a store with the records of a million calls: a
+// few thousand blocks of about 45 KB, which do not compress.
 func BenchmarkVerify(b *testing.B) {
 	dir := b.TempDir()
 	s, err := Open(dir, Options{})

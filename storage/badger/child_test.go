@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// Some tests need a process that they can kill, or that dies of what it does.
-// They run this test binary again, as one of the children.
+// Some tests need a process that is killed or crashes. They run this test binary again
+// as one of the children.
 
 const childVariable = "GW_BADGER_TEST_CHILD"
 
-// children do their part in the directory and exit; what they print is for the
-// parent, and an error fails its test.
+// children run in the directory and exit. They print messages for the parent, and an
+// error fails the parent's test.
 var children = map[string]func(dir string) error{
 	"write until killed":  writeUntilKilled,
 	"hold the lock":       holdLock,
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A child is a process of the test.
+// A child is a process started by a test.
 type child struct {
 	*exec.Cmd
 	out *bufio.Scanner // its standard output
@@ -68,7 +68,7 @@ func startChild(t *testing.T, name, dir string) *child {
 	return c
 }
 
-// expect reads lines until one is what the child should say.
+// expect reads lines until it finds the expected one.
 func (c *child) expect(t *testing.T, line string) {
 	t.Helper()
 	for c.out.Scan() {

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// crashValue is different for each number, mostly big enough to fill memtables
-// in a short time, and now and then one for the value log.
+// crashValue returns a different value for each number. Most are large enough to fill
+// memtables quickly, and some belong into the value log.
 func crashValue(n int) []byte {
 	size := 150 << 10
 	if n%20 == 0 {
@@ -23,7 +23,7 @@ func crashValue(n int) []byte {
 	return bytes.Repeat(fmt.Append(nil, "value ", n, "."), size/8)[:size]
 }
 
-// writeUntilKilled says the number of each write that has returned.
+// writeUntilKilled prints the number of each write that has returned.
 func writeUntilKilled(dir string) error {
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestWritesSurviveAKilledProcess(t *testing.T) {
 		if n != acknowledged+1 {
 			t.Fatalf("the child said %d after %d", n, acknowledged)
 		}
-		// Two memtables were full by then, and one may be half flushed.
+		// By then, two memtables were full, and one may be partly flushed.
 		if acknowledged = n; n == 250 {
 			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestWritesSurviveAKilledProcess(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// The one after the last that was acknowledged is whole or absent.
+		// The write after the last acknowledged one is complete or absent.
 		next := strconv.Itoa(acknowledged + 1)
 		switch _, err := tx.Get([]byte(next)); {
 		case string(last) == strconv.Itoa(acknowledged) && errors.Is(err, storage.ErrNotFound):
@@ -102,7 +102,7 @@ func TestWritesSurviveAKilledProcess(t *testing.T) {
 	}
 }
 
-// holdLock has the store open until its standard input ends.
+// holdLock keeps the store open until its standard input ends.
 func holdLock(dir string) error {
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestLock(t *testing.T) {
 		}
 	}
 
-	// A lock that is given up in time is no error.
+	// It is not an error if the lock is released in time.
 	if err := c.in.Close(); err != nil {
 		t.Fatal(err)
 	}

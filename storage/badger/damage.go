@@ -10,18 +10,18 @@ import (
 
 const remedy = `restore a backup, or save what can be read with "caddy gw salvage" (docs/operations.md)`
 
-// A damage is what is wrong with a file of a store.
+// A damage is a problem with a file of a store.
 type damage struct{ file, problem string }
 
-// damages collects what is wrong with the files of a store.
+// damages collects the problems with the files of a store.
 type damages []damage
 
 func (f *damages) add(file, problem string, args ...any) {
 	*f = append(*f, damage{file, fmt.Sprintf(problem, args...)})
 }
 
-// err returns an error that wraps [storage.ErrDamaged] and names the files, or
-// nil if there are no faults.
+// err returns an error that wraps [storage.ErrDamaged] and names the files, or nil if
+// there is no damage.
 func (f damages) err() error {
 	if len(f) == 0 {
 		return nil
@@ -38,9 +38,9 @@ func (f damages) err() error {
 	return fmt.Errorf("%w: %s; %s", storage.ErrDamaged, strings.Join(words, "; "), remedy)
 }
 
-// guard runs fn and returns an error if it panics. The library panics where it
-// meets damage in a file, and so does this process where the disk cannot read a
-// page of a file that is mapped into memory.
+// guard runs fn and returns an error if it panics. The library panics if it finds
+// damage in a file, and Go does so if the disk cannot read a page of a file that is
+// mapped into memory.
 func guard(doing string, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -51,7 +51,7 @@ func guard(doing string, fn func() error) (err error) {
 	return fn()
 }
 
-// firstLine shortens what the library panics with, which may be pages.
+// firstLine shortens the value of a panic, which may have many lines.
 func firstLine(value any) string {
 	line := ""
 	for line = range strings.Lines(fmt.Sprint(value)) {
@@ -66,7 +66,7 @@ func firstLine(value any) string {
 	return line
 }
 
-// isDamage reports whether the library met damage. It formats the causes into
+// isDamage reports whether the library found damage. The library formats causes into
 // its messages instead of wrapping them.
 func isDamage(err error) bool {
 	for _, text := range []string{"checksum mismatch", "failed to read from file", "failed to decode", "invalid checksum length"} {

@@ -36,13 +36,13 @@ func TestAnOpenStoreStopsWhereATableIsDamaged(t *testing.T) {
 	if err := s.Close(); !errors.Is(err, storage.ErrDamaged) {
 		t.Errorf("Close: %v", err)
 	}
-	// In the place of the end of the process; sound again, as it may be merged.
+	// Simulates the end of the process. The table is repaired, since it may be merged.
 	if err := errors.Join(flip(table, 100, 3), s.db.Close()); err != nil {
 		t.Error(err)
 	}
 }
 
-// A page that cannot be read is a signal to the process.
+// A page that cannot be read results in a signal to the process.
 func TestAReadThatTheDiskFailsIsAnError(t *testing.T) {
 	dir, _ := faultStore(t, false)
 	table := oneTable(t, dir)

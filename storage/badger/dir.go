@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-// canonical returns dir as an absolute path in which the symbolic links of what
-// exists are resolved.
+// canonical returns dir as an absolute path, resolving symbolic links in the part that
+// exists.
 func canonical(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -28,8 +28,8 @@ func canonical(dir string) (string, error) {
 	}
 }
 
-// makeDir creates dir and the parents it lacks, for this user only, and makes
-// sure that they survive a crash.
+// makeDir creates dir and missing parents for this user only, and makes sure that they
+// survive a crash.
 func makeDir(dir string) error {
 	var created []string
 	for p := dir; ; p = filepath.Dir(p) {
@@ -49,20 +49,20 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// syncDir makes the names in dir survive a crash.
+// syncDir makes sure that the entries of dir survive a crash.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // it cannot, and need not
+		return nil // impossible and unnecessary there
 	}
 	return syncFile(dir)
 }
 
-// syncFile makes the contents of a file survive a crash, also what was written
-// to it through a memory map.
+// syncFile makes sure that the contents of a file survive a crash, including writes
+// through a memory map.
 func syncFile(path string) error {
 	flag := os.O_RDONLY
 	if runtime.GOOS == "windows" {
-		flag = os.O_RDWR // FlushFileBuffers wants it
+		flag = os.O_RDWR // required by FlushFileBuffers
 	}
 	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {

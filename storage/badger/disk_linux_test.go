@@ -54,9 +54,9 @@ func remount(t *testing.T, dir string, flags uintptr, data string) {
 	}
 }
 
-// TestFullDisk fills a disk, first with what the store writes until it refuses,
-// then to the last byte with something else. It happens in a child because the
-// test is that it lives.
+// TestFullDisk fills a disk, first with the store until it refuses to write, and then
+// with other data to the last byte. It runs in a child process, since it tests that the
+// process survives.
 func TestFullDisk(t *testing.T) {
 	disk := mountDisk(t, "224m")
 	dir := filepath.Join(disk, "gw")
@@ -90,9 +90,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// settle waits until Badger has no reason to compact its levels any more. What it
-// is writing at that moment has its place in the reserve; a disk that something
-// else fills meanwhile is more than the reserve can hold up (see Reserve).
+// settle waits until Badger has no reason to compact its levels any more. The reserve
+// covers what it is writing at that moment, but not what other programs write to the
+// disk in the meantime (see Reserve).
 func settle(s *Store) {
 	calm := func() bool {
 		for _, level := range s.db.Levels() {
@@ -119,20 +119,20 @@ func fillDisk(dir string) error {
 	value := make([]byte, diskValue)
 	stored := 0
 	for ; err == nil; stored++ {
-		_, _ = rand.Read(value) // which does not compress
+		_, _ = rand.Read(value) // does not compress
 		write := s.Write
 		if stored%10 == 0 {
 			write = s.Update
 		}
 		err = write(ctx, func(tx storage.Tx) error { return tx.Set([]byte(strconv.Itoa(stored)), value) })
 	}
-	stored-- // the last one failed
+	stored-- // the last write failed
 	settle(s)
 	if !errors.Is(err, storage.ErrUnwritable) {
 		return fmt.Errorf("the write after %d: %w", stored, err)
 	}
 
-	// The library finishes what it has begun, within the reserve.
+	// The library completes what it has started within the reserve.
 	for !settled(s) {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -152,13 +152,13 @@ func fillDisk(dir string) error {
 	return nil
 }
 
-// settled reports whether the library has nothing to flush or to merge.
+// settled reports whether the library has nothing to flush or merge.
 func settled(s *Store) bool {
 	logs, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
 	return err == nil && len(logs) <= 1 && s.db.Levels()[0].NumTables < 2
 }
 
-// fill writes until the disk takes no byte more.
+// fill writes until the disk is full.
 func fill(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -212,7 +212,7 @@ func readReadOnly(dir string) error {
 	ctx := context.Background()
 	for _, space := range []func(string) (Space, error){
 		nil,
-		newDisk().measure, // the system does not say, and the library finds out
+		newDisk().measure, // the operating system does not report it, so the library finds out
 	} {
 		s, err := Open(dir, Options{Space: space})
 		if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// faultRows is what the stores of the matrix hold: small values, values for the
-// value log, changes and deletions. Each change is an update.
+// faultRows fills a store of the test: small values, values for the value log, changes
+// and deletions. Each change is a separate update.
 func faultRows(t *testing.T, s *Store, rows map[string]uint32, generation int) {
 	t.Helper()
 	change := func(key string, value []byte) {
@@ -40,7 +40,7 @@ func faultRows(t *testing.T, s *Store, rows map[string]uint32, generation int) {
 		}
 	}
 	for n := range 120 {
-		change(fmt.Sprintf("row %03d", n*(generation+1)), bytes.Repeat(fmt.Appendf(nil, "value %d of %d.", n, generation), 100)) // several blocks, however tables are merged
+		change(fmt.Sprintf("row %03d", n*(generation+1)), bytes.Repeat(fmt.Appendf(nil, "value %d of %d.", n, generation), 100)) // several blocks, regardless of how tables are merged
 	}
 	for n := range 2 {
 		change(fmt.Sprintf("big %d", n+generation), bytes.Repeat(fmt.Appendf(nil, "big %d of %d.", n, generation), valueThreshold/10))
@@ -50,8 +50,8 @@ func faultRows(t *testing.T, s *Store, rows map[string]uint32, generation int) {
 	}
 }
 
-// faultStore makes a store that was closed, or one that was closed, opened,
-// written to, and left in a crash of the process.
+// faultStore creates a store that was closed, or one that was closed, reopened, written
+// to, and not closed because the process crashed.
 func faultStore(t *testing.T, crashed bool) (dir string, rows map[string]uint32) {
 	t.Helper()
 	dir, rows = t.TempDir(), map[string]uint32{}
@@ -62,8 +62,8 @@ func faultStore(t *testing.T, crashed bool) (dir string, rows map[string]uint32)
 		}
 		faultRows(t, s, rows, generation)
 		if generation == 1 && crashed {
-			// What the process has written through its memory maps is what is in
-			// the files.
+			// The files contain everything that the process has written through memory
+			// maps.
 			copied := t.TempDir()
 			copyStore(t, dir, copied, nil)
 			dir = copied
@@ -75,8 +75,8 @@ func faultStore(t *testing.T, crashed bool) (dir string, rows map[string]uint32)
 	return dir, rows
 }
 
-// copyStore copies files without making blocks of the zeros at their ends, or
-// reading them again if the bytes before them are known.
+// copyStore copies files without allocating blocks for the zeros at their ends, and
+// without reading those again if the length before them is known.
 func copyStore(t *testing.T, from, to string, known map[string]int64) {
 	t.Helper()
 	files, err := os.ReadDir(from)
@@ -112,8 +112,9 @@ func copyStore(t *testing.T, from, to string, known map[string]int64) {
 	}
 }
 
-// openDamagedStores opens the store in each directory that it reads a line of,
-// and says whether it was refused, or how many rows it has and a sum of them.
+// openDamagedStores reads directories from its standard input, opens the store in each
+// of them, and prints whether it was refused, or else the number and a checksum of its
+// rows.
 func openDamagedStores(string) error {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		fmt.Println(strings.ReplaceAll(openDamagedStore(lines.Text()), "\n", " "))
@@ -156,8 +157,8 @@ func sumRows(rows map[string]uint32) string {
 	return fmt.Sprintf("%d rows: %x", len(rows), sum.Sum32())
 }
 
-// A store of which any file is missing, truncated or damaged has all its rows,
-// or refuses with words that name the file.
+// If a file of a store is missing, truncated or damaged, the store has all its rows, or
+// is refused with an error that names the file.
 func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 	flips := 10
 	if testing.Short() {
@@ -216,7 +217,7 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Files without rows are made anew, or say nothing.
+				// These files contain no rows. They are recreated or not needed.
 				right := file == "LOCK" || file == "DISCARD" || file == syncedFile
 				try("missing", file, os.Remove, right || file == "KEYREGISTRY")
 				lengths := []int64{0, used / 2, used - 1, size - 1}
@@ -231,7 +232,7 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 					if used == 0 {
 						break
 					}
-					// As a disk leaves what it confirmed and has lost.
+					// Simulates a disk that lost data after confirming it.
 					at := random.Int64N(used)
 					page := at / pageSize * pageSize
 					try(fmt.Sprint("zeros from ", at), file, func(path string) error { return zero(path, at, used) }, right)
@@ -265,7 +266,7 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 	}
 }
 
-// zero makes a part of a file zeros.
+// zero overwrites a part of a file with zeros.
 func zero(path string, from, to int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -275,7 +276,7 @@ func zero(path string, from, to int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// flip inverts a bit of a file.
+// flip inverts one bit of a file.
 func flip(path string, at int64, bit int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

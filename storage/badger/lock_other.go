@@ -2,5 +2,5 @@
 
 package badger
 
-// lockDir does nothing: the library's lock is of another kind on this system.
+// lockDir does nothing, because the library uses another kind of lock on this system.
 func lockDir(string) (unlock func(), err error) { return func() {}, nil }

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// lockDir takes the lock that the library takes, until unlock. It returns
-// [storage.ErrLocked] if another process has it, or this one.
+// lockDir takes the same lock as the library, until unlock is called. It returns
+// [storage.ErrLocked] if another process or this one has it.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

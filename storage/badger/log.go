@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// The logs of memtables and the files of the value log are made large, full of
-// zeros, and filled from the front:
+// The logs of memtables and the files of the value log are preallocated with zeros and
+// filled from the beginning:
 //
 //	the id of an encryption key (0) and a nonce, 20 bytes | entries | zeros
 //
-// The library reads one until an entry does not fit its checksum, and cuts it
-// off there. That is right for a log whose last entry was being written in a
-// crash, and loses all that follows where a byte is damaged.
+// The library reads a file up to the first entry with a wrong checksum and truncates it
+// there. That is correct for a log whose last entry was being written during a crash,
+// but if a byte is damaged, it loses everything that follows.
 
 const (
 	logHeader  = 20
-	pageSize   = 4096 // of the file systems and of memory, at least
+	pageSize   = 4096 // minimum of file systems and memory
 	maxLogKey  = 1 << 16
 	maxLogHead = 22 // bytes before the key
 )
@@ -33,8 +33,8 @@ type logEntry struct {
 	size       int    // in the log
 }
 
-// parseEntry returns the entry at the beginning of data. If it is not whole, it
-// returns the size that the entry seems to have, or 0.
+// parseEntry returns the entry at the beginning of data. If it is incomplete, it
+// returns the size that the entry appears to have, or 0.
 func parseEntry(data []byte) (e logEntry, ok bool) {
 	if len(data) < 2 {
 		return e, false
@@ -66,17 +66,17 @@ func (e logEntry) row() row {
 	return row{key: name, version: version, meta: e.meta &^ (bitTxn | bitFinTxn), expiresAt: e.expiresAt, value: e.value}
 }
 
-// scanLog visits the rows of the whole transactions at the beginning of a log,
-// as the library does. end is behind the last of them, and rest is behind the
-// last whole entry, which may be one of a transaction that has no end.
+// scanLog visits the rows of the complete transactions at the beginning of a log, like
+// the library. end is the position after the last of them, and rest that after the last
+// complete entry, which may be part of an incomplete transaction.
 func scanLog(data []byte, visit func(row)) (end, rest int) {
 	return scanLogFrom(data, min(logHeader, len(data)), visit)
 }
 
-// scanLogFrom does so from where a transaction begins.
+// scanLogFrom is like scanLog, starting at the beginning of a transaction.
 func scanLogFrom(data []byte, at int, visit func(row)) (end, rest int) {
 	var (
-		version uint64 // of the transaction that was begun, or 0
+		version uint64 // of the current transaction, or 0
 		begun   []row
 	)
 	end = at
@@ -114,24 +114,24 @@ func scanLogFrom(data []byte, at int, visit func(row)) (end, rest int) {
 	}
 }
 
-// A tail is what comes behind the last whole entry of a log.
+// A tail is what follows the last complete entry of a log.
 type tail int
 
 const (
-	// tailClean is nothing.
+	// tailClean: nothing follows.
 	tailClean tail = iota
-	// tailTorn is the beginning of an entry that a crash interrupted.
+	// tailTorn: the beginning of an entry whose write was interrupted by a crash.
 	tailTorn
-	// tailHole is a page that was not on the disk when the machine crashed, and
-	// entries behind it. The disk had confirmed none of them: a sync takes all
-	// that is before.
+	// tailHole: a page that had not been written to disk when the machine crashed,
+	// followed by entries. None of them had been confirmed, because a sync includes
+	// everything before it.
 	tailHole
-	// tailDamaged is none of these.
+	// tailDamaged: anything else.
 	tailDamaged
 )
 
-// tailOf judges what comes behind rest in a log, of which used bytes come
-// before the zeros at its end. follow is the number of whole entries there.
+// tailOf classifies what follows rest in a log with used bytes before the zeros at its
+// end. follow is the number of complete entries there.
 func tailOf(data []byte, rest, used int) (kind tail, follow int) {
 	if rest >= used {
 		return tailClean, 0
@@ -164,23 +164,23 @@ func tailOf(data []byte, rest, used int) (kind tail, follow int) {
 	return tailDamaged, 0
 }
 
-// unwritten reports whether a part of the last entry is still zeros. It need
-// not be its end: a process is killed where it touches a new page, and Go copies
-// the middle of large values first, from an aligned address on, and then both ends.
+// unwritten reports whether a part of the last entry is still zero. That part is not
+// necessarily its end: a process is killed where it touches a new page, and Go copies
+// the middle of large values first, starting at an aligned address, and then both ends.
 func unwritten(data []byte, rest, used int) bool {
-	const run = 32 // bytes, as many as are copied at once
+	const run = 32 // bytes that are copied at once
 	entry := data[rest:used]
 	head := min(3, pageSize-rest%pageSize, len(entry)) // no entry begins with three zeros
 	return bytes.Contains(entry, make([]byte, run)) || len(bytes.TrimLeft(entry[:head], "\x00")) == 0
 }
 
-// plausible tells an entry from bytes that have the form of one by chance.
+// plausible distinguishes an entry from bytes that look like one by chance.
 func plausible(e logEntry) bool {
 	return e.key[0] == keyPrefix || bytes.HasPrefix(e.key, []byte("!badger!"))
 }
 
-// hasHole reports whether a page between two places of a log is empty, from the
-// first place on if that is within it.
+// hasHole reports whether there is an empty page between two positions in a log. The
+// first page may begin at from.
 func hasHole(data []byte, from, to int) bool {
 	for page := from / pageSize * pageSize; page < to; page += pageSize {
 		part := data[max(page, from):min(page+pageSize, len(data))]
@@ -191,8 +191,8 @@ func hasHole(data []byte, from, to int) bool {
 	return false
 }
 
-// flipped reports whether data begins with an entry in whose lengths one bit is
-// wrong, so that it seems to reach beyond the end.
+// flipped reports whether data begins with an entry that appears to extend beyond the
+// end because one bit of its lengths is wrong.
 func flipped(data []byte) bool {
 	data = bytes.Clone(data)
 	for bit := range 8 * min(len(data), maxLogHead) {

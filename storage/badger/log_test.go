@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// logOf returns a log with n rows, each in a transaction of its own, where each
-// entry begins, and where the last ends.
+// logOf returns a log with n rows, each in its own transaction, the positions where the
+// entries begin, and the position where the last one ends.
 func logOf(n, valueSize int) (data []byte, starts []int, end int) {
 	data = make([]byte, logHeader)
 	entry := func(meta byte, key, value []byte) {
@@ -70,7 +70,7 @@ func TestTailOfALog(t *testing.T) {
 	}
 }
 
-// One bit is never taken for what a crash leaves.
+// A flipped bit is never mistaken for the result of a crash.
 func TestEveryFlipInALogIsFound(t *testing.T) {
 	log, starts, end := logOf(3, 50)
 	for bit := 8 * starts[0]; bit < 8*end; bit++ {

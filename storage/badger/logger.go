@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// logger gives the messages of the library to zap. What it calls information is
-// for its developers, and debug here; what it calls debug is nothing.
+// logger forwards the library's messages to zap. Its info messages are for its
+// developers, so they become debug messages. Its debug messages are dropped.
 type logger struct{ zap *zap.Logger }
 
 func (l logger) Errorf(format string, args ...any)   { l.log(zap.ErrorLevel, format, args) }

@@ -7,12 +7,13 @@ import (
 	badgerdb "github.com/dgraph-io/badger/v4"
 )
 
-// earlierMemtable is the size of the memtables of earlier builds, in bytes.
+// earlierMemtable is the size of the memtables of earlier versions, in bytes.
 const earlierMemtable = 16 << 20
 
-// earlierLogs reports whether a killed process has left logs that may hold more than a
-// memtable of ours: the library ends the process when a log does not fit. A log that the
-// library made for us, and has not shortened since, is twice as long as a memtable.
+// earlierLogs reports whether a killed process may have left logs that contain more
+// than one of our memtables, in which case the library would end the process. A log
+// that the library created with our options and has not truncated since is twice as
+// long as a memtable.
 func (v *verification) earlierLogs() bool {
 	for _, name := range v.sorted(".mem") {
 		if size := v.names[name]; size > 0 && size != 2*memtableSize {
@@ -22,7 +23,7 @@ func (v *verification) earlierLogs() bool {
 	return false
 }
 
-// flushLogs turns the logs into tables, with memtables of the earlier size.
+// flushLogs converts the logs to tables, using memtables of the earlier size.
 func (s *Store) flushLogs(options badgerdb.Options) error {
 	s.state.LogSize = 2 * earlierMemtable
 	if err := s.state.write(s.dir); err != nil {

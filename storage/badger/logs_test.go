@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A process with larger memtables was killed: what is in its log is all there.
+// The log of a killed process with larger memtables is read completely.
 func TestLogsOfLargerMemtablesAreRead(t *testing.T) {
-	const rows, size = 150, 100 << 10 // more than a memtable of ours holds
+	const rows, size = 150, 100 << 10 // more than fits into one of our memtables
 	value := func(n int) []byte { return bytes.Repeat(fmt.Append(nil, n, "."), size/8) }
 	live, dir := t.TempDir(), t.TempDir()
 	db, err := badgerdb.Open(badgerdb.DefaultOptions(live).WithLogger(nil).WithMemTableSize(earlierMemtable).WithValueThreshold(valueThreshold).WithValueLogFileSize(1 << 20))
@@ -33,7 +33,7 @@ func TestLogsOfLargerMemtablesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files { // as they are when a process is killed
+	for _, f := range files { // the files of a killed process
 		if f.Name() == "LOCK" {
 			continue
 		}

@@ -14,18 +14,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A manifest is what the library's file MANIFEST says: which tables there are.
-// It is a log of changes, each of which is on the disk before anything is
-// deleted for it.
+// A manifest is the content of the library's file MANIFEST, which lists the tables. The
+// file is a log of changes. Each change is written to disk before files are deleted
+// because of it.
 type manifest struct {
 	tables  map[uint64]options.CompressionType
-	deleted map[uint64]bool // tables that were there once
-	flushes []int64         // behind each change that a flushed memtable made
-	end     int64           // behind the last whole change
-	size    int64           // of the file
+	deleted map[uint64]bool // tables that existed before
+	flushes []int64         // position after each change made by a flushed memtable
+	end     int64           // position after the last complete change
+	size    int64           // size of the file
 }
 
-// readManifest reads a manifest as the library does, with its checks.
+// readManifest reads a manifest like the library, with the same checks.
 func readManifest(path string) (m manifest, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -55,7 +55,8 @@ func readManifest(path string) (m manifest, err error) {
 	return m, m.readHistory(f)
 }
 
-// readHistory reads once more, for what the library does not tell.
+// readHistory reads the file again for the information that the library does not
+// return.
 func (m *manifest) readHistory(f *os.File) error {
 	data := make([]byte, m.end)
 	if _, err := f.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -82,8 +83,8 @@ func (m *manifest) readHistory(f *os.File) error {
 	return nil
 }
 
-// manifestHead tells a manifest from one that was written anew, which the
-// library does when most of it is history: the checksum of its first change.
+// manifestHead returns the checksum of the first change. It identifies a manifest,
+// because the library rewrites the file when most of it is obsolete.
 func manifestHead(path string) (head uint32, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {

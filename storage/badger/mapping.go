@@ -7,9 +7,9 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 )
 
-// withFile calls fn with the first bytes of a file, mapped into memory, or with
-// all of it if most is negative. The bytes are valid, and may be read only,
-// until fn returns. See [guard].
+// withFile calls fn with the first bytes of a file, mapped into memory, or with the
+// whole file if most is negative. The bytes are valid until fn returns, and must not be
+// written to. See [guard].
 func withFile(path string, most int64, fn func(data []byte) error) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,8 +35,8 @@ func withFile(path string, most int64, fn func(data []byte) error) (err error) {
 	return guard("reading "+info.Name(), func() error { return fn(data) })
 }
 
-// used returns the size of a file, and how many of its bytes come before the
-// zeros at its end: logs are made large, and filled from the front.
+// used returns the size of a file and the number of its bytes before the zeros at its
+// end, because logs are preallocated and filled from the beginning.
 func used(path string) (used, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {

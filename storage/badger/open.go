@@ -22,53 +22,52 @@ import (
 
 // Sizes in bytes.
 const (
-	memtableSize   = 2 << 20   // also bounds a transaction: see maxSmall; the library keeps up to eight buffers of nearly twice this
-	memtables      = 1         // that may wait for their flush
-	tableSize      = 512 << 10 // some ten are made at once, with twice the memory each
-	blockSize      = 64 << 10  // of a table: a row that does not fit takes three times its size while it is written
+	memtableSize   = 2 << 20   // also bounds a transaction, see maxSmall; the library keeps up to eight buffers of nearly twice this size
+	memtables      = 1         // waiting to be flushed
+	tableSize      = 512 << 10 // about ten are built at once, using twice their size in memory
+	blockSize      = 64 << 10  // of a table; a larger row takes three times its size while it is written
 	blockCacheSize = 16 << 20
 	valueLogSize   = 64 << 20 // of a file
-	valueThreshold = 96 << 10 // larger values go to the value log; two below it and their indexes fit maxSmall
+	valueThreshold = 96 << 10 // larger values are stored in the value log; two values below it and their indexes fit into maxSmall
 
-	maxSmall = memtableSize * 15 / 100    // all values below the threshold in a transaction, the library's rule
-	maxKeys  = maxSmall / skl.MaxNodeSize // in a transaction, the library's rule
-	maxTx    = 32 << 20                   // all values in a transaction
+	maxSmall = memtableSize * 15 / 100    // size of all values below the threshold in a transaction, as in the library
+	maxKeys  = maxSmall / skl.MaxNodeSize // number of keys in a transaction, as in the library
+	maxTx    = 32 << 20                   // size of all values in a transaction
 )
 
 const (
-	// lockPatience is how long Open waits for a lock: a reload can open a store
-	// that its predecessor has not closed yet.
+	// lockPatience is how long Open waits for a lock, because during a reload the store
+	// may not have been closed yet.
 	lockPatience = 2 * time.Second
 	lockInterval = 50 * time.Millisecond
 )
 
-// Options are the options of a [Store]. The zero value is what most want.
+// Options are the options of a [Store].
 type Options struct {
-	// Logger receives what the store has to say. Nil is silence.
+	// Logger receives the log messages of the store; nil: none.
 	Logger *zap.Logger
 
-	// Space measures the file system of a directory. Nil asks the operating
-	// system.
+	// Space measures the file system of a directory; nil: use the operating system.
 	Space func(dir string) (Space, error)
 }
 
-// Open opens the store in dir, which it creates with mode 0700 if it does not
-// exist. It takes some 15 MiB of memory at rest, and 16 MiB of cache when much
+// Open opens the store in dir, which is created with mode 0700 if it does not exist. A
+// store takes about 15 MiB of memory, and up to 16 MiB for its cache.
 // is read.
 //
-// If the file system is read-only, or has less than the [Reserve] free, the
-// store can be read, and refuses to be written until it is opened again with
-// room. That works if it was closed properly before; if not, its log must be
-// written to, and Open returns an error that wraps [storage.ErrUnwritable].
+// If the file system is read-only or has less free space than the [Reserve], the store
+// can be read, but refuses writes until it is reopened with enough space. This requires
+// that it was closed properly before. If it was not, its log must be written to, and
+// Open returns an error that wraps [storage.ErrUnwritable].
 //
-// Files that are damaged or missing are an error that wraps
-// [storage.ErrDamaged] and names them; nothing is changed then.
+// If files are damaged or missing, Open returns an error that wraps
+// [storage.ErrDamaged] and names them, and changes nothing.
 //
-// If another process has the directory open, Open waits for two seconds before
-// it returns an error that wraps [storage.ErrLocked].
+// If another process has the directory open, Open waits for two seconds before it
+// returns an error that wraps [storage.ErrLocked].
 //
-// A transaction may write 300 KiB in values of less than 96 KiB, 32 MiB in all, and
-// 3,200 keys; beyond that it returns [ErrTooBig].
+// A transaction may write 300 KiB in values of less than 96 KiB, 32 MiB in total, and
+// 3,200 keys. If it writes more, it returns [ErrTooBig].
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
@@ -111,7 +110,7 @@ func open(dir string, opts Options) (*Store, error) {
 		WithChecksumVerificationMode(badgeroptions.OnBlockRead).
 		WithVerifyValueChecksum(true)
 	options.TableSizeMultiplier = 1
-	// Opening writes. On a full disk that could end the process.
+	// Opening the database writes, which could end the process on a full disk.
 	s.readOnly = opts.check(dir, Reserve)
 	if s.readOnly == nil {
 		err = s.openLocked(options)
@@ -130,7 +129,7 @@ func open(dir string, opts Options) (*Store, error) {
 	}
 
 	if s.readOnly == nil {
-		// The log that was begun must be there after a crash.
+		// The new log must exist after a crash.
 		s.sync.begun = s.state.begun
 		if err = s.state.opened(dir); err == nil {
 			s.sync.synced, err = openSynced(dir)
@@ -154,15 +153,15 @@ func open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// openReadOnly opens the database without writing to the disk.
+// openReadOnly opens the database without writing to disk.
 func (s *Store) openReadOnly(options badgerdb.Options) error {
 	files, err := os.ReadDir(options.Dir)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(files, func(f os.DirEntry) bool { return filepath.Ext(f.Name()) == ".mem" }) {
-		// The library would find that out, too, but its way there is a memory
-		// map of a sparse file, which some file systems want space for.
+		// The library would return an error, too, but only after mapping a sparse file
+		// into memory, for which some file systems need space.
 		return errors.New("it was not closed properly, and its log must be written to")
 	}
 	return s.openLocked(options.WithReadOnly(true))
@@ -183,7 +182,7 @@ func (s *Store) openLocked(options badgerdb.Options) error {
 	}
 }
 
-// openVerified opens the database if its files are sound.
+// openVerified opens the database if its files are undamaged.
 func (s *Store) openVerified(options badgerdb.Options) error {
 	unlock, err := lockDir(options.Dir)
 	if err != nil {
@@ -199,7 +198,7 @@ func (s *Store) openVerified(options badgerdb.Options) error {
 			return err
 		}
 	}
-	unlock() // for the library, which takes the lock itself
+	unlock() // the library takes the lock itself
 	if !options.ReadOnly && v.earlierLogs() {
 		if err := s.flushLogs(options); err != nil {
 			return err
@@ -212,15 +211,15 @@ func (s *Store) openVerified(options badgerdb.Options) error {
 	})
 }
 
-// prepare makes the files ready for the library to open them for writing, and
-// returns the state that was written.
+// prepare prepares the files for the library to open them for writing, and returns the
+// state that was written.
 func (v *verification) prepare() (*state, error) {
 	state, err := v.opening()
 	if err != nil {
 		return nil, err
 	}
 	if len(state.Logs) == 0 {
-		// The library counts its logs from 1 again.
+		// The library numbers its logs from 1 again.
 		if err := os.Remove(v.path(syncedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
@@ -243,8 +242,8 @@ func (v *verification) prepare() (*state, error) {
 	return state, nil
 }
 
-// holder says who holds the lock of dir, and what to do. The library writes a
-// process id beside the lock, which is a hint and not part of it.
+// holder describes the process that holds the lock of dir, and what to do. The library
+// writes a process id next to the lock, which is only a hint.
 func holder(dir string) string {
 	data, _ := os.ReadFile(filepath.Join(dir, "LOCK"))
 	pid := strings.TrimSpace(string(data))

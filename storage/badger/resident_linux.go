@@ -15,13 +15,14 @@ import (
 // trimInterval is how long pages that were written or read stay in memory.
 const trimInterval = 2 * time.Second
 
-// trim takes the pages of tables and of the value log out of the process until ctx ends.
-// The library maps these files into memory, also to write them, and each page that was
-// touched would count as the process's for as long as the file is there.
+// trim removes the pages of tables and of the value log from the memory of the process
+// until ctx ends. The library maps these files into memory for reading and writing, so
+// every page that was touched would count as memory of the process as long as the file
+// exists.
 func (s *Store) trim(ctx context.Context) {
 	tick := time.NewTicker(trimInterval)
 	defer tick.Stop()
-	var maps bytes.Buffer // kept: a gateway at rest would make megabytes of garbage a minute
+	var maps bytes.Buffer // reused, to avoid megabytes of garbage per minute in an idle gateway
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,7 +35,7 @@ func (s *Store) trim(ctx context.Context) {
 	}
 }
 
-// readMaps reads the mappings of this process.
+// readMaps reads the memory mappings of this process.
 func readMaps(to *bytes.Buffer) error {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -45,13 +46,14 @@ func readMaps(to *bytes.Buffer) error {
 	return errors.Join(err, f.Close())
 }
 
-// pageOut advises the system that the mapped tables and value logs of a directory are not
-// needed for now, and returns how many there are. The advice changes no memory, so that it
-// does no harm where a mapping has ended in the meantime, and another has its place.
+// pageOut advises the system that the mapped tables and value logs of a directory are
+// not needed at the moment, and returns their number. The advice does not change
+// memory, so it is harmless if a mapping has been replaced in the meantime.
 func pageOut(maps []byte, dir string) (files int) {
 	prefix := []byte(filepath.Clean(dir) + string(filepath.Separator))
 	for line := range bytes.Lines(maps) {
-		// proc_pid_maps(5): the addresses, four words, and the path to the end of the line.
+		// See proc_pid_maps(5): the addresses, four words, and the path up to the end
+		// of the line.
 		i := bytes.Index(line, prefix)
 		if i < 0 || !bytes.HasSuffix(line, []byte(".sst\n")) && !bytes.HasSuffix(line, []byte(".vlog\n")) || bytes.IndexByte(line[i+len(prefix):], filepath.Separator) >= 0 {
 			continue
@@ -63,7 +65,7 @@ func pageOut(maps []byte, dir string) (files int) {
 		if err != nil || err2 != nil || to <= from {
 			continue
 		}
-		// A kernel without this advice says so, and nothing else happens.
+		// Kernels without this advice return an error, which can be ignored.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_PAGEOUT)
 		files++
 	}

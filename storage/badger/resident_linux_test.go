@@ -16,7 +16,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// resident is how much of a directory's mapped tables and value logs is in memory, in KiB.
+// resident returns how much of a directory's mapped tables and value logs is in memory,
+// in KiB.
 func resident(t *testing.T, dir string) (kib int) {
 	t.Helper()
 	smaps, err := os.ReadFile("/proc/self/smaps")
@@ -43,7 +44,7 @@ func TestTablesLeaveMemory(t *testing.T) { leavesMemory(t, 80<<10) }
 
 func TestValueLogLeavesMemory(t *testing.T) { leavesMemory(t, 200<<10) }
 
-// leavesMemory reads 24 MB that were written in rows of a size.
+// leavesMemory reads 24 MB that were written in rows of the given size.
 func leavesMemory(t *testing.T, size int) {
 	t.Helper()
 	rows := 24 << 20 / size
@@ -88,7 +89,7 @@ func leavesMemory(t *testing.T, size int) {
 	if before < 10<<10 {
 		t.Fatalf("%d KiB are in memory after reading 24 MB", before)
 	}
-	unix.Sync() // pages that are not written yet stay
+	unix.Sync() // unwritten pages stay in memory
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		t.Fatal(err)

@@ -4,5 +4,6 @@ package badger
 
 import "context"
 
-// trim does nothing: there is no advice here that changes no memory.
+// trim does nothing, because this system has no such advice that leaves memory
+// unchanged.
 func (*Store) trim(context.Context) {}

@@ -15,8 +15,8 @@ import (
 )
 
 // Verify reads all files of the store in dir, and returns an error that wraps
-// [storage.ErrDamaged] where some are damaged or missing. It changes nothing.
-// It reads the value log as well, whose checksums [Open] leaves for later.
+// [storage.ErrDamaged] if files are damaged or missing. It changes nothing. Unlike
+// [Open], it also verifies the checksums of the value log.
 func Verify(dir string, logger *zap.Logger) error {
 	unlock, err := lockStore(dir)
 	if err != nil {
@@ -51,16 +51,16 @@ func lockStore(dir string) (unlock func(), err error) {
 	return unlock, err
 }
 
-// Salvaged says what [Salvage] did.
+// Salvaged is the result of [Salvage].
 type Salvaged struct {
 	Rows int     // written to the new store
-	Lost []error // what could not be read
+	Lost []error // parts that could not be read
 }
 
-// Salvage writes all rows that can be read in the damaged store in from to a new
-// one in to, which must not exist or be empty. Of each key it takes the newest
-// version that it finds. Rows that were deleted or changed not long ago may
-// come back as they were, where the deletion or change is what was lost.
+// Salvage writes all rows that can be read from the damaged store in from to a new
+// store in to, which must not exist or be empty. For each key, it uses the newest
+// version that it finds. Rows that were deleted or changed recently may reappear in
+// their previous state if the deletion or change was lost.
 func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result Salvaged, err error) {
 	unlock, err := lockStore(from)
 	if err != nil {
@@ -82,7 +82,7 @@ func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result S
 		lost(badgerdb.ManifestFilename, err)
 	}
 
-	// The versions first: memory for all values could be too much.
+	// Read the versions first, because all values might not fit into memory.
 	newest := map[string]uint64{}
 	v.salvage(lost, func(r row) {
 		if newest[string(r.key)] < r.version {
@@ -98,7 +98,7 @@ func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result S
 	for _, err := range result.Lost {
 		known[err.Error()] = true
 	}
-	again := func(file string, err error) { // what the first reading has not said
+	again := func(file string, err error) { // problems that the first pass did not find
 		if !known[file+": "+err.Error()] {
 			lost(file, err)
 		}
@@ -108,7 +108,7 @@ func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result S
 			return
 		}
 		if s.write(ctx, r) {
-			delete(newest, string(r.key)) // so that it is written once
+			delete(newest, string(r.key)) // so that it is written only once
 			result.Rows++
 		}
 	})
@@ -154,7 +154,7 @@ func (v *verification) salvage(lost func(string, error), visit func(row)) {
 	}
 }
 
-// salvageLog visits the rows of a log, also those behind damage.
+// salvageLog visits the rows of a log, including those after damage.
 func salvageLog(data []byte, used int, visit func(row)) error {
 	var skipped int
 	for at := min(logHeader, len(data)); at < used; {
@@ -183,7 +183,7 @@ type salvager struct {
 	err   error
 }
 
-// write reports whether the row is done with.
+// write reports whether the row needs no further attempt.
 func (s *salvager) write(ctx context.Context, r row) bool {
 	if r.gone() || len(r.key) < 2 || r.key[0] != keyPrefix {
 		return false

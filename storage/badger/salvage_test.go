@@ -37,7 +37,7 @@ func readRows(t *testing.T, dir string) map[string]string {
 	return rows
 }
 
-// oneTable returns the newest table that a store has.
+// oneTable returns the newest table of a store.
 func oneTable(t *testing.T, dir string) string {
 	t.Helper()
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -51,7 +51,7 @@ func TestSalvageWritesWhatCanBeRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		crashed bool
 		damage  func(t *testing.T, dir string) error
-		most    int // rows that may be lost
+		most    int // maximum number of lost rows
 		lost    string
 	}{
 		"a missing MANIFEST": {false, func(t *testing.T, dir string) error {

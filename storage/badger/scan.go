@@ -7,21 +7,21 @@ import (
 	"sync/atomic"
 )
 
-// The library finds a transaction in conflict when another one has changed a
-// key that it read. A key that was not there when a scan passed is not read,
-// so two transactions that each scan a range and then insert into it would both
-// commit: it is not serializable. The types of this file close the gap. They
-// keep the keys of the last commits, and a transaction that scanned is in
-// conflict as well when one of them lies in a range that it has scanned.
+// The library detects a conflict if another transaction has changed a key that was
+// read. A key that did not exist when a scan passed it was not read, so two
+// transactions that each scan a range and then insert into it would both commit, which
+// is not serializable. The types in this file prevent that: they keep the keys of the
+// latest commits, and a transaction is also in conflict if one of those keys lies in a
+// range that it has scanned.
 
-// A span is a range of keys, ends included.
+// A span is a range of keys, including both ends.
 type span struct{ lo, hi []byte }
 
-// spanOf returns the span that a scan may visit. Keys of the library differ
-// from ours by a first byte; see keyOf.
+// spanOf returns the span that a scan may visit. The library's keys begin with an
+// additional byte; see keyOf.
 func spanOf(prefix, start []byte, reverse bool) span {
 	s := span{lo: keyOf(prefix)}
-	// No key with this prefix is longer or has greater bytes.
+	// No key with this prefix is longer or greater.
 	s.hi = append(slices.Clone(s.lo), bytes.Repeat([]byte{0xff}, max(0, maxKey+1-len(prefix)))...)
 	if start == nil {
 		return s
@@ -40,21 +40,20 @@ func (s span) contains(key []byte) bool {
 	return bytes.Compare(s.lo, key) <= 0 && bytes.Compare(key, s.hi) <= 0
 }
 
-// maxRecent bounds the keys that are remembered of the last commits. A scan
-// that took longer than so many writes counts as in conflict.
+// maxRecent bounds the number of keys that are kept. A scan during which more keys were
+// written counts as in conflict.
 const maxRecent = 8192
 
-// recent remembers the keys of the last commits.
+// recent holds the keys of the latest commits.
 type recent struct {
-	// mu is held from the check of a transaction until the library has put it
-	// in order, so that nothing comes in between; and by a transaction that
-	// runs alone.
+	// mu is held from the check of a transaction until the library has ordered it, so
+	// that no other commit comes between, and by a transaction that runs alone.
 	mu sync.Mutex
 
-	last    atomic.Uint64 // the number of the last commit
-	forgot  uint64        // the number of the last commit that is not remembered
+	last    atomic.Uint64 // number of the last commit
+	forgot  uint64        // number of the last commit that is no longer kept
 	commits []commit      // in order
-	keys    int           // of all commits
+	keys    int           // number of keys of all commits
 }
 
 type commit struct {
@@ -62,7 +61,7 @@ type commit struct {
 	keys   [][]byte
 }
 
-// conflicts reports whether a commit after number since wrote into a span.
+// conflicts reports whether a commit after number since wrote to any of the spans.
 func (r *recent) conflicts(spans []span, since uint64) bool {
 	if len(spans) == 0 {
 		return false
@@ -82,7 +81,7 @@ func (r *recent) conflicts(spans []span, since uint64) bool {
 	return false
 }
 
-// add remembers a commit. A transaction that begins after it sees it.
+// add adds a commit. Transactions that begin later see it.
 func (r *recent) add(keys [][]byte) {
 	number := r.last.Load() + 1
 	r.commits = append(r.commits, commit{number, keys})

@@ -8,31 +8,31 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Reserve is the free space, in bytes, that the file system of a store keeps:
-// with less, writes are refused and reads go on.
+// Reserve is how much free space, in bytes, the file system of a store must have. With
+// less, writes are refused, but reads still work.
 //
-// The library writes through memory maps of sparse files, and a page that the
-// file system has no block for ends the process with SIGBUS. So writing stops
-// while there is room for all that a stopped store may still do on its own:
-// flush a memtable (whose log is deleted afterwards), and merge the tables of
-// level 0 into the next (whose inputs are deleted afterwards). When nothing
-// compresses, these are 16 MiB and four times that with a few more. When it is
-// done, within seconds, a store that is not written to touches the disk no
-// more, and stays alive even if others take the last byte.
+// The library writes through memory maps of sparse files. If the file system has no
+// block left for a page, the process ends with SIGBUS. Therefore, writing stops while
+// there is still enough space for everything that the store may do afterwards on its
+// own: flushing a memtable (whose log is then deleted), and merging the tables of level
+// 0 into the next level (whose inputs are then deleted). If nothing compresses, this
+// takes 16 MiB and a little more than four times that. After that, within seconds, a
+// store that is not written to leaves the disk alone, and survives even if other
+// programs use up all space.
 const Reserve = 128 << 20
 
-// closeReserve is the free space, in bytes, that closing takes at most: a last
-// flush, beside the merge that may be running.
+// closeReserve is the maximum amount of free space, in bytes, that closing needs: for a
+// last flush, and for a merge in progress.
 const closeReserve = 64 << 20
 
-// Space is what a file system has left.
+// Space is the free space of a file system.
 type Space struct {
-	Free     uint64 // bytes that this process may still use
+	Free     uint64 // available to this process
 	ReadOnly bool
 }
 
-// check returns an error that wraps [storage.ErrUnwritable] if the file system
-// of dir does not have need bytes free.
+// check returns an error that wraps [storage.ErrUnwritable] if the file system of dir
+// has less than need bytes free.
 func (o Options) check(dir string, need int) error {
 	space, err := o.Space(dir)
 	switch {
@@ -47,11 +47,11 @@ func (o Options) check(dir string, need int) error {
 	return nil
 }
 
-// diskErrors are what the system says when a disk takes nothing.
+// diskErrors are the errors of a system whose disk cannot be written to.
 var diskErrors = []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT}
 
-// isDiskError reports whether the library failed for the disk. It formats the
-// causes into its messages instead of wrapping them, so this is about text.
+// isDiskError reports whether the library failed because of the disk. The library
+// formats causes into its messages instead of wrapping them, so this compares text.
 func isDiskError(err error) bool {
 	for _, errno := range diskErrors {
 		if strings.Contains(err.Error(), errno.Error()) {

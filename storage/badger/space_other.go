@@ -4,7 +4,7 @@ package badger
 
 import "math"
 
-// statSpace knows no limit on this system.
+// statSpace reports unlimited space, because it is not implemented on this system.
 func statSpace(string) (Space, error) {
 	return Space{Free: math.MaxUint64}, nil
 }

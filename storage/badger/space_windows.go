@@ -2,7 +2,7 @@ package badger
 
 import "golang.org/x/sys/windows"
 
-// statSpace asks the operating system for the [Space] of dir.
+// statSpace returns the [Space] of dir according to the operating system.
 func statSpace(dir string) (Space, error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

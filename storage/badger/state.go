@@ -12,28 +12,28 @@ import (
 	badgerdb "github.com/dgraph-io/badger/v4"
 )
 
-// stateFile says which logs of memtables there must be. Without it, a log that
-// is missing would look like one whose rows were flushed into a table, so that a
-// store has it from before the library makes its first file.
+// stateFile lists the logs of memtables that must exist. Without it, a missing log
+// could not be distinguished from one whose rows were flushed to a table, so a store
+// has the file before the library creates its first one.
 const stateFile = "STATE"
 
-// A state is what the state file says. It is written before the library opens
-// the store, whenever a new log has become durable, and after the store was closed.
+// A state is the content of the state file. It is written before the library opens the
+// store, whenever a new log has become durable, and after the store is closed.
 type state struct {
-	// The MANIFEST when the store was opened or closed: see manifestHead, and
-	// its length, which is 0 where the library was about to make the store.
+	// The MANIFEST when the store was opened or closed: its checksum (see manifestHead)
+	// and its length, which is 0 before the library has created the store.
 	ManifestHead uint32 `json:"manifest_head"`
 	ManifestEnd  int64  `json:"manifest_end"`
 
-	// Closed means that all logs were flushed.
+	// Closed is set if all logs were flushed.
 	Closed bool `json:"closed"`
 
-	// Logs are the logs with rows when the store was opened, oldest first, and
-	// where they end.
+	// Logs are the logs with rows when the store was opened, oldest first, and the
+	// positions of their ends.
 	Logs []stateLog `json:"logs,omitempty"`
 
-	// Next is the number of the first log that was begun since, LogSize the
-	// length of each, and Newest the number of the last that is durable.
+	// Next is the number of the first log that was created since, LogSize is the size
+	// of each of them, and Newest is the number of the last durable one.
 	Next    uint64 `json:"next"`
 	LogSize int64  `json:"log_size"`
 	Newest  uint64 `json:"newest"`
@@ -49,7 +49,7 @@ type stateContent struct {
 	Checksum uint32          `json:"crc32c"`
 }
 
-// readState returns nil where there is no state file.
+// readState returns nil if there is no state file.
 func readState(dir string) (*state, error) {
 	data, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -62,7 +62,7 @@ func readState(dir string) (*state, error) {
 	return s, unchecked(data, s)
 }
 
-// checked encodes a value with its checksum.
+// checked encodes a value with a checksum.
 func checked(v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -71,7 +71,7 @@ func checked(v any) ([]byte, error) {
 	return json.Marshal(stateContent{data, crc32.Checksum(data, castagnoli)})
 }
 
-// unchecked decodes what checked has encoded.
+// unchecked decodes a value encoded by checked.
 func unchecked(data []byte, v any) error {
 	var content stateContent
 	if err := json.Unmarshal(data, &content); err != nil {
@@ -83,7 +83,7 @@ func unchecked(data []byte, v any) error {
 	return json.Unmarshal(content.State, v)
 }
 
-// write puts the state in the place of the last one, on the disk.
+// write replaces the state file on disk.
 func (s *state) write(dir string) error {
 	data, err := checked(s)
 	if err != nil {
@@ -118,7 +118,7 @@ func (v *verification) state() {
 	if known.ManifestEnd > 0 {
 		head, _, err := manifestHead(v.path(badgerdb.ManifestFilename))
 		if err != nil || head != known.ManifestHead {
-			known = nil // it was written anew
+			known = nil // it was rewritten
 		}
 	}
 	if known != nil && v.manifest.end < known.ManifestEnd {
@@ -126,8 +126,8 @@ func (v *verification) state() {
 		return
 	}
 	if known == nil || known.Closed {
-		// The library has no logs after it was closed. If there are any, another
-		// program has opened the store since, and of that nothing is known.
+		// The library leaves no logs when it is closed. If there are any, another
+		// program has opened the store since, and its logs are unknown.
 		for _, name := range logs {
 			if v.names[name] == 0 {
 				v.damages.add(name, "it is empty, and nothing says whether it had rows")
@@ -163,8 +163,8 @@ func (v *verification) state() {
 	}
 }
 
-// synced compares the logs with how far they were on the disk. Those that a store had
-// before it was closed were other ones.
+// synced compares the logs with the positions up to which they were synced. Logs from
+// before the store was last closed are ignored.
 func (v *verification) synced(known *state) {
 	if known.Closed {
 		return
@@ -185,7 +185,7 @@ func (v *verification) synced(known *state) {
 func logName(number uint64) string { return fmt.Sprintf("%05d.mem", number) }
 
 // required returns the logs up to the newest durable one that were not flushed
-// according to the manifest. They are flushed in order, with a table each.
+// according to the manifest. Logs are flushed in order, into one table each.
 func (s *state) required(m manifest) []stateLog {
 	logs := s.Logs
 	for n := s.Next; n <= s.Newest; n++ {
@@ -200,7 +200,7 @@ func (s *state) required(m manifest) []stateLog {
 	return logs[min(flushed, len(logs)):]
 }
 
-// opening returns the state in which the library is about to open the store.
+// opening returns the state before the library opens the store.
 func (v *verification) opening() (*state, error) {
 	s := &state{Next: 1, LogSize: 2 * memtableSize}
 	for _, name := range v.sorted(".mem") {
@@ -217,7 +217,7 @@ func (v *verification) opening() (*state, error) {
 		}
 	}
 	s.Newest = s.Next - 1
-	// Without a MANIFEST, it is a new store, of which no log was flushed.
+	// Without a MANIFEST, the store is new and no log was flushed.
 	if !v.exists(badgerdb.ManifestFilename) {
 		return s, nil
 	}
@@ -227,17 +227,17 @@ func (v *verification) opening() (*state, error) {
 	return s, err
 }
 
-// opened notes that the library has opened the store in dir, with a log that is
-// durable by now.
+// opened records that the library has opened the store in dir with a log that is now
+// durable.
 func (s *state) opened(dir string) (err error) {
 	if s.ManifestEnd == 0 {
-		// It is a new one, and no log can have been flushed.
+		// The store is new, so no log can have been flushed.
 		s.ManifestHead, s.ManifestEnd, err = manifestHead(filepath.Join(dir, badgerdb.ManifestFilename))
 	}
 	return err
 }
 
-// begun notes that the log with this name is durable.
+// begun records that the log with this name is durable.
 func (s *state) begun(dir, name string) error {
 	n, err := number(name)
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *state) begun(dir, name string) error {
 	return s.write(dir)
 }
 
-// closed notes that the library has closed the store in dir.
+// closed records that the library has closed the store in dir.
 func (s *state) closed(dir string) (err error) {
 	c := state{Closed: true}
 	c.ManifestHead, c.ManifestEnd, err = manifestHead(filepath.Join(dir, badgerdb.ManifestFilename))

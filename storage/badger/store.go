@@ -16,48 +16,48 @@ import (
 )
 
 const (
-	// maxConflicts is how often a transaction is run beside others. Then it
-	// runs alone, and cannot conflict.
+	// maxConflicts is how often a transaction is attempted concurrently with others.
+	// After that it runs alone, so that it cannot be in conflict.
 	maxConflicts = 8
 
-	// gcInterval is the time between two collections of the value log.
+	// gcInterval is the interval between garbage collections of the value log.
 	gcInterval = 10 * time.Minute
 
-	// verifyEvery is how many of them come between two verifications of the
+	// verifyEvery is the number of garbage collections between two verifications of the
 	// tables.
 	verifyEvery = 6
 
-	// gcRatio is the part of a value log file that must be garbage for it to be
-	// rewritten.
+	// gcRatio is the fraction of a value log file that must be garbage for the file to
+	// be rewritten.
 	gcRatio = 0.5
 )
 
-// errConflict means that a transaction must run again.
+// errConflict means that a transaction must be run again.
 var errConflict = errors.New("conflict")
 
-// A Store is a [storage.Store] in a directory, and its [storage.Feed]. See [Open].
+// A Store is a [storage.Store] and [storage.Feed] in a directory. See [Open].
 //
-// Functions given to Update and Write must not call either of them; a
-// transaction that conflicts again and again runs while the others wait.
+// Functions passed to Update and Write must not call either of them, because a
+// transaction that is repeatedly in conflict runs while the others wait.
 type Store struct {
 	storage.Feed
 
 	dir      string
 	opts     Options
 	db       *badgerdb.DB
-	readOnly error  // why the database was opened for reading only, or nil
-	state    *state // unless readOnly
+	readOnly error  // why the database was opened read-only, or nil
+	state    *state // nil if readOnly
 
 	recent recent
 	sync   syncer
-	failed atomic.Pointer[error] // why writing ended for good
-	broken atomic.Pointer[error] // why reading did, too
+	failed atomic.Pointer[error] // why writing has ended permanently
+	broken atomic.Pointer[error] // why reading has ended as well
 
-	mu      sync.RWMutex // guards closed, and the first transaction against it
+	mu      sync.RWMutex // guards closed, and closing against new transactions
 	closed  bool
-	running sync.WaitGroup // transactions
+	running sync.WaitGroup // transactions in progress
 	close   sync.Once
-	err     error // of close
+	err     error // result of Close
 	gc      context.CancelFunc
 	gcDone  chan struct{}
 	trimmer sync.WaitGroup
@@ -79,19 +79,19 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	return s.transact(ctx, fn, true)
 }
 
-// Write implements [storage.Store]. What it has written is in the page cache of
-// the operating system, in a memory map of the log.
+// Write implements [storage.Store]. Its data is in the page cache of the operating
+// system, through a memory map of the log.
 func (s *Store) Write(ctx context.Context, fn func(storage.Tx) error) error {
 	return s.transact(ctx, fn, false)
 }
 
-// Close waits for the transactions that run, and closes the database. Further
-// calls return what the first one did.
+// Close waits for transactions in progress and closes the database. Further calls
+// return the result of the first one.
 //
-// With less than half of the [Reserve] free, it leaves the database as a crash
-// would: flushing could end the process (see Reserve), and what was written is
-// in the log, from which the next Open takes it. The directory stays locked
-// until the process ends, and the error wraps [storage.ErrUnwritable].
+// If less than half of the [Reserve] is free, Close leaves the database as after a
+// crash, because flushing could end the process (see Reserve). All data is in the log,
+// from which the next Open restores it. The directory stays locked until the process
+// ends, and the error wraps [storage.ErrUnwritable].
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		s.mu.Lock()
@@ -120,7 +120,7 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// begin admits a transaction, which must end with s.running.Done.
+// begin starts a transaction, which must end with s.running.Done.
 func (s *Store) begin(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -137,7 +137,7 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// Writable returns an error if the store takes no writes now.
+// Writable returns an error if the store currently refuses writes.
 func (s *Store) Writable() error {
 	if err := s.begin(context.Background()); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (s *Store) Writable() error {
 	return s.writable(Reserve)
 }
 
-// writable returns an error that wraps [storage.ErrUnwritable] if the store
-// cannot be written, or its file system does not have need bytes free.
+// writable returns an error that wraps [storage.ErrUnwritable] if the store cannot be
+// written to, or its file system has less than need bytes free.
 func (s *Store) writable(need int) error {
 	if s.readOnly != nil {
 		return s.readOnly
@@ -158,8 +158,9 @@ func (s *Store) writable(need int) error {
 	return s.opts.check(s.dir, need)
 }
 
-// fail ends writing for good: the library does not promise to work on after an
-// error of the disk, nor the system that a second sync makes up for a failed one.
+// fail ends writing permanently. The library is not guaranteed to work after a disk
+// error, and the operating system does not guarantee that a second sync makes up for a
+// failed one.
 func (s *Store) fail(doing string, err error) error {
 	err = fmt.Errorf("%w: %s in %s failed, nothing is written until the gateway is restarted: %w",
 		storage.ErrUnwritable, doing, s.dir, err)
@@ -185,8 +186,8 @@ func (s *Store) transact(ctx context.Context, fn func(storage.Tx) error, durable
 		case err != nil || len(t.keys) == 0:
 			return err
 		}
-		// A value in the value log must not be lost while the log of the
-		// memtable that points to it survives, or it could never be read again.
+		// A value in the value log must not be lost while the log of the memtable with
+		// the pointer to it survives, because it could never be read.
 		if durable || t.bytes >= valueThreshold {
 			if err := s.sync.run(s.dir, s.db); err != nil {
 				return s.fail("syncing", err)
@@ -196,8 +197,8 @@ func (s *Store) transact(ctx context.Context, fn func(storage.Tx) error, durable
 	}
 }
 
-// attempt runs fn in a transaction and commits it. It returns errConflict if
-// another transaction was in the way, which none is if it runs alone.
+// attempt runs fn in a transaction and commits it. It returns errConflict if another
+// transaction conflicts, which cannot happen if it runs alone.
 func (s *Store) attempt(ctx context.Context, fn func(storage.Tx) error, alone bool) (*tx, error) {
 	if alone {
 		s.recent.mu.Lock()
@@ -238,9 +239,9 @@ func (s *Store) attempt(ctx context.Context, fn func(storage.Tx) error, alone bo
 	}
 }
 
-// send gives the transaction to the library, which puts it in order before it
-// returns, and sends the result of the commit later. It returns false if a
-// commit after number since is in conflict with the transaction.
+// send passes the transaction to the library, which orders it before returning, and
+// sends the result of the commit later. It returns false if a commit after number since
+// conflicts with the transaction.
 func (s *Store) send(t *tx, since uint64, alone bool, result chan<- error) bool {
 	if !alone {
 		s.recent.mu.Lock()
@@ -268,7 +269,7 @@ func (s *Store) collect(ctx context.Context) {
 		if n%verifyEvery == 0 {
 			s.verifyTables(ctx)
 		}
-		// A rewrite takes the space of a file before it gives back any.
+		// Rewriting a file needs space for it before the old one is deleted.
 		for ctx.Err() == nil && s.writable(Reserve+valueLogSize) == nil {
 			err := s.db.RunValueLogGC(gcRatio)
 			if err == nil {
@@ -282,8 +283,8 @@ func (s *Store) collect(ctx context.Context) {
 	}
 }
 
-// verifyTables reads all tables. The library takes a block that does not fit its
-// checksum for one without rows, so if there is one, reading and writing end.
+// verifyTables reads all tables. The library treats a block with a wrong checksum as
+// empty, so if there is one, reading and writing end.
 func (s *Store) verifyTables(ctx context.Context) {
 	m, err := readManifest(filepath.Join(s.dir, badgerdb.ManifestFilename))
 	if err != nil {
@@ -299,7 +300,7 @@ func (s *Store) verifyTables(ctx context.Context) {
 		if err == nil {
 			continue
 		}
-		// It may have been merged into another meanwhile, and deleted.
+		// The table may have been merged and deleted in the meantime.
 		now, manifestErr := readManifest(filepath.Join(s.dir, badgerdb.ManifestFilename))
 		if _, listed := now.tables[id]; listed || manifestErr != nil {
 			s.breakDown(damage{tableName(id), err.Error()})
@@ -308,7 +309,7 @@ func (s *Store) verifyTables(ctx context.Context) {
 	}
 }
 
-// breakDown ends reading and writing for good.
+// breakDown ends reading and writing permanently.
 func (s *Store) breakDown(f damage) {
 	err := fmt.Errorf("store %s: %w", s.dir, damages{f}.err())
 	if s.broken.CompareAndSwap(nil, &err) {

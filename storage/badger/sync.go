@@ -10,16 +10,16 @@ import (
 	badgerdb "github.com/dgraph-io/badger/v4"
 )
 
-// A syncer makes commits durable. One sync serves all the commits before it, so
-// callers that come while another sync runs share the next.
+// A syncer makes commits durable. One sync covers all commits before it, so callers
+// that arrive during a sync share the next one.
 type syncer struct {
 	mu       sync.Mutex
-	done     uint64 // the ticket that the last sync served
-	memtable string // the newest log of a memtable whose name is known to be durable
-	valueLog string // the newest file of the value log then
+	done     uint64 // the ticket of the last sync
+	memtable string // the newest memtable log whose name is known to be durable
+	valueLog string // the newest file of the value log at that time
 
-	// begun is called with the name of a log of a memtable that has become
-	// durable, unless nil.
+	// begun, unless nil, is called with the name of a memtable log that has become
+	// durable.
 	begun func(dir, memtable string) error
 
 	synced *syncedLogs
@@ -30,7 +30,7 @@ type syncer struct {
 	}
 }
 
-// run returns when all that was committed before the call is on the disk.
+// run returns when everything that was committed before the call is on disk.
 func (s *syncer) run(dir string, db *badgerdb.DB) error {
 	s.tickets.Lock()
 	s.tickets.last++
@@ -54,12 +54,12 @@ func (s *syncer) run(dir string, db *badgerdb.DB) error {
 
 // syncAll syncs the logs of the database.
 //
-// The library's own Sync covers the log of the current memtable and the newest
-// file of the value log. A memtable or a file that became full since the commit
-// is in neither (nor was it synced on the way, without SyncWrites), so those
-// are synced by name: the logs of memtables that wait for their flush (when the
-// log is gone, a table was written, synced, and entered in the manifest), and
-// the files of the value log since the last time.
+// The library's own Sync covers the log of the current memtable and the newest file of
+// the value log. It does not cover a memtable or file that has become full since the
+// commit (and without SyncWrites, the library did not sync it at that time either).
+// Those are synced by name: the logs of memtables waiting to be flushed (if a log is
+// gone, a table has been written, synced and added to the manifest), and the files of
+// the value log since the last sync.
 func (s *syncer) syncAll(dir string, db *badgerdb.DB) error {
 	names, err := namesIn(dir)
 	if err != nil {
@@ -78,12 +78,12 @@ func (s *syncer) syncAll(dir string, db *badgerdb.DB) error {
 	files, newNames := s.behind(names)
 	for _, name := range files {
 		err := syncFile(filepath.Join(dir, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // flushed or collected meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // flushed or collected in the meantime
 			return err
 		}
 	}
 	if newNames {
-		// The library does not sync the directory when it begins a log.
+		// The library does not sync the directory when it creates a log.
 		if err := syncDir(dir); err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func namesIn(dir string) ([]string, error) {
 	return names, errors.Join(err, d.Close())
 }
 
-// behind returns the files, of those in the directory, that the library's Sync
-// leaves out; and whether there are logs that the last sync did not know.
+// behind returns the files in the directory that the library's Sync omits, and whether
+// there are logs that did not exist at the last sync.
 func (s *syncer) behind(names []string) (files []string, newNames bool) {
 	memtable, valueLog := newest(names, ".mem"), newest(names, ".vlog")
 	for _, name := range names {
@@ -125,7 +125,7 @@ func (s *syncer) behind(names []string) (files []string, newNames bool) {
 	return files, memtable != s.memtable || valueLog != s.valueLog
 }
 
-// newest returns the newest of the files with this extension, or "".
+// newest returns the newest file with this extension, or "".
 func newest(names []string, ext string) string {
 	var found string
 	for _, name := range names {
@@ -136,8 +136,8 @@ func newest(names []string, ext string) string {
 	return found
 }
 
-// older compares the numbers that are the names of files, which have leading
-// zeros, until they become longer.
+// older compares file names that are numbers, whose leading zeros end when they become
+// longer.
 func older(a, b string) bool {
 	if len(a) != len(b) {
 		return len(a) < len(b)

@@ -10,29 +10,31 @@ import (
 	"slices"
 )
 
-// syncedFile says how far the logs of memtables are known to be on the disk. Without it,
-// a log whose end became zeros, or that has a hole, looks like what a crash of the
-// machine leaves of rows that were never confirmed.
+// syncedFile records how far the logs of memtables are known to be on disk. Without it,
+// a log with a hole or with zeros at its end could not be distinguished from one after
+// a crash of the machine, in which only unconfirmed rows are missing.
 //
-// It has two places of a sector each, which are written in turn, so that a crash can
-// spoil one only. It need not be on the disk itself: an older one asks for less.
+// It has two places of a sector each, which are written alternately, so that a crash
+// can only corrupt one. It does not have to be synced itself, because an older version
+// only requires less.
 const (
 	syncedFile  = "SYNCED"
-	syncedPlace = 4096 // bytes from one place to the next
-	syncedSize  = 512  // of a place, no more than a disk writes at once
-	maxSynced   = 8    // logs in a place, the newest: no more than a few wait for their flush
+	syncedPlace = 4096 // distance of the places in bytes
+	syncedSize  = 512  // of a place; no more than a disk writes atomically
+	maxSynced   = 8    // newest logs in a place; only a few wait to be flushed at a time
 )
 
-// A syncedContent is what a place holds.
+// A syncedContent is the content of a place.
 type syncedContent struct {
-	// Count says which place is the newer one.
+	// Count is higher in the newer place.
 	Count uint64 `json:"count"`
 
-	// Logs are where the whole transactions in each log end that a sync has covered.
+	// Logs are the positions of the last complete transactions that were synced in each
+	// log.
 	Logs []stateLog `json:"logs"`
 }
 
-// A syncedLogs follows the logs of a store, and notes how far they were synced.
+// A syncedLogs tracks how far the logs of a store were synced.
 type syncedLogs struct {
 	dir  string
 	file *os.File
@@ -40,8 +42,8 @@ type syncedLogs struct {
 	buf  []byte
 }
 
-// openSynced begins anew: the logs that are there before the library opens the store are
-// in the [state].
+// openSynced creates the file. Logs from before the library opens the store are
+// recorded in the [state].
 func openSynced(dir string) (*syncedLogs, error) {
 	f, err := os.OpenFile(filepath.Join(dir, syncedFile), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -54,7 +56,7 @@ func (s *syncedLogs) close() error {
 	return errors.Join(s.file.Truncate(0), s.file.Close())
 }
 
-// ends finds out where the logs with these names end now.
+// ends returns the current ends of the logs with these names.
 func (s *syncedLogs) ends(names []string) ([]stateLog, error) {
 	var logs []stateLog
 	for _, name := range names {
@@ -73,7 +75,7 @@ func (s *syncedLogs) ends(names []string) ([]stateLog, error) {
 		}
 		l.End, err = s.end(filepath.Join(s.dir, name), l.End)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it was flushed meanwhile
+			continue // flushed in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -84,8 +86,8 @@ func (s *syncedLogs) ends(names []string) ([]stateLog, error) {
 	return logs[max(0, len(logs)-maxSynced):], nil
 }
 
-// end returns where the whole transactions end in a log that is being written, of which
-// the part before from is known.
+// end returns the end of the last complete transaction in a log that is being written.
+// The part before from is already known.
 func (s *syncedLogs) end(path string, from int64) (end int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -106,7 +108,7 @@ func (s *syncedLogs) end(path string, from int64) (end int64, err error) {
 		switch {
 		case whole > 0 && n == len(buf):
 		case whole == 0 && n == len(buf) && !blank(buf[rest:]):
-			// A transaction that is longer than the buffer, if it is whole.
+			// There may be a transaction that is longer than the buffer.
 			buf = make([]byte, 4*len(buf))
 		default:
 			return from, nil
@@ -114,12 +116,12 @@ func (s *syncedLogs) end(path string, from int64) (end int64, err error) {
 	}
 }
 
-// blank reports whether no entry begins here.
+// blank reports whether data does not begin with an entry.
 func blank(data []byte) bool {
 	return len(data) == 0 || data[0] == 0 && (len(data) < 3 || data[1] == 0 && data[2] == 0)
 }
 
-// note says that the logs are on the disk up to these ends.
+// note records that the logs are on disk up to these ends.
 func (s *syncedLogs) note(logs []stateLog) error {
 	if slices.Equal(logs, s.last.Logs) {
 		return nil
@@ -144,8 +146,7 @@ func (s *syncedLogs) note(logs []stateLog) error {
 	return nil
 }
 
-// readSynced returns the ends by the numbers of logs. A place that cannot be read asks for
-// nothing.
+// readSynced returns the ends by log number. A place that cannot be read is ignored.
 func readSynced(dir string) (map[uint64]int64, error) {
 	data, err := os.ReadFile(filepath.Join(dir, syncedFile))
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// What an update has confirmed is known to be on the disk, whatever its size.
+// Updates of any size are known to be on disk once they are confirmed.
 func TestHowFarALogWasSyncedIsNoted(t *testing.T) {
 	dir := t.TempDir()
 	s := openTest(t, dir, Options{})
@@ -54,7 +54,7 @@ func newestLog(t *testing.T, dir string) string {
 	return filepath.Join(dir, newest(names, ".mem"))
 }
 
-// A place that a crash has spoilt leaves the other one, which asks for less.
+// If a crash corrupts one place, the other one is used, which requires less.
 func TestASpoiltPlaceLeavesTheOther(t *testing.T) {
 	dir := t.TempDir()
 	s, err := openSynced(dir)
@@ -88,7 +88,7 @@ func TestASpoiltPlaceLeavesTheOther(t *testing.T) {
 	want(0)
 }
 
-// The most logs, with the longest numbers, fit a place.
+// The maximum number of logs with the longest numbers fits into a place.
 func TestManyLogsFitAPlace(t *testing.T) {
 	s, err := openSynced(t.TempDir())
 	if err != nil {

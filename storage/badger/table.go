@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// tableIndex returns the index of a table, checked.
+// tableIndex returns the index of a table after checking it.
 //
 //	blocks | index | its length | its checksum | the length of that
 //
-// The library ends the process where these do not fit the file.
+// The library ends the process if these do not match the file.
 func tableIndex(data []byte) ([]byte, error) {
 	at := len(data)
 	field := func() ([]byte, error) {
@@ -50,9 +50,9 @@ func tableIndex(data []byte) ([]byte, error) {
 	return index, nil
 }
 
-// readTable visits the rows of a table file, and checks all of it on the way.
-// With lost not nil, it goes on behind a block that it cannot read, and calls
-// lost with what is wrong with it.
+// readTable visits and checks all rows of a table file. If lost is not nil, it is
+// called with the problem of each block that cannot be read, and reading continues
+// after it.
 func readTable(path string, compression options.CompressionType, visit func(row), lost func(error)) error {
 	return withFile(path, -1, func(data []byte) error {
 		index, err := tableIndex(data)
@@ -91,12 +91,12 @@ func readTable(path string, compression options.CompressionType, visit func(row)
 	})
 }
 
-// A blockReader reads blocks of a table. Its buffers serve the next block.
+// A blockReader reads blocks of a table. Its buffers are reused for the next block.
 //
 //	entries | where each begins | how many | checksum | the length of that
 //
-// An entry is the length of what its key has in common with the first key of
-// the block, the length of the rest, the rest, and the value.
+// An entry is the length of the common prefix of its key and the first key of the
+// block, the length of the rest of its key, that rest, and the value.
 type blockReader struct {
 	compression options.CompressionType
 	data, key   []byte
@@ -117,7 +117,7 @@ func (b *blockReader) read(data []byte, visit func(row)) (err error) {
 	if err != nil {
 		return err
 	}
-	// What does not fit panics, see readTable.
+	// Invalid offsets panic, see readTable.
 	at := len(data) - 4
 	sumAt := at - int(binary.BigEndian.Uint32(data[at:]))
 	var want pb.Checksum
@@ -152,7 +152,7 @@ func (b *blockReader) read(data []byte, visit func(row)) (err error) {
 	return nil
 }
 
-// readUnlisted is readTable for a table of which nobody knows the compression.
+// readUnlisted is like readTable, for a table whose compression is not known.
 func readUnlisted(path string, visit func(row), lost func(error)) error {
 	var err error
 	for _, compression := range []options.CompressionType{options.Snappy, options.ZSTD, options.None} {

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// maxKey is the length of the longest key, in bytes.
+	// maxKey is the maximum length of a key, in bytes.
 	maxKey = 1024
 
-	// keyPrefix begins all keys in the database: the library keeps keys that
-	// begin with "!badger!" for itself, and ours may be any bytes.
+	// keyPrefix is the first byte of all keys in the database, because the library
+	// reserves keys that begin with "!badger!" and our keys may be any bytes.
 	keyPrefix = 'd'
 )
 
 var (
-	// ErrTooBig means that a transaction writes more than the store takes at
-	// once. Errors that wrap it say how much that is.
+	// ErrTooBig means that a transaction writes more than the store can write at once.
+	// Errors that wrap it include the limit.
 	ErrTooBig = errors.New("the transaction is too big")
 
 	errDone     = errors.New("the transaction has ended")
@@ -38,10 +38,10 @@ type tx struct {
 	write bool
 	done  bool
 
-	keys  [][]byte // written, as the library has them
+	keys  [][]byte // written, in the library's form
 	bytes int      // written, keys and values
 	spans []span   // scanned, if write
-	err   error    // the first write that failed, which must not be half of a commit
+	err   error    // the first failed write, after which the transaction must not be committed
 }
 
 func keyOf(key []byte) []byte {
@@ -83,7 +83,7 @@ func (t *tx) SetTTL(key, value []byte, ttl time.Duration) error {
 	}
 	return t.set(key, func(k []byte) *badgerdb.Entry {
 		e := badgerdb.NewEntry(k, slices.Clone(value))
-		// The library counts full seconds; round up, to never end early.
+		// The library counts in seconds. Round up, so that keys never expire early.
 		e.ExpiresAt = uint64(time.Now().Add(ttl + time.Second - 1).Unix())
 		return e
 	})
@@ -93,7 +93,7 @@ func (t *tx) Delete(key []byte) error {
 	return t.set(key, nil)
 }
 
-// set writes the entry that makes for a key, or a deletion.
+// set writes the entry for a key, or a deletion.
 func (t *tx) set(key []byte, entry func([]byte) *badgerdb.Entry) error {
 	switch {
 	case t.done:
@@ -124,9 +124,9 @@ func (t *tx) set(key []byte, entry func([]byte) *badgerdb.Entry) error {
 	return err
 }
 
-// Scan runs on the library's iterators, of which a transaction may have many at
-// a time, so scans nest. Each sees what the transaction had written when the
-// scan began; what is written while it runs does not disturb it.
+// Scan uses the library's iterators, of which a transaction may have several at a time,
+// so scans can be nested. Each scan sees what the transaction had written when it
+// began, and later writes do not affect it.
 func (t *tx) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, error] {
 	return func(yield func(storage.Item, error) bool) {
 		if t.done {
@@ -135,13 +135,13 @@ func (t *tx) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, er
 		}
 		s := spanOf(prefix, start, reverse)
 		if t.write {
-			// Until the scan has stopped early, it has seen all of it.
+			// Unless it stops early, the scan covers the whole span.
 			t.spans = append(t.spans, s)
 		}
 		at := len(t.spans) - 1
 
-		// Values are in the table files, so fetching them ahead of time, in a
-		// goroutine each, would cost more than it gives.
+		// Values are in the table files, so prefetching them, in a goroutine each,
+		// would cost more than it saves.
 		seek := s.lo
 		if reverse {
 			seek = s.hi
@@ -189,7 +189,7 @@ func (t *tx) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, er
 	}
 }
 
-// end makes the transaction of no use.
+// end makes the transaction unusable.
 func (t *tx) end() {
 	t.done = true
 	t.txn.Discard()
@@ -208,7 +208,7 @@ func valueOf(item *badgerdb.Item) ([]byte, error) {
 		return nil, err
 	}
 	if len(value) == 0 && item.ValueSize() > 0 {
-		// The library has logged why, and returns nothing instead.
+		// The library has logged the reason and returns nothing.
 		return nil, fmt.Errorf(`%w: its value is in a *.vlog file, which is missing or damaged there ("caddy gw verify" names it)`,
 			storage.ErrDamaged)
 	}
@@ -218,8 +218,8 @@ func valueOf(item *badgerdb.Item) ([]byte, error) {
 	return value, nil
 }
 
-// guardRead runs fn, which reads something under key, and returns an error that
-// wraps [storage.ErrDamaged] where it meets damage in a file.
+// guardRead runs fn, which reads under key, and returns an error that wraps
+// [storage.ErrDamaged] if there is damage in a file.
 func guardRead(key []byte, fn func() error) error {
 	panicked := true
 	err := guard("the library stopped", func() error {
@@ -236,7 +236,7 @@ func guardRead(key []byte, fn func() error) error {
 	return err
 }
 
-// translate turns an error of the library into one of the storage package.
+// translate converts an error of the library to one of the storage package.
 func translate(err error) error {
 	switch {
 	case err == nil:

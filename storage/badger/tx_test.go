@@ -22,7 +22,7 @@ func TestTooBig(t *testing.T) {
 			value := bytes.Repeat([]byte("x"), size[1])
 			err := s.Update(t.Context(), func(tx storage.Tx) error {
 				for n := range size[0] {
-					_ = tx.Set([]byte(strconv.Itoa(n)), value) // and does not look
+					_ = tx.Set([]byte(strconv.Itoa(n)), value) // ignoring errors
 				}
 				return nil
 			})
@@ -40,7 +40,7 @@ func TestTooBig(t *testing.T) {
 			}
 		})
 	}
-	// What Open promises fits.
+	// The documented limits of Open can be used.
 	err := s.Update(t.Context(), func(tx storage.Tx) error {
 		for n := range 3_200 {
 			if err := tx.Set([]byte(strconv.Itoa(n)), nil); err != nil {
@@ -52,7 +52,7 @@ func TestTooBig(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	// A resource that replaces another writes two rows, and what is said of them.
+	// A resource that replaces another one writes two rows and their changes.
 	err = s.Update(t.Context(), func(tx storage.Tx) error {
 		row := bytes.Repeat([]byte("x"), valueThreshold-100)
 		return errors.Join(tx.Set([]byte("a"), row), tx.Set([]byte("b"), row), tx.Set([]byte("c"), row[:64<<10]))
@@ -62,8 +62,8 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
-// TestRunsAloneAtLast has another transaction get in the way of each run, until
-// it has to wait.
+// TestRunsAloneAtLast: another transaction conflicts with each attempt until it has to
+// wait.
 func TestRunsAloneAtLast(t *testing.T) {
 	s := openTest(t, t.TempDir(), Options{})
 	others := make(chan error, maxConflicts+1)
@@ -96,8 +96,8 @@ func TestRunsAloneAtLast(t *testing.T) {
 	wantValue(t, s, "result", strconv.Itoa(maxConflicts))
 }
 
-// TestNoFalseConflict: a scan that stops early is not in conflict with what
-// comes after, so that the first of a queue can be taken while others append.
+// TestNoFalseConflict: a scan that stops early does not conflict with later keys, so
+// the first item of a queue can be removed while others are appended.
 func TestNoFalseConflict(t *testing.T) {
 	s := openTest(t, t.TempDir(), Options{})
 	for _, key := range []string{"q1", "q2", "q8", "q9"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A disk answers Options.Space.
+// A disk implements Options.Space.
 type disk struct {
 	space atomic.Pointer[Space]
 	err   atomic.Pointer[error]
@@ -48,7 +48,7 @@ func wantValue(t *testing.T, s *Store, key, want string) {
 	}
 }
 
-// wantRefused checks that writes are refused, with a text that says why.
+// wantRefused checks that writes are refused, with an error that contains the reasons.
 func wantRefused(t *testing.T, s *Store, why ...string) {
 	t.Helper()
 	for name, write := range map[string]func() error{
@@ -88,7 +88,7 @@ func TestRefusesWritesWithoutSpace(t *testing.T) {
 	wantRefused(t, s, "no idea")
 	d.err.Store(nil)
 
-	// What a transaction takes comes on top.
+	// The size of a transaction is added.
 	d.set(Space{Free: Reserve + valueThreshold})
 	if err := s.Update(t.Context(), set("big", strings.Repeat("x", 2<<20))); !errors.Is(err, storage.ErrUnwritable) {
 		t.Errorf("Update of more than is free: %v", err)
@@ -113,7 +113,7 @@ func TestOpensForReadingWithoutSpace(t *testing.T) {
 	s = openTest(t, dir, Options{Space: d.measure})
 	wantRefused(t, s, "bytes free")
 	wantValue(t, s, "a", "old")
-	// Room is of no use to a database that was opened for reading.
+	// Free space does not help a database that was opened read-only.
 	d.set(Space{Free: 1 << 40})
 	wantRefused(t, s)
 	if err := s.Close(); err != nil {
@@ -153,7 +153,7 @@ func TestCloseDoesNotFlushWithoutSpace(t *testing.T) {
 	if err := s.View(t.Context(), nil); !errors.Is(err, storage.ErrClosed) {
 		t.Errorf("View of a closed store: %v", err)
 	}
-	// In the place of the end of the process.
+	// Simulates the end of the process.
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,40 +14,39 @@ import (
 	"go.uber.org/zap"
 )
 
-// The library trusts its files. Where one is missing or damaged, it deletes
-// tables that it does not know of, cuts logs off, leaves tables out, or ends the
-// process. So all files are looked at before it is called:
+// The library trusts its files. If one is missing or damaged, it deletes tables that it does
+// not know, truncates logs, omits tables, or ends the process. Therefore, all files are
+// checked before it opens them:
 //
-//   - There is a MANIFEST where there is anything else, and it can be read.
-//   - All tables that it lists are there, and each block fits its checksum.
-//   - What it does not list (the library deletes that) holds nothing that is
-//     nowhere else: such a table is what a crash left of a flush or a merge, and
-//     not one that a MANIFEST without its end has forgotten.
-//   - Logs are whole, but for what was being written in a crash (log.go).
-//   - The logs that must be there are (state.go).
-//   - Where a row's value is in the value log, the file is there and long enough.
-//     Its checksum is looked at when the value is read.
+//   - If there are any files, there is a MANIFEST that can be read.
+//   - All tables that it lists exist, and the checksums of their blocks are correct.
+//   - Tables that it does not list, which the library deletes, contain nothing that is not
+//     stored elsewhere: they are left over from a flush or a merge that a crash interrupted,
+//     and were not forgotten because the MANIFEST is truncated.
+//   - Logs are complete, except for what was being written during a crash (log.go).
+//   - The required logs exist (state.go).
+//   - If the value of a row is in the value log, the file exists and is long enough. Its
+//     checksum is verified when the value is read.
 //
 // This reads every table once, and takes a quarter of a second for a million rows.
 
-// A verification looks at the files of a store, and changes none.
+// A verification checks the files of a store without changing them.
 type verification struct {
 	dir     string
 	logger  *zap.Logger
 	damages damages
 
-	names     map[string]int64 // files, and their sizes
+	names     map[string]int64 // files and their sizes
 	manifest  manifest
-	logEnds   map[string]int64 // of memtables: where the library will cut them off
+	logEnds   map[string]int64 // of memtables: where the library will truncate them
 	valueEnds map[uint32]int64 // of the value log
 
-	// Rows that are suspect, by key: the newest of those in tables that nobody
-	// lists, and of those whose values are nowhere. For each it is noted how new
-	// the newest sound row is.
+	// Suspect rows by key: the newest row of tables that are not listed, and the newest
+	// row whose value is missing. Each also has the version of the newest sound row.
 	orphans, dangling map[string]*suspect
 
-	// Empty logs, of which a crash interrupted the beginning or the deletion.
-	// The library does not open those.
+	// Empty logs whose creation or deletion was interrupted by a crash. The library
+	// does not open them.
 	empty []string
 }
 
@@ -58,8 +57,8 @@ type suspect struct {
 	sound   uint64
 }
 
-// verify returns an error that wraps [storage.ErrDamaged] where files of the
-// store in dir are damaged or missing. No other process may have it open.
+// verify returns an error that wraps [storage.ErrDamaged] if files of the store in dir
+// are damaged or missing. No other process may have it open.
 func verify(dir string, logger *zap.Logger) (*verification, error) {
 	v := &verification{
 		dir: dir, logger: logger, names: map[string]int64{}, logEnds: map[string]int64{}, valueEnds: map[uint32]int64{},
@@ -98,8 +97,8 @@ func (v *verification) run() error {
 	}
 	v.keyRegistry()
 	v.valueLog()
-	// Suspects first, and then what clears them: only where there are any does
-	// it take another pass.
+	// Collect suspects first. The pass that clears them is only necessary if there are
+	// any.
 	v.readOrphans()
 	v.readRows(v.visit)
 	if len(v.dangling) > 0 && len(v.damages) == 0 {
@@ -112,7 +111,7 @@ func (v *verification) run() error {
 	return nil
 }
 
-// list notes the files.
+// list records the files.
 func (v *verification) list() error {
 	files, err := os.ReadDir(v.dir)
 	if err != nil {
@@ -149,18 +148,18 @@ func (v *verification) sorted(ext string) []string {
 	return names
 }
 
-// number returns the number that is the name of a file.
+// number returns the number in the name of a file.
 func number(name string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSuffix(name, filepath.Ext(name)), 10, 64)
 }
 
 func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
 
-// keyRegistry looks at the list of encryption keys, which is empty.
+// keyRegistry checks the list of encryption keys, which must be empty.
 func (v *verification) keyRegistry() {
 	const name, text = badgerdb.KeyRegistryFileName, "Hello Badger"
 	if !v.exists(name) {
-		return // it is made anew
+		return // it will be recreated
 	}
 	data, err := os.ReadFile(v.path(name))
 	if err != nil || len(data) != 16+len(text) || string(data[16:]) != text {
@@ -168,7 +167,7 @@ func (v *verification) keyRegistry() {
 	}
 }
 
-// valueLog finds out how long the files of the value log are.
+// valueLog determines the lengths of the files of the value log.
 func (v *verification) valueLog() {
 	names := v.sorted(".vlog")
 	for i, name := range names {
@@ -186,7 +185,7 @@ func (v *verification) valueLog() {
 			v.keyless(name)
 			continue
 		}
-		// The library cuts the last one off where it cannot read on.
+		// The library truncates the last file where it cannot read on.
 		if end, ok := v.log(name, func(row) {}); ok {
 			v.valueEnds[uint32(id)] = end
 		}
@@ -206,7 +205,7 @@ func (v *verification) keyless(name string) {
 	}
 }
 
-// log visits the rows of a log, and judges what comes behind them.
+// log visits the rows of a log, and classifies what follows them.
 func (v *verification) log(name string, visit func(row)) (end int64, ok bool) {
 	v.keyless(name)
 	used, size, err := used(v.path(name))
@@ -235,7 +234,7 @@ func (v *verification) log(name string, visit func(row)) (end int64, ok bool) {
 	return end, true
 }
 
-// readRows visits the rows of all tables that are listed, and of the logs.
+// readRows visits the rows of all listed tables and of the logs.
 func (v *verification) readRows(visit func(row)) {
 	for id, compression := range v.manifest.tables {
 		name := tableName(id)
@@ -249,7 +248,7 @@ func (v *verification) readRows(visit func(row)) {
 	}
 	for _, name := range v.sorted(".mem") {
 		if v.names[name] == 0 {
-			continue // see state
+			continue // checked by state
 		}
 		if end, ok := v.log(name, visit); ok {
 			v.logEnds[name] = end
@@ -257,8 +256,8 @@ func (v *verification) readRows(visit func(row)) {
 	}
 }
 
-// readOrphans notes the rows of tables that nobody lists or has deleted. One
-// that cannot be read is half of what a crash interrupted.
+// readOrphans records the rows of tables that are not listed or were deleted. A table
+// that cannot be read was not complete when a crash interrupted it.
 func (v *verification) readOrphans() {
 	for _, name := range v.sorted(".sst") {
 		id, err := number(name)
@@ -287,7 +286,7 @@ func note(suspects map[string]*suspect, file string, r row) {
 	}
 }
 
-// dangles reports whether the value of a row is nowhere.
+// dangles reports whether the value of a row is missing.
 func (v *verification) dangles(r row) bool {
 	p, ok := r.pointer()
 	if !ok {
@@ -320,7 +319,7 @@ func (v *verification) clear(r row) {
 	}
 }
 
-// judge says which suspects are not cleared.
+// judge reports the suspects that were not cleared.
 func (v *verification) judge() {
 	lost := map[string]int{}
 	for _, s := range v.orphans {

@@ -38,7 +38,7 @@ func BenchmarkReserve(b *testing.B) {
 		})
 	}
 	b.Run("claims=1/100k-keys-parallel", func(b *testing.B) {
-		c := newClock() // stands still: each key has a live lease
+		c := newClock() // stands still, so each key has a live lease
 		l := open(newStore(c), Options{Now: c.Now})
 		keys := make([]string, 100_000)
 		for i := range keys {

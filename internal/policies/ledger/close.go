@@ -7,13 +7,13 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// maxBatch is how many records are written in one transaction.
+// maxBatch is the maximum number of records written in one transaction.
 const maxBatch = 500
 
-// Close waits for the store I/O that is under way and writes exact counts. From
-// then on nothing is admitted and every call returns ErrClosed, but Release,
-// which does nothing. If Close fails, the unspent leases of the records that it
-// did not write count as spent; it may be called again.
+// Close waits for store I/O in progress and writes exact counts. Afterwards, nothing is
+// admitted, and all calls return ErrClosed except Release, which does nothing. If Close
+// fails, the unspent leases of the records that it could not write count as spent. It
+// may be called again.
 func (l *Ledger) Close(ctx context.Context) error {
 	l.closing.Lock()
 	defer l.closing.Unlock()
@@ -38,7 +38,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 
 	batch := make([]*account, 0, maxBatch)
 	for i := range l.shards {
-		for _, a := range l.shards[i].accounts { // nobody else uses them any more
+		for _, a := range l.shards[i].accounts { // not used by anything else any more
 			if !a.dirty {
 				continue
 			}
@@ -54,7 +54,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 	return l.writeExact(ctx, batch)
 }
 
-// writeExact writes records of what counts, without leases.
+// writeExact writes records of the current counts, without leases.
 func (l *Ledger) writeExact(ctx context.Context, batch []*account) error {
 	if len(batch) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// yields makes the store's transactions take turns with everything else.
+// yields makes transactions of the store interleave with everything else.
 func yields(context.Context) error {
 	for range rand.IntN(5) {
 		runtime.Gosched()
@@ -19,7 +19,7 @@ func yields(context.Context) error {
 	return nil
 }
 
-// durable returns the units that the store's record of a key counts.
+// durable returns the number of units in the stored record of a key.
 func (d *desk) durable(key string) (total int64) {
 	item, ok := d.store.copy().items[string(recordKey(key))]
 	if !ok {
@@ -60,7 +60,7 @@ func TestExactlyTheLimitIsAdmittedAtOnce(t *testing.T) {
 				t.Errorf("%d admitted, want %d", n, limit)
 			}
 			reads, writes := d.store.calls()
-			if reads > 2+writes/prunedLeases || writes > 64 { // of the time, of the counter, and steps of pruning
+			if reads > 2+writes/prunedLeases || writes > 64 { // includes the time, the counter, and steps of pruning
 				t.Errorf("%d reads and %d writes", reads, writes)
 			}
 			if n := d.durable("k"); n != limit {
@@ -70,8 +70,8 @@ func TestExactlyTheLimitIsAdmittedAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyKeysAtOnce has goroutines reserve, settle and release claims on
-// several keys in any order while time passes and policies are forgotten.
+// TestManyKeysAtOnce reserves, settles and releases claims on several keys from many
+// goroutines, while time passes and policies are forgotten.
 func TestManyKeysAtOnce(t *testing.T) {
 	const limit = 200
 	d := newDesk(t, Options{})
@@ -135,7 +135,7 @@ func TestWritesAreBounded(t *testing.T) {
 	d.reserve(c)
 	d.clock.add(time.Minute)
 	d.store.calls()
-	var reads, writes int // of all windows: what prunes does so beside, and may end in the next
+	var reads, writes int // of all windows, because pruning may end in the next one
 	for window := range 5 {
 		for range 60 {
 			for range 1700 { // a little more than the limit allows
@@ -170,7 +170,7 @@ func TestCountersInMemoryAreBounded(t *testing.T) {
 		}
 		d.fails(ErrFull, claim(from+10))
 		d.fails(ErrFull, claim(from), claim(from+10))
-		if _, decision := d.reserve(claim(from)); !decision.Admitted { // known keys go on
+		if _, decision := d.reserve(claim(from)); !decision.Admitted { // known keys are still admitted
 			t.Error(decision)
 		}
 		if n := held(); n != 10 {
@@ -183,10 +183,10 @@ func TestCountersInMemoryAreBounded(t *testing.T) {
 	d.clock.add(2 * time.Second)
 	fill(20)
 
-	// What was evicted is not forgotten where it counts still.
+	// An evicted counter is still counted.
 	d.wantLeft(3, Claim{Key: "20", Limit: 5, Window: time.Minute})
 
-	// A clock that was far ahead does not keep counters for as long.
+	// A clock that was far ahead does not keep counters in memory.
 	d.clock.add(365 * 24 * time.Hour)
 	fill(40)
 	d.clock.add(-365 * 24 * time.Hour)
@@ -209,8 +209,8 @@ func TestIdleCountersAreSwept(t *testing.T) {
 	}
 }
 
-// TestACounterStaysWhileItsLeaseCounts: where everything was given back, the
-// record still counts the lease, and reading it again would cost a unit.
+// TestACounterStaysWhileItsLeaseCounts: if everything was given back, the record still
+// counts the lease, so reading it again would lose a unit.
 func TestACounterStaysWhileItsLeaseCounts(t *testing.T) {
 	other := Claim{"other", 1, time.Second, 1, "", false}
 	t.Run("empty", func(t *testing.T) {

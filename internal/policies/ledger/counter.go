@@ -6,44 +6,45 @@ import (
 )
 
 const (
-	// bucketsPerWindow is also the precision of a window: one of its buckets.
+	// bucketsPerWindow also determines the precision of a window, which is one bucket.
 	bucketsPerWindow = 60
 
-	// leasesPerLimit is how many leases a limit is spent in, about.
+	// leasesPerLimit is approximately the number of leases that a limit is spent in.
 	leasesPerLimit = 64
 )
 
-// A span is the units that were admitted in one bucket.
+// A span holds the units that were admitted in a bucket.
 type span struct{ bucket, units int64 }
 
-// A counter is the arithmetic of one sliding window. Times are in nanoseconds
-// since 1970; bucket b is [b*width, (b+1)*width).
+// A counter implements the arithmetic of a sliding window. Times are in nanoseconds
+// since 1970. Bucket b is [b*width, (b+1)*width).
 type counter struct {
 	window time.Duration
 	bucket int64  // the current one
-	leased int64  // the last bucket of which the store may hold an unspent lease
-	total  int64  // the sum of spans
-	spans  []span // ascending; none is empty, none later than the current bucket
+	leased int64  // last bucket for which the store may hold an unspent lease
+	total  int64  // sum of spans
+	spans  []span // ascending; none is empty or later than the current bucket
 
-	// spare is the units of the current bucket that the store's record counts and
-	// nobody has spent: the lease. It is negative where units were charged that
-	// no record counts yet.
+	// spare is the lease: the units of the current bucket that the stored record counts
+	// and that are not spent yet. It is negative if units were charged that are not in
+	// a record yet.
 	spare int64
 
-	// held is the units that count by an estimate, until whoever reserved them settles.
+	// held is the number of units that are estimates of reservations that are not
+	// settled.
 	held int64
 
-	// epoch changes whenever units moved between buckets, so that what is known
-	// about a bucket from before is void.
+	// epoch changes whenever units move between buckets, so that earlier references to
+	// a bucket become invalid.
 	epoch uint32
 }
 
-// width returns the length of a window's buckets.
+// width returns the length of a bucket.
 func width(window time.Duration) int64 {
 	return (int64(window) + bucketsPerWindow - 1) / bucketsPerWindow
 }
 
-// bucketAt returns the bucket that t is in, for negative t too.
+// bucketAt returns the bucket of t, which may be negative.
 func bucketAt(t, width int64) int64 {
 	b := t / width
 	if t%width < 0 {
@@ -52,7 +53,7 @@ func bucketAt(t, width int64) int64 {
 	return b
 }
 
-// end returns when what is booked in bucket b stops to count.
+// end returns the time at which units in bucket b stop counting.
 func (c *counter) end(b int64) int64 {
 	return (b + bucketsPerWindow + 1) * width(c.window)
 }
@@ -71,7 +72,7 @@ func (c *counter) advance(now int64) {
 	c.expire()
 }
 
-// expire drops the buckets that are a window older than the current one.
+// expire removes buckets that are a window older than the current one.
 func (c *counter) expire() {
 	n := 0
 	for n < len(c.spans) && c.spans[n].bucket < c.bucket-bucketsPerWindow {
@@ -83,14 +84,14 @@ func (c *counter) expire() {
 	}
 }
 
-// rewind folds what is later than bucket b into b.
+// rewind moves units in buckets later than b into b.
 func (c *counter) rewind(b int64) {
 	c.renew()
 	c.leased = min(c.leased, b)
 	c.fold(func(bucket int64) int64 { return min(bucket, b) })
 }
 
-// rebase gives the counter another window: see the package's rules for changes.
+// rebase changes the window of the counter, as described in the package documentation.
 func (c *counter) rebase(window time.Duration, now int64) {
 	c.advance(now)
 	from, to := width(c.window), width(window)
@@ -109,15 +110,15 @@ func (c *counter) forget() {
 	c.renew()
 }
 
-// renew begins another epoch: what was reserved before can no longer be given back, so that
-// nobody need wait for it.
+// renew begins a new epoch: earlier reservations can no longer be given back, so no
+// call has to wait for them.
 func (c *counter) renew() {
 	c.epoch++
 	c.held = 0
 }
 
-// fold moves the units of each bucket to the bucket that move says, which must
-// keep their order.
+// fold moves the units of each bucket to the bucket that move returns. move must
+// preserve the order of buckets.
 func (c *counter) fold(move func(int64) int64) {
 	kept := c.spans[:0]
 	for _, s := range c.spans {
@@ -131,17 +132,18 @@ func (c *counter) fold(move func(int64) int64) {
 	c.spans = kept
 }
 
-// fits reports whether a limit leaves room for units more.
+// fits reports whether a limit has room for more units.
 func (c *counter) fits(limit, units int64) bool {
 	return limit > 0 && units <= limit-c.total
 }
 
-// mayFit reports whether units would fit a limit if all that is held were given back.
+// mayFit reports whether a limit would have room for units if everything held were
+// given back.
 func (c *counter) mayFit(limit, units int64) bool {
 	return limit > 0 && units <= limit-max(c.total-c.held, 0)
 }
 
-// spend books units in the current bucket.
+// spend adds units to the current bucket.
 func (c *counter) spend(units int64) {
 	c.spare -= units
 	c.total += units
@@ -152,7 +154,7 @@ func (c *counter) spend(units int64) {
 	}
 }
 
-// credit takes back units that were booked in bucket, as far as they count still.
+// credit removes units from bucket, as far as they still count.
 func (c *counter) credit(bucket, units int64) {
 	for i := len(c.spans) - 1; i >= 0 && c.spans[i].bucket >= bucket; i-- {
 		s := &c.spans[i]
@@ -163,7 +165,7 @@ func (c *counter) credit(bucket, units int64) {
 		s.units -= units
 		c.total -= units
 		if bucket == c.bucket {
-			c.spare += units // the store's record counts them in this bucket
+			c.spare += units // the stored record counts them in this bucket
 		}
 		if s.units == 0 {
 			c.spans = slices.Delete(c.spans, i, i+1)
@@ -172,8 +174,8 @@ func (c *counter) credit(bucket, units int64) {
 	}
 }
 
-// grant returns how many units to lease so that units can be spent: all that is
-// missing, or a share of the limit if that is more and there is room for it.
+// grant returns the number of units to lease so that units can be spent: the missing
+// units, or a share of the limit if that is more and there is room for it.
 func (c *counter) grant(limit, units int64) int64 {
 	share := limit / leasesPerLimit
 	if limit%leasesPerLimit > 0 {
@@ -191,7 +193,7 @@ func (c *counter) reset(now int64) time.Duration {
 	return time.Duration(c.end(c.spans[len(c.spans)-1].bucket) - now)
 }
 
-// retryAfter returns the time until units fit a limit.
+// retryAfter returns the time until the limit has room for units.
 func (c *counter) retryAfter(now, limit, units int64) time.Duration {
 	if limit == 0 || units > limit {
 		return Never
@@ -208,8 +210,8 @@ func (c *counter) retryAfter(now, limit, units int64) time.Duration {
 	return 0
 }
 
-// idleAt returns a time before which the counter, or a lease in the store's
-// record, still counts something.
+// idleAt returns a time before which the counter, or a lease in the stored record,
+// still counts something.
 func (c *counter) idleAt() int64 {
 	if n := len(c.spans); n > 0 {
 		return c.end(c.spans[n-1].bucket)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A budget is a claim of one that counts forever.
+// budget returns a claim of a budget, which counts forever.
 func budget(key string, limit, units int64) Claim {
 	return Claim{Key: key, Limit: limit, Window: Forever, Units: units, Estimate: true}
 }
@@ -43,7 +43,7 @@ func TestEstimatesOfOthersAreNamed(t *testing.T) {
 	}
 }
 
-// Nobody waits where even all that is held would not be enough, in one of the counters.
+// A call does not wait if everything held would not be enough in one of the counters.
 func TestNothingIsWaitedForInVain(t *testing.T) {
 	d := newDesk(t, Options{})
 	booked, _ := d.reserve(budget("spent", 10, 10))
@@ -87,7 +87,7 @@ func TestABudgetThatRestsLeavesMemoryExactly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 3 { // one look begins the write, another drops
+		for range 3 { // one sweep begins the write, another one drops the account
 			d.clock.add(11 * time.Minute)
 			for i := range d.shards {
 				d.sweep(1<<i, d.now())
@@ -109,14 +109,15 @@ func TestABudgetThatRestsLeavesMemoryExactly(t *testing.T) {
 	})
 }
 
-// A bank is the naive model of budgets: what was booked, and what is reserved.
+// A bank is the naive model of budgets: the units booked and reserved.
 type bank struct {
 	limit, booked, held, lost int64
 }
 
-// TestBudgets holds budgets against the naive model, under any order of reservations, ends,
-// crashes, steps of the clock and rests: what is admitted fits, what is refused would not have
-// fitted, nothing that was booked is lost, and counted is booked where nothing crashed.
+// TestBudgets compares budgets with the naive model, for any order of reservations,
+// settlements, crashes, steps of the clock and idle times: everything admitted fits,
+// everything refused would not have fitted, nothing booked is lost, and without crashes
+// exactly the used units are booked.
 func TestBudgets(t *testing.T) {
 	for name, crashes := range map[string]bool{"without crashes": false, "with crashes": true} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +199,7 @@ func testBudgets(t *rapid.T, crashes bool) {
 			if err := l.Settle(t.Context(), h.r, used); err != nil {
 				t.Fatal(err)
 			}
-			l.Release(h.r) // to no effect
+			l.Release(h.r) // has no effect
 		},
 		"step": func(t *rapid.T) {
 			clock.add(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "step")))
@@ -211,7 +212,7 @@ func testBudgets(t *rapid.T, crashes bool) {
 				l.shards[i].mu.Unlock()
 			}
 		},
-		"restart": func(t *rapid.T) { // what is held is no longer: it counts as used
+		"restart": func(t *rapid.T) { // units that were held now count as used
 			if err := l.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +228,7 @@ func testBudgets(t *rapid.T, crashes bool) {
 			if !crashes {
 				t.Skip("nothing crashes")
 			}
-			l.flights.Wait() // what was begun reaches the store, or not; here it does
+			l.flights.Wait() // in this test, everything that was started reaches the store
 			l.cancel()
 			for _, h := range held {
 				for i, b := range h.of {
@@ -235,7 +236,7 @@ func testBudgets(t *rapid.T, crashes bool) {
 					b.lost += h.units[i]
 				}
 			}
-			for i, b := range banks { // what is leased is at most a sixty-fourth, and what was given back
+			for i, b := range banks { // at most a sixty-fourth is leased, plus what was given back
 				if a := l.shards[l.shardOf(fmt.Sprint(i))].accounts[fmt.Sprint(i)]; a != nil {
 					b.lost += max(a.spare, 0)
 				}

@@ -9,17 +9,17 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Forget removes the counters whose keys start with prefix, from the store and
-// from memory: a policy was archived or deleted, and whoever uses the keys again
-// starts from zero (but a record that was being read or written meanwhile may
-// count until its window is over). A prefix that is meant for one policy includes what
-// ends its id in a key. It is at most 900 bytes long, or else ErrClaim.
+// Forget removes the counters whose keys start with prefix from the store and from
+// memory, for example because a policy was archived or deleted. Keys that are used
+// again start from zero, although a record that is being read or written at the same
+// time may count until the end of its window. A prefix for one policy must include the
+// delimiter after its id. ErrClaim is returned if it is longer than 900 bytes.
 func (l *Ledger) Forget(ctx context.Context, prefix string) error {
 	if len(prefix) > maxPlainKey {
 		return fmt.Errorf("%w: a prefix of %d bytes", ErrClaim, len(prefix))
 	}
-	// The records go first: what is admitted after the reset of a counter has a
-	// record that nobody removes.
+	// The records are removed first, because counters that were already reset may write
+	// new records, which must not be removed.
 	if err := l.forgetRecords(ctx, recordKey(prefix)); err != nil {
 		return fmt.Errorf("forgetting the rate-limit records of %q: %w", prefix, err)
 	}
@@ -65,8 +65,9 @@ func (l *Ledger) forgetRecords(ctx context.Context, prefix []byte) error {
 	}
 }
 
-// forget empties the counters in place: one whose record is being written must
-// stay, so that no other write of that record begins before this one has ended.
+// forget resets the counters in place. A counter whose record is being written must
+// stay in memory, so that no other write of the record begins before that one has
+// ended.
 func (s *shard) forget(prefix string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

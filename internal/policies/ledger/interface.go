@@ -2,37 +2,37 @@ package ledger
 
 import "context"
 
-// A Counter counts what rate limits admit, and is all that policies know of how that is
-// done. [Ledger] is the one of a store that a single process uses; what several processes
-// count together is another driver's. Every Counter passes the suite in ledgertest. It is
-// safe for concurrent use.
+// A Counter counts the calls that rate limits admit. It is the interface between
+// policies and the implementations: [Ledger] counts in a store that is used by a single
+// process, and other drivers may count for several processes. Every Counter passes the
+// tests of ledgertest. It is safe for concurrent use.
 type Counter interface {
 	// Reserve admits all claims or none; see [Ledger.Reserve]. The reservation is nil
-	// unless the decision is to admit.
+	// unless the claims were admitted.
 	Reserve(ctx context.Context, claims []Claim) (Reservation, Decision, error)
 
-	// Settle books what each claim of a reservation used in the end: less is given back,
-	// more counts even past the limit. Only the first call of Settle or Release on a
-	// reservation has an effect.
+	// Settle replaces the units of each claim of a reservation by the units that were
+	// used. Unused units are given back, and additional units count even beyond the
+	// limit. Only the first call of Settle or Release for a reservation has an effect.
 	Settle(ctx context.Context, r Reservation, used []int64) error
 
 	// Release gives back all units of a reservation, which may be nil.
 	Release(r Reservation)
 
-	// Counts calls fn with each counter that counts something and whose key starts with
-	// prefix; it may call fn twice with one.
+	// Counts calls fn for each active counter whose key starts with prefix. It may call
+	// fn twice for the same counter.
 	Counts(ctx context.Context, prefix string, fn func(Count)) error
 
 	// Forget empties the counters whose keys start with prefix.
 	Forget(ctx context.Context, prefix string) error
 
-	// Close waits for what is under way, and keeps what was counted. After it, every call
-	// but Release returns ErrClosed.
+	// Close waits for operations in progress and saves the counts. Afterwards, all
+	// calls except Release return ErrClosed.
 	Close(ctx context.Context) error
 }
 
-// A Reservation is what a [Counter] admitted, until it is settled or released. Only the
-// Counter that it is of knows what it holds.
+// A Reservation holds what a [Counter] admitted until it is settled or released. Its
+// content is private to that Counter.
 type Reservation any
 
 // Interface guards

@@ -8,19 +8,20 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Count is what a counter has counted.
+// A Count is the state of a counter.
 type Count struct {
 	Key, Owner string
-	Units      int64 // with those that are held
-	Held       int64 // of reservations that are not settled
+	Units      int64 // including those that are held
+	Held       int64 // by reservations that are not settled
 }
 
-// Booked returns the units that were used for certain.
+// Booked returns the units that were certainly used.
 func (c *Count) Booked() int64 { return c.Units - c.Held }
 
-// Counts calls fn with each counter whose key starts with prefix and of which the store's record
-// counts something; of a record that cannot be read, Units is 0. It does not see keys beyond 900
-// bytes, of which the store does not hold the whole. It may call fn twice with one.
+// Counts calls fn for each counter whose key starts with prefix and whose stored record
+// counts something. Units is 0 if the record cannot be read. It omits keys longer than
+// 900 bytes, which are not stored completely. It may call fn twice for the same
+// counter.
 func (l *Ledger) Counts(ctx context.Context, prefix string, fn func(Count)) error {
 	var start []byte
 	var found []Count
@@ -43,7 +44,7 @@ func (l *Ledger) Counts(ctx context.Context, prefix string, fn func(Count)) erro
 				if err == nil {
 					c.advance(l.now())
 				}
-				if err != nil || c.total > 0 { // whoever uses a corrupt one is told
+				if err != nil || c.total > 0 { // a corrupt record is reported when it is used
 					found = append(found, Count{Key: key, Owner: owner, Units: c.total})
 				}
 			}
@@ -60,7 +61,7 @@ func (l *Ledger) Counts(ctx context.Context, prefix string, fn func(Count)) erro
 	return nil
 }
 
-// correct replaces what a record says by what memory knows: a record also counts the lease.
+// correct updates a count from memory, because the record also counts the lease.
 func (l *Ledger) correct(c *Count) {
 	s := &l.shards[l.shardOf(c.Key)]
 	s.mu.Lock()

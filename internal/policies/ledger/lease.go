@@ -8,9 +8,10 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A flight is store I/O for one account, in a goroutine of its own, so that
-// whoever began it can give up without failing the others who wait for it. It is not
-// singleflight's: it begins and lands under the lock of the account's shard.
+// A flight is an I/O operation on the store for one account. It runs in its own
+// goroutine, so that a caller that gives up does not affect others that wait for it. It
+// does not use singleflight, because it begins and ends under the lock of the account's
+// shard.
 type flight struct {
 	done chan struct{}
 	err  error // valid once done is closed
@@ -25,8 +26,8 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// fly runs io without locks, and then land with the lock of the account's shard,
-// which the caller holds. The account has no flight yet.
+// fly runs io without locks, and then land with the lock of the account's shard. The
+// caller holds that lock. The account must not have a flight.
 func (l *Ledger) fly(a *account, io func(context.Context) error, land func(error)) *flight {
 	f := &flight{done: make(chan struct{})}
 	a.flight = f
@@ -41,7 +42,7 @@ func (l *Ledger) fly(a *account, io func(context.Context) error, land func(error
 	return f
 }
 
-// load reads the record of an account, unless it has a flight already.
+// load reads the record of an account unless it already has a flight.
 func (l *Ledger) load(a *account) *flight {
 	if a.flight != nil {
 		return a.flight
@@ -77,7 +78,8 @@ func (l *Ledger) load(a *account) *flight {
 	})
 }
 
-// writeRested writes what an account counts, without a lease, so that it can be dropped.
+// writeRested writes the exact count of an account, without a lease, so that it can be
+// dropped.
 func (l *Ledger) writeRested(a *account) {
 	key, record, empty, behind := recordKey(a.key), a.encode(0), a.total == 0, a.behind
 	a.spare, a.dirty, a.behind = 0, false, false
@@ -95,9 +97,9 @@ func (l *Ledger) writeRested(a *account) {
 	})
 }
 
-// lease writes a record that covers all that counts, and enough more for units
-// to be spent. If the account has a flight already, it returns that instead:
-// the caller must see afterwards what is still missing.
+// lease writes a record of everything that counts, plus enough for units to be spent.
+// If the account already has a flight, lease returns that instead, and the caller must
+// check again what is missing.
 func (l *Ledger) lease(a *account, units, limit int64) *flight {
 	if a.flight != nil {
 		return a.flight

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// block makes the store's writes wait until one is let through.
+// block makes the store's writes wait until they are let through one by one.
 func (d *desk) block() (let chan<- error) {
 	gate := make(chan error)
 	d.store.mu.Lock()
@@ -25,7 +25,7 @@ func (d *desk) block() (let chan<- error) {
 	return gate
 }
 
-// A call is a Reserve in a goroutine of its own.
+// A call is a Reserve in its own goroutine.
 type call struct {
 	decision Decision
 	err      error
@@ -91,7 +91,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 		d := newDesk(t, Options{})
 		let := d.block()
 		ctx, cancel := context.WithCancel(t.Context())
-		first := d.start(ctx, single) // it began the write that both wait for
+		first := d.start(ctx, single) // began the write that both wait for
 		second := d.start(t.Context(), single)
 		cancel()
 		first.want(t, false, context.Canceled)
@@ -139,8 +139,8 @@ func TestALeaseLastsForItsBucket(t *testing.T) {
 		d := newDesk(t, Options{})
 		let := d.block()
 		c := d.start(t.Context(), single)
-		d.clock.add(time.Second) // the write takes longer than the bucket
-		d.wantLeft(3, single)    // seen by somebody else, too
+		d.clock.add(time.Second) // the write takes longer than the bucket lasts
+		d.wantLeft(3, single)    // seen by another caller, too
 		let <- nil
 		c.wantWaiting(t)
 		let <- nil
@@ -160,7 +160,7 @@ func TestALeaseThatTheClockPassedTwice(t *testing.T) {
 		let := d.block()
 		c := d.start(t.Context(), single)
 		d.clock.add(-time.Second)
-		d.wantLeft(2, single) // sees the step back while the lease is being written
+		d.wantLeft(2, single) // observes the step back while the lease is being written
 		d.clock.add(time.Second)
 		d.wantLeft(2, single) // in the bucket of the lease again
 		let <- nil
@@ -180,7 +180,7 @@ func TestACounterStaysWhileItsRecordIsWritten(t *testing.T) {
 		c := d.start(t.Context(), single)
 		d.clock.add(5 * time.Minute)
 		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, "", false})
-		close(let) // all writes: old records may be deleted before the lease's, or with it
+		close(let) // all writes: old records may be deleted in the same write as the lease or before
 		c.want(t, true, nil)
 	})
 }
@@ -196,11 +196,11 @@ func TestForgetWhileALeaseIsWritten(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		let <- nil // whichever write comes first
+		let <- nil // for the first write
 		let <- nil
 		synctest.Wait()
 		d.store.healWrites()
-		if !before.returned.Load() { // its lease was void
+		if !before.returned.Load() { // its lease was invalid
 			let <- nil
 		}
 		before.want(t, true, nil)
@@ -209,7 +209,7 @@ func TestForgetWhileALeaseIsWritten(t *testing.T) {
 			t.Errorf("%d more after Forget", n)
 		}
 		d.crash()
-		d.wantLeft(0, single) // nothing overtook the record of what was admitted
+		d.wantLeft(0, single) // the record of the admitted units was not overtaken
 	})
 }
 
@@ -260,7 +260,7 @@ func TestCloseWaitsForWritesUnderWay(t *testing.T) {
 		go func() { done <- d.Close(t.Context()) }()
 		synctest.Wait()
 		let <- nil
-		c.want(t, false, ErrClosed) // its lease is there, the ledger is not
+		c.want(t, false, ErrClosed) // it has a lease, but the ledger is closed
 		let <- nil
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -1,74 +1,71 @@
-// Package ledger counts what rate limits admit, exactly: of a counter's units,
-// never more than its limit are admitted in any window of its length, whatever
-// happens at once, and through crashes and restarts.
+// Package ledger counts what rate limits admit, exactly: it never admits more units of a
+// counter than its limit in any window of its length, regardless of concurrency, crashes
+// and restarts.
 //
 // # Windows
 //
-// A window slides: it is [t, t+Window) for every t. Time is cut into buckets of
-// a sixtieth of the window, and what was admitted in bucket b counts until the
-// whole of b is a window old, so that 61 buckets are summed. An admission may
-// thus come up to Window/60 later than a list of every single event would allow
-// it, and never earlier. (A window that nanoseconds do not divide by 60 is
-// rounded up to one that they do.)
+// A window slides: it is [t, t+Window) for every t. Time is divided into buckets of a
+// sixtieth of the window. Units that were admitted in bucket b count until all of b is a
+// window old, so 61 buckets are summed. Compared with a list of every single event, a unit
+// may therefore be admitted up to Window/60 later, but never earlier. (A window whose
+// nanoseconds are not divisible by 60 is rounded up.)
 //
 // # Leases
 //
-// A unit is spent only once the store holds a record that counts it. A counter
-// therefore leases a sixty-fourth of its limit at a time (at least one unit,
-// never past the limit), for its current bucket, and spends the lease in memory.
-// However heavy the load, that makes at most 64 writes a window, and one more
-// for each bucket whose lease is not used up; more only where many reservations
-// are given back, or each is larger than that share. A record holds the whole
-// counter: what was admitted in the past buckets, and that plus the lease in
-// the current one. So a crash costs callers the rest of a lease, for one window,
-// and never the limit. Limits up to 64 lease unit by unit and lose nothing.
-// [Ledger.Close] writes exact counts: a clean restart loses nothing.
+// A unit is only spent once a record in the store counts it. Therefore, a counter leases a
+// sixty-fourth of its limit at a time (at least one unit, and never beyond the limit) for
+// its current bucket, and spends the lease in memory. Under any load, that takes at most 64
+// writes per window, and one more for each bucket whose lease is not used up. There are
+// more writes only if many reservations are given back, or if single reservations are
+// larger than that share. A record contains the whole counter: the units admitted in past
+// buckets, and the units of the current bucket including the lease. A crash therefore
+// costs callers the rest of a lease for one window, but never the limit. Limits of up to 64
+// are leased unit by unit and lose nothing. [Ledger.Close] writes exact counts, so a clean
+// restart loses nothing.
 //
-// Records are read when a key is first used, not at the start: a start takes no
-// time however many counters the store holds, memory holds what is in use, and
-// a key costs one read until it has been idle for a window. Those that count
-// nothing any more are deleted, some at a time, with the leases that are written.
+// Records are read when a key is first used and not at startup. Startup is thus independent
+// of the number of stored counters, memory holds only the counters in use, and a key costs
+// one read until it has been idle for a window. Records that no longer count are deleted a
+// few at a time, together with leases that are written.
 //
-// A store that takes longer to write than a bucket lasts (a second, of a window
-// of a minute) cannot lease, so that nothing is admitted until it recovers.
+// If a write to the store takes longer than a bucket lasts (one second, for a window of a
+// minute), nothing can be leased, and so nothing is admitted until the store recovers.
 //
 // # Time
 //
-// Within a process, what passes is told by the monotonic clock: steps of the wall
-// clock are not seen. Between two processes of one boot of the machine, it is told
-// by the time since the boot. After another boot, the time that passed by the wall
-// clock counts as far as the machine has been up since; where nothing is known of
-// the boot, none of it counts. What does not count makes callers wait for longer.
-// Time while the machine sleeps does not count either.
+// Within a process, time is measured with the monotonic clock, so steps of the wall clock
+// have no effect. Between two processes of the same boot of the machine, it is measured by
+// the time since boot. After a reboot, the time that passed by the wall clock counts, but
+// no more than the uptime of the machine; if the boot is not known, none of it counts. Time
+// that does not count makes callers wait for longer. Time during which the machine sleeps
+// does not count either.
 //
-// Records do not expire in the store, which would be by the wall clock: the ledger
-// deletes them, by its own time.
+// Records do not expire in the store, which would use the wall clock. The ledger deletes
+// them by its own time.
 //
-// When the clock that the ledger is given steps back, as the ledger's time may
-// when it is opened again, what was booked in buckets that are now in the future moves into the current
-// bucket: the limit holds, nothing is admitted because of the step, and one
-// window later nothing is left of it. Reservations from before the step can no
-// longer be given back.
+// If the clock that the ledger is given steps back, which the ledger's own time may also do
+// when it is opened again, the units of buckets that are now in the future move to the
+// current bucket. The limit still holds, nothing is admitted because of the step, and its
+// effect ends one window later. Reservations from before the step can no longer be given
+// back.
 //
 // # Changes of a policy
 //
-// A counter is its key. With another Limit, its counts stay as they are. With
-// another Window, each bucket's units move to the new bucket that holds the
-// bucket's last instant (or the present, where that is earlier), so that they
-// count at least until the last of them is a new window old. What was admitted
-// longer ago than the old window is not known any more: after a change to a
-// longer window, only what the shorter one still counted is carried over. The
-// new state is written before anything is answered.
+// A counter is identified by its key. If its Limit changes, its counts remain. If its
+// Window changes, the units of each bucket move to the new bucket that contains the last
+// instant of the old one (or the present, if that is earlier), so that they count at least
+// until the last of them is a new window old. Units that were admitted longer ago than the
+// old window are no longer known: after a change to a longer window, only the units that
+// still counted in the shorter one are carried over. The new state is written before
+// anything is answered.
 //
 // # Cost
 //
-// A counter takes about 200 bytes and its key, and 16 bytes for each bucket
-// that holds something: at most 61, in slices that grow by doubling, so up to
-// 1.2 KB when all do. Idle counters are dropped a few at a time by the calls
-// that come in; there is no goroutine but those that wait for the store. Those whose
-// window is Forever are written exactly, and dropped, when nobody has used them for
-// ten minutes.
-// No lock is held while the store works.
+// A counter takes about 200 bytes plus its key, and 16 bytes for each bucket with units:
+// there are at most 61, in slices that grow by doubling, so up to 1.2 KB in total. Calls
+// drop a few idle counters at a time. Counters whose window is Forever are written exactly
+// and dropped when they have not been used for ten minutes. The only goroutines are those
+// that wait for the store, and no lock is held while the store works.
 package ledger
 
 import (
@@ -85,134 +82,137 @@ import (
 )
 
 var (
-	// ErrClaim means that a claim makes no sense, whatever was counted.
+	// ErrClaim means that a claim is invalid, whatever the counts are.
 	ErrClaim = errors.New("invalid claim")
 
-	// ErrFull means that a new counter would exceed Options.MaxCounters and none
-	// is idle.
+	// ErrFull means that a new counter would exceed Options.MaxCounters, and none is
+	// idle.
 	ErrFull = errors.New("too many rate-limit counters are in use")
 
-	// ErrCorrupt means that the record of a counter cannot be read. Its key stays
-	// refused until [Ledger.Forget] removes the record.
+	// ErrCorrupt means that the record of a counter cannot be read. Its key is refused
+	// until [Ledger.Forget] removes the record.
 	ErrCorrupt = errors.New("corrupt rate-limit record")
 
-	// ErrBusy means that others took every lease that a reservation waited for.
+	// ErrBusy means that other reservations took every lease that a reservation waited
+	// for.
 	ErrBusy = errors.New("rate-limit counters are too busy")
 
-	// ErrClosed means that the ledger was closed.
+	// ErrClosed means that the ledger is closed.
 	ErrClosed = errors.New("the rate-limit ledger is closed")
 )
 
-// Never is the RetryAfter of what cannot be admitted at all: it asks for more
-// units than the limit, or the limit is 0.
+// Never is the RetryAfter of a claim that can never be admitted, because it exceeds the
+// limit or the limit is 0.
 const Never = time.Duration(math.MaxInt64)
 
-// MaxWindow is the longest window that a claim may have.
+// MaxWindow is the longest window of a claim.
 const MaxWindow = 10 * 366 * 24 * time.Hour
 
-// Forever is the window of counters that are to count until they are forgotten. Nothing
-// that counts in one is known to be idle, so that it leaves memory once it has rested.
+// Forever is the window of counters that count until they are forgotten. Since their
+// units never expire, such counters are dropped from memory when they have not been
+// used for a while.
 const Forever = MaxWindow
 
-// DefaultMaxCounters is the number of counters that are held in memory at most,
-// unless Options says otherwise.
+// DefaultMaxCounters is the default of Options.MaxCounters.
 const DefaultMaxCounters = 1_000_000
 
-// maxRounds bounds how often a reservation waits for the store. Each round that
-// is not the last means that others were admitted in its stead, at most 64
-// leases a window and counter, or that a bucket ended meanwhile.
+// maxRounds bounds how often a reservation waits for the store. In every round but the
+// last, other reservations were admitted instead, of which there are at most 64 leases
+// per window and counter, or a bucket ended in the meantime.
 const maxRounds = 1000
 
-// A Claim asks for units of one counter.
+// A Claim asks for units of a counter.
 type Claim struct {
-	Key    string        // names the counter; any bytes
-	Limit  int64         // units that any window may hold; 0 admits nothing
+	Key    string        // name of the counter; any bytes
+	Limit  int64         // maximum number of units in any window; 0 admits nothing
 	Window time.Duration // at most MaxWindow
-	Units  int64         // 0 only asks whether the counter is within its limit
-	Owner  string        // what the counter's record is to say of whose it is; empty: nothing new
+	Units  int64         // 0 only checks whether the counter is within its limit
+	Owner  string        // owner of the counter, to be stored in its record; empty: unchanged
 
-	// Estimate: the units are what may be used at most, and the reservation is to be settled or
-	// released, for which others may wait. See Decision.Freed.
+	// Estimate means that the units are the maximum that may be used, and that the
+	// reservation will be settled or released, which other calls may wait for. See
+	// Decision.Freed.
 	Estimate bool
 }
 
-// A Decision says whether the claims of a reservation were admitted.
+// A Decision is the result of a reservation.
 type Decision struct {
 	Admitted bool
-	Denied   int     // the index of the first claim that was refused, or -1
-	States   []State // one for each claim, after the decision
+	Denied   int     // index of the first claim that was refused, or -1
+	States   []State // one per claim, after the decision
 
-	// Freed is closed when something is given back of what keeps the claims out; nil: even if
-	// all estimates of others were, the claims would be refused, or nobody says it.
+	// Freed is closed when units are given back that keep the claims out. It is nil if
+	// the claims would be refused even if all estimates were given back, or if this is
+	// not known.
 	Freed <-chan struct{}
 }
 
-// A State is what a claim's counter stands at.
+// A State is the state of a claim's counter.
 type State struct {
 	Limit     int64
 	Remaining int64 // units that could be admitted now
-	Held      int64 // units that count by an estimate, of reservations that are not settled
+	Held      int64 // estimates of reservations that are not settled
 
-	// Reset is the time until nothing counts any more, if nobody else comes.
+	// Reset is the time until nothing counts any more, if there are no other claims.
 	Reset time.Duration
 
-	// RetryAfter is the time until the claim could be admitted, if nobody else
-	// comes. It is 0 for a claim that is no reason for the refusal, and Never for
-	// one that cannot be admitted.
+	// RetryAfter is the time until the claim could be admitted, if there are no other
+	// claims. It is 0 for a claim that is not a reason for the refusal, and Never for
+	// one that can never be admitted.
 	RetryAfter time.Duration
 }
 
-// Options are the settings of a ledger. Their zero values are the defaults.
+// Options are the options of a ledger. Their zero values are the defaults.
 type Options struct {
 	// Now is the wall clock; default: time.Now.
 	Now func() time.Time
 
-	// Elapsed is the monotonic clock, from any beginning; default: the time between
-	// two calls of Now, by their monotonic readings where they have any. It is
-	// called with locks held.
+	// Elapsed is the monotonic clock, starting at any time; default: the difference
+	// between two calls of Now, which uses their monotonic readings if they have them.
+	// It is called with locks held.
 	Elapsed func() time.Duration
 
-	// Uptime returns which boot of the machine this is and the time since then, by a
-	// clock that runs like Elapsed. A nil one or an empty boot says that this is not
-	// known.
+	// Uptime returns the id of the current boot of the machine and the time since then,
+	// measured by a clock that runs like Elapsed. If it is nil or returns an empty id,
+	// the boot is not known.
 	Uptime func() (boot string, up time.Duration)
 
-	// MaxCounters is the most counters that are held in memory; default:
+	// MaxCounters is the maximum number of counters in memory; default:
 	// DefaultMaxCounters. Beyond it, new counters are refused with ErrFull.
 	MaxCounters int
 
-	// Job is the one under which spent records are deleted, so that one process of those
-	// that share the store does it; nil: this one has the store to itself.
+	// Job is the job under which spent records are deleted, so that only one of the
+	// processes that share a store does it; nil: the store is not shared.
 	Job *storage.Job
 }
 
-// A Store is the part of a [storage.Store] that a ledger uses.
+// A Store is the part of [storage.Store] that a ledger uses.
 type Store interface {
 	View(ctx context.Context, fn func(storage.Tx) error) error
 	Write(ctx context.Context, fn func(storage.Tx) error) error
 }
 
-// A Ledger counts units. It is safe for concurrent use. A store has one ledger
-// at a time.
+// A Ledger counts units. It is safe for concurrent use. A store must not be used by
+// more than one ledger at a time.
 type Ledger struct {
 	timeline
 	store  Store
 	max    int64
 	seed   maphash.Seed
 	shards [shardCount]shard
-	live   atomic.Int64 // accounts in all shards
-	saved  atomic.Int64 // when the time was last written, or began to be
-	timed  atomic.Bool  // it was
+	live   atomic.Int64 // in all shards
+	saved  atomic.Int64 // when the last write of the time began
+	timed  atomic.Bool  // the time has been written
 	pruner pruner
 	job    *storage.Job
 
 	closing sync.Mutex // held by Close
 	flights sync.WaitGroup
-	ctx     context.Context // of all store I/O: it outlives the call that began it
+	ctx     context.Context // for all store I/O, which outlives the calls that began it
 	cancel  context.CancelFunc
 }
 
-// Open returns a ledger over what store holds. It reads no counter yet.
+// Open returns a ledger for the counters in store. It does not read them yet.
 func Open(ctx context.Context, store Store, opts Options) (*Ledger, error) {
 	l := &Ledger{timeline: newTimeline(&opts), store: store, job: opts.Job, max: int64(opts.MaxCounters), seed: maphash.MakeSeed()}
 	last, err := lastMoment(ctx, store)
@@ -234,12 +234,13 @@ func Open(ctx context.Context, store Store, opts Options) (*Ledger, error) {
 // Counters returns the number of counters in memory.
 func (l *Ledger) Counters() int { return int(l.live.Load()) }
 
-// Reserve admits all claims or none; a refusal consumes nothing. Claims on the
-// same key add up and must have the same window. The reservation is nil unless
-// the decision is to admit; it may be dropped if it will never be settled.
+// Reserve admits all claims or none; refused claims consume nothing. Claims with the
+// same key are added up and must have the same window. The reservation is nil unless
+// the claims were admitted. It may be dropped if it will never be settled.
 //
-// An error admits nothing either: ErrClaim, ErrFull, ErrCorrupt, ErrBusy,
-// ErrClosed, the end of ctx while waiting for the store, or what the store said.
+// If there is an error, nothing is admitted. It is ErrClaim, ErrFull, ErrCorrupt,
+// ErrBusy, ErrClosed, the error of ctx if it ends while waiting for the store, or an
+// error of the store.
 func (l *Ledger) Reserve(ctx context.Context, claims []Claim) (Reservation, Decision, error) {
 	for i := range claims {
 		if err := claims[i].validate(); err != nil {
@@ -278,14 +279,14 @@ func (c *Claim) validate() error {
 	return nil
 }
 
-// A place is where the counter of a claim is.
+// A place is the location of a claim's counter.
 type place struct {
 	shard   int
 	account *account
 }
 
-// try decides on the claims under the locks of all their counters, or returns
-// what to wait for before it can.
+// try decides on the claims with the locks of all their counters, or returns the
+// flights to wait for before it can.
 func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*flight, err error) {
 	var buf [8]place
 	places, locked := buf[:0], uint64(0)
@@ -298,8 +299,8 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 	defer l.unlock(locked)
 	now := l.now()
 
-	// A new account must be loaded first, so that nothing below ever uses one
-	// that was evicted in its favour.
+	// New accounts are loaded first, so that no account is used below that was evicted
+	// to make room for one of them.
 	for i := range claims {
 		a, err := l.account(&l.shards[places[i].shard], claims[i].Key, claims[i].Window, now, locked)
 		if err != nil {
@@ -362,7 +363,7 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 	return r, d, nil, nil
 }
 
-// freed returns a channel as [Decision.Freed] says.
+// freed returns the channel for [Decision.Freed].
 func freed(claims []Claim, places []place) <-chan struct{} {
 	var full *account
 	for i := range claims {

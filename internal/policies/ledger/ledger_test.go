@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A desk is a ledger on a fake store and clock.
+// A desk is a ledger with a fake store and clock.
 type desk struct {
 	*testing.T
 	*Ledger
@@ -28,7 +28,7 @@ func newDesk(t *testing.T, opts Options) *desk {
 	return &desk{t, open(store, opts), c, store}
 }
 
-// crash drops the ledger and opens another on what the store holds.
+// crash discards the ledger and opens another one with the same store.
 func (d *desk) crash() {
 	d.store = d.store.copy()
 	d.Ledger = open(d.store, Options{Now: d.clock.Now, Uptime: d.clock.uptime})
@@ -42,7 +42,7 @@ func (d *desk) restart() {
 	d.crash()
 }
 
-// reserve returns the decision on claims that must not fail.
+// reserve returns the decision on claims. The test fails on an error.
 func (d *desk) reserve(claims ...Claim) (Reservation, Decision) {
 	d.Helper()
 	r, decision, err := d.Reserve(d.Context(), claims)
@@ -52,7 +52,7 @@ func (d *desk) reserve(claims ...Claim) (Reservation, Decision) {
 	return r, decision
 }
 
-// fails expects an error of Reserve.
+// fails checks the error of Reserve.
 func (d *desk) fails(want error, claims ...Claim) error {
 	d.Helper()
 	r, decision, err := d.Reserve(d.Context(), claims)
@@ -62,7 +62,7 @@ func (d *desk) fails(want error, claims ...Claim) error {
 	return err
 }
 
-// drain reserves single units until a refusal and returns how many it got.
+// drain reserves single units until one is refused, and returns how many were admitted.
 func (d *desk) drain(c Claim) (n int64) {
 	d.Helper()
 	for c.Units = 1; ; n++ {
@@ -186,7 +186,7 @@ func TestKeysOfAnyBytes(t *testing.T) {
 	}
 	d.crash()
 	for i, key := range keys {
-		// A lease of a limit of 100 is 2 units.
+		// The lease of a limit of 100 is 2 units.
 		d.wantLeft(100-max(int64(i+1), 2), Claim{Key: key, Limit: 100, Window: time.Minute})
 	}
 }
@@ -219,7 +219,7 @@ func TestWindowChanges(t *testing.T) {
 		if n := d.drain(claim(time.Hour)); n != 0 {
 			t.Fatalf("%d more in an hour", n)
 		}
-		d.clock.add(5 * time.Minute) // the record of a minute would have expired
+		d.clock.add(5 * time.Minute) // a record of one minute would have expired
 		d.crash()
 		if n := d.drain(claim(time.Hour)); n != 0 {
 			t.Errorf("%d more in an hour, after a crash", n)
@@ -235,7 +235,7 @@ func TestWindowChanges(t *testing.T) {
 		d.clock.add(10 * time.Minute)
 		d.reserve(Claim{"k", 10, time.Hour, 3, "", false})
 		d.clock.add(10 * time.Second)
-		d.wantLeft(7, claim(time.Minute)) // the bucket of an hour's window has not ended
+		d.wantLeft(7, claim(time.Minute)) // the bucket of a window of one hour has not ended
 		d.clock.add(61 * time.Second)
 		d.wantLeft(10, claim(time.Minute))
 	})
@@ -303,7 +303,7 @@ func TestClockStepsBack(t *testing.T) {
 	if n := d.drain(c); n != 0 {
 		t.Errorf("%d admitted because of a step back", n)
 	}
-	d.Release(r) // of a bucket that is not what it was
+	d.Release(r) // of a bucket that was moved
 	if n := d.drain(c); n != 0 {
 		t.Errorf("%d given back to the wrong bucket", n)
 	}
@@ -318,7 +318,7 @@ func TestClockStepsBack(t *testing.T) {
 func TestDecidesOnEveryClaim(t *testing.T) {
 	d := newDesk(t, Options{})
 	var claims []Claim
-	for i := range 20 { // more than have room on the stack
+	for i := range 20 { // more than there is room for on the stack
 		claims = append(claims, Claim{fmt.Sprint(i), 3, time.Minute, 1, "", false})
 	}
 	r, _ := d.reserve(claims...)

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is the naive model of one counter: a list of everything admitted,
-// at the time that has passed by then.
+// A history is the naive model of a counter: a list of all admissions and their times.
 type history struct {
 	limit  int64
 	window time.Duration
@@ -22,7 +21,7 @@ type event struct {
 	units int64
 }
 
-// within sums the events in (now-window, now].
+// within returns the sum of the events in (now-window, now].
 func (h *history) within(now, window time.Duration) (units int64) {
 	for _, e := range h.events {
 		if e.at > now-window {
@@ -32,31 +31,32 @@ func (h *history) within(now, window time.Duration) (units int64) {
 	return units
 }
 
-// delay is how much later than the model a ledger may admit.
+// delay returns how much later than the model a ledger may admit.
 func (h *history) delay() time.Duration {
 	bucket := (h.window + 59) / 60
 	return 61*bucket - h.window
 }
 
-// A held reservation has one event for each of its claims.
+// A held reservation has one event per claim.
 type held struct {
 	reservation Reservation
 	events      []*event
 }
 
-// A world is a ledger, what it admitted, and how the two may differ.
+// A world holds a ledger, what it admitted, and how the ledger may differ from the
+// model.
 type world struct {
 	crashes, stepsBack, changes bool
 
 	clock  *clock
-	passed time.Duration // the sum of the clock's forward steps
+	passed time.Duration // sum of the clock's forward steps
 	store  *fakeStore
 	ledger *Ledger
 	keys   []*history
 	held   []held
 }
 
-// exact says that the ledger has no reason to admit later than the model, but
+// exact reports whether the ledger has no reason to admit later than the model, except
 // for the length of a bucket.
 func (w *world) exact() bool { return !w.crashes && !w.stepsBack && !w.changes }
 
@@ -96,7 +96,7 @@ func (w *world) reserve(t *rapid.T) {
 		t.Fatalf("%+v with the reservation %v", d, r)
 	}
 
-	// A refusal needs a reason, in the window and one bucket before it.
+	// A refusal must have a reason within the window plus one bucket.
 	if !d.Admitted {
 		i := slices.Index([]string{"0", "1", "2"}, claims[d.Denied].Key)
 		h := w.keys[i]
@@ -133,7 +133,7 @@ func (w *world) reserve(t *rapid.T) {
 	}
 }
 
-// settle ends a reservation, maybe twice, with fewer or more units.
+// settle ends a reservation, possibly twice, with fewer or more units.
 func (w *world) settle(t *rapid.T) {
 	if len(w.held) == 0 {
 		t.Skip("nothing is held")
@@ -208,8 +208,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-// change gives a counter another window, and shows it to the ledger, which from
-// now on knows only what the old one counted.
+// change changes the window of a counter, and tells the ledger, which then only knows
+// what still counted in the old window.
 func (w *world) change(t *rapid.T, h *history, window time.Duration) {
 	h.events = slices.DeleteFunc(h.events, func(e *event) bool { return e.at <= w.passed-h.window })
 	h.window = window
@@ -219,9 +219,9 @@ func (w *world) change(t *rapid.T, h *history, window time.Duration) {
 	}
 }
 
-// TestModel holds ledgers against the model: no window ever holds more than the
-// limit, and without crashes, steps back and changed windows nothing is admitted
-// later than a bucket after the model would, refusals included.
+// TestModel compares ledgers with the model: no window ever exceeds the limit and,
+// without crashes, steps back and changed windows, nothing is admitted more than a
+// bucket later than by the model.
 func TestModel(t *testing.T) {
 	for name, w := range map[string]world{
 		"exact":      {},
@@ -238,8 +238,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsExact: a nanosecond before it the claim is refused, and then
-// admitted; and so for Reset, which is when nothing counts any more.
+// TestRetryAfterIsExact: a claim is admitted at the time of RetryAfter, but not a
+// nanosecond earlier. Likewise, nothing counts at the time of Reset.
 func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()

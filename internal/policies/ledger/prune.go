@@ -11,27 +11,27 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A pruner deletes records that count nothing any more by the ledger's own time, a step at a
-// time: the store must not drop them by the wall clock, which may leap. Steps come with
-// leases, so that there are more of them the more records are made, and go round the
-// records for as long as there are leases.
+// A pruner deletes records that no longer count, according to the ledger's time. The
+// store must not expire them by the wall clock, which may jump. It works in steps,
+// which go round all records. Steps run together with leases, so that their number
+// grows with that of the records.
 type pruner struct {
 	leases atomic.Int64 // since the last step
-	began  atomic.Int64 // the last step, by the ledger's time
+	began  atomic.Int64 // when the last step began, in the ledger's time
 	busy   atomic.Bool
 
-	mu   sync.Mutex // a step at a time
-	next []byte     // key of the record that the next step begins with; nil: the first
+	mu   sync.Mutex // held by a step
+	next []byte     // key of the record to begin the next step with; nil: the first
 }
 
 const (
-	prunedRecords = 512 // that a step looks at
+	prunedRecords = 512 // scanned by a step
 	prunedLeases  = 64  // between two steps; fewer are enough after prunedApart
 	prunedApart   = int64(time.Minute)
 )
 
-// pruneWith starts a step where one is due with a lease, of which it is part: the ledger is
-// not closed before both are over. What a step fails at is left to the next one.
+// pruneWith starts a step with a lease if one is due. The ledger is not closed before
+// both have ended. Errors are left to the next step.
 func (l *Ledger) pruneWith() {
 	p, now := &l.pruner, l.now()
 	if leases := p.leases.Add(1); leases < prunedLeases && now-p.began.Load() < prunedApart || p.busy.Swap(true) {
@@ -45,7 +45,7 @@ func (l *Ledger) pruneWith() {
 	})
 }
 
-// prune makes one step.
+// prune runs one step.
 func (l *Ledger) prune(ctx context.Context) error {
 	p := &l.pruner
 	p.mu.Lock()
@@ -93,7 +93,8 @@ func (l *Ledger) prune(ctx context.Context) error {
 	return nil
 }
 
-// deleteSpent deletes records that are spent still: they may have been written meanwhile.
+// deleteSpent deletes records that are still spent, because they may have been written
+// in the meantime.
 func (l *Ledger) deleteSpent(tx storage.Tx, keys [][]byte) error {
 	for _, key := range keys {
 		record, err := tx.Get(key)
@@ -107,7 +108,8 @@ func (l *Ledger) deleteSpent(tx storage.Tx, keys [][]byte) error {
 	return nil
 }
 
-// spent reports whether a record counts nothing any more. One that cannot be read may.
+// spent reports whether a record counts nothing any more. It returns false if the
+// record cannot be read.
 func (l *Ledger) spent(record []byte) bool {
 	c, _, err := decode(record)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-// prune makes a step, after those that are under way.
+// prune runs a step after those in progress.
 func prune(t rapid.TB, l *Ledger) {
 	t.Helper()
 	l.flights.Wait()
@@ -21,7 +21,7 @@ func prune(t rapid.TB, l *Ledger) {
 	}
 }
 
-// records returns how many counters have one.
+// records returns the number of counters with a record.
 func (s *fakeStore) records() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,8 +33,8 @@ func (s *fakeStore) records() (n int) {
 	return n
 }
 
-// However many keys come and go, the records that count nothing stay few beside those of the
-// last window, and leaps of the store's clock remove none of these.
+// With any number of keys, few records remain besides those of the last window, and
+// jumps of the store's clock do not remove any of those.
 func TestSpentRecordsAreDeletedWithLeases(t *testing.T) {
 	const each, windows = 2_000, 12
 	c := newClock()
@@ -57,7 +57,7 @@ func TestSpentRecordsAreDeletedWithLeases(t *testing.T) {
 	}
 }
 
-// A step looks at so many records and no more, and the next one goes on from there.
+// A step scans a bounded number of records, and the next one continues from there.
 func TestPruningGoesRound(t *testing.T) {
 	d := newDesk(t, Options{})
 	for i := range 2*prunedRecords + 10 {
@@ -77,7 +77,7 @@ func TestPruningGoesRound(t *testing.T) {
 	d.wantLeft(0, Claim{"young", 1, time.Minute, 1, "", false})
 }
 
-// A record that is written while others are pruned stays.
+// A record that is written during pruning is kept.
 func TestPruningSparesWhatIsWrittenMeanwhile(t *testing.T) {
 	d := newDesk(t, Options{})
 	claim := Claim{"k", 1, time.Minute, 1, "", false}
@@ -103,7 +103,7 @@ func TestPruningSparesWhatIsWrittenMeanwhile(t *testing.T) {
 	}
 }
 
-// Where several processes share a store, one deletes the records.
+// Only one of the processes that share a store deletes records.
 func TestRecordsArePrunedByOneProcess(t *testing.T) {
 	store, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 //	       of the first span: varint bucket, uvarint units,
 //	       of each other one: uvarint bucket since the one before, uvarint units
 //
-// A counter's key that the store cannot hold keeps its first bytes, so that it
-// can be found by a prefix, and ends with the SHA-256 of the whole.
+// If a counter's key is too long for the store, it is replaced by its first bytes, so
+// that it can be found by a prefix, and the SHA-256 of the whole key.
 const (
 	recordPrefix  = "ledger\x00\x01c"
 	recordVersion = 1
@@ -38,7 +38,8 @@ func recordKey(key string) []byte {
 	return append(append(b, key[:maxPlainKey]...), sum[:]...)
 }
 
-// encode returns the record of the account with this many units more in its current bucket.
+// encode returns the record of the account with lease additional units in its current
+// bucket.
 func (a *account) encode(lease int64) []byte {
 	record := a.counter.encode(lease)
 	if a.owner == "" {
@@ -49,8 +50,8 @@ func (a *account) encode(lease int64) []byte {
 	return append(append(b, a.owner...), record[1:]...)
 }
 
-// encode returns the record of the counter with this many units more in its
-// current bucket.
+// encode returns the record of the counter with lease additional units in its current
+// bucket.
 func (c *counter) encode(lease int64) []byte {
 	n := len(c.spans)
 	last := span{bucket: c.bucket}
@@ -89,7 +90,8 @@ var (
 	errTrailing  = errors.New("trailing bytes")
 )
 
-// decode returns the counter that a record holds, in its last bucket, and its owner.
+// decode returns the counter in a record, at the time of its last bucket, and its
+// owner.
 func decode(record []byte) (c counter, owner string, err error) {
 	if len(record) == 0 {
 		return counter{}, "", errVersion
@@ -118,7 +120,7 @@ func (d *decoder) counter() (counter, error) {
 	}
 
 	c := counter{window: time.Duration(window), spans: make([]span, count)}
-	limit := math.MaxInt64/width(c.window) - 2*maxSpans // buckets whose ends are times
+	limit := math.MaxInt64/width(c.window) - 2*maxSpans // buckets whose ends can be represented
 	for i := range c.spans {
 		s := &c.spans[i]
 		if i == 0 {

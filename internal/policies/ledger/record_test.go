@@ -45,7 +45,7 @@ func TestRecordIncludesTheLease(t *testing.T) {
 	}
 }
 
-// TestRecordFormat pins the versions that stores hold.
+// TestRecordFormat pins the versions of records that exist in stores.
 func TestRecordFormat(t *testing.T) {
 	a := account{owner: "w", counter: counter{window: time.Minute, bucket: 1000, spans: []span{{990, 5}, {1000, 200}}, total: 205}}
 	if got, want := hex.EncodeToString(a.encode(3)), "02017780b09dc2df0102bc0f050acb01"; got != want {

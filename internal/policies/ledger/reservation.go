@@ -11,11 +11,11 @@ import (
 // reservation is the Reservation of a ledger.
 type reservation struct {
 	settled  atomic.Bool
-	bookings []booking // one for each claim
+	bookings []booking // one per claim
 	few      [4]booking
 }
 
-// A booking is the units of one claim, and where they count.
+// A booking holds the units of a claim and the bucket that they count in.
 type booking struct {
 	account *account
 	bucket  int64
@@ -24,7 +24,7 @@ type booking struct {
 	held    bool // the units are an estimate
 }
 
-// book spends what the claims ask for, under the locks of all their counters.
+// book spends the units of claims. The locks of all their counters are held.
 func book(claims []Claim, places []place, now int64) *reservation {
 	r := &reservation{}
 	r.bookings = r.few[:0]
@@ -41,14 +41,13 @@ func book(claims []Claim, places []place, now int64) *reservation {
 	return r
 }
 
-// Settle books what each claim of a reservation used in the end, in the order of
-// the claims. What was reserved beyond it is given back to the bucket where it
-// counts, if it counts still. What was used beyond the reservation counts from
-// now on, even past the limit, and is written before Settle returns; if that
-// fails, it counts nevertheless as long as this ledger is open, and the next
-// record of the counter includes it.
+// Settle replaces the units of each claim of a reservation by the units in used, which
+// has the order of the claims. Unused units are given back to their bucket if that
+// still counts. Additional units count from now on, even beyond the limit, and are
+// written before Settle returns. If that fails, they still count until the ledger is
+// closed, and the next record of the counter includes them.
 //
-// Only the first call of Settle or Release on a reservation has an effect.
+// Only the first call of Settle or Release for a reservation has an effect.
 func (l *Ledger) Settle(ctx context.Context, admitted Reservation, used []int64) error {
 	r := admitted.(*reservation)
 	if len(used) != len(r.bookings) {
@@ -84,7 +83,7 @@ func (l *Ledger) Release(admitted Reservation) {
 	}
 }
 
-// credit ends a booking and gives back units of it.
+// credit ends a booking and gives back some of its units.
 func (l *Ledger) credit(b *booking, units int64) {
 	if units == 0 && !b.held {
 		return
@@ -110,8 +109,7 @@ func (l *Ledger) credit(b *booking, units int64) {
 	}
 }
 
-// charge books units now, whatever the limit, and returns when a record covers
-// them.
+// charge adds units regardless of the limit, and returns when a record covers them.
 func (l *Ledger) charge(ctx context.Context, old *account, units int64) error {
 	a, covered, err := l.chargeLoaded(ctx, old, units)
 	if err != nil {
@@ -120,7 +118,7 @@ func (l *Ledger) charge(ctx context.Context, old *account, units int64) error {
 	for !covered {
 		a.shard.mu.Lock()
 		f := a.flight
-		covered = !a.behind // by f, which began after the charge, or by one that landed
+		covered = !a.behind // by f, which began after the charge, or by an earlier flight
 		if f == nil && !covered {
 			f, covered = l.lease(a, 0, a.limit), true
 		}
@@ -135,9 +133,9 @@ func (l *Ledger) charge(ctx context.Context, old *account, units int64) error {
 	return nil
 }
 
-// chargeLoaded books units on the account that has the key of old now, once it
-// is loaded: old may have been idle and dropped since long. It reports whether
-// a record covers them already.
+// chargeLoaded adds units to the account that now has the key of old, once it is
+// loaded, because old may have been evicted. It reports whether a record already covers
+// them.
 func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (*account, bool, error) {
 	s := old.shard
 	for {

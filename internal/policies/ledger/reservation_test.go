@@ -28,7 +28,7 @@ func TestSettleGivesBackWhatWasNotUsed(t *testing.T) {
 	d.Release(r)
 	d.wantLeft(850, tokens)
 
-	d.clock.add(51 * time.Second) // the 150 counted from the reservation on
+	d.clock.add(51 * time.Second) // the 150 count from the time of the reservation
 	d.wantLeft(1000, tokens)
 }
 
@@ -64,7 +64,7 @@ func TestSettleCountsMoreThanWasReserved(t *testing.T) {
 	}
 	d.crash()
 	d.wantLeft(0, tokens)
-	d.clock.add(31 * time.Second) // now the reservation has left the window
+	d.clock.add(31 * time.Second) // now the reservation is out of the window
 	d.wantLeft(0, tokens)
 	d.clock.add(30 * time.Second)
 	d.wantLeft(1000, tokens)
@@ -91,11 +91,11 @@ func TestSettleWhenTheStoreFails(t *testing.T) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	d.clock.add(time.Second)
-	d.fails(broken, Claim{"tokens", 1000, time.Minute, 0, "", false}) // the record comes first
+	d.fails(broken, Claim{"tokens", 1000, time.Minute, 0, "", false}) // the record is written first
 	d.store.healWrites()
 	d.wantLeft(100, tokens)
 	d.crash()
-	d.wantLeft(84, tokens) // the record came with a lease of 16
+	d.wantLeft(84, tokens) // the record included a lease of 16
 }
 
 func TestSettleOfHugeUnits(t *testing.T) {
@@ -127,12 +127,11 @@ func TestSettleAfterTheWindowChanged(t *testing.T) {
 	d := newDesk(t, Options{})
 	r, _ := d.reserve(tokens)
 	d.wantLeft(600, Claim{Key: "tokens", Limit: 1000, Window: time.Hour})
-	settle(d, r, 500) // counts by the window that the policy has now
+	settle(d, r, 500) // counted in the policy's current window
 	d.wantLeft(500, Claim{Key: "tokens", Limit: 1000, Window: time.Hour})
 }
 
-// What was reserved before its units moved must not take others with it when it
-// is given back.
+// Releasing units that were moved must not release other units.
 func TestReleaseAfterTheUnitsMoved(t *testing.T) {
 	c := func(units int64) Claim { return Claim{"k", 5, time.Minute, units, "", false} }
 	t.Run("forgotten", func(t *testing.T) {
@@ -153,7 +152,7 @@ func TestReleaseAfterTheUnitsMoved(t *testing.T) {
 		d.clock.add(10 * time.Second)
 		d.reserve(c(3))
 		d.Release(r)
-		d.clock.add(51 * time.Second) // the units that were folded leave the window
+		d.clock.add(51 * time.Second) // the moved units leave the window
 		d.wantLeft(2, c(0))
 	})
 }

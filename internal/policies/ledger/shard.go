@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	// shardCount is also the number of bits in the sets of shards.
+	// shardCount is also the number of bits in a set of shards.
 	shardCount = 64
 
-	// linger is how long an account stays in memory that counts nothing, so that
-	// a key that is always refused does not cost a read of the store each time.
+	// linger is how long an account that counts nothing stays in memory, so that a key
+	// that is always refused does not cost a read of the store each time.
 	linger = time.Second
 
-	// sweepsPerCall and sweepsWhenFull bound the accounts that a call looks at,
-	// in each of its shards or, for want of room, in every shard.
+	// sweepsPerCall and sweepsWhenFull are how many accounts a call checks, in each of
+	// its shards or, if there is no room, in every shard.
 	sweepsPerCall  = 2
 	sweepsWhenFull = 64
 
-	// rest is how long a counter that counts forever stays in memory unused.
+	// rest is how long an unused counter with the window Forever stays in memory.
 	rest = int64(10 * time.Minute)
 )
 
-// An account is the counter of a key, and what connects it to the store.
+// An account is the counter of a key and its state in the store.
 type account struct {
 	counter
 	key    string
-	owner  string // of the last claim that had one, or as the record says
+	owner  string // of the last claim with an owner, or from the record
 	shard  *shard
-	flight *flight       // the store I/O that is under way, of which there is one at most
-	asked  int64         // the units that the claims being decided on ask for
-	limit  int64         // of the last claim that was admitted
+	flight *flight       // store I/O in progress, at most one
+	asked  int64         // units requested by the claims that are being decided
+	limit  int64         // of the last admitted claim
 	used   int64         // when units were last reserved
-	freed  chan struct{} // closed when units are given back; nil: nobody waits for it
-	loaded bool          // the counter holds what the store's record said
-	dirty  bool          // the store's record may differ from the counter
-	behind bool          // the record lacks something that counts: it must be written first
+	freed  chan struct{} // closed when units are given back; nil: nothing waits for it
+	loaded bool          // the counter includes the stored record
+	dirty  bool          // the stored record may differ from the counter
+	behind bool          // the record lacks units that count, so it must be written first
 }
 
-// follow brings the counter to now and to a claim's window.
+// follow updates the counter to now and to a claim's window.
 func (a *account) follow(window time.Duration, now int64) {
 	if a.window == window {
 		a.advance(now)
@@ -59,17 +59,17 @@ type shard struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 	dues     dues
-	latest   int64 // the time of the last sweep
+	latest   int64 // time of the last sweep
 	closed   bool
 }
 
-// A due says when to see whether an account is idle; not before that time is it.
+// A due is the earliest time at which an account may be idle.
 type due struct {
 	at      int64
 	account *account
 }
 
-// dues is a heap: the earliest comes first.
+// dues is a heap with the earliest first.
 type dues []due
 
 func (d dues) Len() int           { return len(d) }
@@ -101,8 +101,8 @@ func (l *Ledger) unlock(set uint64) {
 	}
 }
 
-// account returns the account of a key in s, a new one if need be, which is yet
-// to be loaded. The set of shards that the caller has locked includes s.
+// account returns the account of a key in s. If it is new, it has not been loaded. The
+// set of shards locked by the caller includes s.
 func (l *Ledger) account(s *shard, key string, window time.Duration, now int64, locked uint64) (*account, error) {
 	if s.closed {
 		return nil, ErrClosed
@@ -120,7 +120,7 @@ func (l *Ledger) account(s *shard, key string, window time.Duration, now int64, 
 	return a, nil
 }
 
-// evict drops an idle account, of any shard that is in locked or not busy.
+// evict drops an idle account from any shard that is in locked or not busy.
 func (l *Ledger) evict(locked uint64) bool {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -128,7 +128,7 @@ func (l *Ledger) evict(locked uint64) bool {
 		if !mine && !s.mu.TryLock() {
 			continue
 		}
-		dropped := l.sweepShard(s, l.now(), sweepsWhenFull) // never a time from before the lock
+		dropped := l.sweepShard(s, l.now(), sweepsWhenFull) // the time is read after locking
 		if !mine {
 			s.mu.Unlock()
 		}
@@ -149,11 +149,11 @@ func (l *Ledger) sweep(locked uint64, now int64) {
 	}
 }
 
-// sweepShard looks at the n accounts at most that may be idle since the longest, and
-// returns how many it dropped.
+// sweepShard checks at most n accounts, those first that may have been idle for the
+// longest time, and returns how many it dropped.
 func (l *Ledger) sweepShard(s *shard, now int64, n int) (dropped int64) {
 	if now < s.latest-int64(linger) {
-		for i := range s.dues { // the clock stepped back: see all of them again
+		for i := range s.dues { // the clock stepped back, so check all of them again
 			s.dues[i].at = now
 		}
 	}
@@ -172,7 +172,7 @@ func (l *Ledger) sweepShard(s *shard, now int64, n int) (dropped int64) {
 	return dropped
 }
 
-// dueAt returns when to look at an account again, or now if it is idle.
+// dueAt returns when to check an account again, or now if it is idle.
 func (l *Ledger) dueAt(a *account, now int64) int64 {
 	switch {
 	case a.flight != nil:

@@ -13,10 +13,11 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A clock is set by hand.
+// A clock is set by the test.
 type clock struct{ ns atomic.Int64 }
 
-// newClock starts at the beginning of a day, and so of a bucket of any window.
+// newClock starts at the beginning of a day, which is also the beginning of a bucket of
+// every window.
 func newClock() *clock {
 	c := &clock{}
 	c.ns.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano())
@@ -25,15 +26,15 @@ func newClock() *clock {
 
 func (c *clock) Now() time.Time { return time.Unix(0, c.ns.Load()) }
 
-// uptime is that of a machine which boots once.
+// uptime reports a machine that has been booted once.
 func (c *clock) uptime() (string, time.Duration) {
 	return "boot", time.Duration(c.ns.Load() - time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 }
 
 func (c *clock) add(d time.Duration) { c.ns.Add(int64(d)) }
 
-// A fakeStore is a store in memory whose records expire by a wall clock, as early
-// as whole seconds allow it.
+// A fakeStore is a store in memory. Its records expire by a wall clock, as early as a
+// precision of one second permits.
 type fakeStore struct {
 	now func() time.Time
 
@@ -41,16 +42,16 @@ type fakeStore struct {
 	items         map[string]fakeItem
 	reads, writes int
 
-	// beforeRead and beforeWrite may block or fail a transaction.
+	// beforeRead and beforeWrite may block a transaction or make it fail.
 	beforeRead, beforeWrite func(context.Context) error
 }
 
 type fakeItem struct {
 	value   []byte
-	expires int64 // in seconds since 1970; 0 is never
+	expires int64 // in seconds since 1970; 0: never
 }
 
-// open opens a ledger on a store that can be read.
+// open opens a ledger. The store must be readable.
 func open(store Store, opts Options) *Ledger {
 	l, err := Open(context.Background(), store, opts)
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *fakeStore) healWrites() {
 	s.beforeWrite = nil
 }
 
-// calls returns how many transactions have begun since the last call.
+// calls returns the number of transactions that have begun since the last call.
 func (s *fakeStore) calls() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *fakeStore) calls() (reads, writes int) {
 	return reads, writes
 }
 
-// copy returns what a process would find that started now.
+// copy returns the store as a process would find it that started now.
 func (s *fakeStore) copy() *fakeStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()

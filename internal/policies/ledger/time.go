@@ -10,9 +10,10 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A timeline is the ledger's time: nanoseconds since 1970 by the wall clock of the first
-// start on a store, and from then on what has passed. Within a process that is told by
-// the monotonic clock; see the package's rules about time for what counts between two.
+// A timeline is the ledger's time: nanoseconds since 1970, initialized from the wall
+// clock when a store is first used, and increased by the time that passes. Within a
+// process, that is measured with the monotonic clock. The package documentation says
+// what counts between two processes.
 type timeline struct {
 	wall    func() time.Time
 	elapsed func() time.Duration
@@ -20,7 +21,7 @@ type timeline struct {
 	base    int64 // the ledger's time when elapsed was 0
 }
 
-// newTimeline returns one of the clocks of opts, which is yet to begin.
+// newTimeline returns a timeline with the clocks of opts, before it begins.
 func newTimeline(opts *Options) timeline {
 	t := timeline{wall: opts.Now, elapsed: opts.Elapsed, uptime: opts.Uptime}
 	if t.uptime == nil {
@@ -44,7 +45,7 @@ func newTimeline(opts *Options) timeline {
 // now returns the ledger's time.
 func (t *timeline) now() int64 { return t.base + int64(t.elapsed()) }
 
-// A moment is what the store knows of the time:
+// A moment is the stored state of the time:
 //
 //	key    "ledger" 00 01 't'
 //	value  version 1, varint the ledger's time, varint the wall clock, both in ns since 1970,
@@ -59,21 +60,21 @@ const (
 	momentKey     = "ledger\x00\x01t"
 	momentVersion = 1
 
-	// momentsApart is how often the time is written, with the leases of counters.
+	// momentsApart is the interval at which the time is written, together with leases.
 	momentsApart = int64(time.Minute)
 )
 
-// moment returns the present. The uptime is read last: what passes in between counts as
-// if it had not.
+// moment returns the current moment. The uptime is read last, so that time that passes
+// in between does not count.
 func (t *timeline) moment() moment {
 	m := moment{ledger: t.now(), wall: t.wall().UnixNano()}
 	m.boot, m.up = t.uptime()
 	return m
 }
 
-// begin continues from the last moment that the store knows, or from the wall clock.
+// begin continues from the last stored moment, or from the wall clock.
 func (t *timeline) begin(last *moment) {
-	boot, up := t.uptime() // before the clock, for the same reason
+	boot, up := t.uptime() // read before the clock for the same reason
 	elapsed, wall := int64(t.elapsed()), t.wall().UnixNano()
 	if last == nil {
 		t.base = wall - elapsed
@@ -130,8 +131,9 @@ func lastMoment(ctx context.Context, store Store) (last *moment, err error) {
 	return last, nil
 }
 
-// dueMoment returns the record of the time where it is due, and nil elsewhere. Until one
-// was written by this process, every lease writes it: no count may lack it.
+// dueMoment returns the record of the time if it is due, or else nil. Until this
+// process has written one, every lease includes it, so that there is no count without a
+// time.
 func (l *Ledger) dueMoment() []byte {
 	now := l.now()
 	if saved := l.saved.Load(); l.timed.Load() && now-saved < momentsApart && now >= saved {
@@ -142,7 +144,7 @@ func (l *Ledger) dueMoment() []byte {
 	return m.encode()
 }
 
-// wroteMoment notes whether a record of the time that was due has been written.
+// wroteMoment records whether a due record of the time was written.
 func (l *Ledger) wroteMoment(record []byte, err error) {
 	switch {
 	case record == nil:

@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A machine has a wall clock that somebody sets, beside the time that truly passes.
+// A machine has a wall clock that can be set, and a clock for the time that really
+// passes.
 type machine struct {
-	passed *clock // what truly passes
+	passed *clock // the time that really passes
 	ahead  time.Duration
 	boot   int
-	booted int64 // when, by what truly passes
+	booted int64 // in the time that really passes
 }
 
 func (m *machine) wall() time.Time        { return m.passed.Now().Add(m.ahead) }
@@ -27,9 +28,9 @@ func (m *machine) options() Options {
 	}}
 }
 
-// TestStepsOfTheWallClock: whatever the wall clock says, through restarts, kills and
-// reboots, no window of true time holds more than the limit; and a window after the
-// last of them, all of it is admitted again.
+// TestStepsOfTheWallClock: whatever the wall clock does, through restarts, crashes and
+// reboots, no window of real time exceeds the limit. One window after the last of them,
+// the whole limit is admitted again.
 func TestStepsOfTheWallClock(t *testing.T) {
 	for name, knowsBoot := range map[string]bool{"known boot": true, "unknown boot": false} {
 		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { stepTheWallClock(t, knowsBoot) }) })
@@ -99,7 +100,8 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 			l = open(store, m.options())
 		},
 	})
-	// What a kill left in the ledger's future counts from when it is first looked at.
+	// Units that a crash left in the ledger's future count from when they are first
+	// read.
 	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, 0, "", false}}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,12 +112,12 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 	}
 }
 
-// What passed while the ledger was closed counts as far as it is plausible.
+// Time while the ledger was closed counts as far as it is plausible.
 func TestTimeWhileTheLedgerWasClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		reboot       bool
 		truly, steps time.Duration
-		up           time.Duration // after a reboot
+		up           time.Duration // since a reboot
 		counts       time.Duration
 	}{
 		"a restart":                         {truly: 40 * time.Second, counts: 40 * time.Second},
@@ -156,7 +158,7 @@ func TestTimeWhileTheLedgerWasClosed(t *testing.T) {
 	}
 }
 
-// TestMomentFormat pins version 1, which stores hold.
+// TestMomentFormat pins version 1, which exists in stores.
 func TestMomentFormat(t *testing.T) {
 	m := moment{ledger: 1000, wall: -5, up: 300, boot: "id"}
 	if got := hex.EncodeToString(m.encode()); got != "01d00f09ac026964" {

@@ -1,4 +1,4 @@
-// Package ledgertest is the suite that every [ledger.Counter] passes.
+// Package ledgertest tests implementations of [ledger.Counter].
 package ledgertest
 
 import (
@@ -16,15 +16,16 @@ import (
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 )
 
-// window is that of all claims. A counter may take units that are up to slack older than
+// window is the window of all claims. A counter may count units for slack longer than
+// that.
 // it for units that count still.
 const (
 	window = time.Minute
 	slack  = window / 30
 )
 
-// Run tests a counter. open returns an empty one that tells the time by now and stays
-// open until close.
+// Run tests a counter. open returns an empty one that uses now as its clock and stays
+// open until it is closed.
 func Run(t *testing.T, open func(t *testing.T, now func() time.Time) ledger.Counter) {
 	for _, test := range []struct {
 		name string
@@ -53,14 +54,14 @@ func claim(key string, limit, units int64) ledger.Claim {
 	return ledger.Claim{Key: key, Limit: limit, Window: window, Units: units}
 }
 
-// An event is units that were admitted.
+// An event is an admission of units.
 type event struct {
 	at    time.Time
 	units int64
 	held  ledger.Reservation
 }
 
-// sum is what was admitted since a time.
+// sum returns the units admitted since a time.
 func sum(events []*event, since time.Time) (n int64) {
 	for _, e := range events {
 		if e.at.After(since) {
@@ -70,13 +71,13 @@ func sum(events []*event, since time.Time) (n int64) {
 	return n
 }
 
-// testModel makes random calls and compares with a list of every event.
+// testModel makes random calls and compares the results with a list of all events.
 func testModel(t *testing.T, c ledger.Counter, clock *clock) {
 	const limit = 10
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
-		key := fmt.Sprintf("%d/", runs) // a counter of its own
+		key := fmt.Sprintf("%d/", runs) // a new counter
 		var events []*event
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"reserve", "reserve", "reserve", "wait", "release", "settle", "forget"}).Draw(t, "step") {
@@ -104,7 +105,7 @@ func testModel(t *testing.T, c ledger.Counter, clock *clock) {
 			case "release":
 				if e := pick(t, events); e != nil {
 					c.Release(e.held)
-					c.Release(e.held) // to no effect
+					c.Release(e.held) // has no effect
 					e.units, e.held = 0, nil
 				}
 			case "settle":
@@ -132,7 +133,7 @@ func testModel(t *testing.T, c ledger.Counter, clock *clock) {
 	})
 }
 
-// pick draws an event whose reservation is not ended; nil: there is none.
+// pick returns a random event whose reservation has not ended, or nil if there is none.
 func pick(t *rapid.T, events []*event) *event {
 	var held []*event
 	for _, e := range events {
