@@ -33,7 +33,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("| name | base URL | serves beside conversations | |\n|---|---|---|---|\n")
+	b.WriteString("| name | base URL | serves in addition to conversations | |\n|---|---|---|---|\n")
 	rows := 0
 	for _, name := range providers.Names() {
 		p, _ := providers.Lookup(name)
@@ -51,7 +51,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 		rows++
 		base := "`" + p.BaseURL + "`"
 		if p.BaseURL == "" {
-			base = "its own: a custom host, or `base_url`"
+			base = "a custom host, or `base_url`"
 		}
 		var serves []string
 		for _, e := range p.Serves {
@@ -62,9 +62,9 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 			note string
 			has  bool
 		}{
-			{"a stream is not asked for usage", p.NoStreamUsage},
-			{"refuses members that OpenAI does not have", p.Closed},
-			{"gets its thoughts back", p.ReturnReasoning},
+			{"usage of streams is not requested", p.NoStreamUsage},
+			{"rejects fields that OpenAI does not have", p.Closed},
+			{"requires its reasoning back", p.ReturnReasoning},
 		} {
 			if n.has {
 				notes = append(notes, n.note)
