@@ -44,7 +44,9 @@ type Services struct {
 	// configuration. It may be nil.
 	MayUse        func(workspaceID, slug string) bool
 	Breakers      breakers
-	RateLimits    *policies.RateLimits
+	Limits        *policies.Limits
+	RateLimits    *policies.Store[policies.RateLimit]
+	UsageLimits   *policies.Store[policies.UsageLimit]
 	Trail         trail
 	Records       Records
 	Authenticator authenticator
@@ -138,6 +140,7 @@ func New(s Services) *API {
 	a.collections()
 	a.health()
 	a.rateLimits()
+	a.usageLimits()
 	a.logs()
 	describe(a.huma.OpenAPI())
 	return a

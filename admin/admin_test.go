@@ -106,7 +106,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	l, err := ledger.Open(ctx, db, ledger.Options{Now: now})
 	must(err)
-	limits, err := policies.OpenRateLimits(ctx, db, l, now)
+	limits, err := policies.Open(ctx, db, l, now, zap.NewNop())
 	must(err)
 	configs, err := routing.OpenConfigStore(ctx, db, keyring, now, rand.Reader)
 	must(err)
@@ -122,7 +122,7 @@ func (a *api) open(store storage.Store) {
 	a.kept = audit.Open(db, now, rand.Reader)
 	a.s = admin.Services{
 		Configs: configs, Aliases: aliases, Prompts: saved, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
-		DB: db, Directory: d, Keyring: keyring, RateLimits: limits, Trail: a.kept, Guard: guard, Headers: headers,
+		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 		},

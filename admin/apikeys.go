@@ -327,10 +327,10 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	if k.Metadata, err = within(own.Metadata, k.Metadata, created); err != nil {
 		return err
 	}
-	for _, p := range c.api.RateLimits.All() {
-		for _, condition := range p.Conditions {
+	for _, conditions := range c.allConditions() {
+		for _, condition := range conditions {
 			if condition.Key == policies.KeyAPIKey && slices.Contains(condition.Values, own.KeyID) && (created || !slices.Contains(condition.Values, k.ID)) {
-				return forbidden("A rate-limit policy counts the calls of the API key itself, and would not count those of a key that it makes or changes; use another key")
+				return forbidden("A policy counts the calls of the API key itself, and would not count those of a key that it makes or changes; use another key")
 			}
 		}
 	}

@@ -240,7 +240,7 @@ func (c *call) refused(err error) *Error {
 // in returns the API with the services as tx sees them.
 func (a *API) in(tx *storage.Txn) *API {
 	in := *a
-	in.Directory, in.Keyring, in.Configs, in.RateLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx)
+	in.Directory, in.Keyring, in.Configs, in.RateLimits, in.UsageLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx), a.UsageLimits.In(tx)
 	in.Aliases, in.Prompts = a.Aliases.In(tx), a.Prompts.In(tx)
 	return &in
 }

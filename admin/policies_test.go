@@ -90,7 +90,7 @@ func TestPoliciesOfAWorkspaceAreBounded(t *testing.T) {
 	w := a.ok("GET", "/v1/admin/workspaces", "").get("data.0.id").Str
 	err := a.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
 		for i := range policies.MaxOfWorkspace {
-			p := &policies.RateLimit{ID: strconv.Itoa(i), Type: policies.Requests, Unit: "rpm", WorkspaceID: w}
+			p := &policies.RateLimit{Policy: policies.Policy{ID: strconv.Itoa(i), Type: policies.Requests, WorkspaceID: w}, Unit: "rpm"}
 			if err := a.s.RateLimits.Put(tx, p); err != nil {
 				return err
 			}

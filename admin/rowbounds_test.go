@@ -17,7 +17,7 @@ import (
 func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 	policy := func(everywhere bool) func(a *api, tx *storage.Txn, w string, i int) error {
 		return func(a *api, tx *storage.Txn, w string, i int) error {
-			p := &policies.RateLimit{ID: strconv.Itoa(i), Type: policies.Requests, Unit: "rpm", WorkspaceID: w, AllWorkspaces: everywhere}
+			p := &policies.RateLimit{Policy: policies.Policy{ID: strconv.Itoa(i), Type: policies.Requests, WorkspaceID: w, AllWorkspaces: everywhere}, Unit: "rpm"}
 			return a.s.RateLimits.Put(tx, p)
 		}
 	}
@@ -113,7 +113,7 @@ func TestTwoControlPlanesKeepToTheBoundOfArchivedPolicies(t *testing.T) {
 	archive := func(plane *api, id string) {
 		t.Helper()
 		err := plane.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
-			return plane.s.RateLimits.Put(tx, &policies.RateLimit{ID: id, Type: policies.Requests, Unit: "rpm", WorkspaceID: w, Archived: true})
+			return plane.s.RateLimits.Put(tx, &policies.RateLimit{Policy: policies.Policy{ID: id, Type: policies.Requests, WorkspaceID: w, Archived: true}, Unit: "rpm"})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/app"
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 )
 
 // madeUp is a call of one key with a value that it makes up.
@@ -23,6 +24,8 @@ func (m madeUp) Attribute(key string) (value, alias string, ok bool) {
 	}
 	return "", "", false
 }
+
+func (madeUp) Demand() estimate.Demand { return estimate.Demand{} }
 
 func (madeUp) ModelUnread() (alias string, unseen bool) { return "", false }
 
@@ -56,7 +59,7 @@ func TestGroupsOfRateLimitsAreMetered(t *testing.T) {
 	}
 	mustCount(t, l.Gateway, func() {
 		for i := range policies.MaxGroupsOfCaller + 3 {
-			if v, err := rt.RateLimits.Admit(t.Context(), "workspace", madeUp(fmt.Sprint(i)), policies.ScopeAll); err != nil || v.Denied != nil {
+			if v, err := rt.Limits.Admit(t.Context(), "workspace", madeUp(fmt.Sprint(i)), policies.ScopeAll, 0); err != nil || v.Denied != nil {
 				t.Fatal(v, err)
 			}
 		}

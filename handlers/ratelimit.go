@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -22,7 +23,7 @@ func init() {
 	caddy.RegisterModule(RateLimit{})
 }
 
-// RateLimit is gw_ratelimit: it admits inference calls by the rate-limit policies
+// RateLimit is gw_ratelimit: it admits inference calls by the rate-limit and usage-limit policies
 // that match them. It stands before gw_inference, to which it leaves every call
 // that would be refused there anyway.
 type RateLimit struct {
@@ -40,10 +41,12 @@ type limitingServices struct {
 	policies rateLimits
 }
 
-// rateLimits are the policies that calls are counted by, see [policies.RateLimits].
+// rateLimits are the policies that calls are counted by, see [policies.Limits].
 type rateLimits interface {
-	Admit(ctx context.Context, workspaceID string, call policies.Call, which policies.Scope) (*policies.Verdict, error)
+	Admit(ctx context.Context, workspaceID string, call policies.Call, which policies.Scope, patience time.Duration) (*policies.Verdict, error)
+	Settle(context.Context, *policies.Verdict, policies.Used) error
 	Release(*policies.Verdict)
+	Estimates() *estimate.Estimator
 }
 
 // CaddyModule returns the Caddy module information.
@@ -64,7 +67,7 @@ func (h *RateLimit) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return limitingServices{}, err
 		}
-		return limitingServices{rt.Gateway, rt.RateLimits}, nil
+		return limitingServices{rt.Gateway, rt.Limits}, nil
 	}
 	if !holds(ctx, "gw_inference") {
 		return errors.New("gw_ratelimit: its server has no gw_inference, so it could limit nothing; add gw_inference to the site or remove gw_ratelimit")
@@ -94,15 +97,22 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = gw.calls.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	x.Limit(&limiter{gw.policies, h.logger})
+	x.Limit(&limiter{policies: gw.policies, logger: h.logger, patience: patience})
 	_ = x.Prepare(h.most()) // what placeholders say is known from here on; gw_inference says why it refuses
 	return next.ServeHTTP(w, r)
 }
 
-// A limiter holds calls against rate-limit policies.
+// patience is how long a call waits for what other calls have reserved of a budget.
+const patience = time.Second
+
+// A limiter holds a call against policies.
 type limiter struct {
 	policies rateLimits
 	logger   *zap.Logger
+	patience time.Duration // that is left of the call's
+
+	// The tightest policies that count the call, of those that do not depend on the target.
+	requests, tokens *ledger.State
 }
 
 // Admit counts a call by the policies that match it.
@@ -119,7 +129,9 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 	default:
 		which = policies.ScopeTarget
 	}
-	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which)
+	begun := time.Now()
+	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which, l.patience)
+	l.patience -= time.Since(begun)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", call.TraceID), zap.Error(err))
@@ -127,32 +139,55 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		return nil, uncounted(err)
 	}
 	if verdict.Undecided != nil {
-		return nil, call.RefuseUnread("a rate limit depends on it")
+		return nil, call.RefuseUnread("a limit depends on it")
 	}
 	if verdict.Denied != nil {
-		refusal := exchange.RateLimited(limitMessage(verdict.Denied), verdict.Tightest.RetryAfter)
-		refusal.Header = limitHeader(verdict.Tightest)
+		refusal := deny(verdict.Denied)
+		refusal.Header = limitHeader(verdict.Requests, verdict.Tokens)
 		return nil, refusal
 	}
-	return &hold{l.policies, verdict}, nil
+	h := &hold{policies: l.policies, verdict: verdict, logger: l.logger}
+	h.requests, h.tokens = tighter(l.requests, verdict.Requests), tighter(l.tokens, verdict.Tokens)
+	if target == nil {
+		l.requests, l.tokens = h.requests, h.tokens
+	}
+	return h, nil
+}
+
+// tighter returns the state with less left; either may be nil.
+func tighter(a, b *ledger.State) *ledger.State {
+	if a == nil || b != nil && b.Remaining < a.Remaining {
+		return b
+	}
+	return a
 }
 
 // A hold is a call that was counted.
 type hold struct {
-	policies rateLimits
-	verdict  *policies.Verdict
+	policies         rateLimits
+	verdict          *policies.Verdict
+	logger           *zap.Logger
+	requests, tokens *ledger.State
 }
 
-// Header says which limit is the tightest.
-func (h *hold) Header() []exchange.HeaderField {
-	if h.verdict.Tightest == nil {
-		return nil
+// Header says which limits are the tightest.
+func (h *hold) Header() []exchange.HeaderField { return limitHeader(h.requests, h.tokens) }
+
+// Settle books what the attempts used. A request counts as one, whatever it used.
+func (h *hold) Settle(sent []*exchange.Attempt) {
+	var used policies.Used
+	if d := h.verdict.Demand(); d != nil {
+		for _, a := range sent {
+			tokens, cost := a.Spent(d, h.policies.Estimates())
+			used.Tokens += tokens
+			used.Cost = used.Cost.Plus(cost)
+		}
 	}
-	return limitHeader(h.verdict.Tightest)
+	// What was used is booked even if the client has left.
+	if err := h.policies.Settle(context.Background(), h.verdict, used); err != nil {
+		h.logger.Error("booking what a call used; it counts until the gateway ends", zap.Error(err))
+	}
 }
-
-// Settle does nothing: a request counts as one, whatever it used.
-func (h *hold) Settle([]*exchange.Attempt) {}
 
 func (h *hold) Release() { h.policies.Release(h.verdict) }
 
@@ -168,14 +203,30 @@ const (
 	limitRequests     = "X-Ratelimit-Limit-Requests"
 	remainingRequests = "X-Ratelimit-Remaining-Requests"
 	resetRequests     = "X-Ratelimit-Reset-Requests"
+	limitTokens       = "X-Ratelimit-Limit-Tokens"
+	remainingTokens   = "X-Ratelimit-Remaining-Tokens"
+	resetTokens       = "X-Ratelimit-Reset-Tokens"
 )
 
-func limitHeader(s *ledger.State) []exchange.HeaderField {
-	return []exchange.HeaderField{
-		{Name: limitRequests, Value: strconv.FormatInt(s.Limit, 10)},
-		{Name: remainingRequests, Value: strconv.FormatInt(max(s.Remaining, 0), 10)},
-		{Name: resetRequests, Value: roundUp(s.Reset).String()},
+// limitHeader tells of the tightest policies; either may be nil.
+func limitHeader(requests, tokens *ledger.State) (fields []exchange.HeaderField) {
+	const each = 3
+	if requests != nil && tokens != nil {
+		fields = make([]exchange.HeaderField, 0, 2*each)
 	}
+	if s := requests; s != nil {
+		fields = append(fields,
+			exchange.HeaderField{Name: limitRequests, Value: strconv.FormatInt(s.Limit, 10)},
+			exchange.HeaderField{Name: remainingRequests, Value: strconv.FormatInt(max(s.Remaining, 0), 10)},
+			exchange.HeaderField{Name: resetRequests, Value: roundUp(s.Reset).String()})
+	}
+	if s := tokens; s != nil {
+		fields = append(fields,
+			exchange.HeaderField{Name: limitTokens, Value: strconv.FormatInt(s.Limit, 10)},
+			exchange.HeaderField{Name: remainingTokens, Value: strconv.FormatInt(max(s.Remaining, 0), 10)},
+			exchange.HeaderField{Name: resetTokens, Value: roundUp(s.Reset).String()})
+	}
+	return fields
 }
 
 // roundUp makes a duration readable and never too short: whole seconds, or
@@ -188,12 +239,27 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + unit - 1) / unit * unit
 }
 
-func limitMessage(p *policies.RateLimit) string {
-	name := p.ID
-	if p.Name != "" {
-		name = p.Name + " (" + p.ID + ")"
+// deny is the answer to a call that a policy refused.
+func deny(d *policies.Denial) *exchange.Error {
+	name := d.ID
+	if d.Name != "" {
+		name = d.Name + " (" + d.ID + ")"
 	}
-	return fmt.Sprintf("Rate limit exceeded: policy %s allows %d %s", name, p.Value, p.Unit)
+	switch {
+	case d.UnknownPrice:
+		return exchange.OverBudget("Usage limit: policy " + name + " counts costs, and the price of the model is not known; set its price, or the policy's on_unknown_price to allow")
+	case !d.Budget():
+		what := d.Unit
+		if d.Type == policies.Tokens {
+			what += " of tokens"
+		}
+		return exchange.RateLimited(fmt.Sprintf("Rate limit exceeded: policy %s allows %d %s", name, d.Rule.Limit, what), d.RetryAfter)
+	}
+	message := fmt.Sprintf("Usage limit exceeded: policy %s allows %s for %s", name, d.Text(d.Rule.Limit), d.Group)
+	if d.Spent {
+		return exchange.OverBudget(message)
+	}
+	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)
 }
 
 // Interface guards

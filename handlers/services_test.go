@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -30,7 +31,7 @@ import (
 type fakes struct {
 	startErr error // of the gateway, which has not started
 
-	deny    *policies.RateLimit
+	deny    *policies.Rule
 	admit   error
 	cached  bool // the forwarder may answer without asking the provider
 	refuses bool // the forwarder does, before the call is forwarded
@@ -41,7 +42,7 @@ type fakes struct {
 
 func (f *fakes) note(what string) { f.did = append(f.did, what) }
 
-func (f *fakes) Admit(_ context.Context, workspaceID string, _ policies.Call, which policies.Scope) (*policies.Verdict, error) {
+func (f *fakes) Admit(_ context.Context, workspaceID string, _ policies.Call, which policies.Scope, _ time.Duration) (*policies.Verdict, error) {
 	f.note("admit " + workspaceID)
 	if which != policies.ScopeAll {
 		f.note("in part")
@@ -50,11 +51,17 @@ func (f *fakes) Admit(_ context.Context, workspaceID string, _ policies.Call, wh
 		return nil, f.admit
 	}
 	state := &ledger.State{Limit: 5, Remaining: 2, Reset: 1500 * time.Millisecond}
+	v := &policies.Verdict{Requests: state}
 	if f.deny != nil {
 		state.RetryAfter = 7 * time.Second
+		v.Denied = &policies.Denial{Rule: f.deny, State: *state}
 	}
-	return &policies.Verdict{Tightest: state, Denied: f.deny}, nil
+	return v, nil
 }
+
+func (f *fakes) Settle(context.Context, *policies.Verdict, policies.Used) error { return nil }
+
+func (f *fakes) Estimates() *estimate.Estimator { return estimate.New() }
 
 func (f *fakes) Release(*policies.Verdict) { f.note("release") }
 
@@ -167,7 +174,7 @@ func TestHandlersUseTheServicesTheyName(t *testing.T) {
 	}{
 		"forwarded":               {status: 200, did: "admit ws-1, serve", records: 1},
 		"the cache is asked":      {fakes: fakes{cached: true}, status: 200, did: "serve, admit ws-1", records: 1},
-		"over a limit":            {fakes: fakes{deny: &policies.RateLimit{ID: "p1", Value: 5, Unit: "rpm"}}, status: 429, says: "policy p1 allows 5 rpm", did: "admit ws-1", records: 1},
+		"over a limit":            {fakes: fakes{deny: &policies.Rule{Policy: &policies.Policy{ID: "p1"}, Limit: 5, Unit: "rpm"}}, status: 429, says: "policy p1 allows 5 rpm", did: "admit ws-1", records: 1},
 		"not counted":             {fakes: fakes{admit: failed}, status: 503, says: "cannot be counted", did: "admit ws-1", records: 1},
 		"a full disk":             {fakes: fakes{admit: storage.ErrUnwritable}, status: 503, says: "store cannot be written", did: "admit ws-1", records: 1},
 		"counted, not forwarded":  {fakes: fakes{refuses: true}, status: 400, says: "refused", did: "admit ws-1, serve, release", records: 1},

@@ -91,7 +91,7 @@ func (a *App) groups() float64 {
 	if !a.started() {
 		return 0
 	}
-	own, _ := a.runtime.RateLimits.Groups()
+	own, _ := a.runtime.Limits.Groups()
 	return float64(own)
 }
 
@@ -99,7 +99,7 @@ func (a *App) overflows() float64 {
 	if !a.started() {
 		return 0
 	}
-	_, n := a.runtime.RateLimits.Groups()
+	_, n := a.runtime.Limits.Groups()
 	return float64(n)
 }
 

@@ -28,22 +28,22 @@ import (
 // configuration. A new service needs a field here and its lines in [openServices]. Users of
 // a service declare interfaces with what they use.
 type Services struct {
-	DB         *storage.DB
-	Trail      *audit.Trail
-	Directory  *directory.Directory
-	Keyring    *credentials.Keyring
-	Configs    *routing.ConfigStore
-	Aliases    *routing.Aliases
-	Prompts    *prompts.Store
-	Breakers   *routing.Breakers
-	Counter    ledger.Counter
-	RateLimits *policies.RateLimits
-	Answers    *cache.Cache
-	Responses  *stored.Responses
-	Owners     *stored.Owners
-	InFlight   *inflight.Budget // of bytes
-	Calls      *inflight.Budget
-	Records    reqlog.Store
+	DB        *storage.DB
+	Trail     *audit.Trail
+	Directory *directory.Directory
+	Keyring   *credentials.Keyring
+	Configs   *routing.ConfigStore
+	Aliases   *routing.Aliases
+	Prompts   *prompts.Store
+	Breakers  *routing.Breakers
+	Counter   ledger.Counter
+	Limits    *policies.Limits
+	Answers   *cache.Cache
+	Responses *stored.Responses
+	Owners    *stored.Owners
+	InFlight  *inflight.Budget // of bytes
+	Calls     *inflight.Budget
+	Records   reqlog.Store
 
 	closers []func() error // in the order in which their services were opened
 }
@@ -86,9 +86,10 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		return nil, err
 	}
 	s.onClose(func() error { return s.Counter.Close(context.Background()) })
-	if s.RateLimits, err = policies.OpenRateLimits(ctx, db, s.Counter, now); err != nil {
+	if s.Limits, err = policies.Open(ctx, db, s.Counter, now, logger); err != nil {
 		return nil, err
 	}
+	s.onClose(func() error { s.Limits.Close(); return nil })
 	if s.Answers, err = cache.Open(ctx, db, now); err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (s *Services) Close() error {
 // the configuration.
 func (s *Services) managed() admin.Services {
 	return admin.Services{
-		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, RateLimits: s.RateLimits, Trail: s.Trail, Records: s.Records,
+		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, Limits: s.Limits, RateLimits: s.Limits.Rates, UsageLimits: s.Limits.Budgets, Trail: s.Trail, Records: s.Records,
 		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
 	}
 }

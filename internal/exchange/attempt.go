@@ -35,6 +35,8 @@ type Attempt struct {
 	Duration       time.Duration
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
+	Seen           int64  // bytes of the answer's text that came, for when nobody says what was used
+	Errored        bool   // the provider itself answered with an error, whatever the status
 	Estimated      bool   // the gateway answers itself, with an estimate
 	answered       string // the model that the answer names
 	Outcome
@@ -208,14 +210,10 @@ func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 // cost is the cost of an attempt of a call that was answered with a status. If that is not 200,
 // only usage that the provider reported costs something.
 func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
-	u, c := &a.Usage, a.call
+	u := &a.Usage
 	reported := u.Known || u.Pages > 0 || u.Milliseconds > 0
 	for _, model := range [...]string{a.Model, a.answered} {
-		p := a.Route.PriceOf(model)
-		if p == nil {
-			p = c.Gateway.Prices.Of(model, c.Start, a.Route.Provider, a.Route.Dialect)
-		}
-		if p != nil {
+		if p := a.price(model); p != nil {
 			if !reported && (status != http.StatusOK || !p.OnlyCalls()) {
 				return 0, false
 			}

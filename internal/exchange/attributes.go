@@ -23,6 +23,10 @@ func (c *Call) Attribute(key string) (value, alias string, ok bool) {
 		value = c.Model
 	case "endpoint_type":
 		value = c.Endpoint.Name
+	case "config":
+		value = c.ConfigID
+	case "prompt":
+		value = c.Prompt
 	default:
 		if name, metadata := strings.CutPrefix(key, "metadata."); metadata {
 			value, ok = c.Metadata(name)

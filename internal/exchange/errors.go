@@ -194,9 +194,25 @@ func tooManyCalls(err error) *Error {
 	}
 }
 
+// Types of errors of limits.
+const (
+	typeRateLimit  = "rate_limits_policy_exhaust_error"
+	typeUsageLimit = "usage_limits_policy_exhaust_error"
+)
+
 // RateLimited is the answer to a call over a rate limit.
 func RateLimited(message string, retryAfter time.Duration) *Error {
-	return &Error{Status: http.StatusTooManyRequests, Type: "rate_limits_policy_exhaust_error", Message: message, RetryAfter: retryAfter}
+	return &Error{Status: http.StatusTooManyRequests, Type: typeRateLimit, Message: message, RetryAfter: retryAfter}
+}
+
+// OverBudget is the answer to a call for which a budget has no room.
+func OverBudget(message string) *Error {
+	return &Error{Status: http.StatusPreconditionFailed, Type: typeUsageLimit, Code: "06", Message: message}
+}
+
+// BudgetReserved is the answer to a call for which a budget has no room until other calls end.
+func BudgetReserved(message string, retryAfter time.Duration) *Error {
+	return &Error{Status: http.StatusTooManyRequests, Type: typeUsageLimit, Message: message, RetryAfter: retryAfter}
 }
 
 // Write answers with the error. It does not log it.

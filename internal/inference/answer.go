@@ -91,6 +91,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.begun = true
 		b.to.noteFirstByte()
 		if b.json {
+			b.to.saw(n)
 			if !whole {
 				b.tap.write(p[:n])
 			}
@@ -108,6 +109,9 @@ func (b *body) Read(p []byte) (int, error) {
 		if b.json {
 			if b.to.x.Endpoint.Cacheable && out.Failure == "" && answer.onlyError() {
 				out.Failure = failureIn200
+				if a := b.to.attempt; a != nil {
+					a.Errored, a.Seen = true, 0 // what was read is no answer
+				}
 			}
 			if !b.long {
 				b.to.describe(b.kept)

@@ -39,6 +39,22 @@ func (f *frame) fits(event []byte) bool {
 	return true
 }
 
+// text returns how long the text is of an event that fits.
+func (f *frame) text(event []byte) int { return len(event) - f.start - (len(f.event) - f.end) }
+
+// textIn returns how long the first text of an event is; 0: it has none.
+func textIn(event []byte) int {
+	for _, key := range texts {
+		if at := bytes.Index(event, key); at >= 0 {
+			start := at + len(key)
+			if end, _, err := jsonscan.Scanner(event).String(start - 1); err == nil {
+				return end - 1 - start
+			}
+		}
+	}
+	return 0
+}
+
 // take makes an event the frame, if it has a text. It was scanned.
 func (f *frame) take(event []byte) {
 	f.start = 0

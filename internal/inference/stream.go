@@ -261,7 +261,9 @@ func (s *stream) event(data []byte) bool {
 		return wellFormed(data)
 	}
 	s.usage, s.response, s.failed, s.ends, s.empty = nil, nil, false, s.finished, false
-	if !s.frame.fits(data) {
+	if s.frame.fits(data) {
+		s.to.saw(s.frame.text(data))
+	} else {
 		finished, closed := s.finished, s.closed
 		s.scan = jsonscan.Scanner(data)
 		if s.scan.Document(s.visit) != nil {
@@ -271,6 +273,7 @@ func (s *stream) event(data []byte) bool {
 		if s.usage == nil && s.response == nil && !s.failed && !s.empty && s.finished == finished && s.closed == closed {
 			s.frame.take(data)
 		}
+		s.to.saw(textIn(data))
 	}
 	for _, hook := range s.hooks {
 		if s.refused = hook.Event(data); s.refused != nil {
@@ -288,6 +291,7 @@ func (s *stream) event(data []byte) bool {
 	}
 	if s.failed && !s.errored {
 		s.errored = true
+		s.to.erred()
 		if s.to.out.Failure == "" { // if the gateway itself has failed it, the reason is known
 			s.to.out.Failure = failureInStream
 		}

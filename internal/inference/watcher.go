@@ -28,6 +28,21 @@ func (w *watcher) fail(why string) {
 	}
 }
 
+// saw notes how many bytes of an answer's text came, for when the provider does not say what was
+// used.
+func (w *watcher) saw(n int) {
+	if w.attempt != nil {
+		w.attempt.Seen += int64(n)
+	}
+}
+
+// erred notes that the answer is an error, as far as no text came before it.
+func (w *watcher) erred() {
+	if w.attempt != nil {
+		w.attempt.Errored = true
+	}
+}
+
 // noteFirstByte notes the time of the first byte, once.
 func (w *watcher) noteFirstByte() {
 	if w.out.FirstByte.IsZero() {

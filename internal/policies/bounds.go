@@ -9,7 +9,7 @@ import (
 )
 
 // Bounds of how many policies there are: memory holds all, and a call is held against those
-// of its workspace and of the organisation. The first three are of policies in force.
+// of its workspace and of the organisation. The first three are of policies in force, of one kind.
 const (
 	MaxOfWorkspace    = 200 // for the calls of one workspace
 	MaxOfOrganisation = 200 // for the calls of every workspace
@@ -22,8 +22,8 @@ type TooManyError struct{ message string }
 
 func (e *TooManyError) Error() string { return e.message }
 
-func tooMany(what string, limit int) error {
-	return &TooManyError{fmt.Sprintf("%s has at most %d rate-limit policies; archive one first", what, limit)}
+func (s *Store[P]) tooMany(what string, limit int) error {
+	return &TooManyError{fmt.Sprintf("%s has at most %d %s policies; archive one first", what, limit, s.kind)}
 }
 
 // byBounds is the index of what the bounds are held against.
@@ -38,7 +38,7 @@ const (
 )
 
 // bounds are the values of a policy in the index.
-func (p *RateLimit) bounds() []string {
+func (p *Policy) bounds() []string {
 	switch {
 	case p.Archived:
 		return []string{archivedInside + p.WorkspaceID}
@@ -49,15 +49,15 @@ func (p *RateLimit) bounds() []string {
 }
 
 // admits reports, as a *TooManyError, that there is no room for a new policy.
-func (r *RateLimits) admits(tx *storage.Txn, p *RateLimit) error {
-	count := func(value string) int { return r.rows.In(tx).Count(byBounds, value) }
+func (s *Store[P]) admits(tx *storage.Txn, p *Policy) error {
+	count := func(value string) int { return s.rows.In(tx).Count(byBounds, value) }
 	switch {
 	case p.AllWorkspaces && count(everywhere) >= MaxOfOrganisation:
-		return tooMany("An organisation", MaxOfOrganisation)
+		return s.tooMany("An organisation", MaxOfOrganisation)
 	case !p.AllWorkspaces && count(ofWorkspace+p.WorkspaceID) >= MaxOfWorkspace:
-		return tooMany("A workspace", MaxOfWorkspace)
+		return s.tooMany("A workspace", MaxOfWorkspace)
 	case count(inForce) >= MaxPolicies:
-		return tooMany("An organisation, with all of its workspaces,", MaxPolicies)
+		return s.tooMany("An organisation, with all of its workspaces,", MaxPolicies)
 	}
 	return nil
 }
@@ -65,20 +65,20 @@ func (r *RateLimits) admits(tx *storage.Txn, p *RateLimit) error {
 // dropArchived makes room for a policy that is being archived. Memory says which were
 // archived first, as it is not to be read anew for each policy, and what has been archived
 // stays so; the store, when there is room.
-func (r *RateLimits) dropArchived(tx *storage.Txn, p *RateLimit) error {
-	stored := r.rows.In(tx)
+func (s *Store[P]) dropArchived(tx *storage.Txn, p *Policy) error {
+	stored := s.rows.In(tx)
 	surplus := func() bool { return stored.Count(byBounds, archivedInside+p.WorkspaceID) >= MaxArchived }
-	if old, ok := stored.Get(p.ID); ok && old.Archived || !surplus() {
+	if old, ok := stored.Get(p.ID); ok && s.base(old).Archived || !surplus() {
 		return nil
 	}
-	for _, rows := range []*storage.Cached[RateLimit]{r.rows.Memory(), stored} {
-		var archived []*RateLimit
-		for _, other := range rows.All() {
-			if other.Archived && other.WorkspaceID == p.WorkspaceID {
+	for _, rows := range []*storage.Cached[P]{s.rows.Memory(), stored} {
+		var archived []*Policy
+		for _, row := range rows.All() {
+			if other := s.base(row); other.Archived && other.WorkspaceID == p.WorkspaceID {
 				archived = append(archived, other)
 			}
 		}
-		slices.SortStableFunc(archived, func(a, b *RateLimit) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
+		slices.SortStableFunc(archived, longestAgo)
 		for _, other := range archived {
 			if !surplus() {
 				return nil

@@ -16,7 +16,7 @@ func (w *world) many(n int, p RateLimit) {
 		for i := range n {
 			one := p
 			one.ID, one.Type, one.Unit = fmt.Sprint(p.ID, i), Requests, "rpm"
-			if err := w.Put(tx, &one); err != nil {
+			if err := w.Rates.Put(tx, &one); err != nil {
 				return err
 			}
 		}
@@ -35,14 +35,14 @@ func TestPoliciesAreBounded(t *testing.T) {
 	}{
 		"of a workspace": {
 			MaxOfWorkspace,
-			RateLimit{WorkspaceID: "a"},
-			RateLimit{WorkspaceID: "b"},
+			RateLimit{Policy: Policy{WorkspaceID: "a"}},
+			RateLimit{Policy: Policy{WorkspaceID: "b"}},
 			"A workspace has at most 200 rate-limit policies; archive one first",
 		},
 		"of the organisation": {
 			MaxOfOrganisation,
-			RateLimit{WorkspaceID: "a", AllWorkspaces: true},
-			RateLimit{WorkspaceID: "a"},
+			RateLimit{Policy: Policy{WorkspaceID: "a", AllWorkspaces: true}},
+			RateLimit{Policy: Policy{WorkspaceID: "a"}},
 			"An organisation has at most 200 rate-limit policies; archive one first",
 		},
 	} {
@@ -52,7 +52,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 			w.many(c.limit, c.full)
 			put := func(p RateLimit, id string) error {
 				p.ID, p.Type, p.Unit = id, Requests, "rpm"
-				return w.db.Update(t.Context(), func(tx *storage.Txn) error { return w.Put(tx, &p) })
+				return w.db.Update(t.Context(), func(tx *storage.Txn) error { return w.Rates.Put(tx, &p) })
 			}
 			var many *TooManyError
 			if err := put(c.full, "one more"); !errors.As(err, &many) || err.Error() != c.want {
@@ -79,15 +79,15 @@ func TestPoliciesAreBounded(t *testing.T) {
 // Archived policies are kept up to a bound; the ones of others are not touched.
 func TestArchivedPoliciesAreBounded(t *testing.T) {
 	w := newWorld(t)
-	w.many(10, RateLimit{ID: "other", WorkspaceID: "b", Archived: true})
-	w.many(1, RateLimit{ID: "old", WorkspaceID: "a", Archived: true})
+	w.many(10, RateLimit{Policy: Policy{ID: "other", WorkspaceID: "b", Archived: true}})
+	w.many(1, RateLimit{Policy: Policy{ID: "old", WorkspaceID: "a", Archived: true}})
 	w.pass(time.Second)
-	w.many(MaxArchived-1, RateLimit{ID: "p", WorkspaceID: "a", Archived: true})
-	if _, ok := w.Get("old0"); !ok {
+	w.many(MaxArchived-1, RateLimit{Policy: Policy{ID: "p", WorkspaceID: "a", Archived: true}})
+	if _, ok := w.Rates.Get("old0"); !ok {
 		t.Error("it was dropped too early")
 	}
-	w.put(RateLimit{ID: "new", WorkspaceID: "a", Archived: true})
-	if _, ok := w.Get("old0"); ok || len(w.All()) != MaxArchived+10 {
-		t.Errorf("%d policies, the oldest is there: %v", len(w.All()), ok)
+	w.put(RateLimit{Policy: Policy{ID: "new", WorkspaceID: "a", Archived: true}})
+	if _, ok := w.Rates.Get("old0"); ok || len(w.Rates.All()) != MaxArchived+10 {
+		t.Errorf("%d policies, the oldest is there: %v", len(w.Rates.All()), ok)
 	}
 }

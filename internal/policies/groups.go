@@ -127,13 +127,13 @@ func (g *groups) elapsed() time.Duration { return g.now().Sub(g.opened) }
 func lasting(window time.Duration) time.Duration { return window + window/20 }
 
 // of returns the values of a policy. A change of the policy's window keeps them.
-func (g *groups) of(p *RateLimit) *policyGroups {
-	pg := g.policies[p.ID]
+func (g *groups) of(p *counters) *policyGroups {
+	pg := g.policies[p.name]
 	if pg == nil {
 		pg = &policyGroups{own: make(map[string]*value), shared: make(map[uint64]*value), callers: make(map[caller]*callerGroups)}
-		g.policies[p.ID] = pg
+		g.policies[p.name] = pg
 	}
-	pg.window = windows[p.Unit]
+	pg.window = p.window
 	return pg
 }
 
@@ -149,13 +149,13 @@ func (pg *policyGroups) caller(c caller) *callerGroups {
 }
 
 // restore reads from the ledger which values have active counters, and their owners.
-func (g *groups) restore(ctx context.Context, l ledger.Counter, p *RateLimit) error {
+func (g *groups) restore(ctx context.Context, l ledger.Counter, p *counters) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	pg := g.of(p)
-	err := l.Counts(ctx, prefix(p.ID), func(n ledger.Count) {
+	err := l.Counts(ctx, prefix(p.name), func(n ledger.Count) {
 		name, owner := n.Key, n.Owner
-		if name[len(prefix(p.ID))] == overflowMark {
+		if name[len(prefix(p.name))] == overflowMark {
 			if pg.restored == nil {
 				pg.restored = make(map[string]time.Duration)
 			}
@@ -243,7 +243,7 @@ func (g *groups) sweepAll(now time.Duration) {
 
 // find returns where a call is counted, given the caller and the name that its own counter
 // would have. If the call is not admitted, the use of the value must be ended with release.
-func (g *groups) find(p *RateLimit, name string, c caller, f Call) groupRef {
+func (g *groups) find(p *counters, name string, c caller, f Call) groupRef {
 	ref := groupRef{name: name}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -281,17 +281,17 @@ func (g *groups) fits(pg *policyGroups, c caller) bool {
 
 // mayHaveShared reports whether an unknown value may have been counted in an overflow
 // before the process started.
-func (pg *policyGroups) mayHaveShared(p *RateLimit, f Call) bool {
-	return len(pg.restored) > 0 && pg.restored[overflow(p.ID, p.grouping(f), f)] > 0
+func (pg *policyGroups) mayHaveShared(p *counters, f Call) bool {
+	return len(pg.restored) > 0 && pg.restored[overflow(p.name, p.grouping(f), f)] > 0
 }
 
 // claim directs a claim to the counter of the value.
-func (r *groupRef) claim(c *ledger.Claim, p *RateLimit, f Call) {
+func (r *groupRef) claim(c *ledger.Claim, p *counters, f Call) {
 	switch {
 	case r.value == nil: // to be refused, together with the call's other claims
-		c.Key, c.Limit = overflow(p.ID, p.grouping(f), f), 0
+		c.Key, c.Limit = overflow(p.name, p.grouping(f), f), 0
 	case r.value.name == "":
-		c.Key = overflow(p.ID, p.grouping(f), f)
+		c.Key = overflow(p.name, p.grouping(f), f)
 	default:
 		c.Key, c.Owner = r.name, r.value.caller.owner
 	}
@@ -347,14 +347,17 @@ func (g *groups) counts() (own int, overflows int64) {
 	return g.own.n, g.overflows
 }
 
-// forget drops the values of a policy.
-func (g *groups) forget(policy string) {
+// forget drops the values of counters, by their name or that of the policy.
+func (g *groups) forget(of string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if pg := g.policies[policy]; pg != nil {
+	for name, pg := range g.policies {
+		if name != of && !strings.HasPrefix(name, prefix(of)) {
+			continue
+		}
 		for e := pg.idle.Front(); e != nil; e = pg.idle.Front() {
 			g.drop(e.Value.(*value))
 		}
-		delete(g.policies, policy)
+		delete(g.policies, name)
 	}
 }

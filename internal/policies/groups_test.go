@@ -28,9 +28,9 @@ func TestValuesWithoutEndKeepMemoryBounded(t *testing.T) {
 	const values, ofCaller = 20_000, 100
 	w := newWorld(t)
 	w.bound(ofCaller, 10*ofCaller, 20*ofCaller)
-	w.put(RateLimit{ID: "users", WorkspaceID: "ws", Value: 2, GroupBy: []string{metadataUser}})
-	w.put(RateLimit{ID: "models", WorkspaceID: "ws", Value: 2, GroupBy: []string{KeyModel}})
-	w.put(RateLimit{ID: "keys", WorkspaceID: "ws", Value: 1 << 40, GroupBy: []string{KeyAPIKey}})
+	w.put(RateLimit{Policy: Policy{ID: "users", WorkspaceID: "ws", GroupBy: []string{metadataUser}}, Value: 2})
+	w.put(RateLimit{Policy: Policy{ID: "models", WorkspaceID: "ws", GroupBy: []string{KeyModel}}, Value: 2})
+	w.put(RateLimit{Policy: Policy{ID: "keys", WorkspaceID: "ws", GroupBy: []string{KeyAPIKey}}, Value: 1 << 40})
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -85,7 +85,7 @@ func TestBoundsOfGroups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound(bounds[0], bounds[1], bounds[2])
-			w.put(RateLimit{ID: "p", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser}})
+			w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws", GroupBy: []string{metadataUser}}, Value: 1})
 			for i := range 3 {
 				w.must(1, "ws", userOf("a", fmt.Sprint(i)))
 			}
@@ -108,7 +108,7 @@ func TestBoundsOfGroups(t *testing.T) {
 func TestTheOverflowKeepsSavedValuesApart(t *testing.T) {
 	w := newWorld(t)
 	w.bound(1, 10, 10)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser, KeyAPIKey}})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws", GroupBy: []string{metadataUser, KeyAPIKey}}, Value: 1})
 	for _, key := range []string{"a", "b"} {
 		w.must(1, "ws", userOf(key, "own"))
 		w.must(1, "ws", userOf(key, "over"))
@@ -118,7 +118,7 @@ func TestTheOverflowKeepsSavedValuesApart(t *testing.T) {
 
 func TestForgottenPoliciesHoldNoGroups(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser}})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws", GroupBy: []string{metadataUser}}, Value: 1})
 	w.must(1, "ws", userOf("a", "u"))
 	if err := w.Forget(t.Context(), "p"); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestGroupsNeverAdmitMoreThanTheLimit(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
-		p := RateLimit{ID: fmt.Sprint("p", n), WorkspaceID: fmt.Sprint("ws", n), Value: rapid.Int64Range(1, 4).Draw(t, "limit")}
+		p := RateLimit{Policy: Policy{ID: fmt.Sprint("p", n), WorkspaceID: fmt.Sprint("ws", n)}, Value: rapid.Int64Range(1, 4).Draw(t, "limit")}
 		byKey := rapid.Bool().Draw(t, "by key")
 		if p.GroupBy = []string{metadataUser}; byKey {
 			p.GroupBy = append(p.GroupBy, KeyAPIKey)
@@ -147,7 +147,7 @@ func TestGroupsNeverAdmitMoreThanTheLimit(t *testing.T) {
 		admitted := map[string][]time.Time{}
 		one := func(t *rapid.T) {
 			key, user := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), fmt.Sprint(rapid.IntRange(0, 7).Draw(t, "user"))
-			v, err := w.Admit(context.Background(), p.WorkspaceID, userOf(key, user), ScopeAll)
+			v, err := w.Admit(context.Background(), p.WorkspaceID, userOf(key, user), ScopeAll, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func TestOverflowsOfManyPoliciesTakeLittle(t *testing.T) {
 	w := newWorld(t)
 	w.bound(1, 10, 10*policies)
 	for i := range policies {
-		w.put(RateLimit{ID: fmt.Sprint("p", i), WorkspaceID: "ws", Value: 10, GroupBy: []string{metadataUser}})
+		w.put(RateLimit{Policy: Policy{ID: fmt.Sprint("p", i), WorkspaceID: "ws", GroupBy: []string{metadataUser}}, Value: 10})
 	}
 	w.must(1, "ws", userOf("a", "own"))
 	var before, after runtime.MemStats
@@ -211,9 +211,9 @@ func TestOverflowsOfManyPoliciesTakeLittle(t *testing.T) {
 // What is refused, given back or not decided takes no room.
 func TestCallsThatAreNotForwardedMakeNoGroups(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "users", WorkspaceID: "ws", Value: 1, GroupBy: []string{metadataUser}})
-	w.put(RateLimit{ID: "closed", WorkspaceID: "ws", Value: 0, Conditions: []Condition{{KeyAPIKey, []string{"refused"}}}})
-	w.put(RateLimit{ID: "model", WorkspaceID: "ws", Value: 1, Conditions: []Condition{{KeyModel, []string{"m"}}}})
+	w.put(RateLimit{Policy: Policy{ID: "users", WorkspaceID: "ws", GroupBy: []string{metadataUser}}, Value: 1})
+	w.put(RateLimit{Policy: Policy{ID: "closed", WorkspaceID: "ws", Conditions: []Condition{{KeyAPIKey, []string{"refused"}, nil}}}, Value: 0})
+	w.put(RateLimit{Policy: Policy{ID: "model", WorkspaceID: "ws", Conditions: []Condition{{KeyModel, []string{"m"}, nil}}}, Value: 1})
 	empty := func() {
 		t.Helper()
 		if own, _ := w.Groups(); own != 0 || len(w.groups.policies["users"].callers) != 0 || w.groups.policies["users"].idle.Len() != 0 {
@@ -245,7 +245,7 @@ func TestARestartGivesNoGroupsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound(bounds[0], bounds[1], bounds[2])
-			w.put(RateLimit{ID: "p", AllWorkspaces: true, Value: 1, GroupBy: []string{metadataUser}})
+			w.put(RateLimit{Policy: Policy{ID: "p", AllWorkspaces: true, GroupBy: []string{metadataUser}}, Value: 1})
 			for i := range 3 {
 				w.must(1, "ws", userOf("a", fmt.Sprint(i)))
 			}
@@ -266,12 +266,12 @@ func TestValuesThatShareAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.bound(0, 10, 10)
 	w.groups.maxShared = 8
-	w.put(RateLimit{ID: "p", AllWorkspaces: true, Value: 100, GroupBy: []string{metadataUser}})
+	w.put(RateLimit{Policy: Policy{ID: "p", AllWorkspaces: true, GroupBy: []string{metadataUser}}, Value: 100})
 	for i := range 6 {
 		w.must(2, "a", userOf("a", fmt.Sprint(i)))
 	}
 	v := w.refused("a", userOf("a", "one more"), "p")
-	if s := v.Tightest; s.Limit != 100 || s.Remaining != 0 || s.RetryAfter != time.Minute {
+	if s := v.Requests; s.Limit != 100 || s.Remaining != 0 || s.RetryAfter != time.Minute {
 		t.Errorf("%+v", s)
 	}
 	w.must(2, "b", userOf("b", "of another workspace"))
@@ -291,11 +291,11 @@ func TestATenantCannotTakeTheGroupsOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		restarts := rapid.Bool().Draw(t, "restarts")
-		p := RateLimit{ID: fmt.Sprint("all", n), AllWorkspaces: true, Value: 1, GroupBy: []string{metadataUser}}
+		p := RateLimit{Policy: Policy{ID: fmt.Sprint("all", n), AllWorkspaces: true, GroupBy: []string{metadataUser}}, Value: 1}
 		if restarts { // else nobody knows afterwards which values shared, and new ones share for a window
 			p.GroupBy = append(p.GroupBy, KeyWorkspace)
 		}
-		greedy := RateLimit{ID: fmt.Sprint("own", n), WorkspaceID: "greedy", Value: 1 << 30, GroupBy: []string{metadataUser, KeyModel}}
+		greedy := RateLimit{Policy: Policy{ID: fmt.Sprint("own", n), WorkspaceID: "greedy", GroupBy: []string{metadataUser, KeyModel}}, Value: 1 << 30}
 		bind := func() {
 			w.bound(bound, bound, bound)
 			w.groups.maxShared = bound
@@ -317,7 +317,7 @@ func TestATenantCannotTakeTheGroupsOfAnother(t *testing.T) {
 		call := func(workspace, key, user string) bool {
 			c := userOf(key, user)
 			c[KeyWorkspace], c[KeyModel] = [2]string{workspace}, [2]string{user}
-			v, err := w.Admit(context.Background(), workspace, c, ScopeAll)
+			v, err := w.Admit(context.Background(), workspace, c, ScopeAll, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

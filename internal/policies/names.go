@@ -6,7 +6,7 @@ import (
 )
 
 // bounded reports whether the number of a policy's counters is bounded.
-func (p *RateLimit) bounded() bool { return slices.ContainsFunc(p.GroupBy, chosenByCaller) }
+func (p *Policy) bounded() bool { return slices.ContainsFunc(p.GroupBy, chosenByCaller) }
 
 // Longer names of counters are replaced by a hash, so that their memory is bounded and the
 // ledger can list them.

@@ -1,5 +1,6 @@
-// Package policies implements rate-limit policies: what they are, which calls they match,
-// and whether a call is admitted. It has no HTTP; the counting is done by policies/ledger.
+// Package policies implements rate-limit and usage-limit policies: what they are, which calls
+// they match, and whether a call is admitted. It has no HTTP; the counting is done by
+// policies/ledger, and what a call may use is estimated by policies/estimate.
 package policies
 
 import (
@@ -7,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 )
 
 // A Condition limits a policy to calls whose value of Key is one of Values. "*" matches any
@@ -15,6 +18,8 @@ import (
 type Condition struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"`
+	// Excludes are values that do not match after all.
+	Excludes []string `json:"excludes,omitempty"`
 }
 
 // A Call has the attributes of a call that policies depend on.
@@ -26,6 +31,8 @@ type Call interface {
 	// ModelUnread reports whether the call may be for a model that was not read, and the
 	// beginning of the model's alternative name.
 	ModelUnread() (alias string, unread bool)
+	// Demand returns what the call asks for. It is only asked of a call at its target.
+	Demand() estimate.Demand
 }
 
 // Keys of conditions and groups. A key of metadata is "metadata." and its name.
@@ -37,10 +44,12 @@ const (
 	KeyVirtualKey   = "virtual_key"
 	KeyModel        = "model"
 	KeyEndpoint     = "endpoint_type"
+	KeyConfig       = "config"
+	KeyPrompt       = "prompt"
 	MetadataPrefix  = "metadata."
 )
 
-var keys = []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyProvider, KeyVirtualKey, KeyModel, KeyEndpoint}
+var keys = []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyProvider, KeyVirtualKey, KeyModel, KeyEndpoint, KeyConfig, KeyPrompt}
 
 // Bounds of what a policy may hold.
 const (
@@ -79,7 +88,10 @@ func checkConditions(conditions []Condition) error {
 		if len(c.Values) == 0 || len(c.Values) > MaxValues {
 			return &FieldError{field, fmt.Sprintf("expected a string, or 1 to %d of them", MaxValues)}
 		}
-		for _, v := range c.Values {
+		if len(c.Excludes) > MaxValues {
+			return &FieldError{fmt.Sprintf("conditions[%d].excludes", i), fmt.Sprintf("expected at most %d values", MaxValues)}
+		}
+		for _, v := range slices.Concat(c.Values, c.Excludes) {
 			if v == "" || len(v) > MaxText {
 				return &FieldError{field, fmt.Sprintf("expected 1 to %d bytes", MaxText)}
 			}
@@ -106,7 +118,7 @@ func checkGroupBy(groupBy []string) error {
 
 // undecided reports whether a policy might match a call, depending on an unknown model;
 // alias is the beginning of the model's alternative name.
-func (p *RateLimit) undecided(f Call, alias string) bool {
+func (p *Policy) undecided(f Call, alias string) bool {
 	depends := false
 	for i := range p.Conditions {
 		c := &p.Conditions[i]
@@ -147,10 +159,12 @@ func matches(conditions []Condition, f Call) bool {
 
 func (c *Condition) holds(f Call) bool {
 	value, alias, ok := f.Attribute(c.Key)
-	if !ok {
-		return false
-	}
-	for _, want := range c.Values {
+	return ok && c.lists(c.Values, value, alias) && !c.lists(c.Excludes, value, alias)
+}
+
+// lists reports whether one of the values stands for a call's.
+func (c *Condition) lists(values []string, value, alias string) bool {
+	for _, want := range values {
 		switch {
 		case want == "*", want == value, want == alias && alias != "":
 			return true
@@ -177,7 +191,7 @@ func grouped(f Call, key string) (string, bool) {
 // grouping returns the keys that a call is grouped by. A policy of the organisation that
 // names the slug of a virtual key counts the calls of each workspace separately, so that
 // none can use up the limit with a virtual key of the same slug.
-func (p *RateLimit) grouping(f Call) []string {
+func (p *Policy) grouping(f Call) []string {
 	if !p.AllWorkspaces || slices.Contains(p.GroupBy, KeyWorkspace) {
 		return p.GroupBy
 	}

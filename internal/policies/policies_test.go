@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/internal/prices"
 )
 
 // A call is the facts of one: by key, the value and another name of it.
@@ -24,8 +27,26 @@ func (c call) ModelUnread() (alias string, unread bool) {
 	return f[1], ok
 }
 
+// Demand is that of 100 bytes which are answered with 10 tokens at most, unless the call says
+// otherwise.
+func (c call) Demand() estimate.Demand {
+	d := estimate.Demand{Bytes: 100, Most: 10}
+	if f, ok := c["demand"]; ok {
+		if _, err := fmt.Sscan(f[0], &d.Bytes, &d.Most); err != nil {
+			panic(err)
+		}
+	}
+	if f, ok := c["price"]; ok {
+		var err error
+		if d.Price, err = prices.ParsePrice(map[string]string{"output_mtok": f[0]}); err != nil {
+			panic(err)
+		}
+	}
+	return d
+}
+
 func validLimit() *RateLimit {
-	return &RateLimit{ID: "id", Type: Requests, Unit: "rpm", Value: 1}
+	return &RateLimit{Policy: Policy{ID: "id", Type: Requests}, Unit: "rpm", Value: 1}
 }
 
 func TestValidateNamesTheFieldAtFault(t *testing.T) {
@@ -36,7 +57,7 @@ func TestValidateNamesTheFieldAtFault(t *testing.T) {
 		}
 		return values
 	}
-	manyConditions := func(n int) []Condition { return slices.Repeat([]Condition{{KeyModel, []string{"m"}}}, n) }
+	manyConditions := func(n int) []Condition { return slices.Repeat([]Condition{{KeyModel, []string{"m"}, nil}}, n) }
 	manyKeys := func(n int) (keys []string) {
 		for i := range n {
 			keys = append(keys, fmt.Sprint(MetadataPrefix, i))
@@ -56,32 +77,36 @@ func TestValidateNamesTheFieldAtFault(t *testing.T) {
 		{"rph", func(p *RateLimit) { p.Unit = "rph" }, ""},
 		{"rpd", func(p *RateLimit) { p.Unit = "rpd" }, ""},
 		{"no unit", func(p *RateLimit) { p.Unit = "" }, "unit"},
-		{"an unknown unit", func(p *RateLimit) { p.Unit = "rps" }, "unit"},
+		{"rps", func(p *RateLimit) { p.Unit = "rps" }, ""},
+		{"rpw", func(p *RateLimit) { p.Unit = "rpw" }, ""},
+		{"an unknown unit", func(p *RateLimit) { p.Unit = "rpy" }, "unit"},
 		{"a unit in capitals", func(p *RateLimit) { p.Unit = "RPM" }, "unit"},
 		{"no type", func(p *RateLimit) { p.Type = "" }, "type"},
 		{"an unknown type", func(p *RateLimit) { p.Type = "cost" }, "type"},
-		{"tokens, which nobody counts yet", func(p *RateLimit) { p.Type = Tokens }, "type"},
+		{"tokens", func(p *RateLimit) { p.Type = Tokens }, ""},
 		{"the longest name", func(p *RateLimit) { p.Name = long[1:] }, ""},
 		{"a longer name", func(p *RateLimit) { p.Name = long }, "name"},
 		{"every key", func(p *RateLimit) {
 			for _, key := range append(slices.Clone(keys), "metadata.team") {
-				p.Conditions = append(p.Conditions, Condition{key, []string{"*"}})
+				p.Conditions = append(p.Conditions, Condition{key, []string{"*"}, nil})
 				p.GroupBy = append(p.GroupBy, key)
 			}
 		}, ""},
 		{"most conditions", func(p *RateLimit) { p.Conditions = manyConditions(MaxConditions) }, ""},
 		{"more conditions", func(p *RateLimit) { p.Conditions = manyConditions(MaxConditions + 1) }, "conditions"},
-		{"an unknown key", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{"m"}}, {"ip", []string{"m"}}} }, "conditions[1].key"},
-		{"a key in capitals", func(p *RateLimit) { p.Conditions = []Condition{{"API_KEY", []string{"m"}}} }, "conditions[0].key"},
-		{"no key", func(p *RateLimit) { p.Conditions = []Condition{{"", []string{"m"}}} }, "conditions[0].key"},
-		{"metadata of no name", func(p *RateLimit) { p.Conditions = []Condition{{"metadata.", []string{"m"}}} }, "conditions[0].key"},
-		{"metadata as such", func(p *RateLimit) { p.Conditions = []Condition{{"metadata", []string{"m"}}} }, "conditions[0].key"},
-		{"a key that is too long", func(p *RateLimit) { p.Conditions = []Condition{{"metadata." + long, []string{"m"}}} }, "conditions[0].key"},
-		{"no value", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, nil}} }, "conditions[0].value"},
-		{"an empty value", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{"m", ""}}} }, "conditions[0].value"},
-		{"a value that is too long", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{long}}} }, "conditions[0].value"},
-		{"most values", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, many(MaxValues)}} }, ""},
-		{"more values", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, many(MaxValues + 1)}} }, "conditions[0].value"},
+		{"an unknown key", func(p *RateLimit) {
+			p.Conditions = []Condition{{KeyModel, []string{"m"}, nil}, {"ip", []string{"m"}, nil}}
+		}, "conditions[1].key"},
+		{"a key in capitals", func(p *RateLimit) { p.Conditions = []Condition{{"API_KEY", []string{"m"}, nil}} }, "conditions[0].key"},
+		{"no key", func(p *RateLimit) { p.Conditions = []Condition{{"", []string{"m"}, nil}} }, "conditions[0].key"},
+		{"metadata of no name", func(p *RateLimit) { p.Conditions = []Condition{{"metadata.", []string{"m"}, nil}} }, "conditions[0].key"},
+		{"metadata as such", func(p *RateLimit) { p.Conditions = []Condition{{"metadata", []string{"m"}, nil}} }, "conditions[0].key"},
+		{"a key that is too long", func(p *RateLimit) { p.Conditions = []Condition{{"metadata." + long, []string{"m"}, nil}} }, "conditions[0].key"},
+		{"no value", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, nil, nil}} }, "conditions[0].value"},
+		{"an empty value", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{"m", ""}, nil}} }, "conditions[0].value"},
+		{"a value that is too long", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, []string{long}, nil}} }, "conditions[0].value"},
+		{"most values", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, many(MaxValues), nil}} }, ""},
+		{"more values", func(p *RateLimit) { p.Conditions = []Condition{{KeyModel, many(MaxValues + 1), nil}} }, "conditions[0].value"},
 		{"an unknown group", func(p *RateLimit) { p.GroupBy = []string{"ip"} }, "group_by[0].key"},
 		{"a group twice", func(p *RateLimit) { p.GroupBy = []string{KeyModel, KeyAPIKey, KeyModel} }, "group_by[2].key"},
 		{"most groups", func(p *RateLimit) { p.GroupBy = manyKeys(MaxConditions) }, ""},
@@ -115,45 +140,45 @@ func TestConditionsMatch(t *testing.T) {
 		want       bool
 	}{
 		{"none", nil, true},
-		{"the value", []Condition{{KeyAPIKey, []string{"key-1"}}}, true},
-		{"another value", []Condition{{KeyAPIKey, []string{"key-2"}}}, false},
-		{"a part of the value", []Condition{{KeyAPIKey, []string{"key"}}}, false},
-		{"the value in capitals", []Condition{{KeyAPIKey, []string{"KEY-1"}}}, false},
-		{"one of the values", []Condition{{KeyAPIKey, []string{"key-3", "key-1", "key-2"}}}, true},
-		{"none of the values", []Condition{{KeyAPIKey, []string{"key-3", "key-2"}}}, false},
-		{"both conditions", []Condition{{KeyAPIKey, []string{"key-1"}}, {KeyModel, []string{"gpt-4o"}}}, true},
-		{"one condition of two", []Condition{{KeyAPIKey, []string{"key-1"}}, {KeyModel, []string{"gpt-5"}}}, false},
-		{"the other one of two", []Condition{{KeyAPIKey, []string{"key-2"}}, {KeyModel, []string{"gpt-4o"}}}, false},
-		{"one key twice, which both must hold", []Condition{{KeyAPIKey, []string{"key-1"}}, {KeyAPIKey, []string{"key-2"}}}, false},
-		{"anything", []Condition{{KeyAPIKey, []string{"*"}}}, true},
-		{"anything among values", []Condition{{KeyAPIKey, []string{"key-2", "*"}}}, true},
-		{"a star in a value, which is no pattern", []Condition{{KeyAPIKey, []string{"key-*"}}}, false},
-		{"anything of what the call has not", []Condition{{"metadata.region", []string{"*"}}}, false},
-		{"a value that the call has not", []Condition{{"metadata.region", []string{"eu"}}}, false},
-		{"what the call has not beside what it has", []Condition{{KeyAPIKey, []string{"*"}}, {"metadata.region", []string{"*"}}}, false},
-		{"the workspace by its id", []Condition{{KeyWorkspace, []string{"ws-uuid"}}}, true},
-		{"the workspace by its slug", []Condition{{KeyWorkspace, []string{"my-workspace"}}}, true},
-		{"another workspace", []Condition{{KeyWorkspace, []string{"ws-other"}}}, false},
-		{"metadata", []Condition{{"metadata.team", []string{"red", "blue"}}}, true},
-		{"other metadata", []Condition{{"metadata.team", []string{"red"}}}, false},
-		{"the model", []Condition{{KeyModel, []string{"gpt-4o"}}}, true},
-		{"the model with its slug", []Condition{{KeyModel, []string{"@own/gpt-4o"}}}, true},
-		{"the model with another slug", []Condition{{KeyModel, []string{"@other/gpt-4o"}}}, false},
-		{"any model of the slug", []Condition{{KeyModel, []string{"@own/*"}}}, true},
-		{"any model of another slug", []Condition{{KeyModel, []string{"@other/*"}}}, false},
-		{"any model of half a slug", []Condition{{KeyModel, []string{"@ow/*"}}}, false},
-		{"any model of any slug, which is no pattern", []Condition{{KeyModel, []string{"@*/*"}}}, false},
-		{"a pattern of models", []Condition{{KeyModel, []string{"@own/gpt*"}}}, false},
-		{"a pattern without the @", []Condition{{KeyModel, []string{"own/*"}}}, false},
-		{"the provider", []Condition{{KeyProvider, []string{"openai"}}}, true},
-		{"the provider with @", []Condition{{KeyProvider, []string{"@openai"}}}, true},
-		{"another provider with @", []Condition{{KeyProvider, []string{"@open"}}}, false},
-		{"the provider by its virtual key", []Condition{{KeyProvider, []string{"own"}}}, true},
-		{"the provider by its virtual key with @", []Condition{{KeyProvider, []string{"@own"}}}, true},
-		{"the provider by nothing with @", []Condition{{KeyProvider, []string{"@"}}}, false},
-		{"a virtual key with @, which is a provider's spelling", []Condition{{KeyVirtualKey, []string{"@own"}}}, false},
-		{"a model's pattern for a provider", []Condition{{KeyProvider, []string{"@openai/*"}}}, false},
-		{"the endpoint", []Condition{{KeyEndpoint, []string{"chatComplete"}}}, true},
+		{"the value", []Condition{{KeyAPIKey, []string{"key-1"}, nil}}, true},
+		{"another value", []Condition{{KeyAPIKey, []string{"key-2"}, nil}}, false},
+		{"a part of the value", []Condition{{KeyAPIKey, []string{"key"}, nil}}, false},
+		{"the value in capitals", []Condition{{KeyAPIKey, []string{"KEY-1"}, nil}}, false},
+		{"one of the values", []Condition{{KeyAPIKey, []string{"key-3", "key-1", "key-2"}, nil}}, true},
+		{"none of the values", []Condition{{KeyAPIKey, []string{"key-3", "key-2"}, nil}}, false},
+		{"both conditions", []Condition{{KeyAPIKey, []string{"key-1"}, nil}, {KeyModel, []string{"gpt-4o"}, nil}}, true},
+		{"one condition of two", []Condition{{KeyAPIKey, []string{"key-1"}, nil}, {KeyModel, []string{"gpt-5"}, nil}}, false},
+		{"the other one of two", []Condition{{KeyAPIKey, []string{"key-2"}, nil}, {KeyModel, []string{"gpt-4o"}, nil}}, false},
+		{"one key twice, which both must hold", []Condition{{KeyAPIKey, []string{"key-1"}, nil}, {KeyAPIKey, []string{"key-2"}, nil}}, false},
+		{"anything", []Condition{{KeyAPIKey, []string{"*"}, nil}}, true},
+		{"anything among values", []Condition{{KeyAPIKey, []string{"key-2", "*"}, nil}}, true},
+		{"a star in a value, which is no pattern", []Condition{{KeyAPIKey, []string{"key-*"}, nil}}, false},
+		{"anything of what the call has not", []Condition{{"metadata.region", []string{"*"}, nil}}, false},
+		{"a value that the call has not", []Condition{{"metadata.region", []string{"eu"}, nil}}, false},
+		{"what the call has not beside what it has", []Condition{{KeyAPIKey, []string{"*"}, nil}, {"metadata.region", []string{"*"}, nil}}, false},
+		{"the workspace by its id", []Condition{{KeyWorkspace, []string{"ws-uuid"}, nil}}, true},
+		{"the workspace by its slug", []Condition{{KeyWorkspace, []string{"my-workspace"}, nil}}, true},
+		{"another workspace", []Condition{{KeyWorkspace, []string{"ws-other"}, nil}}, false},
+		{"metadata", []Condition{{"metadata.team", []string{"red", "blue"}, nil}}, true},
+		{"other metadata", []Condition{{"metadata.team", []string{"red"}, nil}}, false},
+		{"the model", []Condition{{KeyModel, []string{"gpt-4o"}, nil}}, true},
+		{"the model with its slug", []Condition{{KeyModel, []string{"@own/gpt-4o"}, nil}}, true},
+		{"the model with another slug", []Condition{{KeyModel, []string{"@other/gpt-4o"}, nil}}, false},
+		{"any model of the slug", []Condition{{KeyModel, []string{"@own/*"}, nil}}, true},
+		{"any model of another slug", []Condition{{KeyModel, []string{"@other/*"}, nil}}, false},
+		{"any model of half a slug", []Condition{{KeyModel, []string{"@ow/*"}, nil}}, false},
+		{"any model of any slug, which is no pattern", []Condition{{KeyModel, []string{"@*/*"}, nil}}, false},
+		{"a pattern of models", []Condition{{KeyModel, []string{"@own/gpt*"}, nil}}, false},
+		{"a pattern without the @", []Condition{{KeyModel, []string{"own/*"}, nil}}, false},
+		{"the provider", []Condition{{KeyProvider, []string{"openai"}, nil}}, true},
+		{"the provider with @", []Condition{{KeyProvider, []string{"@openai"}, nil}}, true},
+		{"another provider with @", []Condition{{KeyProvider, []string{"@open"}, nil}}, false},
+		{"the provider by its virtual key", []Condition{{KeyProvider, []string{"own"}, nil}}, true},
+		{"the provider by its virtual key with @", []Condition{{KeyProvider, []string{"@own"}, nil}}, true},
+		{"the provider by nothing with @", []Condition{{KeyProvider, []string{"@"}, nil}}, false},
+		{"a virtual key with @, which is a provider's spelling", []Condition{{KeyVirtualKey, []string{"@own"}, nil}}, false},
+		{"a model's pattern for a provider", []Condition{{KeyProvider, []string{"@openai/*"}, nil}}, false},
+		{"the endpoint", []Condition{{KeyEndpoint, []string{"chatComplete"}, nil}}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			if got := matches(x.conditions, c); got != x.want {
@@ -165,7 +190,7 @@ func TestConditionsMatch(t *testing.T) {
 
 func TestAValueOfAnotherNameNeverMatchesWhereThereIsNone(t *testing.T) {
 	c := call{KeyVirtualKey: {"own", ""}}
-	if matches([]Condition{{KeyVirtualKey, []string{""}}}, c) {
+	if matches([]Condition{{KeyVirtualKey, []string{""}, nil}}, c) {
 		t.Error("the empty value matches the missing other name")
 	}
 }
@@ -180,7 +205,7 @@ func TestMatchingIsAConjunctionOfDisjunctions(t *testing.T) {
 			}
 		}
 		conditions := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Condition {
-			return Condition{rapid.SampledFrom([]string{KeyAPIKey, KeyVirtualKey, KeyEndpoint}).Draw(t, "key"), rapid.SliceOfN(value, 1, 3).Draw(t, "values")}
+			return Condition{rapid.SampledFrom([]string{KeyAPIKey, KeyVirtualKey, KeyEndpoint}).Draw(t, "key"), rapid.SliceOfN(value, 1, 3).Draw(t, "values"), nil}
 		}), 0, 4).Draw(t, "conditions")
 		want := true
 		for _, c := range conditions {
@@ -238,7 +263,7 @@ func TestVirtualKeysOfTheSameSlugShareNoCounter(t *testing.T) {
 			KeyModel: {"m", "@same/m"}, KeyEndpoint: {"chatComplete"},
 		}
 	}
-	when := func(key string, values ...string) []Condition { return []Condition{{key, values}} }
+	when := func(key string, values ...string) []Condition { return []Condition{{key, values, nil}} }
 	for name, c := range map[string]struct {
 		conditions []Condition
 		groupBy    []string
@@ -259,7 +284,7 @@ func TestVirtualKeysOfTheSameSlugShareNoCounter(t *testing.T) {
 		"a model":                      {when(KeyModel, "m"), nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &RateLimit{ID: "p", AllWorkspaces: true, Conditions: c.conditions, GroupBy: c.groupBy}
+			p := &RateLimit{Policy: Policy{ID: "p", AllWorkspaces: true, Conditions: c.conditions, GroupBy: c.groupBy}}
 			a, b := of("ws-1", "id-1"), of("ws-2", "id-2")
 			if !matches(p.Conditions, a) || !matches(p.Conditions, b) {
 				t.Fatal("the policy does not count both")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap/zaptest"
+
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
@@ -16,8 +18,8 @@ import (
 
 // A world is a store with its policies and a clock that is set by hand.
 type world struct {
-	*RateLimits
-	t   *testing.T
+	*Limits
+	t   testing.TB
 	db  *storage.DB
 	now atomic.Int64
 
@@ -33,7 +35,7 @@ func (w *world) uptime() (boot string, up time.Duration) {
 
 func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	store, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
@@ -57,16 +59,18 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	limits, err := OpenRateLimits(w.t.Context(), w.db, l, w.clock)
+	limits, err := Open(w.t.Context(), w.db, l, w.clock, zaptest.NewLogger(w.t))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.RateLimits = limits
+	w.Limits = limits
+	w.t.Cleanup(limits.Close)
 	w.t.Cleanup(func() { _ = l.Close(context.Background()) }) // closed twice after a restart
 }
 
 func (w *world) restart() {
 	w.t.Helper()
+	w.Close()
 	if err := w.ledger.Close(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -81,14 +85,14 @@ func (w *world) put(p RateLimit) {
 	if p.Unit == "" {
 		p.Unit = "rpm"
 	}
-	if err := w.db.Update(w.t.Context(), func(tx *storage.Txn) error { return w.Put(tx, &p) }); err != nil {
+	if err := w.db.Update(w.t.Context(), func(tx *storage.Txn) error { return w.Rates.Put(tx, &p) }); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) admit(workspace string, f Call) *Verdict {
 	w.t.Helper()
-	v, err := w.Admit(w.t.Context(), workspace, f, ScopeAll)
+	v, err := w.Admit(w.t.Context(), workspace, f, ScopeAll, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -116,9 +120,9 @@ func (w *world) refused(workspace string, f Call, by string) *Verdict {
 
 func TestAdmitSaysNothingWhereNoPolicyMatches(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 0, Conditions: []Condition{{KeyModel, []string{"other"}}}})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1", Conditions: []Condition{{KeyModel, []string{"other"}, nil}}}, Value: 0})
 	v := w.admit("ws-1", call{KeyModel: {"m"}})
-	if v.Tightest != nil || v.Denied != nil {
+	if v.Requests != nil || v.Denied != nil {
 		t.Errorf("got %+v", v)
 	}
 	w.Release(v) // to no harm
@@ -126,30 +130,30 @@ func TestAdmitSaysNothingWhereNoPolicyMatches(t *testing.T) {
 
 // What depends on a model that nobody saw cannot be counted.
 func TestAdmitDecidesNothingByAModelThatNobodySaw(t *testing.T) {
-	model := func(values ...string) Condition { return Condition{KeyModel, values} }
+	model := func(values ...string) Condition { return Condition{KeyModel, values, nil} }
 	for name, c := range map[string]struct {
 		policy    RateLimit
 		undecided bool
 	}{
-		"a model":                          {RateLimit{Conditions: []Condition{model("m")}}, true},
-		"any model":                        {RateLimit{Conditions: []Condition{model("*")}}, true},
-		"a model of the provider":          {RateLimit{Conditions: []Condition{model("@own/m")}}, true},
-		"any of the provider's":            {RateLimit{Conditions: []Condition{model("@own/*")}}, true},
-		"any of another's":                 {RateLimit{Conditions: []Condition{model("@other/*")}}, false},
-		"any of another's, or one":         {RateLimit{Conditions: []Condition{model("@other/*", "m")}}, true},
-		"grouped by model":                 {RateLimit{GroupBy: []string{KeyAPIKey, KeyModel}}, true},
-		"grouped by model, and what lacks": {RateLimit{GroupBy: []string{KeyModel, MetadataPrefix + "team"}}, false},
-		"a model of the provider's calls":  {RateLimit{Conditions: []Condition{{KeyProvider, []string{"openai"}}, model("m")}}, true},
-		"a model of another's calls":       {RateLimit{Conditions: []Condition{model("m"), {KeyProvider, []string{"groq"}}}}, false},
-		"grouped by model, of other calls": {RateLimit{GroupBy: []string{KeyModel}, Conditions: []Condition{{KeyProvider, []string{"groq"}}}}, false},
-		"no model":                         {RateLimit{GroupBy: []string{KeyAPIKey}}, false},
-		"of another workspace":             {RateLimit{WorkspaceID: "ws-2", Conditions: []Condition{model("m")}}, false},
-		"archived":                         {RateLimit{Archived: true, Conditions: []Condition{model("m")}}, false},
-		"everywhere":                       {RateLimit{WorkspaceID: "ws-2", AllWorkspaces: true, Conditions: []Condition{model("m")}}, true},
+		"a model":                          {RateLimit{Policy: Policy{Conditions: []Condition{model("m")}}}, true},
+		"any model":                        {RateLimit{Policy: Policy{Conditions: []Condition{model("*")}}}, true},
+		"a model of the provider":          {RateLimit{Policy: Policy{Conditions: []Condition{model("@own/m")}}}, true},
+		"any of the provider's":            {RateLimit{Policy: Policy{Conditions: []Condition{model("@own/*")}}}, true},
+		"any of another's":                 {RateLimit{Policy: Policy{Conditions: []Condition{model("@other/*")}}}, false},
+		"any of another's, or one":         {RateLimit{Policy: Policy{Conditions: []Condition{model("@other/*", "m")}}}, true},
+		"grouped by model":                 {RateLimit{Policy: Policy{GroupBy: []string{KeyAPIKey, KeyModel}}}, true},
+		"grouped by model, and what lacks": {RateLimit{Policy: Policy{GroupBy: []string{KeyModel, MetadataPrefix + "team"}}}, false},
+		"a model of the provider's calls":  {RateLimit{Policy: Policy{Conditions: []Condition{{KeyProvider, []string{"openai"}, nil}, model("m")}}}, true},
+		"a model of another's calls":       {RateLimit{Policy: Policy{Conditions: []Condition{model("m"), {KeyProvider, []string{"groq"}, nil}}}}, false},
+		"grouped by model, of other calls": {RateLimit{Policy: Policy{GroupBy: []string{KeyModel}, Conditions: []Condition{{KeyProvider, []string{"groq"}, nil}}}}, false},
+		"no model":                         {RateLimit{Policy: Policy{GroupBy: []string{KeyAPIKey}}}, false},
+		"of another workspace":             {RateLimit{Policy: Policy{WorkspaceID: "ws-2", Conditions: []Condition{model("m")}}}, false},
+		"archived":                         {RateLimit{Policy: Policy{Archived: true, Conditions: []Condition{model("m")}}}, false},
+		"everywhere":                       {RateLimit{Policy: Policy{WorkspaceID: "ws-2", AllWorkspaces: true, Conditions: []Condition{model("m")}}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 1})
+			w.put(RateLimit{Policy: Policy{ID: "all", WorkspaceID: "ws-1"}, Value: 1})
 			c.policy.ID, c.policy.Value = "p", 1
 			if c.policy.WorkspaceID == "" {
 				c.policy.WorkspaceID = "ws-1"
@@ -170,19 +174,19 @@ func TestAdmitDecidesNothingByAModelThatNobodySaw(t *testing.T) {
 
 func TestAdmitCountsUpToTheValueInAnyWindow(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 3})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 3})
 	for want := int64(2); want >= 0; want-- {
 		v := w.admit("ws-1", call{})
-		if v.Denied != nil || v.Tightest.Limit != 3 || v.Tightest.Remaining != want || v.Tightest.Reset <= 0 {
-			t.Fatalf("got %+v", v.Tightest)
+		if v.Denied != nil || v.Requests.Limit != 3 || v.Requests.Remaining != want || v.Requests.Reset <= 0 {
+			t.Fatalf("got %+v", v.Requests)
 		}
 		w.pass(10 * time.Second)
 	}
 	v := w.refused("ws-1", call{}, "p")
-	if v.Tightest.Remaining != 0 || v.Tightest.RetryAfter < 30*time.Second || v.Tightest.RetryAfter > 31*time.Second {
-		t.Errorf("got %+v", v.Tightest)
+	if v.Requests.Remaining != 0 || v.Requests.RetryAfter < 30*time.Second || v.Requests.RetryAfter > 31*time.Second {
+		t.Errorf("got %+v", v.Requests)
 	}
-	w.pass(v.Tightest.RetryAfter)
+	w.pass(v.Requests.RetryAfter)
 	w.must(1, "ws-1", call{})
 	w.refused("ws-1", call{}, "p")
 }
@@ -192,8 +196,8 @@ func TestAdmitRefusalConsumesNothingOfTheOtherPolicies(t *testing.T) {
 		t.Run(order[0], func(t *testing.T) {
 			w := newWorld(t)
 			tight, loose := order[0], order[1]
-			w.put(RateLimit{ID: tight, WorkspaceID: "ws-1", Value: 1, GroupBy: []string{KeyAPIKey}})
-			w.put(RateLimit{ID: loose, WorkspaceID: "ws-1", Value: 3})
+			w.put(RateLimit{Policy: Policy{ID: tight, WorkspaceID: "ws-1", GroupBy: []string{KeyAPIKey}}, Value: 1})
+			w.put(RateLimit{Policy: Policy{ID: loose, WorkspaceID: "ws-1"}, Value: 3})
 			one, two := call{KeyAPIKey: {"one"}}, call{KeyAPIKey: {"two"}}
 			w.must(1, "ws-1", one)
 			for range 10 {
@@ -208,55 +212,55 @@ func TestAdmitRefusalConsumesNothingOfTheOtherPolicies(t *testing.T) {
 
 func TestAdmitTellsOfTheTightestPolicy(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 100})
-	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 5, Unit: "rph"})
-	w.put(RateLimit{ID: "c", WorkspaceID: "ws-1", Value: 50, Unit: "rpd"})
-	if v := w.admit("ws-1", call{}); v.Tightest.Limit != 5 || v.Tightest.Remaining != 4 {
-		t.Errorf("got %+v", v.Tightest)
+	w.put(RateLimit{Policy: Policy{ID: "a", WorkspaceID: "ws-1"}, Value: 100})
+	w.put(RateLimit{Policy: Policy{ID: "b", WorkspaceID: "ws-1"}, Value: 5, Unit: "rph"})
+	w.put(RateLimit{Policy: Policy{ID: "c", WorkspaceID: "ws-1"}, Value: 50, Unit: "rpd"})
+	if v := w.admit("ws-1", call{}); v.Requests.Limit != 5 || v.Requests.Remaining != 4 {
+		t.Errorf("got %+v", v.Requests)
 	}
 
 	// Of two with as little left, the one that takes longer to recover.
 	w = newWorld(t)
-	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 5})
-	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 5, Unit: "rpd"})
-	w.put(RateLimit{ID: "c", WorkspaceID: "ws-1", Value: 5, Unit: "rph"})
-	if v := w.admit("ws-1", call{}); v.Tightest.Reset < 23*time.Hour {
-		t.Errorf("got %+v", v.Tightest)
+	w.put(RateLimit{Policy: Policy{ID: "a", WorkspaceID: "ws-1"}, Value: 5})
+	w.put(RateLimit{Policy: Policy{ID: "b", WorkspaceID: "ws-1"}, Value: 5, Unit: "rpd"})
+	w.put(RateLimit{Policy: Policy{ID: "c", WorkspaceID: "ws-1"}, Value: 5, Unit: "rph"})
+	if v := w.admit("ws-1", call{}); v.Requests.Reset < 23*time.Hour {
+		t.Errorf("got %+v", v.Requests)
 	}
 }
 
 func TestAdmitRefusalTellsOfThePolicyToWaitForLongest(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 1})
-	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 1, Unit: "rph"})
+	w.put(RateLimit{Policy: Policy{ID: "a", WorkspaceID: "ws-1"}, Value: 1})
+	w.put(RateLimit{Policy: Policy{ID: "b", WorkspaceID: "ws-1"}, Value: 1, Unit: "rph"})
 	w.must(1, "ws-1", call{})
-	if v := w.refused("ws-1", call{}, "b"); v.Tightest.RetryAfter < 59*time.Minute {
-		t.Errorf("got %+v", v.Tightest)
+	if v := w.refused("ws-1", call{}, "b"); v.Requests.RetryAfter < 59*time.Minute {
+		t.Errorf("got %+v", v.Requests)
 	}
 }
 
 func TestAPolicyOfZeroRefusesEverythingAndNamesATimeThatExists(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 0, Unit: "rph"})
-	if v := w.refused("ws-1", call{}, "p"); v.Tightest.RetryAfter != time.Hour {
-		t.Errorf("retry after %s", v.Tightest.RetryAfter)
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 0, Unit: "rph"})
+	if v := w.refused("ws-1", call{}, "p"); v.Requests.RetryAfter != time.Hour {
+		t.Errorf("retry after %s", v.Requests.RetryAfter)
 	}
 }
 
 func TestAPolicyCountsItsOwnWorkspaceOnlyUnlessItCountsEverywhere(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "own", WorkspaceID: "ws-1", Value: 1})
+	w.put(RateLimit{Policy: Policy{ID: "own", WorkspaceID: "ws-1"}, Value: 1})
 	w.must(1, "ws-1", call{})
 	w.refused("ws-1", call{}, "own")
 	w.must(5, "ws-2", call{})
 
-	w.put(RateLimit{ID: "all", WorkspaceID: "ws-1", Value: 2, AllWorkspaces: true})
+	w.put(RateLimit{Policy: Policy{ID: "all", WorkspaceID: "ws-1", AllWorkspaces: true}, Value: 2})
 	w.must(1, "ws-2", call{})
 	w.must(1, "ws-3", call{})
 	w.refused("ws-4", call{}, "all")
 
 	w = newWorld(t)
-	w.put(RateLimit{ID: "each", WorkspaceID: "ws-1", Value: 1, AllWorkspaces: true, GroupBy: []string{KeyWorkspace}})
+	w.put(RateLimit{Policy: Policy{ID: "each", WorkspaceID: "ws-1", AllWorkspaces: true, GroupBy: []string{KeyWorkspace}}, Value: 1})
 	for i := range 3 {
 		ws := fmt.Sprint("ws-", i)
 		facts := call{KeyWorkspace: {ws, "slug-" + ws}}
@@ -268,7 +272,7 @@ func TestAPolicyCountsItsOwnWorkspaceOnlyUnlessItCountsEverywhere(t *testing.T) 
 func TestAnOrganisationPolicyCanBeLimitedToAWorkspaceByIDOrSlug(t *testing.T) {
 	for _, name := range []string{"ws-1", "slug-1"} {
 		w := newWorld(t)
-		w.put(RateLimit{ID: "p", Value: 0, AllWorkspaces: true, Conditions: []Condition{{KeyWorkspace, []string{name}}}})
+		w.put(RateLimit{Policy: Policy{ID: "p", AllWorkspaces: true, Conditions: []Condition{{KeyWorkspace, []string{name}, nil}}}, Value: 0})
 		w.refused("ws-1", call{KeyWorkspace: {"ws-1", "slug-1"}}, "p")
 		w.must(1, "ws-2", call{KeyWorkspace: {"ws-2", "slug-2"}})
 	}
@@ -276,7 +280,7 @@ func TestAnOrganisationPolicyCanBeLimitedToAWorkspaceByIDOrSlug(t *testing.T) {
 
 func TestGroupsHaveCountersOfTheirOwn(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1, GroupBy: []string{KeyAPIKey, KeyModel}})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1", GroupBy: []string{KeyAPIKey, KeyModel}}, Value: 1})
 	for _, c := range []call{
 		{KeyAPIKey: {"1"}, KeyModel: {"11"}}, {KeyAPIKey: {"11"}, KeyModel: {"1"}}, {KeyAPIKey: {"1"}, KeyModel: {"1"}}, {KeyAPIKey: {"11"}, KeyModel: {"11"}},
 	} {
@@ -289,28 +293,28 @@ func TestGroupsHaveCountersOfTheirOwn(t *testing.T) {
 func TestAPolicyHoldsFromTheNextCallAfterItsWrite(t *testing.T) {
 	w := newWorld(t)
 	w.must(2, "ws-1", call{})
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 1})
 	w.must(1, "ws-1", call{})
 	w.refused("ws-1", call{}, "p")
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 3}) // keeps what it counted
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 3}) // keeps what it counted
 	w.must(2, "ws-1", call{})
 	w.refused("ws-1", call{}, "p")
 }
 
 func TestAnArchivedPolicyStopsAtOnceAndItsCountsAreForgotten(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
-	w.put(RateLimit{ID: "p2", WorkspaceID: "ws-1", Value: 2})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 1})
+	w.put(RateLimit{Policy: Policy{ID: "p2", WorkspaceID: "ws-1"}, Value: 2})
 	w.must(1, "ws-1", call{})
 	w.refused("ws-1", call{}, "p")
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1, Archived: true})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1", Archived: true}, Value: 1})
 	if err := w.Forget(t.Context(), "p"); err != nil {
 		t.Fatal(err)
 	}
 	w.must(1, "ws-1", call{})
 	w.refused("ws-1", call{}, "p2") // whose name starts alike, and which was not forgotten
-	if p, ok := w.Get("p"); !ok || !p.Archived || len(w.All()) != 2 {
-		t.Errorf("got %+v of %d", p, len(w.All()))
+	if p, ok := w.Rates.Get("p"); !ok || !p.Archived || len(w.Rates.All()) != 2 {
+		t.Errorf("got %+v of %d", p, len(w.Rates.All()))
 	}
 	w.restart()
 	w.refused("ws-1", call{}, "p2")
@@ -320,7 +324,7 @@ func TestAnArchivedPolicyStopsAtOnceAndItsCountsAreForgotten(t *testing.T) {
 
 func TestPoliciesAndCountsSurviveARestart(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 2})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 2})
 	w.must(1, "ws-1", call{})
 	w.restart()
 	w.must(1, "ws-1", call{})
@@ -329,8 +333,8 @@ func TestPoliciesAndCountsSurviveARestart(t *testing.T) {
 
 func TestReleaseGivesBackToEveryPolicyOnce(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 2})
-	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 2, Unit: "rpd"})
+	w.put(RateLimit{Policy: Policy{ID: "a", WorkspaceID: "ws-1"}, Value: 2})
+	w.put(RateLimit{Policy: Policy{ID: "b", WorkspaceID: "ws-1"}, Value: 2, Unit: "rpd"})
 	v := w.admit("ws-1", call{})
 	w.must(1, "ws-1", call{})
 	w.Release(v)
@@ -348,8 +352,8 @@ func TestReleaseGivesBackToEveryPolicyOnce(t *testing.T) {
 
 func TestPutSetsTheTimesAndRefusesWhatIsNotValid(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
-	first, _ := w.Get("p")
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 1})
+	first, _ := w.Rates.Get("p")
 	if !first.CreatedAt.Equal(w.clock()) || !first.UpdatedAt.Equal(w.clock()) {
 		t.Errorf("got %+v", first)
 	}
@@ -357,16 +361,18 @@ func TestPutSetsTheTimesAndRefusesWhatIsNotValid(t *testing.T) {
 	changed := *first
 	changed.Value = 2
 	w.put(changed)
-	second, _ := w.Get("p")
+	second, _ := w.Rates.Get("p")
 	if !second.CreatedAt.Equal(first.CreatedAt) || !second.UpdatedAt.Equal(w.clock()) || second.Value != 2 {
 		t.Errorf("got %+v", second)
 	}
 	var fault *FieldError
-	err := w.db.Update(t.Context(), func(tx *storage.Txn) error { return w.Put(tx, &RateLimit{ID: "q", Type: Requests, Unit: "rpw"}) })
+	err := w.db.Update(t.Context(), func(tx *storage.Txn) error {
+		return w.Rates.Put(tx, &RateLimit{Policy: Policy{ID: "q", Type: Requests}, Unit: "rpy"})
+	})
 	if !errors.As(err, &fault) || fault.Field != "unit" {
 		t.Errorf("got %v", err)
 	}
-	if _, ok := w.Get("q"); ok {
+	if _, ok := w.Rates.Get("q"); ok {
 		t.Error("it was stored all the same")
 	}
 }
@@ -375,7 +381,7 @@ func TestAWriteThatFailsChangesNoPolicy(t *testing.T) {
 	w := newWorld(t)
 	failed := errors.New("failed")
 	err := w.db.Update(t.Context(), func(tx *storage.Txn) error {
-		if err := w.Put(tx, &RateLimit{ID: "p", WorkspaceID: "ws-1", Type: Requests, Unit: "rpm"}); err != nil {
+		if err := w.Rates.Put(tx, &RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1", Type: Requests}, Unit: "rpm"}); err != nil {
 			return err
 		}
 		return failed
@@ -388,15 +394,15 @@ func TestAWriteThatFailsChangesNoPolicy(t *testing.T) {
 
 func TestConcurrentCallsNeverPassTheValue(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "a", WorkspaceID: "ws-1", Value: 100})
-	w.put(RateLimit{ID: "b", WorkspaceID: "ws-1", Value: 40, GroupBy: []string{KeyAPIKey}, Unit: "rph"})
+	w.put(RateLimit{Policy: Policy{ID: "a", WorkspaceID: "ws-1"}, Value: 100})
+	w.put(RateLimit{Policy: Policy{ID: "b", WorkspaceID: "ws-1", GroupBy: []string{KeyAPIKey}}, Value: 40, Unit: "rph"})
 	var admitted [4]atomic.Int64
 	var callers sync.WaitGroup
 	for key := range admitted {
 		for range 4 {
 			callers.Go(func() {
 				for range 20 {
-					v, err := w.Admit(context.Background(), "ws-1", call{KeyAPIKey: {fmt.Sprint(key)}}, ScopeAll)
+					v, err := w.Admit(context.Background(), "ws-1", call{KeyAPIKey: {fmt.Sprint(key)}}, ScopeAll, 0)
 					if err != nil {
 						t.Error(err)
 						return
@@ -423,11 +429,11 @@ func TestConcurrentCallsNeverPassTheValue(t *testing.T) {
 
 func TestAdmitSaysWhyACallCouldNotBeCounted(t *testing.T) {
 	w := newWorld(t)
-	w.put(RateLimit{ID: "p", WorkspaceID: "ws-1", Value: 1})
+	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 1})
 	if err := w.ledger.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := w.Admit(t.Context(), "ws-1", call{}, ScopeAll); !errors.Is(err, ledger.ErrClosed) || v != nil {
+	if v, err := w.Admit(t.Context(), "ws-1", call{}, ScopeAll, 0); !errors.Is(err, ledger.ErrClosed) || v != nil {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }

@@ -12,6 +12,7 @@ package prices
 import (
 	"math"
 	"math/bits"
+	"strings"
 )
 
 // An Amount is money, in pico-dollars (10⁻¹² US dollars). Amounts saturate at [MaxAmount].
@@ -202,6 +203,45 @@ func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
 	}
 	return cost, charged || *u == Usage{}
 }
+
+// Bound returns the most that so many tokens cost, whatever part of the prompt is written to the
+// provider's cache and whatever part of the completion is reasoning. Audio and images count
+// only with audio.
+func (p *Price) Bound(prompt, completion int64, audio bool) Amount {
+	bound := times(1, p[calls].of(prompt), units[calls].per)
+	for _, of := range [...]struct {
+		whole int
+		n     int64
+	}{{prompts, max(prompt, 0)}, {completions, max(completion, 0)}} {
+		whole, n := of.whole, of.n
+		var dearest Amount
+		for i := range p {
+			if i == whole || within(i, whole) && (audio || !media[i]) {
+				dearest = max(dearest, p[i].of(prompt))
+			}
+		}
+		bound = bound.Plus(times(n, dearest, units[whole].per))
+	}
+	return bound
+}
+
+// within reports whether a unit is part of another.
+func within(unit, whole int) bool {
+	for of := units[unit].partOf; of >= 0; of = units[of].partOf {
+		if of == whole {
+			return true
+		}
+	}
+	return false
+}
+
+// media are the units of what is not text.
+var media = func() (is [len(units)]bool) {
+	for i, u := range units {
+		is[i] = strings.Contains(u.name, "audio") || strings.Contains(u.name, "image")
+	}
+	return is
+}()
 
 // times returns n × price / per, rounded to the nearest integer.
 func times(n int64, price Amount, per uint64) Amount {

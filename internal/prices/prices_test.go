@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func table(t *testing.T, own ...Override) *Table {
@@ -276,3 +278,31 @@ func BenchmarkOf(b *testing.B) {
 		tab.Of("gpt-4o-mini", now, "mine", "openai").Cost(&u)
 	}
 }
+
+// Whatever parts a call's tokens have, it costs no more than the bound.
+func TestBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p Price
+		for i := range p {
+			if p[i].known = i != pagesUnit && i != hoursUnit && rapid.Bool().Draw(t, units[i].name); p[i].known {
+				p[i].base = Amount(rapid.Int64Range(0, 100*int64(Dollar)).Draw(t, "price"))
+			}
+		}
+		n := func(most int64, name string) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
+		u := Usage{Prompt: n(1e6, "prompt"), Completion: n(1e6, "completion")}
+		u.CacheRead = n(u.Prompt, "read")
+		u.CacheWrite = n(u.Prompt-u.CacheRead, "written")
+		u.CacheHour = n(u.CacheWrite, "for an hour")
+		u.Reasoning = n(u.Completion, "reasoning")
+		audio := rapid.Bool().Draw(t, "audio")
+		if audio {
+			u.AudioIn, u.AudioOut = n(u.Prompt, "heard"), n(u.Completion, "spoken")
+		}
+		cost, known := p.Cost(&u)
+		if bound := p.Bound(u.Prompt, u.Completion, audio); known && cost > bound+Amount(len(units)) { // each part is rounded
+			t.Fatalf("%d, and at most %d", cost, bound)
+		}
+	})
+}
+
+const pagesUnit, hoursUnit = 11, 12

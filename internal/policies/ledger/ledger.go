@@ -151,7 +151,8 @@ type Decision struct {
 type State struct {
 	Limit     int64
 	Remaining int64 // units that could be admitted now
-	Held      int64 // estimates of reservations that are not settled
+	Held      int64 // units that count by an estimate, of reservations that are not settled
+	MayFit    bool  // of a claim that was refused: it would fit if all that is held were given back
 
 	// Reset is the time until nothing counts any more, if there are no other claims.
 	Reset time.Duration
@@ -389,6 +390,7 @@ func states(claims []Claim, places []place, now int64, admitted bool) []State {
 		states[i] = State{Limit: limit, Remaining: max(limit-a.total, 0), Held: min(a.held, a.total), Reset: a.reset(now)}
 		if !admitted {
 			states[i].RetryAfter = a.retryAfter(now, limit, a.asked)
+			states[i].MayFit = a.mayFit(limit, a.asked)
 		}
 	}
 	return states

@@ -1,0 +1,230 @@
+package handlers_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// usageLimit creates a usage-limit policy and returns its id.
+func usageLimit(g *gatewaytest.Gateway, fields map[string]any) string {
+	g.T.Helper()
+	return g.Admin("POST", "/v1/policies/usage-limits", fields).Get("id").Str
+}
+
+const boundedChat = `{"model":"m","max_tokens":20,"messages":[{"role":"user","content":"hi"}]}`
+
+const usage30 = `"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}`
+
+func answerWithUsage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],` + usage30 + `}`))
+}
+
+func streamWithUsage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = w.Write([]byte(`data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"hello"}}]}` + "\n\n" +
+		`data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + usage30 + "}\n\ndata: [DONE]\n\n"))
+}
+
+// 64 clients against a budget of 1000 calls, with answers in one piece and as streams: exactly
+// so many requests pass; of tokens, all is used but less than one reservation.
+func TestManyClientsSpendABudgetExactly(t *testing.T) {
+	const clients, fits = 64, 1000
+	for name, c := range map[string]struct {
+		kind   string
+		limit  float64
+		stream bool
+	}{
+		"requests":           {"requests", fits, false},
+		"requests, streamed": {"requests", fits, true},
+		"tokens":             {"tokens", fits * 30, false},
+		"tokens, streamed":   {"tokens", fits * 30, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, body := answerWithUsage, boundedChat
+			if c.stream {
+				answer, body = streamWithUsage, `{"stream":true,`+boundedChat[1:]
+			}
+			var forwarded atomic.Int64
+			up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				forwarded.Add(1)
+				answer(w, r)
+			})
+			g := gatewaytest.Start(t, up.Provider("file"))
+			key, _ := g.Key("k")
+			id := usageLimit(g, map[string]any{"type": c.kind, "credit_limit": c.limit})
+			var passed atomic.Int64
+			var group sync.WaitGroup
+			for range clients {
+				group.Go(func() {
+					for {
+						a, err := g.TryRequest("POST", "/v1/chat/completions", body, "x-gw-api-key: "+key, "x-gw-provider: file")
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						switch a.Status {
+						case 200:
+							passed.Add(1)
+						case 429:
+							if a.Header.Get("Retry-After") == "" {
+								t.Errorf("a 429 without Retry-After: %s", a.Body)
+							}
+						case 412:
+							if a.Get("error.type").Str != "usage_limits_policy_exhaust_error" || a.Get("error.code").Str != "06" {
+								t.Errorf("%s", a.Body)
+							}
+							return
+						default:
+							t.Errorf("%d %s", a.Status, a.Body)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			used := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Float()
+			if n := passed.Load(); n != forwarded.Load() {
+				t.Errorf("%d passed, %d were forwarded", n, forwarded.Load())
+			}
+			each, reserved := 1.0, 1.0
+			if c.kind == "tokens" {
+				each, reserved = 30, float64(len(body)+20)
+			}
+			if used != each*float64(passed.Load()) || used > c.limit || used <= c.limit-reserved {
+				t.Errorf("%v used of %v by %d calls", used, c.limit, passed.Load())
+			}
+		})
+	}
+}
+
+// A target whose budget is spent is a failed attempt, and the next one is tried.
+func TestASpentBudgetOfATargetFallsBack(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file")+up.Provider("other"))
+	key, _ := g.Key("k")
+	usageLimit(g, map[string]any{"type": "requests", "credit_limit": 1, "conditions": when("provider", "file")})
+	config := `x-gw-config: {"strategy":{"mode":"fallback"},"targets":[{"provider":"@file"},{"provider":"@other"}]}`
+	for i, provider := range []string{"file", "other", "other"} {
+		a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, config)
+		if a.Status != 200 || a.Header.Get("x-gw-provider") != provider {
+			t.Errorf("call %d: %d by %s, want %s", i, a.Status, a.Header.Get("x-gw-provider"), provider)
+		}
+	}
+	if a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file"); a.Status != 412 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+func TestTokensOfALimitAreShownAndRefused(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	id := policy(g, map[string]any{"type": "tokens", "value": 200})
+	ask := func() *gatewaytest.Answer {
+		return g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file")
+	}
+	a := ask()
+	if a.Status != 200 || a.Header.Get("x-ratelimit-limit-tokens") != "200" || a.Header.Get("x-ratelimit-limit-requests") != "" {
+		t.Fatalf("%d %v", a.Status, a.Header)
+	}
+	passed := 1
+	for a = ask(); a.Status == 200; a = ask() {
+		passed++
+	}
+	if a.Status != 429 || a.Header.Get("Retry-After") == "" || a.Get("error.type").Str != "rate_limits_policy_exhaust_error" {
+		t.Fatalf("%d %v %s", a.Status, a.Header, a.Body)
+	}
+	// Each has used 30, and reserves its bytes and 20.
+	if most := (200-len(boundedChat)-20)/30 + 1; passed != most {
+		t.Errorf("%d calls of %s passed, want %d", passed, id, most)
+	}
+}
+
+func TestACacheHitAndARefusedCallUseNothing(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 1000})
+	used := func() float64 {
+		return g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Float()
+	}
+	for range 3 {
+		a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, `x-gw-config: {"provider":"@file","cache":{"mode":"simple"}}`)
+		if a.Status != 200 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+	}
+	if n := used(); n != 30 {
+		t.Errorf("%v tokens for a call and two hits", n)
+	}
+	policy(g, map[string]any{"value": 0})
+	if a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file"); a.Status != 429 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	if n := used(); n != 30 {
+		t.Errorf("%v tokens after a call that was refused", n)
+	}
+}
+
+// A price that is not known is refused, unless the policy says otherwise.
+func TestABudgetOfCostNeedsAPrice(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 0.5})
+	ask := func() *gatewaytest.Answer {
+		return g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file")
+	}
+	if a := ask(); a.Status != 412 || len(up.Calls()) != 0 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	g.Admin("PUT", "/v1/policies/usage-limits/"+id, map[string]any{"on_unknown_price": "allow"})
+	if a := ask(); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// A stream that was cut, and an answer without a usage, are booked as what was seen.
+func TestAnswersWithoutAUsageAreBookedAsWhatWasSeen(t *testing.T) {
+	const chunk = `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"12345678"}}]}` + "\n\n"
+	streamed := `{"stream":true,` + boundedChat[1:]
+	prompt := float64((len(streamed)-1)/4 + 1)
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		used   float64
+	}{
+		"cut off": {func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte(chunk + chunk))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, prompt + 4},
+		"without a usage": {func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte(chunk + chunk + chunk + "data: [DONE]\n\n"))
+		}, prompt + 6},
+		"an error": {func(w http.ResponseWriter) { w.WriteHeader(500) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				c.answer(w)
+			})
+			g := gatewaytest.Start(t, up.Provider("file"))
+			key, _ := g.Key("k")
+			id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 1000})
+			_, _ = g.TryRequest("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file")
+			var used float64
+			for range 100 { // the client may have its answer before the call has ended
+				used = g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Float()
+				if used == c.used {
+					return
+				}
+			}
+			t.Errorf("%v tokens booked, want %v", used, c.used)
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+)
+
+// A Verdict is the decision of the policies on a call.
+type Verdict struct {
+	// Requests and Tokens are the states of the policies of these types with the least
+	// remaining units, which are reported to the caller. They are nil if no such policy
+	// matched.
+	Requests, Tokens *ledger.State
+	// Denied is the policy that refused the call, or nil if it was admitted.
+	Denied *Denial
+	// Undecided is a policy that might match the call, depending on an unknown model. Then
+	// nothing was counted, and the call must not be forwarded.
+	Undecided *Rule
+
+	limits      *Limits
+	reservation ledger.Reservation
+	begun       time.Time
+	refs        []groupRef
+	few         [2]groupRef // of refs
+	counted     []kind      // of each claim
+	fewCounted  [4]kind
+	demand      *estimate.Demand // nil: no policy has asked for it
+}
+
+// A Denial is a refusal of a policy.
+type Denial struct {
+	*Rule
+	ledger.State
+	Group string // the value key of the counter; "default": there is just one
+
+	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
+	// room for the call, and not only because of what others have reserved; no retry helps.
+	UnknownPrice, Spent bool
+}
+
+// A kind is what a claim counts.
+type kind uint8
+
+const (
+	countsCalls kind = iota
+	countsTokens
+	countsCost
+)
+
+var kinds = map[string]kind{Requests: countsCalls, Tokens: countsTokens, Cost: countsCost}
+
+// Scope selects the policies that a call is counted against. If its target is chosen later,
+// a call is first counted against the policies that do not depend on the target, and
+// against the others when a target is tried.
+type Scope uint8
+
+// The scopes of policies.
+const (
+	ScopeAll    Scope = iota
+	ScopeCall         // those that do not depend on the target
+	ScopeTarget       // those that do
+)
+
+// includes reports whether a policy is one of those.
+func (a Scope) includes(p *Policy) bool {
+	return a == ScopeAll || p.dependsOnTarget() == (a == ScopeTarget)
+}
+
+// maxMoves bounds how often a call is counted again because a value's counter changed while
+// the call was being counted.
+const maxMoves = 10
+
+// errMoved means that values' counters kept changing.
+var errMoved = errors.New("the groups of rate limits are too busy")
+
+// Admit counts a call against every policy of its workspace that matches, all together or none.
+// While only what other calls have reserved keeps it out, it waits for them, at most for
+// patience.
+func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope, patience time.Duration) (*Verdict, error) {
+	var late <-chan time.Time
+	for moves := 0; moves < maxMoves; {
+		v := &Verdict{limits: l}
+		moved, freed, err := l.admit(ctx, v, workspace, f, ask)
+		if err == nil && !moved && v.Denied == nil && v.Undecided == nil {
+			v.begun = l.now()
+			return v, nil
+		}
+		l.Release(v)
+		switch {
+		case err != nil:
+			return nil, err
+		case moved:
+			moves++
+			continue
+		case freed == nil || patience <= 0:
+			return v, nil
+		}
+		if late == nil {
+			timer := time.NewTimer(patience)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-freed:
+		case <-late:
+			return v, nil
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for a limit: %w", context.Cause(ctx))
+		}
+	}
+	return nil, fmt.Errorf("counting against rate limits: %w", errMoved)
+}
+
+// admit counts a call once. If it was not admitted, or a value moved in the meantime, the
+// verdict must be released.
+func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call, ask Scope) (moved bool, freed <-chan struct{}, err error) {
+	a := l.active.Load()
+	var few [4]ledger.Claim
+	var fewMatched [4]*Rule
+	claims, matched := few[:0], fewMatched[:0]
+	v.refs, v.counted = v.few[:0], v.fewCounted[:0]
+	alias, unread := f.ModelUnread()
+	now := l.now()
+	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace]} {
+		for _, r := range list {
+			switch {
+			case !ask.includes(r.Policy):
+				continue
+			case unread && r.undecided(f, alias):
+				v.Undecided = r
+				return false, nil, nil
+			case !matches(r.Conditions, f):
+				continue
+			}
+			counters, begun := r.at(now)
+			if begun {
+				l.reset(r.ID)
+			}
+			key, ok := group(counters.name, r.grouping(f), f)
+			if !ok {
+				continue
+			}
+			claim := ledger.Claim{Key: key, Limit: r.Limit, Window: r.Window, Units: 1, Estimate: r.Budget() || r.Type != Requests}
+			if r.Type != Requests {
+				counts, err := v.estimate(&claim, r, f)
+				switch {
+				case err != nil && unread:
+					v.Undecided = r
+					return false, nil, nil
+				case err != nil:
+					v.Denied = &Denial{Rule: r, Group: valueKey(r.GroupBy, key, counters.name), UnknownPrice: true}
+					return false, nil, nil
+				case !counts:
+					continue
+				}
+			}
+			if r.bounded() {
+				caller := caller{workspace: workspace}
+				caller.key, _ = grouped(f, KeyAPIKey)
+				v.refs = append(v.refs, l.groups.find(counters, short(counters.name, key), caller, f))
+				v.refs[len(v.refs)-1].claim(&claim, counters, f)
+			}
+			claims = append(claims, claim)
+			matched = append(matched, r)
+			v.counted = append(v.counted, kinds[r.Type])
+		}
+	}
+	if len(claims) == 0 {
+		return false, nil, nil
+	}
+	var decision ledger.Decision
+	if v.reservation, decision, err = l.ledger.Reserve(ctx, claims); err != nil {
+		return false, nil, fmt.Errorf("counting against rate limits: %w", err)
+	}
+	v.decide(decision, claims, matched)
+	return decision.Admitted && !l.groups.confirm(v.refs), decision.Freed, nil
+}
+
+// errUnknownPrice means that nobody knows what a call may cost.
+var errUnknownPrice = errors.New("unknown price")
+
+// estimate asks for as much as a call may use. counts: it may use something.
+func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, err error) {
+	if v.demand == nil {
+		demand := f.Demand()
+		v.demand = &demand
+	}
+	d := v.demand
+	if d.Free {
+		return false, nil
+	}
+	prompt, answer := v.limits.learned.Tokens(d)
+	c.Units = prompt + answer
+	if r.Type == Cost {
+		cost, known := d.Cost(prompt, answer)
+		switch {
+		case known:
+			c.Units = int64(cost)
+		case r.allowsUnknownPrice:
+			return false, nil
+		default:
+			return false, errUnknownPrice
+		}
+	}
+	if !d.Bounded() && c.Limit > 0 { // a bound that is only learned must not be one that nothing fits
+		c.Units = min(c.Units, c.Limit)
+	}
+	return true, nil
+}
+
+// decide translates the ledger's decision for the caller.
+func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim, matched []*Rule) {
+	for i := range decision.States {
+		s := &decision.States[i]
+		s.Limit = matched[i].Limit // also if there was no room for a value
+		switch v.counted[i] {
+		case countsCalls:
+			v.Requests = tighter(v.Requests, s)
+		case countsTokens:
+			v.Tokens = tighter(v.Tokens, s)
+		}
+	}
+	if decision.Admitted {
+		return
+	}
+	for i := range decision.States { // the longest wait of all, so that the next attempt can succeed
+		s, r := decision.States[i], matched[i]
+		if s.RetryAfter == 0 {
+			continue
+		}
+		d := &Denial{Rule: r, State: s}
+		switch {
+		case r.Budget():
+			d.Spent = !s.MayFit
+			d.RetryAfter = max(time.Second, time.Duration(v.limits.lasting.Load()))
+		case s.RetryAfter == ledger.Never:
+			d.RetryAfter = r.Window
+		}
+		if v.Denied == nil || d.Spent && !v.Denied.Spent || d.Spent == v.Denied.Spent && d.RetryAfter > v.Denied.RetryAfter {
+			counters, _ := r.at(v.limits.now())
+			d.Group = valueKey(r.GroupBy, claims[i].Key, counters.name)
+			v.Denied = d
+		}
+	}
+	if s := &v.Denied.State; v.Denied.Type == Requests {
+		v.Requests = s
+	} else if v.Denied.Type == Tokens {
+		v.Tokens = s
+	}
+}
+
+// tighter returns the state with less left, or of two with as little, the one that takes longer
+// to recover. a may be nil.
+func tighter(a, b *ledger.State) *ledger.State {
+	if a == nil || b.Remaining < a.Remaining || b.Remaining == a.Remaining && b.Reset > a.Reset {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,150 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Limits holds the policies of a store and admits calls. It is safe for concurrent use.
+type Limits struct {
+	Rates   *Store[RateLimit]
+	Budgets *Store[UsageLimit]
+
+	db       *storage.DB
+	ledger   ledger.Counter
+	groups   *groups
+	learned  *estimate.Estimator
+	now      func() time.Time
+	active   atomic.Pointer[active] // of what memory has
+	lasting  atomic.Int64           // how long reservations are held, about, in nanoseconds
+	changing sync.Mutex             // of active
+
+	logger *zap.Logger
+	ctx    context.Context // of what is done beside the calls
+	cancel context.CancelFunc
+	jobs   sync.WaitGroup
+}
+
+// active is the policies in force, by the workspace whose calls they count.
+type active struct {
+	allWorkspaces []*Rule
+	byWorkspace   map[string][]*Rule
+}
+
+// Open loads the policies of a store, whose calls l counts. Close l after the last use, and
+// before it the limits.
+func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time.Time, logger *zap.Logger) (_ *Limits, err error) {
+	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), now: now, logger: logger}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.lasting.Store(int64(time.Second))
+	rates, err := openStore(ctx, db, "rate-limit", func(p *RateLimit) *Policy { return &p.Policy }, (*RateLimit).Validate, now, p.refresh)
+	if err != nil {
+		return nil, err
+	}
+	budgets, err := openStore(ctx, db, "usage-limit", func(p *UsageLimit) *Policy { return &p.Policy }, (*UsageLimit).Validate, now, p.refresh)
+	if err != nil {
+		return nil, err
+	}
+	p.changing.Lock()
+	p.Rates, p.Budgets = rates, budgets
+	p.changing.Unlock()
+	p.refresh()
+	a := p.active.Load()
+	restore := func(rules []*Rule) error {
+		for _, r := range rules {
+			if !r.bounded() {
+				continue
+			}
+			c, _ := r.at(now())
+			if err := p.groups.restore(ctx, l, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = restore(a.allWorkspaces)
+	for _, rules := range a.byWorkspace {
+		err = errors.Join(err, restore(rules))
+	}
+	return p, err
+}
+
+// Close ends what is done beside the calls.
+func (l *Limits) Close() {
+	l.cancel()
+	l.jobs.Wait()
+}
+
+// refresh finds the policies in force.
+func (l *Limits) refresh() {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	if l.Rates == nil || l.Budgets == nil {
+		return // they are being loaded
+	}
+	a := &active{byWorkspace: make(map[string][]*Rule)}
+	add := func(r *Rule) {
+		if r.AllWorkspaces {
+			a.allWorkspaces = append(a.allWorkspaces, r)
+		} else {
+			a.byWorkspace[r.WorkspaceID] = append(a.byWorkspace[r.WorkspaceID], r)
+		}
+	}
+	for _, p := range l.Rates.active() {
+		add(rateRule(p))
+	}
+	now := l.now()
+	for _, p := range l.Budgets.active() {
+		add(usageRule(p, now))
+	}
+	l.active.Store(a)
+}
+
+// reset stores that the usage of a budget was reset because its time had come, and forgets what
+// was counted before. Until it is stored, every process finds the same from the schedule.
+func (l *Limits) reset(id string) {
+	l.jobs.Go(func() {
+		var before, after int64
+		err := l.db.Update(l.ctx, func(tx *storage.Txn) error {
+			in := l.Budgets.In(tx)
+			old, ok := in.Get(id)
+			if !ok {
+				return nil
+			}
+			p := *old
+			before, p.Schedule = p.Resets, p.At(l.now())
+			if after = p.Resets; after == before || p.Archived {
+				return nil
+			}
+			return in.rows.Put(tx, &p)
+		})
+		for n := before; err == nil && n < after; n++ {
+			err = l.forget(l.ctx, countersOf(id, n))
+		}
+		if err != nil && l.ctx.Err() == nil {
+			l.logger.Warn("resetting the usage of a policy", zap.String("policy", id), zap.Error(err))
+		}
+	})
+}
+
+// Forget drops the counters of a policy that was archived. It is called after the commit.
+func (l *Limits) Forget(ctx context.Context, id string) error { return l.forget(ctx, id) }
+
+func (l *Limits) forget(ctx context.Context, name string) error {
+	err := l.ledger.Forget(ctx, prefix(name))
+	l.groups.forget(name)
+	return err
+}
+
+// Groups returns the number of groups, by values chosen by callers, with their own
+// counters, and the number of calls counted in shared counters.
+func (l *Limits) Groups() (own int, overflows int64) { return l.groups.counts() }

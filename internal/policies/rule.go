@@ -1,0 +1,78 @@
+package policies
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+)
+
+// A Rule is a policy in force.
+type Rule struct {
+	*Policy
+	Limit  int64         // requests, tokens or pico-dollars
+	Unit   string        // of a rate limit
+	Window time.Duration // ledger.Forever: it is a budget
+
+	allowsUnknownPrice bool
+	schedule           *Schedule // of a budget
+	now                atomic.Pointer[period]
+}
+
+// Budget reports whether the rule is a budget, and not a rate limit.
+func (r *Rule) Budget() bool { return r.schedule != nil }
+
+// A period is the time between two resets of a budget, or all time.
+type period struct {
+	counters
+	until *time.Time // nil: forever
+}
+
+// counters are the counters of a policy, of one period.
+type counters struct {
+	*Policy
+	name   string // of the policy, or of its period: what the names of counters begin with
+	window time.Duration
+}
+
+func rateRule(p *RateLimit) *Rule {
+	r := &Rule{Policy: &p.Policy, Limit: p.Value, Unit: p.Unit, Window: windows[p.Unit]}
+	r.now.Store(&period{counters: counters{r.Policy, p.ID, r.Window}})
+	return r
+}
+
+func usageRule(p *UsageLimit, now time.Time) *Rule {
+	r := &Rule{
+		Policy: &p.Policy, Limit: p.Limit, Window: ledger.Forever,
+		allowsUnknownPrice: p.OnUnknownPrice == Allow, schedule: &p.Schedule,
+	}
+	r.now.Store(periodOf(&p.Policy, p.Schedule.At(now)))
+	return r
+}
+
+func periodOf(p *Policy, s Schedule) *period {
+	return &period{counters{p, countersOf(p.ID, s.Resets), ledger.Forever}, s.NextResetAt}
+}
+
+// countersOf names the counters of a budget in one period. They begin with those of the policy.
+func countersOf(id string, resets int64) string {
+	return prefix(id) + string(periodMark) + strconv.FormatInt(resets, 10)
+}
+
+// periodMark precedes the number of a period in the names of a budget's counters.
+const periodMark = '@'
+
+// at returns the counters at a time, and whether another period has begun. Time that steps back
+// does not bring an earlier period back.
+func (r *Rule) at(now time.Time) (c *counters, begun bool) {
+	p := r.now.Load()
+	if p.until == nil || now.Before(*p.until) {
+		return &p.counters, false
+	}
+	next := periodOf(r.Policy, r.schedule.At(now))
+	if !r.now.CompareAndSwap(p, next) {
+		return &r.now.Load().counters, false
+	}
+	return &next.counters, true
+}

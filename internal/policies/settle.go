@@ -1,0 +1,64 @@
+package policies
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/internal/prices"
+)
+
+// Used is what a call used in the end.
+type Used struct {
+	Tokens int64
+	Cost   prices.Amount
+}
+
+// Settle books what an admitted call used, and gives back the rest of what it had reserved. What
+// it used beyond that counts too.
+func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
+	if v.reservation == nil || len(v.counted) == 0 {
+		return nil
+	}
+	var few [4]int64
+	final, estimated := few[:0], false
+	for _, k := range v.counted {
+		units := int64(1)
+		switch k {
+		case countsTokens:
+			units, estimated = used.Tokens, true
+		case countsCost:
+			units, estimated = int64(used.Cost), true
+		}
+		final = append(final, max(units, 0))
+	}
+	if estimated {
+		l.lasted(l.now().Sub(v.begun))
+	}
+	return l.ledger.Settle(ctx, v.reservation, final)
+}
+
+// lasted averages how long reservations are held.
+func (l *Limits) lasted(d time.Duration) {
+	const weight = 16
+	old := l.lasting.Load()
+	l.lasting.Store(old + (int64(max(d, 0))-old)/weight)
+}
+
+// Estimates says what calls may use, and learns what they did.
+func (l *Limits) Estimates() *estimate.Estimator { return l.learned }
+
+// Demand is what the call was expected to use; nil: no policy counts tokens or costs of it.
+func (v *Verdict) Demand() *estimate.Demand {
+	if v.demand == nil || v.demand.Free {
+		return nil
+	}
+	return v.demand
+}
+
+// Release gives back what was counted for a call that was not forwarded.
+func (l *Limits) Release(v *Verdict) {
+	l.ledger.Release(v.reservation)
+	l.groups.release(v.refs)
+	v.refs = nil
+}

@@ -1,0 +1,81 @@
+package policies
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Store holds the policies of one kind. A change applies to the next call after its write has
+// been answered. It is safe for concurrent use.
+type Store[P any] struct {
+	rows     *storage.Cached[P]
+	kind     string // rate-limit, usage-limit
+	base     func(*P) *Policy
+	validate func(*P) error
+	now      func() time.Time
+}
+
+func openStore[P any](ctx context.Context, db *storage.DB, kind string, base func(*P) *Policy, validate func(*P) error, now func() time.Time, changed func()) (*Store[P], error) {
+	s := &Store[P]{kind: kind, base: base, validate: validate, now: now}
+	s.rows = storage.NewCached(db, storage.NewCollection(kind, func(p *P) string { return base(p).ID },
+		storage.Index[P]{Name: byBounds, Counted: true, Keys: func(p *P) []string { return base(p).bounds() }}))
+	s.rows.OnChange(changed)
+	return s, s.rows.Load(ctx)
+}
+
+// In returns the policies as tx sees them, to be read and changed.
+func (s *Store[P]) In(tx *storage.Txn) *Store[P] {
+	in := *s
+	in.rows = s.rows.In(tx)
+	return &in
+}
+
+// Get returns a policy by its id.
+func (s *Store[P]) Get(id string) (*P, bool) { return s.rows.Get(id) }
+
+// All returns all policies in the order of their creation.
+func (s *Store[P]) All() []*P { return s.rows.All() }
+
+// Put stores a policy, whose ID is set, and sets its times. The error is a *FieldError, a
+// *TooManyError, or what the store said.
+func (s *Store[P]) Put(tx *storage.Txn, row *P) error {
+	if err := s.validate(row); err != nil {
+		return err
+	}
+	p := s.base(row)
+	old, known := s.rows.In(tx).Get(p.ID)
+	switch {
+	case p.Archived:
+		if err := s.dropArchived(tx, p); err != nil {
+			return err
+		}
+	case !known, s.base(old).Archived:
+		if err := s.admits(tx, p); err != nil {
+			return err
+		}
+	}
+	p.UpdatedAt = s.now().UTC()
+	if p.CreatedAt.IsZero() {
+		p.CreatedAt = p.UpdatedAt
+	}
+	return s.rows.Put(tx, row)
+}
+
+// active returns the policies in force, as memory has them.
+func (s *Store[P]) active() []*P {
+	var active []*P
+	for _, p := range s.rows.Memory().All() {
+		if !s.base(p).Archived {
+			active = append(active, p)
+		}
+	}
+	return active
+}
+
+// longestAgo orders policies by when they were changed.
+func longestAgo(a, b *Policy) int {
+	return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.ID, b.ID))
+}
