@@ -9,6 +9,7 @@
 //	admin, inference                   the control plane's HTTP API; the data plane
 //	exchange, providers, policies,     one call; the dialects; the limits;
 //	reqlog                             the records of calls
+//	secrets                            secret managers
 //	credentials                        keys, callers, routes, secrets
 //	directory, audit                   organisations and workspaces; the audit trail
 //	storage                            the key-value store and its drivers
@@ -20,5 +21,9 @@ import (
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	_ "github.com/caddy-gw/gateway/handlers"
 	_ "github.com/caddy-gw/gateway/providers/standard"
+	_ "github.com/caddy-gw/gateway/secrets/awssm"
+	_ "github.com/caddy-gw/gateway/secrets/azurekv"
+	_ "github.com/caddy-gw/gateway/secrets/local"
+	_ "github.com/caddy-gw/gateway/secrets/vault"
 	_ "github.com/caddy-gw/gateway/storage/badger"
 )

@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -51,6 +52,7 @@ type Services struct {
 	Records       Records
 	Authenticator authenticator
 	Guard         hostGuard
+	Managers      map[string]secrets.Manager // of secret references
 	Headers       *exchange.Headers
 	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
 	KeyPrefix     string           // of new service keys
@@ -130,6 +132,7 @@ func New(s Services) *API {
 	a.workspaces()
 	a.apiKeys()
 	a.virtualKeys()
+	a.secretReferences()
 	a.integrations()
 	a.providers()
 	a.configs()

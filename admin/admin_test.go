@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
@@ -22,6 +23,11 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/secrets"
+	"github.com/caddy-gw/gateway/secrets/awssm"
+	"github.com/caddy-gw/gateway/secrets/azurekv"
+	"github.com/caddy-gw/gateway/secrets/local"
+	"github.com/caddy-gw/gateway/secrets/vault"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
@@ -126,13 +132,27 @@ func (a *api) open(store storage.Store) {
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 		},
-		KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
+		Managers: managers(t), KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
 	records, err := reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
 	must(err)
 	t.Cleanup(records.Close)
 	a.s.Records = records
 	a.handler = admin.New(a.s)
+}
+
+// managers are those that are there without configuration, and the environment.
+func managers(t *testing.T) map[string]secrets.Manager {
+	t.Helper()
+	all := map[string]secrets.Manager{
+		"hashicorp_vault": new(vault.Vault), "aws_sm": new(awssm.Manager), "azure_kv": new(azurekv.Manager), "environment": &local.Environment{Names: []string{"TEAM_*"}},
+	}
+	for name, m := range all {
+		if err := m.(caddy.Provisioner).Provision(caddy.Context{}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	return all
 }
 
 type answer struct {

@@ -34,6 +34,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/virtual-keys":               `{"name":"` + mark + `","provider":"openai","key":"sk-1","workspace_id":"blue"}`,
 		"/v1/configs":                    `{"name":"` + mark + `","config":{"retry":{"attempts":1}},"workspace_id":"blue"}`,
 		"/v1/model-aliases":              `{"name":"` + mark + `","model":"@local/m","workspace_id":"blue"}`,
+		"/v1/secret-references":          `{"name":"` + mark + `","manager_type":"environment","secret_path":"TEAM_KEY","allowed_workspaces":["blue"]}`,
 		"/v1/integrations":               `{"name":"` + mark + `","ai_provider_id":"openai","key":"sk-1","workspace_id":"blue"}`,
 		"/v1/providers":                  `{"name":"` + mark + `","slug":"` + mark + `-2","integration_id":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/prompts":                    `{"name":"` + mark + `","string":"s","virtual_key":"@local","workspace_id":"blue"}`,
@@ -62,6 +63,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/integrations/{slug}":                              integration,
 		"/v1/integrations/{slug}/workspaces":                   integration,
 		"/v1/providers/{slug}":                                 made("/v1/providers", "slug"),
+		"/v1/secret-references/{secretReferenceId}":            made("/v1/secret-references", "slug"),
 		"/v1/model-aliases/{id}":                               made("/v1/model-aliases", "id"),
 		"/v1/policies/rate-limits/{id}":                        made("/v1/policies/rate-limits", "id"),
 		"/v1/admin/workspaces/{workspace_id}":                  blue,
@@ -85,7 +87,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		var all strings.Builder
 		for _, path := range []string{
 			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs",
-			"/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections",
+			"/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections",
 		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}

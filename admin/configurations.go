@@ -77,8 +77,9 @@ var configurations = map[string]configuration{
 var deploymentFields = []string{"alias", "azure_api_version", "azure_deployment_name", "is_default", "azure_model_slug"}
 
 // checkConfigurations refuses the configurations of an integration that are not those of its
-// provider. What each field may hold is checked where it is read.
-func checkConfigurations(provider, text string) error {
+// provider. What each field may hold is checked where it is read, and what is mapped when it is
+// fetched.
+func checkConfigurations(provider, text string, mapped []credentials.SecretMapping) error {
 	known := configurations[provider]
 	all := gjson.Parse(text)
 	var err error
@@ -103,7 +104,7 @@ func checkConfigurations(provider, text string) error {
 	}
 	has := func(name string) bool {
 		v := all.Get(name)
-		return v.Exists() && v.Type != gjson.Null && v.String() != ""
+		return slices.ContainsFunc(mapped, func(m credentials.SecretMapping) bool { return m.Field == name }) || v.Exists() && v.Type != gjson.Null && v.String() != ""
 	}
 	for _, name := range known.required {
 		if !has(name) {

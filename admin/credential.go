@@ -12,16 +12,17 @@ import (
 
 // A sentCredential holds the fields of a request for a stored credential.
 type sentCredential struct {
-	key      *string          // unchanged if it is nil, "" or the masked key
-	host     Optional[string] // custom_host
-	settings string           // JSON; unchanged if it is empty
-	field    string           // the field that contains the settings
-	whole    bool             // the settings include the address, which is removed if they do not have it
+	key      *string                      // unchanged if it is nil, "" or the masked key
+	host     Optional[string]             // custom_host
+	settings string                       // JSON; unchanged if it is empty
+	field    string                       // the field that contains the settings
+	whole    bool                         // the settings include the address, which is removed if they do not have it
+	mappings *[]credentials.SecretMapping // unchanged if it is nil
 }
 
 // checkSecret rejects a credential that cannot be sent in a header.
 func checkSecret(key string) error {
-	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if !credentials.Sendable(key) {
 		return invalid("key", "expected no white space around it and no control characters")
 	}
 	return nil
@@ -56,7 +57,9 @@ func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secr
 			return secret, invalid("custom_host", "%s", credentials.CustomHostError(err).Message)
 		}
 	}
-	secret, err = c.bind(cred, stored, old, sent)
+	if secret, err = c.bind(cred, stored, old, sent); err == nil {
+		err = c.mapSecrets(cred, sent)
+	}
 	var bound *credentials.BindingError
 	if errors.As(err, &bound) {
 		return secret, invalid(bound.Field, "%s", bound.Why)
@@ -103,7 +106,11 @@ func (c *call) secretsOf(cred *credentials.Credential) (*credentials.Binding, st
 		return nil, "", err
 	}
 	stored := routing.Secrets(string(text), destination(cred))
-	stored.Add(credentials.Bound{Field: "key", Name: "key", Secret: key, For: routing.Destination(string(text), destination(cred))})
+	to := routing.Destination(string(text), destination(cred))
+	stored.Add(credentials.Bound{Field: "key", Name: "key", Secret: key, For: to})
+	for _, m := range cred.Mappings { // what they stand for is bound like a stored secret
+		stored.Add(credentials.Bound{Field: mappedField(m.Field), Name: m.Field, Secret: credentials.NewSecret(m.Reference), For: to})
+	}
 	return &stored, string(text), nil
 }
 
@@ -131,8 +138,15 @@ func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, o
 	if err != nil {
 		return secret, err
 	}
+	if sent.mappings == nil {
+		for _, m := range cred.Mappings {
+			if err := stored.Keep(mappedField(m.Field), to); err != nil {
+				return secret, err
+			}
+		}
+	}
 	if sent.settings == "" {
-		return secret, stored.KeepAll("key", to)
+		return secret, stored.KeepAll(to, "key", mappedField(""))
 	}
 	if settings, err = routing.Receive(sent.settings, stored, destination(cred)); err != nil {
 		return secret, err

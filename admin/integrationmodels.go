@@ -110,6 +110,9 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		if err := checkSecret(in.Key); err != nil {
 			return nil, err
 		}
+		if _, mapped := i.Mapping(credentials.MappedKey); mapped {
+			return nil, invalid("key", "secret_mappings has it from a secret reference; leave it out")
+		}
 		secret = credentials.NewSecret(in.Key)
 	}
 	hosts := map[string]bool{i.CustomHost: true} // hosts that the key is sent to
@@ -151,6 +154,8 @@ func (c *call) mayMove(i *credentials.Integration, host string, sent credentials
 	switch {
 	case err != nil:
 		return err
+	case len(i.Mappings) > 0:
+		return invalid(field, "the integration has secret_mappings, and no secret of a reference is sent to a model's own host")
 	case setting != "":
 		return invalid(field, "the integration has %s, which is not sent to where it was not saved for", setting)
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,7 +40,7 @@ type Integration struct {
 	Global         globalAccess    `json:"global_workspace_access_settings"`
 	AllowAllModels bool            `json:"allow_all_models"`
 	WorkspaceCount int             `json:"workspace_count" doc:"Workspaces that may use it."`
-	SecretMappings []empty         `json:"secret_mappings"`
+	SecretMappings []ShownMapping  `json:"secret_mappings"`
 }
 
 func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
@@ -56,7 +57,7 @@ func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
 func showIntegration(c *call, i *credentials.Integration) Integration {
 	out := Integration{
 		IntegrationRow: showIntegrationRow(c, i), MaskedKey: i.Hint, Configurations: shownConfigurations(&i.Credential),
-		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: []empty{}, AllowAllModels: !i.OnlyListed,
+		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: showMappings(&i.Credential, "configurations"), AllowAllModels: !i.OnlyListed,
 	}
 	for _, w := range c.api.Directory.Workspaces() {
 		if i.EnabledIn(w.ID) && c.sees(w.ID) {
@@ -90,7 +91,7 @@ type IntegrationFields struct {
 	Description        Optional[string]            `json:"description,omitempty"`
 	Configurations     Optional[map[string]any]    `json:"configurations,omitempty" doc:"Settings of the provider, such as aws_region; and custom_host, custom_headers. Replaced as a whole."`
 	Tags               Optional[map[string]string] `json:"tags,omitempty"`
-	SecretMappings     Optional[[]any]             `json:"secret_mappings,omitempty"`
+	SecretMappings     Optional[[]SecretMapping]   `json:"secret_mappings,omitempty" doc:"Parts of the credential that are secrets of secret managers. Replaced as a whole."`
 	PricingAdjustments Optional[map[string]any]    `json:"pricing_adjustments,omitempty"`
 }
 
@@ -119,11 +120,9 @@ type integrationList struct {
 }
 
 // Resolve parses the tags.
-func (f *integrationList) Resolve(huma.Context) []error {
-	if f.Tags != "" && json.Unmarshal([]byte(f.Tags), &f.tags) != nil {
-		return []error{&huma.ErrorDetail{Location: "query.tags", Message: "expected a JSON object of texts"}}
-	}
-	return nil
+func (f *integrationList) Resolve(huma.Context) (errs []error) {
+	f.tags, errs = readTags(f.Tags)
+	return errs
 }
 
 type createdSlug struct {
@@ -237,12 +236,7 @@ func (c *call) listsIntegration(i *credentials.Integration, f *integrationList) 
 			return false
 		}
 	}
-	for name, v := range f.tags {
-		if got, ok := i.Tags[name]; !ok || got != v {
-			return false
-		}
-	}
-	return true
+	return hasTags(i.Tags, f.tags)
 }
 
 func (c *call) createIntegration(in *createIntegration) (*credentials.Integration, *createdSlug, error) {
@@ -315,6 +309,8 @@ func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegrati
 		switch {
 		case before != after && m.Headers != nil && m.CustomHost == "":
 			return invalid("configurations", "model %s has custom_headers, which are not sent to where they were not saved for; remove them first", m.Slug)
+		case len(i.Mappings) > 0 && m.CustomHost != "" && in.SecretMappings.Set:
+			return invalid(fieldMappings, "model %s has a host of its own, to which no secret of a reference goes; delete the model first", m.Slug)
 		case setting != "" && m.CustomHost != "":
 			return invalid("configurations."+setting, "model %s has a host of its own, to which only the key may go; delete the model first", m.Slug)
 		}
@@ -331,8 +327,6 @@ const maxTags = 64
 // stored one. It returns the secret in the request, if there is one.
 func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationFields) (secret credentials.Secret, err error) {
 	switch {
-	case len(in.SecretMappings.Value) > 0:
-		return secret, invalid("secret_mappings", "not supported yet; leave it out")
 	case len(in.PricingAdjustments.Value) > 0:
 		return secret, invalid("pricing_adjustments", "not supported yet; leave it out")
 	case len(in.Description.Value) > 1024:
@@ -347,16 +341,28 @@ func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationField
 		}
 	}
 	sent := &sentCredential{key: in.Key, field: "configurations"}
+	if sent.mappings, err = c.mappings(in.SecretMappings, sent.field, i.WorkspaceID); err != nil {
+		return secret, err
+	}
 	if in.Configurations.Set {
 		given := make(map[string]any, len(in.Configurations.Value))
 		maps.Copy(given, in.Configurations.Value)
 		if sent.settings, sent.host, err = takeHost(given); err != nil {
 			return secret, err
 		}
-		if err := checkConfigurations(i.Provider, sent.settings); err != nil {
+		sent.whole = true
+	}
+	if sent.settings != "" || sent.mappings != nil {
+		mapped, text := i.Mappings, sent.settings
+		if sent.mappings != nil {
+			mapped = *sent.mappings
+		}
+		if text == "" {
+			text = cmp.Or(string(i.ModelConfig), "{}")
+		}
+		if err := checkConfigurations(i.Provider, text, mapped); err != nil {
 			return secret, err
 		}
-		sent.whole = true
 	}
 	return c.receive(&i.Credential, sent)
 }

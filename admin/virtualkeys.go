@@ -33,6 +33,7 @@ type VirtualKey struct {
 	WorkspaceName  string          `json:"workspace_name"`
 	UsageLimits    *empty          `json:"usage_limits"`
 	RateLimits     []empty         `json:"rate_limits"`
+	SecretMappings []ShownMapping  `json:"secret_mappings"`
 	CreatedAt      string          `json:"created_at" format:"date-time"`
 	LastUpdatedAt  string          `json:"last_updated_at" format:"date-time"`
 	ExpiresAt      *string         `json:"expires_at"`
@@ -43,7 +44,7 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 	out := VirtualKey{
 		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: v.Hint,
 		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), IntegrationID: text(v.IntegrationID), Note: text(v.Note), Status: v.Status(c.api.Now()),
-		WorkspaceID: v.WorkspaceID, RateLimits: []empty{}, CreatedAt: formatTime(v.CreatedAt),
+		WorkspaceID: v.WorkspaceID, RateLimits: []empty{}, SecretMappings: showMappings(&v.Credential, "model_config"), CreatedAt: formatTime(v.CreatedAt),
 		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",
 	}
 	if out.ModelConfig == nil {
@@ -57,13 +58,13 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 
 // VirtualKeyFields are the fields of both create and update.
 type VirtualKeyFields struct {
-	Note           Optional[string]         `json:"note,omitempty"`
-	CustomHost     Optional[string]         `json:"custom_host,omitempty"`
-	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
-	RateLimits     Optional[[]any]          `json:"rate_limits,omitempty"`
-	UsageLimits    Optional[map[string]any] `json:"usage_limits,omitempty"`
-	SecretMappings Optional[[]any]          `json:"secret_mappings,omitempty"`
-	ModelConfig    Optional[map[string]any] `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region."`
+	Note           Optional[string]          `json:"note,omitempty"`
+	CustomHost     Optional[string]          `json:"custom_host,omitempty"`
+	ExpiresAt      Optional[time.Time]       `json:"expires_at,omitempty"`
+	RateLimits     Optional[[]any]           `json:"rate_limits,omitempty"`
+	UsageLimits    Optional[map[string]any]  `json:"usage_limits,omitempty"`
+	SecretMappings Optional[[]SecretMapping] `json:"secret_mappings,omitempty" doc:"Parts of the credential that are secrets of secret managers. Replaced as a whole."`
+	ModelConfig    Optional[map[string]any]  `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region."`
 
 	// Older names of Azure OpenAI's settings.
 	APIVersion       Optional[string] `json:"apiVersion,omitempty"`
@@ -199,8 +200,6 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 		return secret, invalid("rate_limits", "limits of a virtual key itself are not supported yet; make a rate-limit policy with the condition virtual_key")
 	case len(in.UsageLimits.Value) > 0:
 		return secret, invalid("usage_limits", "not supported yet; leave it out")
-	case len(in.SecretMappings.Value) > 0:
-		return secret, invalid("secret_mappings", "not supported yet; leave it out")
 	case len(in.Note.Value) > 1024:
 		return secret, invalid("note", "expected at most 1024 bytes")
 	}
@@ -215,11 +214,16 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 			return secret, ofIntegration("model_config")
 		case in.CustomHost.Set:
 			return secret, ofIntegration("custom_host")
+		case in.SecretMappings.Set:
+			return secret, ofIntegration(fieldMappings)
 		}
 		v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now())
 		return secret, err
 	}
 	sent := &sentCredential{key: key, host: in.CustomHost, field: "model_config"}
+	if sent.mappings, err = c.mappings(in.SecretMappings, sent.field, v.WorkspaceID); err != nil {
+		return secret, err
+	}
 	if in.ModelConfig.Set || in.azure() {
 		if sent.settings, err = in.settings(); err != nil {
 			return secret, err

@@ -119,10 +119,11 @@ func (b *Binding) Keep(field string, to Destination) error {
 	return nil
 }
 
-// KeepAll is Keep for every secret but the one at except.
-func (b *Binding) KeepAll(except string, to Destination) error {
+// KeepAll is Keep for every secret but those at except, or below a field there that ends in a
+// dot.
+func (b *Binding) KeepAll(to Destination, except ...string) error {
 	for _, field := range slices.Sorted(maps.Keys(b.fields)) {
-		if field != except {
+		if !slices.ContainsFunc(except, func(e string) bool { return field == e || strings.HasSuffix(e, ".") && strings.HasPrefix(field, e) }) {
 			if err := b.Keep(field, to); err != nil {
 				return err
 			}

@@ -26,6 +26,8 @@ const (
 	InlineHeadersBlocked                    // block_inline_config
 	AmbiguousHeader                         // a header has two different values
 	SecretUnavailable                       // a stored credential cannot be opened
+	SecretUnfetched                         // the value of a secret reference cannot be fetched
+	SecretNotAllowed                        // the workspace may not use the secret reference
 )
 
 // An Error says what was refused and what to do about it. It never contains a secret.

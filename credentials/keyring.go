@@ -19,6 +19,7 @@ type Keyring struct {
 	apiKeys      *storage.Cached[APIKey]
 	virtualKeys  *storage.Cached[VirtualKey]
 	integrations *storage.Cached[Integration]
+	references   *storage.Cached[SecretReference]
 	dataKeys     *storage.Collection[dataKey]
 	box          *Box // of provider secrets
 
@@ -61,6 +62,9 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
 			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
 			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }})),
+		references: storage.NewCached(db, storage.NewCollection("secret-reference", func(r *SecretReference) string { return r.ID },
+			storage.Index[SecretReference]{Name: bySlug, Unique: true, Keys: func(r *SecretReference) []string { return []string{r.Slug} }},
+			storage.Index[SecretReference]{Name: byWorkspace, Counted: true, Max: MaxSecretReferences, Rows: "secret references", Keys: func(r *SecretReference) []string { return []string{""} }})),
 		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
 		now:      now,
 		random:   random,
@@ -75,6 +79,9 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 		return nil, err
 	}
 	if err := k.integrations.Load(ctx); err != nil {
+		return nil, err
+	}
+	if err := k.references.Load(ctx); err != nil {
 		return nil, err
 	}
 	return k, k.ownSlugs(ctx, db)
@@ -159,7 +166,7 @@ func (k *Keyring) openBox(ctx context.Context, db *storage.DB, master Secret) er
 // In returns the keyring as tx sees it.
 func (k *Keyring) In(tx *storage.Txn) *Keyring {
 	in := *k
-	in.apiKeys, in.virtualKeys, in.integrations = k.apiKeys.In(tx), k.virtualKeys.In(tx), k.integrations.In(tx)
+	in.apiKeys, in.virtualKeys, in.integrations, in.references = k.apiKeys.In(tx), k.virtualKeys.In(tx), k.integrations.In(tx), k.references.In(tx)
 	return &in
 }
 
@@ -241,6 +248,12 @@ func (k *Keyring) seal(c *Credential, secret Secret) error {
 // RemoveVirtualKey removes a virtual key.
 func (k *Keyring) RemoveVirtualKey(tx *storage.Txn, id string) error {
 	return k.virtualKeys.Delete(tx, id)
+}
+
+// ClearKey seals an empty key into a credential.
+func (k *Keyring) ClearKey(c *Credential) error {
+	c.Sealed = nil
+	return k.seal(c, Secret{})
 }
 
 // SealText seals text that may contain credentials, to be stored under id.

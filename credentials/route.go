@@ -62,7 +62,8 @@ type Route struct {
 	// Passthrough lists further paths that the stored credential may be used for.
 	Passthrough Paths
 
-	rules *modelRules // of its integration; nil if it has none
+	rules  *modelRules // of its integration; nil if it has none
+	mapped *opened     // the credential, if it is not complete; see [Router.Fetch]
 
 	// Inline is set if the route is to a built-in provider by its name.
 	Inline bool
@@ -89,6 +90,7 @@ type Router struct {
 	HostSetting func(provider string) string
 	Passthrough Paths                                  // of virtual keys
 	Guard       *HostGuard                             // of custom hosts
+	Secrets     SecretSource                           // of what credentials refer to; may be nil
 	SlugOf      func(workspaceID string) (slug string) // of workspaces
 	BlockInline bool                                   // block_inline_config, of the environment or the organisation
 	BlockedIn   func(workspaceID string) bool          // whether it is set for a workspace; may be nil
@@ -105,7 +107,7 @@ const (
 	fieldModel      = "model"
 )
 
-// Route returns the route of a caller's call. In order of precedence, the provider is named
+// Route returns the route of a caller's call. [Router.Fetch] completes it. In order of precedence, the provider is named
 // by: x-gw-provider with @slug, x-gw-virtual-key, x-gw-provider, the model (an alias,
 // @slug/name, or provider/name).
 func (r *Router) Route(c *Caller, s Selection) (*Route, *Error) {
@@ -320,10 +322,14 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &Route{
+	route := &Route{
 		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header, rules: o.rules,
 		CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
-	}, nil
+	}
+	if len(o.mappings) > 0 {
+		route.mapped = o
+	}
+	return route, nil
 }
 
 // open opens the credential of a slug, with the rules of its integration about models. The
@@ -354,7 +360,7 @@ func (r *Router) open(c *Credential, of *Integration, slug, field string) (*open
 	if err != nil {
 		return nil, openError(slug, field, err)
 	}
-	o := &opened{header, rules, r.Guard, c, base, key, settings}
+	o := &opened{header: header, rules: rules, by: r.Guard, of: c, base: base, key: key, settings: settings, mappings: c.Mappings}
 	if c.opened != nil {
 		c.opened.Store(o)
 	}

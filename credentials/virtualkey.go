@@ -18,6 +18,7 @@ type Credential struct {
 	Settings    []byte          `json:"settings,omitempty"`     // the same, sealed whole; see [Keyring.SealSettings]
 	Sealed      []byte          `json:"sealed,omitempty"`
 	Hint        string          `json:"hint"`
+	Mappings    []SecretMapping `json:"mappings,omitempty"` // parts that are not stored, each of another field
 
 	// opened caches the opened key. A changed row is a new value with its own cache.
 	opened *atomic.Pointer[opened]
@@ -59,6 +60,9 @@ type opened struct {
 	base     *url.URL
 	key      Secret
 	settings map[string]Secret
+
+	mappings []SecretMapping // what fetched has beside
+	fetched  atomic.Pointer[fetched]
 }
 
 // slugs returns the values for the index by slug. Slugs contain no slashes.

@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -104,6 +105,10 @@ type App struct {
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
 
+	// Where the values of secret references are, by the names of guest modules. Default:
+	// hashicorp_vault, aws_sm and azure_kv, each with its own defaults.
+	SecretsRaw caddy.ModuleMap `json:"secrets,omitempty" caddy:"namespace=gw.secrets"`
+
 	// Models that stand for others, where a call names no provider: each for @<slug>/<model>,
 	// or for the slug of a config. Those that a workspace makes by the control plane come
 	// before. Default: none.
@@ -141,6 +146,7 @@ type App struct {
 	keyPrefix string        // API_KEY_PREFIX
 	metrics   *telemetry.Metrics
 	prices    *prices.Table
+	managers  map[string]secrets.Manager
 
 	blockInline bool // BLOCK_INLINE_CONFIG
 	logged      reqlog.Settings
@@ -273,6 +279,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading the storage driver: %w", err)
 	}
 	a.driver = driver.(Driver)
+	if err := a.loadSecretManagers(ctx); err != nil {
+		return err
+	}
 	if a.adminKey, err = secret("admin_key", a.AdminKey, minKey); err != nil {
 		return err
 	}

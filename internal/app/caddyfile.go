@@ -67,6 +67,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //		# each may be given several times
 //		alias <model> @<provider>/<model>|<config>
+//		secrets <manager> {
+//			<option> <values...>
+//		}
 //		price <provider> <model> {
 //			<unit> <dollars>
 //		}
@@ -101,6 +104,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return err
 			}
 			a.StorageRaw = caddyconfig.JSONModuleObject(unm, "driver", driver, nil)
+		case "secrets":
+			if err := a.unmarshalSecrets(d); err != nil {
+				return err
+			}
 		case "admin_key":
 			if err := one(d, &a.AdminKey); err != nil {
 				return err

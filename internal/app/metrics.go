@@ -54,6 +54,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Namespace: "caddy", Subsystem: "gw", Name: "record_bodies_lost_total",
 			Help: "Records of calls that lost their bodies, for the same reasons.",
 		}, a.lostBodies)),
+		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "stale_secrets",
+			Help: "Secrets whose last value is used, because their secret manager does not answer.",
+		}, a.staleSecrets)),
 	)
 }
 

@@ -55,7 +55,7 @@ func (a *App) build(c *core) *Runtime {
 	}
 	block = block || a.blockInline
 	router := &credentials.Router{
-		Keyring: c.Keyring, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
+		Keyring: c.Keyring, Secrets: c.Secrets, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
 		BlockedIn: func(id string) bool {
 			w, ok := c.Directory.Workspace(id)
 			return ok && w.BlockInline
@@ -67,6 +67,7 @@ func (a *App) build(c *core) *Runtime {
 			return ""
 		},
 	}
+	c.Secrets.Use(a.fetchSecrets(c.Keyring))
 	named := &aliases{c.Aliases, a.Aliases}
 	router.Alias = named.target
 	gateway := &exchange.Gateway{
@@ -86,6 +87,7 @@ func (a *App) build(c *core) *Runtime {
 	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
 	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
 	managed.MayUse = router.MayUse
+	managed.Managers = a.managers
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()
 	return &Runtime{

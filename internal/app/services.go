@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/secretcache"
 	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -32,6 +33,7 @@ type Services struct {
 	Trail     *audit.Trail
 	Directory *directory.Directory
 	Keyring   *credentials.Keyring
+	Secrets   *secretcache.Cache
 	Configs   *routing.ConfigStore
 	Aliases   *routing.Aliases
 	Prompts   *prompts.Store
@@ -73,6 +75,8 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
 		return nil, err
 	}
+	s.Secrets = secretcache.New(now, logger)
+	s.onClose(func() error { s.Secrets.Close(); return nil })
 	if s.Configs, err = routing.OpenConfigStore(ctx, db, s.Keyring, now, random); err != nil {
 		return nil, err
 	}

@@ -69,6 +69,8 @@ var credentialErrors = map[credentials.Reason]Error{
 	credentials.InlineHeadersBlocked:  {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "inline_forward_headers_blocked"},
 	credentials.AmbiguousHeader:       {Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "ambiguous_header"},
 	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
+	credentials.SecretUnfetched:       {Status: http.StatusServiceUnavailable, Type: "server_error", Code: "secret_unavailable"},
+	credentials.SecretNotAllowed:      {Status: http.StatusForbidden, Type: typePermission, Code: "secret_reference_not_allowed"},
 }
 
 // CredentialError turns a refusal into an error for the caller.

@@ -48,7 +48,7 @@ func mustBeEnvelope(t *testing.T, body []byte) map[string]any {
 var reasons = []credentials.Reason{
 	credentials.InvalidKey, credentials.ExpiredKey, credentials.MissingScope, credentials.NoProvider, credentials.UnknownProvider, credentials.UnknownVirtualKey,
 	credentials.ExpiredVirtualKey, credentials.IntegrationDisabled, credentials.UnknownConfig, credentials.BadCustomHost, credentials.StoredSecretElsewhere, credentials.InlineConfigBlocked,
-	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.InlineURLBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable,
+	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.InlineURLBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable, credentials.SecretUnfetched, credentials.SecretNotAllowed,
 }
 
 func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
@@ -78,6 +78,8 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 		credentials.InlineURLBlocked:      {400, "inline_provider_url_blocked", true},
 		credentials.AmbiguousHeader:       {400, "", false},
 		credentials.SecretUnavailable:     {500, "", false},
+		credentials.SecretUnfetched:       {503, "", false},
+		credentials.SecretNotAllowed:      {403, "", false},
 	}
 	cause := errors.New("the cause")
 	for _, reason := range reasons {

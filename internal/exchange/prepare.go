@@ -113,7 +113,7 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 		}
 		return nil, CredentialError(refusal)
 	}
-	if err := c.admitStored(route); err != nil {
+	if err := c.complete(route); err != nil {
 		return nil, err
 	}
 	if route.Model != "" {
@@ -232,10 +232,19 @@ func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
 		return nil, CredentialError(refusal)
 	}
 	route.Stored = route.Stored || c.Stored(t) != ""
+	return route, c.complete(route)
+}
+
+// complete checks that the call may use the credential of a route, and fetches what of it is
+// managed elsewhere.
+func (c *Call) complete(route *credentials.Route) *Error {
 	if err := c.admitStored(route); err != nil {
-		return nil, err
+		return err
 	}
-	return route, nil
+	if refusal := c.Gateway.Router.Fetch(c.request.Context(), c.Caller.WorkspaceID, route); refusal != nil {
+		return CredentialError(refusal)
+	}
+	return nil
 }
 
 // Stored returns the name of a credential that a target of a saved config holds; "" if it holds

@@ -89,6 +89,9 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
+	if refusal := x.Gateway.Router.Fetch(ctx, x.Caller.WorkspaceID, route); refusal != nil {
+		return nil
+	}
 	op := &upstream.Operation{
 		Name: providers.ListModels, Endpoint: providers.ListModels, Method: http.MethodGet, Path: "/models", Workspace: x.Caller.WorkspaceID,
 	}

@@ -49,6 +49,9 @@ func (Transport) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
+// Pools returns the connection pools, once they are built.
+func (t *Transport) Pools() upstream.Pools { return t.pools }
+
 // Guarded sets the guard of custom hosts; call it before Provision.
 func (t *Transport) Guarded(g *credentials.HostGuard) { t.guard = g }
 

@@ -1,0 +1,260 @@
+// Package secretcache keeps the values of secret references in memory: calls do not wait for
+// a secret manager, a rotation arrives within [TTL], and an outage of the manager serves the
+// last value.
+package secretcache
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/secrets"
+)
+
+const (
+	// TTL is the greatest age of a value that is served while its manager answers.
+	TTL = 5 * time.Minute
+
+	refresh = 4 * time.Minute  // the age from which on a value is fetched anew in the background
+	retry   = 10 * time.Second // between fetches of a secret whose manager fails
+	timeout = 15 * time.Second // of a fetch
+	unused  = time.Hour        // until a value is dropped
+	atOnce  = 32               // fetches
+)
+
+// A Fetch reads the value of a secret from its manager.
+type Fetch func(ctx context.Context, r *credentials.SecretReference) (credentials.Secret, error)
+
+// A Cache has the values of secret references. It is safe for concurrent use.
+type Cache struct {
+	now    func() time.Time
+	logger *zap.Logger
+	turns  chan struct{}
+	ctx    context.Context // of fetches
+	cancel context.CancelFunc
+	fetch  atomic.Pointer[Fetch]
+
+	life   sync.Mutex     // may be locked while an entry is
+	under  sync.WaitGroup // fetches
+	closed bool
+
+	mu      sync.RWMutex      // locked before an entry is
+	entries map[string]*entry // by the id of the reference
+}
+
+// An entry is what is known of a secret reference.
+type entry struct {
+	of *credentials.SecretReference // a changed one is another
+
+	mu     sync.Mutex
+	value  *credentials.SecretValue // nil: it was never fetched
+	at     time.Time                // when value was fetched
+	used   time.Time
+	next   time.Time     // after a failure, no fetch before
+	err    error         // of the last fetch
+	flight chan struct{} // closed when the fetch under way ends; nil: none is
+	warned bool
+}
+
+// A FetchError says why a secret cannot be fetched, in words that callers may see.
+type FetchError struct {
+	Why string
+	Err error
+}
+
+func (e *FetchError) Error() string { return e.Why }
+
+// Unwrap returns the cause.
+func (e *FetchError) Unwrap() error { return e.Err }
+
+// New returns an empty cache, which must be given a way to fetch by Use.
+func New(now func() time.Time, logger *zap.Logger) *Cache {
+	c := &Cache{now: now, logger: logger, turns: make(chan struct{}, atOnce), entries: make(map[string]*entry)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Use has values fetched by fetch from now on. Those that are kept stay.
+func (c *Cache) Use(fetch Fetch) { c.fetch.Store(&fetch) }
+
+// Close cancels the fetches under way and waits for them. Nothing is fetched afterwards.
+func (c *Cache) Close() {
+	c.life.Lock()
+	c.closed = true
+	c.life.Unlock()
+	c.cancel()
+	c.under.Wait()
+}
+
+// Stale returns how many secrets have a last value only, since they cannot be fetched.
+func (c *Cache) Stale() (n int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		e.mu.Lock()
+		if e.value != nil && e.err != nil {
+			n++
+		}
+		e.mu.Unlock()
+	}
+	return n
+}
+
+// Secret returns the value of a secret. It waits for a fetch if there is no value, or one
+// older than TTL whose manager did not fail before.
+func (c *Cache) Secret(ctx context.Context, r *credentials.SecretReference) (*credentials.SecretValue, error) {
+	e := c.entry(r)
+	now := c.now()
+	e.mu.Lock()
+	e.used = now
+	age := now.Sub(e.at)
+	if e.value != nil && age < refresh {
+		defer e.mu.Unlock()
+		return e.value, nil
+	}
+	if e.flight == nil && !now.Before(e.next) {
+		c.begin(e)
+	}
+	switch {
+	case e.value != nil && (age < TTL || e.err != nil), e.flight == nil:
+		defer e.mu.Unlock()
+		return e.result()
+	}
+	flight := e.flight
+	e.mu.Unlock()
+	select {
+	case <-flight:
+	case <-ctx.Done():
+		return nil, &FetchError{"it was not waited for", ctx.Err()}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.result()
+}
+
+// result is the value, or why there is none.
+func (e *entry) result() (*credentials.SecretValue, error) {
+	if e.value != nil {
+		return e.value, nil
+	}
+	return nil, e.err
+}
+
+// entry returns the entry of a reference. A changed reference has a new one.
+func (c *Cache) entry(r *credentials.SecretReference) *entry {
+	c.mu.RLock()
+	e := c.entries[r.ID]
+	c.mu.RUnlock()
+	if e != nil && e.of == r {
+		return e
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e = c.entries[r.ID]; e != nil && e.of == r {
+		return e
+	}
+	if e != nil && e.of.UpdatedAt.After(r.UpdatedAt) {
+		return &entry{of: r} // of a call that began before the change
+	}
+	now := c.now()
+	maps.DeleteFunc(c.entries, func(_ string, old *entry) bool {
+		old.mu.Lock()
+		defer old.mu.Unlock()
+		return old.flight == nil && now.Sub(old.used) > unused
+	})
+	e = &entry{of: r, used: now}
+	c.entries[r.ID] = e
+	return e
+}
+
+// begin starts a fetch. The entry is locked.
+func (c *Cache) begin(e *entry) {
+	c.life.Lock()
+	defer c.life.Unlock()
+	if c.closed {
+		e.err = &FetchError{"the gateway is stopping", nil}
+		return
+	}
+	e.flight = make(chan struct{})
+	c.under.Add(1)
+	go c.run(e)
+}
+
+func (c *Cache) run(e *entry) {
+	defer c.under.Done()
+	value, err := c.fetched(e.of)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() {
+		close(e.flight)
+		e.flight = nil
+	}()
+	now := c.now()
+	if err != nil {
+		e.err, e.next = describe(err), now.Add(retry)
+		if !e.warned {
+			e.warned = true
+			message := "a secret cannot be fetched"
+			if e.value != nil {
+				message += "; its last value is used"
+			}
+			c.logger.Warn(message, zap.String("secret_reference", e.of.Slug), zap.String("manager", e.of.Manager), zap.Error(err))
+		}
+		return
+	}
+	if e.warned {
+		c.logger.Info("a secret can be fetched again", zap.String("secret_reference", e.of.Slug), zap.String("manager", e.of.Manager))
+	}
+	e.warned, e.err, e.next, e.at = false, nil, time.Time{}, now
+	if e.value == nil || !e.value.Text.Equal(value) {
+		e.value = &credentials.SecretValue{Text: value}
+	}
+}
+
+func (c *Cache) fetched(r *credentials.SecretReference) (value credentials.Secret, err error) {
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
+	defer cancel()
+	select {
+	case c.turns <- struct{}{}:
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
+	defer func() { <-c.turns }()
+	fetch := c.fetch.Load()
+	if fetch == nil {
+		return value, errors.New("there is no secret manager")
+	}
+	return (*fetch)(ctx, r)
+}
+
+// describe puts an error into words that callers may see: no addresses of managers.
+func describe(err error) error {
+	var answered *secrets.Error
+	var host *credentials.HostError
+	var timedOut interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &answered):
+		return &FetchError{answered.Error(), err}
+	case errors.As(err, &host):
+		return &FetchError{"its host is refused: " + host.Why, err}
+	case errors.Is(err, context.Canceled):
+		return &FetchError{"the gateway is stopping", err}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timedOut) && timedOut.Timeout():
+		return &FetchError{"it did not answer in time", err}
+	case errors.Is(err, secrets.ErrTooLarge):
+		return &FetchError{err.Error(), err}
+	}
+	return &FetchError{"it cannot be reached or read", err}
+}
+
+// Interface guards
+var (
+	_ credentials.SecretSource = (*Cache)(nil)
+	_ error                    = (*FetchError)(nil)
+)

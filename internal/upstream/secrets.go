@@ -1,0 +1,23 @@
+package upstream
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddy-gw/gateway/secrets"
+)
+
+// secret is the operation of a request to a secret manager.
+var secret = Operation{Name: "secret", Timeout: 15 * time.Second, MaxAnswer: secrets.MaxValue + 1}
+
+// SecretClients returns the HTTP clients for the requests to a secret manager in ctx.
+func (c *Client) SecretClients(ctx context.Context, manager string) *secrets.Clients {
+	client := func(public bool) *http.Client {
+		return &http.Client{
+			Transport:     &carrier{client: c, ctx: WithVars(ctx), op: &secret, provider: manager, pool: bounded{c.pools.of(public), int64(secret.MaxAnswer)}},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return &secrets.Clients{Public: client(true), Operator: client(false), Now: c.now}
+}

@@ -1,0 +1,131 @@
+// Package secrets reads secrets from where they are managed, such as HashiCorp Vault. A
+// secret reference names a secret; its value is never stored.
+//
+// A secret manager is a Caddy guest module in the namespace gw.secrets, which implements
+// [Manager]. A reference names it by the last part of the module's id.
+package secrets
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+// MaxValue bounds the size of a secret, in bytes, as managers send it.
+const MaxValue = 128 << 10
+
+// A Manager reads secrets. It is safe for concurrent use, and stores no value.
+type Manager interface {
+	// Login describes the auth_config of its references.
+	Login() Login
+	// Check returns an error if a reference cannot be one of this manager's: a [FieldError],
+	// or a [credentials.HostError] of guard, which decides about hosts that the operator did
+	// not choose. What Login requires was checked before.
+	Check(r *Reference, guard Guard) error
+	// Fetch returns the current value of a secret: a text, or a JSON object of several. It
+	// does not retry. An error is an [Error] if the manager answered; none repeats the
+	// answer, which could contain a secret.
+	Fetch(ctx context.Context, r *Reference, c *Clients) (credentials.Secret, error)
+}
+
+// A Guard checks the URL of a host that the operator did not choose.
+type Guard interface {
+	Check(host string) (*url.URL, error)
+}
+
+// Clients are the HTTP clients of a fetch. Both follow no redirects, and bound the size and the
+// time of answers.
+type Clients struct {
+	Public   *http.Client     // for hosts that the operator did not choose: none is private
+	Operator *http.Client     // for hosts in the operator's configuration
+	Now      func() time.Time // the time of signatures and tokens
+}
+
+// A Reference identifies a secret.
+type Reference struct {
+	Path string // of the secret, as its manager names it
+	Auth Auth   // the auth_config
+}
+
+// Auth is an auth_config in the clear. It is masked when it is printed.
+type Auth map[string]string
+
+// Format masks the values for every verb of fmt.
+func (Auth) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(credentials.Masked)) }
+
+// A Login describes an auth_config: objects with a field that names the way to log in, and
+// further fields for each way.
+type Login struct {
+	Mode        string             // the field, such as vault_auth_type; "": there is one way
+	Ways        map[string][]Field // by the value of Mode
+	Unsupported []string           // known values of Mode that do not work yet
+}
+
+// A Field is a field of an auth_config. All are texts.
+type Field struct {
+	Name     string
+	Required bool
+	Secret   bool // a credential, which is sealed and never shown
+	// Place means that it determines where the credentials are sent, so that those have to
+	// be sent again if it changes.
+	Place bool
+}
+
+// A FieldError says what is wrong with a field of a reference.
+type FieldError struct{ Field, Message string }
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// Fields of references in errors.
+const (
+	FieldPath = "secret_path"
+	fieldAuth = "auth_config."
+)
+
+// AuthField returns the name of a field of auth_config in errors.
+func AuthField(name string) string { return fieldAuth + name }
+
+// An Error is an answer of a manager that has no secret.
+type Error struct {
+	What   string // was asked for: login, secret
+	Status int    // of the answer
+	Code   string // the manager's own code, or ""
+}
+
+func (e *Error) Error() string {
+	if e.Code != "" {
+		return fmt.Sprintf("the %s was answered with %d %s", e.What, e.Status, e.Code)
+	}
+	return fmt.Sprintf("the %s was answered with %d", e.What, e.Status)
+}
+
+// Refused reports whether the manager refused the credentials of the request.
+func (e *Error) Refused() bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
+// Code returns s if it looks like an error code, and "" if it could be anything else.
+func Code(s string) string {
+	if i := strings.LastIndexByte(s, '#'); i >= 0 {
+		s = s[i+1:] // com.amazonaws…#ResourceNotFoundException
+	}
+	s, _, _ = strings.Cut(s, ":")
+	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool {
+		return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return ""
+	}
+	return s
+}
+
+// Interface guards
+var (
+	_ error         = (*Error)(nil)
+	_ error         = (*FieldError)(nil)
+	_ fmt.Formatter = Auth{}
+)
