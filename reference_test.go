@@ -23,6 +23,8 @@ import (
 
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
+	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
@@ -422,30 +424,63 @@ func optionsTable(t *testing.T) string {
 }
 
 func TestReferenceIsMadeFromTheCode(t *testing.T) {
-	page, err := os.ReadFile(referencePage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(page)
-	for name, generate := range map[string]func(*testing.T) string{
-		"configs": configsTable, "fields": fieldsTable, "scopes": scopesTable, "syntax": syntaxes, "options": optionsTable,
+	for page, tables := range map[string]map[string]func(*testing.T) string{
+		referencePage: {
+			"configs": configsTable, "fields": fieldsTable, "scopes": scopesTable, "syntax": syntaxes, "options": optionsTable,
+		},
+		"docs/guardrails.md": {"checks": checksTable},
 	} {
-		begin := "<!-- generated: " + name + " -->\n"
-		before, rest, ok := strings.Cut(text, begin)
-		got, after, ended := strings.Cut(rest, "<!-- end -->\n")
-		if !ok || !ended {
-			t.Fatalf("%s has no place for %s", referencePage, name)
-		}
-		if want := generate(t); got != want {
-			if os.Getenv("UPDATE_REFERENCE") == "" {
-				t.Errorf("%s: %s is not what the code says; run UPDATE_REFERENCE=1 go test -run TestReference .", referencePage, name)
-			}
-			text = before + begin + want + "<!-- end -->\n" + after
-		}
-	}
-	if os.Getenv("UPDATE_REFERENCE") != "" && text != string(page) {
-		if err := os.WriteFile(referencePage, []byte(text), 0o644); err != nil {
+		old, err := os.ReadFile(page)
+		if err != nil {
 			t.Fatal(err)
 		}
+		text := string(old)
+		for name, generate := range tables {
+			begin := "<!-- generated: " + name + " -->\n"
+			before, rest, ok := strings.Cut(text, begin)
+			got, after, ended := strings.Cut(rest, "<!-- end -->\n")
+			if !ok || !ended {
+				t.Fatalf("%s has no place for %s", page, name)
+			}
+			if want := generate(t); got != want {
+				if os.Getenv("UPDATE_REFERENCE") == "" {
+					t.Errorf("%s: %s is not what the code says; run UPDATE_REFERENCE=1 go test -run TestReference .", page, name)
+				}
+				text = before + begin + want + "<!-- end -->\n" + after
+			}
+		}
+		if os.Getenv("UPDATE_REFERENCE") != "" && text != string(old) {
+			if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+}
+
+// checksTable has the checks of guardrails that are built in, and their parameters.
+func checksTable(*testing.T) string {
+	var out strings.Builder
+	out.WriteString("| check | its verdict is true if | parameters |\n|---|---|---|\n")
+	for _, k := range guardrails.Kinds() {
+		var parameters []string
+		for _, p := range k.Parameters {
+			text := "`" + p.Name + "` (" + p.Type.String()
+			if p.OneOf != nil && len(p.OneOf) < 5 {
+				text = "`" + p.Name + "` (" + strings.Join(p.OneOf, ", ")
+			}
+			switch {
+			case p.Required:
+				text += ", required"
+			case p.Default != "":
+				text += ", default `" + p.Default + "`"
+			}
+			text += "): " + p.Doc
+			if len(p.OneOf) >= 5 {
+				text += ", one of " + strings.Join(p.OneOf, ", ")
+			}
+			parameters = append(parameters, text)
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", k.ID, cell(k.Doc), cell(strings.Join(parameters, "; ")))
+	}
+	return out.String()
 }

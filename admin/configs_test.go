@@ -146,7 +146,7 @@ func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
 			t.Errorf("%s is missing in %d %s", path, out.status, out.body)
 		}
 	}
-	if out := a.do("POST", "/v1/configs", `{"name":"n","config":{"virtual_key":"a","input_guardrails":["x"]}}`); out.status != 400 || !strings.Contains(out.body, "not supported yet") {
+	if out := a.do("POST", "/v1/configs", `{"name":"n","config":{"virtual_key":"a","input_guardrails":["x"]}}`); out.status != 400 || !strings.Contains(out.body, "input_guardrails[0]: the workspace has no such guardrail") {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"],"defaults":{"config_id":"`+slug+`"}}`).get("id").Str

@@ -27,6 +27,8 @@ func (c *call) saves(workspace, slug string) bool {
 func (c *call) missing(workspace string, r routing.Reference) string {
 	slug, saved := strings.CutPrefix(r.Name, "@")
 	switch {
+	case r.Guardrail:
+		return "the workspace has no such guardrail"
 	case r.VirtualKey:
 		if _, ok := c.api.Keyring.VirtualKey(workspace, r.Name); ok {
 			return ""
@@ -43,7 +45,7 @@ func (c *call) missing(workspace string, r routing.Reference) string {
 // isBuiltIn reports whether a reference names a built-in provider.
 func isBuiltIn(r routing.Reference) bool {
 	_, ok := providers.Lookup(r.Name)
-	return ok && !r.VirtualKey
+	return ok && !r.VirtualKey && !r.Guardrail
 }
 
 // named returns an error if configs, model aliases or prompts refer to a virtual key,
@@ -62,7 +64,7 @@ func (c *call) named(v *credentials.VirtualKey) error {
 			return err
 		}
 		for _, r := range routing.References(text, c.api.ParseOptions) {
-			if isBuiltIn(r) {
+			if isBuiltIn(r) || r.Guardrail {
 				continue
 			}
 			if names(r.Name, v.Slug, v.ID) {

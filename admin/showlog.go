@@ -93,6 +93,7 @@ type LogMetrics struct {
 	SpanName         *string  `json:"span_name"`
 	ParentSpanID     *string  `json:"parent_span_id"`
 	Source           string   `json:"source" enum:"gateway,own" doc:"Who wrote the record: the gateway, or a caller about a call of its own."`
+	HookResults      any      `json:"hook_results,omitempty" doc:"What guardrails said of the call and its answer: before_request_hooks and after_request_hooks."`
 	MetadataKeys     []string `json:"metadata.key"`
 	MetadataValues   []string `json:"metadata.value"`
 }
@@ -115,6 +116,9 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 		CacheStatus: text(r.CacheStatus), IsProxyCall: r.Endpoint == "proxy", Attempts: r.Attempts, Retries: r.Retries,
 		Config: text(r.Config), ConfigVersion: text(r.ConfigVersion), PromptSlug: text(r.PromptSlug), PromptVersion: r.PromptVersion, TraceID: r.TraceID, SpanID: text(r.SpanID), SpanName: text(r.SpanName),
 		ParentSpanID: text(r.ParentSpanID), Source: "gateway", MetadataKeys: []string{}, MetadataValues: []string{},
+	}
+	if r.HookResults != nil {
+		m.HookResults = r.HookResults
 	}
 	if w, ok := c.api.Directory.Workspace(r.WorkspaceID); ok {
 		m.WorkspaceSlug = &w.Slug

@@ -176,3 +176,17 @@ func ReplaceEach(f Finder, s *Subject) (texts []string, found int, err error) {
 	}
 	return texts, found, nil
 }
+
+// A Transformer is a check that may change what it judges. A [Finder] that redacts need not be one.
+// Transformers judge what those before them have made of the texts.
+type Transformer interface {
+	Check
+	Transforms() // it does nothing, and tells such checks from others
+}
+
+// A Waiter is a check that waits for others, such as a service on the network. Several of them may
+// wait at the same time, and none for longer than its hook has time.
+type Waiter interface {
+	Check
+	Waits() // it does nothing, and tells such checks from others
+}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/tidwall/gjson"
 )
 
 // A Parameter is a row of a check's table of parameters.
@@ -80,27 +80,28 @@ func (k *Kind) parse(raw json.RawMessage) (*Parameters, []*ParameterError) {
 		return nil, faults
 	}
 	if len(raw) > 0 && string(raw) != "null" {
-		err := jsonscan.Members(raw, func(m jsonscan.Member) error {
-			name, value := m.Key.String(), raw[m.Start:m.End]
+		object := gjson.ParseBytes(raw)
+		if !gjson.ValidBytes(raw) || !object.IsObject() {
+			wrong("", "expected an object")
+			return nil, faults
+		}
+		object.ForEach(func(key, v gjson.Result) bool {
+			name, value := key.Str, json.RawMessage(v.Raw)
 			row := k.parameter(name)
 			switch {
 			case row == nil:
 				if !slices.Contains(common, name) {
 					faults = append(faults, &ParameterError{Name: name, Message: "unknown parameter of " + k.ID, Unknown: true})
 				}
-			case string(value) == "null": // the same as not given
+			case v.Type == gjson.Null: // the same as not given
 			default:
-				if why := row.check(value); why != "" {
+				if why := row.check(v); why != "" {
 					wrong(name, "%s", why)
 				}
 				p.raw[row.Name] = value
 			}
-			return nil
+			return true
 		})
-		if err != nil {
-			wrong("", "expected an object")
-			return nil, faults
-		}
 	}
 	for i := range k.Parameters {
 		row := &k.Parameters[i]
@@ -125,16 +126,17 @@ func (k *Kind) parameter(name string) *Parameter {
 }
 
 // check returns what is wrong with a value, or "".
-func (p *Parameter) check(v json.RawMessage) string {
+func (p *Parameter) check(value gjson.Result) string {
+	v := value.Raw
 	switch p.Type {
 	case Text:
 		if v[0] != '"' {
 			return "expected a string"
 		}
-		return p.checkText(jsonscan.Unquote(v))
+		return p.checkText(value.Str)
 	case Texts:
 		var texts []string
-		if v[0] != '[' || json.Unmarshal(v, &texts) != nil {
+		if v[0] != '[' || json.Unmarshal([]byte(v), &texts) != nil {
 			return "expected a list of strings"
 		}
 		if len(texts) > maxTexts || p.Required && len(texts) == 0 {
@@ -146,7 +148,7 @@ func (p *Parameter) check(v json.RawMessage) string {
 			}
 		}
 	case Integer, Number:
-		n, err := strconv.ParseFloat(string(v), 64)
+		n, err := strconv.ParseFloat(v, 64)
 		switch {
 		case err != nil, p.Type == Integer && (n != math.Trunc(n) || math.Abs(n) > 1<<53):
 			return "expected " + p.Type.String()
@@ -184,11 +186,7 @@ func (p *Parameters) Raw(name string) json.RawMessage { return p.raw[name] }
 
 // Text returns a parameter of type Text.
 func (p *Parameters) Text(name string) string {
-	v := p.raw[name]
-	if len(v) == 0 || v[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(v)
+	return gjson.ParseBytes(p.raw[name]).Str
 }
 
 // Texts returns a parameter of type Texts.

@@ -135,3 +135,6 @@ func textOf(content gjson.Result) string {
 	}
 	return b.String()
 }
+
+// Transforms says that the check changes what it judges.
+func (*prefixing) Transforms() {}

@@ -61,3 +61,6 @@ func (c *replacing) Find(text string) ([]guardrails.Place, error) {
 	}
 	return kept, err
 }
+
+// Transforms says that the check changes what it judges, also where a match makes the verdict false.
+func (*replacing) Transforms() {}

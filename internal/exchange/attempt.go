@@ -35,10 +35,11 @@ type Attempt struct {
 	Duration       time.Duration
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
-	Seen           int64  // bytes of the answer's text that came, for when nobody says what was used
-	Errored        bool   // the provider itself answered with an error, whatever the status
-	Estimated      bool   // the gateway answers itself, with an estimate
-	answered       string // the model that the answer names
+	replaced       *Buffer // the body, if a hook has changed it; nil: none has
+	Seen           int64   // bytes of the answer's text that came, for when nobody says what was used
+	Errored        bool    // the provider itself answered with an error, whatever the status
+	Estimated      bool    // the gateway answers itself, with an estimate
+	answered       string  // the model that the answer names
 	Outcome
 }
 

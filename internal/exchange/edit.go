@@ -32,6 +32,10 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 	}
 	unasked = a.WithoutUsage()
 	usage = usage && unasked
+	if a.replaced != nil {
+		body, err = a.replacement(usage)
+		return body, unasked, err
+	}
 	edit = c.completed(edit, usage)
 	b := c.buffer.b
 	appends := usage && c.onlyAppends(edit)

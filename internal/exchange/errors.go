@@ -24,6 +24,8 @@ type Error struct {
 	Code    string   // "" is null
 	Field   string   // error.field, for block_inline_config
 	Errors  []string // errors, for faults of a config
+	// Hooks is hook_results, for a refusal by a guardrail.
+	Hooks json.RawMessage
 
 	// Gateway: the gateway itself has failed.
 	Gateway bool
@@ -246,7 +248,7 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 
 // JSON is the envelope.
 func (e *Error) JSON() []byte {
-	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}, Errors: e.Errors})
+	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}, Errors: e.Errors, Hooks: e.Hooks})
 	if err != nil {
 		panic(err) // strings always encode
 	}
@@ -258,6 +260,8 @@ type envelope struct {
 	Message string    `json:"message"`
 	Error   errorBody `json:"error"`
 	Errors  []string  `json:"errors,omitempty"`
+
+	Hooks json.RawMessage `json:"hook_results,omitempty"`
 }
 
 type errorBody struct {

@@ -63,9 +63,19 @@ func (x *Exchange) SendsType(media, encoding string) {
 func (x *Exchange) Excerpts() (request []byte, requestSize int64, answer []byte, answerSize int64) {
 	request, requestSize = x.excerpts.request, x.excerpts.requestSize
 	if body := x.JSON(); body != nil && x.KeepsExcerpts() {
-		request, requestSize = x.excerpts.head(body), int64(len(body))
+		x.keepRequest(body)
+		request, requestSize = x.excerpts.request, x.excerpts.requestSize
 	}
 	return request, requestSize, x.excerpts.answer, x.excerpts.answerSize
+}
+
+// keepRequest keeps the beginning of the request's body, or of what hooks have made of it: what
+// they removed is not kept.
+func (x *Exchange) keepRequest(body []byte) {
+	if x.Judged != nil && x.Judged.body != nil {
+		body = x.Judged.body
+	}
+	x.excerpts.request, x.excerpts.requestSize = x.excerpts.head(body), int64(len(body))
 }
 
 // head is a copy of what is kept of a request's body.

@@ -43,6 +43,8 @@ type Gateway struct {
 	Owners Owners
 	// Prompts are the saved prompts; nil: there are none.
 	Prompts Prompts
+	// Guardrails are the saved guardrails; nil: there are none.
+	Guardrails Guardrails
 	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
 	Aliases func(workspaceID string) []string
 	// ControlPlane are the paths of the control plane, which errors about others name.
@@ -70,6 +72,9 @@ type Exchange struct {
 
 	// CacheStatus is the value of x-gw-cache-status; "": the endpoint's answers are not cached.
 	CacheStatus string
+
+	// Judged is what hooks say of the call; nil: none ran.
+	Judged *Judgment
 
 	// Admitted: the call may be sent to the target that was chosen.
 	Admitted bool
@@ -176,7 +181,7 @@ func (x *Exchange) Commit(aliased bool) {
 	}
 	x.committed = true
 	if x.KeepsExcerpts() {
-		x.excerpts.request, x.excerpts.requestSize = x.excerpts.head(x.buffer.b), int64(len(x.buffer.b))
+		x.keepRequest(x.buffer.b)
 	}
 	if aliased {
 		x.buffer.Forget()
@@ -259,7 +264,7 @@ func (x *Exchange) count() {
 		call.Usage = x.Usage().Usage
 	}
 	call.Cost, _ = x.Cost()
-	if x.Stream && x.Status == http.StatusOK && !x.FirstByte.IsZero() {
+	if x.Stream && Succeeded(x.Status) && !x.FirstByte.IsZero() {
 		call.FirstToken = x.FirstByte.Sub(x.Start)
 	}
 	m.Call(&call)

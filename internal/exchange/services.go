@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
@@ -47,6 +49,15 @@ type Owners interface {
 	Read(ctx context.Context, workspace, slug string, ids []string) (read []bool, err error)
 	ClaimModels(ctx context.Context, workspace, slug string, models []string, at time.Time) error
 	ModelOwner(slug, model string) string
+}
+
+// Guardrails are the saved guardrails.
+type Guardrails interface {
+	// Hook returns the hook that a saved guardrail is, by the slug or id under which the
+	// workspace may use it.
+	Hook(workspace, slug string) (*hooks.Hook, bool)
+	// Defaults returns the hooks of a phase that apply to all calls of a workspace; nil: none do.
+	Defaults(workspace string, phase guardrails.Phase) []*hooks.Hook
 }
 
 // Prompts are the saved prompts, see [prompts.Store].

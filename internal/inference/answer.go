@@ -42,9 +42,10 @@ func (rt *roundTrip) answered(res *http.Response) {
 			hook.Deliver(res)
 		}
 	}
+	rt.annotate(res)
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
-	case media == "text/event-stream" && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == "":
+	case media == "text/event-stream" && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == "":
 		rt.steady.lift()
 		s := newStream(res.Body, &rt.watcher, rt.patience.idle)
 		s.addedUsage, s.hooks = rt.addedUsage, rt.eventHooks()
@@ -52,7 +53,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		rt.whole = body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && res.StatusCode == http.StatusOK && res.Header.Get("Content-Encoding") == ""}
+		rt.whole = body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == ""}
 		res.Body = &rt.whole
 	}
 }

@@ -38,7 +38,7 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	call, err := h.f.cacheCall(rt, c.Target)
+	call, err := h.f.cacheCall(rt, c.Target, c.judges)
 	var key cache.Key
 	if err == nil {
 		key, err = call.Key()

@@ -10,8 +10,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// cacheCall is what has to be the same for two calls to share an answer.
-func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target) (*cache.Call, error) {
+// cacheCall is what has to be the same for two calls to share an answer. guards are the hooks that
+// have judged it.
+func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, guards []string) (*cache.Call, error) {
 	x := rt.x
 	strict, _ := strict(x.Call, t) // checked in shape
 	body, _, err := rt.target.Body(false)
@@ -32,6 +33,9 @@ func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target) (*cache.Call, er
 	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
 		slices.Sorted(maps.Keys(rt.target.Route.Header))) {
 		call.Headers = append(call.Headers, name+": "+strings.Join(rt.header.Values(name), "\n"))
+	}
+	for _, v := range guards {
+		call.Headers = append(call.Headers, "hook: "+v)
 	}
 	return call, nil
 }

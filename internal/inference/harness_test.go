@@ -34,6 +34,8 @@ type bench struct {
 	*Forwarder
 	gateway *exchange.Gateway
 	db      *storage.DB
+	bodies  []string // that the providers got
+	kept    int      // bytes of bodies that are kept
 	events  []string // by the stages and the providers, in order
 	answers map[string]func() *http.Response
 }
@@ -43,7 +45,8 @@ func (b *bench) note(what string) { b.events = append(b.events, what) }
 // RoundTrip is the providers: what has no answer of its own answers with its name.
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		b.bodies = append(b.bodies, string(body))
 	}
 	b.note("sent to " + r.URL.Host)
 	if answer := b.answers[r.URL.Path]; answer != nil {
@@ -84,6 +87,7 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 	if limiter != nil {
 		x.Limit(limiter)
 	}
+	x.KeepExcerpts(b.kept)
 	if err := x.Prepare(exchange.Limits{Body: 1 << 20, Upload: 1 << 20, Replay: 1 << 20}); err != nil {
 		t.Fatalf("refused: %v", err)
 	}

@@ -50,7 +50,7 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 	}
 	switch {
 	case why == nil:
-		return rt.complete(ctx, res)
+		return rt.judge(ctx, res)
 	case rt.tentative:
 		rt.held = res
 		return why
@@ -87,14 +87,43 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	answer := &Answer{Attempt: rt.attempt, Status: res.StatusCode, Body: body}
 	for _, hook := range hooks {
 		if refusal := hook.Complete(ctx, answer); refusal != nil {
+			rt.book(membersOf(body)) // it was used all the same
 			res.Body.Close()
 			return refusal
 		}
 	}
 	contentType := res.Header["Content-Type"]
+	if g := rt.guard(); g != nil {
+		g.end, g.bare = endOf(answer.Body)
+	}
 	err = replaceBody(rt.call, res, answer.Body)
 	res.Header["Content-Type"] = contentType
+	res.StatusCode = answer.Status
 	return err
+}
+
+// errHooksFailed is why an answer is held of which a hook says that it failed.
+var errHooksFailed = errors.New("a guardrail of the answer failed")
+
+// judge shows an answer to the hooks that look at answers before the commit point. An answer that
+// has failed is held if its config names the status for another attempt.
+func (rt *roundTrip) judge(ctx context.Context, res *http.Response) error {
+	if err := rt.unchecked(res); err != nil {
+		return err
+	}
+	if err := rt.complete(ctx, res); err != nil {
+		return err
+	}
+	if err := rt.completeStream(ctx, res); err != nil {
+		return err
+	}
+	if held, ok := res.Body.(*peeked); ok && res.StatusCode == exchange.StatusHooksFailed && rt.tentative && rt.guard().target.Tries(res.StatusCode) {
+		rt.book(membersOf(held.rest()))
+		rt.annotate(res)
+		rt.held = res
+		return errHooksFailed
+	}
+	return nil
 }
 
 // errEmpty is the failure of an attempt whose answer has status 200 and an empty body.

@@ -32,6 +32,9 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
 	}
 	r.AttemptLog = tries(x)
+	if x.Judged != nil {
+		r.HookResults = x.Judged.JSON()
+	}
 	if request, size, answer, answerSize := x.Excerpts(); request != nil || answer != nil {
 		if request != nil {
 			r.Request = &reqlog.Body{Size: size, Bytes: request}

@@ -14,22 +14,30 @@ func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply) {
 	x.CacheStatus, x.Admitted = r.CacheStatus, true
 	to := watcher{x: x}
 	to.of(x.Chosen())
-	to.out.Status = http.StatusOK
+	status := http.StatusOK
+	if x.Judged != nil && x.Judged.Failed {
+		status = exchange.StatusHooksFailed
+	}
+	to.out.Status = status
 	x.AnswerBy(to.attempt)
 	h := w.Header()
 	x.SetHeader(h)
 	h["Content-Type"] = []string{r.Type}
 	if r.Type != "text/event-stream" {
-		h["Content-Length"] = []string{strconv.Itoa(len(r.Body))}
-		w.WriteHeader(http.StatusOK)
+		body := r.Body
+		if x.Judged != nil {
+			body = withResults(body, x.Judged.JSON())
+		}
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		w.WriteHeader(status)
 		to.noteFirstByte()
-		to.book(membersOf(r.Body))
-		x.Sent(r.Body)
-		_, _ = w.Write(r.Body)
+		to.book(membersOf(body))
+		x.Sent(body)
+		_, _ = w.Write(body)
 		return
 	}
-	w.WriteHeader(http.StatusOK)
-	s := newStream(io.NopCloser(bytes.NewReader(r.Body)), &to, 0)
+	w.WriteHeader(status)
+	s := newStream(io.NopCloser(bytes.NewReader(append(resultsEvent(x), r.Body...))), &to, 0)
 	s.addedUsage = to.attempt.WithoutUsage()
 	_, _ = io.Copy(w, s)
 }

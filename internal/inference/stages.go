@@ -100,6 +100,7 @@ type Candidate struct {
 
 	f        *Forwarder
 	path     string     // that is requested from the provider
+	judges   []string   // the hooks that judge the answer; see [hooks.Hook]
 	prepared *roundTrip // the first round trip, if a hook has asked for it
 }
 
@@ -133,13 +134,13 @@ func (c *Candidate) drop() {
 // An Answer is a provider's answer in one piece, in the caller's dialect.
 type Answer struct {
 	Attempt *exchange.Attempt
-	Status  int
+	Status  int // that the client gets
 	Body    []byte
 }
 
 // A Reply is an answer that a hook gives to a call.
 type Reply struct {
-	Type        string // the media type
+	Type        string // the media type; a body in JSON has a form that hook_results are added to
 	Body        []byte
 	CacheStatus string // x-gw-cache-status
 }

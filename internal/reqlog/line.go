@@ -104,6 +104,7 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 		value any
 	}{
 		{"metadata", len(r.Metadata) > 0, r.Metadata},
+		{"hook_results", len(r.HookResults) > 0, r.HookResults},
 		{"tries", len(r.AttemptLog) > 0, r.AttemptLog},
 		{"request_headers", len(r.RequestHeaders) > 0, r.RequestHeaders},
 		{"response_headers", len(r.ResponseHeaders) > 0, r.ResponseHeaders},

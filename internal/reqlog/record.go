@@ -54,6 +54,8 @@ type Record struct {
 	SpanName     string          `json:"span_name,omitempty"`
 	Metadata     json.RawMessage `json:"metadata,omitempty"` // an object
 
+	HookResults json.RawMessage `json:"hook_results,omitempty"` // what guardrails said, an object
+
 	// Headers of a custom record, without credentials.
 	RequestHeaders  map[string]string `json:"request_headers,omitempty"`
 	ResponseHeaders map[string]string `json:"response_headers,omitempty"`
@@ -83,6 +85,7 @@ type Attempt struct {
 const (
 	maxText     = 1 << 10
 	maxMetadata = 16 << 10
+	maxResults  = 64 << 10
 	maxAttempts = 16 // attempts that are listed
 )
 
@@ -97,6 +100,9 @@ func (r *Record) bound() {
 	}
 	if len(r.Metadata) > maxMetadata || len(r.Metadata) > 0 && !json.Valid(r.Metadata) {
 		r.Metadata = nil
+	}
+	if len(r.HookResults) > maxResults {
+		r.HookResults = nil
 	}
 	for _, b := range []*Body{r.Request, r.Response} {
 		if b != nil {
@@ -118,7 +124,7 @@ const baseSize = 1 << 10
 
 // size returns the approximate size of the record and of its bodies in memory.
 func (r *Record) size() (size, bodies int64) {
-	size = baseSize + int64(len(r.Failure)+len(r.Metadata)+len(r.Path)) + int64(len(r.AttemptLog))*128
+	size = baseSize + int64(len(r.Failure)+len(r.Metadata)+len(r.HookResults)+len(r.Path)) + int64(len(r.AttemptLog))*128
 	for _, headers := range []map[string]string{r.RequestHeaders, r.ResponseHeaders} {
 		for name, value := range headers {
 			size += int64(len(name) + len(value))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/hooks"
 )
 
 // A Config is a valid parsed config. It is read-only and may be shared.
@@ -48,13 +49,17 @@ type Target struct {
 	ForwardHeaders []string // canonical names, copied raw from the client's request
 	Strict         *bool    // strict_open_ai_compliance; nil: unset
 
+	// Before and After are the hooks of the calls to this leaf and of their answers, in order.
+	Before, After []*hooks.Hook
+
 	Strategy *Strategy // nil: a leaf
 	Targets  []*Target
 
 	// Breaker watches this leaf. It may be nil.
 	Breaker *BreakerPolicy
 
-	own    Edit // without inherited parameters
+	hooks  [hooks.Lists][]*hooks.Hook // nil: inherited
+	own    Edit                       // without inherited parameters
 	edit   atomic.Pointer[Edit]
 	parent *Target
 }

@@ -1,9 +1,19 @@
 package routing
 
+import (
+	"slices"
+
+	"github.com/caddy-gw/gateway/internal/hooks"
+)
+
 // inherit passes the settings of t on to its targets unless they have their own: retry and
 // cache as a whole, request_timeout, custom_host, forward_headers,
-// strict_open_ai_compliance, and the breaker of a strategy to its leaves.
+// strict_open_ai_compliance, each list of hooks, and the breaker of a strategy to its leaves.
 func (t *Target) inherit() {
+	if t.Leaf() {
+		t.Before = slices.Concat(t.hooks[hooks.BeforeRequest], t.hooks[hooks.InputGuardrails], t.hooks[hooks.InputMutators])
+		t.After = slices.Concat(t.hooks[hooks.AfterRequest], t.hooks[hooks.OutputGuardrails], t.hooks[hooks.OutputMutators])
+	}
 	for _, child := range t.Targets {
 		if child.Retry == nil {
 			child.Retry = t.Retry
@@ -22,6 +32,11 @@ func (t *Target) inherit() {
 		}
 		if child.Strict == nil {
 			child.Strict = t.Strict
+		}
+		for list, own := range child.hooks {
+			if own == nil {
+				child.hooks[list] = t.hooks[list]
+			}
 		}
 		switch breaker := t.Strategy.Breaker; {
 		case breaker == nil || child.Strategy != nil && child.Strategy.Breaker != nil:

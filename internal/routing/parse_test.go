@@ -78,7 +78,7 @@ func TestParseTakesEveryDocumentedCombination(t *testing.T) {
 
 func TestParseListsEveryFault(t *testing.T) {
 	const none = "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; " +
-		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params"
+		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params; hooks, guardrails or mutators"
 	mode := func(strategy string) string { return `{"strategy":` + strategy + `,` + two + `}` }
 	query := func(q string) string {
 		return mode(`{"mode":"conditional","default":"a","conditions":[{"query":` + q + `,"then":"b"}]}`)
@@ -124,10 +124,11 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"options":[{"provider":"openai"}]}`, []string{"options: no longer accepted: use targets"}},
 		{`{"prompt_id":"p"}`, []string{"prompt_id: not supported yet"}},
 		{
-			`{"virtual_key":"k","before_request_hooks":[],"after_request_hooks":[],"input_guardrails":["g"],"output_guardrails":["g"],"input_mutators":[],"output_mutators":[]}`,
+			`{"virtual_key":"k","before_request_hooks":["g"],"after_request_hooks":{},"input_guardrails":[7],"output_guardrails":[{"deny":1}],"input_mutators":[{"x":1}],"output_mutators":[""],"start_hooks":[]}`,
 			[]string{
-				"before_request_hooks: not supported yet", "after_request_hooks: not supported yet", "input_guardrails: not supported yet",
-				"output_guardrails: not supported yet", "input_mutators: not supported yet", "output_mutators: not supported yet",
+				"before_request_hooks[0]: expected an object", "after_request_hooks: expected an array", "input_guardrails[0]: expected an object or the slug of a guardrail",
+				"output_guardrails[0].deny: expected true or false", "input_mutators[0].x: expected an object of parameters", "output_mutators[0]: expected a slug of 1 to 256 bytes",
+				"start_hooks: not supported yet",
 			},
 		},
 
@@ -193,7 +194,7 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"passthrough":true,"override_params":{"a":1},"strategy":{"mode":"single"},"targets":[` + vk + `]}`, []string{
 			"targets: not allowed beside passthrough", "strategy: not allowed beside passthrough", "override_params: not allowed beside passthrough",
 		}},
-		{`{"passthrough":true,"input_guardrails":["g"]}`, []string{"input_guardrails: not supported yet", "input_guardrails: not allowed beside passthrough"}},
+		{`{"passthrough":true,"input_guardrails":["g"]}`, []string{"input_guardrails: not allowed beside passthrough"}},
 		{`{"strategy":{"mode":"single"},"targets":[{"virtual_key":"k","passthrough":true,"fetch_integrated_models":true}]}`, []string{
 			"targets[0].passthrough: only allowed at the top of a config", "targets[0].fetch_integrated_models: only allowed at the top of a config",
 		}},

@@ -18,12 +18,7 @@ const (
 )
 
 // unsupported lists keys that are known but refused, because they must not be ignored.
-var unsupported = map[string]bool{
-	"before_request_hooks": true, "after_request_hooks": true,
-	"input_guardrails": true, "output_guardrails": true,
-	"input_mutators": true, "output_mutators": true,
-	"prompt_id": true,
-}
+var unsupported = map[string]bool{"prompt_id": true, "start_hooks": true}
 
 // target parses the config object at path.
 func (p *parser) target(path string, v []byte, parent *Target) *Target {
@@ -79,6 +74,8 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 			if p.atTop(at, parent) {
 				p.config.FetchIntegratedModels = p.boolean(at, v)
 			}
+		case "before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators":
+			p.hooks(t, at, name, v)
 		case "options":
 			p.errorf(at, "no longer accepted: use targets")
 		default:
@@ -128,7 +125,7 @@ func (p *parser) complete(t *Target, path string, given map[string]bool) {
 		return
 	}
 	p.errorf(path, "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; "+
-		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params")
+		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params; hooks, guardrails or mutators")
 }
 
 func (p *parser) savedProvider(name string) bool {
@@ -286,6 +283,7 @@ var known = func() map[string]bool {
 	for _, name := range []string{
 		"virtual_key", "api_key", "custom_host", "request_timeout", "override_params", "default_params", "drop_params",
 		"forward_headers", "strict_open_ai_compliance", "fetch_integrated_models", "on_status_codes", "cb_config", "max_age",
+		"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators",
 		"use_retry_after_header", "use_retry_after_headers", "hash_fields", "failure_threshold", "failure_threshold_percentage",
 		"cooldown_interval", "failure_status_codes", "minimum_requests",
 	} {

@@ -34,7 +34,7 @@ var (
 
 // vectors are created once per process, so that they continue across reloads.
 type vectors struct {
-	requests, tokens, cost, attempts, retries, fallbacks, cache *prometheus.CounterVec
+	requests, tokens, cost, attempts, retries, fallbacks, cache, hooks *prometheus.CounterVec
 	duration, firstToken                                        *prometheus.HistogramVec
 }
 
@@ -52,6 +52,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 		tokens:     counter("tokens_total", "Tokens that providers said were used, by the gateway's own calls too.", append(targetLabels, "type")),
 		cost:       counter("cost_usd_total", "What calls cost in US dollars, the gateway's own too, at list prices, where they are known.", targetLabels),
 		cache:      counter("cache_total", "Calls that asked for the cache of answers, by what it did.", append(targetLabels, "result")),
+		hooks:      counter("guardrails_total", "Guardrails and mutators that ran, by what they came to.", []string{"endpoint", "phase", "state"}),
 		attempts:   counter("attempts_total", "Requests to providers, the gateway's own too; the status is theirs, or error where they gave no answer, or canceled where the client left.", statusLabels),
 		retries:    counter("retries_total", "Attempts that repeat one at the same target.", targetLabels),
 		fallbacks:  counter("fallbacks_total", "Targets that failed and were followed by another.", targetLabels),
@@ -59,7 +60,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 })
 
 func (v *vectors) all() []prometheus.Collector {
-	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.cost, v.attempts, v.retries, v.fallbacks, v.cache}
+	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.cost, v.attempts, v.retries, v.fallbacks, v.cache, v.hooks}
 }
 
 // Metrics counts calls. A nil one counts nothing.
@@ -181,6 +182,13 @@ func (m *Metrics) Fallback(t *Target) {
 		return
 	}
 	m.vectors.fallbacks.WithLabelValues(t.Endpoint, t.Provider, m.model(t)).Inc()
+}
+
+// Hook counts a guardrail or mutator that ran in a phase.
+func (m *Metrics) Hook(endpoint, phase, state string) {
+	if m != nil {
+		m.vectors.hooks.WithLabelValues(endpoint, phase, state).Inc()
+	}
 }
 
 // cacheResults maps x-gw-cache-status to labels. Calls without a cache have none.

@@ -1,0 +1,107 @@
+package exchange
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/tidwall/sjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// Statuses of answers that hooks have judged.
+const (
+	StatusHooksFailed = 246 // a hook failed that does not refuse
+	StatusHooksDenied = 446 // a hook refuses the call or its answer
+)
+
+// Succeeded reports whether a status is that of a model's answer.
+func Succeeded(status int) bool { return status == http.StatusOK || status == StatusHooksFailed }
+
+// A Judgment is what hooks say of a call at its latest target.
+type Judgment struct {
+	Before, After []hooks.Result
+	Failed        bool   // a hook failed that does not refuse
+	Strict        bool   // streams have no hook_results
+	body          []byte // of the request, if hooks have changed it
+}
+
+// JSON is hook_results.
+func (j *Judgment) JSON() json.RawMessage { return hooks.JSON(j.Before, j.After) }
+
+// Hooks returns the hooks of calls to a target and of their answers: those of the config, then the
+// defaults of the workspace and its organisation.
+func (x *Exchange) Hooks(t *routing.Target) (before, after []*hooks.Hook, err *Error) {
+	if before, err = x.saved(t.Before); err != nil {
+		return nil, nil, err
+	}
+	if after, err = x.saved(t.After); err != nil {
+		return nil, nil, err
+	}
+	if g := x.Gateway.Guardrails; g != nil {
+		if more := g.Defaults(x.Caller.WorkspaceID, guardrails.Input); more != nil {
+			before = slices.Concat(before, more)
+		}
+		if more := g.Defaults(x.Caller.WorkspaceID, guardrails.Output); more != nil {
+			after = slices.Concat(after, more)
+		}
+	}
+	return before, after, nil
+}
+
+// saved returns hooks with those that the names of saved guardrails stand for.
+func (x *Exchange) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
+	if !slices.ContainsFunc(list, func(h *hooks.Hook) bool { return h.Slug != "" }) {
+		return list, nil
+	}
+	list = slices.Clone(list)
+	for i, h := range list {
+		if h.Slug == "" {
+			continue
+		}
+		var found bool
+		if g := x.Gateway.Guardrails; g != nil {
+			list[i], found = g.Hook(x.Caller.WorkspaceID, h.Slug)
+		}
+		if !found {
+			return nil, badRequest("x-gw-config", "invalid_guardrail", "Invalid guardrail: there is no guardrail "+credentials.Clip(h.Slug)+" in the workspace")
+		}
+	}
+	return list, nil
+}
+
+// Replace has the body of the next attempts replaced, for which the caller has reserved the
+// memory.
+func (x *Exchange) Replace(body []byte) {
+	b := &Buffer{b: body}
+	b.refs.Store(1)
+	b.forgotten.Store(true) // the target holds it for all its attempts
+	x.chosen.replaced = b
+	x.Judged.body = body
+}
+
+// replacement is the body that hooks have made.
+func (a *Attempt) replacement(usage bool) (*Buffer, error) {
+	if !usage {
+		a.replaced.refs.Add(1)
+		return a.replaced, nil
+	}
+	body, err := sjson.SetRawBytes(a.replaced.b, "stream_options.include_usage", []byte("true"))
+	if err != nil {
+		return nil, badRequest("", "invalid_config", "The option for usage cannot be put into the body: "+err.Error())
+	}
+	b, err := a.call.NewBuffer(body)
+	if err != nil {
+		return nil, Overloaded(err)
+	}
+	return b, nil
+}
+
+// Denied is the answer to a call that a hook refuses.
+func Denied(message string, results json.RawMessage) *Error {
+	return &Error{Status: StatusHooksDenied, Type: "hooks_failed", Message: message, Hooks: results}
+}

@@ -1,0 +1,235 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	_ "github.com/caddy-gw/gateway/guardrails/standard"
+)
+
+func parse(t *testing.T, list List, raw string) []*Hook {
+	t.Helper()
+	return Parse(list, "hooks", []byte(raw), func(path, message string) { t.Errorf("%s: %s", path, message) })
+}
+
+func TestShorthandsAreHooks(t *testing.T) {
+	all := parse(t, InputGuardrails, `["pii",{"id":"mine","default.contains":{"words":["a"]},"regexMatch":{"rule":"a","is_enabled":false},
+		"other":{"id":"default.wordCount","minWords":1,"failOnError":true},"deny":true,"async":false,"sequential":true,"guardrail_version_id":"v",
+		"all_turns":true,"stream_mode":"buffer","max_buffer_bytes":10,"timeout":100,"on_fail":{"feedback":{"value":-2,"weight":0.5,"metadata":{"a":1}}}}]`)
+	if len(all) != 2 || all[0].Slug != "pii" || all[0].ID != "pii" {
+		t.Fatalf("hooks %+v", all)
+	}
+	h := all[1]
+	if h.ID != "mine" || !h.Deny || !h.Sequential || h.VersionID != "v" || !h.Scope.AllTurns || h.ModeOf() != Buffer || h.Stream.Buffer != 10 ||
+		h.Timeout != 100*time.Millisecond || h.OnFail.Value != -2 || h.OnFail.Weight != 0.5 || len(h.Checks) != 3 {
+		t.Errorf("the hook is %+v", h)
+	}
+	if c := h.Checks; c[0].ID != "default.contains" || c[0].Check == nil || !c[1].Disabled || c[2].ID != "default.wordCount" || !c[2].FailOnErr {
+		t.Errorf("the checks are %+v", c)
+	}
+}
+
+func TestFaultsOfHooks(t *testing.T) {
+	for _, c := range [][2]string{
+		{`7`, "hooks: expected an array"},
+		{`["x"]`, "hooks[0]: expected an object"},
+		{`[{"type":"x"}]`, "hooks[0].type: expected guardrail or mutator"},
+		{`[{"wat":1}]`, "hooks[0].wat: unknown key"},
+		{`[{"checks":[7]}]`, "hooks[0].checks[0]: expected an object"},
+		{`[{"checks":[{}]}]`, "hooks[0].checks[0].id: required: the id of a check"},
+		{`[{"checks":[{"id":"a","parameters":7}]}]`, "hooks[0].checks[0].parameters: expected an object"},
+		{`[{"stream_mode":"never"}]`, "hooks[0].stream_mode: expected buffer, window or after"},
+		{`[{"max_buffer_bytes":0}]`, "hooks[0].max_buffer_bytes: expected an integer from 1 to 16777216"},
+		{`[{"on_fail":{"feedback":{"value":"x"}}}]`, "hooks[0].on_fail.feedback.value: expected a number"},
+		{`[` + strings.Repeat(`{},`, 50) + `{}]`, "hooks: expected at most 50 elements"},
+		{`[{"checks":[` + strings.Repeat(`{"id":"a"},`, 50) + `{"id":"a"}]}]`, "hooks[0].checks: expected at most 50 checks"},
+	} {
+		var got []string
+		Parse(BeforeRequest, "hooks", []byte(c[0]), func(path, message string) { got = append(got, path+": "+message) })
+		if len(got) != 1 || got[0] != c[1] {
+			t.Errorf("%.60s: %q, want %q", c[0], got, c[1])
+		}
+	}
+}
+
+func TestFaultsOfSavedGuardrails(t *testing.T) {
+	for _, c := range [][3]string{
+		{`[{"id":"default.contains","parameters":{"words":["a"]}}]`, `{"deny":true,"async":false}`, ``},
+		{`[]`, `{}`, `checks: expected an array of at least one check`},
+		{`[{"id":"nonesuch","parameters":{}}]`, `{}`, `checks[0].id: there is no check default.nonesuch`},
+		{`[{"id":"default.contains","parameters":{"word":["a"]}}]`, `{}`, `checks[0].parameters.word: unknown parameter of default.contains; checks[0].parameters.words: required: a list of strings`},
+		{`[{"id":"default.regexMatch","parameters":{"rule":"("}}]`, `{}`, `checks[0].parameters.rule: invalid regular expression`},
+		{`[{"id":"default.notNull"}]`, `{"wat":1}`, `actions.wat: unknown key`},
+	} {
+		var got []string
+		Saved([]byte(c[0]), []byte(c[1]), func(path, message string) { got = append(got, path+": "+message) })
+		if s := strings.Join(got, "; "); !strings.HasPrefix(s, c[2]) || c[2] == "" && s != "" {
+			t.Errorf("%s: %q, want %q", c[0], s, c[2])
+		}
+	}
+}
+
+func TestWhatIsJudged(t *testing.T) {
+	all := Scope{true, true, true, true, true, true}
+	for _, c := range []struct {
+		endpoint string
+		phase    guardrails.Phase
+		body     string
+		scope    Scope
+		want     string
+		calls    bool
+	}{
+		{"chatComplete", 0, `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b\u00e9"}]}`, Scope{}, "bé", false},
+		{"chatComplete", 0, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"text"}},{"type":"text","text":""}]}]}`, Scope{}, "a,", false},
+		{"chatComplete", 0, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"r"},{"role":"user","content":"b"}]}`, Scope{}, "b", false},
+		{"chatComplete", 0, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"r"},{"role":"user","content":"b"}]}`, all, "s,a,{},r,b", false},
+		{"chatComplete", 0, `{"messages":[{"role":"developer","content":"s"},{"role":"user","content":"a"}]}`, Scope{System: true}, "s,a", false},
+		{"chatComplete", 0, `{"messages":[]}`, Scope{}, "", false},
+		{"chatComplete", 0, `{"messages":7}`, all, "", false},
+		{"chatComplete", 1, `{"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}}]}`, Scope{}, "a", false},
+		{"chatComplete", 1, `{"choices":[{"message":{"content":"a","tool_calls":[{"function":{"arguments":"x"}}]}},{"message":{"content":"b"}}]}`, all, "a,x,b", true},
+		{"complete", 0, `{"prompt":["a","b"]}`, Scope{}, "a,b", false},
+		{"complete", 0, `{"prompt":[[1,2]]}`, Scope{}, "", false},
+		{"complete", 1, `{"choices":[{"text":"a"},{"text":"b"}]}`, Scope{Choices: true}, "a,b", false},
+		{"embed", 0, `{"input":"a"}`, Scope{}, "a", false},
+		{"embed", 1, `{"data":[]}`, all, "", false},
+		{"messages", 0, `{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]},{"type":"text","text":"a"}]}]}`, Scope{}, "a", false},
+		{"messages", 0, `{"messages":[{"role":"user","content":[{"type":"tool_result","content":"r"},{"type":"text","text":"a"}]}],"system":"s"}`, all, "r,a,s", false},
+		{"messages", 1, `{"content":[{"type":"text","text":"a"},{"type":"tool_use","name":"f","input":{"k":["x",{"l":"y"}]}},{"type":"text","text":"b"}]}`, Scope{}, "a,b", true},
+		{"messages", 1, `{"content":[{"type":"text","text":"a"},{"type":"tool_use","name":"f","input":{"k":["x",{"l":"y"}]}}]}`, all, "a,x,y", true},
+		{"createModelResponse", 0, `{"input":"a","instructions":"i"}`, Scope{}, "a", false},
+		{"createModelResponse", 0, `{"instructions":"i","input":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","arguments":"x"},{"type":"function_call_output","output":"r"},{"type":"message","role":"user","content":"b"}]}`, Scope{}, "b", false},
+		{"createModelResponse", 0, `{"instructions":"i","input":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","arguments":"x"},{"type":"function_call_output","output":"r"},{"type":"message","role":"user","content":"b"}]}`, all, "i,s,a,x,r,b", false},
+		{"createModelResponse", 1, `{"output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"t"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"no"}]},{"type":"function_call","arguments":"x"}]}`, Scope{}, "t,a,no", true},
+		{"imageGenerate", 0, `{"prompt":"a"}`, all, "", false},
+		{"chatComplete", 0, `not JSON`, all, "", false},
+	} {
+		spans, calls := Texts(c.endpoint, c.phase, []byte(c.body), c.scope)
+		if got := strings.Join(values([]byte(c.body), spans), ","); got != c.want || calls != c.calls {
+			t.Errorf("%s %d %s: %q, %v; want %q, %v", c.endpoint, c.phase, c.body, got, calls, c.want, c.calls)
+		}
+	}
+}
+
+func TestTransformsRunInTheOrderOfTheListAndNoneIsLost(t *testing.T) {
+	list := parse(t, InputGuardrails, `[{"a":{"id":"default.regexReplace","rule":"1","redactText":"2"},"b":{"id":"default.regexReplace","rule":"2","redactText":"3"},
+		"sees":{"id":"default.contains","words":["1"]}},{"id":"later","default.contains":{"words":["33"],"operator":"all"}}]`)
+	body := `{"messages":[{"role":"user","content":[{"type":"text","text":"1"},{"type":"image_url","image_url":{"url":"1"}},{"type":"text","text":"2 33"}]}],"user":"1"}`
+	out := Run(context.Background(), list, guardrails.Subject{Type: "chatComplete", Request: json.RawMessage(body)}, false, time.Now)
+	want := `{"messages":[{"role":"user","content":[{"type":"text","text":"3"},{"type":"image_url","image_url":{"url":"1"}},{"type":"text","text":"3 33"}]}],"user":"1"}`
+	if string(out.Body) != want {
+		t.Errorf("the body is %s", out.Body)
+	}
+	if out.Failed || out.Denied != nil || len(out.Results) != 2 || !out.Results[0].Transformed || out.Results[1].Transformed {
+		t.Errorf("the outcome is %+v", out)
+	}
+	if data, _ := json.Marshal(out.Results); strings.Contains(string(data), "textExcerpt") {
+		t.Errorf("the results repeat what was replaced: %s", data)
+	}
+}
+
+func TestFeedback(t *testing.T) {
+	const given = `"on_success":{"feedback":{"value":5}},"on_fail":{"feedback":{"value":-5,"weight":0.5,"metadata":"{\"k\":1}"}}`
+	for _, c := range [][2]string{
+		{`"default.contains":{"words":["a"]},"default.wordCount":{}`, `{"value":5,"weight":1,"metadata":{"successfulChecks":"default.contains,default.wordCount","failedChecks":"","erroredChecks":""}}`},
+		{`"default.contains":{"words":["b"]},"default.jwtx":{}`, `{"value":-5,"weight":0.5,"metadata":{"k":1,"successfulChecks":"","failedChecks":"default.contains","erroredChecks":"default.jwtx"}}`},
+	} {
+		list := parse(t, InputGuardrails, `[{`+c[0]+`,`+given+`}]`)
+		out := Run(context.Background(), list, guardrails.Subject{Type: "embed", Request: json.RawMessage(`{"input":"a"}`)}, false, time.Now)
+		if got := gjson.ParseBytes(JSON(out.Results, nil)).Get("before_request_hooks.0.feedback").Raw; got != c[1] {
+			t.Errorf("feedback %s, want %s", got, c[1])
+		}
+	}
+}
+
+func TestModesOfStreams(t *testing.T) {
+	for _, c := range []struct {
+		hook string
+		want StreamMode
+	}{
+		{`{"contains":{"words":["a"],"operator":"none"},"deny":true}`, Window},
+		{`{"contains":{"words":["a"]},"deny":true}`, Buffer},
+		{`{"contains":{"words":["a"]}}`, After},
+		{`{"regexReplace":{"rule":"a"}}`, Window},
+		{`{"regexReplace":{"rule":"^a"}}`, Buffer},
+		{`{"regexReplace":{"rule":"a"},"stream_mode":"after"}`, After},
+		{`{"wordCount":{},"deny":true,"stream_mode":"window"}`, Buffer},
+		{`{"contains":{"words":["a"],"operator":"none"},"deny":true,"stream_mode":"buffer"}`, Buffer},
+		{`{"contains":{"words":["a"],"operator":"none"},"deny":true,"async":true}`, After},
+	} {
+		if got := parse(t, OutputGuardrails, `[`+c.hook+`]`)[0].ModeOf(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.hook, got, c.want)
+		}
+	}
+}
+
+// However texts are replaced, each comes to stand where it was, and nothing else changes.
+func TestReplacedTextsStandWhereTheyWere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "texts")
+		others := make([]string, len(texts))
+		var parts []map[string]any
+		for i, text := range texts {
+			others[i] = rapid.OneOf(rapid.Just(text), rapid.String()).Draw(t, "other")
+			parts = append(parts, map[string]any{"type": "text", "text": text}, map[string]any{"type": "image_url", "image_url": map[string]string{"url": text}})
+		}
+		body, _ := json.Marshal(map[string]any{"model": texts[0], "messages": []any{map[string]any{"role": "user", "content": parts}}})
+		spans, _ := Texts("chatComplete", guardrails.Input, body, Scope{})
+		out, err := Replace(body, spans, others)
+		if err != nil || !json.Valid(out) {
+			t.Fatal(err, string(out))
+		}
+		for i := range texts {
+			v := gjson.GetBytes(out, fmt.Sprintf("messages.0.content.%d.text", 2*i)).Str
+			image := gjson.GetBytes(out, fmt.Sprintf("messages.0.content.%d.image_url.url", 2*i+1)).Str
+			if v != strings.ToValidUTF8(others[i], "\ufffd") || image != gjson.GetBytes(body, fmt.Sprintf("messages.0.content.%d.image_url.url", 2*i+1)).Str {
+				t.Fatalf("text %d is %q and the image %q in %s", i, v, image, out)
+			}
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{`["a",{"contains":{"words":["x"]},"deny":true}]`, `[{"checks":[{"id":"default.jsonSchema","parameters":{"schema":{}}}]}]`, `[{"on_fail":{"feedback":{}}}]`, `{}`, `[null]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if !json.Valid(raw) {
+			return
+		}
+		for list := range Lists {
+			for _, h := range Parse(list, "x", raw, func(string, string) {}) {
+				h.ModeOf()
+			}
+		}
+		Saved(raw, raw, func(string, string) {})
+	})
+}
+
+func FuzzTexts(f *testing.F) {
+	for _, seed := range []string{
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"system":"s","prompt":["p"],"input":[{"type":"function_call_output","output":"o"}]}`,
+		`{"choices":[{"message":{"content":"a"},"text":"t"}],"output":[{"content":[{"text":"a"}]}],"content":[{"text":"b"}]}`, `{"messages":{"a":["\ud800"]}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for endpoint := range dialects {
+			for phase := range guardrails.Output + 1 {
+				spans, _ := Texts(endpoint, phase, body, Scope{true, true, true, true, true, true})
+				same, err := Replace(body, spans, values(body, spans))
+				if err != nil || len(spans) > 0 && string(same) != string(body) {
+					t.Fatalf("%s: %v: %q becomes %q", endpoint, err, body, same)
+				}
+			}
+		}
+	})
+}

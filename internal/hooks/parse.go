@@ -1,0 +1,322 @@
+package hooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+// A List is a list of hooks in a config.
+type List uint8
+
+// The lists, in the order in which their hooks run in each phase.
+const (
+	BeforeRequest List = iota
+	InputGuardrails
+	InputMutators
+	AfterRequest
+	OutputGuardrails
+	OutputMutators
+	Lists // how many there are
+)
+
+// Keys are the keys of the lists in a config.
+var Keys = [Lists]string{
+	"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators",
+}
+
+// explicit reports whether the elements of a list are hooks, and not names or shorthands.
+func (l List) explicit() bool { return l == BeforeRequest || l == AfterRequest }
+
+// A reader reads hooks, and reports faults.
+type reader struct {
+	report func(path, message string)
+	list   List
+}
+
+func (r *reader) errorf(path, format string, args ...any) {
+	r.report(path, fmt.Sprintf(format, args...))
+}
+
+// Parse reads a list of a config at a path. raw is valid JSON. Parameters of checks are not
+// faults: a check that cannot be made is reported when it is to run.
+func Parse(list List, path string, raw []byte, report func(path, message string)) []*Hook {
+	r := &reader{report, list}
+	v := gjson.ParseBytes(raw)
+	if !v.IsArray() {
+		r.errorf(path, "expected an array")
+		return nil
+	}
+	hooks := []*Hook{} // an empty list is not the same as none: it is not inherited
+	v.ForEach(func(_, v gjson.Result) bool {
+		at := fmt.Sprintf("%s[%d]", path, len(hooks))
+		if len(hooks) == maxHooks {
+			r.errorf(path, "expected at most %d elements", maxHooks)
+			return false
+		}
+		h := &Hook{Mutator: list == InputMutators || list == OutputMutators}
+		h.defaults()
+		switch {
+		case v.IsObject():
+			r.object(h, at, v)
+		case v.Type != gjson.String || list.explicit():
+			r.errorf(at, "expected an object%s", map[bool]string{false: " or the slug of a guardrail"}[list.explicit()])
+		case v.Str == "" || len(v.Str) > 256:
+			r.errorf(at, "expected a slug of 1 to 256 bytes")
+		default:
+			h.Slug = v.Str
+		}
+		h.Key = key([]byte(v.Raw), []byte(Keys[list]))
+		if h.ID == "" {
+			h.ID = h.Slug
+		}
+		if h.ID == "" {
+			h.ID = strings.TrimSuffix(Keys[list], "s") + "_" + strconv.Itoa(len(hooks))
+		}
+		hooks = append(hooks, h)
+		return true
+	})
+	return hooks
+}
+
+// Saved makes a hook of a saved guardrail's checks and actions. Faults are those of the parameters
+// of checks, too, and of checks that nobody has.
+func Saved(checks, actions []byte, report func(path, message string)) *Hook {
+	r := &reader{report: report, list: BeforeRequest}
+	h := &Hook{Key: key(checks, actions)}
+	h.defaults()
+	if v := gjson.ParseBytes(checks); !v.IsArray() || len(v.Array()) == 0 {
+		r.errorf("checks", "expected an array of at least one check")
+	} else {
+		r.checks(h, "checks", v)
+	}
+	v := gjson.ParseBytes(actions)
+	if len(actions) > 0 && !v.IsObject() {
+		r.errorf("actions", "expected an object")
+	}
+	v.ForEach(func(key, v gjson.Result) bool {
+		if at := "actions." + key.Str; !r.action(h, at, key.Str, v) {
+			r.errorf(at, "unknown key")
+		}
+		return true
+	})
+	for i, u := range h.Checks {
+		at := fmt.Sprintf("checks[%d]", i)
+		kind := guardrails.Lookup(u.ID)
+		if kind == nil {
+			r.errorf(at+".id", "there is no check %s", guardrails.Excerpt(u.ID))
+			continue
+		}
+		for _, fault := range kind.Faults([]byte(gjson.GetBytes(checks, strconv.Itoa(i)+".parameters").Raw)) {
+			r.errorf(at+"."+strings.TrimSuffix("parameters."+fault.Name, "."), "%s", fault.Message)
+		}
+	}
+	return h
+}
+
+// key is a digest of what a hook was read from.
+func key(parts ...[]byte) string {
+	d := sha256.New()
+	for _, p := range parts {
+		d.Write(strconv.AppendInt(nil, int64(len(p)), 10))
+		d.Write([]byte(":"))
+		d.Write(p)
+	}
+	return hex.EncodeToString(d.Sum(nil))
+}
+
+func (h *Hook) defaults() {
+	h.Timeout = defaultTimeout
+	h.Stream = Stream{Buffer: defaultBuffer, Window: defaultWindow, Hold: defaultHold}
+}
+
+// object reads a hook, or the shorthand for one: an object whose keys are checks.
+func (r *reader) object(h *Hook, at string, v gjson.Result) {
+	v.ForEach(func(key, v gjson.Result) bool {
+		name, path := key.Str, at+"."+key.Str
+		switch {
+		case name == "id":
+			h.ID = r.text(path, v)
+		case name == "type":
+			switch v.Str {
+			case "guardrail":
+			case "mutator":
+				h.Mutator = true
+			default:
+				r.errorf(path, "expected guardrail or mutator")
+			}
+		case name == "guardrail_version_id":
+			h.VersionID = r.text(path, v)
+		case name == "checks" && v.IsArray():
+			r.checks(h, path, v)
+		case r.action(h, path, name, v):
+		case r.list.explicit():
+			r.errorf(path, "unknown key")
+		case !v.IsObject():
+			r.errorf(path, "expected an object of parameters")
+		case len(h.Checks) == maxChecks:
+			r.errorf(at, "expected at most %d checks", maxChecks)
+		default:
+			id := name
+			if given := v.Get("id"); given.Type == gjson.String && given.Str != "" {
+				id = given.Str
+			}
+			h.Checks = append(h.Checks, use(id, []byte(v.Raw), v.Get("is_enabled"), v))
+		}
+		return true
+	})
+}
+
+// checks reads a list of checks.
+func (r *reader) checks(h *Hook, at string, v gjson.Result) {
+	v.ForEach(func(_, v gjson.Result) bool {
+		path := fmt.Sprintf("%s[%d]", at, len(h.Checks))
+		if len(h.Checks) == maxChecks {
+			r.errorf(at, "expected at most %d checks", maxChecks)
+			return false
+		}
+		if !v.IsObject() {
+			r.errorf(path, "expected an object")
+			h.Checks = append(h.Checks, Use{Disabled: true})
+			return true
+		}
+		id, parameters := v.Get("id"), v.Get("parameters")
+		if id.Type != gjson.String || id.Str == "" {
+			r.errorf(path+".id", "required: the id of a check")
+		}
+		if parameters.Exists() && parameters.Type != gjson.Null && !parameters.IsObject() {
+			r.errorf(path+".parameters", "expected an object")
+		}
+		h.Checks = append(h.Checks, use(id.Str, []byte(parameters.Raw), v.Get("is_enabled"), parameters))
+		return true
+	})
+}
+
+// use makes a check. A name without a vendor is one of the default checks.
+func use(id string, parameters json.RawMessage, enabled, options gjson.Result) Use {
+	if !strings.Contains(id, ".") {
+		id = "default." + id
+	}
+	u := Use{ID: id, Disabled: enabled.Type == gjson.False, FailOnErr: options.Get("failOnError").Bool()}
+	kind := guardrails.Lookup(id)
+	if kind == nil {
+		u.Err = fmt.Errorf("there is no check %s", guardrails.Excerpt(id))
+		return u
+	}
+	u.Check, u.Err = kind.Make(parameters)
+	return u
+}
+
+// action reads what follows from verdicts, and how they are made. It reports whether it knows
+// the key.
+func (r *reader) action(h *Hook, at, name string, v gjson.Result) bool {
+	switch name {
+	case "deny":
+		h.Deny = r.boolean(at, v)
+	case "soft_deny_200":
+		h.SoftDeny = r.boolean(at, v)
+	case "async":
+		h.Async = r.boolean(at, v)
+	case "sequential":
+		h.Sequential = r.boolean(at, v)
+	case "fail_on_error", "failOnError":
+		h.FailOnErr = r.boolean(at, v)
+	case "on_success":
+		h.OnSuccess = r.feedback(at, v)
+	case "on_fail":
+		h.OnFail = r.feedback(at, v)
+	case "all_turns":
+		h.Scope.AllTurns = r.boolean(at, v)
+	case "system":
+		h.Scope.System = r.boolean(at, v)
+	case "tool_arguments":
+		h.Scope.ToolArguments = r.boolean(at, v)
+	case "tool_results":
+		h.Scope.ToolResults = r.boolean(at, v)
+	case "choices":
+		h.Scope.Choices = r.boolean(at, v)
+	case "instructions":
+		h.Scope.Instructions = r.boolean(at, v)
+	case "stream_mode":
+		h.Stream.Mode = StreamMode(v.Str)
+		if m := h.Stream.Mode; m != Buffer && m != Window && m != After {
+			r.errorf(at, "expected buffer, window or after")
+		}
+	case "max_buffer_bytes":
+		h.Stream.Buffer = r.integer(at, v, 1, maxBuffer)
+	case "window_bytes":
+		h.Stream.Window = r.integer(at, v, minHold, maxWindow)
+	case "overlap_bytes":
+		h.Stream.Hold = r.integer(at, v, minHold, maxWindow)
+	case "timeout":
+		h.Timeout = time.Duration(r.integer(at, v, 1, int(maxTimeout/time.Millisecond))) * time.Millisecond
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *reader) text(at string, v gjson.Result) string {
+	if v.Type != gjson.String || v.Str == "" || len(v.Str) > 256 {
+		r.errorf(at, "expected a string of 1 to 256 bytes")
+	}
+	return v.Str
+}
+
+func (r *reader) boolean(at string, v gjson.Result) bool {
+	if v.Type != gjson.True && v.Type != gjson.False {
+		r.errorf(at, "expected true or false")
+	}
+	return v.Type == gjson.True
+}
+
+func (r *reader) integer(at string, v gjson.Result, least, most int) int {
+	if n := v.Num; v.Type != gjson.Number || n != math.Trunc(n) || n < float64(least) || n > float64(most) {
+		r.errorf(at, "expected an integer from %d to %d", least, most)
+		return least
+	}
+	return int(v.Num)
+}
+
+// feedback reads on_success or on_fail.
+func (r *reader) feedback(at string, v gjson.Result) *Feedback {
+	given := v.Get("feedback")
+	switch {
+	case !v.IsObject():
+		r.errorf(at, "expected an object")
+		return nil
+	case !given.Exists() || given.Type == gjson.Null:
+		return nil
+	case !given.IsObject():
+		r.errorf(at+".feedback", "expected an object")
+		return nil
+	}
+	f := &Feedback{Weight: 1}
+	for name, to := range map[string]*float64{"value": &f.Value, "weight": &f.Weight} {
+		switch n := given.Get(name); n.Type {
+		case gjson.Null:
+		case gjson.Number:
+			*to = n.Num
+		default:
+			r.errorf(at+".feedback."+name, "expected a number")
+		}
+	}
+	switch m := given.Get("metadata"); {
+	case m.IsObject():
+		f.Metadata = json.RawMessage(m.Raw)
+	case m.Type == gjson.String && gjson.Valid(m.Str) && gjson.Parse(m.Str).IsObject():
+		f.Metadata = json.RawMessage(m.Str)
+	case m.Type != gjson.Null && m.Type != gjson.String:
+		r.errorf(at+".feedback.metadata", "expected an object")
+	}
+	return f
+}

@@ -1,0 +1,136 @@
+package hooks
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// A Result is what a hook says of a call or an answer.
+type Result struct {
+	ID            string          `json:"id"`
+	Type          string          `json:"type"`
+	Skipped       bool            `json:"skipped,omitempty"`
+	Verdict       bool            `json:"verdict"`
+	State         State           `json:"state"`
+	Deny          bool            `json:"deny"`
+	Async         bool            `json:"async"`
+	Transformed   bool            `json:"transformed"`
+	Checks        []CheckResult   `json:"checks"`
+	Feedback      *FeedbackResult `json:"feedback"`
+	ExecutionTime int64           `json:"execution_time"` // ms
+	CreatedAt     time.Time       `json:"created_at"`
+	VersionID     string          `json:"guardrail_version_id,omitempty"`
+	EventType     string          `json:"event_type,omitempty"`
+}
+
+// A State says how a verdict came about.
+type State string
+
+// The states.
+const (
+	Passed        State = "passed"
+	Failed        State = "failed"
+	ErroredPassed State = "errored_passed" // a check could not judge, and the hook lets that pass
+)
+
+// A CheckResult is what one check says.
+type CheckResult struct {
+	ID            string      `json:"id"`
+	Verdict       bool        `json:"verdict"`
+	Error         *CheckError `json:"error"`
+	Data          any         `json:"data"`
+	Transformed   bool        `json:"transformed"`
+	ExecutionTime int64       `json:"execution_time"` // ms
+	CreatedAt     time.Time   `json:"created_at"`
+	FailOnError   bool        `json:"fail_on_error"`
+}
+
+// A CheckError says why a check could not judge.
+type CheckError struct {
+	Name    string `json:"name"`
+	Message string `json:"message"`
+}
+
+// A FeedbackResult is the grade that a call gets.
+type FeedbackResult struct {
+	Value    float64         `json:"value"`
+	Weight   float64         `json:"weight"`
+	Metadata json.RawMessage `json:"metadata"`
+}
+
+// grade sets the feedback of a result, according to its checks.
+func (r *Result) grade(h *Hook) {
+	var passed, failed, errored []string
+	for _, c := range r.Checks {
+		switch {
+		case c.Error != nil:
+			errored = append(errored, c.ID)
+		case c.Verdict:
+			passed = append(passed, c.ID)
+		default:
+			failed = append(failed, c.ID)
+		}
+	}
+	f := h.OnSuccess
+	if len(failed) > 0 {
+		f = h.OnFail
+	}
+	if f == nil {
+		return
+	}
+	var b jsonscan.Builder
+	b.Open('{')
+	if f.Metadata != nil {
+		_ = jsonscan.Members(f.Metadata, func(m jsonscan.Member) error { // it is an object
+			b.Key(string(jsonscan.AppendEscaped(nil, m.Key.String()))).Raw(f.Metadata[m.Start:m.End])
+			return nil
+		})
+	}
+	b.Key("successfulChecks").Text(strings.Join(passed, ","))
+	b.Key("failedChecks").Text(strings.Join(failed, ","))
+	b.Key("erroredChecks").Text(strings.Join(errored, ","))
+	b.Close('}')
+	r.Feedback = &FeedbackResult{Value: f.Value, Weight: f.Weight, Metadata: json.RawMessage(b)}
+}
+
+// conceal leaves of the data of checks only their explanations: the rest may repeat a text that
+// was replaced, or that nobody is to get.
+func conceal(results []Result) {
+	for i := range results {
+		for j := range results[i].Checks {
+			c := &results[i].Checks[j]
+			encoded, err := json.Marshal(c.Data)
+			var kept struct {
+				Explanation string `json:"explanation,omitempty"`
+			}
+			if err != nil || json.Unmarshal(encoded, &kept) != nil || kept.Explanation == "" {
+				c.Data = nil
+				continue
+			}
+			c.Data = kept
+		}
+	}
+}
+
+// JSON is what answers have as hook_results.
+func JSON(before, after []Result) json.RawMessage {
+	if before == nil {
+		before = []Result{}
+	}
+	if after == nil {
+		after = []Result{}
+	}
+	encoded, err := json.Marshal(struct {
+		Before []Result `json:"before_request_hooks"`
+		After  []Result `json:"after_request_hooks"`
+	}{before, after})
+	if err != nil { // the data of some check cannot be encoded
+		conceal(before)
+		conceal(after)
+		return JSON(before, after)
+	}
+	return encoded
+}

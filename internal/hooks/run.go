@@ -1,0 +1,268 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+// An Outcome is what the hooks of a phase come to.
+type Outcome struct {
+	Results []Result // in the order of the hooks; those that run later are not among them
+	Body    []byte   // the body of the phase, if it was changed; nil: it was not
+	Denied  *Hook    // the first that refuses; nil: none does
+	Failed  bool     // some hook failed that does not refuse
+	Errored int      // hooks that passed although a check could not judge
+}
+
+// Run runs the hooks of a phase, in their order, that are async or not. A hook judges what those
+// before it made of the body. The body is that of the subject's phase, and valid JSON.
+func Run(ctx context.Context, list []*Hook, s guardrails.Subject, async bool, now func() time.Time) *Outcome {
+	out := new(Outcome)
+	r := &run{subject: s, now: now}
+	r.body = s.Request
+	if s.Phase == guardrails.Output {
+		r.body = s.Response
+	}
+	for _, h := range list {
+		if h.Async != async {
+			continue
+		}
+		result := r.hook(ctx, h)
+		out.Results = append(out.Results, result)
+		switch {
+		case result.Verdict && result.State == ErroredPassed:
+			out.Errored++
+		case result.Verdict:
+		case result.Deny:
+			if out.Denied == nil {
+				out.Denied = h
+			}
+		default:
+			out.Failed = true
+		}
+	}
+	if r.changed && !async {
+		out.Body = r.body
+	}
+	if r.changed || out.Denied != nil && s.Phase == guardrails.Output {
+		conceal(out.Results)
+	}
+	return out
+}
+
+// A run is the hooks of a phase that run.
+type run struct {
+	subject guardrails.Subject
+	body    json.RawMessage
+	changed bool
+	now     func() time.Time
+
+	// The texts of the body for a scope.
+	scope Scope
+	spans []Span
+	read  bool
+}
+
+// see has the subject show the body, and its texts for a scope.
+func (r *run) see(scope Scope) {
+	if r.read && scope == r.scope {
+		return
+	}
+	r.spans, r.subject.Calls = Texts(r.subject.Type, r.subject.Phase, r.body, scope)
+	r.subject.Texts = values(r.body, r.spans)
+	r.scope, r.read = scope, true
+	if r.subject.Phase == guardrails.Output {
+		r.subject.Response = r.body
+	} else {
+		r.subject.Request = r.body
+	}
+}
+
+// hook runs one hook.
+func (r *run) hook(ctx context.Context, h *Hook) Result {
+	begun := r.now()
+	result := Result{ID: h.ID, Type: "guardrail", Async: h.Async, VersionID: h.VersionID, EventType: r.subject.Phase.Event(), CreatedAt: begun.UTC(), Verdict: true, State: Passed, Checks: []CheckResult{}}
+	if h.Mutator {
+		result.Type = "mutator"
+		if h.Async {
+			result.Skipped = true
+			return result
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
+	defer cancel()
+	r.see(h.Scope)
+	original := r.subject
+	remote := r.ahead(ctx, h)
+	for i := range h.Checks {
+		u := &h.Checks[i]
+		if u.Disabled {
+			continue
+		}
+		r.see(h.Scope)
+		subject := original
+		if h.Sequential || h.Mutator || transforms(u.Check) {
+			subject = r.subject
+		}
+		began := r.now()
+		var judged guardrails.Result
+		var err error
+		if done := remote[i]; done != nil {
+			answer := <-done
+			judged, err = answer.Result, answer.err
+		} else {
+			judged, err = judge(ctx, u, &subject)
+		}
+		c := CheckResult{ID: u.ID, Verdict: judged.Verdict, Data: judged.Data, CreatedAt: began.UTC(), FailOnError: u.FailOnErr || h.FailOnErr}
+		switch changes := judged.Texts != nil || judged.Body != nil; {
+		case err != nil || !changes || h.Async:
+		case !transforms(u.Check) && !h.Sequential && !h.Mutator: // it may not have judged the present texts
+			err = errNoTransformer
+		default:
+			c.Transformed, err = r.apply(&judged, &subject)
+		}
+		if err != nil {
+			c.Error = &CheckError{Name: "Error", Message: err.Error()}
+			if errors.Is(err, context.DeadlineExceeded) {
+				c.Error = &CheckError{Name: "TimeoutError", Message: fmt.Sprintf("the checks took longer than %v", h.Timeout)}
+			}
+			c.Verdict = false
+		}
+		c.ExecutionTime = r.now().Sub(began).Milliseconds()
+		result.Transformed = result.Transformed || c.Transformed
+		switch {
+		case c.Verdict:
+		case c.Error != nil && !c.FailOnError:
+			if result.State == Passed {
+				result.State = ErroredPassed
+			}
+		default:
+			result.Verdict, result.State = false, Failed
+		}
+		result.Checks = append(result.Checks, c)
+	}
+	result.Deny = h.Deny && !result.Verdict && !h.Async
+	result.ExecutionTime = r.now().Sub(begun).Milliseconds()
+	result.grade(h)
+	return result
+}
+
+// apply puts what a check has changed into the body.
+func (r *run) apply(judged *guardrails.Result, subject *guardrails.Subject) (changed bool, err error) {
+	body := r.body
+	switch {
+	case judged.Body != nil:
+		if !isObject(judged.Body) {
+			return false, errors.New("the check replaced the body by what is no JSON object")
+		}
+		body = judged.Body
+	case judged.Texts != nil:
+		if len(judged.Texts) != len(subject.Texts) {
+			return false, ErrReplacement
+		}
+		if body, err = Replace(r.body, r.spans, judged.Texts); err != nil {
+			return false, err
+		}
+	}
+	if bytes.Equal(body, r.body) {
+		return false, nil
+	}
+	r.body, r.changed, r.read = body, true, false
+	return true, nil
+}
+
+// transforms reports whether a check may change what it judges.
+func transforms(c guardrails.Check) bool {
+	switch c := c.(type) {
+	case guardrails.Transformer:
+		return true
+	case guardrails.Finder:
+		_, redacts := c.Finds()
+		return redacts
+	}
+	return false
+}
+
+// An answered is what a check that waits for others has said.
+type answered struct {
+	guardrails.Result
+	err error
+}
+
+// ahead starts the checks of a hook that wait for others, all together.
+func (r *run) ahead(ctx context.Context, h *Hook) map[int]chan answered {
+	if h.Sequential || h.Mutator {
+		return nil
+	}
+	var started map[int]chan answered
+	for i := range h.Checks {
+		u := &h.Checks[i]
+		if _, waits := u.Check.(guardrails.Waiter); !waits || u.Disabled || transforms(u.Check) {
+			continue
+		}
+		if started == nil {
+			started = make(map[int]chan answered)
+		}
+		done := make(chan answered, 1)
+		started[i] = done
+		subject := r.subject
+		go func() {
+			result, err := judge(ctx, u, &subject)
+			done <- answered{result, err}
+		}()
+	}
+	return started
+}
+
+var (
+	errPanic         = errors.New("the check panicked")
+	errNoTransformer = errors.New("the check changes what it judges, and is no Transformer")
+)
+
+// judge has a check judge a subject. A check that waits for others is left behind when the time is
+// over; a panic is an error.
+func judge(ctx context.Context, u *Use, s *guardrails.Subject) (guardrails.Result, error) {
+	switch {
+	case u.Check == nil:
+		return guardrails.Result{}, u.Err
+	case ctx.Err() != nil:
+		return guardrails.Result{}, ctx.Err()
+	}
+	if _, waits := u.Check.(guardrails.Waiter); !waits {
+		return safely(ctx, u.Check, s)
+	}
+	done := make(chan answered, 1)
+	go func() {
+		result, err := safely(ctx, u.Check, s)
+		done <- answered{result, err}
+	}()
+	select {
+	case a := <-done:
+		return a.Result, a.err
+	case <-ctx.Done():
+		return guardrails.Result{}, ctx.Err()
+	}
+}
+
+func safely(ctx context.Context, c guardrails.Check, s *guardrails.Subject) (result guardrails.Result, err error) {
+	defer func() {
+		if recover() != nil { // what the panic says might repeat the text
+			result, err = guardrails.Result{}, errPanic
+		}
+	}()
+	return c.Judge(ctx, s)
+}
+
+// Informed returns the results of hooks that came too late to refuse anything.
+func (o *Outcome) Informed() []Result {
+	for i := range o.Results {
+		o.Results[i].Deny = false
+	}
+	return o.Results
+}

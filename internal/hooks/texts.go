@@ -1,0 +1,375 @@
+package hooks
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// A Span is where a text stands in a body: a string with its quotes.
+type Span struct{ Start, End int }
+
+// Texts returns where the texts are that a hook judges, in order, and whether an answer calls
+// tools. The body is valid JSON in the dialect of an endpoint.
+func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) (spans []Span, calls bool) {
+	d := dialects[endpoint]
+	if d == nil {
+		return nil, false
+	}
+	w := &walker{s: body, scope: scope}
+	read := d.request
+	if phase == guardrails.Output {
+		read = d.answer
+	}
+	if read == nil || jsonscan.Members(body, func(m jsonscan.Member) error {
+		read(w, m.Key.String(), m.Start)
+		return nil
+	}) != nil {
+		return nil, false
+	}
+	w.latest()
+	return w.spans, w.calls
+}
+
+// Judged reports whether the calls of an endpoint are judged, and in a phase.
+func Judged(endpoint string, phase guardrails.Phase) bool {
+	d := dialects[endpoint]
+	return d != nil && (phase == guardrails.Input || d.answer != nil)
+}
+
+// ErrReplacement is the error of texts that cannot be put back.
+var ErrReplacement = errors.New("the texts do not fit the body")
+
+// Replace returns the body with other texts where the spans are.
+func Replace(body []byte, spans []Span, texts []string) ([]byte, error) {
+	if len(spans) != len(texts) {
+		return nil, ErrReplacement
+	}
+	out := make([]byte, 0, len(body)+len(body)/8)
+	at := 0
+	for i, s := range spans {
+		if s.Start < at || s.End > len(body) {
+			return nil, ErrReplacement
+		}
+		out = append(out, body[at:s.Start]...)
+		if old := body[s.Start:s.End]; jsonscan.Unquote(old) == texts[i] {
+			out = append(out, old...)
+		} else {
+			out = jsonscan.AppendQuoted(out, texts[i])
+		}
+		at = s.End
+	}
+	return append(out, body[at:]...), nil
+}
+
+// A dialect says where its texts are: it is called with each member of a body.
+type dialect struct {
+	request, answer func(w *walker, key string, at int)
+}
+
+var dialects = map[string]*dialect{
+	"chatComplete": {request: chatRequest, answer: chatAnswer},
+	"complete": {
+		request: func(w *walker, key string, at int) {
+			if key == "prompt" {
+				w.textOrList(at)
+			}
+		},
+		answer: func(w *walker, key string, at int) {
+			if key == "choices" {
+				w.choices(at, func(key string, at int) {
+					if key == "text" {
+						w.text(at)
+					}
+				})
+			}
+		},
+	},
+	"embed": {request: func(w *walker, key string, at int) {
+		if key == "input" {
+			w.textOrList(at)
+		}
+	}},
+	"messages":            {request: messagesRequest, answer: messagesAnswer},
+	"createModelResponse": {request: responsesRequest, answer: responsesAnswer},
+}
+
+func chatRequest(w *walker, key string, at int) {
+	if key == "messages" {
+		w.messages(at)
+	}
+}
+
+func chatAnswer(w *walker, key string, at int) {
+	if key != "choices" {
+		return
+	}
+	w.choices(at, func(key string, at int) {
+		if key != "message" {
+			return
+		}
+		w.object(at, func(key string, at int) {
+			switch key {
+			case "content", "refusal":
+				w.content(at)
+			case "tool_calls", "function_call":
+				w.toolCalls(at)
+			}
+		})
+	})
+}
+
+func messagesRequest(w *walker, key string, at int) {
+	switch {
+	case key == "messages":
+		w.messages(at)
+	case key == "system" && w.scope.System:
+		w.content(at)
+	}
+}
+
+func messagesAnswer(w *walker, key string, at int) {
+	if key == "content" {
+		w.content(at)
+	}
+}
+
+func responsesRequest(w *walker, key string, at int) {
+	switch {
+	case key == "input" && w.s.Kind(at) == jsonscan.String:
+		w.text(at)
+	case key == "input":
+		w.messages(at)
+	case key == "instructions" && w.scope.Instructions:
+		w.text(at)
+	}
+}
+
+func responsesAnswer(w *walker, key string, at int) {
+	if key == "output" {
+		w.array(at, func(at int) { w.item(at) })
+	}
+}
+
+// A walker collects the texts of a body. Positions are those of values that were scanned before,
+// so that no scan fails.
+type walker struct {
+	s     jsonscan.Scanner
+	scope Scope
+	spans []Span
+	calls bool
+
+	turns []turn
+}
+
+// A turn is a message: whose it is, and which of the spans are its.
+type turn struct {
+	role     string
+	from, to int
+}
+
+func (w *walker) object(at int, visit func(key string, at int)) {
+	if w.s.Kind(at) != jsonscan.Object {
+		return
+	}
+	_, _ = w.s.Object(at, 0, func(key jsonscan.Key, at int) (int, error) {
+		visit(key.String(), at)
+		return w.s.Value(at, 1)
+	})
+}
+
+func (w *walker) array(at int, visit func(at int)) {
+	if w.s.Kind(at) != jsonscan.Array {
+		return
+	}
+	_, _ = w.s.Array(at, 0, func(_, at int) (int, error) {
+		visit(at)
+		return w.s.Value(at, 1)
+	})
+}
+
+// text adds the string at a position, if there is one.
+func (w *walker) text(at int) {
+	if w.s.Kind(at) == jsonscan.String {
+		if end, _, err := w.s.String(at); err == nil {
+			w.spans = append(w.spans, Span{at, end})
+		}
+	}
+}
+
+// string is the string at a position, or "".
+func (w *walker) string(at int) string {
+	if w.s.Kind(at) != jsonscan.String {
+		return ""
+	}
+	end, _, err := w.s.String(at)
+	if err != nil {
+		return ""
+	}
+	return jsonscan.Unquote(w.s[at:end])
+}
+
+func (w *walker) textOrList(at int) {
+	w.text(at)
+	w.array(at, w.text)
+}
+
+// strings adds all strings in a value, apart from keys.
+func (w *walker) strings(at int) {
+	w.text(at)
+	w.array(at, w.strings)
+	w.object(at, func(_ string, at int) { w.strings(at) })
+}
+
+// choices visits the members of the first choice, or of all.
+func (w *walker) choices(at int, visit func(key string, at int)) {
+	n := 0
+	w.array(at, func(at int) {
+		if n++; n == 1 || w.scope.Choices {
+			w.object(at, visit)
+		}
+	})
+}
+
+// content adds the texts of a content: a string, or those of its parts.
+func (w *walker) content(at int) {
+	w.text(at)
+	w.array(at, func(at int) {
+		if w.s.Kind(at) == jsonscan.String {
+			w.text(at)
+			return
+		}
+		kind := ""
+		w.object(at, func(key string, at int) {
+			if key == "type" {
+				kind = w.string(at)
+			}
+		})
+		w.object(at, func(key string, at int) {
+			switch {
+			case kind == "tool_result":
+				if key == "content" && w.scope.ToolResults {
+					w.content(at)
+				}
+			case kind == "tool_use" || kind == "server_tool_use":
+				w.calls = true
+				if key == "input" && w.scope.ToolArguments {
+					w.strings(at)
+				}
+			case key == "text" || key == "refusal":
+				w.text(at)
+			}
+		})
+	})
+}
+
+// toolCalls adds what tools are called with.
+func (w *walker) toolCalls(at int) {
+	call := func(at int) {
+		w.calls = true
+		if !w.scope.ToolArguments {
+			return
+		}
+		w.object(at, func(key string, at int) {
+			switch key {
+			case "arguments", "input":
+				w.text(at)
+			case "function", "custom":
+				w.object(at, func(key string, at int) {
+					if key == "arguments" || key == "input" {
+						w.text(at)
+					}
+				})
+			}
+		})
+	}
+	w.array(at, call)
+	if w.s.Kind(at) == jsonscan.Object {
+		call(at)
+	}
+}
+
+// messages adds the texts of a conversation; latest then keeps those that are judged.
+func (w *walker) messages(at int) {
+	w.array(at, func(at int) {
+		t := turn{from: len(w.spans)}
+		if w.s.Kind(at) == jsonscan.String {
+			w.text(at)
+		}
+		t.role = w.item(at)
+		t.to = len(w.spans)
+		w.turns = append(w.turns, t)
+	})
+}
+
+// item adds the texts of a message, or of an item of a response, and returns whose it is.
+func (w *walker) item(at int) (role string) {
+	kind := ""
+	w.object(at, func(key string, at int) {
+		switch key {
+		case "role":
+			role = w.string(at)
+		case "type":
+			kind = w.string(at)
+		}
+	})
+	switch kind {
+	case "function_call", "custom_tool_call", "mcp_call":
+		w.toolCalls(at)
+		return "assistant"
+	case "function_call_output", "custom_tool_call_output":
+		role = "tool"
+	case "reasoning":
+		role = "assistant"
+	}
+	w.object(at, func(key string, at int) {
+		switch key {
+		case "content", "output", "summary":
+			w.content(at)
+		case "tool_calls", "function_call":
+			w.toolCalls(at)
+		}
+	})
+	return role
+}
+
+// latest keeps of a conversation the last message, and those that the scope adds.
+func (w *walker) latest() {
+	if len(w.turns) == 0 {
+		return
+	}
+	first, last := w.turns[0].from, w.turns[len(w.turns)-1].to
+	kept := w.spans[:first:first]
+	for i, t := range w.turns {
+		var judged bool
+		switch {
+		case i == len(w.turns)-1:
+			judged = true
+		case t.role == "system" || t.role == "developer":
+			judged = w.scope.System
+		case t.role == "tool" || t.role == "function":
+			judged = w.scope.ToolResults
+		default:
+			judged = w.scope.AllTurns
+		}
+		if judged {
+			kept = append(kept, w.spans[t.from:t.to]...)
+		}
+	}
+	w.spans = append(kept, w.spans[last:]...)
+	w.calls = false // those of the conversation
+}
+
+// values are the texts at spans of a body.
+func values(body []byte, spans []Span) []string {
+	texts := make([]string, len(spans))
+	for i, s := range spans {
+		texts[i] = jsonscan.Unquote(body[s.Start:s.End])
+	}
+	return texts
+}
+
+// isObject reports whether a body is a JSON object.
+func isObject(body json.RawMessage) bool { return jsonscan.Members(body, nil) == nil }

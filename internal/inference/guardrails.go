@@ -1,0 +1,277 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// A guardrailHook runs the hooks of configs: those of calls for each target, from the body as the
+// client sent it, and those of answers for each attempt.
+type guardrailHook struct{ f *Forwarder }
+
+// MayAnswer returns false: limits count a call before its hooks run, which may be costly.
+func (h *guardrailHook) MayAnswer(*exchange.Call) bool { return false }
+
+// Before runs the hooks of the call.
+func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	if !hooks.Judged(c.Endpoint.Name, guardrails.Input) {
+		return nil, nil, nil
+	}
+	before, after, refusal := c.Hooks(c.Target)
+	if refusal != nil || len(before) == 0 && len(after) == 0 {
+		return nil, nil, refusal
+	}
+	if !hooks.Judged(c.Endpoint.Name, guardrails.Output) {
+		after = nil
+	}
+	for _, hook := range after {
+		if !hook.Async {
+			c.judges = append(c.judges, hook.Key)
+		}
+	}
+	body, _, err := c.Chosen().Body(false)
+	if err != nil {
+		refusal := exchange.AsError(err)
+		refusal.Caller = true
+		return nil, nil, refusal
+	}
+	if body == nil {
+		return nil, nil, uncheckable(c)
+	}
+	// The hooks get a copy: a check that waits for others may be left behind with it.
+	if err := c.Reserve(len(body.Bytes())); err != nil {
+		body.Release()
+		return nil, nil, exchange.Overloaded(err)
+	}
+	g := &guard{f: h.f, x: c.Exchange, target: c.Target, before: before, after: after, request: bytes.Clone(body.Bytes())}
+	body.Release()
+	if jsonscan.Members(g.request, nil) != nil {
+		return nil, nil, uncheckable(c)
+	}
+	strict, refusal := strict(c.Call, c.Target)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	c.Judged = &exchange.Judgment{Strict: strict}
+	r, refusal := g.judgeCall(ctx, c)
+	return g, r, refusal
+}
+
+// uncheckable refuses a call whose body no hook can read.
+func uncheckable(c *Candidate) *exchange.Error {
+	return &exchange.Error{
+		Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "guardrail_unreadable", Caller: true,
+		Message: "The body of a call to " + c.Endpoint.Path + " must be a JSON object, so that guardrails can check it: send content-type: application/json",
+	}
+}
+
+// A guard is the visit of a call to its hooks at one target.
+type guard struct {
+	f             *Forwarder
+	x             *exchange.Exchange
+	before, after []*hooks.Hook
+	request       []byte // as it is sent
+	answer        []byte // in one piece, for the hooks that run after it; nil: none is there yet
+	recorder      *recorder
+	target        *routing.Target
+
+	// Of the answer under way.
+	annotated bool // it has its hook_results
+	end       int  // where its object ends, if it is in one piece; 0: it is not
+	bare      bool // the object has no members
+}
+
+// subject is what the hooks judge.
+func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
+	return guardrails.Subject{
+		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model,
+		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request,
+	}
+}
+
+// judgeCall runs the hooks of the call.
+func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.Error) {
+	chosen := c.Chosen()
+	out := hooks.Run(ctx, g.before, g.subject(chosen, guardrails.Input), false, g.x.Gateway.Now)
+	g.count("input", out.Results)
+	c.Judged.Before, c.Judged.Failed = out.Results, out.Failed
+	if out.Body != nil {
+		if err := g.x.Reserve(cap(out.Body)); err != nil {
+			return nil, exchange.Overloaded(err)
+		}
+		g.request = out.Body
+		g.x.Replace(out.Body)
+		c.drop()
+	}
+	if out.Denied == nil {
+		return nil, nil
+	}
+	why := hooks.Why(out.Denied, guardrails.Input)
+	if out.Denied.SoftDeny {
+		if body := g.softly(chosen, why); body != nil {
+			c.Judged.Failed = false
+			return g.reply(chosen, body)
+		}
+	}
+	return nil, exchange.Denied(why, c.Judged.JSON())
+}
+
+// softly is an answer that says why there is no other; nil: the endpoint has none.
+func (g *guard) softly(a *exchange.Attempt, why string) []byte {
+	return hooks.SoftRefusal(g.x.Endpoint.Name, g.x.NewID(), a.Model, why, g.x.Gateway.Now())
+}
+
+// reply answers with a body in the form that the call asks for.
+func (g *guard) reply(a *exchange.Attempt, body []byte) (*Reply, *exchange.Error) {
+	r := &Reply{Type: "application/json", Body: body}
+	if g.x.Endpoint.Cacheable {
+		r.CacheStatus = exchange.CacheDisabled
+	}
+	if a.Streams() {
+		stream, err := (&cache.Entry{Body: body}).As(g.x.Endpoint.Name, true)
+		if err != nil {
+			return nil, exchange.AsError(err)
+		}
+		r.Type, r.Body = "text/event-stream", stream
+	}
+	return r, nil
+}
+
+// Complete runs the hooks of an answer in one piece.
+func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
+	g.begin()
+	if len(g.after) == 0 {
+		if g.x.Judged.Failed {
+			answer.Status = exchange.StatusHooksFailed
+		}
+		return nil
+	}
+	if jsonscan.Members(answer.Body, nil) != nil {
+		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what is no JSON object, so that guardrails cannot check it", nil)
+	}
+	s := g.subject(answer.Attempt, guardrails.Output)
+	s.Response, s.Status = bytes.Clone(answer.Body), http.StatusOK // a check may be left behind with it
+	out := hooks.Run(ctx, g.after, s, false, g.x.Gateway.Now)
+	g.count("output", out.Results)
+	g.x.Judged.After = out.Results
+	g.x.Judged.Failed = g.x.Judged.Failed || out.Failed
+	g.answer = s.Response
+	switch {
+	case out.Denied != nil:
+		why := hooks.Why(out.Denied, guardrails.Output)
+		soft := g.softly(answer.Attempt, why)
+		if !out.Denied.SoftDeny || soft == nil {
+			return exchange.Denied(why, g.x.Judged.JSON())
+		}
+		g.x.Judged.Failed = false
+		answer.Body = soft
+		if usage := gjson.GetBytes(s.Response, "usage"); usage.Exists() {
+			if with, err := sjson.SetRawBytes(soft, "usage", []byte(usage.Raw)); err == nil {
+				answer.Body = with
+			}
+		}
+	case out.Body != nil:
+		answer.Body, g.answer = out.Body, out.Body
+	}
+	if g.x.Judged.Failed {
+		answer.Status = exchange.StatusHooksFailed
+	}
+	return nil
+}
+
+// count counts what hooks came to.
+func (g *guard) count(phase string, results []hooks.Result) {
+	for i := range results {
+		state := string(results[i].State)
+		if results[i].Deny {
+			state = "denied"
+		}
+		if !results[i].Skipped {
+			g.x.Gateway.Metrics.Hook(g.x.Endpoint.Name, phase, state)
+		}
+	}
+}
+
+// failed reports whether a hook failed.
+func failed(results []hooks.Result) bool {
+	for i := range results {
+		if !results[i].Verdict {
+			return true
+		}
+	}
+	return false
+}
+
+// Delivered runs the hooks that decide nothing.
+func (g *guard) Delivered(ctx context.Context, attempt *exchange.Attempt) {
+	ctx = context.WithoutCancel(ctx)
+	if out := hooks.Run(ctx, g.before, g.subject(attempt, guardrails.Input), true, g.x.Gateway.Now); len(out.Results) > 0 {
+		g.count("input", out.Results)
+		g.x.Judged.Before = append(g.x.Judged.Before, out.Results...)
+	}
+	s := g.subject(attempt, guardrails.Output)
+	if r := g.recorder; r != nil && !r.full {
+		whole, err := (&cache.Entry{Stream: true, Body: r.b}).As(g.x.Endpoint.Name, false)
+		if err != nil {
+			return
+		}
+		g.answer = whole
+		s.Response, s.Status = g.answer, http.StatusOK
+		g.x.Judged.After = hooks.Run(ctx, g.after, s, false, g.x.Gateway.Now).Informed()
+		g.count("output", g.x.Judged.After)
+	}
+	if g.answer == nil {
+		return
+	}
+	s.Response, s.Status = g.answer, http.StatusOK
+	if out := hooks.Run(ctx, g.after, s, true, g.x.Gateway.Now); len(out.Results) > 0 {
+		g.count("output", out.Results)
+		g.x.Judged.After = append(g.x.Judged.After, out.Results...)
+	}
+}
+
+// Deliver keeps a stream for the hooks that judge it when it is over.
+func (g *guard) Deliver(res *http.Response) {
+	if g.answer == nil && len(g.after) > 0 && res.Body != nil && mediaType(res.Header) == "text/event-stream" && res.Header.Get("Content-Encoding") == "" {
+		g.recorder = &recorder{call: g.x.Call, src: res.Body, media: res.Header.Get("Content-Type"), stream: true}
+		res.Body = g.recorder
+	}
+}
+
+// Header returns nil: hooks add no headers.
+func (g *guard) Header() []exchange.HeaderField { return nil }
+
+// Settle does nothing.
+func (g *guard) Settle([]*exchange.Attempt) {}
+
+// Release does nothing.
+func (g *guard) Release() {}
+
+// withResults adds hook_results to a body, a JSON object.
+func withResults(body []byte, results json.RawMessage) []byte {
+	out, err := sjson.SetRawBytes(body, "hook_results", results)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// Interface guards
+var (
+	_ Hook         = (*guardrailHook)(nil)
+	_ Visit        = (*guard)(nil)
+	_ AnswerHook   = (*guard)(nil)
+	_ DeliveryHook = (*guard)(nil)
+)

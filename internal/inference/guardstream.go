@@ -1,0 +1,116 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/inflight"
+)
+
+// mode is how the hooks judge a stream: the strictest of what they say.
+func (g *guard) mode() (mode hooks.StreamMode, most int) {
+	mode = hooks.After
+	for _, h := range g.after {
+		switch h.ModeOf() {
+		case hooks.Buffer, hooks.Window:
+			if mode != hooks.Buffer {
+				most = h.Stream.Buffer
+			}
+			mode, most = hooks.Buffer, min(most, h.Stream.Buffer)
+		}
+	}
+	return mode, most
+}
+
+// completeStream holds a stream back until hooks have judged all of it, if one of them asks for
+// that. It is judged in one piece, and goes on as it came unless it was changed.
+func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) error {
+	if mediaType(res.Header) != "text/event-stream" {
+		return nil
+	}
+	g := rt.guard()
+	if g == nil {
+		return nil
+	}
+	g.begin()
+	mode, most := g.mode()
+	if mode != hooks.Buffer {
+		return nil
+	}
+	stream, err := readAtMost(rt.call, res.Body, most)
+	defer rt.call.Free(cap(stream))
+	switch {
+	case ctx.Err() != nil:
+		res.Body.Close()
+		return ctx.Err()
+	case inflight.Refused(err), errors.Is(err, errBodyStalled):
+		res.Body.Close()
+		return err
+	case len(stream) > most:
+		res.Body.Close()
+		return exchange.Denied("The answer is longer than guardrails hold back (max_buffer_bytes)", g.x.Judged.JSON())
+	case err != nil:
+		res.Body.Close()
+		return incompleteError{"the provider's stream broke off", err}
+	}
+	endpoint := rt.x.Endpoint.Name
+	whole, err := (&cache.Entry{Stream: true, Body: stream}).As(endpoint, false)
+	if err != nil {
+		res.Body.Close()
+		return misbehaved("Provider "+rt.target.Route.Provider+" sent a stream that guardrails cannot read", err)
+	}
+	answer := &Answer{Attempt: rt.attempt, Status: http.StatusOK, Body: whole}
+	if refusal := g.Complete(ctx, answer); refusal != nil {
+		rt.book(membersOf(whole))
+		res.Body.Close()
+		return refusal
+	}
+	res.Body.Close()
+	if !bytes.Equal(answer.Body, whole) {
+		if stream, err = (&cache.Entry{Body: answer.Body}).As(endpoint, true); err != nil {
+			return misbehaved("Provider "+rt.target.Route.Provider+" sent a stream that guardrails cannot change", err)
+		}
+	}
+	if err := rt.call.Reserve(cap(stream)); err != nil {
+		return err
+	}
+	res.Body, res.StatusCode = &peeked{call: rt.call, seen: stream, src: http.NoBody}, answer.Status
+	return nil
+}
+
+// guard is the visit of the hooks of configs; nil: none judge the call.
+func (rt *roundTrip) guard() *guard {
+	for _, v := range rt.visits {
+		if g, ok := v.(*guard); ok {
+			return g
+		}
+	}
+	return nil
+}
+
+// unchecked returns an error for an answer with status 200 that hooks have to judge and cannot
+// read.
+func (rt *roundTrip) unchecked(res *http.Response) error {
+	g := rt.guard()
+	if g == nil || len(g.after) == 0 || res.StatusCode != http.StatusOK {
+		return nil
+	}
+	media := mediaType(res.Header)
+	if res.Header.Get("Content-Encoding") == "" && (media == "text/event-stream" || strings.HasSuffix(media, "json")) {
+		return nil
+	}
+	res.Body.Close()
+	return misbehaved("Provider "+rt.target.Route.Provider+" answered with what is neither JSON nor a stream, so that guardrails cannot check it", nil)
+}
+
+// begin forgets what hooks said of the answer of another attempt.
+func (g *guard) begin() {
+	g.x.Judged.After, g.x.Judged.Failed = nil, failed(g.x.Judged.Before)
+	g.answer, g.recorder, g.annotated, g.end = nil, nil, false, 0
+}

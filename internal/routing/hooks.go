@@ -1,0 +1,32 @@
+package routing
+
+import (
+	"slices"
+
+	"github.com/caddy-gw/gateway/internal/hooks"
+)
+
+// hooks parses one of the lists of hooks of a target.
+func (p *parser) hooks(t *Target, path, name string, v []byte) {
+	list := hooks.List(slices.Index(hooks.Keys[:], name))
+	t.hooks[list] = hooks.Parse(list, path, v, func(path, message string) { p.errorf(path, "%s", message) })
+	for i, h := range t.hooks[list] {
+		if h.Slug != "" {
+			p.refer(Reference{Path: item(path, i), Name: h.Slug, Guardrail: true})
+		}
+	}
+}
+
+// Tries reports whether another attempt may follow an answer with a status, for the reason that
+// the config names it.
+func (t *Target) Tries(status int) bool {
+	if t.Retry != nil && t.Retry.On.Has(status) {
+		return true
+	}
+	for up := t.parent; up != nil; up = up.parent {
+		if s := up.Strategy; s.Mode == Fallback && s.OnStatusCodes != nil && s.OnStatusCodes.Has(status) {
+			return true
+		}
+	}
+	return false
+}
