@@ -25,9 +25,9 @@ func TestTheCanariesKnowEverySetting(t *testing.T) {
 // Whatever is saved, edited and called: a secret comes to no other address than the one
 // that it was saved for, and shows nowhere.
 func TestSecretsGoWhereTheyWereSavedForAndShowNowhere(t *testing.T) {
-	s := &scene{world: newWorld(t, 3), account: testAccount(t)}
+	s := &scene{world: newWorld(t, 3), account: testAccount(t), records: make(map[string]bool)}
 	s.token = s.tokenFor
-	s.Gateway = gatewaytest.Start(t, trustLoopback+"passthrough_paths POST /v1/elsewhere\n"+
+	s.Gateway = gatewaytest.New(t, trustLoopback+"passthrough_paths POST /v1/elsewhere\n"+
 		"provider file {\ntype openai\nbase_url http://"+s.hosts[0]+"/v1\napi_key cnry000000ayy\nheader X-Extra cnry000000byy\n}\n")
 	s.Site = "gw_admin\ngw_ratelimit\ngw_inference {\ntransport {\nresolvers " + loopbackResolver(t) +
 		"\ntls_trust_pool file " + s.caFile + "\nnetwork_proxy url http://" + s.proxy + "\n}\n}"
@@ -48,8 +48,9 @@ type scene struct {
 	*model
 	key     string // of the service
 	account map[string]string
-	made    int   // canaries
-	logged  int64 // bytes of the log that were read
+	made    int             // canaries
+	logged  int64           // bytes of the log that were read
+	records map[string]bool // that were read
 
 	virtual, configs, integrated []string // slugs
 	workspace                    string   // of the service's key
@@ -88,7 +89,10 @@ func (s *scene) play(t *rapid.T) {
 		s.admin(t, "GET", path, nil)
 	}
 	for _, id := range s.admin(t, "GET", "/v1/logs", nil).Get("data.#.id").Array() {
-		s.admin(t, "GET", "/v1/logs/"+id.Str, nil)
+		if !s.records[id.Str] {
+			s.records[id.Str] = true
+			s.admin(t, "GET", "/v1/logs/"+id.Str, nil)
+		}
 	}
 	for _, slug := range s.configs {
 		s.admin(t, "GET", "/v1/configs/"+slug+"/versions", nil)

@@ -46,6 +46,8 @@ func TestCallsHaveTheirCost(t *testing.T) {
 	ask := func(model, more string) string {
 		return `{"model":"` + model + `","max_tokens":9,` + more + `"messages":[{"role":"user","content":"hi"}]}`
 	}
+	var media, answer string // of the case
+	g, key := priced(t, func(string) (string, string) { return media, answer }, "price my-openai llama* {\n input_mtok 0.1\n output_mtok 0.4\n requests_kcount 0.5\n}\nprice my-openai flat {\n requests_kcount 0.5\n}\n")
 	for _, c := range []struct {
 		name, provider, path, body string
 		media, answer              string
@@ -80,7 +82,8 @@ func TestCallsHaveTheirCost(t *testing.T) {
 		{"an operator's price", "openai", "chat/completions", ask("llama-3", ""), "application/json", fmt.Sprintf(completion, "llama-3", chatUsage), (1000*.1 + 200*.4 + 1e6*.0005) * 1e-4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, key := priced(t, func(string) (string, string) { return c.media, c.answer }, "price my-openai llama* {\n input_mtok 0.1\n output_mtok 0.4\n requests_kcount 0.5\n}\nprice my-openai flat {\n requests_kcount 0.5\n}\n")
+			g.T = t
+			media, answer = c.media, c.answer
 			headers := []string{"x-gw-api-key: " + key, "x-gw-provider: my-" + c.provider}
 			body := c.body
 			if body == "" {
@@ -107,11 +110,9 @@ func TestCallsHaveTheirCost(t *testing.T) {
 // what the cache answers costs nothing, and so does what was never sent.
 func TestCostIsToldEverywhere(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil) // 3 and 2 tokens
-	gone := gatewaytest.NewUpstream(t, nil)
-	gone.Close()
-	g := startScraped(t, trustLoopback+"price costly m {\n input_mtok 1\n output_mtok 2.5\n}\n"+up.Provider("costly")+up.Provider("unknown")+gone.Provider("dead"))
-	g.Site = "log_append told {http.gw.cost_usd}\n" + g.Site
-	g.Load()
+	g := startScraped(t, trustLoopback+"price costly m {\n input_mtok 1\n output_mtok 2.5\n}\n"+up.Provider("costly")+up.Provider("unknown")+gatewaytest.UnreachableProvider(t, "dead"), func(g *gatewaytest.Gateway) {
+		g.Site = "log_append told {http.gw.cost_usd}\n" + g.Site
+	})
 	key, _ := g.Key("k")
 	const dollars, cents = 8e-6, 8e-4
 	ask := func(more ...string) *gatewaytest.Answer {

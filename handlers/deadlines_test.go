@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,22 +158,34 @@ func TestProviderHeaderTimeout(t *testing.T) {
 	l.on("unread", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	const bad, next = `{"provider":"@bad"}`, `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@good"}]}`
 	const late = "Provider bad sent no response headers within 600ms (provider_header_timeout)"
-	a := l.chat(gatewaytest.Chat, bad, cue+"silence")
-	mustBeTimeout(t, a.Status, a.Body, late)
-	a = l.chat(prompt(20<<20), bad, cue+"unread")
-	mustBeTimeout(t, a.Status, a.Body, late)
-	if a := l.chat(gatewaytest.Chat, next, cue+"silence"); a.Status != 200 || a.Header.Get("x-gw-provider") != "good" {
-		t.Errorf("falls back: %d %s", a.Status, a.Body)
-	}
-	if a := l.chat(gatewaytest.Chat, bad, cue+"slow", "x-gw-request-timeout: 60000"); a.Status != 200 {
-		t.Errorf("with a timeout of the call: %d %s", a.Status, a.Body)
-	}
-	if a := l.chat(gatewaytest.Chat, `{"provider":"@bad","request_timeout":60000}`, cue+"slow"); a.Status != 200 {
-		t.Errorf("with a timeout of the config: %d %s", a.Status, a.Body)
-	}
-	for _, config := range []string{bad, next} {
-		if a := l.chat(streamedChat, config, cue+"slow body"); a.Status != 200 || a.Body != role+hello+stopped+done {
-			t.Errorf("a body that comes later: %d %q", a.Status, a.Body)
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		a := l.chat(gatewaytest.Chat, bad, cue+"silence")
+		mustBeTimeout(t, a.Status, a.Body, late)
+	})
+	waits.Go(func() {
+		if a := l.chat(gatewaytest.Chat, next, cue+"silence"); a.Status != 200 || a.Header.Get("x-gw-provider") != "good" {
+			t.Errorf("falls back: %d %s", a.Status, a.Body)
 		}
+	})
+	waits.Go(func() {
+		if a := l.chat(gatewaytest.Chat, bad, cue+"slow", "x-gw-request-timeout: 60000"); a.Status != 200 {
+			t.Errorf("with a timeout of the call: %d %s", a.Status, a.Body)
+		}
+	})
+	waits.Go(func() {
+		if a := l.chat(gatewaytest.Chat, `{"provider":"@bad","request_timeout":60000}`, cue+"slow"); a.Status != 200 {
+			t.Errorf("with a timeout of the config: %d %s", a.Status, a.Body)
+		}
+	})
+	for _, config := range []string{bad, next} {
+		waits.Go(func() {
+			if a := l.chat(streamedChat, config, cue+"slow body"); a.Status != 200 || a.Body != role+hello+stopped+done {
+				t.Errorf("a body that comes later: %d %q", a.Status, a.Body)
+			}
+		})
 	}
+	waits.Wait()
+	a := l.chat(prompt(20<<20), bad, cue+"unread")
+	mustBeTimeout(t, a.Status, a.Body, late)
 }

@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // The time of an attempt ends at its first event, and counts until then.
@@ -34,6 +37,7 @@ func TestRequestTimeouts(t *testing.T) {
 	fallback := func(more string) string {
 		return `{"strategy":{"mode":"fallback"},"targets":[` + leaf(more) + `,{"provider":"@good"}]` + `}`
 	}
+	var cases sync.WaitGroup // they wait at the same time
 	for _, c := range []struct {
 		name, config, cue, header string
 		stream                    bool
@@ -61,8 +65,7 @@ func TestRequestTimeouts(t *testing.T) {
 		{"is not retried by itself", leaf(`,"request_timeout":200,"retry":{"attempts":1}`), "silence", "", false, 200, "config", "0", 1},
 		{"is retried where listed", leaf(`,"request_timeout":200,"retry":{"attempts":1,"on_status_codes":[408]}`), "silence", "", false, 200, "config", "-1", 2},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			l.T = t
+		cases.Go(func() {
 			headers := []string{cue + c.cue}
 			if c.header != "" {
 				headers = append(headers, "x-gw-request-timeout: "+c.header)
@@ -71,30 +74,40 @@ func TestRequestTimeouts(t *testing.T) {
 			if c.stream {
 				body, want = streamedChat, goodStream
 			}
-			var a *gatewaytest.Answer
-			bad, _ := l.calls(func() { a = l.chat(body, c.config, headers...) })
-			mustHaveUsed(t, a, c.index, c.retries, map[bool]string{true: "good", false: "bad"}[c.ms == 0])
+			marked, _ := sjson.Set(body, "user", c.name)
+			a := l.chat(marked, c.config, headers...)
+			if used, provider := a.Header.Get("x-gw-last-used-option-index"), a.Header.Get("x-gw-provider"); used != c.index || a.Header.Get("x-gw-retry-attempt-count") != c.retries || (provider == "good") != (c.ms == 0) {
+				t.Errorf("%s: %s of %s, want %s: %v", c.name, used, provider, c.index, a.Header)
+			}
+			bad := 0
+			for _, call := range l.bad.Calls() {
+				if gjson.Get(call.Body, "user").Str == c.name {
+					bad++
+				}
+			}
 			if bad != c.bad {
-				t.Errorf("the bad provider was called %d times", bad)
+				t.Errorf("%s: the bad provider was called %d times", c.name, bad)
 			}
 			if c.ms == 0 {
 				if a.Status != 200 || a.Body != want {
-					t.Errorf("got %d %s", a.Status, a.Body)
+					t.Errorf("%s: got %d %s", c.name, a.Status, a.Body)
 				}
 				return
 			}
 			message := fmt.Sprintf("Request exceeded the timeout sent in the request: %dms", c.ms)
 			if a.Status != 408 || a.Get("error.message").Str != message || a.Get("error.type").Str != "timeout_error" || a.Get("error.param").Raw != "null" || a.Get("error.code").Raw != "null" {
-				t.Errorf("got %d %s", a.Status, a.Body)
+				t.Errorf("%s: got %d %s", c.name, a.Status, a.Body)
 			}
 		})
 	}
-	l.T = t
 	for name, config := range map[string]string{"alone": leaf(`,"request_timeout":200`), "with a fallback": fallback(`,"request_timeout":200`)} {
-		if a := l.chat(streamedChat, config, cue+"slow end"); a.Status != 200 || a.Body != role+hello+stopped+done {
-			t.Errorf("a stream that goes on after its timeout, %s: %d %q", name, a.Status, a.Body)
-		}
+		cases.Go(func() {
+			if a := l.chat(streamedChat, config, cue+"slow end"); a.Status != 200 || a.Body != role+hello+stopped+done {
+				t.Errorf("a stream that goes on after its timeout, %s: %d %q", name, a.Status, a.Body)
+			}
+		})
 	}
+	cases.Wait()
 	// Without a config.
 	if a, _ := l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"silence", "x-gw-provider: bad", "x-gw-request-timeout: 200"); a.Status != 408 {
 		t.Errorf("of the header: %d %s", a.Status, a.Body)

@@ -11,9 +11,7 @@ import (
 // An error says of each target why it failed, and shows neither a credential nor the host of an
 // operator's provider.
 func TestAnErrorNamesEveryTargetThatFailed(t *testing.T) {
-	closed := gatewaytest.NewUpstream(t, nil)
-	l := newLab(t, closed.Provider("closed"), "")
-	closed.Close()
+	l := newLab(t, gatewaytest.UnreachableProvider(t, "closed"), "")
 	host := strings.TrimPrefix(l.bad.URL, "http://")
 	l.on("fails", respond(500, overloaded))
 	l.on("tells", func(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ func TestTheFaultWall(t *testing.T) {
 	provider := func(slug, url string) string {
 		return "provider " + slug + " {\ntype openai\nbase_url " + url + "/v1\napi_key sk\n}\n"
 	}
-	l := newLab(t, provider("dead", "http://"+gatewaytest.FreeAddress(t))+provider("nowhere", "http://models.nowhere.invalid")+
+	l := newLab(t, provider("dead", "http://"+gatewaytest.RefusingAddress(t))+provider("nowhere", "http://models.nowhere.invalid")+
 		provider("plain", strings.Replace(plain.URL, "http:", "https:", 1))+provider("untrusted", untrusted.URL),
 		"gw_admin\ngw_ratelimit\ngw_inference {\n\ttransport {\n\t\tresolvers "+nothingResolver(t)+"\n\t}\n}")
 

@@ -32,10 +32,7 @@ func (madeUp) ModelUnread() (alias string, unseen bool) { return "", false }
 // The metrics say how many values have counters of their own, and how many calls were counted
 // in one that values share.
 func TestGroupsOfRateLimitsAreMetered(t *testing.T) {
-	at := gatewaytest.FreeAddress(t)
-	l := newLab(t, "", "")
-	l.AdminAt = at
-	l.Load()
+	l := newLab(t, "", "", withAdminEndpoint)
 	l.on("ok", respond(200, gatewaytest.Completion))
 	const groups, overflows = "caddy_gw_rate_limit_groups", "caddy_gw_rate_limit_overflow_total"
 	id := l.Admin("POST", "/v1/policies/rate-limits", map[string]any{

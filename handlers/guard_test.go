@@ -11,7 +11,7 @@ import (
 // A host that the operator trusts is trusted on any port, and Caddy's admin endpoint
 // may be on one: it must not take what a caller sends there.
 func TestATrustedHostDoesNotOpenCaddysAdminEndpoint(t *testing.T) {
-	g := gatewaytest.Start(t, trustLoopback+"trusted_custom_hosts 127.0.0.2\n")
+	g := gatewaytest.New(t, trustLoopback+"trusted_custom_hosts 127.0.0.2\n")
 	g.AdminAt = gatewaytest.FreeAddress(t)
 	g.Load()
 	key, _ := g.Key("k")

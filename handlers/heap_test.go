@@ -23,7 +23,7 @@ func TestSlowStreamsHoldLittle(t *testing.T) {
 		<-release
 	}))
 	t.Cleanup(upstream.Close)
-	g := gatewaytest.Start(t, "block_inline_config off\nprovider slow {\n\ttype openai\n\tbase_url "+upstream.URL+"/v1\n}\n")
+	g := gatewaytest.New(t, "block_inline_config off\nprovider slow {\n\ttype openai\n\tbase_url "+upstream.URL+"/v1\n}\n")
 	g.Site = "gw_admin\ngw_ratelimit\ngw_inference\nreverse_proxy " + upstream.URL
 	g.Load()
 	key, _ := g.Key("k")

@@ -184,11 +184,11 @@ func TestBlockInlineConfigRefusesWhatIsNotSaved(t *testing.T) {
 
 func TestAHostThatResolvesToAPrivateAddressIsRefusedWhenDialed(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
-	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file"))
-	key, _ := g.Key("k")
+	g := gatewaytest.New(t, "block_inline_config off\n"+up.Provider("file"))
 	// The name passes the spelling check; a resolver of ours answers 127.0.0.1.
 	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\n\ttransport {\n\t\tresolvers " + loopbackResolver(t) + "\n\t}\n}"
 	g.Load()
+	key, _ := g.Key("k")
 	// A pooled connection to the same place, made for the operator, must not be used.
 	if a := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file"); a.Status != 200 {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -259,10 +259,10 @@ func TestAnswersCarryTheGatewaysHeadersUnderEveryPrefix(t *testing.T) {
 
 func TestBodiesOverTheLimitAreRefused(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
-	g := gatewaytest.Start(t, up.Provider("file"))
-	key, _ := g.Key("k")
+	g := gatewaytest.New(t, up.Provider("file"))
 	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_body 1KiB\n}"
 	g.Load()
+	key, _ := g.Key("k")
 	pad := func(n int) string {
 		const empty = `{"model":"m","messages":[{"role":"user","content":"hi"}],"x":""}`
 		return strings.Replace(empty, `""`, `"`+strings.Repeat("x", n-len(empty))+`"`, 1)
@@ -286,7 +286,7 @@ func TestBodiesOverTheLimitAreRefused(t *testing.T) {
 }
 
 func TestAProviderThatCannotBeReachedIsSaid(t *testing.T) {
-	dead := gatewaytest.FreeAddress(t)
+	dead := gatewaytest.RefusingAddress(t)
 	hangup := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
 	g := gatewaytest.Start(t, "provider dead {\ntype openai\nbase_url http://"+dead+"/v1\n}\n"+hangup.Provider("hangup"))
 	key, _ := g.Key("k")

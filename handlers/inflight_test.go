@@ -165,10 +165,8 @@ func TestTheNumberOfCallsUnderWayIsBounded(t *testing.T) {
 
 // An answer that is translated needs memory, too.
 func TestAnswersAreHeldInTheBudget(t *testing.T) {
-	l := newLab(t, "max_inflight_bytes 1MiB\n", "")
 	claude := gatewaytest.NewUpstream(t, respond(200, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"`+strings.Repeat("x", 900_000)+`"}],"stop_reason":"end_turn"}`))
-	l.Options += strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1)
-	l.Load()
+	l := newLab(t, "max_inflight_bytes 1MiB\n"+strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "")
 	mustBeOverloaded(t, l.chat(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, `{"provider":"@claude"}`), "")
 }
 
@@ -185,10 +183,7 @@ func TestEventsThatAreNotWholeAreHeldInTheBudget(t *testing.T) {
 // Whatever becomes of calls, in the end they hold nothing.
 func TestTheBudgetIsEmptyWhenCallsAreOver(t *testing.T) {
 	claude := gatewaytest.NewUpstream(t, respond(200, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn"}`))
-	at := gatewaytest.FreeAddress(t)
-	l := newLab(t, "max_inflight_bytes 8MiB\nlogs {\n\tbodies on\n}\n"+strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "")
-	l.AdminAt = at
-	l.Load()
+	l := newLab(t, "max_inflight_bytes 8MiB\nlogs {\n\tbodies on\n}\n"+strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "", withAdminEndpoint)
 	big := strings.Repeat("y", 1<<20)
 	l.on("ok", respond(200, gatewaytest.Completion))
 	l.on("500", respond(500, overloaded))

@@ -47,7 +47,9 @@ type lab struct {
 // on says what the bad provider does at a cue.
 func (l *lab) on(cue string, serve http.HandlerFunc) { l.cues.Store(cue, serve) }
 
-func newLab(t *testing.T, options, site string) *lab {
+// newLab starts a lab. An empty site is that of every gateway; more sets what else its
+// configuration shall have.
+func newLab(t *testing.T, options, site string, more ...func(*gatewaytest.Gateway)) *lab {
 	t.Helper()
 	l := new(lab)
 	l.bad = gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -69,14 +71,20 @@ func newLab(t *testing.T, options, site string) *lab {
 		_, _ = w.Write(rec.Body.Bytes())
 	}))
 	t.Cleanup(good.Close)
-	l.Gateway = gatewaytest.Start(t, "block_inline_config off\n"+l.bad.Provider("bad")+strings.Replace(l.good.Provider("good"), l.good.URL, good.URL, 1)+options)
+	l.Gateway = gatewaytest.New(t, "block_inline_config off\n"+l.bad.Provider("bad")+strings.Replace(l.good.Provider("good"), l.good.URL, good.URL, 1)+options)
 	if site != "" {
 		l.Site = site
-		l.Load()
 	}
+	for _, set := range more {
+		set(l.Gateway)
+	}
+	l.Load()
 	l.key, _ = l.Key("k")
 	return l
 }
+
+// withAdminEndpoint has Caddy's admin endpoint, which serves the metrics.
+func withAdminEndpoint(g *gatewaytest.Gateway) { g.AdminAt = gatewaytest.FreeAddress(g.T) }
 
 // save saves a config and returns its slug.
 func (l *lab) save(config string) string {

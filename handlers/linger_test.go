@@ -17,8 +17,8 @@ import (
 // A client that sends all of its body before it reads gets the answer to a call that is
 // refused before that.
 func TestARefusalIsReadAfterTheBody(t *testing.T) {
-	l := newLab(t, "", "")
-	body := prompt(33 << 20)
+	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_body 1MiB\n}")
+	body := prompt(12 << 20) // more than sockets hold
 	head := func(key, more string) string {
 		return "POST /v1/chat/completions HTTP/1.1\r\nHost: " + strings.TrimPrefix(l.URL, "http://") + "\r\nContent-Type: application/json\r\nX-Gw-Provider: bad\r\nX-Gw-Api-Key: " + key + "\r\n" + more + "\r\n"
 	}

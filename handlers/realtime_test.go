@@ -52,7 +52,7 @@ func TestRealtimeGoesToProvidersThatSpeakHTTP2(t *testing.T) {
 
 func mustPassMessages(t *testing.T, up *gatewaytest.Upstream) {
 	t.Helper()
-	g := gatewaytest.Start(t, up.Provider("file"))
+	g := gatewaytest.New(t, up.Provider("file"))
 	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\ntransport {\ntls_insecure_skip_verify\n}\n}"
 	g.Load()
 	key, _ := g.Key("k")

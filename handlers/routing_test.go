@@ -45,9 +45,7 @@ func TestFallbackHeedsTheListedStatuses(t *testing.T) {
 
 // The provider that said when to come back was not the last one.
 func TestRetryAfterOutlivesTheTargetsThatFollow(t *testing.T) {
-	dead := gatewaytest.NewUpstream(t, nil)
-	dead.Close()
-	l := newLab(t, dead.Provider("dead"), "")
+	l := newLab(t, gatewaytest.UnreachableProvider(t, "dead"), "")
 	l.on("429", respond(429, overloaded, "Retry-After", "70"))
 	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@dead"}]}`
 	if a := l.chat(gatewaytest.Chat, config, cue+"429"); a.Status != 503 || a.Header.Get("Retry-After") != "70" {

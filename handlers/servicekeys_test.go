@@ -65,9 +65,7 @@ func TestAServiceKeyInAQueryIsRefusedAndNotLogged(t *testing.T) {
 func TestAServiceKeyInAPathIsRefusedAndShownNowhere(t *testing.T) {
 	rec := receive(t)
 	const dataToken = "data-service-token-of-the-tests-0123456789"
-	l := newLab(t, trustLoopbackHosts+"data_service_token "+dataToken+"\npassthrough_paths /v1/*\n", "tracing\ngw_admin\ngw_ratelimit\ngw_inference")
-	l.AdminAt = gatewaytest.FreeAddress(t)
-	l.Load()
+	l := newLab(t, trustLoopbackHosts+"data_service_token "+dataToken+"\npassthrough_paths /v1/*\n", "tracing\ngw_admin\ngw_ratelimit\ngw_inference", withAdminEndpoint)
 	other, _ := l.Key("other")
 	keys := []string{other, gatewaytest.OwnerKey, dataToken}
 	trace := 0
@@ -134,9 +132,7 @@ func (l *lab) isNowhere(t *testing.T, rec *receiver, keys ...string) {
 
 func TestAServiceKeyGoesToNoProviderInAHeader(t *testing.T) {
 	rec := receive(t)
-	l := newLab(t, trustLoopbackHosts, "tracing\ngw_admin\ngw_ratelimit\ngw_inference")
-	l.AdminAt = gatewaytest.FreeAddress(t)
-	l.Load()
+	l := newLab(t, trustLoopbackHosts, "tracing\ngw_admin\ngw_ratelimit\ngw_inference", withAdminEndpoint)
 	l.on("", respond(200, gatewaytest.Completion))
 	other, _ := l.Key("other")
 	keys := []string{other, gatewaytest.OwnerKey}

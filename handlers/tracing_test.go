@@ -125,7 +125,7 @@ func mustHave(t *testing.T, s *otlp.Span, want map[string]string) {
 // start runs a gateway whose site has other lines.
 func start(t *testing.T, options, site string) *gatewaytest.Gateway {
 	t.Helper()
-	g := gatewaytest.Start(t, options)
+	g := gatewaytest.New(t, options)
 	g.Site = site
 	g.Load()
 	return g
@@ -209,9 +209,7 @@ func TestSpansOfStreamsAndOfFailures(t *testing.T) {
 	broken := gatewaytest.NewUpstream(t, stream(`data: {"choices":[{"index":0,"delta":{"content":"a"}}]}`+"\n\n"))
 	errored := gatewaytest.NewUpstream(t, respond(http.StatusOK, `{"error":{"message":"overloaded"}}`))
 	slow := gatewaytest.NewUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	dead := gatewaytest.NewUpstream(t, nil)
-	g := start(t, live.Provider("live")+broken.Provider("broken")+dead.Provider("dead")+errored.Provider("errored")+slow.Provider("slow"), "tracing\ngw_admin\ngw_ratelimit\ngw_inference")
-	dead.Close()
+	g := start(t, live.Provider("live")+broken.Provider("broken")+gatewaytest.UnreachableProvider(t, "dead")+errored.Provider("errored")+slow.Provider("slow"), "tracing\ngw_admin\ngw_ratelimit\ngw_inference")
 	key, _ := g.Key("k")
 	ask := func(n int, provider string, headers ...string) *otlp.Span {
 		t.Helper()

@@ -4,7 +4,9 @@
 package traces_test
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -23,8 +25,32 @@ import (
 func collect(t *testing.T) (sink *consumertest.TracesSink, grpc, overHTTP string) {
 	t.Helper()
 	sink = new(consumertest.TracesSink)
+	var err error
+	for range 10 { // until nobody else has taken one of the addresses meanwhile
+		grpc, overHTTP = unusedAddress(t), unusedAddress(t)
+		if err = receive(t, sink, grpc, overHTTP); err == nil {
+			return sink, grpc, overHTTP
+		}
+	}
+	t.Fatal(err)
+	return nil, "", ""
+}
+
+// unusedAddress returns a loopback address that nobody listens on for now.
+func unusedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// receive starts the receiver at these addresses.
+func receive(t *testing.T, sink *consumertest.TracesSink, grpc, overHTTP string) error {
+	t.Helper()
 	factory := otlpreceiver.NewFactory()
-	grpc, overHTTP = gatewaytest.FreeAddress(t), gatewaytest.FreeAddress(t)
 	config := factory.CreateDefaultConfig()
 	err := confmap.NewFromStringMap(map[string]any{"protocols": map[string]any{
 		"grpc": map[string]any{"endpoint": grpc}, "http": map[string]any{"endpoint": overHTTP},
@@ -37,14 +63,14 @@ func collect(t *testing.T) (sink *consumertest.TracesSink, grpc, overHTTP string
 		t.Fatal(err)
 	}
 	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
+		return errors.Join(err, r.Shutdown(t.Context()))
 	}
 	t.Cleanup(func() {
 		if err := r.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
-	return sink, grpc, overHTTP
+	return nil
 }
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"

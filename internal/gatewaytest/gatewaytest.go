@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,25 +46,22 @@ type Gateway struct {
 // Start runs a gateway with additional options in its gw block.
 func Start(t testing.TB, options string) *Gateway {
 	t.Helper()
-	dir := t.TempDir()
+	g := New(t, options)
+	g.Load()
+	return g
+}
+
+// New returns a gateway with additional options in its gw block. Load starts it, so that
+// a test that needs another site or admin endpoint sets it before.
+func New(t testing.TB, options string) *Gateway {
+	t.Helper()
+	dir := tempDir(t)
 	g := &Gateway{
 		T: t, Dir: filepath.Join(dir, "gw"), LogFile: filepath.Join(dir, "log"), Options: options,
 		URL: "http://" + FreeAddress(t), Site: "gw_admin\ngw_ratelimit\ngw_inference",
 	}
-	g.Load()
 	t.Cleanup(g.Stop)
 	return g
-}
-
-// FreeAddress returns an unused loopback address.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Caddyfile returns the configuration.

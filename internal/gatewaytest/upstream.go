@@ -95,7 +95,15 @@ func (u *Upstream) Last(t testing.TB) Call {
 	return calls[len(calls)-1]
 }
 
-// Provider returns the configuration of a provider that this upstream serves.
-func (u *Upstream) Provider(slug string) string {
-	return "provider " + slug + " {\n\t\t\ttype openai\n\t\t\tbase_url " + u.URL + "/v1\n\t\t\tapi_key sk-of-the-file-" + slug + "\n\t\t}\n"
+// Provider returns the provider block of this upstream for the configuration.
+func (u *Upstream) Provider(slug string) string { return provider(slug, u.URL) }
+
+// UnreachableProvider returns the block of a provider that refuses connections.
+func UnreachableProvider(t testing.TB, slug string) string {
+	t.Helper()
+	return provider(slug, "http://"+RefusingAddress(t))
+}
+
+func provider(slug, url string) string {
+	return "provider " + slug + " {\n\t\t\ttype openai\n\t\t\tbase_url " + url + "/v1\n\t\t\tapi_key sk-of-the-file-" + slug + "\n\t\t}\n"
 }

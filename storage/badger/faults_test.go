@@ -161,7 +161,7 @@ func sumRows(rows map[string]uint32) string {
 // is refused with an error that names the file.
 func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 	flips := 10
-	if testing.Short() {
+	if testing.Short() || underRace {
 		flips = 2
 	}
 	for _, crashed := range []bool{false, true} {
