@@ -41,7 +41,7 @@ type Services struct {
 	Aliases      *routing.Aliases
 	Prompts      *prompts.Store
 	ParseOptions routing.Options // of saved configs
-	// MayUse reports whether a workspace may use a provider in the operator's
+	// MayUse reports whether a workspace, or for "" any, may use a provider in the operator's
 	// configuration. It may be nil.
 	MayUse        func(workspaceID, slug string) bool
 	Breakers      breakers

@@ -127,7 +127,7 @@ func (a *api) open(store storage.Store) {
 	digest, system := credentials.DigestOf(ownerKey), credentials.DigestOf(systemToken)
 	a.kept = audit.Open(db, now, rand.Reader)
 	a.s = admin.Services{
-		Configs: configs, Aliases: aliases, Prompts: saved, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		Configs: configs, Aliases: aliases, Prompts: saved, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,

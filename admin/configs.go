@@ -238,6 +238,7 @@ func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 // refers to must exist, unless allowMissing is set.
 func (c *call) configText(text, old, workspace string, allowMissing bool) (string, error) {
 	o := c.api.ParseOptions
+	o.Workspace = workspace
 	if !allowMissing {
 		o.Missing = func(r routing.Reference) string {
 			why := c.missing(workspace, r)

@@ -162,10 +162,7 @@ func (c *call) conditions(in []condition, workspace string) ([]policies.Conditio
 // provider reports whether calls can go to a provider with that name: a built-in one, one
 // of the operator's, or a virtual key of the workspace, or for "" of any.
 func (c *call) provider(workspace, name string) bool {
-	if _, ok := providers.Lookup(name); ok {
-		return true
-	}
-	if saved := c.api.ParseOptions.SavedProvider; saved != nil && saved(name) {
+	if _, ok := providers.Lookup(name); ok || c.mayUse(workspace, name) {
 		return true
 	}
 	return slices.ContainsFunc(c.virtualKeysOf(workspace, name), func(v *credentials.VirtualKey) bool { return v.Slug == name })

@@ -15,11 +15,17 @@ import (
 // saves reports whether a workspace has a saved provider with a slug: one of the
 // operator's, or a virtual key.
 func (c *call) saves(workspace, slug string) bool {
-	if c.api.MayUse != nil && c.api.MayUse(workspace, slug) {
+	if c.mayUse(workspace, slug) {
 		return true
 	}
 	_, ok := c.api.Keyring.VirtualKey(workspace, slug)
 	return ok
+}
+
+// mayUse reports whether a workspace, or for "" any, may use a provider in the operator's
+// configuration.
+func (c *call) mayUse(workspace, slug string) bool {
+	return c.api.MayUse != nil && c.api.MayUse(workspace, slug)
 }
 
 // missing returns an error message if a config refers to something that does not exist
@@ -51,7 +57,7 @@ func isBuiltIn(r routing.Reference) bool {
 // named returns an error if configs, model aliases or prompts refer to a virtual key,
 // because it then cannot be deleted.
 func (c *call) named(v *credentials.VirtualKey) error {
-	if c.api.MayUse != nil && c.api.MayUse(v.WorkspaceID, v.Slug) {
+	if c.mayUse(v.WorkspaceID, v.Slug) {
 		return nil // they refer to the operator's provider
 	}
 	var by []string

@@ -169,7 +169,7 @@ func (r *Router) named(workspace string, s Selection) (n naming, refusal *Error)
 		if s.VirtualKey == "" {
 			return r.namedByModel(workspace, s.Model), nil
 		}
-	case r.Providers[s.Provider] != nil:
+	case r.provider(workspace, s.Provider) != nil:
 		n = naming{slug: s.Provider, field: fieldProvider}
 	case r.isBuiltIn(s.Provider):
 		n = naming{builtIn: s.Provider, field: fieldProvider}
@@ -227,17 +227,36 @@ func (r *Router) isBuiltIn(name string) bool {
 // saves reports whether a workspace may use a saved provider with this slug, possibly
 // expired.
 func (r *Router) saves(workspace, slug string) bool {
-	if p := r.Providers[slug]; p != nil {
-		return r.mayUse(p, workspace)
+	if r.provider(workspace, slug) != nil {
+		return true
 	}
 	_, ok := r.Keyring.VirtualKey(workspace, slug)
 	return ok
 }
 
-// MayUse reports whether a workspace may use a provider in the operator's configuration.
+// MayUse reports whether a workspace, or for "" any, may use a provider in the operator's
+// configuration.
 func (r *Router) MayUse(workspace, slug string) bool {
-	p := r.Providers[slug]
-	return p != nil && r.mayUse(p, workspace)
+	if workspace == "" {
+		return r.Providers[slug] != nil
+	}
+	return r.provider(workspace, slug) != nil
+}
+
+// Hides reports whether a slug is that of one of the operator's providers that a workspace may not
+// use.
+func (r *Router) Hides(workspace, slug string) bool {
+	return r.Providers[slug] != nil && r.provider(workspace, slug) == nil
+}
+
+// provider returns one of the operator's providers, or nil. Everything that a call names is looked
+// up here: for a workspace that may not use a provider, it is as if there was none, and the slug
+// stands for what else has it.
+func (r *Router) provider(workspace, slug string) *Provider {
+	if p := r.Providers[slug]; p != nil && r.mayUse(p, workspace) {
+		return p
+	}
+	return nil
 }
 
 // Blocks reports whether a workspace may only use saved resources.
@@ -273,18 +292,10 @@ func inlineProvider(field string) *Error {
 
 // saved finds a slug among the operator's providers and the virtual keys.
 func (r *Router) saved(c *Caller, slug, field string) (*Route, *Error) {
-	if r.Providers[slug] != nil {
-		return r.fileProvider(c, slug, field)
+	if p := r.provider(c.WorkspaceID, slug); p != nil {
+		return p.route(), nil
 	}
 	return r.virtualKey(c, slug, field)
-}
-
-func (r *Router) fileProvider(c *Caller, slug, field string) (*Route, *Error) {
-	p := r.Providers[slug]
-	if !r.mayUse(p, c.WorkspaceID) {
-		return nil, r.unknownKey(c, slug, field)
-	}
-	return r.Own(slug), nil
 }
 
 // mayUse reports whether a workspace may use one of the operator's providers.
@@ -295,10 +306,13 @@ func (r *Router) mayUse(p *Provider, workspace string) bool {
 // Own returns the route to one of the operator's providers for the gateway's own calls, or
 // nil.
 func (r *Router) Own(slug string) *Route {
-	p := r.Providers[slug]
-	if p == nil {
-		return nil
+	if p := r.Providers[slug]; p != nil {
+		return p.route()
 	}
+	return nil
+}
+
+func (p *Provider) route() *Route {
 	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true, Shared: len(p.Workspaces) != 1}
 }
 
@@ -403,7 +417,7 @@ func (r *Router) Saved(c *Caller) []string {
 	}
 	slices.Sort(slugs)
 	for _, v := range r.Keyring.VirtualKeys() {
-		if v.WorkspaceID == c.WorkspaceID && r.Providers[v.Slug] == nil && !v.Expired(r.Keyring.now()) {
+		if v.WorkspaceID == c.WorkspaceID && r.provider(c.WorkspaceID, v.Slug) == nil && !v.Expired(r.Keyring.now()) {
 			slugs = append(slugs, v.Slug)
 		}
 	}
@@ -418,7 +432,11 @@ func unknownProvider(name string) *Error {
 // may use.
 func (r *Router) unknownKey(c *Caller, slug, field string) *Error {
 	meant := ""
-	if nearest := Nearest(slug, r.Saved(c)); nearest != "" {
+	switch nearest := Nearest(slug, r.Saved(c)); nearest {
+	case "":
+	case slug:
+		meant = "; it is a provider: name it in " + fieldProvider
+	default:
 		meant = "; did you mean " + nearest + "?"
 	}
 	return newError(UnknownVirtualKey, field, "Following keys are not valid: %s%s", Clip(slug), meant)

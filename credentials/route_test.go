@@ -2,8 +2,10 @@ package credentials
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,7 +219,7 @@ func TestRouteRefuses(t *testing.T) {
 		{"another workspace's virtual key by id", Selection{VirtualKey: "vk-2"}, UnknownVirtualKey, "x-gw-virtual-key"},
 		{"another workspace's virtual key with @", Selection{Provider: "@theirs"}, UnknownVirtualKey, "x-gw-provider"},
 		{"another workspace's virtual key in the model", Selection{Model: "@theirs/gpt"}, UnknownVirtualKey, "model"},
-		{"another workspace's provider of the file", Selection{Provider: "not-mine"}, UnknownVirtualKey, "x-gw-provider"},
+		{"another workspace's provider of the file", Selection{Provider: "not-mine"}, UnknownProvider, "x-gw-provider"},
 		{"another workspace's provider of the file with @", Selection{Provider: "@not-mine"}, UnknownVirtualKey, "x-gw-provider"},
 		{"another workspace's provider of the file in the model", Selection{Model: "@not-mine/gpt"}, UnknownVirtualKey, "model"},
 		{"an expired virtual key", Selection{VirtualKey: "old"}, ExpiredVirtualKey, "x-gw-virtual-key"},
@@ -274,15 +276,78 @@ func TestRouteRefuses(t *testing.T) {
 	}
 }
 
+// What another workspace has is no more than a name that nobody has, however a call names it.
 func TestRouteSaysTheSameOfAnUnknownSlugAndOfAnotherWorkspaces(t *testing.T) {
-	router, _, _ := newRouter(t)
+	router, db, _ := newRouter(t)
 	caller := &Caller{WorkspaceID: "ws-1"}
-	for _, slug := range []string{"theirs", "not-mine"} {
-		_, foreign := router.Route(caller, Selection{Provider: "@" + slug})
-		_, unknown := router.Route(caller, Selection{Provider: "@absent"})
-		if foreign.Reason != unknown.Reason || strings.ReplaceAll(foreign.Message, slug, "absent") != unknown.Message {
-			t.Errorf("%s: %v; an unknown one: %v", slug, foreign, unknown)
+	ways := map[string]func(slug string) Selection{
+		"a provider":                         func(slug string) Selection { return Selection{Provider: slug} },
+		"a provider with a bearer":           func(slug string) Selection { return Selection{Provider: slug, Bearer: NewSecret(own)} },
+		"a provider with a host":             func(slug string) Selection { return Selection{Provider: slug, CustomHost: "https://x.example.com/v1"} },
+		"a provider and its model":           func(slug string) Selection { return Selection{Provider: slug, Model: "@" + slug + "/m"} },
+		"a provider beside a virtual key":    func(slug string) Selection { return Selection{Provider: slug, VirtualKey: "mine"} },
+		"@slug":                              func(slug string) Selection { return Selection{Provider: "@" + slug} },
+		"@slug and a model":                  func(slug string) Selection { return Selection{Provider: "@" + slug + "/m"} },
+		"a virtual key":                      func(slug string) Selection { return Selection{VirtualKey: slug} },
+		"@slug in the model":                 func(slug string) Selection { return Selection{Model: "@" + slug + "/m"} },
+		"the model's prefix":                 func(slug string) Selection { return Selection{Model: slug + "/m"} },
+		"the model's prefix with a bearer":   func(slug string) Selection { return Selection{Model: slug + "/m", Bearer: NewSecret(own)} },
+		"a model beside a virtual key":       func(slug string) Selection { return Selection{VirtualKey: "mine", Model: "@" + slug + "/m"} },
+		"an alias":                           func(slug string) Selection { return Selection{Model: "to-" + slug} },
+		"a name that is almost the provider": func(slug string) Selection { return Selection{Provider: "@" + slug + "s"} },
+	}
+	router.Alias = func(_, model string) string {
+		if slug, ok := strings.CutPrefix(model, "to-"); ok {
+			return "@" + slug + "/m"
 		}
+		return ""
+	}
+	answer := func(s Selection, slug string) string {
+		var told string
+		if refusal := router.Inline("ws-1", s); refusal != nil {
+			told = refusal.Field + ": " + refusal.Message + "; "
+		}
+		route, refusal := router.Route(caller, s)
+		if refusal != nil {
+			told += fmt.Sprint(refusal.Reason, " ", refusal.Field, " ", refusal.Message)
+		} else {
+			told += spell(route)
+		}
+		return strings.ReplaceAll(told, slug, "absent")
+	}
+	compare := func(when string) {
+		t.Helper()
+		for name, way := range ways {
+			for _, slug := range []string{"theirs", "not-mine"} {
+				if got, want := answer(way(slug), slug), answer(way("absent"), "absent"); got != want {
+					t.Errorf("%s, %s: %q of %s, but %q of one that there is not", when, name, got, slug, want)
+				}
+			}
+		}
+	}
+	compare("for all")
+	router.BlockInline = true
+	compare("where inline is blocked")
+	router.BlockInline = false
+
+	// A built-in provider, and a virtual key of the workspace's own, keep their names.
+	router.Providers["openai"] = &Provider{Slug: "openai", Dialect: "openai", BaseURL: mustURL(t, "http://127.0.0.1:9000"), Key: NewSecret("theirs"), Workspaces: []string{"ws-2"}}
+	with := make(map[string]string)
+	for name, way := range ways {
+		with[name] = answer(way("openai"), "openai")
+	}
+	delete(router.Providers, "openai")
+	for name, way := range ways {
+		if want := answer(way("openai"), "openai"); with[name] != want {
+			t.Errorf("%s: %q of a built-in one beside another workspace's, else %q", name, with[name], want)
+		}
+	}
+	for _, slug := range []string{"theirs", "not-mine", "absent"} {
+		addVirtualKey(t, db, router.Keyring, VirtualKey{Credential: Credential{ID: "own-" + slug, Provider: "openai"}, Slug: slug, WorkspaceID: "ws-1"}, "s")
+	}
+	compare("where the workspace has its own")
+	if saved := router.Saved(caller); !slices.Contains(saved, "not-mine") {
+		t.Errorf("the workspace's own is not among %v", saved)
 	}
 }
 

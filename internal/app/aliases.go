@@ -47,10 +47,11 @@ func (a *App) unmarshalAlias(d *caddyfile.Dispenser) error {
 }
 
 // aliases are those of the control plane and, for names that a workspace has no alias for,
-// those of the configuration.
+// those of the configuration, but for those of providers that the workspace may not use.
 type aliases struct {
 	stored     *routing.Aliases
 	configured map[string]string
+	hides      func(workspace, slug string) bool // a provider from a workspace
 }
 
 // target returns what a model stands for in a workspace, or "" if it is not an alias.
@@ -58,12 +59,28 @@ func (a *aliases) target(workspace, model string) string {
 	if to := a.stored.Target(workspace, model); to != "" {
 		return to
 	}
-	return a.configured[model]
+	return a.ofFile(workspace, model)
+}
+
+// ofFile returns what a model stands for in the configuration, or "".
+func (a *aliases) ofFile(workspace, model string) string {
+	to := a.configured[model]
+	if at, ok := strings.CutPrefix(to, "@"); ok {
+		if slug, _, _ := strings.Cut(at, "/"); a.hides(workspace, slug) {
+			return ""
+		}
+	}
+	return to
 }
 
 // names returns the aliases that a workspace has, sorted.
 func (a *aliases) names(workspace string) []string {
-	all := slices.Collect(maps.Keys(a.configured))
+	var all []string
+	for name := range a.configured {
+		if a.ofFile(workspace, name) != "" {
+			all = append(all, name)
+		}
+	}
 	for _, alias := range a.stored.All() {
 		if alias.WorkspaceID == workspace {
 			all = append(all, alias.Name)

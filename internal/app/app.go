@@ -111,7 +111,7 @@ type App struct {
 
 	// Models that stand for others, where a call names no provider: each for @<slug>/<model>,
 	// or for the slug of a config. Those that a workspace makes by the control plane come
-	// before. Default: none.
+	// before, and those of providers that it may not use are not there. Default: none.
 	Aliases map[string]string `json:"aliases,omitempty"`
 
 	// Paths beside the gateway's endpoints that the credentials of virtual keys go to, as
@@ -323,7 +323,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.parse.Saved, a.parse.HeaderPrefixes, a.parse.Semantic = true, a.HeaderPrefixes, a.SemanticCache != nil
-	a.parse.SavedProvider = func(name string) bool { return a.providers[name] != nil }
 	a.parse.CheckHost = func(host string) error {
 		_, err := a.guard.Check(host)
 		return err

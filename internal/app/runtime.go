@@ -68,7 +68,8 @@ func (a *App) build(c *core) *Runtime {
 		},
 	}
 	c.Secrets.Use(a.fetchSecrets(c.Keyring))
-	named := &aliases{c.Aliases, a.Aliases}
+	a.parse.SavedProvider = router.MayUse
+	named := &aliases{c.Aliases, a.Aliases, router.Hides}
 	router.Alias = named.target
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,

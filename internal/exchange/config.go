@@ -32,7 +32,7 @@ func (call *Call) config(named, version string) (*routing.Config, *Error) {
 		return nil, badRequest("x-gw-config", "config_override_forbidden", "Cannot override default config set for this API key.")
 	case inline(named):
 		o := call.Gateway.Configs.Options
-		o.Saved = false
+		o.Saved, o.Workspace = false, call.Caller.WorkspaceID
 		c, faults := routing.Parse([]byte(named), o)
 		if len(faults) > 0 {
 			return nil, badConfig(faults)
@@ -66,7 +66,9 @@ func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
 	if !ok {
 		return nil, badRequest("x-gw-config-version", "invalid_config", "Invalid config version passed: "+credentials.Clip(version))
 	}
-	c, err := call.Gateway.Configs.Store.Config(v, call.Gateway.Configs.Options)
+	o := call.Gateway.Configs.Options
+	o.Workspace = s.WorkspaceID
+	c, err := call.Gateway.Configs.Store.Config(v, o)
 	if err != nil {
 		e := badRequest("x-gw-config", "invalid_config", "Invalid config passed: the saved config "+s.Slug+" cannot be used any more")
 		e.Err = err

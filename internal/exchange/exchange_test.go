@@ -116,7 +116,7 @@ func newWorld(t testing.TB) *world {
 			Guard:  guard,
 			SlugOf: func(id string) string { return "slug-of-" + id },
 		},
-		Configs: &Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(name string) bool { return name == "file" }}},
+		Configs: &Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "file" }}},
 		Headers: headersOf(t, "x-acme-"),
 		Now:     now,
 		Random:  rand.Reader,

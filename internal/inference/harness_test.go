@@ -146,7 +146,7 @@ func newBench(t testing.TB) *bench {
 	b.gateway = &exchange.Gateway{
 		Authenticator: &credentials.Authenticator{Keyring: keyring, OrganisationID: "org", DefaultWorkspace: "ws", AdminKey: &admin},
 		Router:        &credentials.Router{Keyring: keyring, Providers: saved, BuiltIn: func(string) (*url.URL, bool, bool) { return nil, false, false }, SlugOf: func(id string) string { return id }},
-		Configs:       &exchange.Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(string) bool { return true }}},
+		Configs:       &exchange.Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(string, string) bool { return true }}},
 		Headers:       headers, Now: now, Random: crand.Reader, Acquire: func() func() { return func() {} },
 	}
 	connections := &http.Transport{}

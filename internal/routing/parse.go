@@ -17,9 +17,11 @@ type Options struct {
 	Saved bool
 	// Limits bounds the number of targets. Default: DefaultLimits.
 	Limits Limits
-	// SavedProvider reports whether a name without @ is that of a saved provider, which is
-	// a complete target. It may be nil.
-	SavedProvider func(name string) bool
+	// Workspace is the id of the workspace whose config it is.
+	Workspace string
+	// SavedProvider reports whether a name without @ is that of a saved provider that the
+	// workspace may use, which is a complete target. It may be nil.
+	SavedProvider func(workspace, name string) bool
 	// Missing returns why something that a config refers to is not available, or "" if it
 	// is. If it is nil, references are not checked.
 	Missing func(Reference) string

@@ -13,7 +13,7 @@ import (
 // saved are the options of a saved config; only "saved" is a saved provider.
 var saved = Options{
 	Saved:          true,
-	SavedProvider:  func(name string) bool { return name == "saved" },
+	SavedProvider:  func(_, name string) bool { return name == "saved" },
 	HeaderPrefixes: []string{"X-Acme-"},
 	CheckHost: func(host string) error {
 		if strings.Contains(host, "169.254.169.254") {

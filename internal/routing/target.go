@@ -129,7 +129,7 @@ func (p *parser) complete(t *Target, path string, given map[string]bool) {
 }
 
 func (p *parser) savedProvider(name string) bool {
-	return strings.HasPrefix(name, "@") || p.options.SavedProvider != nil && p.options.SavedProvider(name)
+	return strings.HasPrefix(name, "@") || p.options.SavedProvider != nil && p.options.SavedProvider(p.options.Workspace, name)
 }
 
 func (p *parser) weight(path string, v []byte) float64 {
