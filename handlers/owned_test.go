@@ -294,6 +294,23 @@ func TestBodiesNameObjectsOfTheirWorkspaceAlone(t *testing.T) {
 	if a := post(1, "/v1/evals", `{"data_source_config":{"type":"stored_completions"}}`); a.Status != 400 || a.Get("error.code").Str != "shared_credential" {
 		t.Errorf("a query for all: %d %s", a.Status, a.Body)
 	}
+	eval := post(1, "/v1/evals", `{"name":"e"}`).Get("id").Str
+	mine := post(1, "/v1/files", uploaded, form...).Get("id").Str
+	for _, c := range []struct{ path, body, code string }{
+		{"/v1/evals/" + eval + "/runs", `{"data_source":{"type":"completions","source":{"type":"stored_completions","metadata":{"a":"b"}}}}`, "shared_credential"},
+		{"/v1/evals/" + eval + "/runs", `{"data_source":{"type":"responses","source":{"type":"responses","created_after":1}}}`, "shared_credential"},
+		{"/v1/evals/" + eval + "/runs", `{"data_source":{"type":"jsonl","source":{"type":"file_id","id":"` + file + `"}}}`, "object_not_found"},
+		{"/v1/evals/" + eval + "/runs", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"x":[{"role":"user","content":[{"type":"input_file","file_id":"` + file + `"}]}]}}]},"input_messages":{"type":"item_reference","item_reference":"item.x"}}}`, "object_not_found"},
+		{"/v1/evals/" + eval + "/runs", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"file_id":"any"}}]}}}`, ""},
+		{"/v1/evals/" + eval + "/runs", `{"data_source":{"type":"jsonl","source":{"type":"file_id","id":"` + mine + `"}}}`, ""},
+		{"/v1/fine_tuning/jobs", `{"model":"m","training_file":"` + mine + `","integrations":[{"type":"wandb","wandb":{"project":"p"}}]}`, "shared_credential"},
+		{"/v1/fine_tuning/jobs", `{"model":"m","training_file":"` + mine + `"}`, ""},
+	} {
+		before := len(up.Calls())
+		if a := post(1, c.path, c.body); a.Get("error.code").Str != c.code || (a.Status == 200) != (c.code == "") || c.code != "" && len(up.Calls()) != before {
+			t.Errorf("POST %s %s: %d %s", c.path, c.body, a.Status, a.Body)
+		}
+	}
 }
 
 // A batch is made of a file whose lines name objects of its workspace alone, which is seen as the

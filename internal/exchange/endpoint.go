@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -71,7 +72,8 @@ const (
 	Models         = "models"
 	RetrieveModel  = "model"
 
-	realtime = "realtime"
+	realtime       = "realtime"
+	createFinetune = "createFinetune"
 )
 
 // endpoints is the table of the data plane: OpenAI's endpoints, and others that its clients call.
@@ -89,7 +91,7 @@ var endpoints = []Endpoint{
 	{Name: BatchOutput, Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},
 	{Name: "cancelBatch", Method: "POST", Path: "/v1/batches/{batch_id}/cancel", Body: None, Single: true},
 
-	{Name: "createFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob, Models: []string{"method"}},
+	{Name: createFinetune, Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob, Models: []string{"method"}},
 	{Name: "listFinetunes", Method: "GET", Path: "/v1/fine_tuning/jobs", Body: None, Single: true, Query: validation.FineTuningJobList},
 	{Name: "retrieveFinetune", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}", Body: None, Single: true},
 	{Name: "cancelFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel", Body: None, Single: true},
@@ -163,6 +165,19 @@ var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	}
 	return byPath, patterns
 }()
+
+// Endpoints are the endpoints of the data plane, but for those of prompts.
+func Endpoints() iter.Seq[*Endpoint] {
+	return func(yield func(*Endpoint) bool) {
+		for _, table := range [][]Endpoint{endpoints, familyRows} {
+			for i := range table {
+				if !yield(&table[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // EndpointOf returns the endpoint that serves a request. The path is that of the request line,
 // with its escapes. If no endpoint has the path, both results are nil; if only other methods have

@@ -32,7 +32,7 @@ var families = []family{
 		"GET POST /threads/{id}/runs/{run_id}", "POST /threads/{id}/runs/{run_id}/cancel", "POST /threads/{id}/runs/{run_id}/submit_tool_outputs",
 		"GET /threads/{id}/runs/{run_id}/steps", "GET /threads/{id}/runs/{run_id}/steps/{step_id}",
 	}, nil},
-	{"vectorStores", false, []string{
+	{vectorStores, false, []string{
 		"GET POST /vector_stores", "GET POST DELETE /vector_stores/{id}", "POST /vector_stores/{id}/search",
 		"GET POST /vector_stores/{id}/files", "GET POST DELETE /vector_stores/{id}/files/{file_id}", "GET /vector_stores/{id}/files/{file_id}/content",
 		"POST /vector_stores/{id}/file_batches", "GET /vector_stores/{id}/file_batches/{batch_id}",
@@ -46,7 +46,7 @@ var families = []family{
 		"POST /conversations", "GET POST DELETE /conversations/{id}",
 		"GET POST /conversations/{id}/items", "GET DELETE /conversations/{id}/items/{item_id}",
 	}, nil},
-	{"evals", true, []string{
+	{evals, true, []string{
 		"GET POST /evals", "GET POST DELETE /evals/{id}", "GET POST /evals/{id}/runs", "GET POST DELETE /evals/{id}/runs/{run_id}",
 		"GET /evals/{id}/runs/{run_id}/output_items", "GET /evals/{id}/runs/{run_id}/output_items/{item_id}",
 	}, []string{"data_source", "testing_criteria"}},

@@ -150,7 +150,7 @@ func (f *formNames) linesRead() bool {
 // passes reports whether a line of a file names only what the check lets pass.
 func (f *formNames) passes(line []byte) bool {
 	n := namedIn(line, &batchLine, false, nil)
-	if n.over || n.queries != "" {
+	if n.over {
 		return false
 	}
 	f.mu.Lock()
@@ -182,6 +182,9 @@ func namingOf(field string) (part string, how naming) {
 		field = plain
 	}
 	parts := strings.FieldsFunc(strings.ToLower(field), func(r rune) bool { return r == '[' || r == ']' || r == '.' })
+	if len(parts) > 1 && inert[parts[0]] {
+		return parts[0], 0
+	}
 	for i, part := range parts {
 		id := slices.Contains(parts[i:], "id")
 		switch how := namings[part]; {

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
@@ -61,8 +62,28 @@ var isContent = func() map[string]bool {
 // referring are the types of objects whose id is that of another object.
 var referring = map[string]bool{"item_reference": true, "file_id": true}
 
-// inert are members with the caller's own data, which name no objects.
-var inert = map[string]bool{"metadata": true, "properties": true}
+// inert are members with the caller's own data, which name no objects; inertIn is one more by the
+// names of endpoints.
+var (
+	inert   = map[string]bool{"metadata": true, "properties": true}
+	inertIn = map[string]string{providers.Messages: "input", evals: "item", vectorStores: "attributes"}
+)
+
+const (
+	evals        = "evals"
+	vectorStores = "vectorStores"
+)
+
+// evalData are the members of an eval, and of a run of one, that say what it reads, and the types
+// of what is its own or a file. Others read what all workspaces stored.
+var evalData = map[string][]string{
+	"data_source_config": {"custom"},
+	"data_source":        {"jsonl", "completions", "responses"},
+	evalSource:           {"file_content", "file_id"},
+}
+
+// evalSource is the member source of data_source.
+const evalSource = "data_source.source"
 
 const (
 	maxNaming = 32   // bytes of the longest name
@@ -71,16 +92,19 @@ const (
 
 // names are the objects that a JSON body names, at any depth.
 type names struct {
-	r        *jsonscan.Reader
-	messages bool // a call of Anthropic's API: the input of its tools is inert
-	evals    bool // of its items, too
-	items    bool // the input has items
-	adapted  bool // responses and their items are the gateway's own
-	session  bool // items and the conversation are those of a WebSocket
-	ids      []string
-	params   []string // where each is named
-	queries  string   // a query for objects of everybody; "": there is none
-	over     bool     // there are too many
+	r       *jsonscan.Reader
+	plain   string // the member that is inert at the endpoint
+	evals   bool   // a call for evals
+	sent    bool   // an eval sends its items, which are then not inert
+	tunes   bool   // a call for a fine-tuning job
+	items   bool   // the input has items
+	adapted bool   // responses and their items are the gateway's own
+	session bool   // items and the conversation are those of a WebSocket
+	ids     []string
+	params  []string // where each is named
+	shared  string   // the member that is about what workspaces share beside objects; "": there is none
+	kind    string   // its type
+	over    bool     // there are too many
 
 	hides     func(model string) bool // whether a model is not the workspace's; nil: it is asked later
 	given     map[string]bool         // ids of items that are in the body
@@ -89,8 +113,16 @@ type names struct {
 
 // namedIn reads the objects that a body names. What is not JSON names none.
 func namedIn(body []byte, endpoint *Endpoint, adapted bool, hides func(model string) bool) *names {
-	n := &names{hides: hides, messages: endpoint.Name == providers.Messages, evals: endpoint.Name == "evals", items: endpoint.Objects.HasItems, adapted: adapted, session: endpoint.Name == realtime}
-	if n.evals || n.may(body) {
+	n := &names{
+		hides: hides, plain: inertIn[endpoint.Name], evals: endpoint.Name == evals, tunes: endpoint.Name == createFinetune, items: endpoint.Objects.HasItems,
+		adapted: adapted, session: endpoint.Name == realtime,
+	}
+	if n.evals || n.tunes || n.may(body) {
+		n.r = jsonscan.NewReader(body)
+		n.value("", 0)
+	}
+	if n.sent && n.plain != "" { // the items may have come before what says that they are sent
+		n.plain, n.ids, n.params = "", nil, nil
 		n.r = jsonscan.NewReader(body)
 		n.value("", 0)
 	}
@@ -224,7 +256,11 @@ func (n *names) object(param string, how naming) {
 			return
 		}
 		switch name := strings.ToLower(key.String()); {
-		case inert[name], n.messages && name == "input", n.evals && name == "item":
+		case inert[name], n.plain != "" && name == n.plain:
+		case n.tunes && param == "" && name == "integrations":
+			if more = true; filled(n.r.Raw()) {
+				n.shared = name
+			}
 		case name == "id" && n.r.Kind() == jsonscan.String:
 			ids = append(ids, jsonscan.Unquote(n.r.String()))
 		case name == "type" && n.r.Kind() == jsonscan.String:
@@ -232,15 +268,17 @@ func (n *names) object(param string, how naming) {
 			kind := jsonscan.Unquote(n.r.String())
 			kinds = append(kinds, strings.ToLower(kind))
 			refers = refers || referring[strings.ToLower(kind)] && (!n.session || !strings.EqualFold(kind, "item_reference"))
-			if n.evals && (kind == "stored_completions" || kind == "logs" || kind == "responses" && param == "source") {
-				n.queries = kind
-			}
+			n.sent = n.sent || n.evals && strings.EqualFold(kind, "item_reference")
 		case name == "type" && n.r.Kind() == jsonscan.Null:
 			n.r.Raw()
 		default:
 			more = true
-			from := n.r.Peek()
-			n.value(name, namings[name])
+			from, of := n.r.Peek(), name
+			if n.evals && param == "data_source" && name == "source" {
+				of = evalSource
+			}
+			n.sent = n.sent || n.evals && name == "item_reference"
+			n.value(of, namings[name])
 			if item && isContent[name] {
 				if has == nil {
 					has = make(map[string]bool)
@@ -250,6 +288,9 @@ func (n *names) object(param string, how naming) {
 			}
 		}
 	})
+	if own := evalData[param]; n.evals && own != nil && (len(kinds) == 0 || slices.ContainsFunc(kinds, func(kind string) bool { return !slices.Contains(own, kind) })) {
+		n.shared, n.kind = param, strings.Join(kinds, ", ")
+	}
 	if item && !refers {
 		refers = !more || !whole(kinds, has)
 	}

@@ -14,23 +14,20 @@ import (
 func TestEveryEndpointSaysWhatItHasToDoWithObjects(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
-	for _, table := range [][]Endpoint{endpoints, familyRows} {
-		for i := range table {
-			e := &table[i]
-			row := e.Method + " " + strings.TrimPrefix(e.Path, "/v1")
-			o, said := objectRows[row]
-			seen[row] = true
-			id, _ := objectIn(strings.TrimPrefix(e.Path, "/v1"), strings.NewReplacer("{", "", "}", "").Replace(strings.TrimPrefix(e.Path, "/v1")))
-			switch {
-			case !said && id == "":
-				t.Errorf("%s: not in objectRows, and names no object", row)
-			case id == "" && !o.None && !o.List && !o.Creates():
-				t.Errorf("%s: neither makes nor lists objects, and is not apart from them", row)
-			case o.List && e.Method != "GET", o.Creates() && e.Method != "POST":
-				t.Errorf("%s: not by that method", row)
-			case o.StoreParam != "" && e.Body != JSON:
-				t.Errorf("%s: a parameter of a body that is not read", row)
-			}
+	for e := range Endpoints() {
+		row := e.Method + " " + strings.TrimPrefix(e.Path, "/v1")
+		o, said := objectRows[row]
+		seen[row] = true
+		id, _ := objectIn(strings.TrimPrefix(e.Path, "/v1"), strings.NewReplacer("{", "", "}", "").Replace(strings.TrimPrefix(e.Path, "/v1")))
+		switch {
+		case !said && id == "":
+			t.Errorf("%s: not in objectRows, and names no object", row)
+		case id == "" && !o.None && !o.List && !o.Creates():
+			t.Errorf("%s: neither makes nor lists objects, and is not apart from them", row)
+		case o.List && e.Method != "GET", o.Creates() && e.Method != "POST":
+			t.Errorf("%s: not by that method", row)
+		case o.StoreParam != "" && e.Body != JSON:
+			t.Errorf("%s: a parameter of a body that is not read", row)
 		}
 	}
 	for row := range objectRows {
@@ -87,7 +84,7 @@ func TestMembersOfAnswersAreFound(t *testing.T) {
 func TestBodiesThatNameObjects(t *testing.T) {
 	t.Parallel()
 	endpoints := map[string]*Endpoint{
-		"": &passThrough, "messages": {Name: "messages"}, "evals": {Name: "evals"},
+		"": &passThrough, "messages": {Name: "messages"}, "evals": {Name: evals}, createFinetune: {Name: createFinetune}, vectorStores: {Name: vectorStores},
 		"conversations": {Name: "conversations", Objects: objectRows["POST /conversations"]}, CreateResponse: {Name: CreateResponse, Objects: objectRows["POST /responses"]},
 	}
 	for _, c := range []struct{ endpoint, body, want string }{
@@ -131,16 +128,26 @@ func TestBodiesThatNameObjects(t *testing.T) {
 		{"", `{"skills":[{"skill_id":"skill_1"},{"skill_id":"pptx"}]}`, "skill_1"},
 		{"messages", `{"messages":[{"content":[{"type":"tool_use","input":{"file_id":"a"}},{"source":{"file_id":"b"}}]}]}`, "b"},
 		{"evals", `{"data_source":{"type":"jsonl","source":{"type":"file_id","id":"a"}}}`, "a"},
-		{"evals", `{"data_source":{"type":"jsonl","source":{"type":"stored_completions"}}}`, "query"},
-		{"evals", `{"data_source_config":{"type":"logs"}}`, "query"},
-		{"evals", `{"data_source":{"type":"responses","source":{"type":"responses"}}}`, "query"},
+		{"evals", `{"data_source":{"type":"jsonl","source":{"type":"stored_completions"}}}`, "shared data_source.source stored_completions"},
+		{"evals", `{"data_source_config":{"type":"logs"}}`, "shared data_source_config logs"},
+		{"evals", `{"data_source":{"type":"responses","source":{"type":"responses"}}}`, "shared data_source.source responses"},
 		{"evals", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"file_id":"x"}}]}}}`, ""},
+		{"evals", `{"data_source":{"type":"responses","source":{"type":"file_content","content":[{"item":{"file_id":"a"}}]},"input_messages":{"type":"item_reference","item_reference":"item.x"}}}`, "a"},
+		{"evals", `{"data_source":{"input_messages":{"Item_Reference":"item.x"},"type":"responses","source":{"type":"file_content","content":[{"item":{"content":[{"file_id":"a"}]}}]}}}`, "a"},
+		{"evals", `{"data_source":{"type":"responses","source":{"type":"Responses"}}}`, "shared data_source.source responses"},
+		{"evals", `{"data_source":{"type":"responses","source":{"metadata":{"a":"b"}}}}`, "shared data_source.source "},
+		{"evals", `{"data_source":{"type":"jsonl","type":"traces","source":{"type":"file_id","id":"a"}}}`, "shared data_source jsonl, traces"},
+		{"evals", `{"data_source_config":{"type":"custom","item_schema":{"type":"object","properties":{"source":{"type":"string"}}}}}`, ""},
+		{createFinetune, `{"model":"m","training_file":"a","integrations":[]}`, "a"},
+		{createFinetune, `{"model":"m","training_file":"a","integrations":[{"type":"wandb","wandb":{"project":"p"}}]}`, "shared integrations "},
+		{createFinetune, `{"Integr\u0061tions":[{"type":"wandb"}]}`, "shared integrations "},
+		{vectorStores, `{"file_ids":["a"],"attributes":{"thread_id":"x"},"files":[{"file_id":"b","attributes":{"model":"ft:x"}}]}`, "a b"},
 		{"", `{"prompt":"hello"}`, ""},
 	} {
 		n := namedIn([]byte(c.body), endpoints[c.endpoint], false, fineTuned)
 		got := strings.Join(n.ids, " ")
-		if n.queries != "" {
-			got = "query"
+		if n.shared != "" {
+			got = "shared " + n.shared + " " + n.kind
 		}
 		if got != c.want || len(n.params) != len(n.ids) {
 			t.Errorf("%s %s: got %q, want %q", c.endpoint, c.body, got, c.want)

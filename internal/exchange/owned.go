@@ -144,10 +144,8 @@ func (a *Attempt) CheckNamed(body []byte, adapted bool) *Error {
 	switch {
 	case n.over:
 		return tooManyNamed()
-	case n.queries != "":
-		e := badRequest("data_source", "shared_credential", "Evals of type "+n.queries+" read what all workspaces stored with provider "+a.Route.Provider+", whose credential they share: use a virtual key of the workspace")
-		e.Caller = true
-		return e
+	case n.shared != "":
+		return a.sharedWith(n)
 	}
 	if refusal := a.mustOwn(n.ids, n.params); refusal != nil {
 		return refusal
@@ -159,12 +157,27 @@ func tooManyNamed() *Error {
 	return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
 }
 
+// sharedWith refuses a call that is about what workspaces share beside objects.
+func (a *Attempt) sharedWith(n *names) *Error {
+	why := "Integrations of fine-tuning jobs write to accounts of the organisation of provider "
+	if evalData[n.shared] != nil {
+		why = "Evals that are not of type " + strings.Join(evalData[n.shared], " or ") + " (it is '" + credentials.Clip(n.kind) + "') may read what all workspaces stored with provider "
+	}
+	e := badRequest(n.shared, "shared_credential", why+a.Route.Provider+", whose credential they share: use a virtual key of the workspace")
+	e.Caller = true
+	return e
+}
+
 // mustBeRead refuses a call that has a file's lines made into calls, if what they name was not
 // looked at.
 func (a *Attempt) mustBeRead(n *names) *Error {
+	linesOf := a.call.Endpoint.Objects.LinesOf
+	if n.sent {
+		linesOf = evalSource
+	}
 	var files []string
 	for i, id := range n.ids {
-		if n.params[i] == a.call.Endpoint.Objects.LinesOf {
+		if linesOf != "" && n.params[i] == linesOf {
 			files = append(files, id)
 		}
 	}
@@ -179,7 +192,7 @@ func (a *Attempt) mustBeRead(n *names) *Error {
 	if i < 0 {
 		return nil
 	}
-	e := badRequest(a.call.Endpoint.Objects.LinesOf, "file_unread", "The lines of file '"+credentials.Clip(files[i])+"' were not read, or name objects that this workspace did not make with provider "+a.Route.Provider+
+	e := badRequest(linesOf, "file_unread", "The lines of file '"+credentials.Clip(files[i])+"' were not read, or name objects that this workspace did not make with provider "+a.Route.Provider+
 		", whose credential it shares: upload it to /v1/files as JSON lines in UTF-8, each of at most 4 MiB, or use a virtual key of the workspace")
 	e.Caller = true
 	return e
