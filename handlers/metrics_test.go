@@ -168,6 +168,48 @@ func TestMetricsGoThroughReloads(t *testing.T) {
 	}, map[string]string{series: "5"})
 }
 
+// Two workspaces that write the same into everything that they can name add to the same series: none
+// tells whose it is, or what either wrote.
+func TestSeriesTellNoWorkspace(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := startScraped(t, trustLoopback+up.Provider("both"))
+	keys := twoWorkspaces(g)
+	names := func(who int) string { return [...]string{"canary-first", "canary-second"}[who] }
+	play := func(who int) {
+		name, of := names(who), [...]string{"first", "second"}[who]
+		create := func(path string, body map[string]any) string {
+			body["name"], body["workspace_id"] = name, of
+			a := g.Admin("POST", path, body)
+			return a.Get("slug").Str
+		}
+		g.Admin("PUT", "/v1/admin/workspaces/"+of, map[string]any{"name": name, "defaults": map[string]any{"metadata": map[string]string{name: name}}})
+		create("/v1/virtual-keys", map[string]any{"slug": name, "provider": "openai", "key": "sk", "custom_host": up.URL + "/v1"})
+		create("/v1/model-aliases", map[string]any{"model": "@" + name + "/" + name})
+		create("/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpm", "value": 1000, "group_by": []any{map[string]string{"key": "metadata." + name}}})
+		config := create("/v1/configs", map[string]any{"config": map[string]any{"provider": "@" + name}})
+		for n, headers := range [][]string{
+			{"x-gw-provider: both"}, {"x-gw-provider: both", "x-gw-cache: simple", "x-gw-cache-namespace: " + name}, {"x-gw-virtual-key: " + name}, {"x-gw-config: " + config}, {},
+			{"x-gw-provider: " + name + "-nobody"}, {`x-gw-config: {"provider":"@both","override_params":{"model":"` + name + `-inline"}}`},
+		} {
+			for model := range 20 {
+				body := strings.Replace(gatewaytest.Chat, `"m"`, `"`+name+map[bool]string{true: strconv.Itoa(model)}[n > 0 && n < 4]+`"`, 1)
+				g.Do("POST", "/v1/chat/completions", body, append(headers, "x-gw-api-key: "+keys[who], `x-gw-metadata: {"`+name+`":"`+strconv.Itoa(model)+`"}`, "x-gw-trace-id: "+name)...)
+			}
+		}
+	}
+	play(0)
+	series := scrape(t, g)
+	play(1)
+	for name := range scrape(t, g) {
+		if strings.Contains(name, "canary") {
+			t.Errorf("%s says what a workspace wrote", name)
+		}
+		if _, ok := series[name]; !ok {
+			t.Errorf("%s is the second workspace's alone", name)
+		}
+	}
+}
+
 // No label comes from a caller: neither keys nor metadata, hosts or models.
 func TestCallersMakeNoSeries(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)

@@ -193,7 +193,7 @@ func (c *Call) MetricTarget(a *Attempt) telemetry.Target {
 	if a == nil {
 		return telemetry.Target{Endpoint: c.Endpoint.Name, Model: c.Model}
 	}
-	return telemetry.Target{Endpoint: c.Endpoint.Name, Provider: a.Route.Provider, Model: a.Model, SavedModel: a.SavedModel}
+	return telemetry.Target{Endpoint: c.Endpoint.Name, Provider: a.Route.Provider, Model: a.Model, SavedModel: a.SavedModel, Workspace: c.Caller.WorkspaceID}
 }
 
 // Hit reports whether the answer came from the cache.

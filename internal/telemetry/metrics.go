@@ -98,8 +98,10 @@ type Target struct {
 	Endpoint string
 	Provider string // empty: there was none
 	Model    string
-	// SavedModel is set if the model is named by a saved config.
+	// SavedModel is set if the model is named by a saved config, of the workspace with the id
+	// Workspace, which is no label.
 	SavedModel bool
+	Workspace  string
 }
 
 // A Call is a finished inference call.

@@ -7,15 +7,23 @@ const (
 	// names, and could exhaust the memory with them.
 	otherModel = "other"
 	// maxModels bounds the number of models of saved configs with their own label, because
-	// there can be any number of configs.
+	// there can be any number of configs. A workspace gets no more of them than it leaves free.
 	maxModels = 200
 )
 
 // savedModels are the models of saved configs that were seen. Like the vectors that they
 // are labels of, they are shared by the process.
-var savedModels struct {
+var savedModels modelLabels
+
+type modelLabels struct {
 	mu   sync.RWMutex
 	seen map[string]bool
+	by   map[string]int // how many workspaces brought
+}
+
+// full reports whether a workspace can have no further model with a label of its own.
+func (s *modelLabels) full(workspace string) bool {
+	return s.by[workspace] >= maxModels-len(s.seen)
 }
 
 // model returns the label of a target's model.
@@ -23,18 +31,18 @@ func (m *Metrics) model(t *Target) string {
 	switch {
 	case t.Model == "":
 		return ""
-	case m.models[t.Model], t.SavedModel && admit(t.Model):
+	case m.models[t.Model], t.SavedModel && admit(t.Workspace, t.Model):
 		return t.Model
 	}
 	return otherModel
 }
 
-// admit reports whether a saved config's model has its own label, after giving it one if
-// there is room.
-func admit(model string) bool {
+// admit reports whether the model of a saved config of a workspace has its own label, after giving
+// it one if there is room.
+func admit(workspace, model string) bool {
 	s := &savedModels
 	s.mu.RLock()
-	seen, full := s.seen[model], len(s.seen) >= maxModels
+	seen, full := s.seen[model], s.full(workspace)
 	s.mu.RUnlock()
 	if seen || full {
 		return seen
@@ -42,10 +50,11 @@ func admit(model string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = make(map[string]bool)
+		s.seen, s.by = make(map[string]bool), make(map[string]int)
 	}
-	if len(s.seen) < maxModels {
+	if !s.seen[model] && !s.full(workspace) {
 		s.seen[model] = true
+		s.by[workspace]++
 	}
 	return s.seen[model]
 }

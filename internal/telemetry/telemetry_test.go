@@ -82,8 +82,19 @@ func TestModelsOfCallersAreOneLabel(t *testing.T) {
 			own++
 		}
 	}
-	if own > maxModels || own < maxModels-1 {
+	if own > maxModels/2 || own < maxModels/2-1 {
 		t.Errorf("%d models of saved configs have a label of their own", own)
+	}
+	for workspace, want := range []string{"other's-0", "other's-1"} {
+		if got := m.model(&Target{Model: want, SavedModel: true, Workspace: fmt.Sprint("other-", workspace)}); got != want {
+			t.Errorf("the first model of another workspace is %q", got)
+		}
+	}
+	for i := range 10 * maxModels {
+		m.model(&Target{Model: fmt.Sprint("many-", i), SavedModel: true, Workspace: fmt.Sprint(i % 100)})
+	}
+	if n := len(savedModels.seen); n > maxModels {
+		t.Errorf("%d models have a label of their own", n)
 	}
 	if label("listed", true) != "listed" || label("of-a-config", true) != "of-a-config" {
 		t.Error("a model lost its label")
