@@ -257,7 +257,7 @@ func TestBadInputNamesTheFieldAndChangesNothing(t *testing.T) {
 		{"POST", limits, `{"type":"requests","unit":"rpm","value":1.5}`, 400, "value"},
 		{"POST", limits, `{"type":"requests","unit":"rpm","value":"3"}`, 400, "value"},
 		{"POST", limits, `{"type":"requests","unit":"rpy","value":1}`, 400, "unit"},
-		{"POST", limits, `{"type":"tokens","unit":"rpm","value":1}`, 400, "type"},
+		{"POST", limits, `{"type":"cost","unit":"rpm","value":1}`, 400, "type"},
 		{"POST", limits, `{"type":"cost","unit":"rpm","value":1}`, 400, "type"},
 		{"POST", limits, `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"nope","value":"x"}]}`, 400, "conditions[0].key"},
 		{"POST", limits, `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"model","value":[]}]}`, 400, "conditions[0].value"},

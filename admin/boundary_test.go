@@ -42,6 +42,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/labels":                     `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/collections":                `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
+		"/v1/policies/usage-limits":      `{"name":"` + mark + `","type":"requests","credit_limit":3,"workspace_id":"blue"}`,
 	}
 	made := func(path, id string) string { return a.ok("POST", path, create[path]).get(id).Str }
 	integration := made("/v1/integrations", "slug")
@@ -54,31 +55,36 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 			t.Fatal("no record is written")
 		}
 	}
+	usageLimit := made("/v1/policies/usage-limits", "id")
 	objects := map[string]string{
-		"/v1/api-keys/{id}":                                    made("/v1/api-keys/workspace/service", "id"),
-		"/v1/virtual-keys/{slug}":                              made("/v1/virtual-keys", "data.slug"),
-		"/v1/configs/{slug}":                                   config,
-		"/v1/configs/{slug}/versions":                          config,
-		"/v1/configs/{slug}/versions/{version_id}":             config,
-		"/v1/integrations/{slug}":                              integration,
-		"/v1/integrations/{slug}/workspaces":                   integration,
-		"/v1/providers/{slug}":                                 made("/v1/providers", "slug"),
-		"/v1/secret-references/{secretReferenceId}":            made("/v1/secret-references", "slug"),
-		"/v1/model-aliases/{id}":                               made("/v1/model-aliases", "id"),
-		"/v1/policies/rate-limits/{id}":                        made("/v1/policies/rate-limits", "id"),
-		"/v1/admin/workspaces/{workspace_id}":                  blue,
-		"/v1/logs/{log_id}":                                    mark,
-		"/v1/prompts/{prompt_id}":                              prompt,
-		"/v1/prompts/{prompt_id}/versions":                     prompt,
-		"/v1/prompts/{prompt_id}/versions/{version_id}":        prompt,
-		"/v1/prompts/{prompt_id}/makeDefault":                  prompt,
-		"/v1/prompts/partials/{prompt_partial_id}":             partial,
-		"/v1/prompts/partials/{prompt_partial_id}/versions":    partial,
-		"/v1/prompts/partials/{prompt_partial_id}/makeDefault": partial,
-		"/v1/labels/{label_id}":                                made("/v1/labels", "id"),
-		"/v1/collections/{collection_id}":                      made("/v1/collections", "id"),
-		"/v1/integrations/{slug}/models":                       integration,
-		"/v1/integrations/{slug}/integration-models":           integration,
+		"/v1/api-keys/{id}":                                         made("/v1/api-keys/workspace/service", "id"),
+		"/v1/virtual-keys/{slug}":                                   made("/v1/virtual-keys", "data.slug"),
+		"/v1/configs/{slug}":                                        config,
+		"/v1/configs/{slug}/versions":                               config,
+		"/v1/configs/{slug}/versions/{version_id}":                  config,
+		"/v1/integrations/{slug}":                                   integration,
+		"/v1/integrations/{slug}/workspaces":                        integration,
+		"/v1/providers/{slug}":                                      made("/v1/providers", "slug"),
+		"/v1/secret-references/{secretReferenceId}":                 made("/v1/secret-references", "slug"),
+		"/v1/model-aliases/{id}":                                    made("/v1/model-aliases", "id"),
+		"/v1/policies/rate-limits/{id}":                             made("/v1/policies/rate-limits", "id"),
+		"/v1/policies/usage-limits/{id}":                            usageLimit,
+		"/v1/policies/usage-limits/{id}/entities":                   usageLimit,
+		"/v1/policies/usage-limits/{id}/entities/reset":             usageLimit,
+		"/v1/policies/usage-limits/{id}/entities/{entity_id}/reset": usageLimit,
+		"/v1/admin/workspaces/{workspace_id}":                       blue,
+		"/v1/logs/{log_id}":                                         mark,
+		"/v1/prompts/{prompt_id}":                                   prompt,
+		"/v1/prompts/{prompt_id}/versions":                          prompt,
+		"/v1/prompts/{prompt_id}/versions/{version_id}":             prompt,
+		"/v1/prompts/{prompt_id}/makeDefault":                       prompt,
+		"/v1/prompts/partials/{prompt_partial_id}":                  partial,
+		"/v1/prompts/partials/{prompt_partial_id}/versions":         partial,
+		"/v1/prompts/partials/{prompt_partial_id}/makeDefault":      partial,
+		"/v1/labels/{label_id}":                                     made("/v1/labels", "id"),
+		"/v1/collections/{collection_id}":                           made("/v1/collections", "id"),
+		"/v1/integrations/{slug}/models":                            integration,
+		"/v1/integrations/{slug}/integration-models":                integration,
 	}
 	change := map[string]string{"PUT": `{"name":"n"}`}
 
@@ -86,7 +92,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	state := func() string {
 		var all strings.Builder
 		for _, path := range []string{
-			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/admin/workspaces", "/v1/logs",
+			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/policies/usage-limits", "/v1/admin/workspaces", "/v1/logs",
 			"/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections",
 		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
@@ -107,7 +113,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 				continue
 			case at >= 0:
 				target = path[:at] + id + path[at+strings.IndexByte(path[at:], '}')+1:]
-				target = strings.ReplaceAll(target, "{version_id}", "1")
+				target = strings.NewReplacer("{version_id}", "1", "{entity_id}", "1").Replace(target)
 			case method == "POST":
 				if body = create[path]; body == "" {
 					body = `{"name":"` + mark + `","workspace_id":"blue"}`

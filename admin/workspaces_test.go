@@ -219,8 +219,8 @@ func TestAKeyMakesNoTwinWithoutWhatHoldsIt(t *testing.T) {
 		{held, "PUT", free, `{` + scopes + `}`, 403, "defaults"},
 		{held, "PUT", free, `{"expires_at":null}`, 403, "defaults"},
 		{held, "PUT", free, `{"name":"renamed"}`, 200, ""},
-		{counted, "POST", "", `{"name":"n",` + scopes + `}`, 403, "rate-limit policy"},
-		{counted, "PUT", free, `{` + scopes + `}`, 403, "rate-limit policy"},
+		{counted, "POST", "", `{"name":"n",` + scopes + `}`, 403, "A policy counts"},
+		{counted, "PUT", free, `{` + scopes + `}`, 403, "A policy counts"},
 	} {
 		path := "/v1/api-keys/workspace/service"
 		if c.id != "" {

@@ -188,8 +188,13 @@ func TestSeriesTellNoWorkspace(t *testing.T) {
 		create("/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpm", "value": 1000, "group_by": []any{map[string]string{"key": "metadata." + name}}})
 		config := create("/v1/configs", map[string]any{"config": map[string]any{"provider": "@" + name}})
 		for n, headers := range [][]string{
-			{"x-gw-provider: both"}, {"x-gw-provider: both", "x-gw-cache: simple", "x-gw-cache-namespace: " + name}, {"x-gw-virtual-key: " + name}, {"x-gw-config: " + config}, {},
-			{"x-gw-provider: " + name + "-nobody"}, {`x-gw-config: {"provider":"@both","override_params":{"model":"` + name + `-inline"}}`},
+			{"x-gw-provider: both"},
+			{"x-gw-provider: both", "x-gw-cache: simple", "x-gw-cache-namespace: " + name},
+			{"x-gw-virtual-key: " + name},
+			{"x-gw-config: " + config},
+			{},
+			{"x-gw-provider: " + name + "-nobody"},
+			{`x-gw-config: {"provider":"@both","override_params":{"model":"` + name + `-inline"}}`},
 		} {
 			for model := range 20 {
 				body := strings.Replace(gatewaytest.Chat, `"m"`, `"`+name+map[bool]string{true: strconv.Itoa(model)}[n > 0 && n < 4]+`"`, 1)

@@ -14,7 +14,7 @@ import (
 
 // preparing are the functions that make a call.
 var preparing = []string{
-	"Begin", "prepare", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
+	"Begin", "prepare", "authenticate", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
 	"readOptions", "readCaching", "takeBody", "checkBody", "renderPrompt", "startSpan",
 }
 

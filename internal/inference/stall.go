@@ -48,7 +48,7 @@ func (rt *roundTrip) steadied(res *http.Response) {
 // stall ends a Read that waits for the provider.
 func (s *steady) stall() {
 	s.stalled.Store(true)
-	s.ReadCloser.Close()
+	_ = s.Close()
 }
 
 func (s *steady) Read(p []byte) (int, error) {

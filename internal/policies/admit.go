@@ -154,7 +154,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 					return false, nil, nil
 				case err != nil:
 					v.Denied = &Denial{Rule: r, Group: valueKey(r.GroupBy, key, counters.name), UnknownPrice: true}
-					return false, nil, nil
+					return false, nil, nil //nolint:nilerr // the verdict says it
 				case !counts:
 					continue
 				}

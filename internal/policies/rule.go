@@ -47,7 +47,7 @@ func usageRule(p *UsageLimit, now time.Time) *Rule {
 		Policy: &p.Policy, Limit: p.Limit, Window: ledger.Forever,
 		allowsUnknownPrice: p.OnUnknownPrice == Allow, schedule: &p.Schedule,
 	}
-	r.now.Store(periodOf(&p.Policy, p.Schedule.At(now)))
+	r.now.Store(periodOf(&p.Policy, p.At(now)))
 	return r
 }
 

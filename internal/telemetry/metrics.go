@@ -35,7 +35,7 @@ var (
 // vectors are created once per process, so that they continue across reloads.
 type vectors struct {
 	requests, tokens, cost, attempts, retries, fallbacks, cache, hooks *prometheus.CounterVec
-	duration, firstToken                                        *prometheus.HistogramVec
+	duration, firstToken                                               *prometheus.HistogramVec
 }
 
 var theVectors = sync.OnceValue(func() *vectors {

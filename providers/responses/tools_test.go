@@ -98,10 +98,10 @@ func TestItemsOfAConversation(t *testing.T) {
 		t.Fatalf("got %d messages: %+v", len(said), said)
 	}
 	custom, function, parts := said[0].Calls[0], said[0].Calls[1], said[2].Parts
-	if custom.ID.Text() != "c1" || custom.Name.Text() != "crm__note" || chat.Literal(custom.Arguments).Text() != `{"input":"free text"}` {
+	if custom.ID.Text() != "c1" || custom.Name.Text() != "crm__note" || custom.Arguments.Text() != `{"input":"free text"}` {
 		t.Errorf("a custom call: %s %s %s", custom.ID, custom.Name, custom.Arguments)
 	}
-	if function.ID.Text() != "fc_1" || chat.Literal(function.Arguments).Text() != `{"a":1}` || function.Cache == nil {
+	if function.ID.Text() != "fc_1" || function.Arguments.Text() != `{"a":1}` || function.Cache == nil {
 		t.Errorf("a call: %s %s %s", function.ID, function.Arguments, function.Cache)
 	}
 	if p := said[1].Parts; said[1].CallID.Text() != "c1" || len(p) != 1 || string(p[0].Text) != `""` {
