@@ -257,6 +257,9 @@ func deny(d *policies.Denial) *exchange.Error {
 	}
 	message := fmt.Sprintf("Usage limit exceeded: policy %s allows %s for %s", name, d.Text(d.Rule.Limit), d.Group)
 	if d.Spent {
+		if d.Remaining > 0 && d.Type != policies.Requests {
+			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use more: lower its maximum of tokens or its prompt"
+		}
 		return exchange.OverBudget(message)
 	}
 	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)

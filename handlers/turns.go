@@ -14,11 +14,12 @@ import (
 func (l *accessLog) serveTurns(w http.ResponseWriter, r *http.Request, gw calls, stopping <-chan struct{}, call caddyhttp.HandlerFunc) {
 	endpoint, _ := exchange.EndpointOf(http.MethodPost, r.URL.Path)
 	opened, refusal := gw.Authenticate(r, endpoint)
+	if refusal == nil {
+		refusal = turns.Serve(w, r, opened, turns.Options{Call: call, Server: l.server, Stopping: stopping})
+	}
 	if refusal != nil { // a call like any other that is refused
 		x := gw.Begin(w, r, endpoint)
 		defer x.Close()
 		x.Fail(w, refusal)
-		return
 	}
-	turns.Serve(w, r, opened, turns.Options{Call: call, Server: l.server, Stopping: stopping})
 }

@@ -217,3 +217,52 @@ func TestModelsInMessagesAreLimited(t *testing.T) {
 		t.Errorf("the provider was told %d messages, want 4", len(s.heard))
 	}
 }
+
+// What a session used is in its record, and in budgets, once it has ended.
+func TestSessionsAreMetered(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		for {
+			if _, _, err := c.Read(r.Context()); err != nil {
+				return
+			}
+			for _, event := range []string{
+				`{"type":"response.output_text.delta","delta":"\"type\":\"response.done\""}`,
+				`{"type":"response.done","response":{"id":"r","usage":{"total_tokens":12,"input_tokens":5,"output_tokens":7,"input_token_details":{"cached_tokens":2}}}}`,
+			} {
+				if c.Write(r.Context(), websocket.MessageText, []byte(event)) != nil {
+					return
+				}
+			}
+		}
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	g.Admin("POST", "/v1/policies/usage-limits", map[string]any{"type": "tokens", "credit_limit": 24, "group_by": []any{map[string]any{"key": "api_key"}}})
+	c := open(t, g, key)
+	for range 2 {
+		if err := c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"response.create"}`)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, _, err := c.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the record", func() bool { return len(records(t)) == 1 })
+	if r := records(t)[0]; r.PromptTokens != 10 || r.CompletionTokens != 14 || r.CacheRead != 4 {
+		t.Errorf("recorded %+v", r)
+	}
+	_, res, err := dial(t.Context(), g, &websocket.DialOptions{HTTPHeader: http.Header{"X-Gw-Api-Key": {key}, "X-Gw-Provider": {"file"}}})
+	if err == nil || res == nil || res.StatusCode != http.StatusPreconditionFailed {
+		t.Errorf("another session of a spent budget: %v, %v", res, err)
+	}
+}

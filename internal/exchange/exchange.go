@@ -161,14 +161,6 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 	return x.err
 }
 
-// Authenticate returns the call of a request of which only the caller is known, which needs no
-// exchange: the request is the handshake of a WebSocket whose messages are the calls.
-func (g *Gateway) Authenticate(r *http.Request, endpoint *Endpoint) (*Call, *Error) {
-	c := &Call{Gateway: g, Endpoint: endpoint, request: r}
-	_, err := c.authenticate()
-	return c, err
-}
-
 // Commit releases the request's body: an answer goes to the client, and no other attempt follows.
 // A transport that is still reading it may continue. With aliased, parts of the body may be in
 // use elsewhere, so that its buffer is not used again.

@@ -39,11 +39,9 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
-	c.slot.Open(c.Gateway.Calls, c.Caller.WorkspaceID, c.Caller.CountedAs)
-	if err := c.slot.Grow(1); err != nil {
-		return nil, tooManyCalls(err)
+	if err := c.Lease(&c.slot, &c.lease); err != nil {
+		return nil, err
 	}
-	c.lease.Open(c.Gateway.InFlight, c.Caller.WorkspaceID, c.Caller.CountedAs)
 	if err := c.readMetadata(r.Header); err != nil {
 		return nil, err
 	}
@@ -120,31 +118,6 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 		c.Model = route.Model
 	}
 	return route, c.missingModel()
-}
-
-// authenticate says who calls, and what the headers say of where the call goes.
-func (c *Call) authenticate() (selection credentials.Selection, _ *Error) {
-	r := c.request
-	if err := c.refuseLoop(); err != nil {
-		return selection, err
-	}
-	if name := c.Gateway.Headers.KeyInQuery(r.URL.RawQuery, c.Gateway.Authenticator); name != "" {
-		return selection, badRequest(name, "key_in_query", name+": the query holds a service key, which URLs give away; send it as the header x-gw-api-key, and replace the key")
-	}
-	token, selection, refusal := c.Gateway.read(r.Header)
-	if refusal != nil {
-		return selection, CredentialError(refusal)
-	}
-	if c.Caller, refusal = c.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(c.Endpoint.Scope, credentials.ScopeCompletions)); refusal != nil {
-		return selection, CredentialError(refusal)
-	}
-	if bearer := selection.Bearer; !bearer.Empty() && c.Gateway.Authenticator.Knows(bearer.Reveal()) {
-		return selection, CredentialError(&credentials.Error{
-			Reason: credentials.AmbiguousHeader, Field: "authorization",
-			Message: "authorization has a second service key, which goes to no provider: send one service key, and as the bearer the provider's credential",
-		})
-	}
-	return selection, nil
 }
 
 // aliased is the saved config that the call's model is an alias of, "" where it is of none, or

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/websocket"
@@ -161,9 +163,6 @@ func (s *socket) Read(p []byte) (int, error) {
 			s.end(why)
 			continue
 		}
-		if len(s.words) == 0 && s.check == nil {
-			return n, err
-		}
 		if unread := s.provider.Read(p[:n], s.pass); unread != nil {
 			s.ReadWriteCloser.Close()
 			s.end(unreadable(unread))
@@ -184,7 +183,22 @@ func (s *socket) pass(m websocket.Message) error {
 		hidden := masking{words: s.words}
 		hidden.mask(m.Payload, true)
 	}
+	if m.Opcode == websocket.Text && jsonscan.Mentions(m.Payload, `response.done"`) {
+		s.meter(m.Payload)
+	}
 	return s.toClient.add(m)
+}
+
+// meter adds what an event says that a response of the session used.
+func (s *socket) meter(event []byte) {
+	if gjson.GetBytes(event, "type").Str != "response.done" {
+		return
+	}
+	var one exchange.Usage
+	if readUsage(&one, s.to.x.Endpoint.Name, []byte(gjson.GetBytes(event, "response.usage").Raw)); one.Known {
+		s.to.attempt.Usage.Add(&one.Usage)
+		s.to.attempt.Usage.Known = true
+	}
 }
 
 // unreadable is the failure of a provider whose message cannot be passed on.

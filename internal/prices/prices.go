@@ -72,6 +72,22 @@ func (u *Usage) Settle(total int64) {
 	}
 }
 
+// Add adds what another answer of the same call used.
+func (u *Usage) Add(other *Usage) {
+	u.Prompt += other.Prompt
+	u.CacheRead += other.CacheRead
+	u.CacheWrite += other.CacheWrite
+	u.CacheHour += other.CacheHour
+	u.AudioIn += other.AudioIn
+	u.ImageIn += other.ImageIn
+	u.Completion += other.Completion
+	u.AudioOut += other.AudioOut
+	u.ImageOut += other.ImageOut
+	u.Reasoning += other.Reasoning
+	u.Pages += other.Pages
+	u.Milliseconds += other.Milliseconds
+}
+
 // Bound limits parts to the count that includes them.
 func (u *Usage) Bound() {
 	for _, part := range []*int64{&u.CacheRead, &u.CacheWrite, &u.AudioIn, &u.ImageIn} {

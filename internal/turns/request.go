@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,14 +24,15 @@ func (c *conversation) extend(r *request) (base string) {
 	if c.id == "" || r.previous == "" || gjson.Parse(r.previous).Str != c.id {
 		return r.previous
 	}
-	r.items = join(c.items, r.items)
+	r.before = c.items
 	return c.base
 }
 
 // A request is a message of type response.create.
 type request struct {
 	rest     []byte // the members that are passed on as they are, separated by commas
-	items    []byte // of the input, separated by commas
+	before   []byte // items of the conversation, separated by commas
+	items    []byte // of the input, the same
 	model    []byte // as JSON
 	previous string // previous_response_id, as JSON; "": there is none
 	unstored bool   // store is false
@@ -107,23 +107,26 @@ func inside(array string) []byte {
 	return []byte(strings.TrimSpace(array[1 : len(array)-1]))
 }
 
-// join joins two lists of items.
-func join(a, b []byte) []byte {
-	switch {
-	case len(a) == 0:
-		return bytes.Clone(b)
-	case len(b) == 0:
-		return bytes.Clone(a)
+// join appends lists of items.
+func join(to []byte, lists ...[]byte) []byte {
+	for _, items := range lists {
+		if len(to) > 0 && len(items) > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, items...)
 	}
-	return bytes.Join([][]byte{a, b}, []byte{','})
+	return to
 }
 
 // size is how long the body of the call is, about, in bytes.
-func (r *request) size() int { return 2 * (len(r.rest) + len(r.items)) }
+func (r *request) size() int { return len(r.before) + 2*(len(r.rest)+len(r.items)) }
 
 // body is the body of the call, which goes on from the stored response base.
 func (r *request) body(base string) []byte {
-	b := append(make([]byte, 0, len(r.rest)+len(r.items)+len(base)+64), `{"stream":true,"input":[`...)
+	b := append(make([]byte, 0, len(r.before)+len(r.rest)+len(r.items)+len(base)+64), `{"stream":true,"input":[`...)
+	if b = append(b, r.before...); len(r.before) > 0 && len(r.items) > 0 {
+		b = append(b, ',')
+	}
 	b = append(append(b, r.items...), ']')
 	if base != "" {
 		b = append(append(b, `,"previous_response_id":`...), base...)

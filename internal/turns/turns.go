@@ -37,24 +37,33 @@ type Options struct {
 
 // Serve answers the handshake of a WebSocket, which opened has authenticated, and serves it until
 // either side ends it. Between two turns it also ends when the configuration is unloaded.
-func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Options) {
+// The WebSocket counts as a call under way, beside those of its turns; the error is for the client
+// whose handshake was not answered.
+func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Options) *exchange.Error {
 	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID}
-	s.lease.Open(opened.Gateway.InFlight, opened.Caller.WorkspaceID, opened.Caller.CountedAs)
+	var slot inflight.Lease
+	defer slot.Close()
 	defer s.lease.Close()
+	if err := opened.Lease(&slot, &s.lease); err != nil {
+		return err
+	}
 
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols:       exchange.WithoutKeys(r.Header["Sec-Websocket-Protocol"]),
 		InsecureSkipVerify: true, // no cookie authenticates a call, so that a page of any origin needs a key
 	})
 	if err != nil {
-		return // which was answered
+		return nil // it was answered
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxMessage)
 	s.conn = conn
-	ctx, cancel := context.WithTimeout(r.Context(), lifetime)
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	s.serve(ctx, cancel, o.Stopping)
+	old := time.NewTimer(lifetime)
+	defer old.Stop()
+	s.serve(ctx, cancel, o.Stopping, old.C)
+	return nil
 }
 
 // A session is one WebSocket.
@@ -71,8 +80,9 @@ type session struct {
 }
 
 // serve serves one message after the other. A client may send the next one while a response is on
-// its way, but no more.
-func (s *session) serve(ctx context.Context, cancel context.CancelFunc, stopping <-chan struct{}) {
+// its way, but no more. Between two of them it ends when the configuration is unloaded, or when the
+// WebSocket is old.
+func (s *session) serve(ctx context.Context, cancel context.CancelFunc, stopping <-chan struct{}, old <-chan time.Time) {
 	messages := make(chan []byte, 1)
 	go func() {
 		defer cancel() // the client has left: a response on its way is for nobody
@@ -97,10 +107,11 @@ func (s *session) serve(ctx context.Context, cancel context.CancelFunc, stopping
 		case <-stopping:
 			_ = s.conn.Close(websocket.StatusServiceRestart, "the gateway was reconfigured: connect again")
 			return
+		case <-old:
+			s.fail(ctx, http.StatusBadRequest, "websocket_connection_limit_reached", "The WebSocket has been open for "+lifetime.String()+": connect again.")
+			_ = s.conn.Close(websocket.StatusPolicyViolation, "websocket_connection_limit_reached")
+			return
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				_ = s.conn.Close(websocket.StatusPolicyViolation, "websocket_connection_limit_reached: connect again")
-			}
 			return
 		}
 	}
@@ -157,24 +168,30 @@ func (s *session) turn(ctx context.Context, message []byte) {
 		return
 	}
 	a := &answer{session: s, ctx: ctx, header: make(http.Header), keeps: request.unstored}
+	defer a.free()
 	r := s.post(ctx, request.body(base), a)
 	if err := s.call(a, r); err != nil {
 		a.failWith(err)
 	}
 	a.end()
 	if request.unstored {
-		s.keep(conversation{id: a.id, base: base, items: join(request.items, a.output)})
+		s.keep(a.id, base, request.before, request.items, a.output)
 	}
 }
 
-// keep keeps the latest conversation, instead of the one before.
-func (s *session) keep(c conversation) {
-	s.lease.Shrink(len(s.latest.items))
+// keep keeps the latest conversation, of lists of items, instead of the one before.
+func (s *session) keep(id, base string, lists ...[]byte) {
+	before := s.latest
 	s.latest = conversation{}
-	if c.id == "" || len(c.items) > maxMessage || s.lease.Grow(len(c.items)) != nil {
+	defer s.lease.Shrink(cap(before.items)) // it may be among the lists
+	size := len(lists)                      // commas
+	for _, items := range lists {
+		size += len(items)
+	}
+	if id == "" || size > maxMessage || s.lease.Grow(size) != nil {
 		return
 	}
-	s.latest = c
+	s.latest = conversation{id: id, base: base, items: join(make([]byte, 0, size), lists...)}
 }
 
 // post is the request of a call.
@@ -215,7 +232,7 @@ func (s *session) warmUp(ctx context.Context, request *request, base string) {
 		b.Close('}')
 		s.send(ctx, b)
 	}
-	s.keep(conversation{id: id, base: base, items: bytes.Clone(request.items)})
+	s.keep(id, base, request.before, request.items)
 }
 
 // send sends an event. If it cannot be sent, the client has left, which the reader notices.
@@ -259,7 +276,11 @@ type answer struct {
 	keeps  bool
 	id     string
 	output []byte // items of the response, if the answer keeps them
+	kept   int    // bytes of output that the lease has
 }
+
+// eventRoom is what is around a response in an event, in bytes.
+const eventRoom = 64
 
 // maxRest bounds an incomplete line, and an answer that is not a stream, in bytes.
 const maxRest = maxMessage
@@ -281,9 +302,10 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.over {
 		return len(p), nil
 	}
-	a.rest = append(a.rest, p...)
+	if err := a.add(&a.rest, p); err != nil {
+		return 0, err
+	}
 	if !a.stream {
-		a.over = len(a.rest) > maxRest
 		return len(p), nil
 	}
 	lines := a.rest
@@ -292,26 +314,51 @@ func (a *answer) Write(p []byte) (int, error) {
 		if !ended {
 			break
 		}
-		a.line(bytes.TrimSuffix(line, []byte{'\r'}))
+		if err := a.line(bytes.TrimSuffix(line, []byte{'\r'})); err != nil {
+			return 0, err
+		}
 		lines = rest
 	}
 	a.rest = append(a.rest[:0], lines...)
-	if len(a.rest)+len(a.event) > maxRest {
-		a.over = true
-		return 0, errors.New("an event is too long for a message")
-	}
 	return len(p), a.ctx.Err()
 }
 
+var errTooLarge = errors.New("an answer is too large for a message")
+
+// add adds bytes to a buffer, within the bound and the memory that the lease gives.
+func (a *answer) add(to *[]byte, p []byte) error {
+	size, has := len(*to)+len(p), cap(*to)
+	switch {
+	case size > maxRest:
+		a.over = true
+		return errTooLarge
+	case size > has:
+		size = max(size, 2*has)
+		if err := a.session.lease.Grow(size); err != nil {
+			a.over = true
+			return err
+		}
+		*to = append(make([]byte, 0, size), *to...)
+		a.session.lease.Shrink(has)
+	}
+	*to = append(*to, p...)
+	return nil
+}
+
+// free gives the memory of the buffers back.
+func (a *answer) free() { a.session.lease.Shrink(cap(a.rest) + cap(a.event) + a.kept) }
+
 // line reads a line of the stream.
-func (a *answer) line(line []byte) {
+func (a *answer) line(line []byte) error {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	switch {
 	case ok:
 		if len(a.event) > 0 {
-			a.event = append(a.event, '\n')
+			if err := a.add(&a.event, []byte{'\n'}); err != nil {
+				return err
+			}
 		}
-		a.event = append(a.event, bytes.TrimPrefix(data, []byte{' '})...)
+		return a.add(&a.event, bytes.TrimPrefix(data, []byte{' '}))
 	case len(line) == 0 && len(a.event) > 0:
 		if string(a.event) != "[DONE]" {
 			a.look(a.event)
@@ -319,32 +366,46 @@ func (a *answer) line(line []byte) {
 		}
 		a.event = a.event[:0]
 	}
+	return nil
 }
 
 // look keeps what a later message may refer to.
 func (a *answer) look(event []byte) {
-	if !a.keeps || !bytes.Contains(event, []byte(`response.completed`)) || gjson.GetBytes(event, "type").Str != "response.completed" {
+	if !a.keeps || !jsonscan.Mentions(event, `response.completed"`, `response.incomplete"`) {
 		return
 	}
-	response := gjson.GetBytes(event, "response")
-	a.id, a.output = response.Get("id").Str, inside(response.Get("output").Raw)
+	if kind := gjson.GetBytes(event, "type").Str; kind != "response.completed" && kind != "response.incomplete" {
+		return
+	}
+	output := inside(gjson.GetBytes(event, "response.output").Raw)
+	if a.kept > 0 || a.session.lease.Grow(len(output)) != nil {
+		return
+	}
+	a.kept = len(output)
+	a.id, a.output = gjson.GetBytes(event, "response.id").Str, bytes.Clone(output)
 }
 
 // end sends an answer that is no stream: a response in one piece, or an error.
 func (a *answer) end() {
 	switch body := gjson.ParseBytes(a.rest); {
-	case a.stream:
 	case a.over:
-		a.session.fail(a.ctx, http.StatusBadGateway, "answer_too_large", "The answer is too large for a message.")
+		a.session.fail(a.ctx, http.StatusBadGateway, "answer_too_large", "The answer is too large for a message, or for the memory that is left.")
+	case a.stream:
 	case a.status == http.StatusOK && body.IsObject():
-		event := append([]byte(`{"type":"response.completed","sequence_number":0,"response":`), body.Raw...)
+		if a.session.lease.Grow(len(a.rest)+eventRoom) != nil {
+			a.session.fail(a.ctx, http.StatusServiceUnavailable, "gateway_overloaded", "The gateway has no memory for the answer now.")
+			return
+		}
+		defer a.session.lease.Shrink(len(a.rest) + eventRoom)
+		event := append(make([]byte, 0, len(a.rest)+eventRoom), `{"type":"response.completed","sequence_number":0,"response":`...)
+		event = append(event, body.Raw...)
 		event = append(event, '}')
 		a.look(event)
 		a.session.send(a.ctx, event)
 	case body.Get("error").IsObject():
 		a.session.sendError(a.ctx, a.status, []byte(body.Get("error").Raw))
 	case a.ctx.Err() == nil:
-		a.session.fail(a.ctx, http.StatusBadGateway, "provider_error", "The answer cannot be read: expected a stream, a response or an error.")
+		a.session.fail(a.ctx, http.StatusBadGateway, "answer_unreadable", "The answer cannot be read: expected a stream, a response or an error.")
 	}
 }
 

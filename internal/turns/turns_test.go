@@ -1,11 +1,109 @@
 package turns
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/inflight"
 )
+
+// connect serves sessions that answer with what a handler says, and opens one.
+func connect(t *testing.T, s *session, old <-chan time.Time, call http.HandlerFunc) *websocket.Conn {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.CloseNow() }()
+		s.conn, s.request = conn, r
+		s.now, s.newID = time.Now, func() string { return "1" }
+		s.call = func(w http.ResponseWriter, r *http.Request) error { call(w, r); return nil }
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		s.serve(ctx, cancel, nil, old)
+	}))
+	t.Cleanup(server.Close)
+	c, _, err := websocket.Dial(t.Context(), strings.Replace(server.URL, "http", "ws", 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.CloseNow() })
+	c.SetReadLimit(1 << 20)
+	return c
+}
+
+// say sends a message and returns the next event.
+func say(t *testing.T, c *websocket.Conn, message string) gjson.Result {
+	t.Helper()
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	_, event, err := c.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gjson.ParseBytes(event)
+}
+
+const create = `{"type":"response.create","store":false,"input":"x"}`
+
+// A WebSocket that is old ends between two turns, and says why.
+func TestAnOldWebSocketEnds(t *testing.T) {
+	old := make(chan time.Time, 1)
+	c := connect(t, new(session), old, func(w http.ResponseWriter, _ *http.Request) {
+		old <- time.Time{} // while a turn is under way
+		fmt.Fprint(w, `{"id":"resp_1","output":[]}`)
+	})
+	if e := say(t, c, create); e.Get("type").Str != "response.completed" {
+		t.Errorf("answered %s", e.Raw)
+	}
+	_, event, err := c.Read(t.Context())
+	if err != nil || gjson.GetBytes(event, "error.code").Str != "websocket_connection_limit_reached" {
+		t.Errorf("%s, %v", event, err)
+	}
+	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// What a WebSocket holds in memory is its caller's, and is given back.
+func TestTheMemoryOfAWebSocketIsLeased(t *testing.T) {
+	const limit = 1 << 20
+	budget := inflight.New(limit)
+	s := new(session)
+	s.lease.Open(budget, "w", "k")
+	c := connect(t, s, nil, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if text := gjson.GetBytes(body, "input.#").Int(); text > 1 {
+			fmt.Fprintf(w, `{"id":"resp_2","output":["%s"]}`, strings.Repeat("x", limit))
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[\"%s\"]}}\n\n", strings.Repeat("x", 50<<10))
+	})
+	if e := say(t, c, create); e.Get("type").Str != "response.completed" || budget.InUse() < 50<<10 {
+		t.Errorf("%d bytes are held after %.100s", budget.InUse(), e.Raw)
+	}
+	if e := say(t, c, `{"type":"response.create","store":false,"previous_response_id":"resp_1","input":"y"}`); e.Get("error.code").Str != "answer_too_large" {
+		t.Errorf("answered %.100s", e.Raw)
+	}
+	if e := say(t, c, `{"type":"response.create","generate":false}`); e.Get("type").Str != "response.created" {
+		t.Errorf("answered %.100s", e.Raw)
+	}
+	if n := s.lease.Size(); n < 0 || n > 8<<10 {
+		t.Errorf("%d bytes are still held", n)
+	}
+}
 
 func TestWhatAMessageAsksFor(t *testing.T) {
 	c := conversation{id: "resp_1", base: `"resp_0"`, items: []byte(`{"role":"user","content":"a"},{"id":"o"}`)}
