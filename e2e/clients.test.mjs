@@ -5,6 +5,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import Anthropic from '@anthropic-ai/sdk';
+import Anthropic060 from 'anthropic-sdk-0.60';
 import { HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
 import { ChatOpenAI } from '@langchain/openai';
 import { Mistral } from '@mistralai/mistralai';
@@ -226,17 +227,23 @@ describe('openai, responses', () => {
   }
 });
 
-describe('@anthropic-ai/sdk', () => {
-  const client = () => new Anthropic({ baseURL: world.gateway.url.replace(/\/v1$/, ''), apiKey: world.key, maxRetries: 0 });
+const anthropicClient = (SDK) => new SDK({ baseURL: world.gateway.url.replace(/\/v1$/, ''), apiKey: world.key, maxRetries: 0 });
+
+// The newest one, and one that many programs still have. Both send their key as x-api-key.
+for (const [version, SDK] of Object.entries({ newest: Anthropic, '0.60': Anthropic060 })) {
+  describe(`@anthropic-ai/sdk, ${version}`, () => anthropicSDK(SDK));
+}
+
+function anthropicSDK(SDK) {
+  const client = () => anthropicClient(SDK);
   const tools = TOOLS.map(({ name, description, schema }) => ({ name, description, input_schema: schema }));
-  const names = EVERY;
   const sum = (u) => ({ prompt: u.input_tokens + u.cache_read_input_tokens + u.cache_creation_input_tokens, completion: u.output_tokens });
   const results = (content) => content.filter((b) => b.type === 'tool_use').map((b, i) => ({
     type: 'tool_result', tool_use_id: b.id,
     content: i === 0 ? run(b.name, b.input) : [{ type: 'text', text: run(b.name, b.input) }],
   }));
 
-  describe('messages', () => matrix(names, async ({ name, slug, model, stream }) => {
+  describe('messages', () => matrix(EVERY, async ({ name, slug, model, stream }) => {
     const anthropic = client();
     const messages = [{ role: 'user', content: QUESTION }];
     const turn = async () => {
@@ -262,7 +269,7 @@ describe('@anthropic-ai/sdk', () => {
   }));
 
   // As coding assistants do: what may be cached is marked everywhere.
-  describe('cache_control', () => matrix(names, async ({ name, slug, model, stream }) => {
+  describe('cache_control', () => matrix(EVERY, async ({ name, slug, model, stream }) => {
     const cache_control = { type: 'ephemeral' };
     const body = {
       model: `@${slug}/${model}`, max_tokens: 2000, system: [{ type: 'text', text: SYSTEM, cache_control }], metadata: { user_id: 'user_1' },
@@ -277,8 +284,18 @@ describe('@anthropic-ai/sdk', () => {
     asked();
   }));
 
-  describe('toolRunner', () => matrix(names, async ({ slug, model, stream }) => {
-    const runner = client().beta.messages.toolRunner({
+  for (const name of ['anthropic', 'google']) {
+    test(`countTokens, ${name}`, async () => {
+      const model = `@${slugOf(name)}/${MODELS[name][0]}`;
+      const { input_tokens: tokens } = await client().messages.countTokens({ model, system: SYSTEM, messages: [{ role: 'user', content: QUESTION }], tools });
+      assert.equal(tokens, USAGE.prompt);
+    });
+  }
+}
+
+describe('@anthropic-ai/sdk, beta', () => {
+  describe('toolRunner', () => matrix(EVERY, async ({ slug, model, stream }) => {
+    const runner = anthropicClient(Anthropic).beta.messages.toolRunner({
       model: `@${slug}/${model}`, max_tokens: 2000, system: SYSTEM, messages: [{ role: 'user', content: QUESTION }], stream, thread: false,
       tools: TOOLS.map(({ name, description, schema }) => ({ name, description, input_schema: schema, run: (input) => run(name, input), parse: (input) => input })),
     });
@@ -289,21 +306,13 @@ describe('@anthropic-ai/sdk', () => {
 
   test('a thread is refused where the provider keeps none', async () => {
     const body = { model: `@${slugOf('openai')}/gpt-5`, max_tokens: 2000, messages: [{ role: 'user', content: QUESTION }] };
-    await assert.rejects(client().beta.messages.thread(body).send(), (error) => {
+    await assert.rejects(anthropicClient(Anthropic).beta.messages.thread(body).send(), (error) => {
       assert.ok(error instanceof Anthropic.BadRequestError, String(error));
       assert.match(error.message, /keeps no threads/);
       return true;
     });
     assert.equal(world.providers.take().length, 0);
   });
-
-  for (const name of ['anthropic', 'google']) {
-    test(`countTokens, ${name}`, async () => {
-      const model = `@${slugOf(name)}/${MODELS[name][0]}`;
-      const { input_tokens: tokens } = await client().messages.countTokens({ model, system: SYSTEM, messages: [{ role: 'user', content: QUESTION }], tools });
-      assert.equal(tokens, USAGE.prompt);
-    });
-  }
 });
 
 describe('ai', () => {
