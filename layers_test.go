@@ -130,7 +130,7 @@ func TestEveryPackageHasALayer(t *testing.T) {
 	}
 	for p := range layerOf {
 		if !here[p] {
-			t.Errorf("%s is in the table of %s, and is no package", p, layersTable)
+			t.Errorf("%s is in the table of %s, and is not a package", p, layersTable)
 		}
 	}
 }

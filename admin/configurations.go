@@ -173,7 +173,7 @@ func checkDeployments(field string, list gjson.Result) error {
 	return nil
 }
 
-// takeHost takes custom_host out of configurations, which is no setting but the address.
+// takeHost takes custom_host out of configurations, which is not a setting but the address.
 func takeHost(in map[string]any) (text string, host Optional[string], err error) {
 	if v, ok := in["custom_host"]; ok {
 		delete(in, "custom_host")

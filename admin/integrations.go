@@ -259,7 +259,7 @@ func (c *call) createIntegration(in *createIntegration) (*credentials.Integratio
 		return nil, nil, invalid("ai_provider_id", "there is no provider %q", credentials.Clip(i.Provider))
 	}
 	if _, err := uuid.Parse(i.Slug); err == nil {
-		return nil, nil, invalid("slug", "expected a name that is no UUID, by which integrations are found too")
+		return nil, nil, invalid("slug", "expected a name that is not a UUID, by which integrations are found too")
 	}
 	if i.Slug == "" {
 		i.Slug = directory.NewSlug(c.api.Random, "", in.Name)

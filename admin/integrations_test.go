@@ -52,7 +52,7 @@ func TestAnIntegrationSealsItsCredentials(t *testing.T) {
 		}
 	}
 	if out := a.do("GET", "/v1/integrations?tags=red", ""); out.status != 400 || !strings.Contains(out.body, "tags: expected a JSON object") {
-		t.Errorf("tags that are no JSON: %d %s", out.status, out.body)
+		t.Errorf("tags that are not JSON: %d %s", out.status, out.body)
 	}
 	a.ok("DELETE", "/v1/integrations/aws", "")
 	if out := a.do("GET", "/v1/integrations/"+id, ""); out.status != 404 {

@@ -115,7 +115,7 @@ func TestPartialsHaveVersionsToo(t *testing.T) {
 	}
 	a.ok("DELETE", "/v1/prompts/"+user, "")
 	if out := a.do("GET", "/v1/prompts/"+slug, ""); out.status != 404 {
-		t.Errorf("a partial is no prompt: %d %s", out.status, out.body)
+		t.Errorf("a partial is not a prompt: %d %s", out.status, out.body)
 	}
 	a.ok("DELETE", "/v1/prompts/partials/"+slug, "")
 }

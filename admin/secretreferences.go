@@ -173,7 +173,7 @@ func showSecretReference(c *call, r *credentials.SecretReference) (*SecretRefere
 	return out, nil
 }
 
-// publicFields are the fields of a manager's auth_config that are no credentials; of one that
+// publicFields are the fields of a manager's auth_config that are not credentials; of one that
 // is not there any more, none is known.
 func (c *call) publicFields(manager string) map[string]bool {
 	public := make(map[string]bool)
@@ -203,7 +203,7 @@ func (c *call) createSecretReference(in *createSecretReference) (*credentials.Se
 		r.CreatedBy = c.caller.KeyName
 	}
 	if _, err := uuid.Parse(r.Slug); err == nil {
-		return nil, nil, invalid("slug", "expected a name that is no UUID, by which secret references are found too")
+		return nil, nil, invalid("slug", "expected a name that is not a UUID, by which secret references are found too")
 	}
 	if r.Slug == "" {
 		r.Slug = directory.NewSlug(c.api.Random, "", in.Name)

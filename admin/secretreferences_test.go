@@ -93,7 +93,7 @@ func TestTheLoginOfASecretReferenceIsBoundToItsManager(t *testing.T) {
 		`{"name":"n","slug":"s","manager_type":"environment","secret_path":"TEAM_KEY"}`:                                              `"s" is taken`,
 		`{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY","allowed_workspaces":["nope"]}`:                           "allowed_workspaces",
 		`{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY","organisation_id":"nope"}`:                                "organisation_id",
-		`{"name":"n","slug":"01890a5d-ac96-774b-bcce-b302099a8057","manager_type":"environment","secret_path":"TEAM_KEY"}`:           "slug: expected a name that is no UUID",
+		`{"name":"n","slug":"01890a5d-ac96-774b-bcce-b302099a8057","manager_type":"environment","secret_path":"TEAM_KEY"}`:           "slug: expected a name that is not a UUID",
 		`{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY","allow_all_workspaces":true,"allowed_workspaces":["ws"]}`: "allow",
 	} {
 		if out := a.do("POST", references, body); out.status < 400 || out.status > 409 || !strings.Contains(out.get("data.message").Str, want) {

@@ -266,7 +266,7 @@ func (in *VirtualKeyFields) settings() (string, error) {
 // name. field is the name of the slug's field.
 func (c *call) slugFor(v *credentials.VirtualKey, field, name string) error {
 	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
-		return invalid(field, "expected a name that is no UUID and neither cf nor hf, which models begin with")
+		return invalid(field, "expected a name that is not a UUID and neither cf nor hf, which models begin with")
 	}
 	if c.mayUse(v.WorkspaceID, v.Slug) {
 		return failure(http.StatusConflict, "%s: %q is a provider of the operator's configuration", field, v.Slug)

@@ -158,7 +158,7 @@ func encodeTexts(m map[string]string) (json.RawMessage, error) {
 func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Workspace, error) {
 	w := &directory.Workspace{ID: storage.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID}
 	if _, err := uuid.Parse(w.Slug); err == nil {
-		return nil, nil, invalid("slug", "expected a name that is no UUID, by which workspaces are found too")
+		return nil, nil, invalid("slug", "expected a name that is not a UUID, by which workspaces are found too")
 	}
 	if w.Slug == "" {
 		w.Slug = directory.NewSlug(c.api.Random, "ws", in.Name)

@@ -63,7 +63,7 @@ func TestWorkspacesAreNotMadeOfBadInput(t *testing.T) {
 		{ownerKey, `{"name":"` + strings.Repeat("x", 256) + `"}`, 400, "AB01", "name"},
 		{ownerKey, `{"name":"n","slug":"a b"}`, 400, "AB01", "slug"},
 		{ownerKey, `{"name":"n","slug":"` + strings.Repeat("x", 256) + `"}`, 400, "AB01", "slug"},
-		{ownerKey, `{"name":"n","slug":"0191e7a3-0000-7000-8000-000000000000"}`, 400, "AB01", "slug: expected a name that is no UUID"},
+		{ownerKey, `{"name":"n","slug":"0191e7a3-0000-7000-8000-000000000000"}`, 400, "AB01", "slug: expected a name that is not a UUID"},
 		{ownerKey, `{"name":"n","slug":"0191E7A3000070008000000000000000"}`, 400, "AB01", "slug"},
 		{ownerKey, `{"name":"n","slug":"red"}`, 409, "AB07", `slug: "red" is taken`},
 		{ownerKey, `{"name":"n","description":"` + strings.Repeat("x", 1025) + `"}`, 400, "AB01", "description"},

@@ -58,6 +58,6 @@ func TestAHitCostsLessThanAForwardedCall(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if status := res.Header.Get("X-Gw-Cache-Status"); status != "HIT" {
-		t.Errorf("the calls were no hits: %s", status)
+		t.Errorf("the calls were not hits: %s", status)
 	}
 }

@@ -229,7 +229,7 @@ func TestRouteRefuses(t *testing.T) {
 		{"a virtual key of a provider without an address", Selection{VirtualKey: "homeless"}, BadCustomHost, "x-gw-custom-host"},
 		{"a provider without an address", Selection{Bearer: bearer, Provider: "ollama"}, BadCustomHost, "x-gw-custom-host"},
 		{"a private custom host", Selection{Bearer: bearer, Provider: "openai", CustomHost: "http://10.0.0.1/v1"}, BadCustomHost, "x-gw-custom-host"},
-		{"a custom host that is no URL", Selection{Bearer: bearer, Provider: "openai", CustomHost: "example.com"}, BadCustomHost, "x-gw-custom-host"},
+		{"a custom host that is not a URL", Selection{Bearer: bearer, Provider: "openai", CustomHost: "example.com"}, BadCustomHost, "x-gw-custom-host"},
 		{"a custom host of metadata", Selection{Bearer: bearer, Provider: "openai", CustomHost: "http://169.254.169.254"}, BadCustomHost, "x-gw-custom-host"},
 		{"a custom host of an unknown provider", Selection{Bearer: bearer, Provider: "nonsense", CustomHost: host}, UnknownProvider, "x-gw-provider"},
 		{"a custom host beside a virtual key", Selection{VirtualKey: "mine", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},

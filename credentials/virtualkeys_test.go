@@ -110,7 +110,7 @@ func TestVirtualKeyIsFoundBySlugAndByID(t *testing.T) {
 }
 
 // Who may write virtual keys in one workspace must not be able to take the place of
-// another workspace's, whose id is no secret.
+// another workspace's, whose id is not a secret.
 func TestVirtualKeyOfAnIDIsNotHiddenByAnotherSlug(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-// Anthropic's clients send the service key as x-api-key. It is no provider's, whatever the
+// Anthropic's clients send the service key as x-api-key. It is not a provider's, whatever the
 // call does, and is in no log.
 func TestAServiceKeyInXAPIKeyIsNeverForwarded(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)

@@ -72,7 +72,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// A body that goes on slowly is no slow body, and a call that takes longer than a body may
+// A body that goes on slowly is not a slow body, and a call that takes longer than a body may
 // is not cut.
 func TestAnUploadThatGoesOnIsNotCut(t *testing.T) {
 	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tbody_timeout 300ms\n\tprovider_header_timeout 300ms\n}")

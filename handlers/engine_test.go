@@ -448,7 +448,7 @@ func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 	}
 }
 
-// An object that tells of its own failure is no failure of the call that reads it.
+// An object that tells of its own failure is not a failure of the call that reads it.
 func TestAnObjectThatFailedIsReadOnce(t *testing.T) {
 	l := newLab(t, "", "")
 	failedJob := `{"id":"x","object":"fine_tuning.job","status":"failed","error":{"code":"invalid_training_file","message":"m","param":"training_file"}}`

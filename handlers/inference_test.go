@@ -108,7 +108,7 @@ func TestRefusalsHaveTheDocumentedStatusAndEnvelope(t *testing.T) {
 		"model of a wrong type":     {"POST", "", `{"model":7}`, inline, 400, "invalid_type", "model", "expected a string"},
 		"stream of a wrong type":    {"POST", "", `{"model":"m","stream":"yes"}`, inline, 400, "invalid_type", "stream", "expected true or false"},
 		"wrong content type":        {"POST", "", gatewaytest.Chat, append(inline, "content-type:", "content-type: text/plain"), 400, "invalid_content_type", "content-type", "Invalid content type passed"},
-		"metadata is no object":     {"POST", "", gatewaytest.Chat, append(inline, "x-gw-metadata: [1]"), 400, "invalid_metadata", "x-gw-metadata", "JSON object"},
+		"metadata is not an object": {"POST", "", gatewaytest.Chat, append(inline, "x-gw-metadata: [1]"), 400, "invalid_metadata", "x-gw-metadata", "JSON object"},
 		"method not allowed":        {"GET", "/v1/embeddings", "", inline, 405, "method_not_allowed", "", "expected POST"},
 		"other method, by id":       {"PATCH", "/v1/responses/resp_1", gatewaytest.Chat, inline, 405, "method_not_allowed", "", "expected GET, DELETE"},
 		"method of no pass-through": {"OPTIONS", "/v1/nope", "", inline, 405, "method_not_allowed", "", "expected GET, POST, PUT, PATCH, DELETE"},

@@ -292,7 +292,7 @@ func TestAResponseFallsBackFromWhoHasResponsesToWhoHasNone(t *testing.T) {
 	}
 }
 
-// A response that cannot be kept is no response, and says so.
+// A response that cannot be kept is not a response, and says so.
 func TestAResponseThatCannotBeStoredFailsInSight(t *testing.T) {
 	k := newTalk(t)
 	const half = 9 << 20

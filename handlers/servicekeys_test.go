@@ -37,7 +37,7 @@ func TestAServiceKeyInAQueryIsRefusedAndNotLogged(t *testing.T) {
 	} {
 		a := l.Do("POST", "/v1/chat/completions?api-version=1&"+query, gatewaytest.Chat, "x-gw-api-key: "+other, "x-gw-provider: bad")
 		if a.Status != 400 || strings.Contains(a.Body, other) {
-			t.Errorf("a key that is no value: %d %s", a.Status, a.Body)
+			t.Errorf("a key that is not a value: %d %s", a.Status, a.Body)
 		}
 	}
 	if n := len(l.bad.Calls()); n != 0 {

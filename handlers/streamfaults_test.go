@@ -187,7 +187,7 @@ func streamFault(path string, a *gatewaytest.Answer) string {
 	v := gjson.Parse(failed)
 	switch {
 	case !gjson.Valid(failed):
-		return "the error is no JSON"
+		return "the error is not JSON"
 	case a.Status == http.StatusOK && path == "/v1/responses":
 		if v.Get("type").Str == "response.failed" && v.Get("response.error.message").Str != "" || v.Get("type").Str == "error" && v.Get("message").Str+v.Get("error.message").Str != "" {
 			return ""

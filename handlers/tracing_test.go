@@ -35,7 +35,7 @@ func receive(t *testing.T) *receiver {
 		body, err := io.ReadAll(r.Body)
 		export := new(collector.ExportTraceServiceRequest)
 		if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, export) != nil {
-			t.Errorf("%s is no export of traces: %q %v", r.URL.Path, body, err)
+			t.Errorf("%s is not an export of traces: %q %v", r.URL.Path, body, err)
 		}
 		rec.mu.Lock()
 		defer rec.mu.Unlock()

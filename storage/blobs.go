@@ -40,7 +40,7 @@ func (b *Blobs) PutTTL(tx Tx, id string, data []byte, ttl time.Duration) error {
 	return nil
 }
 
-// Delete removes a blob. It is no error if it does not exist.
+// Delete removes a blob. It is not an error if it does not exist.
 func (b *Blobs) Delete(tx Tx, id string) error {
 	if err := tx.Delete(b.keys.row(id)); err != nil {
 		return fmt.Errorf("deleting %s %q: %w", b.name, id, err)

@@ -15,7 +15,7 @@ func TestNewIDsSortByTheTimeTheyWereMade(t *testing.T) {
 	ids := make([]string, 2000)
 	for i := range ids {
 		if ids[i] = storage.NewID(rand.Reader); !uuidV7.MatchString(ids[i]) {
-			t.Fatalf("%q is no UUID of version 7", ids[i])
+			t.Fatalf("%q is not a UUID of version 7", ids[i])
 		}
 	}
 	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 2000 {

@@ -35,7 +35,7 @@ type Locker interface {
 	// Renew begins the term of a lease anew, or returns an error that wraps ErrLeaseLost.
 	Renew(ctx context.Context, l Lease) (Lease, error)
 
-	// Release ends a lease. That it is lost already is no error.
+	// Release ends a lease. That it is lost already is not an error.
 	Release(ctx context.Context, l Lease) error
 
 	// Fence returns an error that wraps ErrLeaseLost unless l is the latest lease of its lock

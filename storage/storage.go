@@ -79,7 +79,7 @@ type Tx interface {
 	// resolution of one second, has passed.
 	SetTTL(key, value []byte, ttl time.Duration) error
 
-	// Delete removes key; that it did not exist is no error.
+	// Delete removes key; that it did not exist is not an error.
 	Delete(key []byte) error
 
 	// Scan iterates over the items whose keys start with prefix, in key order,

@@ -62,7 +62,7 @@ class Providers {
     const [, name, path] = /^\/([a-z]+)(\/.*)$/.exec(req.url) ?? [];
     const provider = PROVIDERS[name];
     try {
-      demand(provider, 'path', `${req.url} is no provider's`);
+      demand(provider, 'path', `${req.url} belongs to no provider`);
       this.#headers(req, raw, provider, name);
       const body = raw === '' ? undefined : provider.raw?.(path) ? raw : JSON.parse(raw);
       this.seen.push({ provider: name, path, body, headers: req.headers });

@@ -11,17 +11,17 @@ export function demand(ok, at, what) {
 }
 
 export const any = () => {};
-export const text = (v, at) => demand(typeof v === 'string', at, `${show(v)} is no string`);
-export const filled = (v, at) => demand(typeof v === 'string' && v !== '', at, `${show(v)} is no text`);
-export const number = (v, at) => demand(typeof v === 'number', at, `${show(v)} is no number`);
-export const integer = (v, at) => demand(Number.isInteger(v), at, `${show(v)} is no integer`);
-export const boolean = (v, at) => demand(typeof v === 'boolean', at, `${show(v)} is no boolean`);
+export const text = (v, at) => demand(typeof v === 'string', at, `${show(v)} is not a string`);
+export const filled = (v, at) => demand(typeof v === 'string' && v !== '', at, `${show(v)} is not a text`);
+export const number = (v, at) => demand(typeof v === 'number', at, `${show(v)} is not a number`);
+export const integer = (v, at) => demand(Number.isInteger(v), at, `${show(v)} is not an integer`);
+export const boolean = (v, at) => demand(typeof v === 'boolean', at, `${show(v)} is not a boolean`);
 export const is = (...values) => (v, at) => demand(values.some((w) => isDeepStrictEqual(v, w)), at, `${show(v)} is none of ${show(values)}`);
 export const like = (pattern) => (v, at) => demand(typeof v === 'string' && pattern.test(v), at, `${show(v)} is not like ${pattern}`);
 
 /** A list; least: how many elements it has at least. */
 export const list = (of, least = 0) => (v, at) => {
-  demand(Array.isArray(v) && v.length >= least, at, `${show(v)} is no list of ${least} or more`);
+  demand(Array.isArray(v) && v.length >= least, at, `${show(v)} is not a list of ${least} or more`);
   v.forEach((element, i) => of(element, `${at}[${i}]`));
 };
 
@@ -29,7 +29,7 @@ const isObject = (v) => typeof v === 'object' && v !== null && !Array.isArray(v)
 
 /** An object with every member that is required, and none but those and the optional ones. */
 export const object = (required, optional = {}) => (v, at) => {
-  demand(isObject(v), at, `${show(v)} is no object`);
+  demand(isObject(v), at, `${show(v)} is not an object`);
   for (const name of Object.keys(required)) demand(name in v, at, `${name} is missing`);
   for (const [name, member] of Object.entries(v)) {
     const check = Object.hasOwn(required, name) ? required[name] : Object.hasOwn(optional, name) ? optional[name] : undefined;
@@ -39,7 +39,7 @@ export const object = (required, optional = {}) => (v, at) => {
 };
 
 /** An object of any members. */
-export const open = (v, at) => demand(isObject(v), at, `${show(v)} is no object`);
+export const open = (v, at) => demand(isObject(v), at, `${show(v)} is not an object`);
 
 /** What one member says decides: checks by its value. */
 export const by = (name, checks) => (v, at) => {

@@ -54,7 +54,7 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errors.New("not loaded") }
 
-// A schemaPattern is a regular expression of a schema. A search that takes too long is no match.
+// A schemaPattern is a regular expression of a schema. A search that takes too long is not a match.
 type schemaPattern struct {
 	re      *jsregexp.Regexp
 	pattern string

@@ -338,7 +338,7 @@ func TestFindersFindThePlacesThatDecide(t *testing.T) {
 		}
 		finder, ok := check.(guardrails.Finder)
 		if !ok {
-			t.Fatalf("%s is no finder", c.id)
+			t.Fatalf("%s is not a finder", c.id)
 		}
 		if decides, redacts := finder.Finds(); decides != c.decides || redacts != c.redacts {
 			t.Errorf("%s %s: decides %v, redacts %v", c.id, c.parameters, decides, redacts)

@@ -47,7 +47,7 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 			return nil, errors.New("base_url: expected a URL such as http://127.0.0.1:11434/v1")
 		}
 		if _, err := credentials.NewHostGuard([]string{u.Hostname()}); err != nil {
-			return nil, errors.New("base_url: a cloud metadata service is no model provider")
+			return nil, errors.New("base_url: a cloud metadata service is not a model provider")
 		}
 		out.BaseURL = u
 	}

@@ -36,7 +36,7 @@ func (a *App) loadSecretManagers(ctx caddy.Context) error {
 	for name, module := range loaded.(map[string]any) {
 		m, ok := module.(secrets.Manager)
 		if !ok {
-			return fmt.Errorf("secrets: %s is no secret manager", name)
+			return fmt.Errorf("secrets: %s is not a secret manager", name)
 		}
 		a.managers[name] = m
 	}

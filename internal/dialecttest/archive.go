@@ -47,7 +47,7 @@ func Open(t testing.TB, file string) *Archive {
 	t.Helper()
 	name, ok := strings.CutSuffix(file, ".txtar")
 	if !ok {
-		t.Fatalf("testdata/%s is no case: expected a file NAME.txtar", file)
+		t.Fatalf("testdata/%s is not a case: expected a file NAME.txtar", file)
 	}
 	a := &Archive{Name: name, file: filepath.Join("testdata", file), seen: make(map[string]bool)}
 	var err error

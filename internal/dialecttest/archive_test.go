@@ -71,7 +71,7 @@ func TestACaseThatDoesNotHoldWhatItSaysFails(t *testing.T) {
 		"a member twice":        {"a.txtar", call + "-- out.json --\n1\n-- out.json --\n1\n", "out.json is there twice"},
 		"no call":               {"a.txtar", "-- out.json --\n1\n", "call.json: EOF"},
 		"an unknown field":      {"a.txtar", "-- call.json --\n{\"strcit\":true}\n-- out.json --\n1\n", `unknown field "strcit"`},
-		"a misspelt file":       {"a.txtr", call + "-- out.json --\n1\n", "testdata/a.txtr is no case"},
+		"a misspelt file":       {"a.txtr", call + "-- out.json --\n1\n", "testdata/a.txtr is not a case"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := fails(t, map[string]string{c.file: c.text}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

@@ -29,7 +29,7 @@ func init() {
 }
 
 // Echo is an OpenAI-shaped model server that answers with what it was sent,
-// for trying the gateway out and for load tests. It is no model and needs no
+// for trying the gateway out and for load tests. It is not a model and needs no
 // key.
 //
 // It serves these paths, with or without a leading `/v1`, and answers any

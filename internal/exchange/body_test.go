@@ -279,7 +279,7 @@ func mustReplaceOnlyTheModel(t testing.TB, x *Exchange, body, got string) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(got), &after); err != nil {
-		t.Fatalf("%q became %q, which is no JSON: %v", body, got, err)
+		t.Fatalf("%q became %q, which is not JSON: %v", body, got, err)
 	}
 	var asked, sent string
 	if err := errors.Join(json.Unmarshal(before["model"], &asked), json.Unmarshal(after["model"], &sent)); err != nil {

@@ -14,7 +14,7 @@ type excerpts struct {
 
 	answer     []byte
 	answerSize int64
-	binary     bool // the answer is no text, and not kept
+	binary     bool // the answer is not a text, and not kept
 	full       bool // there is no memory for more of it
 }
 

@@ -69,7 +69,7 @@ func (l *fileLines) giveUp() {
 	l.partial = nil
 }
 
-// look looks at a line. One that begins as no JSON does is no call, and names nothing.
+// look looks at a line. One that begins as no JSON does is not a call, and names nothing.
 func (l *fileLines) look(line []byte, passes func([]byte) bool) {
 	line = bytes.Trim(line, blanks)
 	switch {

@@ -44,7 +44,7 @@ func TestLinesOfAFileNameOnlyWhatTheyMay(t *testing.T) {
 		{"a model of another's", call(`{"model":"ft:m"}`), "", false},
 		{"text", "what: it is\nno JSON", "", true},
 		{"an empty file", "", "", true},
-		{"what is no JSON to all", call(`{"x":NaN,"file_id":"other"}`), "", false},
+		{"what is not JSON to all", call(`{"x":NaN,"file_id":"other"}`), "", false},
 		{"several values in a line", `{"a":1} {"file_id":"own"}`, "", false},
 		{"a mark of the byte order", "\xef\xbb\xbf" + call(`{}`), "", false},
 		{"UTF-16", "\x00{\x00}\x00\n", "", false},

@@ -42,7 +42,7 @@ func (m *Messages) Check(message []byte) *Error {
 	case text[0] <= ' ' || text[0] > '~': // JSON in another encoding, perhaps
 		return badRequest("", "invalid_message", "A message of the WebSocket cannot be read: expected JSON in UTF-8.")
 	case text[0] != '{' && text[0] != '[':
-		return nil // it is no JSON that could name anything
+		return nil // it is not JSON that could name anything
 	}
 	if err := jsonscan.Members(text, nil); err != nil {
 		return badRequest("", "invalid_json", "A message of the WebSocket is not valid JSON: "+err.Error()+".")

@@ -241,7 +241,7 @@ func (c *Call) Stored(t *routing.Target) string {
 }
 
 // read reads the headers with credentials. The service key is x-gw-api-key, or else the bearer
-// token or x-api-key; a bearer that repeats it is no provider credential. The service key is
+// token or x-api-key; a bearer that repeats it is not a provider credential. The service key is
 // never forwarded.
 func (g *Gateway) read(h http.Header) (token string, s credentials.Selection, refusal *credentials.Error) {
 	for _, f := range []struct {
@@ -295,7 +295,7 @@ const apiKey = "X-Api-Key"
 
 // serviceKey is the service key of a request whose x-gw-api-key is token, and the bearer that
 // is left for a provider. Where there is no x-gw-api-key it is the bearer, or else x-api-key:
-// also beside a bearer that is no service key.
+// also beside a bearer that is not a service key.
 func serviceKey(h http.Header, token string, a knower) (key, bearer string) {
 	bearer = Bearer(h)
 	if token != "" {

@@ -155,7 +155,7 @@ func parameter(part string) (name, value string) {
 }
 
 // unescape removes all layers of escapes, since what is behind this gateway may remove some, too.
-// What is no escape stays as it is. If plus is true, "+" is a space.
+// What is not an escape stays as it is. If plus is true, "+" is a space.
 func unescape(s string, plus bool) string {
 	if strings.IndexByte(s, '%') < 0 && (!plus || strings.IndexByte(s, '+') < 0) {
 		return s

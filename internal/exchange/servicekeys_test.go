@@ -131,7 +131,7 @@ func TestHeadersThatHoldNoKeyCostNoMemory(t *testing.T) {
 	}
 }
 
-// Whatever is escaped comes back, however often it was, and what is no escape stays.
+// Whatever is escaped comes back, however often it was, and what is not an escape stays.
 func TestUnescapeRemovesEveryLayer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-z/&=~. -]{0,30}`).Draw(t, "text")

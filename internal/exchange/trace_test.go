@@ -99,7 +99,7 @@ func TestBeginNamesTheTrace(t *testing.T) {
 		{"the caller's before the traceparent", []string{"x-gw-trace-id", "mine", "traceparent", parent}, "mine"},
 		{"the traceparent", []string{"traceparent", parent}, "4bf92f3577b34da6a3ce929d0e0e4736"},
 		{"no traceparent", []string{"traceparent", "00-xyz-00f067aa0ba902b7-01"}, ""},
-		{"a traceparent that is no number", []string{"traceparent", "00-" + strings.Repeat("x", 32) + "-00f067aa0ba902b7-01"}, ""},
+		{"a traceparent that is not a number", []string{"traceparent", "00-" + strings.Repeat("x", 32) + "-00f067aa0ba902b7-01"}, ""},
 		{"two", []string{"x-gw-trace-id", "a", "x-gw-trace-id", "b"}, ""},
 		{"one that is too long", []string{"x-gw-trace-id", strings.Repeat("a", maxTraceID+1)}, ""},
 		{"the longest one", []string{"x-gw-trace-id", strings.Repeat("a", maxTraceID)}, strings.Repeat("a", maxTraceID)},

@@ -374,7 +374,7 @@ func (a *Attempt) unchangeableForm() *Error {
 }
 
 // closedBody returns why the fields of the call's body cannot be changed; "": they can, or there
-// is no body.
+// is not a body.
 func (c *Call) closedBody() string {
 	switch {
 	case c.spool != nil, c.opaque:

@@ -159,7 +159,7 @@ func (r *run) apply(judged *guardrails.Result, subject *guardrails.Subject) (cha
 	switch {
 	case judged.Body != nil:
 		if !isObject(judged.Body) {
-			return false, errors.New("the check replaced the body by what is no JSON object")
+			return false, errors.New("the check replaced the body by what is not a JSON object")
 		}
 		body = judged.Body
 	case judged.Texts != nil:
@@ -222,7 +222,7 @@ func (r *run) ahead(ctx context.Context, h *Hook) map[int]chan answered {
 
 var (
 	errPanic         = errors.New("the check panicked")
-	errNoTransformer = errors.New("the check changes what it judges, and is no Transformer")
+	errNoTransformer = errors.New("the check changes what it judges, and is not a Transformer")
 )
 
 // judge has a check judge a subject. A check that waits for others is left behind when the time is

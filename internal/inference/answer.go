@@ -111,7 +111,7 @@ func (b *body) Read(p []byte) (int, error) {
 			if b.to.x.Endpoint.Cacheable && out.Failure == "" && answer.onlyError() {
 				out.Failure = failureIn200
 				if a := b.to.attempt; a != nil {
-					a.Errored, a.Seen = true, 0 // what was read is no answer
+					a.Errored, a.Seen = true, 0 // what was read is not an answer
 				}
 			}
 			if !b.long {

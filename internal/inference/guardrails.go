@@ -159,7 +159,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 		return nil
 	}
 	if jsonscan.Members(answer.Body, nil) != nil {
-		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what is no JSON object, so that guardrails cannot check it", nil)
+		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what is not a JSON object, so that guardrails cannot check it", nil)
 	}
 	s := g.subject(answer.Attempt, guardrails.Output)
 	s.Response, s.Status = bytes.Clone(answer.Body), http.StatusOK // a check may be left behind with it

@@ -53,7 +53,7 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	entry := cache.Entry{Stream: !asked, Body: body}
 	out, err := entry.As(endpoint, asked)
 	switch {
-	case err != nil && asked: // it is no answer that could be told as a stream
+	case err != nil && asked: // it is not an answer that could be told as a stream
 		return replaceBody(rt.call, res, bytes.Clone(body))
 	case err != nil:
 		return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that cannot be converted: "+err.Error())

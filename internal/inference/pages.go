@@ -73,7 +73,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 	defer func() { x.Free(held) }()
 	for n := 1; ; n++ {
 		if p == nil {
-			return nil, refusedList("what provider " + rt.target.Route.Provider + " answered is no list")
+			return nil, refusedList("what provider " + rt.target.Route.Provider + " answered is not a list")
 		}
 		if n == 1 {
 			most = max(len(p.data), 1)

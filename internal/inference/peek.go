@@ -57,7 +57,7 @@ func (p *peeked) drop() {
 
 // begins looks at the beginning of an answer with status 200. It returns nil if it may go to the
 // client, and otherwise why not. With ahead, real output has to follow: until then another attempt
-// may. Without, a stream has to begin with an event that is no error; events that came together
+// may. Without, a stream has to begin with an event that is not an error; events that came together
 // with the first one are looked at, too. What was read is put back.
 func begins(c *exchange.Call, res *http.Response, ahead bool) (why error) {
 	media := mediaType(res.Header)

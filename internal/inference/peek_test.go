@@ -63,7 +63,7 @@ var preambleEvents = map[string]string{
 	"empty text":                         event(`{"choices":[{"index":0,"text":"","finish_reason":null}]}`),
 	"an error that is null":              event(`{"error":null,"choices":[{"index":0,"delta":{"role":"assistant"}}]}`),
 	"a malformed line":                   "data: {half\n\n",
-	"a line that is no JSON":             event("hello"),
+	"a line that is not JSON":            event("hello"),
 	"the beginnings of a response":       "event: response.created\n" + event(`{"type":"response.created","response":{"error":null,"status":"in_progress"}}`) + event(`{"type":"response.in_progress"}`) + event(`{"type":"response.queued"}`),
 	"an item and a part of a response":   event(`{"type":"response.output_item.added","item":{}}`) + event(`{"type":"response.content_part.added","part":{"text":""}}`),
 	"the beginnings of a message":        "event: message_start\n" + event(`{"type":"message_start","message":{"role":"assistant"}}`) + event(`{"type":"content_block_start","content_block":{"type":"text","text":""}}`),
@@ -266,7 +266,7 @@ func TestNothingOfAnAnswerIsLost(t *testing.T) {
 	})
 }
 
-// Where nothing may follow, a stream begins with its first event that is no error.
+// Where nothing may follow, a stream begins with its first event that is not an error.
 func TestAStreamGoesToTheClientWithItsFirstEvent(t *testing.T) {
 	const ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
 	first := delta(`"role":"assistant"`)

@@ -24,7 +24,7 @@ type roundTrip struct {
 	untraced  untraced      // the context of the request under way
 	deadline  deadline      // room for late
 	stalling  steady        // room for steady
-	whole     body          // the answer's body, if it is no stream
+	whole     body          // the answer's body, if it is not a stream
 	passes    http.Response // the answer without its trailers
 	maxHeader int64         // most bytes of an answer's headers
 

@@ -85,11 +85,11 @@ func TestACompleteStreamPassesByteForByte(t *testing.T) {
 		"comments after the end":       whole + ": bye\n\n",
 		"many newlines":                "\n\n\n" + whole + "\n\n",
 		"lines of other fields":        "nonsense\n\nid: {half\n\n" + whole,
-		"data that is no object":       "data: 1\n\ndata: \"x\"\n\ndata: null\n\ndata:\n\n" + whole,
+		"data that is not an object":   "data: 1\n\ndata: \"x\"\n\ndata: null\n\ndata:\n\n" + whole,
 		"data over several lines":      "data: {\ndata: \"a\":1\ndata: }\n\n" + whole,
 		"an empty stream":              doneEvent,
 		"trailing spaces after [DONE]": firstChunk + "data: [DONE]  \n\n",
-		"bytes that are no UTF-8":      "data: \"\xff\xfe\"\n\n" + whole,
+		"bytes that are not UTF-8":     "data: \"\xff\xfe\"\n\n" + whole,
 	} {
 		w := watchingChat()
 		if got, err := pass(w, text, io.EOF); got != text || err != nil {

@@ -20,16 +20,16 @@ import (
 
 // Why a lease cannot grow.
 var (
-	ErrFull      = errors.New("the calls under way hold as much memory as they may together (max_inflight_bytes)")
-	ErrWorkspace = errors.New("the calls of this workspace that are under way hold as much memory as one workspace may while others need some (max_inflight_bytes)")
-	ErrKey       = errors.New("the calls of this key that are under way hold as much memory as one key may while others need some (max_inflight_bytes)")
+	ErrFull      = errors.New("calls in progress use all of the memory that calls may use (max_inflight_bytes)")
+	ErrWorkspace = errors.New("calls in progress of this workspace use all of the memory that one workspace may use while others need some (max_inflight_bytes)")
+	ErrKey       = errors.New("calls in progress with this key use all of the memory that one key may use while others need some (max_inflight_bytes)")
 )
 
 // Why a lease of a budget of calls cannot grow.
 var (
-	ErrCallsFull      = errors.New("as many calls are under way as may be together (max_inflight_calls)")
-	ErrCallsWorkspace = errors.New("as many calls of this workspace are under way as one workspace may have while others need some (max_inflight_calls)")
-	ErrCallsKey       = errors.New("as many calls of this key are under way as one key may have while others need some (max_inflight_calls)")
+	ErrCallsFull      = errors.New("too many calls are in progress (max_inflight_calls)")
+	ErrCallsWorkspace = errors.New("this workspace has as many calls in progress as one workspace may have while others need some (max_inflight_calls)")
+	ErrCallsKey       = errors.New("this key has as many calls in progress as one key may have while others need some (max_inflight_calls)")
 )
 
 // Refused reports whether err says that a lease could not grow.

@@ -82,7 +82,7 @@ func translateEscape(b *strings.Builder, s string, class bool) (n int, ok bool) 
 	case c == 'x' && len(s) >= 3 && hex(s[1:3]):
 		b.WriteString(`\x{` + s[1:3] + `}`)
 		return 3, true
-	case c == 'u' && len(s) >= 5 && hex(s[1:5]) && s[1]|0x20 != 'd': // half of a surrogate pair is no character
+	case c == 'u' && len(s) >= 5 && hex(s[1:5]) && s[1]|0x20 != 'd': // half of a surrogate pair is not a character
 		b.WriteString(`\x{` + s[1:5] + `}`)
 		return 5, true
 	case c < 0x80 && c > ' ' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != 0x7f:

@@ -103,7 +103,7 @@ func Compile(c *Content) (*Compiled, error) {
 	case out.Chat:
 		add("messages", "string", value([]byte(text)))
 	case isMessagesOnceRendered(text):
-		return nil, &FieldError{"string", "the messages are no JSON before they are rendered; mend them, or set is_raw_template to 1"}
+		return nil, &FieldError{"string", "the messages are not valid JSON before rendering; fix them, or set is_raw_template to 1"}
 	default:
 		add("prompt", "string", value(jsonscan.AppendQuoted(nil, c.String)))
 	}
@@ -286,7 +286,7 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 		case len(b) > MaxRendered:
 			return dst, &template.Error{Code: "prompt_too_large", Message: fmt.Sprintf("The rendered prompt is larger than %d bytes", MaxRendered)}
 		case m.value.IsRaw() && !isMessages(b[at:]):
-			return dst, &template.Error{Code: "invalid_json", Message: "The prompt's messages are no JSON array of objects once they are rendered with these variables"}
+			return dst, &template.Error{Code: "invalid_json", Message: "Rendered with these variables, the prompt's messages are not a JSON array of objects"}
 		}
 	}
 	return append(b, '}'), nil

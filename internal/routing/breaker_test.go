@@ -81,7 +81,7 @@ func TestBreakerThresholds(t *testing.T) {
 		{"share, not reached", BreakerPolicy{Percentage: 50, MinimumRequests: 2}, []int{200, 200, 500, 200}, 0},
 		{"a success does not open it", BreakerPolicy{Percentage: 50, MinimumRequests: 3}, []int{500, 500, 200, 500}, 4},
 		{"either", BreakerPolicy{Failures: 2, Percentage: 90, MinimumRequests: 100}, []int{500, 200, 500}, 3},
-		{"statuses below 500 are no failures", BreakerPolicy{Failures: 1}, []int{429, 408, 400, 499}, 0},
+		{"statuses below 500 are not failures", BreakerPolicy{Failures: 1}, []int{429, 408, 400, 499}, 0},
 		{"listed statuses are", BreakerPolicy{Failures: 2, On: Statuses(429)}, []int{500, 429, 503, 429}, 4},
 	} {
 		b := NewBreakers((&clock{noon}).Now, 0)

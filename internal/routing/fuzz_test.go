@@ -75,7 +75,7 @@ func FuzzApply(f *testing.F) {
 		}
 		for _, s := range []string{string(body), override, standard, dropped, string(value)} {
 			if strings.ContainsRune(s, utf8.RuneError) {
-				return // keys that are no UTF-8 are not told apart once decoded
+				return // keys that are not UTF-8 are not told apart once decoded
 			}
 		}
 		if want := naive(decode(body), e); !reflect.DeepEqual(decode(got), want) {

@@ -89,7 +89,7 @@ func Parse(raw []byte, o Options) (*Config, ConfigErrors) {
 		p.config.Root = p.target("", bytes.Clone(raw[space(raw, 0):]), nil)
 	}
 	if p.unlisted > 0 {
-		p.errors = append(p.errors, ConfigError{"", fmt.Sprintf("%d more faults", p.unlisted)})
+		p.errors = append(p.errors, ConfigError{"", fmt.Sprintf("%d more errors", p.unlisted)})
 	}
 	if len(p.errors) > 0 {
 		return nil, p.errors

@@ -370,7 +370,7 @@ func TestParseKeepsWhatTheConfigSays(t *testing.T) {
 
 func TestParseBoundsTheFaults(t *testing.T) {
 	_, faults := Parse([]byte(`{`+many(3000, `"k%d":1`)+`}`), Options{})
-	if len(faults) != maxErrors+1 || faults[maxErrors].Message != "2001 more faults" {
+	if len(faults) != maxErrors+1 || faults[maxErrors].Message != "2001 more errors" {
 		t.Errorf("%d faults, the last: %s", len(faults), faults[len(faults)-1])
 	}
 }

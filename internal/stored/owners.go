@@ -73,7 +73,7 @@ func OpenOwners(ctx context.Context, db *storage.DB) (*Owners, error) {
 const atOnce = 1000
 
 // Claim notes that objects of a provider are a workspace's. With lenient, what is another's
-// stays so, and is no error.
+// stays so, and is not an error.
 func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
 	for ids := range slices.Chunk(ids, atOnce) {
 		if err := o.claimSome(ctx, workspace, slug, ids, at, lenient); err != nil {

@@ -84,7 +84,7 @@ func NewMetrics(r prometheus.Registerer, models []string) (*Metrics, error) {
 	return m, nil
 }
 
-// Register is like r.Register, except that it is no error if c is registered already.
+// Register is like r.Register, except that it is not an error if c is registered already.
 func Register(r prometheus.Registerer, c prometheus.Collector) error {
 	var already prometheus.AlreadyRegisteredError
 	if err := r.Register(c); err != nil && !errors.As(err, &already) {
@@ -99,7 +99,7 @@ type Target struct {
 	Provider string // empty: there was none
 	Model    string
 	// SavedModel is set if the model is named by a saved config, of the workspace with the id
-	// Workspace, which is no label.
+	// Workspace, which is not a label.
 	SavedModel bool
 	Workspace  string
 }

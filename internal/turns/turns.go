@@ -385,7 +385,7 @@ func (a *answer) look(event []byte) {
 	a.id, a.output = gjson.GetBytes(event, "response.id").Str, bytes.Clone(output)
 }
 
-// end sends an answer that is no stream: a response in one piece, or an error.
+// end sends an answer that is not a stream: a response in one piece, or an error.
 func (a *answer) end() {
 	switch body := gjson.ParseBytes(a.rest); {
 	case a.over:

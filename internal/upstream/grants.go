@@ -76,7 +76,7 @@ func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, er
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, &providers.RequestError{Code: "invalid_token_uri", Message: "The address of the token server is no URL"}
+		return nil, &providers.RequestError{Code: "invalid_token_uri", Message: "The address of the token server is not a URL"}
 	}
 	g.server = u.Host
 	h := sha256.New()

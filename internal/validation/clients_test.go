@@ -73,7 +73,7 @@ func TestCallsOfClientsAreAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if filepath.Ext(file.Name()) != ".txtar" || len(client.Files) == 0 {
-			t.Errorf("%s is no archive of calls", file.Name())
+			t.Errorf("%s is not an archive of calls", file.Name())
 		}
 		for _, call := range client.Files {
 			t.Run(strings.TrimSuffix(file.Name(), ".txtar")+"/"+call.Name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func FuzzCheck(f *testing.F) {
 				t.Fatalf("%q is called bad syntax: %v", body, err)
 			}
 		case !isObject:
-			t.Fatalf("%q is no JSON object, but: %v", body, err)
+			t.Fatalf("%q is not a JSON object, but: %v", body, err)
 		case errors.As(err, &fault):
 			if fault.Param == "" || fault.Code == "" || fault.Message == "" {
 				t.Fatalf("%q: a fault that does not say: %+v", body, fault)
@@ -50,7 +50,7 @@ func FuzzCheck(f *testing.F) {
 				name := table.Fields.rows[i].Name
 				s := r.Span(name)
 				if s.End != 0 && !json.Valid(body[s.Start:s.End]) {
-					t.Fatalf("%q: %s stands at %v, which is no value", body, name, s)
+					t.Fatalf("%q: %s stands at %v, which is not a value", body, name, s)
 				}
 			}
 			if r.Empty != (bytes.Trim(body[r.Open:], " \t\r\n")[0] == '}') {

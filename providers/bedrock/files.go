@@ -148,7 +148,7 @@ func (f folder) appendList(dst, body []byte) ([]byte, error) {
 		}
 	}
 	if err := xml.Unmarshal(body, &listed); err != nil {
-		return dst, errors.New("it is no list of a bucket's objects")
+		return dst, errors.New("it is not a list of a bucket's objects")
 	}
 	first, last := "", ""
 	b := jsonscan.Builder(dst)

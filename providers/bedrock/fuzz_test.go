@@ -30,7 +30,7 @@ func content(t *testing.T, stream string) string {
 		case line == "\n", data == "[DONE]", strings.HasPrefix(line, "event: "):
 			continue
 		case !ok || !json.Valid([]byte(data)):
-			t.Fatalf("a line that is no JSON: %q", line)
+			t.Fatalf("a line that is not JSON: %q", line)
 		}
 		var chunk struct {
 			Choices []struct{ Delta struct{ Content string } }

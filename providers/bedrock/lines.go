@@ -111,7 +111,7 @@ func (l *lines) record(dst, line []byte) ([]byte, error) {
 	})
 	switch {
 	case !ok || r.Err() != nil:
-		return nil, l.refuse("", "invalid_json_line", "it is no JSON object")
+		return nil, l.refuse("", "invalid_json_line", "it is not a JSON object")
 	case id.Empty() || len(id) > maxID:
 		return nil, l.refuse("custom_id", "invalid_custom_id", fmt.Sprintf("expected a string of 1 to %d bytes", maxID-2))
 	case !method.Is("POST"):

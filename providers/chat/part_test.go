@@ -18,7 +18,7 @@ func TestDataOfAPartStaysInsideOfItsQuotes(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", source, p.Data, want)
 		}
 		if quoted := `"` + string(p.Data) + `"`; !json.Valid([]byte(quoted)) {
-			t.Errorf("%s: %s is no string", source, quoted)
+			t.Errorf("%s: %s is not a string", source, quoted)
 		}
 	}
 }

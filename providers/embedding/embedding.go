@@ -156,7 +156,7 @@ func (r *Request) Append(dst []byte, vectors []chat.Raw, tokens int64, provider 
 	return b, nil
 }
 
-var errNoNumbers = errors.New("an embedding that is no list of numbers")
+var errNoNumbers = errors.New("an embedding that is not a list of numbers")
 
 // pack encodes a vector in base64 as OpenAI does.
 func pack(vector chat.Raw) (string, error) {

@@ -27,7 +27,7 @@ func TestVectorsThatAreNotThoseOfTheInputsAreAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const noNumbers = "an embedding that is no list of numbers"
+	const noNumbers = "an embedding that is not a list of numbers"
 	for _, c := range []struct {
 		want    string
 		vectors []chat.Raw

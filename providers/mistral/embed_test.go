@@ -35,8 +35,8 @@ func TestAnswersWithoutWhatWasAskedForAreErrors(t *testing.T) {
 	}{
 		{embed, `{"object":"error","message":"hidden"}`, "no embeddings: hidden"},
 		{embed, `{ "data":[] }`, "no embeddings: it has no data"},
-		{embed, `{"data":[{"embedding":[]}]}`, "an embedding that is no list of numbers"},
-		{embed, `{"data":[{"embedding":[1]},{"embedding":null}]}`, "an embedding that is no list of numbers"},
+		{embed, `{"data":[{"embedding":[]}]}`, "an embedding that is not a list of numbers"},
+		{embed, `{"data":[{"embedding":[1]},{"embedding":null}]}`, "an embedding that is not a list of numbers"},
 		{embed, `{ "data":[{"embedding":[0.1]},{"embedding":"AACAPw=="}] }`, ""},
 		{moderate, `{"object":"error","message":"hidden"}`, "no results: hidden"},
 		{moderate, `[]`, "no results: it has none"},

@@ -124,7 +124,7 @@ func (m *Manager) Fetch(ctx context.Context, r *secrets.Reference, c *secrets.Cl
 	}
 	of, ok := cloudOf(vault)
 	if !ok {
-		return value, &credentials.HostError{Why: "it is no key vault"}
+		return value, &credentials.HostError{Why: "it is not a key vault"}
 	}
 	tenant, client, secret := r.Auth[fieldTenant], r.Auth[fieldClient], r.Auth[fieldSecret]
 	key := secrets.KeyOf(of.authority, tenant, client, secret)

@@ -109,7 +109,7 @@ func (e *Environment) Fetch(_ context.Context, r *secrets.Reference, _ *secrets.
 }
 
 // File reads secrets from files below a directory, as Docker, Kubernetes and systemd mount
-// them. The path of a reference is that of a file there. A line break at its end is no part
+// them. The path of a reference is that of a file there. A line break at its end is not a part
 // of the secret.
 type File struct {
 	// The directory. Symbolic links in it may not lead out of it. Required.
@@ -167,7 +167,7 @@ func (f *File) Fetch(_ context.Context, r *secrets.Reference, _ *secrets.Clients
 	defer root.Close()
 	if info, err := root.Stat(filepath.FromSlash(r.Path)); err != nil || !info.Mode().IsRegular() { // reading a pipe could wait for ever
 		if err == nil {
-			err = errors.New("it is no regular file")
+			err = errors.New("it is not a regular file")
 		}
 		return value, withoutPath(err)
 	}

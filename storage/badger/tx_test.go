@@ -136,7 +136,7 @@ func TestRecent(t *testing.T) {
 	}
 	r.add([][]byte{keyOf([]byte("a")), keyOf([]byte("c"))})
 	if r.conflicts(spans, since) {
-		t.Error("a commit outside of the span is no conflict")
+		t.Error("a commit outside of the span is not a conflict")
 	}
 	for range maxRecent {
 		r.add([][]byte{keyOf([]byte("a"))})

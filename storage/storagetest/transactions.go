@@ -125,7 +125,7 @@ func testIncrements(t *testing.T, s storage.Store) {
 }
 
 // testPhantoms has transactions insert a row each if a scan finds fewer than a
-// limit. Where inserts into a scanned range are no conflict, too many succeed.
+// limit. Where inserts into a scanned range do not conflict, too many succeed.
 func testPhantoms(t *testing.T, s storage.Store) {
 	const workers, limit, rounds = 6, 3, 8
 	for round := range rounds {
