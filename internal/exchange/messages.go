@@ -26,7 +26,7 @@ type Messages struct {
 // a path that passes through with a credential that no other workspace uses: such messages may be
 // in any format.
 func (x *Exchange) Messages(a *Attempt) *Messages {
-	if x.Endpoint == &passThrough && !a.Noted() {
+	if x.Endpoint == &passThrough && !a.RecordsOwners() {
 		return nil
 	}
 	return &Messages{call: x.Call, attempt: a, limiters: x.limiters}

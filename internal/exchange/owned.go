@@ -13,16 +13,16 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Noted reports whether objects that the call creates are noted as its workspace's, because
+// RecordsOwners reports whether objects that the call creates are noted as its workspace's, because
 // workspaces share the credential, even if there is only one workspace now.
-func (a *Attempt) Noted() bool {
+func (a *Attempt) RecordsOwners() bool {
 	return a.Route.Shared && a.call.Gateway.Owners != nil && a.call.Gateway.Responses != nil
 }
 
 // Guarded reports whether the objects that the call names must be its workspace's own, because
 // workspaces share the credential.
 func (a *Attempt) Guarded() bool {
-	return a.Noted() && a.call.Gateway.Several != nil && a.call.Gateway.Several()
+	return a.RecordsOwners() && a.call.Gateway.Several != nil && a.call.Gateway.Several()
 }
 
 // CheckObject refuses a call about an object that another workspace made, or that is not known.

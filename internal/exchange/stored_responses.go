@@ -99,7 +99,7 @@ func (c *Call) ResponseNotFound() *Error { return unknownResponse(c.responseID()
 // callers can still name the provider.
 func (a *Attempt) Remember(id string) (failure string) {
 	c := a.call
-	if id == "" || a.Route.Inline || a.Noted() || c.Gateway.Responses == nil {
+	if id == "" || a.Route.Inline || a.RecordsOwners() || c.Gateway.Responses == nil {
 		return ""
 	}
 	if err := c.Gateway.Responses.Remember(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, saved(a.Route)); err != nil {

@@ -346,7 +346,7 @@ func (a *Attempt) unchangeable() *Error {
 		return a.unchangeableForm()
 	}
 	why := c.closedBody()
-	switch key := edit.Beside("model"); {
+	switch key := edit.OtherThan("model"); {
 	case why == "":
 		return nil
 	case key != "":
@@ -367,7 +367,7 @@ func (a *Attempt) unchangeableForm() *Error {
 	default:
 		return badRequest("model", "model_not_found", "The model cannot be set: the form has no field model in its first "+strconv.Itoa(c.spool.limit)+" bytes; send it before the file")
 	}
-	if key := edit.Beside("model"); key != "" {
+	if key := edit.OtherThan("model"); key != "" {
 		return cannot(key, "of a form only the model can be changed")
 	}
 	return nil

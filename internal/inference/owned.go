@@ -32,7 +32,7 @@ func (*ownership) Before(_ context.Context, c *Candidate) (Visit, *Reply, *excha
 // attempt, if its answer matters.
 func (o *ownership) Request(ctx context.Context, r *Request) (any, *exchange.Error) {
 	target, x := r.Attempt, r.rt.x
-	if !target.Noted() {
+	if !target.RecordsOwners() {
 		return nil, nil
 	}
 	responses := x.Endpoint.Name == exchange.CreateResponse

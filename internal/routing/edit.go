@@ -61,9 +61,9 @@ func (e *Edit) Lookup(key string) json.RawMessage {
 	return nil
 }
 
-// Beside returns the first key that the edit changes other than the given top-level one, or
+// OtherThan returns the first key that the edit changes other than the given top-level one, or
 // "".
-func (e *Edit) Beside(key string) string {
+func (e *Edit) OtherThan(key string) string {
 	return e.first(func(p Path) bool { return p.String() != key })
 }
 
