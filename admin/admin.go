@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/removal"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/secrets"
@@ -50,6 +51,7 @@ type Services struct {
 	UsageLimits   *policies.Store[policies.UsageLimit]
 	Trail         trail
 	Records       Records
+	Removals      removals
 	Authenticator authenticator
 	Guard         hostGuard
 	Managers      map[string]secrets.Manager // of secret references
@@ -76,6 +78,11 @@ type (
 		Authenticate(token string) (*credentials.Caller, *credentials.Error)
 		Knows(token string) bool
 		exchange.OperatorKeys
+	}
+	// removals removes what deleted workspaces have; see [removal.Remover].
+	removals interface {
+		Has(tx *storage.Txn, workspace string) []string
+		Wake()
 	}
 	hostGuard interface {
 		Check(host string) (*url.URL, error)
@@ -223,4 +230,5 @@ func writeError(w http.ResponseWriter, e *Error) {
 var (
 	_ http.Handler = (*API)(nil)
 	_ error        = (*Error)(nil)
+	_ removals     = (*removal.Remover)(nil)
 )

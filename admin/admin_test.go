@@ -21,8 +21,10 @@ import (
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/removal"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/secrets/awssm"
 	"github.com/caddy-gw/gateway/secrets/azurekv"
@@ -46,6 +48,9 @@ type api struct {
 	kept    *audit.Trail
 	now     atomic.Int64
 	full    atomic.Bool // the store refuses writes
+
+	objects   *stored.Owners
+	responses *stored.Responses
 }
 
 // space simulates a full disk.
@@ -131,6 +136,7 @@ func (a *api) open(store storage.Store) {
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
+			HasWorkspace: d.HasWorkspace,
 		},
 		Managers: managers(t), KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
@@ -138,6 +144,13 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	t.Cleanup(records.Close)
 	a.s.Records = records
+	owners, err := stored.OpenOwners(ctx, db)
+	must(err)
+	a.objects, a.responses = owners, stored.NewResponses(db)
+	of := removal.Services{DB: db, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: saved, Limits: limits, Responses: a.responses, Owners: owners}
+	remover := removal.Open(db, d, of.Parts(), zap.NewNop())
+	t.Cleanup(remover.Close)
+	a.s.Removals = remover
 	a.handler = admin.New(a.s)
 }
 

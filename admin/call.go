@@ -53,6 +53,8 @@ type call struct {
 	item     *item        // the row that the request refers to, if it is a single one
 	tx       *storage.Txn // of a change
 	after    []func()     // see committed
+
+	defaults map[string]string // see defaultConfig
 }
 
 type callKey struct{}
@@ -251,7 +253,7 @@ func (c *call) update(change func() error) error {
 	api := c.api
 	defer func() { c.api, c.tx = api, nil }()
 	err := api.DB.Update(c, func(tx *storage.Txn) error {
-		c.api, c.tx, c.after = api.in(tx), tx, nil
+		c.api, c.tx, c.after, c.defaults = api.in(tx), tx, nil, nil
 		if err := change(); err != nil {
 			return err
 		}
@@ -306,9 +308,13 @@ func (c *call) workspace(named string) (*directory.Workspace, error) {
 	return w, nil
 }
 
-// sees reports whether the caller may see the resources of a workspace.
+// sees reports whether the caller may see the resources of a workspace. Those of a deleted
+// one are as if they were gone, too.
 func (c *call) sees(workspace string) bool {
-	return c.caller.WorkspaceID == "" || c.caller.WorkspaceID == workspace
+	if c.caller.WorkspaceID != "" {
+		return c.caller.WorkspaceID == workspace
+	}
+	return workspace == "" || c.api.Directory.HasWorkspace(workspace)
 }
 
 // inWorkspace returns the workspace that a list is limited to; "" means all.

@@ -1,14 +1,18 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -17,6 +21,7 @@ type Workspace struct {
 	ID            string             `json:"id" format:"uuid"`
 	Slug          string             `json:"slug"`
 	Name          string             `json:"name"`
+	Icon          *string            `json:"icon" doc:"The one that was given, or else the emoji that the name begins with."`
 	Description   *string            `json:"description"`
 	CreatedAt     string             `json:"created_at" format:"date-time"`
 	LastUpdatedAt string             `json:"last_updated_at" format:"date-time"`
@@ -40,20 +45,28 @@ type securitySettings struct {
 }
 
 type workspaceDefaults struct {
-	Metadata      map[string]string `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
-	UserKeyConfig string            `json:"user_api_key_config,omitempty" maxLength:"255" doc:"The config that user keys of the workspace have as default where they name none: shown as its slug, taken as its slug or id."`
+	Metadata      map[string]string `json:"metadata,omitempty"`
+	ConfigID      string            `json:"config_id,omitempty" doc:"A slug."`
+	UserKeyConfig string            `json:"user_api_key_config,omitempty" doc:"A slug."`
+}
+
+type updateWorkspaceDefaults struct {
+	Metadata      Optional[map[string]string] `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
+	ConfigID      Optional[string]            `json:"config_id,omitempty" doc:"Slug or id of the config of calls that name none, and whose key has none: the workspace's default config."`
+	UserKeyConfig Optional[string]            `json:"user_api_key_config,omitempty" doc:"Slug or id of the config that user keys of the workspace have as default where they name none."`
 }
 
 // WorkspaceFields are the fields of both create and update. Fields of features that are
 // not implemented are rejected instead of ignored.
 type WorkspaceFields struct {
-	Description Optional[string]            `json:"description,omitempty"`
-	Defaults    Optional[workspaceDefaults] `json:"defaults,omitempty" doc:"Replaced as a whole; null clears."`
-	Settings    *updateWorkspaceSettings    `json:"settings,omitempty"`
-	Security    *updateSecuritySettings     `json:"security_settings,omitempty"`
-	Users       Optional[[]any]             `json:"users,omitempty"`
-	UsageLimits Optional[[]any]             `json:"usage_limits,omitempty"`
-	RateLimits  Optional[[]any]             `json:"rate_limits,omitempty"`
+	Icon        Optional[string]                  `json:"icon,omitempty" doc:"At most 64 bytes; null: the emoji that the name begins with."`
+	Description Optional[string]                  `json:"description,omitempty"`
+	Defaults    Optional[updateWorkspaceDefaults] `json:"defaults,omitempty" doc:"Members that are left out are kept; null clears one, or all."`
+	Settings    *updateWorkspaceSettings          `json:"settings,omitempty"`
+	Security    *updateSecuritySettings           `json:"security_settings,omitempty"`
+	Users       Optional[[]any]                   `json:"users,omitempty"`
+	UsageLimits Optional[[]any]                   `json:"usage_limits,omitempty"`
+	RateLimits  Optional[[]any]                   `json:"rate_limits,omitempty"`
 }
 
 type createWorkspace struct {
@@ -119,14 +132,18 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	if w.Default {
 		out.IsDefault = 1
 	}
-	if w.Metadata != nil || w.UserKeyConfig != "" {
-		out.Defaults = &workspaceDefaults{}
+	if icon := cmp.Or(w.Icon, iconOf(w.Name)); icon != "" {
+		out.Icon = &icon
 	}
+	defaults := workspaceDefaults{ConfigID: c.defaultConfig(w.ID)}
 	if w.Metadata != nil {
-		_ = json.Unmarshal(w.Metadata, &out.Defaults.Metadata) // was created from such a map
+		_ = json.Unmarshal(w.Metadata, &defaults.Metadata) // was created from such a map
 	}
 	if s, ok := c.api.Configs.Get(w.UserKeyConfig); ok {
-		out.Defaults.UserKeyConfig = s.Slug
+		defaults.UserKeyConfig = s.Slug
+	}
+	if defaults.Metadata != nil || defaults.ConfigID != "" || defaults.UserKeyConfig != "" {
+		out.Defaults = &defaults
 	}
 	if w.NoBodies {
 		out.Settings.DebugLog = 0
@@ -174,7 +191,7 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 }
 
 // applyWorkspace applies a create or update request to a copy of a workspace.
-func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err error) {
+func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error {
 	switch {
 	case len(in.Users.Value) > 0:
 		return invalid("users", "not supported yet; leave it out")
@@ -184,22 +201,17 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err 
 		return invalid("usage_limits", "not supported yet; leave it out")
 	case len(in.Description.Value) > 1024:
 		return invalid("description", "expected at most 1024 bytes")
+	case len(in.Icon.Value) > maxIcon:
+		return invalid("icon", "expected at most %d bytes", maxIcon)
+	}
+	if in.Icon.Set {
+		w.Icon = in.Icon.Value
 	}
 	if in.Description.Set {
 		w.Description = in.Description.Value
 	}
-	if in.Defaults.Set {
-		if w.Metadata, err = encodeTexts(in.Defaults.Value.Metadata); err != nil {
-			return err
-		}
-		w.UserKeyConfig = ""
-		if named := in.Defaults.Value.UserKeyConfig; named != "" {
-			s, ok := c.api.Configs.Get(named)
-			if !ok || s.Archived || s.WorkspaceID != w.ID {
-				return unknownReference("defaults.user_api_key_config", "the workspace has no config %q", credentials.Clip(named))
-			}
-			w.UserKeyConfig = s.ID
-		}
+	if err := c.applyDefaults(w, &in.Defaults); err != nil {
+		return err
 	}
 	if in.Settings != nil && in.Settings.BlockInlineConfig != nil {
 		if c.caller.WorkspaceID != "" && w.BlockInline && !*in.Settings.BlockInlineConfig {
@@ -211,6 +223,73 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) (err 
 		w.NoBodies = !bool(*in.Settings.DebugLog)
 	}
 	return in.Security.apply(&w.LogAccess, c.api.Directory.Organisation().LogAccess)
+}
+
+// applyDefaults applies the defaults in a request. Its default config is the one that has
+// is_default.
+func (c *call) applyDefaults(w *directory.Workspace, in *Optional[updateWorkspaceDefaults]) (err error) {
+	given := &in.Value
+	if in.Null {
+		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set = true, true, true
+	}
+	if given.Metadata.Set {
+		if w.Metadata, err = encodeTexts(given.Metadata.Value); err != nil {
+			return err
+		}
+	}
+	if given.UserKeyConfig.Set {
+		s, err := c.configOf(w, "defaults.user_api_key_config", given.UserKeyConfig.Value)
+		if err != nil {
+			return err
+		}
+		w.UserKeyConfig = ""
+		if s != nil {
+			w.UserKeyConfig = s.ID
+		}
+	}
+	if !given.ConfigID.Set {
+		return nil
+	}
+	s, err := c.configOf(w, "defaults.config_id", given.ConfigID.Value)
+	if err != nil {
+		return err
+	}
+	isDefault := s != nil
+	if s == nil {
+		s = c.api.Configs.DefaultOf(w.ID)
+	}
+	if s == nil || s.Default == isDefault {
+		return nil
+	}
+	changed := *s
+	changed.Default = isDefault
+	return c.api.Configs.Put(c.tx, &changed, "", c.caller.UserID)
+}
+
+// configOf returns the config of a workspace that a field names; nil: it names none.
+func (c *call) configOf(w *directory.Workspace, field, named string) (*routing.Saved, error) {
+	if named == "" {
+		return nil, nil //nolint:nilnil // no config is no error
+	}
+	s, ok := c.api.Configs.Get(named)
+	if !ok || s.Archived || s.WorkspaceID != w.ID {
+		return nil, unknownReference(field, "the workspace has no config %q", credentials.Clip(named))
+	}
+	return s, nil
+}
+
+// defaultConfig returns the slug of a workspace's default config, or "". All are found at
+// once, because lists ask for each workspace.
+func (c *call) defaultConfig(workspace string) string {
+	if c.defaults == nil {
+		c.defaults = make(map[string]string)
+		for _, s := range c.api.Configs.All() {
+			if s.Default && !s.Archived {
+				c.defaults[s.WorkspaceID] = s.Slug
+			}
+		}
+	}
+	return c.defaults[workspace]
 }
 
 // workspaceList holds the query parameters of the list.
@@ -233,7 +312,15 @@ func (a *API) workspaces() {
 	list(a, workspaces, func(_ *call, w *directory.Workspace, f *workspaceList) bool {
 		return f.Status != "archived" && (f.Name == "" || strings.EqualFold(f.Name, w.Name)) && (f.ExactName == "" || f.ExactName == w.Name)
 	}, showWorkspace)
-	get(a, workspaces, showWorkspace)
+	one := *workspaces
+	one.query = []*huma.Param{parameter("query", nameFormat, "Whether the name is shown with the emoji that it begins with, which is the default, or without.", huma.Schema{Enum: []any{"display", "plain"}})}
+	get(a, &one, func(c *call, w *directory.Workspace) Workspace {
+		out := showWorkspace(c, w)
+		if c.item.query[nameFormat] == "plain" {
+			out.Name = plainName(w.Name)
+		}
+		return out
+	})
 	update(a, workspaces, func(c *call, w *directory.Workspace, in *updateWorkspace) error {
 		if in.Name != nil {
 			w.Name = *in.Name
@@ -243,4 +330,28 @@ func (a *API) workspaces() {
 		}
 		return c.api.Directory.ReplaceWorkspace(c.tx, w)
 	})
+	act(a, workspaces, http.MethodDelete, "", "delete", "Delete a workspace", (*call).deleteWorkspace)
+}
+
+const nameFormat = "name_format"
+
+type deleteWorkspace struct {
+	Name  string `json:"name" maxLength:"255" doc:"The name of the workspace, so that no other one is deleted by mistake."`
+	Force flag   `json:"force_delete,omitempty" doc:"Whether everything that it has is deleted with it."`
+}
+
+// deleteWorkspace deletes a workspace. What it has is removed afterwards: its keys are refused
+// from now on.
+func (c *call) deleteWorkspace(w *directory.Workspace, in *deleteWorkspace) (*empty, error) {
+	switch {
+	case in.Name != w.Name && in.Name != plainName(w.Name):
+		return nil, invalid("name", "expected the name of the workspace, %q", credentials.Clip(w.Name))
+	case w.Default:
+		return nil, failure(http.StatusConflict, "The default workspace cannot be deleted")
+	}
+	if has := c.api.Removals.Has(c.tx, w.ID); len(has) > 0 && !bool(in.Force) {
+		return nil, failure(http.StatusConflict, "The workspace still has %s; delete them first, or all of it with force_delete", strings.Join(has, ", "))
+	}
+	c.committed(c.api.Removals.Wake)
+	return &empty{}, c.api.Directory.RemoveWorkspace(c.tx, w.ID)
 }

@@ -72,7 +72,7 @@ func TestWorkspacesAreNotMadeOfBadInput(t *testing.T) {
 		{ownerKey, `{"name":"n","users":["0191e7a3-0000-7000-8000-000000000000"]}`, 400, "AB01", "users: not supported yet"},
 		{ownerKey, `{"name":"n","usage_limits":[{}]}`, 400, "AB01", "usage_limits: not supported yet"},
 		{ownerKey, `{"name":"n","rate_limits":[{}]}`, 400, "AB01", "rate_limits"},
-		{ownerKey, `{"name":"n","icon":"x"}`, 400, "AB01", "icon"},
+		{ownerKey, `{"name":"n","colour":"x"}`, 400, "AB01", "colour"},
 		{ownerKey, `{"name":"n","security_settings":{"organisationAdminsViewLogMetadata":false}}`, 400, "AB01", "security_settings.organisationAdminsViewLogMetadata"},
 		{manages, `{"name":"n"}`, 403, "AB03", "workspaces.create"},
 		{reads, `{"name":"n"}`, 403, "AB03", "workspaces.create"},
@@ -119,7 +119,7 @@ func TestKeysOfAWorkspaceSeeNothingOfAnother(t *testing.T) {
 	for _, o := range others {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {
 			if method == "DELETE" && o.list == "" {
-				continue // workspaces cannot be deleted
+				continue // workspace keys delete no workspace
 			}
 			out := a.as(own, method, o.item, map[string]string{"PUT": o.body}[method])
 			nowhere := a.as(own, method, o.item[:strings.LastIndexByte(o.item, '/')]+"/nope", map[string]string{"PUT": o.body}[method])

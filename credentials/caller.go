@@ -53,6 +53,9 @@ type Authenticator struct {
 	DefaultWorkspace string  // workspace of the owner's inference calls
 	AdminKey         *Digest // of the configured admin_key; nil: none
 	DataService      *Digest // of the configured data_service_token; nil: none
+	// HasWorkspace reports whether there is a workspace, by its id. The keys of one that was
+	// deleted are refused, also while they are still stored. Nil: all exist.
+	HasWorkspace func(id string) bool
 }
 
 // Authenticate returns the caller with the given token, or an Error. Keys are looked up by
@@ -72,7 +75,7 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Error) {
 		}, nil
 	}
 	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
-	if !ok {
+	if !ok || key.WorkspaceID != "" && a.HasWorkspace != nil && !a.HasWorkspace(key.WorkspaceID) {
 		return nil, newError(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. The service key in x-gw-api-key, Authorization or x-api-key is unknown or was deleted")
 	}
 	if key.Expired(a.Keyring.now()) {
@@ -86,11 +89,18 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Error) {
 	}, nil
 }
 
-// Knows reports whether a token is a service key, possibly expired, which is then not a
-// provider's credential.
+// Knows reports whether a token is a service key, possibly one that is refused, which is then
+// not a provider's credential.
 func (a *Authenticator) Knows(token string) bool {
-	_, refusal := a.Authenticate(token)
-	return refusal == nil || refusal.Reason == ExpiredKey
+	if token == "" {
+		return false
+	}
+	digest := DigestOf(token)
+	if digest.is(a.AdminKey) || digest.is(a.DataService) {
+		return true
+	}
+	_, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
+	return ok
 }
 
 // IsOperatorKey reports whether a token is one of the configured service keys, which have no

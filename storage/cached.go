@@ -291,3 +291,16 @@ func (c *Cached[T]) drop(id string) {
 		}
 	}
 }
+
+// Select returns the ids of the first rows for which is returns true, at most limit of them.
+func Select[T any](rows []*T, limit int, is func(*T) (id string, ok bool)) (ids []string) {
+	for _, row := range rows {
+		if len(ids) == limit {
+			break
+		}
+		if id, ok := is(row); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

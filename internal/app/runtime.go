@@ -32,6 +32,7 @@ func (a *App) build(c *core) *Runtime {
 	organisation := c.Directory.Organisation()
 	authenticator := &credentials.Authenticator{
 		Keyring: c.Keyring, OrganisationID: organisation.ID, DefaultWorkspace: c.Directory.DefaultWorkspace().ID,
+		HasWorkspace: c.Directory.HasWorkspace,
 	}
 	if !a.adminKey.Empty() {
 		digest := credentials.DigestOf(a.adminKey.Reveal())

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/removal"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/secretcache"
@@ -46,6 +47,7 @@ type Services struct {
 	InFlight  *inflight.Budget // of bytes
 	Calls     *inflight.Budget
 	Records   reqlog.Store
+	Removals  *removal.Remover
 
 	closers []func() error // in the order in which their services were opened
 }
@@ -101,6 +103,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		return nil, err
 	}
 	s.onClose(func() error { s.Records.Close(); return nil })
+	of := removal.Services{DB: db, Keyring: s.Keyring, Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Limits: s.Limits, Responses: s.Responses, Owners: s.Owners}
+	s.Removals = removal.Open(db, s.Directory, of.Parts(), logger)
+	s.onClose(func() error { s.Removals.Close(); return nil })
 	return s, nil
 }
 
@@ -122,6 +127,6 @@ func (s *Services) Close() error {
 func (s *Services) managed() admin.Services {
 	return admin.Services{
 		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, Limits: s.Limits, RateLimits: s.Limits.Rates, UsageLimits: s.Limits.Budgets, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Breakers: s.Breakers, InFlight: s.InFlight, Now: time.Now, Random: rand.Reader,
+		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Now: time.Now, Random: rand.Reader,
 	}
 }

@@ -40,6 +40,7 @@ type Workspace struct {
 	ID             string          `json:"id"`
 	Slug           string          `json:"slug"`
 	Name           string          `json:"name"`
+	Icon           string          `json:"icon,omitempty"`
 	Description    string          `json:"description,omitempty"`
 	OrganisationID string          `json:"organisation_id"`
 	Default        bool            `json:"default,omitempty"`
@@ -80,6 +81,7 @@ func (d *Directory) AdminsSee(w *Workspace) (logs, metadata bool) {
 type Directory struct {
 	organisations *storage.Cached[Organisation]
 	workspaces    *storage.Cached[Workspace]
+	removals      *storage.Cached[Removal]
 	now           func() time.Time
 	random        io.Reader
 }
@@ -96,10 +98,14 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
 			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
 			storage.Index[Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }})),
-		now:    now,
-		random: random,
+		removals: storage.NewCached(db, storage.NewCollection("workspace-removal", func(r *Removal) string { return r.WorkspaceID })),
+		now:      now,
+		random:   random,
 	}
 	if err := d.organisations.Load(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.removals.Load(ctx); err != nil {
 		return nil, err
 	}
 	return d, d.workspaces.Load(ctx)
@@ -108,7 +114,7 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 // In returns the directory as tx sees it.
 func (d *Directory) In(tx *storage.Txn) *Directory {
 	in := *d
-	in.organisations, in.workspaces = d.organisations.In(tx), d.workspaces.In(tx)
+	in.organisations, in.workspaces, in.removals = d.organisations.In(tx), d.workspaces.In(tx), d.removals.In(tx)
 	return &in
 }
 

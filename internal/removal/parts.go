@@ -1,0 +1,122 @@
+package removal
+
+import (
+	"context"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stored"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Services are those that have rows of workspaces.
+type Services struct {
+	DB        *storage.DB
+	Keyring   *credentials.Keyring
+	Configs   *routing.ConfigStore
+	Aliases   *routing.Aliases
+	Prompts   *prompts.Store
+	Limits    *policies.Limits
+	Responses *stored.Responses
+	Owners    *stored.Owners
+}
+
+const (
+	atOnce        = 100 // rows that a transaction removes
+	promptsAtOnce = 4   // each has up to 200 versions
+)
+
+// Parts returns everything that workspaces have, apart from what disappears by itself: the
+// records of their calls, cached answers and the counters of rate limits. A new kind of rows
+// that belong to a workspace needs an entry here.
+func (s *Services) Parts() []Part {
+	byID := func(remove func(tx *storage.Txn, id string) error) func(*storage.Txn, string, string) error {
+		return func(tx *storage.Txn, id, _ string) error { return remove(tx, id) }
+	}
+	return []Part{
+		{
+			Rows:  "API keys",
+			Count: func(tx *storage.Txn, w string) int { n, _, _ := s.Keyring.In(tx).Counts(w); return n },
+			Step:  rows(s.DB, atOnce, s.Keyring.APIKeysOf, byID(s.Keyring.Revoke)),
+		},
+		{
+			Rows:  "virtual keys and providers",
+			Count: func(tx *storage.Txn, w string) int { _, n, _ := s.Keyring.In(tx).Counts(w); return n },
+			Step:  rows(s.DB, atOnce, s.Keyring.VirtualKeysOf, byID(s.Keyring.RemoveVirtualKey)),
+		},
+		{
+			Rows:  "integrations", // what the organisation's say of the workspace does not count
+			Count: func(tx *storage.Txn, w string) int { _, _, n := s.Keyring.In(tx).Counts(w); return n },
+			Step:  rows(s.DB, atOnce, s.Keyring.IntegrationsOf, s.Keyring.LeaveIntegration),
+		},
+		{
+			Rows: "secret references",
+			Step: rows(s.DB, atOnce, s.Keyring.SecretReferencesOf, s.Keyring.LeaveSecretReference),
+		},
+		{
+			Rows:  "configs",
+			Count: func(tx *storage.Txn, w string) int { return s.Configs.In(tx).CountOf(w) },
+			Step:  rows(s.DB, atOnce, s.Configs.Of, byID(s.Configs.Delete)),
+		},
+		{
+			Rows:  "model aliases",
+			Count: func(tx *storage.Txn, w string) int { return s.Aliases.In(tx).CountOf(w) },
+			Step:  rows(s.DB, atOnce, s.Aliases.Of, byID(s.Aliases.Delete)),
+		},
+		{
+			Rows:  "prompts and partials",
+			Count: func(tx *storage.Txn, w string) int { n, _, _ := s.Prompts.In(tx).Counts(w); return n },
+			Step: rows(s.DB, promptsAtOnce, s.Prompts.Of, func(tx *storage.Txn, id, _ string) error {
+				p, ok := s.Prompts.In(tx).Get(id)
+				if !ok {
+					return storage.ErrNotFound
+				}
+				return s.Prompts.Delete(tx, p)
+			}),
+		},
+		{
+			Rows:  "labels",
+			Count: func(tx *storage.Txn, w string) int { _, n, _ := s.Prompts.In(tx).Counts(w); return n },
+			Step: rows(s.DB, atOnce, s.Prompts.LabelsOfWorkspace, func(tx *storage.Txn, id, _ string) error {
+				l, ok := s.Prompts.In(tx).Label(id)
+				if !ok {
+					return storage.ErrNotFound
+				}
+				return s.Prompts.DeleteLabel(tx, l)
+			}),
+		},
+		{
+			Rows:  "collections",
+			Count: func(tx *storage.Txn, w string) int { _, _, n := s.Prompts.In(tx).Counts(w); return n },
+			Step:  rows(s.DB, atOnce, s.Prompts.CollectionsOf, byID(s.Prompts.DeleteCollection)),
+		},
+		{
+			Rows:  "rate-limit policies",
+			Count: func(tx *storage.Txn, w string) int { return s.Limits.Rates.In(tx).CountOf(w) },
+			Step:  policiesOf(s, s.Limits.Rates),
+		},
+		{
+			Rows:  "usage-limit policies",
+			Count: func(tx *storage.Txn, w string) int { return s.Limits.Budgets.In(tx).CountOf(w) },
+			Step:  policiesOf(s, s.Limits.Budgets),
+		},
+		{Rows: "stored responses", Step: s.Responses.RemoveSome},
+		{Rows: "objects of providers", Step: s.Owners.RemoveSome},
+	}
+}
+
+// policiesOf removes policies of a workspace, and before them their counters, which nothing
+// would name after a crash.
+func policiesOf[P any](s *Services, of *policies.Store[P]) func(context.Context, storage.Step, string) (bool, error) {
+	remove := rows(s.DB, atOnce, of.Of, func(tx *storage.Txn, id, _ string) error { return of.Delete(tx, id) })
+	return func(ctx context.Context, step storage.Step, workspace string) (bool, error) {
+		for _, id := range of.Of(workspace, atOnce) {
+			if err := s.Limits.Forget(ctx, id); err != nil {
+				return false, err
+			}
+		}
+		return remove(ctx, step, workspace)
+	}
+}

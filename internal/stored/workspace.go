@@ -1,0 +1,79 @@
+package stored
+
+import (
+	"context"
+	"errors"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// RemoveSome removes at most atOnce responses of a workspace in a step, and reports whether
+// there may be more.
+func (r *Responses) RemoveSome(ctx context.Context, step storage.Step, workspace string) (more bool, err error) {
+	var ids []string
+	err = r.db.View(ctx, func(tx storage.Tx) error {
+		ids = nil
+		for row, err := range r.rows.Scan(tx, storage.Range{Prefix: workspace + "/"}) {
+			if err != nil {
+				return err
+			}
+			if ids = append(ids, row.WorkspaceID+"/"+row.ID); len(ids) == atOnce {
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	return len(ids) == atOnce, r.db.Write(ctx, func(tx storage.Tx) error {
+		if err := step.Fence(tx); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := r.rows.Delete(tx, id); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RemoveSome forgets at most atOnce objects of a workspace in a step, and reports whether
+// there may be more. Nobody has them from then on. Its models are not forgotten: they would be
+// everybody's.
+func (o *Owners) RemoveSome(ctx context.Context, step storage.Step, workspace string) (more bool, err error) {
+	var keys []string
+	err = o.db.View(ctx, func(tx storage.Tx) error {
+		keys = nil
+		for row, err := range o.rows.Where(tx, "workspace", workspace) {
+			if err != nil {
+				return err
+			}
+			if keys = append(keys, row.key()); len(keys) == atOnce {
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	return len(keys) == atOnce, o.db.Write(ctx, func(tx storage.Tx) error {
+		if err := step.Fence(tx); err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := o.rows.Delete(tx, key); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+		}
+		if len(keys) == atOnce {
+			return nil
+		}
+		if err := o.counts.Delete(tx, workspace); !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
+}
