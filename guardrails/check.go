@@ -158,9 +158,12 @@ func Replace(text string, places []Place) string {
 }
 
 // ReplaceEach replaces what a finder finds in each text of a subject. It returns nil if it finds
-// nothing, and how many places it found.
-func ReplaceEach(f Finder, s *Subject) (texts []string, found int, err error) {
+// nothing, and how many places it found. The error is that of the context when its time is over.
+func ReplaceEach(ctx context.Context, f Finder, s *Subject) (texts []string, found int, err error) {
 	for i, text := range s.Texts {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
 		places, err := f.Find(text)
 		if err != nil {
 			return nil, 0, err

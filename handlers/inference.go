@@ -93,6 +93,8 @@ type forwarder interface {
 	Serve(http.ResponseWriter, *http.Request, *exchange.Exchange)
 	ServeModels(http.ResponseWriter, *http.Request, *exchange.Exchange)
 	ServeStored(http.ResponseWriter, *http.Request, *exchange.Exchange)
+	// Conclude gives the record of a call that has ended to add.
+	Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool)
 	Cleanup() error
 }
 
@@ -241,7 +243,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	x.KeepExcerpts(gw.maxLoggedBody(x.Caller.WorkspaceID))
 	defer func() { // also when the answer breaks off and panics
 		x.End()
-		gw.records.Add(inference.Record(x))
+		h.forwarder.Conclude(x, gw.records.Add)
 	}()
 	if x.Catalogue {
 		h.forwarder.ServeModels(w, r, x)

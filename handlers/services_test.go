@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inference"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
@@ -91,6 +92,10 @@ func (f *fakes) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchan
 func (f *fakes) ServeModels(w http.ResponseWriter, _ *http.Request, _ *exchange.Exchange) {
 	f.note("models")
 	w.WriteHeader(http.StatusOK)
+}
+
+func (f *fakes) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool) {
+	add(inference.Record(x))
 }
 
 func (f *fakes) ServeStored(w http.ResponseWriter, _ *http.Request, _ *exchange.Exchange) {

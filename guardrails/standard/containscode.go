@@ -32,6 +32,9 @@ var containsCode = guardrails.Kind{
 	},
 }
 
+// maxFormats is how many formats of blocks are told.
+const maxFormats = 20
+
 type coded struct {
 	format string
 	not    bool
@@ -50,7 +53,9 @@ func (c *coded) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 			format = b.tag
 		}
 		found = found || format == c.format
-		seen = append(seen, format)
+		if len(seen) < maxFormats {
+			seen = append(seen, guardrails.Excerpt(format))
+		}
 	}
 	return judged(found, c.not, "a block of code in "+c.format, data{"format": c.format, "foundFormats": seen, "textExcerpt": guardrails.Excerpt(text)}), nil
 }

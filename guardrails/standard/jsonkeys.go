@@ -20,6 +20,9 @@ var jsonKeys = guardrails.Kind{
 	},
 }
 
+// maxMatched is how much JSON is told, in bytes; of more only the beginning is.
+const maxMatched = 1 << 10
+
 type keyed struct {
 	keys     []string
 	operator string
@@ -64,7 +67,12 @@ func (c *keyed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 			missing = append(missing, key)
 		}
 	}
-	d["presentKeys"], d["missingKeys"], d["matchedJson"] = present, missing, json.RawMessage(best)
+	d["presentKeys"], d["missingKeys"] = present, missing
+	if len(best) <= maxMatched {
+		d["matchedJson"] = json.RawMessage(best)
+	} else {
+		d["matchedJson"], d["matchedJsonExcerpt"] = nil, guardrails.Excerpt(best)
+	}
 	says := "has"
 	if !ok {
 		says = "does not have"

@@ -8,71 +8,33 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsregexp"
 )
 
 var jsonSchema = guardrails.Kind{
 	ID: "default.jsonSchema", Doc: "some JSON in the text is valid according to a JSON Schema, draft 2020-12",
 	Parameters: []guardrails.Parameter{{Name: "schema", Type: guardrails.Object, Required: true, Doc: "the schema"}, not},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
-		schema, err := compileSchema(string(p.Raw("schema")))
+		c := &schemed{text: string(p.Raw("schema")), not: p.Boolean("not"), idle: make(chan *boundedSchema, maxIdleSchemas)}
+		schema, err := compileSchema(c.text)
 		if err != nil {
 			return nil, &guardrails.ParameterError{Name: "schema", Message: err.Error()}
 		}
-		return &schemed{schema: schema, not: p.Boolean("not")}, nil
+		c.idle <- schema
+		return c, nil
 	},
 }
 
-// compileSchema compiles a schema, which may refer to nothing outside of itself.
-func compileSchema(text string) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		return nil, errors.New("expected a JSON Schema")
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
-		re, err := jsregexp.Compile(pattern, "u")
-		if err != nil {
-			return nil, err
-		}
-		return schemaPattern{re, pattern}, nil
-	})
-	const name = "gw:schema"
-	if err := c.AddResource(name, doc); err != nil {
-		return nil, errors.New("expected a JSON Schema")
-	}
-	schema, err := c.Compile(name)
-	if err != nil {
-		return nil, errors.New("expected a JSON Schema that is valid and refers to nothing outside of itself")
-	}
-	return schema, nil
-}
-
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) { return nil, errors.New("not loaded") }
-
-// A schemaPattern is a regular expression of a schema. A search that takes too long is not a match.
-type schemaPattern struct {
-	re      *jsregexp.Regexp
-	pattern string
-}
-
-func (p schemaPattern) MatchString(s string) bool {
-	found, err := p.re.Match(s)
-	return found && err == nil
-}
-
-func (p schemaPattern) String() string { return p.pattern }
+// maxIdleSchemas is how many copies of a compiled schema wait for the next text: each is used by
+// one goroutine at a time.
+const maxIdleSchemas = 8
 
 type schemed struct {
-	schema *jsonschema.Schema
-	not    bool
+	text string
+	not  bool
+	idle chan *boundedSchema
 }
 
-func (c *schemed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()
 	if text == "" {
 		return guardrails.Result{}, guardrails.ErrNoText
@@ -83,23 +45,47 @@ func (c *schemed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Re
 		d["explanation"] = "The text has no JSON."
 		return guardrails.Result{Data: d}, nil
 	}
+	schema, err := c.take()
+	if err != nil {
+		return guardrails.Result{}, err
+	}
+	defer c.give(schema)
 	var first error
 	for _, v := range values {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(v))
-		if err == nil {
-			err = c.schema.Validate(value)
+		if err := ctx.Err(); err != nil {
+			return guardrails.Result{}, err
 		}
-		if err == nil {
+		invalid, err := schema.validate(v)
+		switch {
+		case err != nil:
+			return guardrails.Result{}, err
+		case invalid == nil:
 			return judged(true, c.not, "JSON that is valid according to the schema", d), nil
-		}
-		if first == nil {
-			first = err
+		case first == nil:
+			first = invalid
 		}
 	}
 	if invalid := new(jsonschema.ValidationError); errors.As(first, &invalid) {
 		d["validationErrors"] = faultsOf(invalid, nil)
 	}
 	return judged(false, c.not, "JSON that is valid according to the schema", d), nil
+}
+
+// take returns a compiled schema that nobody uses.
+func (c *schemed) take() (*boundedSchema, error) {
+	select {
+	case schema := <-c.idle:
+		return schema, nil
+	default:
+		return compileSchema(c.text)
+	}
+}
+
+func (c *schemed) give(schema *boundedSchema) {
+	select {
+	case c.idle <- schema:
+	default:
+	}
 }
 
 // faultsOf lists where a value does not follow its schema.

@@ -2,6 +2,8 @@ package standard
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/jsregexp"
@@ -39,11 +41,27 @@ func (c *matching) Judge(_ context.Context, s *guardrails.Subject) (guardrails.R
 	}
 	d := data{"regexPattern": c.rule, "textExcerpt": guardrails.Excerpt(text), "matchDetails": nil}
 	if found != nil {
-		d["matchDetails"] = data{
-			"matchedText": text[found.Start:found.End], "index": found.Start, "groups": found.Named, "captures": found.Groups,
-		}
+		d["matchDetails"] = detailsOf(found, text[found.Start:found.End])
 	}
 	return judged(found != nil, c.not, "a match of the regular expression", d), nil
+}
+
+// maxGroups is how many groups of a match are told.
+const maxGroups = 20
+
+// detailsOf tells of a match the beginnings of its texts, of maxGroups groups at most.
+func detailsOf(found *jsregexp.Found, matched string) data {
+	captures := make([]string, min(len(found.Groups), maxGroups))
+	for i := range captures {
+		captures[i] = guardrails.Excerpt(found.Groups[i])
+	}
+	named := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(found.Named)) {
+		if len(named) < maxGroups {
+			named[name] = guardrails.Excerpt(found.Named[name])
+		}
+	}
+	return data{"matchedText": guardrails.Excerpt(matched), "index": found.Start, "groups": named, "captures": captures}
 }
 
 // Finds reports whether matches decide: they must be absent.

@@ -29,11 +29,11 @@ type replacing struct {
 	fail       bool
 }
 
-func (c *replacing) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+func (c *replacing) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	if s.Text() == "" {
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
-	texts, found, err := guardrails.ReplaceEach(c, s)
+	texts, found, err := guardrails.ReplaceEach(ctx, c, s)
 	if err != nil {
 		return guardrails.Result{}, err
 	}

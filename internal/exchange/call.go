@@ -98,6 +98,9 @@ func (c *Call) Reserve(n int) error { return c.lease.Grow(n) }
 // Free gives back n bytes of memory.
 func (c *Call) Free(n int) { c.lease.Shrink(n) }
 
+// Later makes a lease of the memory for what goes on when the call has ended.
+func (c *Call) Later(l *inflight.Lease) { l.Join(&c.lease) }
+
 // PassesThrough reports whether the call has a body that [Attempt.Upload] returns.
 func (c *Call) PassesThrough() bool { return c.spool != nil }
 

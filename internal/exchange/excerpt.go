@@ -66,7 +66,16 @@ func (x *Exchange) Excerpts() (request []byte, requestSize int64, answer []byte,
 		x.keepRequest(body)
 		request, requestSize = x.excerpts.request, x.excerpts.requestSize
 	}
-	return request, requestSize, x.excerpts.answer, x.excerpts.answerSize
+	answer, answerSize = x.excerpts.answer, x.excerpts.answerSize
+	if j := x.Judged; j != nil {
+		if j.HideRequest {
+			request, requestSize = nil, 0
+		}
+		if j.HideAnswer {
+			answer, answerSize = nil, 0
+		}
+	}
+	return request, requestSize, answer, answerSize
 }
 
 // keepRequest keeps the beginning of the request's body, or of what hooks have made of it: what

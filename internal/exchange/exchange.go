@@ -76,6 +76,9 @@ type Exchange struct {
 	// Judged is what hooks say of the call; nil: none ran.
 	Judged *Judgment
 
+	// Afterwards are the hooks that judge the call once it is over; nil: there are none.
+	Afterwards *Afterwards
+
 	// Admitted: the call may be sent to the target that was chosen.
 	Admitted bool
 

@@ -109,12 +109,22 @@ func TestWhatIsJudged(t *testing.T) {
 		{"createModelResponse", 0, `{"instructions":"i","input":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","arguments":"x"},{"type":"function_call_output","output":"r"},{"type":"message","role":"user","content":"b"}]}`, Scope{}, "b", false},
 		{"createModelResponse", 0, `{"instructions":"i","input":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","arguments":"x"},{"type":"function_call_output","output":"r"},{"type":"message","role":"user","content":"b"}]}`, all, "i,s,a,x,r,b", false},
 		{"createModelResponse", 1, `{"output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"t"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"no"}]},{"type":"function_call","arguments":"x"}]}`, Scope{}, "t,a,no", true},
+		{"complete", 0, `{"suffix":"b","prompt":"a"}`, Scope{}, "b,a", false},
+		{"chatComplete", 0, `{"messages":[{"role":"user","content":"a"}],"prediction":{"type":"content","content":"p"}}`, Scope{}, "a,p", false},
+		{"chatComplete", 0, `{"messages":[{"role":"assistant","content":"a","reasoning_content":"r","content_blocks":[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"}]}]}`, Scope{}, "r,t,a,a", false},
+		{"chatComplete", 1, `{"choices":[{"message":{"content":"a","reasoning_content":"r"}}]}`, Scope{}, "r,a", false},
+		{"chatComplete", 1, `{"choices":[{"message":{"content":"a","reasoning":"r","reasoning_details":[{"type":"reasoning.text","text":"d"},{"type":"reasoning.summary","summary":"s"}]}}]}`, Scope{}, "r,d,s,a", false},
+		{"chatComplete", 1, `{"choices":[{"message":{"content":"a","content_blocks":[{"type":"thinking","thinking":"t","signature":"x"},{"type":"text","text":"a"}]}}]}`, Scope{}, "t,a", false},
+		{"chatComplete", 1, `{"choices":[{"message":{"content":null,"audio":{"data":"x","transcript":"a"}}}]}`, Scope{}, "a", false},
+		{"messages", 0, `{"messages":[{"role":"user","content":[{"type":"document","title":"t","context":"c","source":{"type":"text","media_type":"text/plain","data":"d"}},{"type":"document","source":{"data":"e","type":"base64"}},{"type":"document","source":{"content":[{"type":"text","text":"f"}],"type":"content"}},{"type":"search_result","source":"u","title":"h","content":[{"type":"text","text":"g"}]}]}]}`, Scope{}, "t,c,d,f,h,g", false},
+		{"messages", 1, `{"content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"a"}]}`, Scope{}, "t,a", false},
+		{"createModelResponse", 0, `{"prompt":{"id":"p","variables":{"x":"v","y":{"type":"input_text","text":"w"}}},"input":"a"}`, Scope{}, "v,w,a", false},
 		{"imageGenerate", 0, `{"prompt":"a"}`, all, "", false},
 		{"chatComplete", 0, `not JSON`, all, "", false},
 	} {
-		spans, calls := Texts(c.endpoint, c.phase, []byte(c.body), c.scope)
-		if got := strings.Join(values([]byte(c.body), spans), ","); got != c.want || calls != c.calls {
-			t.Errorf("%s %d %s: %q, %v; want %q, %v", c.endpoint, c.phase, c.body, got, calls, c.want, c.calls)
+		r := Texts(c.endpoint, c.phase, []byte(c.body), c.scope)
+		if got := strings.Join(values([]byte(c.body), r.Spans), ","); got != c.want || r.Calls != c.calls {
+			t.Errorf("%s %d %s: %q, %v; want %q, %v", c.endpoint, c.phase, c.body, got, r.Calls, c.want, c.calls)
 		}
 	}
 }
@@ -182,7 +192,7 @@ func TestReplacedTextsStandWhereTheyWere(t *testing.T) {
 			parts = append(parts, map[string]any{"type": "text", "text": text}, map[string]any{"type": "image_url", "image_url": map[string]string{"url": text}})
 		}
 		body, _ := json.Marshal(map[string]any{"model": texts[0], "messages": []any{map[string]any{"role": "user", "content": parts}}})
-		spans, _ := Texts("chatComplete", guardrails.Input, body, Scope{})
+		spans := Texts("chatComplete", guardrails.Input, body, Scope{}).Spans
 		out, err := Replace(body, spans, others)
 		if err != nil || !json.Valid(out) {
 			t.Fatal(err, string(out))
@@ -224,7 +234,7 @@ func FuzzTexts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for endpoint := range dialects {
 			for phase := range guardrails.Output + 1 {
-				spans, _ := Texts(endpoint, phase, body, Scope{true, true, true, true, true, true})
+				spans := Texts(endpoint, phase, body, Scope{true, true, true, true, true, true}).Spans
 				same, err := Replace(body, spans, values(body, spans))
 				if err != nil || len(spans) > 0 && string(same) != string(body) {
 					t.Fatalf("%s: %v: %q becomes %q", endpoint, err, body, same)
@@ -232,4 +242,61 @@ func FuzzTexts(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is replaced is not left elsewhere in the answer.
+func TestCopiesOfWhatIsReplacedAreRemoved(t *testing.T) {
+	list := parse(t, OutputGuardrails, `[{"regexReplace":{"rule":"1234","redactText":"#"}}]`)
+	for _, c := range []struct{ endpoint, body, want string }{
+		{
+			"chatComplete", `{"choices":[{"logprobs":{"content":[{"token":"1234"}]},"message":{"reasoning_content":"a 1234","content":"b 1234","content_blocks":[{"type":"text","text":"b 1234"}],"audio":{"data":"x","transcript":"1234"}}},{"message":{"content":"c"}}]}`,
+			`{"choices":[{"message":{"reasoning_content":"a #","content":"b #"}},{"message":{"content":"c"}}]}`,
+		},
+		{"complete", `{"choices":[{"text":"1234","logprobs":{"tokens":["1234"]}}]}`, `{"choices":[{"text":"#"}]}`},
+		{"createModelResponse", `{"output":[{"type":"message","content":[{"type":"output_text","text":"1234","logprobs":[{"token":"1234"}]}]}]}`, `{"output":[{"type":"message","content":[{"type":"output_text","text":"#"}]}]}`},
+		{"chatComplete", `{"choices":[{"logprobs":{"content":[]},"message":{"content":"b"}}]}`, ``},
+	} {
+		s := guardrails.Subject{Phase: guardrails.Output, Type: c.endpoint, Response: json.RawMessage(c.body)}
+		out := Run(t.Context(), list, s, false, time.Now)
+		if string(out.Body) != c.want {
+			t.Errorf("%s: %s, want %s", c.body, out.Body, c.want)
+		}
+	}
+}
+
+func TestWhatNobodyCanReadIsSaid(t *testing.T) {
+	list := parse(t, InputGuardrails, `[{"notNull":{}},{"id":"late","notNull":{},"async":true}]`)
+	for body, why := range map[string]string{
+		`{"input":[[1,2]]}`:   "'input' has numbers of tokens instead of text",
+		`{"input":[1,2]}`:     "'input' has numbers of tokens instead of text",
+		`{"input":["a","b"]}`: "",
+		`{"input":"` + strings.Repeat("a", MaxText) + `"}`: "the texts have more than 16 MiB",
+	} {
+		s := guardrails.Subject{Type: "embed", Request: json.RawMessage(body)}
+		if out := Run(t.Context(), list, s, false, time.Now); out.Unread != why {
+			t.Errorf("%.30s: unread: %q, want %q", body, out.Unread, why)
+		}
+		if out := Run(t.Context(), list, s, true, time.Now); out.Unread != "" || (out.Results[0].State == ErroredPassed) != (why != "") {
+			t.Errorf("%.30s: afterwards %+v", body, out)
+		}
+	}
+}
+
+// A check that was to change a text and did not is told.
+func TestUnfinishedChangesAreTold(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`[{"regexReplace":{"rule":"(?=a)(a+)+$"}}]`: true,
+		`[{"regexReplace":{"rule":"("}}]`:           true,
+		`[{"regexReplace":{"rule":"x"}}]`:           false,
+		`[{"regexMatch":{"rule":"(?=a)(a+)+$"}}]`:   false,
+	} {
+		s := guardrails.Subject{Type: "embed", Request: json.RawMessage(`{"input":"` + strings.Repeat("a", 60) + `b"}`)}
+		out := Run(t.Context(), parse(t, InputGuardrails, raw), s, false, time.Now)
+		if out.Unfinished != want || out.Denied != nil {
+			t.Errorf("%s: unfinished %v", raw, out.Unfinished)
+		}
+		if encoded := string(JSON(out.Results, nil)); want && strings.Contains(encoded, "aaaa") {
+			t.Errorf("%s: the text is in %s", raw, encoded)
+		}
+	}
 }

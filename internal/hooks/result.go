@@ -2,9 +2,11 @@ package hooks
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
@@ -34,7 +36,33 @@ const (
 	Passed        State = "passed"
 	Failed        State = "failed"
 	ErroredPassed State = "errored_passed" // a check could not judge, and the hook lets that pass
+	Dropped       State = "dropped"        // it was to run after the answer, and there was no room for it, or nothing to read
 )
+
+// DroppedResults are those of hooks, async or not, that were to run in a phase after the answer and
+// did not.
+func DroppedResults(list []*Hook, phase guardrails.Phase, async bool, at time.Time) (results []Result) {
+	for _, h := range list {
+		if h.Async == async && (!h.Mutator || !async) {
+			r := newResult(h, phase, at)
+			r.Skipped, r.State = true, Dropped
+			results = append(results, r)
+		}
+	}
+	return results
+}
+
+// newResult is the result of a hook that has not run yet.
+func newResult(h *Hook, phase guardrails.Phase, at time.Time) Result {
+	r := Result{
+		ID: h.ID, Type: "guardrail", Async: h.Async, VersionID: h.VersionID, EventType: phase.Event(), CreatedAt: at.UTC(),
+		Verdict: true, State: Passed, Checks: []CheckResult{},
+	}
+	if h.Mutator {
+		r.Type = "mutator"
+	}
+	return r
+}
 
 // A CheckResult is what one check says.
 type CheckResult struct {
@@ -113,6 +141,16 @@ func conceal(results []Result) {
 			c.Data = kept
 		}
 	}
+}
+
+// Explanations returns results without what checks say of the texts, apart from their explanations.
+func Explanations(results []Result) []Result {
+	bare := slices.Clone(results)
+	for i := range bare {
+		bare[i].Checks = slices.Clone(bare[i].Checks)
+	}
+	conceal(bare)
+	return bare
 }
 
 // JSON is what answers have as hook_results.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/caddy-gw/gateway/guardrails"
@@ -18,7 +20,18 @@ type Outcome struct {
 	Denied  *Hook    // the first that refuses; nil: none does
 	Failed  bool     // some hook failed that does not refuse
 	Errored int      // hooks that passed although a check could not judge
+
+	// Unread says why no hook could read the body, in which case nothing may be done with it: a
+	// text is longer than [MaxText], or there are numbers of tokens instead of texts. "": they
+	// could. It begins in the middle of a sentence.
+	Unread string
+	// Unfinished: a check errored that might have changed the texts, which still have what it
+	// would have removed.
+	Unfinished bool
 }
+
+// MaxText bounds what a hook judges of a body, in bytes of JSON.
+const MaxText = 16 << 20
 
 // Run runs the hooks of a phase, in their order, that are async or not. A hook judges what those
 // before it made of the body. The body is that of the subject's phase, and valid JSON.
@@ -34,6 +47,10 @@ func Run(ctx context.Context, list []*Hook, s guardrails.Subject, async bool, no
 			continue
 		}
 		result := r.hook(ctx, h)
+		if r.unread != "" && !async {
+			out.Unread = r.unread
+			return out
+		}
 		out.Results = append(out.Results, result)
 		switch {
 		case result.Verdict && result.State == ErroredPassed:
@@ -47,10 +64,14 @@ func Run(ctx context.Context, list []*Hook, s guardrails.Subject, async bool, no
 			out.Failed = true
 		}
 	}
+	out.Unfinished = r.unfinished
 	if r.changed && !async {
 		out.Body = r.body
+		if s.Phase == guardrails.Output {
+			out.Body = withoutCopies(out.Body)
+		}
 	}
-	if r.changed || out.Denied != nil && s.Phase == guardrails.Output {
+	if r.changed || r.unfinished || out.Denied != nil && s.Phase == guardrails.Output {
 		conceal(out.Results)
 	}
 	return out
@@ -64,9 +85,12 @@ type run struct {
 	now     func() time.Time
 
 	// The texts of the body for a scope.
-	scope Scope
-	spans []Span
-	read  bool
+	scope  Scope
+	spans  []Span
+	read   bool
+	unread string // see [Outcome]
+
+	unfinished bool
 }
 
 // see has the subject show the body, and its texts for a scope.
@@ -74,7 +98,17 @@ func (r *run) see(scope Scope) {
 	if r.read && scope == r.scope {
 		return
 	}
-	r.spans, r.subject.Calls = Texts(r.subject.Type, r.subject.Phase, r.body, scope)
+	reading := Texts(r.subject.Type, r.subject.Phase, r.body, scope)
+	r.spans, r.subject.Calls = reading.Spans, reading.Calls
+	switch {
+	case sizeOf(r.spans) > MaxText:
+		r.unread = "the texts have more than " + strconv.Itoa(MaxText>>20) + " MiB"
+	case reading.Tokens != "":
+		r.unread = "'" + reading.Tokens + "' has numbers of tokens instead of text"
+	}
+	if r.unread != "" {
+		r.spans = nil
+	}
 	r.subject.Texts = values(r.body, r.spans)
 	r.scope, r.read = scope, true
 	if r.subject.Phase == guardrails.Output {
@@ -87,17 +121,17 @@ func (r *run) see(scope Scope) {
 // hook runs one hook.
 func (r *run) hook(ctx context.Context, h *Hook) Result {
 	begun := r.now()
-	result := Result{ID: h.ID, Type: "guardrail", Async: h.Async, VersionID: h.VersionID, EventType: r.subject.Phase.Event(), CreatedAt: begun.UTC(), Verdict: true, State: Passed, Checks: []CheckResult{}}
-	if h.Mutator {
-		result.Type = "mutator"
-		if h.Async {
-			result.Skipped = true
-			return result
-		}
+	result := newResult(h, r.subject.Phase, begun)
+	if h.Mutator && h.Async {
+		result.Skipped = true
+		return result
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	r.see(h.Scope)
+	if r.unread != "" && !h.Async {
+		return result
+	}
 	original := r.subject
 	remote := r.ahead(ctx, h)
 	for i := range h.Checks {
@@ -113,7 +147,9 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 		began := r.now()
 		var judged guardrails.Result
 		var err error
-		if done := remote[i]; done != nil {
+		if done := remote[i]; r.unread != "" {
+			err = errors.New(r.unread)
+		} else if done != nil {
 			answer := <-done
 			judged, err = answer.Result, answer.err
 		} else {
@@ -122,8 +158,8 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 		c := CheckResult{ID: u.ID, Verdict: judged.Verdict, Data: judged.Data, CreatedAt: began.UTC(), FailOnError: u.FailOnErr || h.FailOnErr}
 		switch changes := judged.Texts != nil || judged.Body != nil; {
 		case err != nil || !changes || h.Async:
-		case !transforms(u.Check) && !h.Sequential && !h.Mutator: // it may not have judged the present texts
-			err = errNoTransformer
+		case !transforms(u.Check) && !h.Mutator:
+			err = errNoTransformer // nobody would know that it may change an answer
 		default:
 			c.Transformed, err = r.apply(&judged, &subject)
 		}
@@ -133,6 +169,7 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 				c.Error = &CheckError{Name: "TimeoutError", Message: fmt.Sprintf("the checks took longer than %v", h.Timeout)}
 			}
 			c.Verdict = false
+			r.unfinished = r.unfinished || h.Mutator || u.Check == nil || transforms(u.Check)
 		}
 		c.ExecutionTime = r.now().Sub(began).Milliseconds()
 		result.Transformed = result.Transformed || c.Transformed
@@ -257,6 +294,17 @@ func safely(ctx context.Context, c guardrails.Check, s *guardrails.Subject) (res
 		}
 	}()
 	return c.Judge(ctx, s)
+}
+
+// Decides reports whether some hook of a list may refuse or change what it judges before anybody
+// gets it.
+func Decides(list []*Hook) bool {
+	return slices.ContainsFunc(list, func(h *Hook) bool { return !h.Async && h.decides() })
+}
+
+// Asks reports whether a list has hooks, async or not.
+func Asks(list []*Hook, async bool) bool {
+	return slices.ContainsFunc(list, func(h *Hook) bool { return h.Async == async })
 }
 
 // Informed returns the results of hooks that came too late to refuse anything.

@@ -3,6 +3,12 @@ package hooks
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
@@ -11,12 +17,19 @@ import (
 // A Span is where a text stands in a body: a string with its quotes.
 type Span struct{ Start, End int }
 
-// Texts returns where the texts are that a hook judges, in order, and whether an answer calls
-// tools. The body is valid JSON in the dialect of an endpoint.
-func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) (spans []Span, calls bool) {
+// A Reading is what a hook judges of a body.
+type Reading struct {
+	Spans  []Span // of the texts, in the order in which they are judged: what a model thought comes before what it said
+	Calls  bool   // an answer calls tools
+	Tokens string // the member that has numbers of tokens instead of texts, which nobody can read; "": none has
+}
+
+// Texts returns where the texts are that a hook judges. The body is valid JSON in the dialect of
+// an endpoint.
+func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) Reading {
 	d := dialects[endpoint]
 	if d == nil {
-		return nil, false
+		return Reading{}
 	}
 	w := &walker{s: body, scope: scope}
 	read := d.request
@@ -27,10 +40,10 @@ func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) (s
 		read(w, m.Key.String(), m.Start)
 		return nil
 	}) != nil {
-		return nil, false
+		return Reading{}
 	}
 	w.latest()
-	return w.spans, w.calls
+	return Reading{w.spans, w.calls, w.tokens}
 }
 
 // Judged reports whether the calls of an endpoint are judged, and in a phase.
@@ -42,14 +55,20 @@ func Judged(endpoint string, phase guardrails.Phase) bool {
 // ErrReplacement is the error of texts that cannot be put back.
 var ErrReplacement = errors.New("the texts do not fit the body")
 
-// Replace returns the body with other texts where the spans are.
+// Replace returns the body with other texts where the spans are, which may be in any order.
 func Replace(body []byte, spans []Span, texts []string) ([]byte, error) {
 	if len(spans) != len(texts) {
 		return nil, ErrReplacement
 	}
+	order := make([]int, len(spans))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return spans[a].Start - spans[b].Start })
 	out := make([]byte, 0, len(body)+len(body)/8)
 	at := 0
-	for i, s := range spans {
+	for _, i := range order {
+		s := spans[i]
 		if s.Start < at || s.End > len(body) {
 			return nil, ErrReplacement
 		}
@@ -73,8 +92,8 @@ var dialects = map[string]*dialect{
 	"chatComplete": {request: chatRequest, answer: chatAnswer},
 	"complete": {
 		request: func(w *walker, key string, at int) {
-			if key == "prompt" {
-				w.textOrList(at)
+			if key == "prompt" || key == "suffix" {
+				w.textOrList(key, at)
 			}
 		},
 		answer: func(w *walker, key string, at int) {
@@ -89,7 +108,7 @@ var dialects = map[string]*dialect{
 	},
 	"embed": {request: func(w *walker, key string, at int) {
 		if key == "input" {
-			w.textOrList(at)
+			w.textOrList(key, at)
 		}
 	}},
 	"messages":            {request: messagesRequest, answer: messagesAnswer},
@@ -97,8 +116,15 @@ var dialects = map[string]*dialect{
 }
 
 func chatRequest(w *walker, key string, at int) {
-	if key == "messages" {
+	switch key {
+	case "messages":
 		w.messages(at)
+	case "prediction": // what the answer is expected to be
+		w.object(at, func(key string, at int) {
+			if key == "content" {
+				w.content(at)
+			}
+		})
 	}
 }
 
@@ -111,11 +137,39 @@ func chatAnswer(w *walker, key string, at int) {
 			return
 		}
 		w.object(at, func(key string, at int) {
+			switch {
+			case thoughts[key]:
+				w.content(at)
+			case key == "content_blocks": // they repeat the rest
+				w.thinking(at)
+			}
+		})
+		w.object(at, func(key string, at int) {
 			switch key {
 			case "content", "refusal":
 				w.content(at)
 			case "tool_calls", "function_call":
 				w.toolCalls(at)
+			case "audio":
+				w.object(at, func(key string, at int) {
+					if key == "transcript" {
+						w.text(at)
+					}
+				})
+			}
+		})
+	})
+}
+
+// thoughts are the members of a message, as providers name them, that have what a model thought.
+var thoughts = map[string]bool{"reasoning_content": true, "reasoning": true, "reasoning_details": true, "thinking": true}
+
+// thinking adds what the blocks of a message say that a model thought.
+func (w *walker) thinking(at int) {
+	w.array(at, func(at int) {
+		w.object(at, func(key string, at int) {
+			if key == "thinking" {
+				w.text(at)
 			}
 		})
 	})
@@ -144,6 +198,12 @@ func responsesRequest(w *walker, key string, at int) {
 		w.messages(at)
 	case key == "instructions" && w.scope.Instructions:
 		w.text(at)
+	case key == "prompt": // one that the provider has saved
+		w.object(at, func(key string, at int) {
+			if key == "variables" {
+				w.object(at, func(_ string, at int) { w.variable(at) })
+			}
+		})
 	}
 }
 
@@ -160,6 +220,8 @@ type walker struct {
 	scope Scope
 	spans []Span
 	calls bool
+
+	tokens string // see [Reading]
 
 	turns []turn
 }
@@ -211,9 +273,27 @@ func (w *walker) string(at int) string {
 	return jsonscan.Unquote(w.s[at:end])
 }
 
-func (w *walker) textOrList(at int) {
+// textOrList adds the value of a member: a text or a list of texts. Numbers of tokens, or lists of
+// them, are noted.
+func (w *walker) textOrList(key string, at int) {
 	w.text(at)
-	w.array(at, w.text)
+	w.array(at, func(at int) {
+		if w.s.Kind(at) == jsonscan.String {
+			w.text(at)
+		} else {
+			w.tokens = key
+		}
+	})
+}
+
+// variable adds the value of a variable: a text, or a part of a message.
+func (w *walker) variable(at int) {
+	w.text(at)
+	w.object(at, func(key string, at int) {
+		if key == "text" {
+			w.text(at)
+		}
+	})
 }
 
 // strings adds all strings in a value, apart from keys.
@@ -249,20 +329,48 @@ func (w *walker) content(at int) {
 		})
 		w.object(at, func(key string, at int) {
 			switch {
-			case kind == "tool_result":
+			case strings.HasSuffix(kind, "tool_result"):
 				if key == "content" && w.scope.ToolResults {
 					w.content(at)
 				}
-			case kind == "tool_use" || kind == "server_tool_use":
+			case strings.HasSuffix(kind, "tool_use"):
 				w.calls = true
 				if key == "input" && w.scope.ToolArguments {
 					w.strings(at)
 				}
-			case key == "text" || key == "refusal":
+			case kind == "document" || kind == "search_result":
+				w.document(key, at)
+			case key == "text" || key == "refusal" || key == "thinking" || key == "summary":
 				w.text(at)
 			}
 		})
 	})
+}
+
+// document adds the texts of a member of a document, or of what a search has found: its title and
+// what it says, but no document that is a file.
+func (w *walker) document(key string, at int) {
+	switch key {
+	case "title", "context":
+		w.text(at)
+	case "content":
+		w.content(at)
+	case "source":
+		kind := ""
+		w.object(at, func(key string, at int) {
+			if key == "type" {
+				kind = w.string(at)
+			}
+		})
+		w.object(at, func(key string, at int) {
+			switch {
+			case key == "data" && kind == "text":
+				w.text(at)
+			case key == "content" && kind == "content":
+				w.content(at)
+			}
+		})
+	}
 }
 
 // toolCalls adds what tools are called with.
@@ -325,6 +433,11 @@ func (w *walker) item(at int) (role string) {
 		role = "assistant"
 	}
 	w.object(at, func(key string, at int) {
+		if thoughts[key] || key == "content_blocks" {
+			w.content(at)
+		}
+	})
+	w.object(at, func(key string, at int) {
 		switch key {
 		case "content", "output", "summary":
 			w.content(at)
@@ -369,6 +482,37 @@ func values(body []byte, spans []Span) []string {
 		texts[i] = jsonscan.Unquote(body[s.Start:s.End])
 	}
 	return texts
+}
+
+// sizeOf is how long texts are at most, in bytes.
+func sizeOf(spans []Span) (n int) {
+	for _, s := range spans {
+		n += s.End - s.Start
+	}
+	return n
+}
+
+// withoutCopies removes from an answer what repeats texts of it that were replaced: probabilities
+// of tokens, blocks of content and speech.
+func withoutCopies(answer []byte) []byte {
+	drop := func(list, members string, copies ...string) {
+		gjson.GetBytes(answer, list).ForEach(func(i, v gjson.Result) bool {
+			for _, name := range copies {
+				if v.Get(members + name).Exists() {
+					if out, err := sjson.DeleteBytes(answer, list+"."+strconv.FormatInt(i.Int(), 10)+"."+members+name); err == nil {
+						answer = out
+					}
+				}
+			}
+			return true
+		})
+	}
+	drop("choices", "", "logprobs")
+	drop("choices", "message.", "content_blocks", "audio")
+	for i := range gjson.GetBytes(answer, "output.#").Int() {
+		drop("output."+strconv.FormatInt(i, 10)+".content", "", "logprobs")
+	}
+	return answer
 }
 
 // isObject reports whether a body is a JSON object.

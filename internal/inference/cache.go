@@ -217,8 +217,11 @@ func (l *lookup) own(entry *cache.Entry) (*cache.Entry, error) {
 
 const minID = 16 // characters of the unique part
 
-// Deliver records the answer.
+// Deliver records the answer, unless hooks say that nobody else may have it.
 func (l *lookup) Deliver(res *http.Response) {
+	if l.x.Judged != nil && l.x.Judged.Unshared {
+		return
+	}
 	l.recorder = record(l.x.Call, l.flight, res)
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
@@ -128,6 +129,9 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		return false
 	case r != nil:
 		reply(e.w, x, r)
+		if g := guardOf(e.visits); g != nil { // the answer was judged when it was made
+			g.afterwards(x.Chosen(), false)
+		}
 		return true
 	}
 	x.Admitted = true
@@ -204,6 +208,9 @@ func (e *engine) attempts(more bool) (answered bool) {
 			}
 		}
 		rt.visits = e.visits
+		if g := rt.guard(); g != nil {
+			rt.withheld = hooks.Decides(g.after)
+		}
 		rt.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
 		rt.tentative = more || t.Retry != nil || rt.conversation.shortens()
 		rt.of(x.Begin(n))

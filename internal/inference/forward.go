@@ -25,6 +25,7 @@ type Forwarder struct {
 	transport *Transport
 	client    *upstream.Client // for the calls of the gateway's own
 	logger    *zap.Logger
+	late      lateQueue
 }
 
 // Settings are shared by all forwarders.

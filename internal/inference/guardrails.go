@@ -26,6 +26,7 @@ func (h *guardrailHook) MayAnswer(*exchange.Call) bool { return false }
 
 // Before runs the hooks of the call.
 func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	c.Judged, c.Afterwards = nil, nil // they are of the target before
 	if !hooks.Judged(c.Endpoint.Name, guardrails.Input) {
 		return nil, nil, nil
 	}
@@ -50,8 +51,9 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 	if body == nil {
 		return nil, nil, uncheckable(c)
 	}
-	// The hooks get a copy: a check that waits for others may be left behind with it.
-	if err := c.Reserve(len(body.Bytes())); err != nil {
+	// The hooks get a copy, since a check that waits for others may be left behind with it, and
+	// their texts are another.
+	if err := c.Reserve(2 * len(body.Bytes())); err != nil {
 		body.Release()
 		return nil, nil, exchange.Overloaded(err)
 	}
@@ -59,6 +61,9 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 	body.Release()
 	if jsonscan.Members(g.request, nil) != nil {
 		return nil, nil, uncheckable(c)
+	}
+	if c.Endpoint.Name == exchange.CreateResponse && hooks.Decides(after) && gjson.GetBytes(g.request, "background").Bool() {
+		return nil, nil, unreadCall("background", "A response with background: true cannot be checked: guardrails of the config hold the answer back until they have judged it. Send background: false")
 	}
 	strict, refusal := strict(c.Call, c.Target)
 	if refusal != nil {
@@ -71,10 +76,12 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 
 // uncheckable refuses a call whose body no hook can read.
 func uncheckable(c *Candidate) *exchange.Error {
-	return &exchange.Error{
-		Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "guardrail_unreadable", Caller: true,
-		Message: "The body of a call to " + c.Endpoint.Path + " must be a JSON object, so that guardrails can check it: send content-type: application/json",
-	}
+	return unreadCall("", "The body of a call to "+c.Endpoint.Path+" must be a JSON object, so that guardrails can check it: send content-type: application/json")
+}
+
+// unreadCall refuses a call because of what guardrails cannot read.
+func unreadCall(param, message string) *exchange.Error {
+	return &exchange.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Param: param, Code: "guardrail_unreadable", Caller: true, Message: message}
 }
 
 // A guard is the visit of a call to its hooks at one target.
@@ -84,11 +91,13 @@ type guard struct {
 	before, after []*hooks.Hook
 	request       []byte // as it is sent
 	answer        []byte // in one piece, for the hooks that run after it; nil: none is there yet
+	final         []byte // what the client gets of an answer that hooks have judged; nil: none is there yet
 	recorder      *recorder
 	target        *routing.Target
 
 	// Of the answer under way.
 	annotated bool // it has its hook_results
+	reserved  int  // memory of its copies, in bytes
 	end       int  // where its object ends, if it is in one piece; 0: it is not
 	bare      bool // the object has no members
 }
@@ -105,8 +114,11 @@ func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.
 func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.Error) {
 	chosen := c.Chosen()
 	out := hooks.Run(ctx, g.before, g.subject(chosen, guardrails.Input), false, g.x.Gateway.Now)
+	if out.Unread != "" {
+		return nil, unreadCall("", "Guardrails cannot check the call: "+out.Unread)
+	}
 	g.count("input", out.Results)
-	c.Judged.Before, c.Judged.Failed = out.Results, out.Failed
+	c.Judged.Before, c.Judged.Failed, c.Judged.HideRequest = out.Results, out.Failed, out.Unfinished
 	if out.Body != nil {
 		if err := g.x.Reserve(cap(out.Body)); err != nil {
 			return nil, exchange.Overloaded(err)
@@ -152,21 +164,31 @@ func (g *guard) reply(a *exchange.Attempt, body []byte) (*Reply, *exchange.Error
 // Complete runs the hooks of an answer in one piece.
 func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 	g.begin()
-	if len(g.after) == 0 {
+	if !hooks.Asks(g.after, false) {
 		if g.x.Judged.Failed {
 			answer.Status = exchange.StatusHooksFailed
+		}
+		if len(g.after) > 0 && g.reserve(len(answer.Body)) == nil {
+			g.answer = bytes.Clone(answer.Body)
 		}
 		return nil
 	}
 	if jsonscan.Members(answer.Body, nil) != nil {
 		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what is not a JSON object, so that guardrails cannot check it", nil)
 	}
+	if err := g.reserve(3 * len(answer.Body)); err != nil { // for the copy, its texts, and what is made of it
+		return exchange.Overloaded(err)
+	}
 	s := g.subject(answer.Attempt, guardrails.Output)
 	s.Response, s.Status = bytes.Clone(answer.Body), http.StatusOK // a check may be left behind with it
 	out := hooks.Run(ctx, g.after, s, false, g.x.Gateway.Now)
+	if out.Unread != "" {
+		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what guardrails cannot check: "+out.Unread, nil)
+	}
 	g.count("output", out.Results)
 	g.x.Judged.After = out.Results
 	g.x.Judged.Failed = g.x.Judged.Failed || out.Failed
+	g.x.Judged.HideAnswer, g.x.Judged.Unshared = out.Unfinished, out.Unfinished
 	g.answer = s.Response
 	switch {
 	case out.Denied != nil:
@@ -175,7 +197,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 		if !out.Denied.SoftDeny || soft == nil {
 			return exchange.Denied(why, g.x.Judged.JSON())
 		}
-		g.x.Judged.Failed = false
+		g.x.Judged.Failed, g.x.Judged.Unshared = false, true
 		answer.Body = soft
 		if usage := gjson.GetBytes(s.Response, "usage"); usage.Exists() {
 			if with, err := sjson.SetRawBytes(soft, "usage", []byte(usage.Raw)); err == nil {
@@ -185,6 +207,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 	case out.Body != nil:
 		answer.Body, g.answer = out.Body, out.Body
 	}
+	g.final = answer.Body
 	if g.x.Judged.Failed {
 		answer.Status = exchange.StatusHooksFailed
 	}
@@ -198,10 +221,19 @@ func (g *guard) count(phase string, results []hooks.Result) {
 		if results[i].Deny {
 			state = "denied"
 		}
-		if !results[i].Skipped {
+		if !results[i].Skipped || results[i].State == hooks.Dropped {
 			g.x.Gateway.Metrics.Hook(g.x.Endpoint.Name, phase, state)
 		}
 	}
+}
+
+// reserve reserves memory for copies of the answer, until another attempt begins or the call ends.
+func (g *guard) reserve(size int) error {
+	if err := g.x.Reserve(size); err != nil {
+		return err
+	}
+	g.reserved += size
+	return nil
 }
 
 // failed reports whether a hook failed.
@@ -212,42 +244,6 @@ func failed(results []hooks.Result) bool {
 		}
 	}
 	return false
-}
-
-// Delivered runs the hooks that decide nothing.
-func (g *guard) Delivered(ctx context.Context, attempt *exchange.Attempt) {
-	ctx = context.WithoutCancel(ctx)
-	if out := hooks.Run(ctx, g.before, g.subject(attempt, guardrails.Input), true, g.x.Gateway.Now); len(out.Results) > 0 {
-		g.count("input", out.Results)
-		g.x.Judged.Before = append(g.x.Judged.Before, out.Results...)
-	}
-	s := g.subject(attempt, guardrails.Output)
-	if r := g.recorder; r != nil && !r.full {
-		whole, err := (&cache.Entry{Stream: true, Body: r.b}).As(g.x.Endpoint.Name, false)
-		if err != nil {
-			return
-		}
-		g.answer = whole
-		s.Response, s.Status = g.answer, http.StatusOK
-		g.x.Judged.After = hooks.Run(ctx, g.after, s, false, g.x.Gateway.Now).Informed()
-		g.count("output", g.x.Judged.After)
-	}
-	if g.answer == nil {
-		return
-	}
-	s.Response, s.Status = g.answer, http.StatusOK
-	if out := hooks.Run(ctx, g.after, s, true, g.x.Gateway.Now); len(out.Results) > 0 {
-		g.count("output", out.Results)
-		g.x.Judged.After = append(g.x.Judged.After, out.Results...)
-	}
-}
-
-// Deliver keeps a stream for the hooks that judge it when it is over.
-func (g *guard) Deliver(res *http.Response) {
-	if g.answer == nil && len(g.after) > 0 && res.Body != nil && mediaType(res.Header) == "text/event-stream" && res.Header.Get("Content-Encoding") == "" {
-		g.recorder = &recorder{call: g.x.Call, src: res.Body, media: res.Header.Get("Content-Type"), stream: true}
-		res.Body = g.recorder
-	}
 }
 
 // Header returns nil: hooks add no headers.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/internal/cache"
@@ -85,8 +86,10 @@ func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) err
 }
 
 // guard is the visit of the hooks of configs; nil: none judge the call.
-func (rt *roundTrip) guard() *guard {
-	for _, v := range rt.visits {
+func (rt *roundTrip) guard() *guard { return guardOf(rt.visits) }
+
+func guardOf(visits []Visit) *guard {
+	for _, v := range visits {
 		if g, ok := v.(*guard); ok {
 			return g
 		}
@@ -94,12 +97,18 @@ func (rt *roundTrip) guard() *guard {
 	return nil
 }
 
-// unchecked returns an error for an answer with status 200 that hooks have to judge and cannot
-// read.
+// unchecked returns an error for an answer that hooks have to judge and cannot read.
 func (rt *roundTrip) unchecked(res *http.Response) error {
 	g := rt.guard()
-	if g == nil || len(g.after) == 0 || res.StatusCode != http.StatusOK {
+	switch {
+	case g == nil || !hooks.Asks(g.after, false) || res.StatusCode >= http.StatusMultipleChoices || res.StatusCode < http.StatusOK:
 		return nil
+	case res.StatusCode != http.StatusOK: // such an answer is not read
+		if !hooks.Decides(g.after) || res.Body == nil || emptyBody(res) {
+			return nil
+		}
+		res.Body.Close()
+		return misbehaved("Provider "+rt.target.Route.Provider+" answered with status "+strconv.Itoa(res.StatusCode)+", whose body guardrails cannot check", nil)
 	}
 	media := mediaType(res.Header)
 	if res.Header.Get("Content-Encoding") == "" && (media == "text/event-stream" || strings.HasSuffix(media, "json")) {
@@ -112,5 +121,9 @@ func (rt *roundTrip) unchecked(res *http.Response) error {
 // begin forgets what hooks said of the answer of another attempt.
 func (g *guard) begin() {
 	g.x.Judged.After, g.x.Judged.Failed = nil, failed(g.x.Judged.Before)
-	g.answer, g.recorder, g.annotated, g.end = nil, nil, false, 0
+	g.x.Judged.HideAnswer, g.x.Judged.Unshared = false, false
+	g.x.Afterwards = nil
+	g.x.Free(g.reserved)
+	g.reserved = 0
+	g.answer, g.final, g.recorder, g.annotated, g.end = nil, nil, nil, false, 0
 }

@@ -38,6 +38,8 @@ type bench struct {
 	kept    int      // bytes of bodies that are kept
 	events  []string // by the stages and the providers, in order
 	answers map[string]func() *http.Response
+
+	conclude func(*exchange.Exchange) // ends a call; nil: what runs after it runs at once
 }
 
 func (b *bench) note(what string) { b.events = append(b.events, what) }
@@ -93,6 +95,12 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 	}
 	b.Serve(w, r, x)
 	x.End()
+	switch {
+	case b.conclude != nil:
+		b.conclude(x)
+	case x.Afterwards != nil:
+		x.Afterwards.Run(true)
+	}
 	return w, x
 }
 

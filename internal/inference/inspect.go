@@ -117,11 +117,20 @@ func (rt *roundTrip) judge(ctx context.Context, res *http.Response) error {
 	if err := rt.completeStream(ctx, res); err != nil {
 		return err
 	}
-	if held, ok := res.Body.(*peeked); ok && res.StatusCode == exchange.StatusHooksFailed && rt.tentative && rt.guard().target.Tries(res.StatusCode) {
+	g := rt.guard()
+	if g != nil && g.final != nil && rt.unkept != nil {
+		rt.unkept = g.final
+	}
+	if held, ok := res.Body.(*peeked); ok && res.StatusCode == exchange.StatusHooksFailed && rt.tentative && g.target.Tries(res.StatusCode) {
 		rt.book(membersOf(held.rest()))
 		rt.annotate(res)
+		g.afterwards(rt.attempt, true)
 		rt.held = res
 		return errHooksFailed
+	}
+	if err := rt.storeJudged(); err != nil {
+		res.Body.Close()
+		return err
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	}
 	r.AttemptLog = tries(x)
 	if x.Judged != nil {
-		r.HookResults = x.Judged.JSON()
+		r.HookResults = x.Judged.Logged(x.KeepsExcerpts())
 	}
 	if request, size, answer, answerSize := x.Excerpts(); request != nil || answer != nil {
 		if request != nil {

@@ -45,6 +45,10 @@ type request struct {
 	secrets func(own bool) []credentials.Secret
 	// store stores the response that the gateway makes; nil: it is not stored.
 	store func(response []byte) error
+	// withheld: it is stored only when hooks have judged it. unkept is the response then, until
+	// they have.
+	withheld bool
+	unkept   []byte
 	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher
 	conversation conversation

@@ -82,6 +82,10 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	}
 	input := bytes.Clone(head.Input) // the body is released before the response is complete
 	call.Keep = func(response []byte) error {
+		if q.withheld {
+			q.unkept = response
+			return nil
+		}
 		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Response{Object: response, Input: input, Previous: head.Previous})
 		if err == nil {
 			return nil
@@ -91,6 +95,16 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 		return err
 	}
 	return nil
+}
+
+// storeJudged stores a response that was withheld until hooks had judged it.
+func (rt *roundTrip) storeJudged() error {
+	response := rt.unkept
+	rt.withheld, rt.unkept = false, nil
+	if response == nil {
+		return nil
+	}
+	return rt.store(response)
 }
 
 // member returns the value of an object's member, or nil if there is none.

@@ -109,6 +109,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if res := rt.held; res != nil { // it has failed before, and nothing follows
 		rt.held = nil
+		if err := rt.storeJudged(); err != nil {
+			res.Body.Close()
+			return nil, &attemptError{err}
+		}
 		rt.answered(res)
 		return res, nil
 	}

@@ -16,8 +16,13 @@ import (
 const (
 	// MaxPattern bounds a pattern, in bytes.
 	MaxPattern = 16 << 10
-	// Timeout bounds a search of the backtracking engine.
+	// Timeout bounds a call that searches with the backtracking engine, or for all matches. Texts
+	// of more than shortText bytes have perByte more for each byte, since Go's engine is steady but
+	// not fast.
 	Timeout = 250 * time.Millisecond
+
+	perByte   = 200 * time.Nanosecond
+	shortText = 2 << 10 // bytes in which Go's engine finds all matches in time, whatever the pattern
 
 	maxBacktracking = 1 << 20 // entries of the backtracking engine's stack
 )
@@ -69,7 +74,7 @@ func Compile(pattern, flags string) (*Regexp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("invalid regular expression: %w", err)
 	}
-	backtrack.MatchTimeout = Timeout
+	backtrack.MatchTimeout = Timeout / 2 // the last of several searches begins before the other half
 	re.backtrack, re.anchored = backtrack, true
 	return re, nil
 }
@@ -106,13 +111,51 @@ func (re *Regexp) Match(text string) (bool, error) {
 }
 
 // FindAll returns where the matches are in the text, in order, as offsets in bytes; at most n of
-// them, or all if n is negative.
+// them, or all if n is negative. The error is ErrTimeout if that takes too long: even Go's engine,
+// whose searches take linear time, may read the rest of the text for each match.
 func (re *Regexp) FindAll(text string, n int) ([][]int, error) {
-	if re.linear != nil {
+	begun := time.Now()
+	switch {
+	case n == 0:
+		return nil, nil
+	case re.linear == nil:
+		return re.backtrackAll(text, n, begun)
+	case len(text) <= shortText:
 		return re.linear.FindAllStringIndex(text, n), nil
 	}
-	all, err := re.backtrack.FindAllStringIndex(text, n)
-	return all, timeout(err)
+	allowed := Timeout + time.Duration(len(text))*perByte
+	for most := 8; ; most *= 2 {
+		if n > 0 {
+			most = min(most, n)
+		}
+		all := re.linear.FindAllStringIndex(text, most)
+		switch {
+		case len(all) < most || most == n:
+			return all, nil
+		case time.Since(begun) > allowed:
+			return nil, ErrTimeout
+		}
+	}
+}
+
+// backtrackAll is FindAll with the backtracking engine.
+func (re *Regexp) backtrackAll(text string, n int, begun time.Time) (all [][]int, err error) {
+	m, err := re.backtrack.FindStringMatch(text)
+	for m != nil && err == nil {
+		start, length := m.ByteRange()
+		all = append(all, []int{start, start + length})
+		if len(all) == n {
+			return all, nil
+		}
+		if time.Since(begun) > Timeout/2 {
+			return nil, ErrTimeout
+		}
+		m, err = re.backtrack.FindNextMatch(m)
+	}
+	if err != nil {
+		return nil, timeout(err)
+	}
+	return all, nil
 }
 
 // A Found is a match with its groups.

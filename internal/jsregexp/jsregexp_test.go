@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -83,6 +84,41 @@ func TestASearchEndsInTime(t *testing.T) {
 	}
 	if _, err = re.Match(strings.Repeat("a", 40) + "b"); !errors.Is(err, ErrTimeout) {
 		t.Errorf("a search that backtracks for ages returned %v", err)
+	}
+}
+
+// The limit is that of all searches of a call together.
+func TestAllSearchesTogetherEndInTime(t *testing.T) {
+	for name, c := range map[string][2]string{
+		"backtracking":             {`(?=a)(a+)+b|a`, strings.Repeat(strings.Repeat("a", 22)+"c", 2000)},
+		"reading the rest of it":   {`(?:a[^z]*z)|a`, strings.Repeat("a", 300_000)},
+		"looking ahead everywhere": {`(?=[^z]*)a`, strings.Repeat("a", 300_000)},
+	} {
+		re, err := Compile(c[0], "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if all, err := re.FindAll(c[1], -1); !errors.Is(err, ErrTimeout) {
+			t.Errorf("%s: %d matches, %v, after %v", name, len(all), err, time.Since(begun))
+		}
+	}
+}
+
+func TestAllMatchesOfALongTextAreFound(t *testing.T) {
+	for _, pattern := range []string{`\d+`, `\d+(?!x)`} {
+		re, err := Compile(pattern, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Repeat("é 12, ", 1000)
+		all, err := re.FindAll(text, -1)
+		if err != nil || len(all) != 1000 || text[all[999][0]:all[999][1]] != "12" {
+			t.Errorf("%s: %d matches, %v", pattern, len(all), err)
+		}
+		if all, err = re.FindAll(text, 20); err != nil || len(all) != 20 {
+			t.Errorf("%s: %d of 20 matches, %v", pattern, len(all), err)
+		}
 	}
 }
 

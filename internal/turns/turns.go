@@ -249,15 +249,19 @@ func (s *session) fail(ctx context.Context, status int, code, message string) {
 	b.Key("message").Text(message)
 	b.Key("param").Raw([]byte("null"))
 	b.Close('}')
-	s.sendError(ctx, status, b)
+	s.sendError(ctx, status, b, "")
 }
 
-func (s *session) sendError(ctx context.Context, status int, object []byte) {
+// sendError sends an error, and what guardrails say of the call, as JSON, if they do.
+func (s *session) sendError(ctx context.Context, status int, object []byte, results string) {
 	var b jsonscan.Builder
 	b.Open('{')
 	b.Key("type").Text("error")
 	b.Key("status").Int(int64(status))
 	b.Key("error").Raw(object)
+	if results != "" {
+		b.Key("hook_results").Raw([]byte(results))
+	}
 	b.Close('}')
 	s.send(ctx, b)
 }
@@ -391,7 +395,7 @@ func (a *answer) end() {
 	case a.over:
 		a.session.fail(a.ctx, http.StatusBadGateway, "answer_too_large", "The answer is too large for a message, or for the memory that is left.")
 	case a.stream:
-	case a.status == http.StatusOK && body.IsObject():
+	case exchange.Succeeded(a.status) && body.IsObject():
 		if a.session.lease.Grow(len(a.rest)+eventRoom) != nil {
 			a.session.fail(a.ctx, http.StatusServiceUnavailable, "gateway_overloaded", "The gateway has no memory for the answer now.")
 			return
@@ -403,7 +407,7 @@ func (a *answer) end() {
 		a.look(event)
 		a.session.send(a.ctx, event)
 	case body.Get("error").IsObject():
-		a.session.sendError(a.ctx, a.status, []byte(body.Get("error").Raw))
+		a.session.sendError(a.ctx, a.status, []byte(body.Get("error").Raw), body.Get("hook_results").Raw)
 	case a.ctx.Err() == nil:
 		a.session.fail(a.ctx, http.StatusBadGateway, "answer_unreadable", "The answer cannot be read: expected a stream, a response or an error.")
 	}

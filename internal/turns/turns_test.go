@@ -76,6 +76,22 @@ func TestAnOldWebSocketEnds(t *testing.T) {
 	}
 }
 
+// What guardrails say of a turn is told, whether they refuse it or only warn.
+func TestWhatGuardrailsSayOfATurnIsTold(t *testing.T) {
+	status, body := 246, `{"id":"resp_1","output":[],"hook_results":{"before_request_hooks":[]}}`
+	c := connect(t, new(session), nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	})
+	if e := say(t, c, create); e.Get("type").Str != "response.completed" || !e.Get("response.hook_results").Exists() {
+		t.Errorf("answered %s", e.Raw)
+	}
+	status, body = 446, `{"error":{"type":"hooks_failed","message":"no"},"hook_results":{"before_request_hooks":[]}}`
+	if e := say(t, c, create); e.Get("type").Str != "error" || e.Get("status").Int() != 446 || e.Get("error.type").Str != "hooks_failed" || !e.Get("hook_results").Exists() {
+		t.Errorf("answered %s", e.Raw)
+	}
+}
+
 // What a WebSocket holds in memory is its caller's, and is given back.
 func TestTheMemoryOfAWebSocketIsLeased(t *testing.T) {
 	const limit = 1 << 20

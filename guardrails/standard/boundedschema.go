@@ -1,0 +1,245 @@
+package standard
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/jsregexp"
+)
+
+const (
+	maxSchemaSteps = 1_000_000        // of one validation: about a second at worst
+	maxPatternTime = jsregexp.Timeout // of all patterns in one validation
+)
+
+// A boundedSchema is a compiled JSON Schema whose validations end: schemas that refer to themselves
+// twice may need time that is exponential in the depth of a value. It is used by one goroutine at a
+// time.
+type boundedSchema struct {
+	schema  *jsonschema.Schema
+	steps   int           // that are left
+	pattern time.Duration // that is left
+	err     error         // why the validation was given up
+}
+
+// Why a validation is given up.
+var (
+	errSchemaSteps   = errors.New("the JSON takes too many steps to be compared with the schema")
+	errHugeNumber    = errors.New("the JSON has a number that is too long to be compared with the schema")
+	errSchemaPattern = errors.New("the patterns of the schema take too long")
+)
+
+// compileSchema compiles a schema, which may refer to nothing outside of itself.
+func compileSchema(text string) (*boundedSchema, error) {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return nil, errors.New("expected a JSON Schema")
+	}
+	b := new(boundedSchema)
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
+		re, err := jsregexp.Compile(pattern, "u")
+		if err != nil {
+			return nil, err
+		}
+		return schemaPattern{b, re, pattern}, nil
+	})
+	const name = "gw:schema"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, errors.New("expected a JSON Schema")
+	}
+	if b.schema, err = c.Compile(name); err != nil {
+		return nil, errors.New("expected a JSON Schema that is valid and refers to nothing outside of itself")
+	}
+	return b, b.count(b.schema, name, make(map[*jsonschema.Schema]bool))
+}
+
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errors.New("not loaded") }
+
+// count has a schema, and all that it refers to, take a step for each value that is compared with
+// it, or more if the value or the schema is large. Formats, which are the first of what is compared
+// that may fail, are where steps are counted.
+func (b *boundedSchema) count(s *jsonschema.Schema, name string, done map[*jsonschema.Schema]bool) error {
+	switch {
+	case s == nil || done[s]:
+		return nil
+	case !strings.HasPrefix(s.Location, name):
+		return errors.New("expected a JSON Schema that refers to nothing outside of itself")
+	case s.DynamicRef != nil || s.RecursiveRef != nil:
+		return errors.New("expected a JSON Schema without $dynamicRef and $recursiveRef")
+	}
+	done[s] = true
+	width, each := 1, 1+len(s.PatternProperties) // of the schema itself, and for each value in the value
+	for _, sub := range subschemas(s) {
+		width++
+		if sub.Enum != nil {
+			each += len(sub.Enum.Values)
+		}
+		if err := b.count(sub, name, done); err != nil {
+			return err
+		}
+	}
+	validate := func(any) error { return nil }
+	format := &jsonschema.Format{}
+	if s.Format != nil {
+		*format = *s.Format
+		validate = s.Format.Validate
+	}
+	format.Validate = func(v any) error {
+		size := sizeOf(v)
+		if s.UniqueItems {
+			size = valuesIn(v, b.steps) // all of them are hashed
+		}
+		if b.steps -= width + each*size; b.steps < 0 && b.err == nil {
+			b.err = errSchemaSteps
+		}
+		if b.err != nil { // nothing below is compared
+			return b.err
+		}
+		return validate(v)
+	}
+	s.Format = format
+	return nil
+}
+
+// sizeOf is how many values a value has, or how long a text is.
+func sizeOf(v any) int {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v)
+	case []any:
+		return len(v)
+	case string:
+		return len(v) / 64
+	}
+	return 0
+}
+
+// valuesIn is how many values a value has, and those in them, as far as that is at most a bound.
+func valuesIn(v any, most int) (n int) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			if n += 1 + valuesIn(inner, most-n); n > most {
+				break
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if n += 1 + valuesIn(inner, most-n); n > most {
+				break
+			}
+		}
+	}
+	return n
+}
+
+// maxNumber is how many digits a number may have before it is compared: its exponent is written out.
+const maxNumber = 10_000
+
+// hasHugeNumber reports whether there is a number among values that is too long to be compared.
+func hasHugeNumber(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			if hasHugeNumber(inner) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasHugeNumber)
+	case json.Number:
+		_, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
+		n, err := strconv.Atoi(cmp.Or(exponent, "0"))
+		return err != nil || len(v) > maxNumber || n > maxNumber || n < -maxNumber
+	}
+	return false
+}
+
+// subschemas are the schemas that a schema refers to.
+func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
+	all := []*jsonschema.Schema{
+		s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema,
+	}
+	all = append(append(append(append(all, s.AllOf...), s.AnyOf...), s.OneOf...), s.PrefixItems...)
+	for _, sub := range s.Properties {
+		all = append(all, sub)
+	}
+	for _, sub := range s.PatternProperties {
+		all = append(all, sub)
+	}
+	for _, sub := range s.DependentSchemas {
+		all = append(all, sub)
+	}
+	any := []any{s.AdditionalProperties, s.AdditionalItems, s.Items}
+	for _, sub := range s.Dependencies {
+		any = append(any, sub)
+	}
+	for _, sub := range any {
+		switch sub := sub.(type) {
+		case *jsonschema.Schema:
+			all = append(all, sub)
+		case []*jsonschema.Schema:
+			all = append(all, sub...)
+		}
+	}
+	kept := all[:0]
+	for _, sub := range all {
+		if sub != nil {
+			kept = append(kept, sub)
+		}
+	}
+	return kept
+}
+
+// validate returns why a JSON text does not follow the schema, or nil; the error says that this is
+// not known.
+func (b *boundedSchema) validate(text string) (invalid, err error) {
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err, nil
+	}
+	if hasHugeNumber(value) {
+		return nil, errHugeNumber
+	}
+	b.steps, b.pattern, b.err = maxSchemaSteps, maxPatternTime, nil
+	invalid = b.schema.Validate(value)
+	return invalid, b.err
+}
+
+// A schemaPattern is a regular expression of a schema.
+type schemaPattern struct {
+	of      *boundedSchema
+	re      *jsregexp.Regexp
+	pattern string
+}
+
+func (p schemaPattern) MatchString(s string) bool {
+	b := p.of
+	if b.err != nil {
+		return false
+	}
+	begun := time.Now()
+	found, err := p.re.Match(s)
+	if b.pattern -= time.Since(begun); err != nil || b.pattern < 0 {
+		b.err = errSchemaPattern
+	}
+	return found
+}
+
+func (p schemaPattern) String() string { return p.pattern }
+
+// Interface guards
+var _ guardrails.Check = (*schemed)(nil)
