@@ -37,7 +37,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := Append(make([]byte, 0, r.SizeHint(len(c.Body))), r, path.options())
+	body, err := Append(make([]byte, 0, r.SizeHint(len(c.Body))), r, OptionsOf(path.name))
 	return &providers.Request{URL: URL(c.Base, path.below(), r.Stream), Body: body}, err
 }
 
@@ -67,8 +67,8 @@ func (p path) resource() string { return p.kind + "/" + p.name }
 // below returns the path below the base URL.
 func (p path) below() string { return "/v1beta/" + p.kind + "/" + providers.Escape(p.name) }
 
-// options returns the options for the model. From the third generation on, calls have ids.
-func (p path) options() Options { return Options{Model: p.name, IDs: hasLevels(p.name)} }
+// OptionsOf returns the options for a model. From the third generation on, calls have ids.
+func OptionsOf(model string) Options { return Options{Model: model, IDs: hasLevels(model)} }
 
 // Named returns an error if the call's model cannot be a path segment.
 func Named(model string) error {

@@ -62,7 +62,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
-	inner, err := Append(nil, asked, path.options())
+	inner, err := Append(nil, asked, OptionsOf(path.name))
 	if err != nil {
 		return nil, err
 	}

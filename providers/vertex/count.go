@@ -17,7 +17,7 @@ func countOfGemini(c *providers.Call, m model, path string) (*providers.Request,
 	if err != nil {
 		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
-	whole, err := gemini.Append(nil, asked, gemini.Options{Model: m.name})
+	whole, err := gemini.Append(nil, asked, gemini.OptionsOf(m.name))
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	dst := make([]byte, 0, r.SizeHint(len(c.Body)))
 	switch m.publisher {
 	case google, endpoint:
-		body, err := gemini.Append(dst, r, gemini.Options{Model: m.name})
+		body, err := gemini.Append(dst, r, gemini.OptionsOf(m.name))
 		return &providers.Request{URL: gemini.URL(base(c.Base), path, r.Stream), Body: body}, err
 	case anthropic:
 		body, err := messages.Append(dst, r, messages.Options{Version: anthropicVersion, NoModel: true})
