@@ -361,7 +361,7 @@ func secret(name, value string, least int) (credentials.Secret, error) {
 	if value == "" {
 		return credentials.Secret{}, nil
 	}
-	resolved, err := caddy.NewReplacer().ReplaceOrErr(value, true, true)
+	resolved, err := resolve(value)
 	switch {
 	case err != nil:
 		return credentials.Secret{}, fmt.Errorf("%s: %w", name, err)

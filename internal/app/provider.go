@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
@@ -36,9 +34,8 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 	if out.Passthrough, err = credentials.ParsePaths(p.PassthroughPaths); err != nil {
 		return nil, fmt.Errorf("passthrough_paths: %w", err)
 	}
-	repl := caddy.NewReplacer()
 	if p.BaseURL != "" {
-		resolved, err := repl.ReplaceOrErr(p.BaseURL, true, true)
+		resolved, err := resolve(p.BaseURL)
 		if err != nil {
 			return nil, fmt.Errorf("base_url: %w", err)
 		}
@@ -51,7 +48,7 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		}
 		out.BaseURL = u
 	}
-	settings, err := p.settings(repl)
+	settings, err := p.settings()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +65,7 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 	out.Header = make(http.Header, len(p.Headers))
 	for name, values := range p.Headers {
 		for _, v := range values {
-			if v, err = repl.ReplaceOrErr(v, true, true); err != nil {
+			if v, err = resolve(v); err != nil {
 				return nil, fmt.Errorf("header %s: %w", name, err)
 			}
 			if !credentials.Configurable(name) {
@@ -105,13 +102,13 @@ func (p *Provider) complete(out *credentials.Provider) error {
 }
 
 // settings are the provider's own, by the rules of a config's.
-func (p *Provider) settings(repl *caddy.Replacer) (map[string]credentials.Secret, error) {
+func (p *Provider) settings() (map[string]credentials.Secret, error) {
 	if len(p.Settings) == 0 {
 		return nil, nil
 	}
 	resolved := make(map[string]string, len(p.Settings))
 	for name, v := range p.Settings {
-		v, err := repl.ReplaceOrErr(v, true, true)
+		v, err := resolve(v)
 		if err != nil {
 			return nil, fmt.Errorf("setting %s: %w", name, err)
 		}
