@@ -13,7 +13,7 @@ import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import OpenAI from 'openai';
 import { ANSWER, CALLS, PREAMBLE, QUESTION, run, SYSTEM, THOUGHT, TOOLS, USAGE } from './conversation.mjs';
 import { slugOf, startTranslated } from './translated.mjs';
-import { SIGNATURE } from './wire/anthropic.mjs';
+import { sign } from './wire/anthropic.mjs';
 import { UNSIGNED } from './wire/google.mjs';
 
 // The models of each provider that are asked. What is asked of one that thinks differs.
@@ -139,7 +139,7 @@ describe('openai, chat completions', () => {
       const body = { model, messages, tools, thinking, max_completion_tokens: 2000 };
       const { choices: [{ message }] } = await openai.chat.completions.create(body);
       assert.equal(message.content, PREAMBLE);
-      assert.deepEqual(message.content_blocks[0], { type: 'thinking', thinking: THOUGHT, signature: SIGNATURE });
+      assert.deepEqual(message.content_blocks[0], { type: 'thinking', thinking: THOUGHT, signature: sign(THOUGHT) });
       messages.push(message, ...results(message));
       const answer = await openai.chat.completions.create(body);
       assert.equal(answer.choices[0].message.content, ANSWER);
@@ -164,7 +164,7 @@ describe('openai, chat completions', () => {
       };
       const message = await turn();
       checkCalls(message);
-      assert.deepEqual(message.content_blocks[0], { type: 'thinking', thinking: THOUGHT, signature: SIGNATURE });
+      assert.deepEqual(message.content_blocks[0], { type: 'thinking', thinking: THOUGHT, signature: sign(THOUGHT) });
       messages.push(message, ...results(message));
       assert.equal((await turn()).content, ANSWER);
       asked();
@@ -259,7 +259,7 @@ function anthropicSDK(SDK) {
     assert.equal(first.stop_reason, 'tool_use');
     const calls = first.content.filter((b) => b.type === 'tool_use');
     assert.deepEqual(calls.map(({ name: called, input }) => ({ name: called, args: input })), CALLS);
-    if (/claude/.test(model)) assert.deepEqual(first.content[0], { type: 'thinking', thinking: THOUGHT, signature: SIGNATURE });
+    if (/claude/.test(model)) assert.deepEqual(first.content[0], { type: 'thinking', thinking: THOUGHT, signature: sign(THOUGHT) });
     else if (['google', 'gemini', 'magistral', 'reasoning'].some((m) => model.includes(m))) assert.equal(first.content[0].thinking, THOUGHT);
     messages.push({ role: 'assistant', content: first.content }, { role: 'user', content: results(first.content) });
     const second = await turn();
@@ -268,7 +268,7 @@ function anthropicSDK(SDK) {
     asked();
   }));
 
-  // As coding assistants do: what may be cached is marked everywhere.
+  // As coding assistants do: what may be cached is marked everywhere, four times at most.
   describe('cache_control', () => matrix(EVERY, async ({ name, slug, model, stream }) => {
     const cache_control = { type: 'ephemeral' };
     const body = {
@@ -278,7 +278,7 @@ function anthropicSDK(SDK) {
     };
     const first = stream ? await client().messages.stream(body).finalMessage() : await client().messages.create(body);
     assert.equal(first.stop_reason, 'tool_use');
-    body.messages.push({ role: 'assistant', content: first.content }, { role: 'user', content: results(first.content).map((r) => ({ ...r, cache_control })) });
+    body.messages.push({ role: 'assistant', content: first.content }, { role: 'user', content: results(first.content).map((r, i) => (i === 1 ? { ...r, cache_control } : r)) });
     const second = await client().messages.create(body);
     assert.equal(second.content.at(-1).text, ANSWER);
     asked();

@@ -1,6 +1,9 @@
 // The conversation that every client holds with every provider: a question, two tools
-// called at once, their results, the answer. One of the tools takes no arguments, and
-// the texts hold what has to be escaped.
+// called at once, their results, the answer; and then one about a picture, with one tool
+// called twice at once. One of the tools takes no arguments, and the texts hold what has to
+// be escaped. Short conversations end after the first answer.
+import { isDeepStrictEqual } from 'node:util';
+import { scene } from './agents.mjs';
 import { demand, equal } from './wire/shape.mjs';
 
 export const SYSTEM = 'Answer "briefly".\nUse the tools.';
@@ -31,34 +34,82 @@ export const CALLS = [
 /** What the tools answer: an object as JSON, and a text. */
 export const RESULTS = { get_weather: '{"temperature":21,"sky":"klar ☀"}', get_time: '12:30' };
 
+export const LOOK = 'Which city is it in this picture: Bern or Basel? And how is the weather there?';
+/** A PNG of one pixel, in base64. */
+export const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+export const SECOND_THOUGHT = 'The picture shows "one" of two;\nask for both.';
+export const SECOND_CALLS = ['Bern', 'Basel'].map((city) => ({ name: 'get_weather', args: { city, unit: 'fahrenheit' } }));
+export const LAST_ANSWER = 'Basel 🌉: it is \\ 64 °F there.';
+const SECOND_RESULTS = { Bern: '{"temperature":61}', Basel: '{"temperature":64,"sky":null}' };
+
 export function run(name, args) {
-  equal(args, CALLS.find((c) => c.name === name)?.args, `arguments of ${name}`);
-  return RESULTS[name];
+  demand([...CALLS, ...SECOND_CALLS].some((c) => c.name === name && isDeepStrictEqual(c.args, args)), name, `arguments ${JSON.stringify(args)}`);
+  return SECOND_RESULTS[args.city] ?? RESULTS[name];
 }
 
 /** What each turn costs, as OpenAI counts; every provider has its own way to say it. */
 export const USAGE = { prompt: 82, completion: 17, total: 99 };
 
+// What is said by whom, in order. A model that thinks does so before what has a thought.
+const SCRIPT = [
+  { user: QUESTION, images: [] },
+  { thought: THOUGHT, text: PREAMBLE, calls: CALLS },
+  { results: CALLS.map((c) => run(c.name, c.args)) },
+  { thought: THOUGHT, text: ANSWER, calls: [] },
+  { user: LOOK, images: [`image/png ${PICTURE}`] },
+  { thought: SECOND_THOUGHT, text: PREAMBLE, calls: SECOND_CALLS },
+  { results: SECOND_CALLS.map((c) => run(c.name, c.args)) },
+  { thought: SECOND_THOUGHT, text: LAST_ANSWER, calls: [] },
+];
+
+/** What the model says first, and after the results of the first calls. */
+export const [, FIRST, , SECOND] = SCRIPT;
+
 /**
- * Checks what a request means, in no provider's words, and returns which turn it asks
- * for, 1 or 2: { system, user, tools: [{ name, description }], calls: [{ id, name, args }],
- * results: [{ id, name, text }] }. Where a dialect has no ids, there are none.
+ * Checks what a request means, in no provider's words, and returns what the model says
+ * next: { thought, text, calls: [{ name, args }], before, turn }. before is the number of
+ * calls in earlier turns, and turn how often the model has spoken then, from 1.
+ *
+ * said is { system, tools: [{ name, description, schema }], turns }, and a turn one of
+ *   { user, images: ['<type> <base64>'] }
+ *   { text, calls: [{ id, name, args }], thoughts: [text] }, thoughts being what came back of them
+ *   { results: [{ id, name, text }] }
+ * Where a dialect has no ids, there are none. A model that is blind has no images.
  */
-export function turnOf(said) {
-  equal(said.system, SYSTEM, 'system');
-  equal(said.user, QUESTION, 'user');
-  equal(said.tools, TOOLS.map(({ name, description }) => ({ name, description })), 'tools');
-  if (said.calls.length === 0) {
-    equal(said.results, [], 'results of no call');
-    return 1;
-  }
-  equal(said.calls.map(({ name, args }) => ({ name, args })), CALLS, 'calls');
-  equal(said.results.length, CALLS.length, 'number of results');
-  said.calls.forEach((call, i) => {
-    const result = said.results.find((r) => (call.id === undefined ? r.name === call.name : r.id === call.id));
-    demand(result, 'results', `no result of call ${i}, ${call.id ?? call.name}: ${JSON.stringify(said.results)}`);
-    if (result.name !== undefined) equal(result.name, call.name, `name of result ${i}`);
-    equal(result.text, RESULTS[call.name], `result of ${call.name}`);
+export function replyTo(said, blind = false) {
+  const reply = scene(said) ?? scripted(said, blind);
+  const spoken = said.turns.filter((t) => t.calls);
+  return { ...reply, before: spoken.reduce((n, t) => n + t.calls.length, 0), turn: spoken.length + 1 };
+}
+
+function scripted({ system, tools, turns }, blind) {
+  equal(system, SYSTEM, 'system');
+  // Schemas come as they were. Some clients add the dialect's own name to them.
+  equal(tools.map(({ schema: { $schema, ...schema }, ...tool }) => ({ ...tool, schema })), TOOLS, 'tools');
+  demand(turns.length % 2 === 1 && turns.length < SCRIPT.length, 'turns', `${turns.length} of them`);
+  turns.forEach((turn, i) => {
+    const at = `turn ${i}`;
+    const want = SCRIPT[i];
+    if (want.user) {
+      equal([turn.user, turn.images], [want.user, blind ? [] : want.images], at);
+    } else if (want.calls) {
+      equal(turn.calls.map(({ name, args }) => ({ name, args })), want.calls, `${at}: calls`);
+      if (want.calls.length === 0) equal(turn.text, want.text, `${at}: text`);
+      for (const thought of turn.thoughts) equal(thought, want.thought, `${at}: thought`);
+    } else {
+      matched(turn, turns[i - 1].calls, want.results, at);
+    }
   });
-  return 2;
+  return SCRIPT[turns.length];
+}
+
+/** Checks that each call has its result. Where there are no ids, they come in order. */
+function matched({ results }, calls, want, at) {
+  equal(results?.length, calls.length, `${at}: number of results`);
+  calls.forEach((call, i) => {
+    const result = call.id === undefined ? results[i] : results.find((r) => r.id === call.id);
+    demand(result, at, `no result of call ${i}, ${call.id ?? call.name}: ${JSON.stringify(results)}`);
+    if (result.name !== undefined) equal(result.name, call.name, `${at}: name of result ${i}`);
+    equal(result.text, want[i], `${at}: result of ${call.name}`);
+  });
 }

@@ -11,7 +11,7 @@ import { MistralError } from '@mistralai/mistralai/models/errors';
 import { APICallError, generateText, streamText } from 'ai';
 import OpenAI from 'openai';
 import { slugOf, startTranslated } from './translated.mjs';
-import { VECTORS } from './wire/openai.mjs';
+import { VECTORS } from './wire/common.mjs';
 
 let world;
 before(async () => { world = await startTranslated(); });

@@ -185,7 +185,7 @@ http://127.0.0.1:${this.ports.echo} {
   #spawn(args, sink = (text) => { this.log += text; }) {
     const child = spawn(binary, args, {
       cwd: this.home,
-      env: { PATH: process.env.PATH, HOME: this.home, XDG_DATA_HOME: this.data, XDG_CONFIG_HOME: path.join(this.home, 'config') },
+      env: { PATH: process.env.PATH, HOME: this.home, XDG_DATA_HOME: this.data, XDG_CONFIG_HOME: path.join(this.home, 'config'), ...this.#options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', sink);
@@ -210,7 +210,7 @@ http://127.0.0.1:${this.ports.echo} {
  * Starts a gateway with the providers echo and, of options, providers, each
  * { baseURL, key, type, settings } by its slug; headerPrefix: an alias of x-gw-; echo: lines of the
  * gw_echo block; admin: Caddy's admin endpoint is on; accessLog: Caddy's is;
- * data: the folder of an existing store.
+ * data: the folder of an existing store; env: more of the environment.
  */
 export async function startGateway(options) {
   const gateway = new Gateway(options);

@@ -1,10 +1,10 @@
 // Amazon Bedrock: Converse, ConverseStream, and InvokeModel with Claude. Every request is
 // signed, and the signature is computed again. Its files and batches are in aws.mjs.
 import { createHash, createHmac } from 'node:crypto';
-import { ANSWER, CALLS, PREAMBLE, THOUGHT, turnOf, USAGE } from '../conversation.mjs';
-import { invoked, SIGNATURE } from './anthropic.mjs';
+import { replyTo, SECOND, USAGE } from '../conversation.mjs';
+import { invoked, sign } from './anthropic.mjs';
 import { BUCKET, jobs, s3 } from './aws.mjs';
-import { checkSchemas, pieces, scripted } from './openai.mjs';
+import { addResult, pieces, scripted } from './common.mjs';
 import { boolean, demand, either, equal, filled, integer, is, like, list, number, object, open, text } from './shape.mjs';
 
 export const REGION = 'eu-central-1';
@@ -40,9 +40,10 @@ function signed({ method, url, headers }, secret, raw) {
 const thought = object({ reasoningContent: object({ reasoningText: object({ text, signature: filled }) }) });
 const textBlock = object({ text: filled });
 const cachePoint = object({ cachePoint: object({ type: is('default') }, { ttl: is('5m', '1h') }) });
+const image = object({ image: object({ format: is('png', 'jpeg', 'gif', 'webp'), source: object({ bytes: like(/^[A-Za-z0-9+/]+=*$/) }) }) });
 const message = either(
-  object({ role: is('user'), content: list(either(textBlock, cachePoint, object({
-    toolResult: object({ toolUseId: like(/^[a-zA-Z0-9_-]{1,64}$/), content: list(either(textBlock, object({ json: open }))) }, { status: is('success', 'error') }),
+  object({ role: is('user'), content: list(either(textBlock, image, cachePoint, object({
+    toolResult: object({ toolUseId: like(/^[a-zA-Z0-9_-]{1,64}$/), content: list(either(textBlock, image, object({ json: open }))) }, { status: is('success', 'error') }),
   })), 1) }),
   object({ role: is('assistant'), content: list(either(textBlock, cachePoint, thought, object({
     toolUse: object({ toolUseId: like(/^[a-zA-Z0-9_-]{1,64}$/), name: like(/^[a-zA-Z0-9_-]{1,64}$/), input: open }),
@@ -61,10 +62,10 @@ function read(body) {
   const plain = (content) => (content ?? []).map((b) => b.text ?? '').join('');
   const tools = body.toolConfig?.tools.flatMap((t) => t.toolSpec ?? []) ?? [];
   const said = {
-    system: body.system && plain(body.system), calls: [], results: [],
-    tools: tools.map(({ name, description }) => ({ name, description })),
+    system: body.system && plain(body.system), turns: [],
+    tools: tools.map(({ name, description, inputSchema }) => ({ name, description, schema: inputSchema.json })),
   };
-  const thinks = body.additionalModelRequestFields?.thinking?.type === 'enabled';
+  const thinks = ['enabled', 'adaptive'].includes(body.additionalModelRequestFields?.thinking?.type);
   let waiting = [];
   body.messages.forEach(({ role, content }, i) => {
     const at = `messages[${i}]`;
@@ -73,28 +74,34 @@ function read(body) {
       const results = content.filter((b) => b.toolResult).map((b) => b.toolResult);
       equal(results.map((r) => r.toolUseId).sort(), waiting.sort(), `${at}: results of the calls before`);
       waiting = [];
-      for (const r of results) said.results.push({ id: r.toolUseId, text: r.content.map((b) => b.text ?? JSON.stringify(b.json)).join('') });
-      if (results.length === 0) said.user = plain(content);
+      for (const r of results) addResult(said, { id: r.toolUseId, text: r.content.map((b) => b.text ?? JSON.stringify(b.json)).join('') });
+      const images = content.filter((b) => b.image).map(({ image: { format, source } }) => `image/${format} ${source.bytes}`);
+      if (content.some((b) => b.text !== undefined)) said.turns.push({ user: plain(content), images });
+      else demand(images.length === 0, at, 'images without a text');
       return;
     }
     const calls = content.filter((b) => b.toolUse).map((b) => b.toolUse);
     waiting = calls.map((c) => c.toolUseId);
-    for (const c of calls) said.calls.push({ id: c.toolUseId, name: c.name, args: c.input });
-    if (thinks && calls.length > 0) equal(content[0], sealed, `${at}: the thought before the calls`);
+    equal(new Set(waiting).size, waiting.length, `${at}: ids of calls that differ`);
+    const thoughts = content.filter((b) => b.reasoningContent).map((b) => b.reasoningContent.reasoningText);
+    for (const t of thoughts) equal(t.signature, sign(t.text), `${at}: the signature of a thought`);
+    said.turns.push({ text: plain(content), thoughts: thoughts.map((t) => t.text), calls: calls.map((c) => ({ id: c.toolUseId, name: c.name, args: c.input })) });
+    const current = !body.messages.slice(i + 1).some((later) => later.role === 'user' && !later.content.some((b) => b.toolResult));
+    if (thinks && calls.length > 0 && current) demand(content[0].reasoningContent, at, 'expected thinking before the calls, when thinking');
   });
   equal(waiting, [], 'calls without results');
-  checkSchemas(tools.map((t) => t.inputSchema.json));
-  return { turn: turnOf(said), thinks };
+  return { reply: replyTo(said), thinks };
 }
 
-const sealed = { reasoningContent: { reasoningText: { text: THOUGHT, signature: SIGNATURE } } };
-const IDS = ['tooluse_8SyUlWO9h4mwwYwp4KfTqn', 'tooluse_kZJMlvQmRJ6eAyJE5GIl7Q'];
+const IDS = ['tooluse_8SyUlWO9h4mwwYwp4KfTqn', 'tooluse_kZJMlvQmRJ6eAyJE5GIl7Q', 'tooluse_Xq3pVn0sTgW2bLrY7uDc5A', 'tooluse_m9HfKe1oJzRi4BxCwQ6tNS'];
 const usage = { inputTokens: USAGE.prompt - 32, outputTokens: USAGE.completion, totalTokens: USAGE.total, cacheReadInputTokens: 20, cacheWriteInputTokens: 12 };
 
-const content = (turn, thinks) => (turn === 2
-  ? [{ text: ANSWER }]
-  : [...(thinks ? [sealed] : []), { text: PREAMBLE }, ...CALLS.map((c, i) => ({ toolUse: { toolUseId: IDS[i], name: c.name, input: c.args } }))]);
-const reason = (turn) => (turn === 1 ? 'tool_use' : 'end_turn');
+const content = ({ thought: text, text: said, calls, before }, thinks) => [
+  ...(thinks ? [{ reasoningContent: { reasoningText: { text, signature: sign(text) } } }] : []),
+  { text: said },
+  ...calls.map((c, i) => ({ toolUse: { toolUseId: IDS[before + i], name: c.name, input: c.args } })),
+];
+const reason = ({ calls }) => (calls.length > 0 ? 'tool_use' : 'end_turn');
 
 const CRC = Array.from({ length: 256 }, (_, n) => Array(8).fill().reduce((c) => (c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1), n));
 const crc32 = (bytes) => ~bytes.reduce((c, b) => CRC[(c ^ b) & 0xff] ^ (c >>> 8), -1);
@@ -115,14 +122,15 @@ function frame(headers, payload) {
 const event = (type, payload) => frame({ ':event-type': type, ':content-type': 'application/json', ':message-type': 'event' }, { ...payload, p: 'abcdefgh' });
 const exception = (type, message) => frame({ ':exception-type': type, ':content-type': 'application/json', ':message-type': 'exception' }, { message });
 
-function events(turn, thinks) {
+function events(reply, thinks) {
   const out = [event('messageStart', { role: 'assistant' })];
-  content(turn, thinks).forEach((block, contentBlockIndex) => {
+  content(reply, thinks).forEach((block, contentBlockIndex) => {
     const delta = (d) => out.push(event('contentBlockDelta', { contentBlockIndex, delta: d }));
     if (block.text) for (const piece of pieces(block.text)) delta({ text: piece });
     if (block.reasoningContent) {
-      for (const piece of pieces(THOUGHT)) delta({ reasoningContent: { text: piece } });
-      delta({ reasoningContent: { signature: SIGNATURE } });
+      const { text: thought, signature } = block.reasoningContent.reasoningText;
+      for (const piece of pieces(thought)) delta({ reasoningContent: { text: piece } });
+      delta({ reasoningContent: { signature } });
     }
     if (block.toolUse) {
       const { toolUseId, name, input } = block.toolUse;
@@ -132,7 +140,7 @@ function events(turn, thinks) {
     out.push(event('contentBlockStop', { contentBlockIndex }));
   });
   // What was used comes after the end.
-  return [...out, event('messageStop', { stopReason: reason(turn) }), event('metadata', { usage, metrics: { latencyMs: 1972 } })];
+  return [...out, event('messageStop', { stopReason: reason(reply) }), event('metadata', { usage, metrics: { latencyMs: 1972 } })];
 }
 
 const STREAM = { 'content-type': 'application/vnd.amazon.eventstream', 'x-amzn-requestid': 'b7c5a4e2-0c1f-4d55-9d7e-1f4f6a1f3c11' };
@@ -152,19 +160,20 @@ export const bedrock = {
     equal(escaped, escape(model), 'the model in the path');
     if (verb.startsWith('invoke')) {
       demand(model.includes('anthropic.'), 'path', 'InvokeModel with a body of Messages');
+      equal([body.anthropic_version, body.stream], ['bedrock-2023-05-31', undefined], 'version and stream of the body');
       const answer = invoked(body, model, verb === 'invoke-with-response-stream');
       if (!answer.events) return answer;
       return { headers: STREAM, events: answer.events.map((e) => event('chunk', { bytes: Buffer.from(/data: (.*)/.exec(e)[1]).toString('base64') })) };
     }
     demand(['converse', 'converse-stream'].includes(verb), 'path', `no ${verb}`);
-    const script = scripted(model, { failure, begun: () => events(2).slice(0, 4), breaks: [exception('modelStreamErrorException', 'The server had an error')] });
+    const script = scripted(model, { failure, begun: () => events(SECOND).slice(0, 4), breaks: [exception('modelStreamErrorException', 'The server had an error')] });
     if (script) return { ...script, headers: { ...(script.events && STREAM), ...script.headers } };
     request(body, 'body');
-    const { turn, thinks } = read(body);
-    if (verb === 'converse-stream') return { headers: STREAM, events: events(turn, thinks) };
+    const { reply, thinks } = read(body);
+    if (verb === 'converse-stream') return { headers: STREAM, events: events(reply, thinks) };
     return {
       headers: { 'x-amzn-requestid': STREAM['x-amzn-requestid'] },
-      body: { output: { message: { role: 'assistant', content: content(turn, thinks) } }, stopReason: reason(turn), usage, metrics: { latencyMs: 1972 } },
+      body: { output: { message: { role: 'assistant', content: content(reply, thinks) } }, stopReason: reason(reply), usage, metrics: { latencyMs: 1972 } },
     };
   },
 };

@@ -1,12 +1,12 @@
 // Cohere, version 2 of its API.
-import { ANSWER, CALLS, THOUGHT, turnOf, USAGE } from '../conversation.mjs';
-import { checkSchemas, pieces, scripted, VECTORS } from './openai.mjs';
+import { replyTo, SECOND, USAGE } from '../conversation.mjs';
+import { addResult, imagesOf, imageURL, pieces, scripted, VECTORS } from './common.mjs';
 import { any, boolean, by, demand, either, equal, filled, integer, is, list, number, object, open, text } from './shape.mjs';
 
 const texts = either(text, list(object({ type: is('text'), text: filled }), 1));
 const message = by('role', {
   system: object({ role: any, content: texts }),
-  user: object({ role: any, content: texts }),
+  user: object({ role: any, content: either(text, list(by('type', { text: object({ type: any, text: filled }), image_url: imageURL }), 1)) }),
   assistant: object({ role: any }, {
     content: either(text, is(null), list(either(object({ type: is('text'), text: filled }), object({ type: is('thinking'), thinking: filled })), 1)),
     tool_calls: list(object({ id: filled, type: is('function'), function: object({ name: filled, arguments: text }) }), 1), tool_plan: text, citations: any,
@@ -21,48 +21,52 @@ const request = object({ model: filled, messages: list(message, 1) }, {
 });
 
 const plain = (c) => (typeof c === 'string' ? c : (c ?? []).map((p) => p.text ?? '').join(''));
-const IDS = ['get_weather_9gpb31r7h7mj', 'get_time_1k6b2c9d8e7f'];
+const IDS = ['get_weather_9gpb31r7h7mj', 'get_time_1k6b2c9d8e7f', 'get_weather_3t5v8x0z2b4d', 'get_weather_6f7h9k1m3p5r'];
+
+const sees = (model) => /vision|plus/.test(model);
 
 function read(body) {
-  const said = { calls: [], results: [], tools: (body.tools ?? []).map((t) => ({ name: t.function.name, description: t.function.description })) };
+  const said = { turns: [], tools: (body.tools ?? []).map((t) => ({ name: t.function.name, description: t.function.description, schema: t.function.parameters })) };
   let waiting = new Set();
   body.messages.forEach((m, i) => {
     if (m.role === 'tool') {
       demand(waiting.delete(m.tool_call_id), `messages[${i}]`, `a result of ${m.tool_call_id}, which was not called just before`);
-      said.results.push({ id: m.tool_call_id, text: plain(m.content) });
+      addResult(said, { id: m.tool_call_id, text: plain(m.content) });
       return;
     }
     demand(waiting.size === 0, `messages[${i}]`, 'calls without results');
     if (m.role === 'system') said.system = plain(m.content);
-    if (m.role === 'user') said.user = plain(m.content);
-    for (const c of m.tool_calls ?? []) {
-      waiting.add(c.id);
-      said.calls.push({ id: c.id, name: c.function.name, args: JSON.parse(c.function.arguments) });
-    }
+    if (m.role === 'user') said.turns.push({ user: plain(m.content), images: imagesOf(m.content) });
+    if (m.role !== 'assistant') return;
+    for (const c of m.tool_calls ?? []) waiting.add(c.id);
+    equal(waiting.size, m.tool_calls?.length ?? 0, `messages[${i}]: ids of calls that differ`);
+    said.turns.push({
+      text: plain(m.content), thoughts: Array.isArray(m.content) ? m.content.flatMap((p) => p.thinking ?? []) : [],
+      calls: (m.tool_calls ?? []).map((c) => ({ id: c.id, name: c.function.name, args: JSON.parse(c.function.arguments) })),
+    });
   });
   demand(waiting.size === 0, 'messages', 'calls without results');
-  checkSchemas(body.tools?.map((t) => t.function.parameters));
-  return turnOf(said);
+  return replyTo(said, !sees(body.model));
 }
 
 const usage = { billed_units: { input_tokens: 40, output_tokens: 12 }, tokens: { input_tokens: USAGE.prompt, output_tokens: USAGE.completion }, cached_tokens: 20 };
-const calls = () => CALLS.map((c, i) => ({ id: IDS[i], type: 'function', function: { name: c.name, arguments: JSON.stringify(c.args) } }));
 const PLAN = 'I will use get_weather and get_time.';
-const thinks = (model) => model.includes('reasoning');
+const thinks = (model) => /reasoning|plus/.test(model);
 
-function whole(model, turn) {
-  const thought = thinks(model) ? [{ type: 'thinking', thinking: THOUGHT }] : [];
-  const message = turn === 1
-    ? { role: 'assistant', ...(thought.length > 0 ? { content: thought } : { tool_plan: PLAN }), tool_calls: calls() }
-    : { role: 'assistant', content: [...thought, { type: 'text', text: ANSWER }] };
-  return { id: '5481bf9b-876e-487f-88fe-6b59a9a5b96c', message, finish_reason: turn === 1 ? 'TOOL_CALL' : 'COMPLETE', usage };
+function whole(model, { thought, text: said, calls, before }) {
+  const thoughts = thinks(model) ? [{ type: 'thinking', thinking: thought }] : [];
+  const toolCalls = calls.map((c, i) => ({ id: IDS[before + i], type: 'function', function: { name: c.name, arguments: JSON.stringify(c.args) } }));
+  const message = calls.length > 0
+    ? { role: 'assistant', ...(thoughts.length > 0 ? { content: thoughts } : { tool_plan: PLAN }), tool_calls: toolCalls }
+    : { role: 'assistant', content: [...thoughts, { type: 'text', text: said }] };
+  return { id: '5481bf9b-876e-487f-88fe-6b59a9a5b96c', message, finish_reason: calls.length > 0 ? 'TOOL_CALL' : 'COMPLETE', usage };
 }
 
 const event = (type, more) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
 const delta = (message) => ({ delta: { message } });
 
-function events(model, turn) {
-  const { id, message, finish_reason } = whole(model, turn);
+function events(model, reply) {
+  const { id, message, finish_reason } = whole(model, reply);
   const out = [event('message-start', { id, ...delta({ role: 'assistant', content: [], tool_plan: '', tool_calls: [], citations: [] }) })];
   for (const piece of pieces(message.tool_plan ?? '')) out.push(event('tool-plan-delta', delta({ tool_plan: piece })));
   (message.content ?? []).forEach((block, index) => {
@@ -93,12 +97,12 @@ export const cohere = {
     }
     equal(`${method} ${path}`, 'POST /v2/chat', 'path');
     const script = scripted(body.model, {
-      failure, begun: () => events(body.model, 2).slice(0, 4),
+      failure, begun: () => events(body.model, SECOND).slice(0, 4),
       breaks: [event('message-end', { delta: { error: 'The server had an error', finish_reason: 'ERROR', usage } })],
     });
     if (script) return script;
     request(body, 'body');
-    const turn = read(body);
-    return body.stream ? { events: events(body.model, turn) } : { body: whole(body.model, turn) };
+    const reply = read(body);
+    return body.stream ? { events: events(body.model, reply) } : { body: whole(body.model, reply) };
   },
 };

@@ -1,16 +1,18 @@
 // Mistral AI, which refuses every member that it does not know, and ids of calls that
 // are not its own form; models that reason answer with arrays of parts.
-import { ANSWER, CALLS, THOUGHT, turnOf, USAGE } from '../conversation.mjs';
-import { checkSchemas, embeddings, pieces, scripted } from './openai.mjs';
+import { replyTo, SECOND, USAGE } from '../conversation.mjs';
+import { addResult, embeddings, imagesOf, pieces, scripted } from './common.mjs';
 import { any, boolean, by, demand, either, equal, filled, integer, is, like, list, nullable, number, object, open, text } from './shape.mjs';
 
 const textPart = object({ type: is('text'), text: filled });
+const dataURL = like(/^data:image\/(png|jpeg|gif|webp);base64,/);
+const imagePart = object({ type: is('image_url'), image_url: either(dataURL, object({ url: dataURL }, { detail: is('auto', 'low', 'high') })) });
 const texts = either(text, list(textPart, 1));
 const id = like(/^[a-zA-Z0-9]{9}$/);
 const thinkingPart = object({ type: is('thinking'), thinking: list(textPart, 1) }, { closed: boolean, signature: filled });
 const message = by('role', {
   system: object({ role: any, content: either(filled, list(textPart, 1)) }),
-  user: object({ role: any, content: texts }),
+  user: object({ role: any, content: either(text, list(either(textPart, imagePart), 1)) }),
   assistant: object({ role: any }, {
     content: either(is(null), text, list(either(textPart, thinkingPart), 1)), prefix: is(false),
     tool_calls: nullable(list(object({ id, function: object({ name: filled, arguments: either(text, open) }) }, { type: is('function'), index: integer }), 1)),
@@ -28,59 +30,60 @@ const request = object({ model: filled, messages: list(message, 1) }, {
 const plain = (c) => (typeof c === 'string' ? c : (c ?? []).map((p) => p.text ?? '').join(''));
 
 function read(body) {
-  const said = { calls: [], results: [], tools: (body.tools ?? []).map((t) => ({ name: t.function.name, description: t.function.description })) };
+  const said = { turns: [], tools: (body.tools ?? []).map((t) => ({ name: t.function.name, description: t.function.description, schema: t.function.parameters })) };
   let waiting = new Set();
   body.messages.forEach((m, i) => {
     const at = `messages[${i}]`;
     if (m.role === 'tool') {
       demand(waiting.delete(m.tool_call_id), at, `a result of ${m.tool_call_id}, which was not called just before`);
-      said.results.push({ id: m.tool_call_id, name: m.name, text: plain(m.content) });
+      addResult(said, { id: m.tool_call_id, name: m.name, text: plain(m.content) });
       return;
     }
     demand(waiting.size === 0, at, 'not the same number of function calls and responses');
     if (m.role === 'system') said.system = plain(m.content);
-    if (m.role === 'user') said.user = plain(m.content);
+    if (m.role === 'user') said.turns.push({ user: plain(m.content), images: imagesOf(m.content) });
     if (m.role !== 'assistant') return;
     demand(m.tool_calls || (m.content ?? '') !== '', at, 'an assistant message must have either content or tool_calls');
-    for (const c of m.tool_calls ?? []) {
-      waiting.add(c.id);
-      said.calls.push({ id: c.id, name: c.function.name, args: typeof c.function.arguments === 'string' ? JSON.parse(c.function.arguments) : c.function.arguments });
-    }
-    const thought = Array.isArray(m.content) ? m.content.filter((p) => p.type === 'thinking') : [];
-    for (const t of thought) equal(t.thinking.map((p) => p.text).join(''), THOUGHT, `${at}: a thought`);
+    for (const c of m.tool_calls ?? []) waiting.add(c.id);
+    equal(waiting.size, m.tool_calls?.length ?? 0, `${at}: ids of calls that differ`);
+    const thoughts = Array.isArray(m.content) ? m.content.filter((p) => p.type === 'thinking') : [];
+    said.turns.push({
+      text: plain(m.content), thoughts: thoughts.map((t) => t.thinking.map((p) => p.text).join('')),
+      calls: (m.tool_calls ?? []).map((c) => ({ id: c.id, name: c.function.name, args: typeof c.function.arguments === 'string' ? JSON.parse(c.function.arguments) : c.function.arguments })),
+    });
   });
   demand(waiting.size === 0, 'messages', 'not the same number of function calls and responses');
   demand(['user', 'tool'].includes(body.messages.at(-1).role), 'messages', 'expected the last role to be user or tool');
-  checkSchemas(body.tools?.map((t) => t.function.parameters));
-  return turnOf(said);
+  return replyTo(said);
 }
 
-const IDS = ['FI5qQGzDE', 'k0Wm29aBz'];
+const IDS = ['FI5qQGzDE', 'k0Wm29aBz', 'R7tYpLq2X', 'v4NcJh8Us'];
 const usage = { prompt_tokens: USAGE.prompt, completion_tokens: USAGE.completion, total_tokens: USAGE.total, num_cached_tokens: 20, prompt_tokens_details: { cached_tokens: 20 } };
 const reasons = (model) => model.startsWith('magistral');
 const thinking = (t) => ({ type: 'thinking', thinking: [{ type: 'text', text: t }] });
 
-const calls = () => CALLS.map((c, index) => ({ id: IDS[index], function: { name: c.name, arguments: JSON.stringify(c.args) }, index }));
+const toolCalls = ({ calls, before }) => calls.map((c, index) => ({ id: IDS[before + index], function: { name: c.name, arguments: JSON.stringify(c.args) }, index }));
 const head = (model, object) => ({ id: '20c656d7c70e4362858160d9d241ce92', object, created: 1766496292, model });
 
-function whole(model, turn) {
-  const said = turn === 1 ? '' : ANSWER;
-  const content = reasons(model) ? [{ ...thinking(THOUGHT), closed: true }, ...(said ? [{ type: 'text', text: said }] : [])] : said;
+function whole(model, reply) {
+  const called = reply.calls.length > 0;
+  const said = called ? '' : reply.text;
+  const content = reasons(model) ? [{ ...thinking(reply.thought), closed: true }, ...(said ? [{ type: 'text', text: said }] : [])] : said;
   return {
     ...head(model, 'chat.completion'), usage,
-    choices: [{ index: 0, message: { role: 'assistant', content, tool_calls: turn === 1 ? calls() : null }, finish_reason: turn === 1 ? 'tool_calls' : 'stop' }],
+    choices: [{ index: 0, message: { role: 'assistant', content, tool_calls: called ? toolCalls(reply) : null }, finish_reason: called ? 'tool_calls' : 'stop' }],
   };
 }
 
 const sse = (data) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
 
-function events(model, turn) {
+function events(model, reply) {
   const chunk = (d, finish_reason = null, more = {}) => sse({ ...head(model, 'chat.completion.chunk'), choices: [{ index: 0, delta: d, finish_reason }], ...more });
   const out = [chunk({ role: 'assistant', content: '' })];
-  if (reasons(model)) for (const piece of pieces(THOUGHT)) out.push(chunk({ content: [thinking(piece)] }));
+  if (reasons(model)) for (const piece of pieces(reply.thought)) out.push(chunk({ content: [thinking(piece)] }));
   // Calls come whole, in the chunk that ends the answer.
-  if (turn === 1) return [...out, chunk({ content: '', tool_calls: calls() }, 'tool_calls', { usage }), sse('[DONE]')];
-  const said = pieces(ANSWER);
+  if (reply.calls.length > 0) return [...out, chunk({ content: '', tool_calls: toolCalls(reply) }, 'tool_calls', { usage }), sse('[DONE]')];
+  const said = pieces(reply.text);
   for (const piece of said) out.push(chunk({ content: reasons(model) && piece === said[0] ? [{ type: 'text', text: piece }] : piece }));
   return [...out, chunk({ content: '' }, 'stop', { usage }), sse('[DONE]')];
 }
@@ -104,12 +107,12 @@ export const mistral = {
     }
     equal(`${method} ${path}`, 'POST /v1/chat/completions', 'path');
     const script = scripted(body.model, {
-      failure, begun: () => events(body.model, 2).slice(0, 4),
+      failure, begun: () => events(body.model, SECOND).slice(0, 4),
       breaks: [sse({ object: 'error', message: 'The server had an error', type: 'service_unavailable', param: null, code: '3000' })],
     });
     if (script) return script;
     request(body, 'body');
-    const turn = read(body);
-    return body.stream ? { events: events(body.model, turn) } : { body: whole(body.model, turn) };
+    const reply = read(body);
+    return body.stream ? { events: events(body.model, reply) } : { body: whole(body.model, reply) };
   },
 };

@@ -8,7 +8,7 @@
 //   cut       a stream whose connection breaks
 //
 // Every other model holds the conversation of conversation.mjs. Only files and batches are
-// kept, by aws.mjs.
+// kept, by aws.mjs, and responses, by responses.mjs.
 import { once } from 'node:events';
 import http from 'node:http';
 import { anthropic } from './anthropic.mjs';
@@ -18,8 +18,9 @@ import { google } from './google.mjs';
 import { mistral } from './mistral.mjs';
 import { azure, openai } from './openai.mjs';
 import { demand, Fault } from './shape.mjs';
+import { vertex } from './vertex.mjs';
 
-const PROVIDERS = { openai, azure, anthropic, google, cohere, mistral, bedrock };
+const PROVIDERS = { openai, azure, anthropic, google, cohere, mistral, bedrock, vertex };
 
 /** The provider's key, which the gateway holds. */
 export const keyOf = (provider) => `upstream-key-of-${provider}`;
@@ -79,7 +80,7 @@ class Providers {
     for (const header of Object.keys(req.headers)) demand(!FORBIDDEN.test(header), 'headers', `${header} went to the provider`);
     for (const vendor of ['anthropic', 'openai']) {
       const own = Object.keys(req.headers).find((h) => h.startsWith(`${vendor}-`));
-      demand(!own || (vendor === 'openai' ? ['openai', 'azure'].includes(name) : name === vendor), 'headers', `${own} of ${vendor}'s`);
+      demand(!own || { openai: ['openai', 'azure'], anthropic: ['anthropic', 'vertex'] }[vendor].includes(name), 'headers', `${own} of ${vendor}'s`);
     }
     const [header, value] = provider.credential?.(keyOf(name)) ?? ['authorization'];
     if (provider.authorize) provider.authorize(req, keyOf(name), raw);
