@@ -58,6 +58,7 @@ type Services struct {
 	Headers       *exchange.Headers
 	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
 	KeyPrefix     string           // of new service keys
+	CountryHeader string           // with the client's country, from trusted proxies; may be ""
 	Now           func() time.Time
 	Random        io.Reader
 	Logger        *zap.Logger
@@ -73,6 +74,8 @@ type (
 	trail    interface {
 		Add(tx *storage.Txn, r *audit.Record) error
 		Refused(ctx context.Context, r *audit.Record) error
+		Unknown()
+		List(ctx context.Context, f *audit.Filter, skip, limit int) (*audit.List, error)
 	}
 	authenticator interface {
 		Authenticate(token string) (*credentials.Caller, *credentials.Error)
@@ -104,7 +107,8 @@ type API struct {
 	mux      *router
 	huma     huma.API
 	refusals *throttle
-	written  *quota // quotas of custom records
+	written  *quota         // quotas of custom records
+	views    map[string]any // of type view, by path
 }
 
 // New returns the API for the given services.
@@ -134,7 +138,8 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), written: newQuota(s.Now)}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any)}
+	a.auditLogs()
 	a.organisation()
 	a.workspaces()
 	a.apiKeys()

@@ -130,10 +130,14 @@ func (a *api) open(store storage.Store) {
 	headers, err := exchange.NewHeaders(nil)
 	must(err)
 	digest, system := credentials.DigestOf(ownerKey), credentials.DigestOf(systemToken)
-	a.kept = audit.Open(db, now, rand.Reader)
+	seal, err := audit.NewKey("the key of the audit trail in tests")
+	must(err)
+	a.kept, err = audit.Open(ctx, db, audit.Options{Key: seal, Now: now, Random: rand.Reader, Logger: zap.NewNop()})
+	must(err)
 	a.s = admin.Services{
 		Configs: configs, Aliases: aliases, Prompts: saved, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
+		CountryHeader: "Cf-Ipcountry",
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 			HasWorkspace: d.HasWorkspace,
@@ -212,11 +216,11 @@ func (a *api) key(kind, scopes string) (key, id string) {
 
 func (a *api) trail() []*audit.Record {
 	a.t.Helper()
-	all, err := a.kept.Records(a.t.Context(), 1000)
+	list, err := a.kept.List(a.t.Context(), new(audit.Filter), 0, 1000)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return all
+	return list.Records
 }
 
 const iso = "2026-11-27T12:00:00.000Z"

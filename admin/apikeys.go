@@ -147,7 +147,7 @@ func (a *API) apiKeys() {
 		"/api-keys/workspace/user":       credentials.WorkspaceUser,
 	} {
 		ofKind := *keys
-		ofKind.path, ofKind.noun, ofKind.scope, ofKind.scopes = path, "API key of kind "+string(kind), resourceOf[kind], nil
+		ofKind.shownAs, ofKind.path, ofKind.noun, ofKind.scope, ofKind.scopes = keys.path, path, "API key of kind "+string(kind), resourceOf[kind], nil
 		create(a, &ofKind, func(c *call, in *createAPIKey) (*credentials.APIKey, *createdAPIKey, error) {
 			return c.createAPIKey(kind, in)
 		})

@@ -21,7 +21,7 @@ func TestEveryAdministrativeActionIsInTheAuditTrail(t *testing.T) {
 	a.as("unknown", "DELETE", "/v1/virtual-keys/vk", "")
 	var got []string
 	for _, r := range a.trail() {
-		got = append(got, r.Action+" "+r.Resource+" "+http.StatusText(r.Status)+" "+r.KeyID[:5])
+		got = append(got, r.Scope+" "+r.Resource+" "+http.StatusText(r.Status)+" "+r.KeyID[:5])
 		if r.At.IsZero() || r.IP == "" || r.Method == "" || !strings.HasPrefix(r.Path, "/v") || r.OrganisationID == "" || strings.Contains(strings.Join(r.Fields, " "), "canary") {
 			t.Errorf("%+v", r)
 		}

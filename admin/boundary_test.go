@@ -122,6 +122,9 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 			out := a.as(red, method, target, body)
 			listed := method == "GET" && target == path
 			told := out.body
+			if path == "/v1/audit-logs" { // the rows repeat what the caller sent; TestAWorkspaceSeesOnlyItsOwnAuditLogs
+				told = ""
+			}
 			if known { // names sent by the caller may be repeated
 				told = strings.ReplaceAll(told, id, "")
 			}

@@ -52,7 +52,6 @@ type call struct {
 	recorded bool
 	item     *item        // the row that the request refers to, if it is a single one
 	tx       *storage.Txn // of a change
-	after    []func()     // see committed
 
 	defaults map[string]string // see defaultConfig
 }
@@ -124,6 +123,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 		token := a.Headers.ServiceKey(r.Header, a.Authenticator)
 		caller, refusal := a.Authenticator.Authenticate(token)
 		if refusal != nil {
+			a.Trail.Unknown()
 			message := "Unauthorised Request: the API key is unknown or was deleted"
 			switch {
 			case refusal.Reason == credentials.ExpiredKey:
@@ -139,11 +139,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
 			return
 		}
-		c := &call{Context: r.Context(), api: a, caller: caller, record: audit.Record{
-			OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
-			UserID: caller.UserID, Action: rt.scopes[0], Method: r.Method, Path: r.URL.Path,
-			IP: clientIP(r), UserAgent: userAgent(r, a.Authenticator), RequestID: requestID(a.Headers, r.Header),
-		}}
+		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r)}
 		if caller.System && !rt.system() {
 			e := forbidden("The data-service token reads %s, and nothing else", strings.Join(systemResources, ", "))
 			c.audit(e.status)
@@ -202,7 +198,7 @@ func (c *call) mayAny(scopes []string) bool {
 // need returns an error if the caller lacks a scope that depends on the item, and not
 // only on the route.
 func (c *call) need(scope string) error {
-	c.record.Action = scope
+	c.record.Scope = scope
 	if !c.caller.May(scope) {
 		return forbidden("The API key lacks the scope %s", scope)
 	}
@@ -226,7 +222,7 @@ func (c *call) audit(status int) {
 			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
 	}
 	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
-		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Action), zap.Error(err))
+		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Scope), zap.Error(err))
 	}
 }
 
@@ -234,7 +230,7 @@ func (c *call) audit(status int) {
 func (c *call) refused(err error) *Error {
 	e := asError(err)
 	if e.cause != nil {
-		c.api.Logger.Error("administrative action failed", zap.String("action", c.record.Action), zap.Error(e.cause))
+		c.api.Logger.Error("administrative action failed", zap.String("action", c.record.Scope), zap.Error(e.cause))
 	}
 	return e
 }
@@ -252,31 +248,24 @@ func (a *API) in(tx *storage.Txn) *API {
 func (c *call) update(change func() error) error {
 	api := c.api
 	defer func() { c.api, c.tx = api, nil }()
-	err := api.DB.Update(c, func(tx *storage.Txn) error {
-		c.api, c.tx, c.after, c.defaults = api.in(tx), tx, nil, nil
+	return api.DB.Update(c, func(tx *storage.Txn) error {
+		c.api, c.tx, c.defaults = api.in(tx), tx, nil
+		tx.OnCommit(func() { c.api, c.recorded = api, true })
 		if err := change(); err != nil {
 			return err
 		}
 		c.record.Status = http.StatusOK
 		return c.api.Trail.Add(tx, &c.record)
 	})
-	if err != nil {
-		return err
-	}
-	c.recorded = true
-	c.api = api
-	for _, f := range c.after {
-		f()
-	}
-	return nil
 }
 
 // committed registers a function to be called after the change is committed, outside of its
 // transaction.
-func (c *call) committed(f func()) { c.after = append(c.after, f) }
+func (c *call) committed(f func()) { c.tx.OnCommit(f) }
 
 // fields records the names in a body for the audit trail.
 func (c *call) fields(body []byte) {
+	c.record.Fields = nil
 	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
 		if c.record.Fields = append(c.record.Fields, credentials.Clip(key.Str)); len(c.record.Fields) == 64 {
 			return false

@@ -130,7 +130,7 @@ func TestConcurrentChangesOfTwoControlPlanesAreAllKept(t *testing.T) {
 	}
 	updates := 0
 	for _, r := range a.trail() {
-		if r.Action == "configs.update" && r.Status == 200 {
+		if r.Scope == "configs.update" && r.Status == 200 {
 			updates++
 		}
 	}

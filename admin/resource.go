@@ -23,6 +23,8 @@ type resource[Row any] struct {
 	param string        // the path parameter that identifies a row; "": there is only one row
 	query []*huma.Param // further parameters of the routes for one row, used by find; see parameter
 	noun  string        // for example config
+	// The path of the resource whose routes show the rows, if it is another one; see shownBy.
+	shownAs string
 
 	scope  string                       // for example configs, for the scope configs.read
 	scopes func(action string) []string // instead of scope: any of these, if allow decides further
@@ -84,6 +86,9 @@ func get[Row, V any](a *API, r *resource[Row], show func(*call, *Row) V) {
 
 // read adds GET path/{param}sub, which returns a part of a row.
 func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*call, *Row) (*V, error)) {
+	if sub == "" {
+		r.shownBy(a, func(c *call, row *Row) (any, error) { return show(c, row) })
+	}
 	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemInput) (*output[V], error) {
 		row, err := r.one(c, &in.item, "read")
 		if err != nil {
@@ -121,6 +126,9 @@ func create[Row, B, V any](a *API, r *resource[Row], add func(*call, *B) (*Row, 
 		if row != nil {
 			c.record.Resource = credentials.Clip(r.name(row))
 		}
+		if err == nil {
+			r.changed(c, row, nil, r.show(c, row))
+		}
 		return v, err
 	})
 }
@@ -141,7 +149,12 @@ func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, r
 		if err != nil {
 			return nil, err
 		}
-		return &empty{}, drop(c, row)
+		before := r.show(c, row)
+		if err := drop(c, row); err != nil {
+			return nil, err
+		}
+		r.changed(c, row, before, nil)
+		return &empty{}, nil
 	})
 }
 
@@ -153,7 +166,16 @@ func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary s
 		if err != nil {
 			return nil, err
 		}
-		return do(c, row, &in.Body)
+		before := r.show(c, row)
+		v, err := do(c, row, &in.Body)
+		if err != nil {
+			return nil, err
+		}
+		if stored, err := r.find(c, in.key); err == nil { // it may have got another slug
+			row = stored
+		}
+		r.changed(c, row, before, r.show(c, row))
+		return v, nil
 	})
 }
 
@@ -198,6 +220,7 @@ func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 			return nil, err
 		}
 	}
+	r.concerns(c, row)
 	changed := *row
 	return &changed, nil
 }

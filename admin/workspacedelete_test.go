@@ -58,7 +58,7 @@ func TestWorkspacesAreDeletedByTheirName(t *testing.T) {
 	if out := a.ok("DELETE", "/v2/workspaces/"+id, `{"name":"Red team"}`); out.body != "{}" {
 		t.Errorf("%s", out.body)
 	}
-	if r := a.trail()[0]; r.Action != "workspaces.delete" || r.Resource != id || r.Status != 200 {
+	if r := a.trail()[0]; r.Scope != "workspaces.delete" || r.Resource != id || r.Status != 200 {
 		t.Errorf("%+v", r)
 	}
 	for _, path := range []string{"red", id} {

@@ -42,7 +42,7 @@ func TestWorkspacesAreMade(t *testing.T) {
 	}
 	trail := a.trail()
 	made := trail[0]
-	if made.Action != "workspaces.create" || made.Status != 200 || made.Resource == "" || strings.Join(made.Fields, ",") != "name,security_settings,settings" {
+	if made.Scope != "workspaces.create" || made.Status != 200 || made.Resource == "" || strings.Join(made.Fields, ",") != "name,security_settings,settings" {
 		t.Errorf("the trail says %+v", made)
 	}
 }

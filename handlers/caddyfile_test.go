@@ -63,6 +63,12 @@ func TestCaddyfileErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		"{\n gw {\n  logs {\n   bodies on\n   bodies off\n  }\n }\n}":                                "bodies is given twice, at Caddyfile:5",
 		"{\n gw {\n  logs {\n   nope\n  }\n }\n}":                                                    `unrecognized subdirective "nope", at Caddyfile:4`,
 		"{\n gw {\n  logs {\n  }\n  logs {\n  }\n }\n}":                                              "logs is given twice, at Caddyfile:5",
+		"{\n gw {\n  audit_log {\n   nope\n  }\n }\n}":                                               `unrecognized subdirective "nope", at Caddyfile:4`,
+		"{\n gw {\n  audit_log {\n  }\n  audit_log {\n  }\n }\n}":                                    "audit_log is given twice, at Caddyfile:5",
+		"{\n gw {\n  audit_log {\n   key a\n   key file b\n  }\n }\n}":                               "key is given twice, at Caddyfile:5",
+		"{\n gw {\n  audit_log {\n   retention soon\n  }\n }\n}":                                     `retention: expected a duration such as 30d, got "soon"`,
+		"{\n gw {\n  audit_log {\n   output nope\n  }\n }\n}":                                        "caddy.logging.writers.nope",
+		"{\n gw {\n  audit_log {\n   output\n  }\n }\n}":                                             "wrong argument count",
 		"{\n gw {\n  nope\n }\n}":                                                                    `unrecognized subdirective "nope", at Caddyfile:3`,
 		"{\n gw extra {\n }\n}":                                                                      "wrong argument count or unexpected line ending after 'extra', at Caddyfile:2",
 		"{\n gw {\n }\n gw {\n }\n}":                                                                 "the global option is given twice",
@@ -135,7 +141,9 @@ func TestConfigurationsThatCouldNotWorkAreRefused(t *testing.T) {
 	key := strings.Repeat("k", 32)
 	t.Setenv("GW_SHORT", "short")
 	for source, want := range map[string]string{
-		":0 {\n gw_ratelimit\n}":                                                                                                     "its server has no gw_inference",
+		":0 {\n gw_ratelimit\n}": "its server has no gw_inference",
+		"{\n gw {\n  audit_log {\n   key short\n  }\n }\n}\n:0 {\n gw_admin\n}":                                                      "audit_log: key: expected at least 32 characters, got 5",
+		"{\n gw {\n  audit_log {\n   country_header \"a b\"\n  }\n }\n}\n:0 {\n gw_admin\n}":                                         `audit_log: country_header: expected the name of a header, got "a b"`,
 		"{\n gw {\n  gc_headroom 1KiB\n }\n}\n:0 {\n gw_admin\n}":                                                                    "gc_headroom: expected at least 4 MiB, or 0 for Go's own setting, got 1024 bytes",
 		"{\n gw {\n  max_inflight_calls 15\n }\n}\n:0 {\n gw_admin\n}":                                                               "max_inflight_calls: expected at least 16, got 15",
 		"{\n gw {\n  max_inflight_bytes 1KiB\n }\n}\n:0 {\n gw_admin\n}":                                                             "max_inflight_bytes: expected at least 1 MiB, got 1024 bytes",

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -46,4 +47,35 @@ func (b *Blobs) Delete(tx Tx, id string) error {
 		return fmt.Errorf("deleting %s %q: %w", b.name, id, err)
 	}
 	return nil
+}
+
+// Scan iterates over the blobs of a range. The slices are the caller's to keep. An error
+// ends it.
+func (b *Blobs) Scan(tx Tx, r Range) iter.Seq2[Blob, error] {
+	return func(yield func(Blob, error) bool) {
+		var start []byte
+		if r.Start != "" {
+			start = b.keys.row(r.Start)
+		}
+		rows := b.keys.row("")
+		for item, err := range tx.Scan(b.keys.row(r.Prefix), start, r.Reverse) {
+			var blob Blob
+			if err == nil {
+				blob.Data = item.Value
+				blob.ID, err = tail(item.Key, rows)
+			}
+			if err != nil {
+				err = fmt.Errorf("reading %s: %w", b.name, err)
+			}
+			if !yield(blob, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// A Blob is a byte string and its id.
+type Blob struct {
+	ID   string
+	Data []byte
 }

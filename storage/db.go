@@ -25,6 +25,7 @@ type Txn struct {
 	Tx
 	changed [][]byte // keys of the rows whose changes the feed reports
 	err     error    // of the first read through a [Cached] that failed
+	after   []func() // see [Txn.OnCommit]
 }
 
 // NewDB returns a DB over store, which it closes with [DB.Close]. DBs over one store
@@ -74,9 +75,11 @@ func (t *Txn) fail(err error) {
 // has what was written. Updates that go through the feed of one process run one after
 // the other, none later than ctx allows; fn must not call Update.
 func (db *DB) Update(ctx context.Context, fn func(*Txn) error) error {
-	return db.feed.Publish(ctx, func(tx Tx) ([]Change, error) {
+	var after []func()
+	err := db.feed.Publish(ctx, func(tx Tx) ([]Change, error) {
 		txn := &Txn{Tx: tx}
 		err := fn(txn)
+		after = txn.after
 		if txn.err != nil {
 			return nil, txn.err // fn continued without the row that could not be read
 		}
@@ -85,7 +88,18 @@ func (db *DB) Update(ctx context.Context, fn func(*Txn) error) error {
 		}
 		return changes(tx, txn.changed)
 	})
+	if err != nil {
+		return err
+	}
+	for _, f := range after {
+		f()
+	}
+	return nil
 }
+
+// OnCommit registers a function to be called once the transaction has been committed, outside
+// of it.
+func (t *Txn) OnCommit(f func()) { t.after = append(t.after, f) }
 
 // change marks a row of the transaction as changed, for the feed.
 func (t *Txn) change(key []byte) { t.changed = append(t.changed, key) }

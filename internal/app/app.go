@@ -101,6 +101,9 @@ type App struct {
 	// The request log. Default: records for 30 days in 1 GiB, without bodies.
 	Logs *Logs `json:"logs,omitempty"`
 
+	// The audit trail. Default: rows are kept forever, and only in the store.
+	AuditLog *AuditLog `json:"audit_log,omitempty"`
+
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
@@ -157,8 +160,9 @@ type App struct {
 	ready   chan struct{} // closed when runtime is set
 	runtime *Runtime
 
-	held            string // key in cores; empty: no store is open
-	releaseHeadroom func() // lets go of the collector; nil: it is not held
+	held            string       // key in cores; empty: no store is open
+	releaseHeadroom func()       // lets go of the collector; nil: it is not held
+	releaseTrail    func() error // nil: the audit trail is not configured
 }
 
 // The values of CacheScope.
@@ -269,6 +273,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.headroom = headroom
 	var err error
 	if a.logged, err = a.Logs.settings(); err != nil {
+		return err
+	}
+	if a.AuditLog == nil {
+		a.AuditLog = new(AuditLog)
+	}
+	if err := a.AuditLog.provision(ctx); err != nil {
 		return err
 	}
 	if a.StorageRaw == nil {
@@ -384,6 +394,10 @@ func (a *App) Start() error {
 	if err != nil {
 		return err
 	}
+	seal, err := a.auditKey(dir)
+	if err != nil {
+		return err
+	}
 	value, shared, err := cores.LoadOrNew(dir, func() (caddy.Destructor, error) {
 		logger := new(currentLogger)
 		logger.use(a.logger.Core())
@@ -391,11 +405,11 @@ func (a *App) Start() error {
 		if err != nil {
 			return nil, err
 		}
-		services, err := openServices(context.Background(), store, master, zap.New(logger))
+		services, err := openServices(context.Background(), store, master, seal, zap.New(logger))
 		if err != nil {
 			return nil, err
 		}
-		return newCore(services, master, logger), nil
+		return newCore(services, master, seal, logger), nil
 	})
 	if err != nil {
 		return fmt.Errorf("opening the store: %w", err)
@@ -405,8 +419,14 @@ func (a *App) Start() error {
 	if shared && c.master != credentials.DigestOf(master.Reveal()) {
 		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
 	}
+	if shared && c.seal != seal.String() {
+		return errors.New("audit_log: key: it is not the key that the store was opened with; restart to change it")
+	}
 	c.logger.use(a.logger.Core())
 	a.services = c.Services
+	if err := a.configureTrail(c.Trail); err != nil {
+		return err
+	}
 	c.Answers.Resize(a.CacheSize)
 	c.InFlight.Resize(a.MaxInflightBytes)
 	c.Calls.Resize(a.MaxInflightCalls)
@@ -443,6 +463,9 @@ func (a *App) Cleanup() error {
 		a.held = ""
 		_, deleted := cores.Delete(dir)
 		err = errors.Join(err, deleted)
+	}
+	if a.releaseTrail != nil { // closing the store used its sink
+		err = errors.Join(err, a.releaseTrail())
 	}
 	return err
 }

@@ -65,12 +65,7 @@ func (a *App) masterKey(dir string) (credentials.Secret, error) {
 			return credentials.Secret{}, fmt.Errorf(
 				"the store in %s exists, but its encryption key %s does not: restore the file, or set encryption_key to the key that the store was made with", dir, path)
 		}
-		key := make([]byte, 32)
-		if _, err := rand.Read(key); err != nil {
-			return credentials.Secret{}, err
-		}
-		raw = []byte(base64.StdEncoding.EncodeToString(key))
-		err = writeSecret(path, raw)
+		raw, err = newSecretFile(path)
 	}
 	if err != nil {
 		return credentials.Secret{}, fmt.Errorf("encryption key: %w", err)
@@ -79,6 +74,16 @@ func (a *App) masterKey(dir string) (credentials.Secret, error) {
 		return credentials.Secret{}, fmt.Errorf("encryption key: %s: expected at least %d characters, got %d", path, minKey, len(raw))
 	}
 	return credentials.NewSecret(string(raw)), nil
+}
+
+// newSecretFile writes a new file with a random key, and returns the key.
+func newSecretFile(path string) ([]byte, error) {
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return nil, err
+	}
+	raw := []byte(base64.StdEncoding.EncodeToString(key))
+	return raw, writeSecret(path, raw)
 }
 
 // writeSecret durably writes a new file that only its owner can read.

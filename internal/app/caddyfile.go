@@ -63,6 +63,13 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			body_size      <size>
 //		}
 //
+//		audit_log {
+//			output         <writer> ...
+//			retention      <duration>
+//			key            <key> | file <path>
+//			country_header <name>
+//		}
+//
 //		prices_file <path>
 //
 //		# each may be given several times
@@ -117,7 +124,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return err
 			}
 		case "encryption_key":
-			if err := a.unmarshalEncryptionKey(d); err != nil {
+			if err := keyOrFile(d, &a.EncryptionKey, &a.EncryptionKeyFile); err != nil {
 				return err
 			}
 		case "trusted_custom_hosts":
@@ -173,6 +180,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			a.Logs = new(Logs)
 			if err := a.Logs.unmarshal(d); err != nil {
+				return err
+			}
+		case "audit_log":
+			if a.AuditLog != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			a.AuditLog = new(AuditLog)
+			if err := a.AuditLog.unmarshal(d); err != nil {
 				return err
 			}
 		case "header_prefix":
@@ -240,19 +255,21 @@ func (a *App) unmarshalHeadroom(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *App) unmarshalEncryptionKey(d *caddyfile.Dispenser) error {
-	if a.EncryptionKey != "" || a.EncryptionKeyFile != "" {
-		return d.Err("encryption_key is given twice")
+// keyOrFile parses a key, or the path of a file that holds it, which may be given once.
+func keyOrFile(d *caddyfile.Dispenser, key, file *string) error {
+	name := d.Val()
+	if *key != "" || *file != "" {
+		return d.Errf("%s is given twice", name)
 	}
 	switch args := d.RemainingArgs(); {
 	case len(args) == 1 && args[0] != "" && args[0] != "file":
-		a.EncryptionKey = args[0]
+		*key = args[0]
 	case len(args) == 2 && args[0] == "file" && args[1] != "":
-		a.EncryptionKeyFile = args[1]
+		*file = args[1]
 	default:
 		return d.ArgErr()
 	}
-	return noBlock(d, "encryption_key")
+	return noBlock(d, name)
 }
 
 func (a *App) unmarshalProvider(d *caddyfile.Dispenser) error {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 )
 
 // cores are the open stores of the process, by canonical directory. They survive reloads of
@@ -21,6 +22,7 @@ type core struct {
 	*Services
 
 	master credentials.Digest // of the encryption key
+	seal   string             // id of the audit trail's key
 	logger *currentLogger
 	users  atomic.Int64
 	// release is created once, because each use of a method value allocates.
@@ -30,8 +32,8 @@ type core struct {
 // drain is how long closing a store waits for streams that still use it.
 const drain = 5 * time.Second
 
-func newCore(s *Services, master credentials.Secret, logger *currentLogger) *core {
-	c := &core{Services: s, master: credentials.DigestOf(master.Reveal()), logger: logger}
+func newCore(s *Services, master credentials.Secret, seal audit.Key, logger *currentLogger) *core {
+	c := &core{Services: s, master: credentials.DigestOf(master.Reveal()), seal: seal.String(), logger: logger}
 	c.release = func() { c.users.Add(-1) }
 	return c
 }

@@ -54,6 +54,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Namespace: "caddy", Subsystem: "gw", Name: "record_bodies_lost_total",
 			Help: "Records of calls that lost their bodies, for the same reasons.",
 		}, a.lostBodies)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "unknown_callers_total",
+			Help: "Requests to the control plane without a valid API key, which leave no row in the audit trail.",
+		}, a.unknownCallers)),
 		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "stale_secrets",
 			Help: "Secrets whose last value is used, because their secret manager does not answer.",
@@ -119,6 +123,13 @@ func (a *App) lostRecords() float64 {
 		return 0
 	}
 	return float64(a.runtime.Records.Lost())
+}
+
+func (a *App) unknownCallers() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.services.Trail.Unknowns())
 }
 
 var breakerState = prometheus.NewDesc("caddy_gw_breaker_state",

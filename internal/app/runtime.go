@@ -89,7 +89,7 @@ func (a *App) build(c *core) *Runtime {
 	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
 	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
 	managed.MayUse = router.MayUse
-	managed.Managers = a.managers
+	managed.Managers, managed.CountryHeader = a.managers, a.AuditLog.CountryHeader
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()
 	return &Runtime{

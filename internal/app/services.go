@@ -54,11 +54,11 @@ type Services struct {
 
 // openServices opens the services of a store, each after those that it needs. If one cannot
 // be opened, the store is closed; otherwise Close closes it. Secrets in the store are
-// sealed with master.
-func openServices(ctx context.Context, store storage.Store, master credentials.Secret, logger *zap.Logger) (_ *Services, err error) {
+// sealed with master, rows of the audit trail with seal.
+func openServices(ctx context.Context, store storage.Store, master credentials.Secret, seal audit.Key, logger *zap.Logger) (_ *Services, err error) {
 	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
 	s := &Services{
-		DB: db, Trail: audit.Open(db, now, random), Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
+		DB: db, Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
 		Responses: stored.NewResponses(db),
 	}
 	s.onClose(db.Close)
@@ -68,6 +68,11 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		}
 	}()
 
+	if s.Trail, err = audit.Open(ctx, db, audit.Options{Key: seal, Now: now, Random: random, Logger: logger.Named("gw.audit")}); err != nil {
+		return nil, err
+	}
+	s.Trail.Start()
+	s.onClose(func() error { s.Trail.Close(); return nil })
 	if s.Directory, err = directory.Open(ctx, db, now, random); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
@@ -42,7 +43,7 @@ func TestTheStoreIsClosedWhereAServiceCannotBeOpened(t *testing.T) {
 		if err != nil {
 			t.Fatalf("start %d: %v", n, err)
 		}
-		s, err := openServices(t.Context(), store, credentials.NewSecret(key), zap.NewNop())
+		s, err := openServices(t.Context(), store, credentials.NewSecret(key), audit.Key{}, zap.NewNop())
 		if wrong := n == 1; wrong != errors.Is(err, credentials.ErrWrongKey) {
 			t.Fatalf("start %d: %v", n, err)
 		}
@@ -64,7 +65,7 @@ func TestAnEmptyStoreIsFoundedOnce(t *testing.T) {
 	key := credentials.NewSecret("0123456789abcdef0123456789abcdef")
 	var nodes []*Services
 	for range 2 {
-		s, err := openServices(t.Context(), struct{ storage.Store }{store}, key, zap.NewNop()) // none is told of the other's writes
+		s, err := openServices(t.Context(), struct{ storage.Store }{store}, key, audit.Key{}, zap.NewNop()) // none is told of the other's writes
 		if err != nil {
 			t.Fatal(err)
 		}

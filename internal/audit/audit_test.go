@@ -3,10 +3,13 @@ package audit
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"reflect"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
@@ -14,7 +17,16 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-func openTrail(t *testing.T) (*Trail, *storage.DB) {
+func newKey(t testing.TB, secret string) Key {
+	t.Helper()
+	k, err := NewKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func openDB(t testing.TB) *storage.DB {
 	t.Helper()
 	store, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
@@ -26,37 +38,89 @@ func openTrail(t *testing.T) (*Trail, *storage.DB) {
 			t.Error(err)
 		}
 	})
-	return Open(db, func() time.Time { return noon.In(time.FixedZone("east", 3600)) }, rand.Reader), db
+	return db
+}
+
+// A clock stands still until it is set.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+func openTrail(t testing.TB) (*Trail, *storage.DB, *clock) {
+	t.Helper()
+	db, c := openDB(t), &clock{at: noon}
+	return reopen(t, db, c, "the key"), db, c
+}
+
+func reopen(t testing.TB, db *storage.DB, c *clock, key string) *Trail {
+	t.Helper()
+	trail, err := Open(t.Context(), db, Options{Key: newKey(t, key), Now: c.now, Random: rand.Reader, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trail
+}
+
+func (t *Trail) must(tb testing.TB, r *Record) {
+	tb.Helper()
+	if err := t.db.Update(tb.Context(), func(tx *storage.Txn) error { return t.Add(tx, r) }); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (t *Trail) all(tb testing.TB, f *Filter) []*Record {
+	tb.Helper()
+	list, err := t.List(tb.Context(), f, 0, 1<<20)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if list.Total != len(list.Records) {
+		tb.Fatalf("total %d, %d records", list.Total, len(list.Records))
+	}
+	return list.Records
 }
 
 func TestTrailKeepsTheWholeRecord(t *testing.T) {
-	trail, db := openTrail(t)
+	trail, db, c := openTrail(t)
+	c.set(noon.In(time.FixedZone("east", 3600)))
 	want := Record{
-		OrganisationID: "org", WorkspaceID: "ws", KeyID: "key", KeyName: "ci", UserID: "u", Action: "virtual_keys.create", Resource: "own",
-		Method: "POST", Path: "/v1/virtual-keys", Fields: []string{"name", "key"}, Status: 200, IP: "192.0.2.1", UserAgent: "curl", RequestID: "r",
+		OrganisationID: "org", WorkspaceID: "ws", KeyID: "key", KeyName: "ci", UserID: "u", UserName: "Ada", Scope: "virtual_keys.create",
+		Resource: "own", ResourceID: "id", ResourceName: "Own", Method: "POST", Path: "/v1/virtual-keys", Query: "a=b", Fields: []string{"key", "name"},
+		Changes: []Change{{Field: "name", To: `"Own"`}}, Status: 200, IP: "192.0.2.1", Country: "NZ", UserAgent: "curl", RequestID: "r",
 	}
 	r := want
-	if err := db.Update(t.Context(), func(tx *storage.Txn) error { return trail.Add(tx, &r) }); err != nil {
-		t.Fatal(err)
+	trail.must(t, &r)
+	got := reopen(t, db, c, "the key").all(t, new(Filter))
+	if len(got) != 1 {
+		t.Fatalf("%d records", len(got))
 	}
-	got, err := Open(db, time.Now, rand.Reader).Records(t.Context(), 10)
-	if err != nil || len(got) != 1 {
-		t.Fatalf("got %d records, %v", len(got), err)
+	if got[0].ID == "" || got[0].Number != 1 || !got[0].At.Equal(noon) {
+		t.Errorf("%+v", got[0])
 	}
-	if got[0].ID == "" || !got[0].At.Equal(noon) {
-		t.Errorf("id %q, at %s", got[0].ID, got[0].At)
-	}
-	want.ID, want.At = got[0].ID, got[0].At
+	want.ID, want.At, want.Number = got[0].ID, got[0].At, 1
 	if !reflect.DeepEqual(*got[0], want) {
 		t.Errorf("got %+v", got[0])
 	}
 }
 
 func TestTrailSharesTheFateOfItsAction(t *testing.T) {
-	trail, db := openTrail(t)
+	trail, db, _ := openTrail(t)
 	failed := errors.New("failed")
 	err := db.Update(t.Context(), func(tx *storage.Txn) error {
-		if err := trail.Add(tx, &Record{Action: "workspaces.create"}); err != nil {
+		if err := trail.Add(tx, &Record{Scope: "workspaces.create"}); err != nil {
 			return err
 		}
 		return failed
@@ -64,28 +128,92 @@ func TestTrailSharesTheFateOfItsAction(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Fatal(err)
 	}
-	if got, err := trail.Records(t.Context(), 10); len(got) != 0 || err != nil {
-		t.Errorf("got %v, %v", got, err)
+	if got := trail.all(t, new(Filter)); len(got) != 0 {
+		t.Errorf("got %v", got)
 	}
 }
 
-func TestTrailListsTheNewestFirstUpToTheLimit(t *testing.T) {
-	trail, _ := openTrail(t)
-	const n = 20
-	for i := range n {
-		if err := trail.Refused(t.Context(), &Record{Resource: fmt.Sprint(i), Status: 403}); err != nil {
-			t.Fatal(err)
-		}
+func TestNoRowIsOlderThanTheOneBefore(t *testing.T) {
+	trail, _, c := openTrail(t)
+	trail.must(t, &Record{Scope: "a.b"})
+	c.set(noon.Add(-time.Hour))
+	trail.must(t, &Record{Scope: "a.b"})
+	if got := trail.all(t, new(Filter)); !got[0].At.Equal(noon) {
+		t.Errorf("the second row is of %s", got[0].At)
 	}
-	for _, c := range []struct{ limit, want int }{{1, 1}, {7, 7}, {n, n}, {n + 1, n}, {0, 0}} {
-		got, err := trail.Records(t.Context(), c.limit)
-		if err != nil || len(got) != c.want {
-			t.Errorf("limit %d: got %d records, %v", c.limit, len(got), err)
-		}
-		for i, r := range got {
-			if r.Resource != fmt.Sprint(n-1-i) {
-				t.Fatalf("limit %d: record %d is of %s", c.limit, i, r.Resource)
+}
+
+func TestRowsOfSeveralWritersAreOneChain(t *testing.T) {
+	trail, db, c := openTrail(t)
+	other := reopen(t, db, c, "the key")
+	var wg sync.WaitGroup
+	const each = 25
+	for _, tr := range []*Trail{trail, other} {
+		wg.Go(func() {
+			for range each {
+				if err := tr.Refused(t.Context(), &Record{Scope: "a.b", Status: 403}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range each {
+				if err := db.Update(t.Context(), func(tx *storage.Txn) error { return tr.Add(tx, &Record{Scope: "a.c"}) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	verified(t, trail, nil, "")
+	if n := len(trail.all(t, &Filter{Action: "b"})); n != 2*each {
+		t.Errorf("%d refused", n)
+	}
+}
+
+func TestRowsOfEarlierVersionsAreSealed(t *testing.T) {
+	db := openDB(t)
+	old := storage.NewCollection("audit", func(r *unsealed) string { return r.ID })
+	const n = 450
+	err := db.Update(t.Context(), func(tx *storage.Txn) error {
+		for i := range n {
+			r := &unsealed{At: noon.Add(time.Duration(i) * time.Second), Action: "configs.create", Resource: strconv.Itoa(i)}
+			r.ID = "id-" + strconv.Itoa(1000+i)
+			r.KeyID, r.Status = "key", 200
+			if err := old.Put(tx, r); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	trail := reopen(t, db, &clock{at: noon.Add(time.Hour)}, "the key")
+	got := trail.all(t, &Filter{Resource: "configs", Action: "create"})
+	if len(got) != n {
+		t.Fatalf("%d rows", len(got))
+	}
+	for i, r := range got {
+		if r.Resource != strconv.Itoa(n-1-i) || !r.At.Equal(noon.Add(time.Duration(n-1-i)*time.Second)) || r.KeyID != "key" || r.Status != 200 {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	verified(t, trail, nil, "")
+	if again := reopen(t, db, &clock{at: noon}, "the key"); len(again.all(t, new(Filter))) != n {
+		t.Error("they are moved twice")
+	}
+}
+
+func TestAnotherKeyLeavesARow(t *testing.T) {
+	trail, db, c := openTrail(t)
+	trail.must(t, &Record{Scope: "a.b"})
+	next := reopen(t, db, c, "another key")
+	next.must(t, &Record{Scope: "a.c"})
+	rows := next.all(t, new(Filter))
+	if len(rows) != 3 || rows[1].Scope != "audit_logs.manage" || rows[1].Actor() != ActorSystem {
+		t.Fatalf("%+v", rows)
+	}
+	verified(t, next, nil, "row 1 was sealed with key "+newKey(t, "the key").String()+", which was not given")
+	verified(t, next, nil, "", newKey(t, "the key"))
 }

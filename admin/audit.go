@@ -1,0 +1,181 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
+)
+
+// Bounds of what the audit trail keeps of a request.
+const (
+	maxChanges     = 64
+	maxChangeValue = 1024 // bytes of a value before, and of one after
+	maxAuditText   = 512  // bytes of a path and of a query
+)
+
+// newRecord returns the audit record of a request, without what is known only later.
+func (a *API) newRecord(rt *route, caller *credentials.Caller, r *http.Request) audit.Record {
+	return audit.Record{
+		OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
+		UserID: caller.UserID, Scope: rt.scopes[0], Method: r.Method, Path: shorten(r.URL.Path, maxAuditText), Query: shorten(r.URL.RawQuery, maxAuditText),
+		IP: clientIP(r), Country: a.country(r), UserAgent: userAgent(r, a.Authenticator), RequestID: cmp.Or(requestID(a.Headers, r.Header), requestUUID(r)),
+	}
+}
+
+// country returns the country of a client, as the proxy before says it in a header that the
+// operator names. Of others than Caddy's trusted proxies, it would be made up.
+func (a *API) country(r *http.Request) string {
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); !trusted || a.CountryHeader == "" {
+		return ""
+	}
+	return credentials.Clip(r.Header.Get(a.CountryHeader))
+}
+
+// requestUUID returns Caddy's {http.request.uuid}, which its access log can have, too.
+func requestUUID(r *http.Request) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	id, _ := repl.GetString("http.request.uuid")
+	return id
+}
+
+// A view returns a row as the control plane shows it, in which secrets are masked.
+type view[Row any] func(c *call, row *Row) (any, error)
+
+// shownBy makes a view the one by which the audit trail tells changes of the rows of a
+// resource.
+func (r *resource[Row]) shownBy(a *API, v view[Row]) { a.views[r.path] = v }
+
+// show returns the members of a row as the control plane shows it, or nil if there is no view.
+func (r *resource[Row]) show(c *call, row *Row) map[string]any {
+	v, ok := c.api.views[cmp.Or(r.shownAs, r.path)].(view[Row])
+	if !ok {
+		return nil
+	}
+	asked := c.item
+	c.item = new(item) // without the parameters of the request
+	defer func() { c.item = asked }()
+	shown, err := v(c, row)
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(shown)
+	}
+	members := make(map[string]any)
+	if err == nil {
+		err = json.Unmarshal(raw, &members)
+	}
+	if err != nil {
+		// The row can still be changed and deleted, or it could never be put right.
+		c.api.Logger.Warn("the audit trail does not say what changes, because the row cannot be shown", zap.String("resource", c.record.Scope), zap.Error(err))
+		return nil
+	}
+	return members
+}
+
+// changed records what is different in a row: nil before, if it is new, and after, if it is
+// gone.
+func (r *resource[Row]) changed(c *call, row *Row, before, after map[string]any) {
+	c.record.Changes = nil
+	compare(&c.record.Changes, "", before, after)
+	for _, shown := range []map[string]any{after, before} {
+		if id, ok := shown["id"].(string); ok && c.record.ResourceID == "" {
+			c.record.ResourceID = id
+		}
+		if name, ok := shown["name"].(string); ok && c.record.ResourceName == "" {
+			c.record.ResourceName = shorten(name, 255)
+		}
+	}
+	r.concerns(c, row)
+}
+
+// concerns makes the record one of the workspace of a row.
+func (r *resource[Row]) concerns(c *call, row *Row) {
+	if r.workspace == nil || row == nil {
+		return
+	}
+	if w := r.workspace(row); w != "" {
+		c.record.WorkspaceID = w
+	}
+}
+
+// unchanged are members that say nothing about what was done.
+var unchanged = []string{"object", "last_updated_at", "updated_at"}
+
+// compare appends the differences between two objects, whose members it names after at.
+func compare(changes *[]audit.Change, at string, before, after map[string]any) {
+	names := make([]string, 0, len(before)+len(after))
+	for name := range before {
+		names = append(names, name)
+	}
+	for name := range after {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if slices.Contains(unchanged, name) {
+			continue
+		}
+		from, to := before[name], after[name]
+		old, objects := from.(map[string]any)
+		if now, ok := to.(map[string]any); ok && objects {
+			compare(changes, at+name+".", old, now)
+			continue
+		}
+		change := audit.Change{Field: shorten(at+name, 255), From: jsonText(from), To: jsonText(to)}
+		if change.From != change.To && len(*changes) < maxChanges {
+			*changes = append(*changes, change)
+		}
+	}
+}
+
+// jsonText returns a value as JSON; "" for none.
+func jsonText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		if len(v) == 0 {
+			return ""
+		}
+	case []any:
+		if len(v) == 0 {
+			return ""
+		}
+	case string:
+		if v == "" {
+			return ""
+		}
+	}
+	raw, err := json.Marshal(value, json.Deterministic(true), jsontext.EscapeForHTML(false))
+	if err != nil {
+		return "" // it came out of JSON
+	}
+	return shorten(string(raw), maxChangeValue)
+}
+
+// shorten cuts a text to some bytes, at a character.
+func shorten(s string, most int) string {
+	s = strings.ToValidUTF8(s, "�")
+	if len(s) <= most {
+		return s
+	}
+	const more = "…"
+	end := most - len(more)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + more
+}

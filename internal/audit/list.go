@@ -1,0 +1,266 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Filter says which records are listed. Empty members do not filter.
+type Filter struct {
+	From, To    time.Time // both included
+	WorkspaceID string
+	Who         string // id of a key or a user
+	Actor       Actor
+	Resource    string // such as virtual_keys
+	ResourceID  string
+	Action      string // such as create
+	Method      string
+	Path        string
+	Status      int
+	RequestID   string
+	IP          string
+	Country     string
+}
+
+func (f *Filter) terms() []term {
+	status := ""
+	if f.Status != 0 {
+		status = strconv.Itoa(f.Status)
+	}
+	return slices.DeleteFunc([]term{
+		{"action", f.Action},
+		{"country", f.Country},
+		{"id", f.ResourceID},
+		{"ip", f.IP},
+		{"method", f.Method},
+		{"path", f.Path},
+		{"request", f.RequestID},
+		{"resource", f.Resource},
+		{"status", status},
+		{"type", string(f.Actor)},
+		{"who", f.Who},
+		{"workspace", f.WorkspaceID},
+	}, func(t term) bool { return t.value == "" })
+}
+
+// ResourceType returns the kind of resource of a record, such as virtual_keys, and what was done
+// to it, such as create.
+func (r *Record) ResourceType() (resource, action string) { return splitScope(r.Scope) }
+
+func splitScope(scope string) (resource, action string) {
+	i := strings.LastIndexByte(scope, '.')
+	if i < 0 {
+		return scope, ""
+	}
+	return scope[:i], scope[i+1:]
+}
+
+// A List is a page of records, the newest first, and how many there are on all pages.
+type List struct {
+	Total   int
+	Records []*Record
+}
+
+// List returns records that match a filter, after the first skip of them and at most limit.
+func (t *Trail) List(ctx context.Context, f *Filter, skip, limit int) (*List, error) {
+	list := new(List)
+	err := t.db.View(ctx, func(tx storage.Tx) error {
+		*list = List{}
+		from, to, err := t.between(tx, f.From, f.To)
+		if err != nil || from > to {
+			return err
+		}
+		terms := f.terms()
+		if len(terms) == 0 {
+			list.Total = int(to - from + 1)
+			for n := to - min(uint64(skip), to-from+1); n >= from && len(list.Records) < limit; n-- {
+				if err := t.take(tx, list, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		blocks, err := t.matching(tx, terms, from, to)
+		if err != nil {
+			return err
+		}
+		for _, b := range slices.Backward(blocks) {
+			n := b.set.count()
+			first := list.Total
+			if list.Total += n; list.Total <= skip || len(list.Records) == limit {
+				continue
+			}
+			for i := perBlock - 1; i >= 0 && len(list.Records) < limit; i-- {
+				if !b.set.has(i) {
+					continue
+				}
+				if first++; first <= skip {
+					continue
+				}
+				if err := t.take(tx, list, b.number*perBlock+uint64(i)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the audit trail: %w", err)
+	}
+	return list, nil
+}
+
+// take appends the row with a number to a list.
+func (t *Trail) take(tx storage.Tx, list *List, n uint64) error {
+	data, err := t.rows.Get(tx, numbered(n))
+	if err != nil {
+		return fmt.Errorf("row %d: %w; %w", n, err, errAltered)
+	}
+	row, err := decodeRow(storage.Blob{ID: numbered(n), Data: data})
+	if err != nil {
+		return err
+	}
+	r, err := row.record()
+	if err == nil {
+		list.Records = append(list.Records, r)
+	}
+	return err
+}
+
+// between returns the numbers of the first and the last row in a time; the first is the
+// greater one if there is none.
+func (t *Trail) between(tx storage.Tx, from, to time.Time) (first, last uint64, err error) {
+	cut, err := t.mark(tx, markCut)
+	if err != nil {
+		return 0, 0, err
+	}
+	head, err := t.head(tx)
+	if err != nil {
+		return 0, 0, err
+	}
+	// before returns how many of the rows that are left are earlier than a time.
+	before := func(at time.Time) (uint64, error) {
+		var failed error
+		n := sort.Search(int(head.number-cut.number), func(i int) bool {
+			rowAt, err := t.timeOf(tx, cut.number+1+uint64(i))
+			if err != nil {
+				failed = err
+			}
+			return failed != nil || !rowAt.Before(at)
+		})
+		return uint64(n), failed
+	}
+	first, last = cut.number+1, head.number
+	if !from.IsZero() {
+		n, err := before(from)
+		if err != nil {
+			return 0, 0, err
+		}
+		first += n
+	}
+	if !to.IsZero() && head.number > cut.number {
+		n, err := before(to.Add(1))
+		if err != nil {
+			return 0, 0, err
+		}
+		last = cut.number + n
+	}
+	return first, last, nil
+}
+
+// timeOf returns the time of a row, or of the next one if there is none with the number.
+func (t *Trail) timeOf(tx storage.Tx, n uint64) (time.Time, error) {
+	var list List
+	err := t.take(tx, &list, n)
+	if err == nil {
+		return list.Records[0].At, nil
+	}
+	if !errors.Is(err, storage.ErrNotFound) {
+		return time.Time{}, err
+	}
+	for blob, err := range t.rows.Scan(tx, storage.Range{Start: numbered(n)}) {
+		if err != nil {
+			return time.Time{}, err
+		}
+		row, err := decodeRow(blob)
+		if err != nil {
+			return time.Time{}, err
+		}
+		r, err := row.record()
+		if err != nil {
+			return time.Time{}, err
+		}
+		return r.At, nil
+	}
+	return time.Time{}, fmt.Errorf("row %d: %w; %w", n, storage.ErrNotFound, errAltered)
+}
+
+// A block is what matches in a block of rows.
+type block struct {
+	number uint64
+	set    set
+}
+
+// matching returns the blocks in which rows have all terms, in order.
+func (t *Trail) matching(tx storage.Tx, terms []term, first, last uint64) ([]block, error) {
+	firstBlock, from := blockOf(first)
+	lastBlock, to := blockOf(last)
+	var blocks []block
+	for i, one := range terms {
+		var found []block
+		next := 0 // of blocks
+		prefix := one.prefix()
+		for blob, err := range t.postings.Scan(tx, storage.Range{Prefix: prefix, Start: one.posting(firstBlock)}) {
+			if err != nil {
+				return nil, err
+			}
+			n := number(blob.ID[len(prefix):])
+			if n > lastBlock {
+				break
+			}
+			s, err := decodeSet(blob.Data)
+			if err != nil {
+				return nil, err
+			}
+			if i > 0 {
+				for next < len(blocks) && blocks[next].number < n {
+					next++
+				}
+				if next == len(blocks) {
+					break
+				}
+				if blocks[next].number != n {
+					continue
+				}
+				s.only(&blocks[next].set)
+			}
+			if s != (set{}) {
+				found = append(found, block{n, s})
+			}
+		}
+		if blocks = found; len(blocks) == 0 {
+			return nil, nil
+		}
+	}
+	for i := range blocks {
+		low, high := 0, perBlock-1
+		if blocks[i].number == firstBlock {
+			low = from
+		}
+		if blocks[i].number == lastBlock {
+			high = to
+		}
+		if low > 0 || high < perBlock-1 {
+			blocks[i].set.between(low, high)
+		}
+	}
+	return blocks, nil
+}
