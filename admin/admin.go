@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -41,6 +42,7 @@ type Services struct {
 	Configs      *routing.ConfigStore
 	Aliases      *routing.Aliases
 	Prompts      *prompts.Store
+	Guardrails   *hooks.Store
 	ParseOptions routing.Options // of saved configs
 	// MayUse reports whether a workspace, or for "" any, may use a provider in the operator's
 	// configuration. It may be nil.
@@ -153,6 +155,8 @@ func New(s Services) *API {
 	a.partials()
 	a.labels()
 	a.collections()
+	a.guardrails()
+	a.guardrailDefaults()
 	a.health()
 	a.rateLimits()
 	a.usageLimits()

@@ -15,9 +15,11 @@ import (
 
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
+	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -125,6 +127,8 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	saved, err := prompts.Open(ctx, db, now, rand.Reader)
 	must(err)
+	rails, err := hooks.OpenStore(ctx, db, keyring, now, rand.Reader)
+	must(err)
 	guard, err := credentials.NewHostGuard(nil)
 	must(err)
 	headers, err := exchange.NewHeaders(nil)
@@ -135,7 +139,7 @@ func (a *api) open(store storage.Store) {
 	a.kept, err = audit.Open(ctx, db, audit.Options{Key: seal, Now: now, Random: rand.Reader, Logger: zap.NewNop()})
 	must(err)
 	a.s = admin.Services{
-		Configs: configs, Aliases: aliases, Prompts: saved, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		CountryHeader: "Cf-Ipcountry",
 		Authenticator: &credentials.Authenticator{
@@ -151,7 +155,7 @@ func (a *api) open(store storage.Store) {
 	owners, err := stored.OpenOwners(ctx, db)
 	must(err)
 	a.objects, a.responses = owners, stored.NewResponses(db)
-	of := removal.Services{DB: db, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: saved, Limits: limits, Responses: a.responses, Owners: owners}
+	of := removal.Services{DB: db, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, Limits: limits, Responses: a.responses, Owners: owners}
 	remover := removal.Open(db, d, of.Parts(), zap.NewNop())
 	t.Cleanup(remover.Close)
 	a.s.Removals = remover

@@ -39,6 +39,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/providers":                  `{"name":"` + mark + `","slug":"` + mark + `-2","integration_id":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/prompts":                    `{"name":"` + mark + `","string":"s","virtual_key":"@local","workspace_id":"blue"}`,
 		"/v1/prompts/partials":           `{"name":"` + mark + `","string":"s","workspace_id":"blue"}`,
+		"/v1/guardrails":                 `{"name":"` + mark + `","checks":[{"id":"default.notNull"}],"workspace_id":"blue"}`,
 		"/v1/labels":                     `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/collections":                `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
@@ -55,6 +56,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 			t.Fatal("no record is written")
 		}
 	}
+	guardrail := made("/v1/guardrails", "slug")
 	usageLimit := made("/v1/policies/usage-limits", "id")
 	objects := map[string]string{
 		"/v1/api-keys/{id}":                                         made("/v1/api-keys/workspace/service", "id"),
@@ -81,6 +83,10 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/prompts/partials/{prompt_partial_id}":                  partial,
 		"/v1/prompts/partials/{prompt_partial_id}/versions":         partial,
 		"/v1/prompts/partials/{prompt_partial_id}/makeDefault":      partial,
+		"/v1/guardrails/{guardrailId}":                              guardrail,
+		"/v1/guardrails/{guardrailId}/versions":                     guardrail,
+		"/v1/guardrails/{guardrailId}/versions/{version_id}":        guardrail,
+		"/v1/guardrails/{guardrailId}/invoke":                       guardrail,
 		"/v1/labels/{label_id}":                                     made("/v1/labels", "id"),
 		"/v1/collections/{collection_id}":                           made("/v1/collections", "id"),
 		"/v1/integrations/{slug}/models":                            integration,
@@ -93,7 +99,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		var all strings.Builder
 		for _, path := range []string{
 			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/policies/usage-limits", "/v1/admin/workspaces", "/v1/logs",
-			"/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections",
+			"/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails",
 		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}

@@ -34,7 +34,14 @@ func (c *call) missing(workspace string, r routing.Reference) string {
 	slug, saved := strings.CutPrefix(r.Name, "@")
 	switch {
 	case r.Guardrail:
-		return "the workspace has no such guardrail"
+		g, ok := c.api.Guardrails.Usable(workspace, r.Name)
+		if !ok {
+			return "the workspace has no such guardrail"
+		}
+		if _, ok := g.Version(r.Version); !ok {
+			return "the guardrail has no such version"
+		}
+		return ""
 	case r.VirtualKey:
 		if _, ok := c.api.Keyring.VirtualKey(workspace, r.Name); ok {
 			return ""

@@ -48,12 +48,16 @@ type workspaceDefaults struct {
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	ConfigID      string            `json:"config_id,omitempty" doc:"A slug."`
 	UserKeyConfig string            `json:"user_api_key_config,omitempty" doc:"A slug."`
+	Input         []string          `json:"input_guardrails,omitempty" doc:"Slugs."`
+	Output        []string          `json:"output_guardrails,omitempty" doc:"Slugs."`
 }
 
 type updateWorkspaceDefaults struct {
 	Metadata      Optional[map[string]string] `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
 	ConfigID      Optional[string]            `json:"config_id,omitempty" doc:"Slug or id of the config of calls that name none, and whose key has none: the workspace's default config."`
 	UserKeyConfig Optional[string]            `json:"user_api_key_config,omitempty" doc:"Slug or id of the config that user keys of the workspace have as default where they name none."`
+	Input         Optional[[]string]          `json:"input_guardrails,omitempty" doc:"Slugs or ids of the guardrails of all calls of the workspace, its own or the organisation's, in the order in which they run."`
+	Output        Optional[[]string]          `json:"output_guardrails,omitempty" doc:"The same for answers."`
 }
 
 // WorkspaceFields are the fields of both create and update. Fields of features that are
@@ -142,7 +146,8 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	if s, ok := c.api.Configs.Get(w.UserKeyConfig); ok {
 		defaults.UserKeyConfig = s.Slug
 	}
-	if defaults.Metadata != nil || defaults.ConfigID != "" || defaults.UserKeyConfig != "" {
+	defaults.Input, defaults.Output = c.guardrailSlugs(w.Guardrails.Input), c.guardrailSlugs(w.Guardrails.Output)
+	if defaults.Metadata != nil || defaults.ConfigID != "" || defaults.UserKeyConfig != "" || defaults.Input != nil || defaults.Output != nil {
 		out.Defaults = &defaults
 	}
 	if w.NoBodies {
@@ -230,7 +235,10 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 func (c *call) applyDefaults(w *directory.Workspace, in *Optional[updateWorkspaceDefaults]) (err error) {
 	given := &in.Value
 	if in.Null {
-		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set = true, true, true
+		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set, given.Input.Set, given.Output.Set = true, true, true, true, true
+	}
+	if err := c.applyGuardrails(w, given); err != nil {
+		return err
 	}
 	if given.Metadata.Set {
 		if w.Metadata, err = encodeTexts(given.Metadata.Value); err != nil {

@@ -19,6 +19,7 @@ type Parameter struct {
 	Default  string   // as JSON; "": the zero value
 	OneOf    []string // that a text, or each text of a list, may be; nil: any
 	Min, Max float64  // of a number, if Max is not 0
+	Secret   bool     // a string that is a credential: nobody is shown it once it is saved
 	Doc      string
 }
 

@@ -74,7 +74,7 @@ func (a *App) build(c *core) *Runtime {
 	router.Alias = named.target
 	gateway := &exchange.Gateway{
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
-		Configs: &exchange.Configs{Store: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners, Prompts: c.Prompts,
+		Configs: &exchange.Configs{Store: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners, Prompts: c.Prompts, Guardrails: savedGuardrails{c.Guardrails, c.Directory},
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
 		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight, Calls: c.Calls, Aliases: named.names,
 		WorkspaceMetadata: func(id string) json.RawMessage {

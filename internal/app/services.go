@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
@@ -30,24 +31,25 @@ import (
 // configuration. A new service needs a field here and its lines in [openServices]. Users of
 // a service declare interfaces with what they use.
 type Services struct {
-	DB        *storage.DB
-	Trail     *audit.Trail
-	Directory *directory.Directory
-	Keyring   *credentials.Keyring
-	Secrets   *secretcache.Cache
-	Configs   *routing.ConfigStore
-	Aliases   *routing.Aliases
-	Prompts   *prompts.Store
-	Breakers  *routing.Breakers
-	Counter   ledger.Counter
-	Limits    *policies.Limits
-	Answers   *cache.Cache
-	Responses *stored.Responses
-	Owners    *stored.Owners
-	InFlight  *inflight.Budget // of bytes
-	Calls     *inflight.Budget
-	Records   reqlog.Store
-	Removals  *removal.Remover
+	DB         *storage.DB
+	Trail      *audit.Trail
+	Directory  *directory.Directory
+	Keyring    *credentials.Keyring
+	Secrets    *secretcache.Cache
+	Configs    *routing.ConfigStore
+	Aliases    *routing.Aliases
+	Prompts    *prompts.Store
+	Guardrails *hooks.Store
+	Breakers   *routing.Breakers
+	Counter    ledger.Counter
+	Limits     *policies.Limits
+	Answers    *cache.Cache
+	Responses  *stored.Responses
+	Owners     *stored.Owners
+	InFlight   *inflight.Budget // of bytes
+	Calls      *inflight.Budget
+	Records    reqlog.Store
+	Removals   *removal.Remover
 
 	closers []func() error // in the order in which their services were opened
 }
@@ -93,6 +95,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Prompts, err = prompts.Open(ctx, db, now, random); err != nil {
 		return nil, err
 	}
+	if s.Guardrails, err = hooks.OpenStore(ctx, db, s.Keyring, now, random); err != nil {
+		return nil, err
+	}
 	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime, Job: db.Job("rate-limit-records")}); err != nil {
 		return nil, err
 	}
@@ -108,7 +113,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		return nil, err
 	}
 	s.onClose(func() error { s.Records.Close(); return nil })
-	of := removal.Services{DB: db, Keyring: s.Keyring, Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Limits: s.Limits, Responses: s.Responses, Owners: s.Owners}
+	of := removal.Services{DB: db, Keyring: s.Keyring, Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Limits: s.Limits, Responses: s.Responses, Owners: s.Owners}
 	s.Removals = removal.Open(db, s.Directory, of.Parts(), logger)
 	s.onClose(func() error { s.Removals.Close(); return nil })
 	return s, nil
@@ -132,6 +137,6 @@ func (s *Services) Close() error {
 func (s *Services) managed() admin.Services {
 	return admin.Services{
 		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, Limits: s.Limits, RateLimits: s.Limits.Rates, UsageLimits: s.Limits.Budgets, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Now: time.Now, Random: rand.Reader,
+		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Now: time.Now, Random: rand.Reader,
 	}
 }

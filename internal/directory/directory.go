@@ -19,6 +19,20 @@ type Organisation struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
 	LogAccess
+
+	Guardrails Guardrails `json:"guardrails,omitzero"` // of the calls of all workspaces that are not excluded
+}
+
+// Guardrails are the guardrails that apply to all calls, by their ids, in order.
+type Guardrails struct {
+	Input  []string `json:"input,omitempty"`
+	Output []string `json:"output,omitempty"`
+}
+
+// Exclusions says whether a workspace is excluded from the organisation's guardrails.
+type Exclusions struct {
+	Input  bool `json:"input,omitempty"`
+	Output bool `json:"output,omitempty"`
 }
 
 // LogAccess says what keys of the organisation see of the records of calls. Nil fields are
@@ -49,6 +63,9 @@ type Workspace struct {
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
 	UserKeyConfig  string          `json:"user_key_config,omitempty"`     // id of the config that user keys made without one have as default
 	LogAccess
+
+	Guardrails Guardrails `json:"guardrails,omitzero"` // of all its calls
+	Excluded   Exclusions `json:"excluded,omitzero"`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`

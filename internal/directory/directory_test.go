@@ -3,6 +3,7 @@ package directory
 import (
 	"crypto/rand"
 	"errors"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -72,7 +73,7 @@ func TestFoundMakesTheOrganisationAndItsDefaultWorkspaceToStay(t *testing.T) {
 		t.Errorf("slug %q", w.Slug)
 	}
 	for name, d := range map[string]*Directory{"at once": d, "after a restart": open(t, db)} {
-		if got := d.Organisation(); got == nil || *got != *o || !got.CreatedAt.Equal(founded) {
+		if got := d.Organisation(); got == nil || !reflect.DeepEqual(got, o) || !got.CreatedAt.Equal(founded) {
 			t.Errorf("%s: organisation %+v", name, got)
 		}
 		got := d.DefaultWorkspace()

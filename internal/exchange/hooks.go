@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -64,15 +65,26 @@ func (x *Exchange) Hooks(t *routing.Target) (before, after []*hooks.Hook, err *E
 	if after, err = x.saved(t.After); err != nil {
 		return nil, nil, err
 	}
-	if g := x.Gateway.Guardrails; g != nil {
-		if more := g.Defaults(x.Caller.WorkspaceID, guardrails.Input); more != nil {
-			before = slices.Concat(before, more)
-		}
-		if more := g.Defaults(x.Caller.WorkspaceID, guardrails.Output); more != nil {
-			after = slices.Concat(after, more)
-		}
+	if before, err = x.withDefaults(before, guardrails.Input); err != nil {
+		return nil, nil, err
 	}
-	return before, after, nil
+	after, err = x.withDefaults(after, guardrails.Output)
+	return before, after, err
+}
+
+// withDefaults returns hooks with those that apply to all calls of the workspace.
+func (x *Exchange) withDefaults(list []*hooks.Hook, phase guardrails.Phase) ([]*hooks.Hook, *Error) {
+	if x.Gateway.Guardrails == nil {
+		return list, nil
+	}
+	more, err := x.Gateway.Guardrails.Defaults(x.Caller.WorkspaceID, phase)
+	switch {
+	case err != nil:
+		return nil, Unavailable("The guardrails of the workspace cannot be read for now", err)
+	case more == nil:
+		return list, nil
+	}
+	return slices.Concat(list, more), nil
 }
 
 // saved returns hooks with those that the names of saved guardrails stand for.
@@ -85,13 +97,21 @@ func (x *Exchange) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
 		if h.Slug == "" {
 			continue
 		}
-		var found bool
+		saved, err := (*hooks.Hook)(nil), hooks.ErrUnknown
 		if g := x.Gateway.Guardrails; g != nil {
-			list[i], found = g.Hook(x.Caller.WorkspaceID, h.Slug)
+			saved, err = g.Hook(x.Caller.WorkspaceID, h.Slug, h.VersionID)
 		}
-		if !found {
-			return nil, badRequest("x-gw-config", "invalid_guardrail", "Invalid guardrail: there is no guardrail "+credentials.Clip(h.Slug)+" in the workspace")
+		switch {
+		case errors.Is(err, hooks.ErrUnknown):
+			name := credentials.Clip(h.Slug)
+			if h.VersionID != "" {
+				name += " with the version " + credentials.Clip(h.VersionID)
+			}
+			return nil, badRequest("x-gw-config", "invalid_guardrail", "Invalid guardrail: there is no guardrail "+name+" in the workspace")
+		case err != nil:
+			return nil, Unavailable("The guardrail "+credentials.Clip(h.Slug)+" cannot be read for now", err)
 		}
+		list[i] = saved.As(h.Mutator)
 	}
 	return list, nil
 }

@@ -54,10 +54,11 @@ type Owners interface {
 // Guardrails are the saved guardrails.
 type Guardrails interface {
 	// Hook returns the hook that a saved guardrail is, by the slug or id under which the
-	// workspace may use it.
-	Hook(workspace, slug string) (*hooks.Hook, bool)
+	// workspace may use it; version is an id or a number, or "" for the current one. The error is
+	// hooks.ErrUnknown if the workspace has none.
+	Hook(workspace, slugOrID, version string) (*hooks.Hook, error)
 	// Defaults returns the hooks of a phase that apply to all calls of a workspace; nil: none do.
-	Defaults(workspace string, phase guardrails.Phase) []*hooks.Hook
+	Defaults(workspace string, phase guardrails.Phase) ([]*hooks.Hook, error)
 }
 
 // Prompts are the saved prompts, see [prompts.Store].

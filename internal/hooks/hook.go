@@ -13,7 +13,7 @@ import (
 // A Hook is one guardrail or mutator.
 type Hook struct {
 	ID      string
-	Slug    string // of the saved guardrail that it stands for; it has nothing else then, but perhaps a version
+	Slug    string // or id, of the saved guardrail that it stands for; it has nothing else then, but perhaps a version
 	Mutator bool
 	Checks  []Use
 

@@ -37,6 +37,22 @@ func TestShorthandsAreHooks(t *testing.T) {
 	}
 }
 
+// A hook without checks is a saved guardrail, by its id or slug.
+func TestHooksWithoutChecksAreSaved(t *testing.T) {
+	for raw, want := range map[string]string{
+		`[{"type":"guardrail","id":"pg-x"}]`:                  "pg-x",
+		`[{"id":"pg-x","guardrail_version_id":"v"}]`:          "pg-x v",
+		`[{"id":"mine","checks":[]}]`:                         "",
+		`[{"id":"mine","checks":[{"id":"default.notNull"}]}]`: "",
+		`[{"checks":[{"id":"default.notNull"}],"deny":true}]`: "",
+	} {
+		h := parse(t, BeforeRequest, raw)[0]
+		if got := strings.TrimSpace(h.Slug + " " + h.VersionID); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
 func TestFaultsOfHooks(t *testing.T) {
 	for _, c := range [][2]string{
 		{`7`, "hooks: expected an array"},
@@ -46,6 +62,7 @@ func TestFaultsOfHooks(t *testing.T) {
 		{`[{"checks":[7]}]`, "hooks[0].checks[0]: expected an object"},
 		{`[{"checks":[{}]}]`, "hooks[0].checks[0].id: required: the id of a check"},
 		{`[{"checks":[{"id":"a","parameters":7}]}]`, "hooks[0].checks[0].parameters: expected an object"},
+		{`[{"id":"pg-x","deny":true}]`, "hooks[0].deny: a saved guardrail has settings of its own: expected only id, type and guardrail_version_id where there are no checks"},
 		{`[{"stream_mode":"never"}]`, "hooks[0].stream_mode: expected buffer, window or after"},
 		{`[{"max_buffer_bytes":0}]`, "hooks[0].max_buffer_bytes: expected an integer from 1 to 16777216"},
 		{`[{"on_fail":{"feedback":{"value":"x"}}}]`, "hooks[0].on_fail.feedback.value: expected a number"},

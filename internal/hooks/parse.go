@@ -141,11 +141,13 @@ func (h *Hook) defaults() {
 
 // object reads a hook, or the shorthand for one: an object whose keys are checks.
 func (r *reader) object(h *Hook, at string, v gjson.Result) {
+	named, checked, settings := false, false, ""
 	v.ForEach(func(key, v gjson.Result) bool {
 		name, path := key.Str, at+"."+key.Str
 		switch {
 		case name == "id":
 			h.ID = r.text(path, v)
+			named = true
 		case name == "type":
 			switch v.Str {
 			case "guardrail":
@@ -158,7 +160,9 @@ func (r *reader) object(h *Hook, at string, v gjson.Result) {
 			h.VersionID = r.text(path, v)
 		case name == "checks" && v.IsArray():
 			r.checks(h, path, v)
+			checked = true
 		case r.action(h, path, name, v):
+			settings = path
 		case r.list.explicit():
 			r.errorf(path, "unknown key")
 		case !v.IsObject():
@@ -171,9 +175,15 @@ func (r *reader) object(h *Hook, at string, v gjson.Result) {
 				id = given.Str
 			}
 			h.Checks = append(h.Checks, use(id, []byte(v.Raw), v.Get("is_enabled"), v))
+			checked = true
 		}
 		return true
 	})
+	if named && !checked { // it names a saved guardrail
+		if h.Slug = h.ID; settings != "" {
+			r.errorf(settings, "a saved guardrail has settings of its own: expected only id, type and guardrail_version_id where there are no checks")
+		}
+	}
 }
 
 // checks reads a list of checks.

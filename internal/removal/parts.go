@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -13,14 +14,15 @@ import (
 
 // Services are those that have rows of workspaces.
 type Services struct {
-	DB        *storage.DB
-	Keyring   *credentials.Keyring
-	Configs   *routing.ConfigStore
-	Aliases   *routing.Aliases
-	Prompts   *prompts.Store
-	Limits    *policies.Limits
-	Responses *stored.Responses
-	Owners    *stored.Owners
+	DB         *storage.DB
+	Keyring    *credentials.Keyring
+	Configs    *routing.ConfigStore
+	Aliases    *routing.Aliases
+	Prompts    *prompts.Store
+	Guardrails *hooks.Store
+	Limits     *policies.Limits
+	Responses  *stored.Responses
+	Owners     *stored.Owners
 }
 
 const (
@@ -75,6 +77,11 @@ func (s *Services) Parts() []Part {
 				}
 				return s.Prompts.Delete(tx, p)
 			}),
+		},
+		{
+			Rows:  "guardrails",
+			Count: func(tx *storage.Txn, w string) int { return s.Guardrails.In(tx).CountOf(w) },
+			Step:  rows(s.DB, atOnce, s.Guardrails.Of, byID(s.Guardrails.Delete)),
 		},
 		{
 			Rows:  "labels",

@@ -12,7 +12,7 @@ func (p *parser) hooks(t *Target, path, name string, v []byte) {
 	t.hooks[list] = hooks.Parse(list, path, v, func(path, message string) { p.errorf(path, "%s", message) })
 	for i, h := range t.hooks[list] {
 		if h.Slug != "" {
-			p.refer(Reference{Path: item(path, i), Name: h.Slug, Guardrail: true})
+			p.refer(Reference{Path: item(path, i), Name: h.Slug, Guardrail: true, Version: h.VersionID})
 		}
 	}
 }

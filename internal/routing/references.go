@@ -9,7 +9,8 @@ type Reference struct {
 	Path       string // targets[1].virtual_key
 	Name       string // a slug, @slug or the name of a provider; for a virtual key its slug or id
 	VirtualKey bool   // it can only be a virtual key
-	Guardrail  bool   // it is the slug of a guardrail, and no provider
+	Guardrail  bool   // it is the slug or id of a guardrail
+	Version    string // of the guardrail; "": none is named
 }
 
 // References returns the references in a config. If the config has errors, the result has

@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/routing"
+)
+
+// maxDefaults is how many guardrails may apply to all calls, in each phase.
+const maxDefaults = 20
+
+// OrganisationDefaults are what applies to the calls of all workspaces.
+type OrganisationDefaults struct {
+	Input  []GuardrailIDs `json:"input_guardrails"`
+	Output []GuardrailIDs `json:"output_guardrails"`
+}
+
+// GuardrailIDs are the names of a guardrail.
+type GuardrailIDs struct {
+	ID   string `json:"id" format:"uuid"`
+	Slug string `json:"slug"`
+}
+
+type updateOrganisationDefaults struct {
+	Input          *[]string `json:"input_guardrails,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation, in the order in which they run. A list that is left out is kept."`
+	Output         *[]string `json:"output_guardrails,omitempty" maxItems:"20" doc:"The same for answers."`
+	OrganisationID string    `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
+}
+
+// Exclusions are the workspaces with whether the organisation's guardrails apply to them.
+type Exclusions struct {
+	Workspaces []Exclusion `json:"workspaces"`
+}
+
+// Exclusion says of a workspace that it is excluded, or not.
+type Exclusion struct {
+	WorkspaceID string `json:"workspace_id"`
+	Excluded    bool   `json:"excluded"`
+}
+
+type updateExclusions struct {
+	OrganisationID   string      `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
+	Workspaces       []Exclusion `json:"workspaces" minItems:"1" maxItems:"1000" nullable:"false" doc:"By their ids or slugs."`
+	OverrideExisting flag        `json:"override_existing,omitempty" doc:"Whether workspaces that are not named are excluded no longer."`
+}
+
+type exclusionQuery struct {
+	OrganisationID string `query:"organisation_id" maxLength:"255" doc:"The caller's, which it is anyway."`
+}
+
+func (a *API) guardrailDefaults() {
+	defaults := &resource[directory.Organisation]{
+		path: "/admin/organisation/defaults", noun: "organisation's defaults", scope: "organisation_settings",
+		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
+		name: func(o *directory.Organisation) string { return o.ID },
+	}
+	get(a, defaults, func(c *call, o *directory.Organisation) OrganisationDefaults {
+		return OrganisationDefaults{c.guardrailIDs(o.Guardrails.Input), c.guardrailIDs(o.Guardrails.Output)}
+	})
+	update(a, defaults, func(c *call, o *directory.Organisation, in *updateOrganisationDefaults) error {
+		if err := c.ownOrganisation(in.OrganisationID); err != nil {
+			return err
+		}
+		for _, list := range []struct {
+			field string
+			sent  *[]string
+			to    *[]string
+		}{{"input_guardrails", in.Input, &o.Guardrails.Input}, {"output_guardrails", in.Output, &o.Guardrails.Output}} {
+			if list.sent == nil {
+				continue
+			}
+			ids, err := c.defaultGuardrails(list.field, "", *list.sent)
+			if err != nil {
+				return err
+			}
+			*list.to = ids
+		}
+		return c.api.Directory.ReplaceOrganisation(c.tx, o)
+	})
+	a.exclusions("input-guardrails", func(w *directory.Workspace) *bool { return &w.Excluded.Input })
+	a.exclusions("output-guardrails", func(w *directory.Workspace) *bool { return &w.Excluded.Output })
+}
+
+// exclusions adds the routes that say which workspaces are excluded from the guardrails of the
+// organisation, in a phase.
+func (a *API) exclusions(which string, of func(*directory.Workspace) *bool) {
+	path := "/workspace-exclusions/" + which
+	show := func(c *call) Exclusions {
+		out := Exclusions{[]Exclusion{}}
+		for _, w := range c.api.Directory.Workspaces() {
+			out.Workspaces = append(out.Workspaces, Exclusion{w.ID, *of(w)})
+		}
+		return out
+	}
+	register(a, route{method: http.MethodGet, path: path, scopes: []string{"organisation_exclusions.list"}, summary: "List the workspaces with whether they are excluded"}, func(c *call, in *exclusionQuery) (*output[Exclusions], error) {
+		if err := c.ownOrganisation(in.OrganisationID); err != nil {
+			return nil, err
+		}
+		return &output[Exclusions]{show(c)}, nil
+	})
+	change(a, route{method: http.MethodPut, path: path, scopes: []string{"organisation_exclusions.update"}, summary: "Say which workspaces are excluded"}, func(c *call, in *bodyInput[updateExclusions]) (*Exclusions, error) {
+		if err := c.ownOrganisation(in.Body.OrganisationID); err != nil {
+			return nil, err
+		}
+		c.record.Resource = which
+		named := make(map[string]bool)
+		for i, e := range in.Body.Workspaces {
+			w, ok := c.api.Directory.Workspace(e.WorkspaceID)
+			if !ok {
+				return nil, unknownReference(fmt.Sprintf("workspaces[%d].workspace_id", i), "there is no workspace %q", credentials.Clip(e.WorkspaceID))
+			}
+			if _, twice := named[w.ID]; twice {
+				return nil, invalid(fmt.Sprintf("workspaces[%d].workspace_id", i), "given twice")
+			}
+			named[w.ID] = e.Excluded
+		}
+		for _, w := range c.api.Directory.Workspaces() {
+			excluded, given := named[w.ID]
+			if !given && !bool(in.Body.OverrideExisting) || *of(w) == excluded {
+				continue
+			}
+			changed := *w
+			*of(&changed) = excluded
+			if err := c.api.Directory.ReplaceWorkspace(c.tx, &changed); err != nil {
+				return nil, err
+			}
+		}
+		v := show(c)
+		return &v, nil
+	})
+}
+
+// ownOrganisation returns an error if another organisation than the caller's is named.
+func (c *call) ownOrganisation(id string) error {
+	if id != "" && id != c.caller.OrganisationID {
+		return forbidden("organisation_id: the API key belongs to another organisation")
+	}
+	return nil
+}
+
+// guardrailIDs are the names of guardrails that are there.
+func (c *call) guardrailIDs(ids []string) []GuardrailIDs {
+	all := []GuardrailIDs{}
+	for _, id := range ids {
+		if g, ok := c.api.Guardrails.Get(id); ok {
+			all = append(all, GuardrailIDs{g.ID, g.Slug})
+		}
+	}
+	return all
+}
+
+// guardrailSlugs are the slugs of guardrails that are there.
+func (c *call) guardrailSlugs(ids []string) (slugs []string) {
+	for _, g := range c.guardrailIDs(ids) {
+		slugs = append(slugs, g.Slug)
+	}
+	return slugs
+}
+
+// defaultGuardrails returns the ids of the guardrails that a list names, which apply to all calls of
+// a workspace, or for "" of the organisation.
+func (c *call) defaultGuardrails(field, workspace string, named []string) (ids []string, err error) {
+	if len(named) > maxDefaults {
+		return nil, invalid(field, "expected at most %d guardrails", maxDefaults)
+	}
+	whose := "the workspace"
+	if workspace == "" {
+		whose = "the organisation"
+	}
+	for i, name := range named {
+		g, ok := c.api.Guardrails.Usable(workspace, name)
+		at := fmt.Sprintf("%s[%d]", field, i)
+		switch {
+		case !ok:
+			return nil, unknownReference(at, "%s has no guardrail %q", whose, credentials.Clip(name))
+		case slices.Contains(ids, g.ID):
+			return nil, invalid(at, "given twice")
+		}
+		ids = append(ids, g.ID)
+	}
+	return ids, nil
+}
+
+// applyGuardrails applies the guardrails among the defaults of a workspace.
+func (c *call) applyGuardrails(w *directory.Workspace, in *updateWorkspaceDefaults) (err error) {
+	if in.Input.Set {
+		if w.Guardrails.Input, err = c.defaultGuardrails("defaults.input_guardrails", w.ID, in.Input.Value); err != nil {
+			return err
+		}
+	}
+	if in.Output.Set {
+		w.Guardrails.Output, err = c.defaultGuardrails("defaults.output_guardrails", w.ID, in.Output.Value)
+	}
+	return err
+}
+
+// namedGuardrail returns an error if configs, workspaces or the organisation refer to a guardrail,
+// because it then cannot be deleted.
+func (c *call) namedGuardrail(g *hooks.Guardrail) error {
+	var by []string
+	uses := func(what string, of directory.Guardrails) {
+		if slices.Contains(of.Input, g.ID) {
+			by = append(by, what+" (input_guardrails)")
+		}
+		if slices.Contains(of.Output, g.ID) {
+			by = append(by, what+" (output_guardrails)")
+		}
+	}
+	uses("the defaults of the organisation", c.api.Directory.Organisation().Guardrails)
+	for _, w := range c.api.Directory.Workspaces() {
+		uses("the defaults of the workspace "+w.Slug, w.Guardrails)
+	}
+	for _, s := range c.api.Configs.All() {
+		if g.WorkspaceID != "" && s.WorkspaceID != g.WorkspaceID || s.Archived {
+			continue
+		}
+		text, err := c.api.Configs.Text(s.Current())
+		if err != nil {
+			return err
+		}
+		for _, r := range routing.References(text, c.api.ParseOptions) {
+			if r.Guardrail && names(r.Name, g.Slug, g.ID) {
+				by = append(by, fmt.Sprintf("config %s (%s)", s.Slug, r.Path))
+				break
+			}
+		}
+	}
+	return inUse("guardrail", by)
+}

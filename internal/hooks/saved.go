@@ -1,0 +1,231 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Guardrail is a hook that is stored under a slug, with all its versions.
+type Guardrail struct {
+	ID             string    `json:"id"`
+	Slug           string    `json:"slug"`
+	Name           string    `json:"name"`
+	WorkspaceID    string    `json:"workspace_id,omitempty"` // "": it is the organisation's, whose workspaces may use it
+	OrganisationID string    `json:"organisation_id"`
+	OwnerID        string    `json:"owner_id,omitempty"`
+	UpdatedBy      string    `json:"updated_by,omitempty"`
+	Versions       []Version `json:"versions"` // oldest first; the last one is the current one
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// A Version is the checks and actions that a saved guardrail has or had.
+type Version struct {
+	ID        string    `json:"id"`
+	Number    int       `json:"number"` // counted from 1
+	Sealed    []byte    `json:"sealed"` // a Text, whose parameters may have credentials
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+}
+
+// A Text is what a version says, as JSON: a list and an object.
+type Text struct{ Checks, Actions json.RawMessage }
+
+// Bounds of saved guardrails, because all are in memory.
+const (
+	MaxGuardrails = 1000 // of a workspace, and of the organisation itself
+	MaxVersions   = 100  // that are kept of a guardrail
+)
+
+// Current is the version in force.
+func (g *Guardrail) Current() *Version { return &g.Versions[len(g.Versions)-1] }
+
+// Version returns a version by its id or its number, counted from 1; "" is the current one.
+func (g *Guardrail) Version(which string) (*Version, bool) {
+	if which == "" {
+		return g.Current(), true
+	}
+	for i := range g.Versions {
+		if g.Versions[i].ID == which || strconv.Itoa(g.Versions[i].Number) == which {
+			return &g.Versions[i], true
+		}
+	}
+	return nil, false
+}
+
+// A Sealer encrypts values for storage. A sealed value can only be opened with the id that it was
+// sealed for.
+type Sealer interface {
+	SealText(id, text string) ([]byte, error)
+	UnsealText(id string, sealed []byte) (string, error)
+}
+
+// A Store holds the saved guardrails. It reads from memory and writes through to the store. It is
+// safe for concurrent use.
+type Store struct {
+	rows   *storage.Cached[Guardrail]
+	sealer Sealer
+	parsed *sync.Map // by version id: *Hook
+	now    func() time.Time
+	random io.Reader
+}
+
+const (
+	bySlug      = "slug"
+	byWorkspace = "workspace"
+)
+
+// OpenStore loads the guardrails of a store.
+func OpenStore(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*Store, error) {
+	s := &Store{
+		rows: storage.NewCached(db, storage.NewCollection("guardrail", func(g *Guardrail) string { return g.ID },
+			storage.Index[Guardrail]{Name: bySlug, Unique: true, Keys: func(g *Guardrail) []string { return []string{g.Slug} }},
+			storage.Index[Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }})),
+		sealer: sealer, parsed: new(sync.Map), now: now, random: random,
+	}
+	return s, s.rows.Load(ctx)
+}
+
+// In returns the guardrails as tx sees them.
+func (s *Store) In(tx *storage.Txn) *Store {
+	in := *s
+	in.rows = s.rows.In(tx)
+	return &in
+}
+
+// Get returns a guardrail by its id or slug.
+func (s *Store) Get(idOrSlug string) (*Guardrail, bool) {
+	if g, ok := s.rows.Get(idOrSlug); ok {
+		return g, true
+	}
+	return s.rows.Find(bySlug, idOrSlug)
+}
+
+// Usable returns a guardrail that a workspace may use: its own, or one of the organisation.
+func (s *Store) Usable(workspace, idOrSlug string) (*Guardrail, bool) {
+	g, ok := s.Get(idOrSlug)
+	if !ok || g.WorkspaceID != "" && g.WorkspaceID != workspace {
+		return nil, false
+	}
+	return g, true
+}
+
+// ErrUnknown is the error of a guardrail that a workspace does not have, or of a version that the
+// guardrail does not have.
+var ErrUnknown = errors.New("there is no such guardrail")
+
+// Hook returns a version of a guardrail that a workspace may use, as a hook that nobody changes.
+func (s *Store) Hook(workspace, idOrSlug, version string) (*Hook, error) {
+	g, ok := s.Usable(workspace, idOrSlug)
+	if !ok {
+		return nil, ErrUnknown
+	}
+	v, ok := g.Version(version)
+	if !ok {
+		return nil, ErrUnknown
+	}
+	return s.hook(g, v)
+}
+
+// hook parses a version, once. What was valid when it was saved may not be any more, if a check is
+// gone: its hook then has a check that errors.
+func (s *Store) hook(g *Guardrail, v *Version) (*Hook, error) {
+	if h, ok := s.parsed.Load(v.ID); ok {
+		return h.(*Hook), nil
+	}
+	text, err := s.Text(v)
+	if err != nil {
+		return nil, err
+	}
+	h := Saved(text.Checks, text.Actions, func(string, string) {})
+	h.ID, h.VersionID = g.Slug, v.ID
+	s.parsed.Store(v.ID, h)
+	return h, nil
+}
+
+// Text returns what a version says.
+func (s *Store) Text(v *Version) (Text, error) {
+	text, err := s.sealer.UnsealText(v.ID, v.Sealed)
+	if err != nil {
+		return Text{}, err
+	}
+	members := gjson.Parse(text)
+	return Text{json.RawMessage(members.Get("checks").Raw), json.RawMessage(members.Get("actions").Raw)}, nil
+}
+
+// All returns all guardrails in the order of their creation.
+func (s *Store) All() []*Guardrail { return s.rows.All() }
+
+// CountOf returns how many guardrails a workspace has, in a transaction (see [Store.In]).
+func (s *Store) CountOf(workspace string) int { return s.rows.Count(byWorkspace, workspace) }
+
+// Of returns the ids of at most limit guardrails of a workspace.
+func (s *Store) Of(workspace string, limit int) []string {
+	return storage.Select(s.rows.All(), limit, func(g *Guardrail) (string, bool) { return g.ID, g.WorkspaceID == workspace })
+}
+
+// Put stores a guardrail. If text is not nil, it becomes the newest version, created by by.
+func (s *Store) Put(tx *storage.Txn, g *Guardrail, text *Text, by string) error {
+	now := s.now().UTC()
+	if g.ID == "" {
+		g.ID, g.CreatedAt = storage.NewID(s.random), now
+	}
+	g.UpdatedAt, g.UpdatedBy = now, by
+	if text != nil {
+		number := 1
+		if len(g.Versions) > 0 {
+			number = g.Current().Number + 1
+		}
+		v := Version{ID: storage.NewID(s.random), Number: number, CreatedAt: now, CreatedBy: by}
+		var b jsonscan.Builder
+		b.Open('{')
+		b.Key("checks").Raw(text.Checks)
+		b.Key("actions").Raw(text.Actions)
+		b.Close('}')
+		var err error
+		if v.Sealed, err = s.sealer.SealText(v.ID, string(b)); err != nil {
+			return err
+		}
+		versions := append(slices.Clone(g.Versions), v)
+		kept := max(0, len(versions)-MaxVersions)
+		s.forget(versions[:kept])
+		g.Versions = versions[kept:]
+	}
+	return s.rows.Put(tx, g)
+}
+
+// Delete removes a guardrail with all its versions.
+func (s *Store) Delete(tx *storage.Txn, id string) error {
+	if g, ok := s.In(tx).Get(id); ok {
+		s.forget(g.Versions)
+	}
+	return s.rows.Delete(tx, id)
+}
+
+// forget drops what was parsed of versions.
+func (s *Store) forget(versions []Version) {
+	for i := range versions {
+		s.parsed.Delete(versions[i].ID)
+	}
+}
+
+// As returns the hook as one of a list of mutators, if it is not one.
+func (h *Hook) As(mutator bool) *Hook {
+	if h.Mutator || !mutator {
+		return h
+	}
+	other := *h
+	other.Mutator, other.Key = true, key([]byte(h.Key), []byte("mutator"))
+	return &other
+}
