@@ -77,7 +77,9 @@ func TestResponsesOverAWebSocket(t *testing.T) {
 	up := responder(t)
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
-	c, _, err := openResponses(t, g, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + key}, "X-Gw-Provider": {"file"}}})
+	c, _, err := openResponses(t, g, &websocket.DialOptions{HTTPHeader: http.Header{
+		"Authorization": {"Bearer " + key}, "X-Gw-Provider": {"file"}, "Openai-Beta": {"responses_websockets=2026-02-06, agents=v1"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +98,9 @@ func TestResponsesOverAWebSocket(t *testing.T) {
 	sent := gjson.Parse(up.Last(t).Body)
 	if sent.Get("type").Exists() || sent.Get("previous_response_id").Exists() || !sent.Get("stream").Bool() || sent.Get("input.0.content").Str != "one" || sent.Get("input.5.content").Str != "four" {
 		t.Errorf("the provider was sent %s", sent.Raw)
+	}
+	if beta := up.Last(t).Header["Openai-Beta"]; len(beta) != 1 || beta[0] != "agents=v1" {
+		t.Errorf("the provider was sent the betas %q", beta)
 	}
 
 	// What the client asks to be prepared costs no call.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/sjson"
@@ -159,7 +161,10 @@ func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	if c.Model != "" {
 		asked.Model = chat.Quote(c.Model)
 	}
-	limits := &OpenAILimits
+	if c.Endpoint == Messages {
+		c.Query = withoutBeta(c.Query)
+	}
+	limits := &CompatibleLimits
 	if p.Limits != nil {
 		limits = p.Limits
 	}
@@ -171,6 +176,15 @@ func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	}
 	r.Answer, r.Turns = d.answer(c, from, chat.Style{Functions: asked.Functions, Forms: forms}, names), responses.Turns(asked.Messages)
 	return r, nil
+}
+
+// withoutBeta returns a query without beta=true, which Anthropic's clients send to its API.
+func withoutBeta(query string) string {
+	kept := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return name == "beta"
+	})
+	return strings.Join(kept, "&")
 }
 
 // requestError converts a *chat.Unsupported to a *RequestError.

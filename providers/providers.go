@@ -61,7 +61,7 @@ type Provider struct {
 	// Headers maps settings to the headers that they are sent in.
 	Headers map[string]string
 	// Forward lists headers of the client that are forwarded to this provider in addition
-	// to [Forwarded].
+	// to [Forwarded]. If the provider has OpenAI's API, OpenAI's are added to it.
 	Forward []string
 
 	// Serves lists the endpoints, besides conversations, that the provider serves in
@@ -84,7 +84,7 @@ type Provider struct {
 	NewerNames bool
 	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.
 	ReturnReasoning bool
-	// Limits are restrictions on requests. Default: [OpenAILimits].
+	// Limits are restrictions on requests. Default: [CompatibleLimits].
 	Limits *chat.Limits
 	// NoStreamUsage is set if the provider does not support stream_options, which request a
 	// stream's usage.
@@ -216,7 +216,10 @@ func (e *UploadError) Unwrap() error { return e.Err }
 
 // Forwarded lists the request headers of a client that are forwarded to providers, in
 // canonical form. No others are, except those of [Provider.Forward].
-var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-Client-Request-Id"}
+var Forwarded = []string{"Accept", "Content-Type", "Idempotency-Key", "User-Agent", "X-Client-Request-Id"}
+
+// forwardedToOpenAI lists the headers that are also forwarded to providers with OpenAI's API.
+var forwardedToOpenAI = []string{"Openai-Beta"}
 
 // ForwardedWebSocket lists the headers that are also forwarded with a WebSocket handshake. There
 // are no extensions among them: compressed messages could not be read.
@@ -274,8 +277,11 @@ var Translated = []string{ChatComplete, Complete, Embed, Moderate, OCR, Rerank, 
 // row does not say. If it does not, its own error answer is passed on.
 var OpenAIServes = []string{Complete, Embed, Moderate, Rerank, OCR}
 
-// OpenAILimits are the limits of OpenAI and of compatible providers.
-var OpenAILimits = chat.Limits{ToolName: 64, User: 64}
+// Limits of OpenAI's API, of which compatible providers have more.
+var (
+	OpenAILimits     = chat.Limits{ToolName: 64, User: 64}
+	CompatibleLimits = chat.Limits{ToolName: 64, User: 64, SystemFirst: true}
+)
 
 // has reports whether the provider serves an endpoint in OpenAI's form.
 func (p *Provider) has(endpoint string) bool {

@@ -19,6 +19,9 @@ func Register(rows ...Provider) {
 		if err := p.check(); err != nil {
 			panic("registering provider " + p.Name + ": " + err.Error())
 		}
+		if p.Dialect == nil && p.Encoder == nil {
+			p.Forward = slices.Concat(p.Forward, forwardedToOpenAI)
+		}
 		byName[p.Name] = p
 		names = append(names, p.Name)
 		caddy.RegisterModule(module{p})

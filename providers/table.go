@@ -33,7 +33,7 @@ func posts(paths ...string) (out credentials.Paths) {
 // /chat/completions, starts. If a provider is known to refuse what others accept, its row
 // says so. The columns are explained in docs/providers.md.
 var compatible = []Provider{
-	{Name: "openai", BaseURL: "https://api.openai.com/v1", Serves: all, Closed: true, NewerNames: true, Headers: map[string]string{
+	{Name: "openai", BaseURL: "https://api.openai.com/v1", Serves: all, Closed: true, NewerNames: true, Limits: &OpenAILimits, Headers: map[string]string{
 		"openai_organization": "Openai-Organization", "openai_project": "Openai-Project", "openai_beta": "Openai-Beta",
 	}},
 

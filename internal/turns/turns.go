@@ -203,8 +203,24 @@ func (s *session) post(ctx context.Context, body []byte, w http.ResponseWriter) 
 	}
 	r.Header["Content-Type"], r.Header["Accept"] = []string{"application/json"}, []string{"text/event-stream"}
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if beta := ofCalls(r.Header["Openai-Beta"]); beta != "" {
+		r.Header["Openai-Beta"] = []string{beta}
+	} else {
+		delete(r.Header, "Openai-Beta")
+	}
 	// The variables and placeholders of the handshake are not those of its calls.
 	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, s.server)
+}
+
+// ofCalls returns the betas of a handshake that are not about WebSockets, separated by commas.
+func ofCalls(betas []string) string {
+	var kept []string
+	for beta := range strings.SplitSeq(strings.Join(betas, ","), ",") {
+		if beta = strings.TrimSpace(beta); beta != "" && !strings.HasPrefix(beta, "responses_websockets=") {
+			kept = append(kept, beta)
+		}
+	}
+	return strings.Join(kept, ",")
 }
 
 // warmUp answers a message that asks for no output: the conversation goes on from there.

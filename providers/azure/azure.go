@@ -18,6 +18,7 @@ func init() {
 	providers.Register(
 		providers.Provider{
 			Name:    "azure-openai",
+			Limits:  &providers.OpenAILimits,
 			BaseURL: "https://{azure_resource_name}.openai.azure.com/openai",
 			Auth:    auth,
 			Login:   login,

@@ -24,19 +24,30 @@ type Limits struct {
 	// NeedsUser is set if a conversation needs more than system messages. If it has nothing
 	// else, they are sent as user messages.
 	NeedsUser bool
+	// SystemFirst is set if only the first message may be a system message, as in the chat
+	// templates of most open models. Later ones are added to it.
+	SystemFirst bool
+	// NoUserAfterResult is set if the model must speak between tool results and the user.
+	NoUserAfterResult bool
 }
 
 // Arrange normalizes a request within the provider's limits: it keeps only the tools that
 // the caller allows, drops a tool choice without tools, and moves tool results right behind
-// the calls. It returns the original names of renamed tools, by their new names.
+// the calls, and system messages to where the provider takes them. It returns the original names of renamed tools, by their new names.
 func (r *Request) Arrange(l Limits) map[string]Literal {
 	r.allow()
 	if len(r.Tools) == 0 {
 		r.ToolChoice, r.Parallel = ToolChoice{}, nil
 	}
 	r.Messages = resultsFirst(r.Messages)
+	if l.SystemFirst {
+		r.systemFirst()
+	}
 	if l.NeedsUser {
 		r.needUser()
+	}
+	if l.NoUserAfterResult {
+		r.separateResults()
 	}
 	r.user(l)
 	return r.rename(l.ToolName)
@@ -52,6 +63,50 @@ func (r *Request) user(l Limits) {
 		r.User = nil
 	case l.User > 0 && utf8.RuneCountInString(text) > l.User:
 		r.User = Quote(string([]rune(text)[:l.User]))
+	}
+}
+
+// paragraph separates system messages that become one.
+var paragraph = Part{Kind: Text, Text: Literal(`"\n\n"`)}
+
+// systemFirst makes all system messages one, which comes first. Agents add instructions in the
+// middle of a conversation: Claude Code reminders, Codex messages of developers.
+func (r *Request) systemFirst() {
+	isSystem := func(m Message) bool { return m.Role == System }
+	if i := slices.IndexFunc(r.Messages, isSystem); i < 0 || i == 0 && !slices.ContainsFunc(r.Messages[1:], isSystem) {
+		return
+	}
+	first := Message{Role: System}
+	out := make([]Message, 1, len(r.Messages)+1)
+	for _, m := range r.Messages {
+		if m.Role != System {
+			out = append(out, m)
+			continue
+		}
+		if !slices.ContainsFunc(m.Parts, Part.hasContent) {
+			continue
+		}
+		if first.Parts != nil {
+			first.Parts = append(first.Parts, paragraph)
+		}
+		first.Parts = append(first.Parts, m.Parts...)
+	}
+	if out[0] = first; first.Parts == nil {
+		out = out[1:]
+	}
+	r.Messages = out
+}
+
+// acknowledgement is what the model says between results and the user, where it must.
+var acknowledgement = Message{Role: Assistant, Parts: []Part{{Kind: Text, Text: Literal(`"OK."`)}}}
+
+// separateResults puts a message of the model between results of tools and the user's next
+// words, which a client has if the user interrupted the model.
+func (r *Request) separateResults() {
+	for i := 1; i < len(r.Messages); i++ {
+		if r.Messages[i].Role == User && r.Messages[i-1].Role == ToolResult {
+			r.Messages = slices.Insert(slices.Clone(r.Messages), i, acknowledgement)
+		}
 	}
 }
 

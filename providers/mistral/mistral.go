@@ -15,7 +15,7 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "mistral-ai",
-		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
+		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true, SystemFirst: true, NoUserAfterResult: true},
 		BaseURL: "https://api.mistral.ai/v1",
 		Serves:  []string{providers.Embed, providers.OCR},
 		Encoder: &chat.Encoder{
