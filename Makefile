@@ -33,7 +33,7 @@ fmt: ## Format the code
 
 .PHONY: e2e
 e2e: build ## Run real clients (Node.js) against the gateway
-	cd e2e && npm ci --no-audit --no-fund && GW_BINARY=$(CURDIR)/bin/caddy npm test
+	cd e2e && npm ci --no-audit --no-fund && npm ci --prefix agents --no-audit --no-fund && GW_BINARY=$(CURDIR)/bin/caddy npm test
 
 .PHONY: traces
 traces: ## Check spans with the OpenTelemetry collector's receiver

@@ -33,7 +33,8 @@ const counted = {
     tool: object({ type: any, name: filled }, { disable_parallel_tool_use: boolean }), none: object({ type: any }),
   }),
   thinking: by('type', { enabled: object({ type: any, budget_tokens: integer }), disabled: object({ type: any }), adaptive: object({ type: any }) }),
-  output_config: open,
+  output_config: object({}, { effort: is('low', 'medium', 'high', 'xhigh', 'max'), format: open }),
+  context_management: object({ edits: list(object({ type: is('clear_thinking_20251015', 'clear_tool_uses_20250919') }, { keep: any, trigger: open, clear_at_least: open }), 1) }),
 };
 const request = object({ model: filled, max_tokens: integer, messages: list(message, 1) }, {
   ...counted, stream: boolean, temperature: number, top_p: number, top_k: integer, stop_sequences: list(filled), metadata: object({}, { user_id: filled }),
@@ -137,12 +138,12 @@ export const anthropic = {
   failure,
   answer(method, path, body, headers) {
     like(/^20\d\d-\d\d-\d\d$/)(headers['anthropic-version'], 'anthropic-version');
-    if (`${method} ${path}` === 'POST /v1/messages/count_tokens') {
+    if (`${method} ${path.replace('?beta=true', '')}` === 'POST /v1/messages/count_tokens') {
       countRequest(body, 'body');
       read(body);
       return { body: { input_tokens: USAGE.prompt } };
     }
-    equal(`${method} ${path}`, 'POST /v1/messages', 'path');
+    equal(`${method} ${path.replace('?beta=true', '')}`, 'POST /v1/messages', 'path');
     const script = scripted(body.model, {
       failure, begun: () => events(body.model, SECOND, false).slice(0, 5),
       breaks: [`event: error\ndata: ${JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'The server had an error' } })}\n\n`],

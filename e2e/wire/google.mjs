@@ -14,7 +14,9 @@ const part = either(
 );
 // A schema of the API's own, which is not JSON Schema.
 const schema = (v, at) => object({}, {
-  type: is('object', 'string', 'OBJECT', 'STRING'), description: text, enum: list(filled), required: list(filled), format: filled, nullable: boolean,
+  type: is(...['object', 'string', 'boolean', 'number', 'integer', 'array'].flatMap((t) => [t, t.toUpperCase()])), description: text, enum: list(filled), required: list(filled),
+  format: filled, nullable: boolean, items: (v, where) => schema(v, where), minItems: integer, maxItems: integer, minimum: number, maximum: number, pattern: text, default: any, title: text,
+  anyOf: list((v, where) => schema(v, where), 1), minLength: integer, maxLength: integer, propertyOrdering: list(filled),
   properties: (p, where) => { open(p, where); for (const [name, of] of Object.entries(p)) schema(of, `${where}.${name}`); },
 })(v, at);
 const declaration = object({ name: filled }, { description: text, parameters: schema, parametersJsonSchema: open });
@@ -56,7 +58,7 @@ function read(body, model) {
   };
   body.contents.forEach(({ role, parts }, i) => {
     const at = `contents[${i}]`;
-    equal(role, i % 2 === 0 ? 'user' : 'model', `${at}.role`);
+    demand(role === 'user' || i > 0 && body.contents[i - 1].role === 'user', `${at}.role`, 'a turn of the model that follows none of the user');
     const calls = parts.filter((p) => p.functionCall);
     const results = parts.flatMap((p) => p.functionResponse ?? []);
     const images = parts.flatMap((p) => p.inlineData ?? []).map(({ mimeType, data }) => `${mimeType} ${data}`);

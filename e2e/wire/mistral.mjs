@@ -40,6 +40,8 @@ function read(body) {
       return;
     }
     demand(waiting.size === 0, at, 'not the same number of function calls and responses');
+    demand(m.role !== 'system' || i === 0, at, "unexpected role 'system'");
+    demand(m.role !== 'user' || body.messages[i - 1]?.role !== 'tool', at, "unexpected role 'user' after role 'tool'");
     if (m.role === 'system') said.system = plain(m.content);
     if (m.role === 'user') said.turns.push({ user: plain(m.content), images: imagesOf(m.content) });
     if (m.role !== 'assistant') return;
