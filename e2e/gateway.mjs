@@ -69,7 +69,7 @@ export class Gateway {
   }
 
   /** Writes the Caddyfile; site is lines that go into the gateway's site. */
-  async configure(site = '') {
+  async configure(site = this.#options.site ?? '') {
     const { providers = {}, headerPrefix, echo = '', admin = false, accessLog = false } = this.#options;
     const lines = Object.entries(providers).map(([slug, p]) => `provider ${slug} {
 			type ${p.type ?? 'openai'}
@@ -210,7 +210,8 @@ http://127.0.0.1:${this.ports.echo} {
  * Starts a gateway with the providers echo and, of options, providers, each
  * { baseURL, key, type, settings } by its slug; headerPrefix: an alias of x-gw-; echo: lines of the
  * gw_echo block; admin: Caddy's admin endpoint is on; accessLog: Caddy's is;
- * data: the folder of an existing store; env: more of the environment.
+ * data: the folder of an existing store; env: more of the environment; site: lines that go into
+ * the gateway's site.
  */
 export async function startGateway(options) {
   const gateway = new Gateway(options);
