@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-gw/gateway/guardrails"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/roles"
 )
 
 const referencePage = "docs/reference.md"
@@ -334,6 +335,24 @@ func scopesTable(*testing.T) string {
 	return out.String()
 }
 
+// settingsTable lists the security settings.
+func settingsTable(*testing.T) string {
+	var out strings.Builder
+	out.WriteString("| setting | default | section | scopes |\n|---|---|---|---|\n")
+	for _, s := range roles.Settings {
+		initial := "on"
+		if s.Off {
+			initial = "off"
+		}
+		scopes := make([]string, len(s.Scopes))
+		for i, scope := range s.Scopes {
+			scopes[i] = "`" + scope + "`"
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | `%s` | %s |\n", s.Name, initial, s.Section, strings.Join(scopes, ", "))
+	}
+	return out.String()
+}
+
 func allScopes(kinds []credentials.Kind) []string {
 	var all []string
 	for _, k := range kinds {
@@ -427,7 +446,7 @@ func optionsTable(t *testing.T) string {
 func TestReferenceIsMadeFromTheCode(t *testing.T) {
 	for page, tables := range map[string]map[string]func(*testing.T) string{
 		referencePage: {
-			"configs": configsTable, "fields": fieldsTable, "scopes": scopesTable, "syntax": syntaxes, "options": optionsTable,
+			"configs": configsTable, "fields": fieldsTable, "scopes": scopesTable, "settings": settingsTable, "syntax": syntaxes, "options": optionsTable,
 		},
 		"docs/guardrails.md": {"checks": checksTable},
 	} {

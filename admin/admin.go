@@ -144,6 +144,7 @@ func New(s Services) *API {
 	a.auditLogs()
 	a.organisation()
 	a.workspaces()
+	a.users()
 	a.apiKeys()
 	a.virtualKeys()
 	a.secretReferences()

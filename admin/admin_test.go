@@ -142,10 +142,10 @@ func (a *api) open(store storage.Store) {
 		Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		CountryHeader: "Cf-Ipcountry",
-		Authenticator: &credentials.Authenticator{
+		Authenticator: &withUsers{directory: d, Authenticator: credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 			HasWorkspace: d.HasWorkspace,
-		},
+		}},
 		Managers: managers(t), KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
 	records, err := reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
@@ -155,7 +155,7 @@ func (a *api) open(store storage.Store) {
 	owners, err := stored.OpenOwners(ctx, db)
 	must(err)
 	a.objects, a.responses = owners, stored.NewResponses(db)
-	of := removal.Services{DB: db, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, Limits: limits, Responses: a.responses, Owners: owners}
+	of := removal.Services{DB: db, Directory: d, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, Limits: limits, Responses: a.responses, Owners: owners}
 	remover := removal.Open(db, d, of.Parts(), zap.NewNop())
 	t.Cleanup(remover.Close)
 	a.s.Removals = remover

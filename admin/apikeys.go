@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -165,6 +166,9 @@ func (c *call) mayAct(k *credentials.APIKey, action string) error {
 	if err := c.need(resourceOf[k.Kind] + "." + action); err != nil || action == "read" {
 		return err
 	}
+	if r := c.caller.Rights; r != nil && !r.Organisation.Administers() && r.Workspace == roles.WorkspaceMember && k.UserID != c.caller.UserID {
+		return forbidden("Members of a workspace change their own API keys only")
+	}
 	// Otherwise the caller could take over a key with more permissions, or revoke it.
 	for _, scope := range k.Scopes {
 		if k.Owner && !c.caller.Owner || !c.mayGrant(scope) {
@@ -225,7 +229,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 			return nil, nil, invalid("user_id", "expected a UUID")
 		}
 	}
-	if c.caller.Kind.Workspace() {
+	if c.caller.Kind.Workspace() && c.caller.Rights == nil {
 		k.CountedAs = c.caller.CountedAs // otherwise, creating more keys would raise the limits
 	}
 	var err error

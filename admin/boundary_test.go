@@ -92,6 +92,10 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/integrations/{slug}/models":                            integration,
 		"/v1/integrations/{slug}/integration-models":                integration,
 	}
+	stranger, _ := a.member(mark+"@example.com", "blue", "member")
+	objects["/v1/admin/users/{user_id}"] = stranger
+	objects["/v1/admin/workspaces/{workspace_id}/users"] = blue
+	objects["/v1/admin/workspaces/{workspace_id}/users/{user_id}"] = blue
 	change := map[string]string{"PUT": `{"name":"n"}`}
 
 	// state returns everything that the organisation can see.
@@ -99,7 +103,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		var all strings.Builder
 		for _, path := range []string{
 			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/policies/usage-limits", "/v1/admin/workspaces", "/v1/logs",
-			"/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails",
+			"/v1/admin/users", "/v1/admin/workspaces/blue/users", "/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails",
 		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}
@@ -119,7 +123,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 				continue
 			case at >= 0:
 				target = path[:at] + id + path[at+strings.IndexByte(path[at:], '}')+1:]
-				target = strings.NewReplacer("{version_id}", "1", "{entity_id}", "1").Replace(target)
+				target = strings.NewReplacer("{version_id}", "1", "{entity_id}", "1", "{user_id}", stranger).Replace(target)
 			case method == "POST":
 				if body = create[path]; body == "" {
 					body = `{"name":"` + mark + `","workspace_id":"blue"}`

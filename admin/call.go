@@ -53,7 +53,8 @@ type call struct {
 	item     *item        // the row that the request refers to, if it is a single one
 	tx       *storage.Txn // of a change
 
-	defaults map[string]string // see defaultConfig
+	defaults    map[string]string   // see defaultConfig
+	memberships map[string][]string // see workspacesOf
 }
 
 type callKey struct{}
@@ -249,7 +250,7 @@ func (c *call) update(change func() error) error {
 	api := c.api
 	defer func() { c.api, c.tx = api, nil }()
 	return api.DB.Update(c, func(tx *storage.Txn) error {
-		c.api, c.tx, c.defaults = api.in(tx), tx, nil
+		c.api, c.tx, c.defaults, c.memberships = api.in(tx), tx, nil, nil
 		tx.OnCommit(func() { c.api, c.recorded = api, true })
 		if err := change(); err != nil {
 			return err

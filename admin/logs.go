@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/internal/roles"
 )
 
 // A base is the URL of a request's host, which is the base of the URLs of calls.
@@ -119,6 +120,7 @@ func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 			return nil, invalid("metadata", "expected a JSON object of at most 50 texts")
 		}
 	}
+	out.UserIDs = c.ownRecords()
 	named, err := c.inWorkspace(f.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func (c *call) logsOf(named string) []string {
 		if !c.sees(w.ID) || named != "" && named != w.ID {
 			continue
 		}
-		if _, metadata := c.api.Directory.AdminsSee(w); metadata || c.caller.Kind.Workspace() {
+		if _, metadata := c.api.Directory.AdminsSee(w); metadata || c.caller.WorkspaceID != "" {
 			seen = append(seen, w.ID)
 		}
 	}
@@ -150,8 +152,34 @@ func (c *call) seesBodies(r *reqlog.Record) bool {
 	if !ok || !c.sees(w.ID) {
 		return false
 	}
-	logs, _ := c.api.Directory.AdminsSee(w)
-	return logs || c.caller.Kind.Workspace()
+	if c.caller.WorkspaceID == "" {
+		logs, _ := c.api.Directory.AdminsSee(w)
+		return logs
+	}
+	return c.hasSetting(roles.MembersViewLogs, roles.ManagersViewLogs)
+}
+
+// ownRecords returns the caller's user id if the caller sees no records of others.
+func (c *call) ownRecords() []string {
+	if c.hasSetting(roles.MembersViewAllData, roles.ManagersViewAllData) {
+		return nil
+	}
+	return []string{c.caller.UserID}
+}
+
+// hasSetting reports whether a setting of the caller's role in the workspace is on: the first for
+// members, the second for managers. All others are not limited by it.
+func (c *call) hasSetting(members, managers string) bool {
+	r := c.caller.Rights
+	switch {
+	case r == nil || r.Organisation.Administers():
+		return true
+	case r.Workspace == roles.WorkspaceMember:
+		return r.On(members)
+	case r.Workspace == roles.WorkspaceManager:
+		return r.On(managers)
+	}
+	return true
 }
 
 // LogList is a page of the request log, newest first.
@@ -206,7 +234,7 @@ func (a *API) logs() {
 	},
 	) (*struct{ Body LogObject }, error) {
 		c.record.Resource = credentials.Clip(in.ID)
-		r, err := c.api.Records.Find(c, in.ID, &reqlog.Filter{Workspaces: c.logsOf("")})
+		r, err := c.api.Records.Find(c, in.ID, &reqlog.Filter{Workspaces: c.logsOf(""), UserIDs: c.ownRecords()})
 		switch {
 		case err != nil:
 			return nil, err

@@ -1,19 +1,47 @@
 package admin
 
-import "github.com/caddy-gw/gateway/internal/directory"
+import (
+	"maps"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/roles"
+)
 
 // Organisation is the organisation as shown by the control plane.
 type Organisation struct {
-	ID        string           `json:"id" format:"uuid"`
-	Name      string           `json:"name"`
-	CreatedAt string           `json:"created_at" format:"date-time"`
-	Security  securitySettings `json:"security_settings" doc:"Workspaces may have other values of their own."`
-	Object    string           `json:"object" enum:"organisation"`
+	ID        string             `json:"id" format:"uuid"`
+	Name      string             `json:"name"`
+	CreatedAt string             `json:"created_at" format:"date-time"`
+	Security  securitySettings   `json:"security_settings" doc:"Workspaces may have other values of their own, where workspace_overrides lets them."`
+	Overrides workspaceOverrides `json:"workspace_overrides" doc:"The sections of settings that workspaces decide themselves."`
+	Object    string             `json:"object" enum:"organisation"`
 }
 
 type updateOrganisation struct {
-	Name     *string                 `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Security *updateSecuritySettings `json:"security_settings,omitempty"`
+	Name      *string                `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Security  updateSecuritySettings `json:"security_settings,omitempty"`
+	Overrides workspaceOverrides     `json:"workspace_overrides,omitempty"`
+}
+
+// workspaceOverrides are sections that workspaces decide or not.
+type workspaceOverrides map[string]bool
+
+// Schema describes the object.
+func (workspaceOverrides) Schema(huma.Registry) *huma.Schema {
+	properties := make(map[string]*huma.Schema, len(directory.Sections))
+	for _, s := range directory.Sections {
+		initial := "off"
+		if s.Decided {
+			initial = "on"
+		}
+		properties[s.Name] = &huma.Schema{Type: huma.TypeBoolean, Description: "Initially " + initial + "."}
+	}
+	schema := &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: false}
+	schema.PrecomputeMessages()
+	return schema
 }
 
 func (a *API) organisation() {
@@ -23,16 +51,35 @@ func (a *API) organisation() {
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
 	get(a, organisation, func(_ *call, o *directory.Organisation) Organisation {
-		logs, metadata := o.Over(directory.LogAccess{})
+		overrides := make(workspaceOverrides)
+		for _, s := range directory.Sections {
+			overrides[s.Name] = o.LetsDecide(s.Name)
+		}
 		return Organisation{
-			ID: o.ID, Name: o.Name, CreatedAt: formatTime(o.CreatedAt), Security: securitySettings{logs, metadata}, Object: "organisation",
+			ID: o.ID, Name: o.Name, CreatedAt: formatTime(o.CreatedAt), Security: showSecurity(o.IsOn), Overrides: overrides, Object: "organisation",
 		}
 	})
 	update(a, organisation, func(c *call, o *directory.Organisation, in *updateOrganisation) error {
 		if in.Name != nil {
 			o.Name = *in.Name
 		}
-		if err := in.Security.apply(&o.LogAccess, directory.LogAccess{}); err != nil {
+		if len(in.Overrides) > 0 {
+			if o.Overrides = maps.Clone(o.Overrides); o.Overrides == nil {
+				o.Overrides = make(map[string]bool)
+			}
+			maps.Copy(o.Overrides, in.Overrides)
+		}
+		for _, name := range slices.Sorted(maps.Keys(in.Security)) {
+			if _, ok := roles.Named(name); !ok {
+				return invalid("security_settings", "there is no setting %q", name)
+			}
+		}
+		in.Security.set(&o.Settings)
+		err := consistent(in.Security, func(name string) bool {
+			s, _ := roles.Named(name)
+			return o.IsOn(s)
+		})
+		if err != nil {
 			return err
 		}
 		return c.api.Directory.ReplaceOrganisation(c.tx, o)

@@ -236,6 +236,9 @@ func TestTheDefaultConfigOfAWorkspaceIsSetFromEitherSide(t *testing.T) {
 	expect(first, `{"a":"b"}`)
 	put(`{"defaults":{"config_id":"` + second + `"}}`)
 	expect(second, `{"a":"b"}`)
+	if changes := a.trail()[0].Changes; len(changes) != 1 || changes[0].Field != "defaults.config_id" || changes[0].To != `"`+second+`"` {
+		t.Errorf("the trail says %+v", changes)
+	}
 	put(`{"defaults":{"config_id":null}}`)
 	expect("", `{"a":"b"}`)
 	put(`{"defaults":{"config_id":"` + first + `","metadata":null}}`)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -31,17 +32,13 @@ type Workspace struct {
 	Security      securitySettings   `json:"security_settings"`
 	UsageLimits   []empty            `json:"usage_limits"`
 	RateLimits    []empty            `json:"rate_limits"`
+	Users         []WorkspaceMember  `json:"users,omitempty" doc:"In the answer for one workspace only."`
 	Object        string             `json:"object" enum:"workspace"`
 }
 
 type workspaceSettings struct {
 	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's holds beside it."`
 	DebugLog          int  `json:"debug_log" enum:"0,1" doc:"Whether the request log may keep bodies of the workspace's calls, where it keeps any."`
-}
-
-type securitySettings struct {
-	ViewLogs        bool `json:"organisationAdminsViewLogs" doc:"Whether keys of the organisation see the records of a workspace's calls, bodies included."`
-	ViewLogMetadata bool `json:"organisationAdminsViewLogMetadata" doc:"Whether they see them without bodies."`
 }
 
 type workspaceDefaults struct {
@@ -67,8 +64,7 @@ type WorkspaceFields struct {
 	Description Optional[string]                  `json:"description,omitempty"`
 	Defaults    Optional[updateWorkspaceDefaults] `json:"defaults,omitempty" doc:"Members that are left out are kept; null clears one, or all."`
 	Settings    *updateWorkspaceSettings          `json:"settings,omitempty"`
-	Security    *updateSecuritySettings           `json:"security_settings,omitempty"`
-	Users       Optional[[]any]                   `json:"users,omitempty"`
+	Security    updateSecuritySettings            `json:"security_settings,omitempty"`
 	UsageLimits Optional[[]any]                   `json:"usage_limits,omitempty"`
 	RateLimits  Optional[[]any]                   `json:"rate_limits,omitempty"`
 }
@@ -77,6 +73,8 @@ type createWorkspace struct {
 	WorkspaceFields
 	Name string `json:"name" minLength:"1" maxLength:"255"`
 	Slug string `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Default: made of the name."`
+	// Users are ids of users.
+	Users []string `json:"users,omitempty" nullable:"true" maxItems:"100" doc:"Ids of users of the organisation, who become members."`
 }
 
 type updateWorkspace struct {
@@ -90,44 +88,12 @@ type updateWorkspaceSettings struct {
 	DebugLog          *flag `json:"debug_log,omitempty"`
 }
 
-type updateSecuritySettings struct {
-	ViewLogs        Optional[bool] `json:"organisationAdminsViewLogs,omitempty" doc:"null: as the organisation has it, and there true."`
-	ViewLogMetadata Optional[bool] `json:"organisationAdminsViewLogMetadata,omitempty" doc:"null: as the organisation has it, and there true."`
-}
-
-// apply applies a request to stored settings, with those of the organisation as the
-// defaults. Omitted fields do not change.
-func (s *updateSecuritySettings) apply(stored *directory.LogAccess, organisation directory.LogAccess) error {
-	if s == nil {
-		return nil
-	}
-	for _, f := range []struct {
-		given  Optional[bool]
-		stored **bool
-	}{
-		{s.ViewLogs, &stored.AdminsViewLogs},
-		{s.ViewLogMetadata, &stored.AdminsViewLogMetadata},
-	} {
-		switch {
-		case f.given.Null:
-			*f.stored = nil
-		case f.given.Set:
-			*f.stored = &f.given.Value
-		}
-	}
-	if logs, _ := stored.Over(organisation); logs && s.ViewLogMetadata.Set && !s.ViewLogMetadata.Null && !s.ViewLogMetadata.Value {
-		return invalid("security_settings.organisationAdminsViewLogMetadata", "it cannot be off while organisationAdminsViewLogs is on, which shows all of a record")
-	}
-	return nil
-}
-
 func showWorkspace(c *call, w *directory.Workspace) Workspace {
-	logs, metadata := c.api.Directory.AdminsSee(w)
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
 		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline, DebugLog: 1},
-		Security:    securitySettings{logs, metadata},
+		Security:    showSecurity(func(s *roles.Setting) bool { return c.api.Directory.IsOn(w, s.Name) }),
 		UsageLimits: []empty{}, RateLimits: []empty{}, Object: "workspace",
 	}
 	if w.Description != "" {
@@ -191,6 +157,11 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 	if err := c.api.Directory.AddWorkspace(c.tx, w); err != nil {
 		return w, nil, slugTaken(err, w.Slug)
 	}
+	for _, id := range in.Users {
+		if err := c.addMember(w, "users", id, roles.WorkspaceMember); err != nil {
+			return w, nil, err
+		}
+	}
 	v := showWorkspace(c, w)
 	return w, &v, nil
 }
@@ -198,8 +169,6 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 // applyWorkspace applies a create or update request to a copy of a workspace.
 func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error {
 	switch {
-	case len(in.Users.Value) > 0:
-		return invalid("users", "not supported yet; leave it out")
 	case len(in.RateLimits.Value) > 0:
 		return invalid("rate_limits", "limits of a workspace itself are not supported yet; make a rate-limit policy with the condition workspace_id")
 	case len(in.UsageLimits.Value) > 0:
@@ -227,7 +196,7 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 	if in.Settings != nil && in.Settings.DebugLog != nil {
 		w.NoBodies = !bool(*in.Settings.DebugLog)
 	}
-	return in.Security.apply(&w.LogAccess, c.api.Directory.Organisation().LogAccess)
+	return c.applySecurity(w, in.Security)
 }
 
 // applyDefaults applies the defaults in a request. Its default config is the one that has
@@ -271,6 +240,7 @@ func (c *call) applyDefaults(w *directory.Workspace, in *Optional[updateWorkspac
 	}
 	changed := *s
 	changed.Default = isDefault
+	c.defaults = nil
 	return c.api.Configs.Put(c.tx, &changed, "", c.caller.UserID)
 }
 
@@ -327,6 +297,9 @@ func (a *API) workspaces() {
 		if c.item.query[nameFormat] == "plain" {
 			out.Name = plainName(w.Name)
 		}
+		if c.caller.May("workspace_users.list") {
+			out.Users = c.membersOf(w)
+		}
 		return out
 	})
 	update(a, workspaces, func(c *call, w *directory.Workspace, in *updateWorkspace) error {
@@ -339,6 +312,7 @@ func (a *API) workspaces() {
 		return c.api.Directory.ReplaceWorkspace(c.tx, w)
 	})
 	act(a, workspaces, http.MethodDelete, "", "delete", "Delete a workspace", (*call).deleteWorkspace)
+	a.members(workspaces)
 }
 
 const nameFormat = "name_format"

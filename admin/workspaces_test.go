@@ -69,7 +69,7 @@ func TestWorkspacesAreNotMadeOfBadInput(t *testing.T) {
 		{ownerKey, `{"name":"n","description":"` + strings.Repeat("x", 1025) + `"}`, 400, "AB01", "description"},
 		{ownerKey, `{"name":"n","defaults":{"metadata":{"a":1}}}`, 400, "AB01", "defaults"},
 		{ownerKey, `{"name":"n","defaults":{"metadata":{"a":"` + strings.Repeat("x", 129) + `"}}}`, 400, "AB01", "defaults.metadata"},
-		{ownerKey, `{"name":"n","users":["0191e7a3-0000-7000-8000-000000000000"]}`, 400, "AB01", "users: not supported yet"},
+		{ownerKey, `{"name":"n","users":["0191e7a3-0000-7000-8000-000000000000"]}`, 404, "AB02", "users: there is no user"},
 		{ownerKey, `{"name":"n","usage_limits":[{}]}`, 400, "AB01", "usage_limits: not supported yet"},
 		{ownerKey, `{"name":"n","rate_limits":[{}]}`, 400, "AB01", "rate_limits"},
 		{ownerKey, `{"name":"n","colour":"x"}`, 400, "AB01", "colour"},

@@ -27,12 +27,16 @@ type Caller struct {
 	// System: it holds the data-service token, and reads what other parts of the service
 	// need of the whole organisation.
 	System bool
+	// Rights are those of a user who makes the request without an API key; nil: a key does.
+	Rights *Rights
 
 	scopes []string
 }
 
 // May reports whether the caller has a scope.
-func (c *Caller) May(scope string) bool { return c.Owner || slices.Contains(c.scopes, scope) }
+func (c *Caller) May(scope string) bool {
+	return c.Owner || slices.Contains(c.scopes, scope) || c.Rights != nil && c.Rights.May(scope)
+}
 
 // OwnerKeyID is the id of the key configured by admin_key, which is not in a store.
 const OwnerKeyID = "admin_key"

@@ -83,6 +83,7 @@ var scopes = []struct {
 	{"models", workspace, []string{"list"}},
 	{"mcp", workspace, []string{"invoke"}},
 	{"agents", workspace, []string{"invoke"}},
+	{"feedbacks", workspace, []string{"read", "write"}},
 }
 
 var (
@@ -97,6 +98,7 @@ var holdersOf = func() map[string]holders {
 			m[row.resource+"."+action] |= row.holders
 		}
 	}
+	limitHolders(m)
 	return m
 }()
 

@@ -113,7 +113,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		return nil, err
 	}
 	s.onClose(func() error { s.Records.Close(); return nil })
-	of := removal.Services{DB: db, Keyring: s.Keyring, Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Limits: s.Limits, Responses: s.Responses, Owners: s.Owners}
+	of := removal.Services{DB: db, Directory: s.Directory, Keyring: s.Keyring, Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Limits: s.Limits, Responses: s.Responses, Owners: s.Owners}
 	s.Removals = removal.Open(db, s.Directory, of.Parts(), logger)
 	s.onClose(func() error { s.Removals.Close(); return nil })
 	return s, nil

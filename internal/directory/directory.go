@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,7 +19,10 @@ type Organisation struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
-	LogAccess
+	Settings
+	// Overrides says which sections of settings workspaces may decide themselves, where it is not
+	// as by default.
+	Overrides map[string]bool `json:"overrides,omitempty"`
 
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of the calls of all workspaces that are not excluded
 }
@@ -33,13 +37,6 @@ type Guardrails struct {
 type Exclusions struct {
 	Input  bool `json:"input,omitempty"`
 	Output bool `json:"output,omitempty"`
-}
-
-// LogAccess says what keys of the organisation see of the records of calls. Nil fields are
-// inherited: from the organisation, and there they are true.
-type LogAccess struct {
-	AdminsViewLogs        *bool `json:"admins_view_logs,omitempty"`         // organisationAdminsViewLogs: including bodies
-	AdminsViewLogMetadata *bool `json:"admins_view_log_metadata,omitempty"` // organisationAdminsViewLogMetadata: without bodies
 }
 
 // BlockInlineConfigSince is the date from which block_inline_config is on by default for
@@ -62,7 +59,7 @@ type Workspace struct {
 	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
 	UserKeyConfig  string          `json:"user_key_config,omitempty"`     // id of the config that user keys made without one have as default
-	LogAccess
+	Settings
 
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of all its calls
 	Excluded   Exclusions `json:"excluded,omitzero"`
@@ -71,34 +68,14 @@ type Workspace struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Over returns the access to records with their bodies, and to records at all, given the
-// organisation's settings. Access to bodies implies access to the rest.
-func (a LogAccess) Over(organisation LogAccess) (logs, metadata bool) {
-	first := func(own, organisation *bool) bool {
-		switch {
-		case own != nil:
-			return *own
-		case organisation != nil:
-			return *organisation
-		}
-		return true
-	}
-	logs = first(a.AdminsViewLogs, organisation.AdminsViewLogs)
-	return logs, logs || first(a.AdminsViewLogMetadata, organisation.AdminsViewLogMetadata)
-}
-
-// AdminsSee returns whether keys of the organisation see the records of a workspace's calls
-// with their bodies, and whether they see them at all.
-func (d *Directory) AdminsSee(w *Workspace) (logs, metadata bool) {
-	return w.Over(d.Organisation().LogAccess)
-}
-
 // A Directory reads from memory and writes through to the store. It is safe for concurrent
 // use.
 type Directory struct {
 	organisations *storage.Cached[Organisation]
 	workspaces    *storage.Cached[Workspace]
 	removals      *storage.Cached[Removal]
+	users         *storage.Cached[User]
+	members       *storage.Cached[Member]
 	now           func() time.Time
 	random        io.Reader
 }
@@ -119,19 +96,15 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		now:      now,
 		random:   random,
 	}
-	if err := d.organisations.Load(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.removals.Load(ctx); err != nil {
-		return nil, err
-	}
-	return d, d.workspaces.Load(ctx)
+	d.openUsers(db)
+	return d, errors.Join(d.organisations.Load(ctx), d.removals.Load(ctx), d.users.Load(ctx), d.members.Load(ctx), d.workspaces.Load(ctx))
 }
 
 // In returns the directory as tx sees it.
 func (d *Directory) In(tx *storage.Txn) *Directory {
 	in := *d
 	in.organisations, in.workspaces, in.removals = d.organisations.In(tx), d.workspaces.In(tx), d.removals.In(tx)
+	in.users, in.members = d.users.In(tx), d.members.In(tx)
 	return &in
 }
 

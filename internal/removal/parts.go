@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -15,6 +16,7 @@ import (
 // Services are those that have rows of workspaces.
 type Services struct {
 	DB         *storage.DB
+	Directory  *directory.Directory
 	Keyring    *credentials.Keyring
 	Configs    *routing.ConfigStore
 	Aliases    *routing.Aliases
@@ -108,6 +110,12 @@ func (s *Services) Parts() []Part {
 			Rows:  "usage-limit policies",
 			Count: func(tx *storage.Txn, w string) int { return s.Limits.Budgets.In(tx).CountOf(w) },
 			Step:  policiesOf(s, s.Limits.Budgets),
+		},
+		{
+			Rows: "members",
+			Step: rows(s.DB, atOnce, s.Directory.MembersOf, func(tx *storage.Txn, user, workspace string) error {
+				return s.Directory.RemoveMember(tx, workspace, user)
+			}),
 		},
 		{Rows: "stored responses", Step: s.Responses.RemoveSome},
 		{Rows: "objects of providers", Step: s.Owners.RemoveSome},

@@ -18,6 +18,7 @@ import (
 type Filter struct {
 	Workspaces    []string // ids; nil: all workspaces, but an empty list: none
 	KeyIDs        []string
+	UserIDs       []string
 	Endpoints     []string
 	Providers     []string
 	VirtualKeys   []string
@@ -86,6 +87,11 @@ func (f *Filter) query() *query {
 		if len(c.values) > 0 {
 			q.conditions = append(q.conditions, c.field.anyOf(c.values))
 		}
+	}
+	if len(f.UserIDs) > 0 {
+		c := byUser.anyOf(f.UserIDs)
+		c.terms = nil
+		q.conditions = append(q.conditions, c)
 	}
 	q.simple = len(f.Metadata) == 0 && (len(q.conditions) == 0 || len(q.conditions) == 1 && f.Workspaces != nil)
 	for key, value := range f.Metadata {

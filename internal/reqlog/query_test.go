@@ -27,7 +27,7 @@ var epoch = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 func drawn(t *rapid.T, at time.Time) *Record {
 	pick := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
 	r := &Record{
-		TraceID: pick("trace", "t1", "t2", "t3", `"odd\`+"\u2028é"), At: at, WorkspaceID: pick("workspace", "a", "b", ""), KeyID: pick("key", "k1", "k2"),
+		TraceID: pick("trace", "t1", "t2", "t3", `"odd\`+"\u2028é"), At: at, WorkspaceID: pick("workspace", "a", "b", ""), KeyID: pick("key", "k1", "k2"), UserID: pick("user", "", "u1", "u2"),
 		Endpoint: pick("endpoint", "chatComplete", "embed"), Provider: pick("provider", "openai", "local", ""), VirtualKey: pick("virtual key", "", "vk"),
 		Model: pick("model", "m", "mm", "m\\\"é\xff", ""), Config: pick("config", "", "c"), CacheStatus: pick("cache", "", "HIT", "MISS"),
 		Status: rapid.SampledFrom([]int{0, 200, 404, 500, 502}).Draw(t, "status"),
@@ -48,7 +48,7 @@ func drawnFilter(t *rapid.T) *Filter {
 		}
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(values), 1, 2, rapid.ID).Draw(t, name)
 	}
-	f := &Filter{KeyIDs: some("key", "k1", "k2"), Workspaces: some("workspace", "a", "b", "other")}
+	f := &Filter{UserIDs: some("user", "u1", "u2"), KeyIDs: some("key", "k1", "k2"), Workspaces: some("workspace", "a", "b", "other")}
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		f.TraceIDs, f.Models = some("trace", "t1", "t3", `"odd\`+"\u2028é"), some("model", "m", "mm", "none")
@@ -83,7 +83,7 @@ func naive(f *Filter, r *Record) bool {
 			return false
 		}
 	}
-	return status && (f.Workspaces == nil || slices.Contains(f.Workspaces, r.WorkspaceID)) && is(r.KeyID, f.KeyIDs) && is(r.TraceID, f.TraceIDs) &&
+	return status && (f.Workspaces == nil || slices.Contains(f.Workspaces, r.WorkspaceID)) && is(r.KeyID, f.KeyIDs) && is(r.UserID, f.UserIDs) && is(r.TraceID, f.TraceIDs) &&
 		is(r.Model, f.Models) && is(r.CacheStatus, f.CacheStatuses) && is(r.Provider, f.Providers) && is(r.Endpoint, f.Endpoints) && is(r.Config, f.Configs) &&
 		is(r.VirtualKey, f.VirtualKeys) && (f.From.IsZero() || !r.At.Before(f.From)) && (f.To.IsZero() || r.At.Before(f.To))
 }

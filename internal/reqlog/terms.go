@@ -137,6 +137,9 @@ var (
 	byTrace      = &field{"trace_id", func(r *Record) string { return r.TraceID }}
 	byStatus     = &field{"status", func(r *Record) string { return strconv.Itoa(r.Status) }}
 
+	// byUser has no terms: the records of a user are found among those of the workspace.
+	byUser = &field{"user_id", func(r *Record) string { return r.UserID }}
+
 	fields = []*field{byWorkspace, byKey, byEndpoint, byProvider, byVirtualKey, byModel, byConfig, byCache, byTrace, byStatus}
 )
 

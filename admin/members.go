@@ -1,0 +1,202 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/roles"
+)
+
+// WorkspaceMember is a member of a workspace as shown by the control plane.
+type WorkspaceMember struct {
+	ID            string   `json:"id" format:"uuid" doc:"The user's."`
+	FirstName     string   `json:"first_name"`
+	LastName      string   `json:"last_name"`
+	OrgRole       string   `json:"org_role" enum:"owner,admin,member"`
+	Role          string   `json:"role" enum:"admin,manager,member"`
+	CreatedAt     string   `json:"created_at" format:"date-time"`
+	LastUpdatedAt string   `json:"last_updated_at" format:"date-time"`
+	Status        string   `json:"status" enum:"active"`
+	WorkspaceID   string   `json:"workspace_id" format:"uuid"`
+	Email         string   `json:"email" format:"email"`
+	Scopes        []string `json:"scopes"`
+	Object        string   `json:"object" enum:"workspace-user"`
+}
+
+func showMember(m *directory.Member, u *directory.User) WorkspaceMember {
+	return WorkspaceMember{
+		ID: u.ID, FirstName: u.FirstName, LastName: u.LastName, OrgRole: string(u.Role), Role: string(m.Role), Email: u.Email,
+		CreatedAt: formatTime(m.CreatedAt), LastUpdatedAt: formatTime(m.UpdatedAt), Status: "active", WorkspaceID: m.WorkspaceID,
+		Scopes: []string{}, Object: "workspace-user",
+	}
+}
+
+// membersOf returns the members of a workspace.
+func (c *call) membersOf(w *directory.Workspace) (all []WorkspaceMember) {
+	for _, m := range c.api.Directory.Members() {
+		if m.WorkspaceID != w.ID {
+			continue
+		}
+		if u, ok := c.api.Directory.User(m.UserID); ok {
+			all = append(all, showMember(m, u))
+		}
+	}
+	return all
+}
+
+type memberList struct {
+	item
+	Paging
+	Role  string `query:"role" enum:"admin,manager,member"`
+	Email string `query:"email" maxLength:"320" doc:"Whatever its case."`
+}
+
+// workspaceRole is a role in a workspace, which some clients write with ws- before it.
+type workspaceRole string
+
+func (r workspaceRole) role(field string) (roles.Workspace, error) {
+	role := roles.Workspace(strings.TrimPrefix(strings.ToLower(string(r)), "ws-"))
+	if !role.Valid() {
+		return "", invalid(field, "expected admin, manager or member, got %q", credentials.Clip(string(r)))
+	}
+	return role, nil
+}
+
+type addMembers struct {
+	Users []struct {
+		ID   string        `json:"id" format:"uuid"`
+		Role workspaceRole `json:"role" maxLength:"16" doc:"admin, manager or member."`
+	} `json:"users" minItems:"1" maxItems:"100"`
+}
+
+type updateMember struct {
+	Role workspaceRole `json:"role" maxLength:"16" doc:"admin, manager or member."`
+}
+
+// members adds the routes for the members of workspaces.
+func (a *API) members(workspaces *resource[directory.Workspace]) {
+	members := *workspaces
+	members.scope = "workspace_users"
+	register(a, members.routeOfOne(http.MethodGet, "/users", "list", "List the members of a workspace"), func(c *call, in *memberList) (*listOutput[WorkspaceMember], error) {
+		w, err := members.one(c, &in.item, "list")
+		if err != nil {
+			return nil, err
+		}
+		all := c.membersOf(w)
+		rows := make([]*WorkspaceMember, len(all))
+		for i := range all {
+			rows[i] = &all[i]
+		}
+		return pageOf(rows, in.Paging, func(m *WorkspaceMember) bool {
+			return (in.Role == "" || in.Role == m.Role) && (in.Email == "" || strings.EqualFold(in.Email, m.Email))
+		}, func(m *WorkspaceMember) WorkspaceMember { return *m }), nil
+	})
+	act(a, &members, http.MethodPost, "/users", "create", "Add users to a workspace", func(c *call, w *directory.Workspace, in *addMembers) (*empty, error) {
+		for i, u := range in.Users {
+			field := "users[" + strconv.Itoa(i) + "]"
+			role, err := u.Role.role(field + ".role")
+			if err == nil {
+				err = c.addMember(w, field, u.ID, role)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return &empty{}, nil
+	})
+	read(a, &members, "/users/{user_id}", "Get a member of a workspace", func(c *call, w *directory.Workspace) (*WorkspaceMember, error) {
+		m, u, err := c.member(w)
+		if err != nil {
+			return nil, err
+		}
+		out := showMember(m, u)
+		return &out, nil
+	})
+	act(a, &members, http.MethodPut, "/users/{user_id}", "update", "Change the role of a member of a workspace", func(c *call, w *directory.Workspace, in *updateMember) (*empty, error) {
+		m, _, err := c.member(w)
+		if err != nil {
+			return nil, err
+		}
+		role, err := in.Role.role("role")
+		switch {
+		case err != nil:
+			return nil, err
+		case role == m.Role:
+			return nil, invalid("role", "the member has the role %s already", role)
+		}
+		for _, r := range []roles.Workspace{role, m.Role} {
+			if err := c.mayGive("role", r); err != nil {
+				return nil, err
+			}
+		}
+		changed := *m
+		changed.Role = role
+		return &empty{}, c.api.Directory.PutMember(c.tx, &changed)
+	})
+	change(a, members.routeOfOne(http.MethodDelete, "/users/{user_id}", "delete", "Remove a member from a workspace"), func(c *call, in *itemInput) (*empty, error) {
+		w, err := members.one(c, &in.item, "delete")
+		if err != nil {
+			return nil, err
+		}
+		m, _, err := c.member(w)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.mayGive("user_id", m.Role); err != nil {
+			return nil, err
+		}
+		if err := c.revokeKeysOf(m.UserID, w.ID); err != nil {
+			return nil, err
+		}
+		return &empty{}, c.api.Directory.RemoveMember(c.tx, w.ID, m.UserID)
+	})
+}
+
+// member returns the member of a workspace that a request names.
+func (c *call) member(w *directory.Workspace) (*directory.Member, *directory.User, error) {
+	id := c.item.query["user_id"]
+	c.record.Resource = credentials.Clip(id)
+	m, ok := c.api.Directory.Member(w.ID, id)
+	if !ok {
+		return nil, nil, notFound("Member", id)
+	}
+	u, ok := c.api.Directory.User(m.UserID)
+	if !ok {
+		return nil, nil, notFound("Member", id)
+	}
+	return m, u, nil
+}
+
+// addMember adds a user of the organisation to a workspace.
+func (c *call) addMember(w *directory.Workspace, field, user string, role roles.Workspace) error {
+	u, ok := c.api.Directory.User(user)
+	if !ok {
+		return unknownReference(field, "there is no user %q in the organisation", credentials.Clip(user))
+	}
+	if err := c.mayGive(field, role); err != nil {
+		return err
+	}
+	if _, ok := c.api.Directory.Member(w.ID, u.ID); ok {
+		return failure(http.StatusConflict, "%s: %s is a member of the workspace already", field, u.Email)
+	}
+	return c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.ID, UserID: u.ID, Role: role})
+}
+
+// mayGive returns an error if the caller may not give or take a role in a workspace: managers, and
+// API keys of the workspace, do not make or change admins.
+func (c *call) mayGive(field string, role roles.Workspace) error {
+	own := roles.WorkspaceManager
+	switch r := c.caller.Rights; {
+	case r != nil && r.Organisation.Administers(), r == nil && c.caller.WorkspaceID == "":
+		return nil
+	case r != nil:
+		own = r.Workspace
+	}
+	if role.Above(own) {
+		return forbidden("%s: only admins make, change and remove an %s of a workspace", field, role)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package admin_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/roles"
+)
+
+// The interface's table of roles, row by row, against the running API.
+func TestTheTableOfRolesHolds(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	a.workspace("blue")
+	callers := map[string]string{
+		"Organisation Owner": "user:" + a.user("owner@example.com", roles.Owner), "Organisation Admin": "user:" + a.user("admin@example.com", roles.Admin),
+	}
+	for name, role := range map[string]roles.Workspace{"Workspace Admin": roles.WorkspaceAdmin, "Workspace Manager": roles.WorkspaceManager, "Workspace Member": roles.WorkspaceMember} {
+		_, callers[name] = a.member(string(role)+"@example.org", "red", role)
+	}
+	if len(callers) != len(credentials.RoleTable) {
+		t.Fatalf("%d callers for %d rows", len(callers), len(credentials.RoleTable))
+	}
+	for _, row := range credentials.RoleTable {
+		for path, want := range map[string]bool{
+			"organisation/service": row.AdminKeys, "workspace/service red": row.OwnWorkspace, "workspace/user red": row.OwnWorkspace,
+			"workspace/service blue": row.AllOthers, "workspace/user blue": row.AllOthers,
+		} {
+			path, workspace, _ := strings.Cut(path, " ")
+			body := `{"name":"k","scopes":["virtual_keys.list"],"workspace_id":"` + workspace + `"}`
+			out := a.as(callers[row.Role], "POST", "/v1/api-keys/"+path, body)
+			if status := map[bool]int{true: 200, false: 403}[want]; out.status != status {
+				t.Errorf("%s, %s of %q: %d %s, want %d", row.Role, path, workspace, out.status, out.body, status)
+			}
+		}
+	}
+}
+
+// The interface's table of operations, row by row, against the running API: the kinds of keys that it
+// names may have the scopes and use the routes, others are given neither.
+func TestTheTableOfOperationsHolds(t *testing.T) {
+	a := newAPI(t)
+	// A route for each operation; "" is none yet.
+	routes := map[string]string{
+		"Manage organisation settings": "GET /v1/admin/organisation", "Create and manage workspaces": "POST /v1/admin/workspaces",
+		"Manage users and permissions": "GET /v1/admin/users", "Create and manage configs": "GET /v1/configs", "Create and manage providers": "GET /v1/providers",
+		"Access analytics": "", "Create and update feedback": "",
+	}
+	scopesOf := map[string]string{"POST /v1/admin/workspaces": "workspaces.create"}
+	for _, row := range credentials.OperationTable {
+		route, ok := routes[row.Operation]
+		if !ok {
+			t.Errorf("no route for %q", row.Operation)
+		}
+		for kind, may := range map[string]bool{"organisation/service": row.AdminKeys, "workspace/service": row.WorkspaceKeys, "workspace/user": row.WorkspaceKeys} {
+			for _, scope := range row.Scopes {
+				out := a.do("POST", "/v1/api-keys/"+kind, `{"name":"k","scopes":["`+scope+`"]}`)
+				if may != (out.status == 200) {
+					t.Errorf("%s: %s for a key of %s: %d %s", row.Operation, scope, kind, out.status, out.body)
+				}
+			}
+			if route == "" {
+				continue
+			}
+			method, path, _ := strings.Cut(route, " ")
+			scope := scopesOf[route]
+			if scope == "" {
+				scope = row.Scopes[slices.IndexFunc(row.Scopes, func(s string) bool { return strings.HasSuffix(s, ".list") || strings.HasSuffix(s, "settings.read") })]
+			}
+			given := scope
+			if !may {
+				given = "virtual_keys.list"
+			}
+			key, _ := a.key(kind, `"`+given+`"`)
+			if out := a.as(key, method, path, `{"name":"n"}`); (out.status == 200) != may || !may && out.status != 403 {
+				t.Errorf("%s: %s by a key of %s: %d %s", row.Operation, route, kind, out.status, out.body)
+			}
+		}
+	}
+}
+
+// Each security setting of a role gives its scopes, alone or with others, and nothing else.
+func TestEachSecuritySettingGivesItsScopes(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	callers := map[roles.Workspace]string{}
+	for _, role := range []roles.Workspace{roles.WorkspaceAdmin, roles.WorkspaceManager, roles.WorkspaceMember} {
+		_, callers[role] = a.member(string(role)+"@example.com", "red", role)
+	}
+	may := func(role roles.Workspace) (scopes []string) {
+		caller, refusal := a.s.Authenticator.Authenticate(callers[role])
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		for _, scope := range credentials.WorkspaceService.Scopes() {
+			if caller.May(scope) {
+				scopes = append(scopes, scope)
+			}
+		}
+		return scopes
+	}
+	all := func(role roles.Workspace, on bool) string {
+		var settings []string
+		for _, s := range roles.Settings {
+			if s.Role == role {
+				settings = append(settings, fmt.Sprintf("%q:%t", s.Name, on))
+			}
+		}
+		// What shows all of a record goes first.
+		return `{"security_settings":{` + strings.Join(settings, ",") + `}}`
+	}
+	base := map[roles.Workspace][]string{}
+	for role := range callers {
+		a.ok("PUT", "/v1/admin/workspaces/red", all(role, false))
+		base[role] = may(role)
+	}
+	for _, s := range roles.Settings {
+		if s.Role == "" {
+			continue
+		}
+		a.ok("PUT", "/v1/admin/workspaces/red", `{"security_settings":{"`+s.Name+`":true}}`)
+		for role := range callers {
+			want := slices.Clone(base[role])
+			if role == s.Role {
+				for _, scope := range s.Scopes {
+					if !strings.HasSuffix(scope, "_api_keys.create") || role != roles.WorkspaceMember { // members create no keys
+						want = append(want, scope)
+					}
+				}
+				slices.Sort(want)
+				want = slices.Compact(want)
+			}
+			if got := may(role); !slices.Equal(got, want) {
+				t.Errorf("with %s, a %s may %v, want %v", s.Name, role, got, want)
+			}
+		}
+		a.ok("PUT", "/v1/admin/workspaces/red", `{"security_settings":{"`+s.Name+`":false}}`)
+	}
+	if got := may(roles.WorkspaceAdmin); !slices.Equal(got, credentials.WorkspaceService.Scopes()) {
+		t.Errorf("an admin may %v", got)
+	}
+}
+
+func TestSecuritySettingsAreTheOrganisationsOrTheWorkspaces(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	a.workspace("blue")
+	const setting = "membersViewConfigs"
+	expect := func(organisation, red, blue bool) {
+		t.Helper()
+		for path, want := range map[string]bool{"/v1/admin/organisation": organisation, "/v1/admin/workspaces/red": red, "/v1/admin/workspaces/blue": blue} {
+			if got := a.ok("GET", path, "").get("security_settings." + setting); got.Bool() != want || !got.Exists() {
+				t.Errorf("%s: %s, want %t", path, got.Raw, want)
+			}
+		}
+	}
+	put := func(path, body string) { t.Helper(); a.ok("PUT", "/v1/admin/"+path, body) }
+	expect(true, true, true)
+	if got := len(a.ok("GET", "/v1/admin/organisation", "").get("security_settings").Map()); got != len(roles.Settings) || got != 35 {
+		t.Errorf("%d settings are shown", got)
+	}
+	put("organisation", `{"security_settings":{"membersViewConfigs":false}}`)
+	expect(false, false, false)
+	put("workspaces/red", `{"security_settings":{"membersViewConfigs":true}}`)
+	expect(false, true, false)
+	// The organisation decides alone: what workspaces had of their own waits.
+	put("organisation", `{"workspace_overrides":{"data_visibility":false}}`)
+	expect(false, false, false)
+	a.refuses(ownerKey, "PUT", "/v1/admin/workspaces/red", `{"security_settings":{"membersViewConfigs":true}}`, 400, "security_settings.membersViewConfigs: workspaces do not decide")
+	a.refuses(ownerKey, "POST", "/v1/admin/workspaces", `{"name":"n","security_settings":{"organisationAdminsViewLogs":false}}`, 400, "data_visibility")
+	put("workspaces/red", `{"security_settings":{"membersWriteConfigs":true}}`) // of another section
+	put("organisation", `{"workspace_overrides":{"data_visibility":true}}`)
+	expect(false, true, false)
+	put("workspaces/red", `{"security_settings":{"membersViewConfigs":null}}`)
+	put("organisation", `{"security_settings":{"membersViewConfigs":null}}`)
+	expect(true, true, true)
+	a.refuses(ownerKey, "PUT", "/v1/admin/organisation", `{"security_settings":{"membersViewEverything":true}}`, 400, "membersViewEverything")
+	a.refuses(ownerKey, "PUT", "/v1/admin/organisation", `{"workspace_overrides":{"nothing":true}}`, 400, "nothing")
+	a.refuses(ownerKey, "PUT", "/v1/admin/workspaces/red", `{"security_settings":{"membersViewLogMetadata":false}}`, 400, "membersViewLogMetadata")
+	if n := len(directory.Sections); n != len(a.ok("GET", "/v1/admin/organisation", "").get("workspace_overrides").Map()) {
+		t.Errorf("%d sections are not all shown", n)
+	}
+	// Who has a role does not say what it may do.
+	_, manager := a.member("manager@example.com", "red", roles.WorkspaceManager)
+	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"red","scopes":["workspaces.update"]}`).get("key").Str
+	for _, who := range []string{manager, key} {
+		a.refuses(who, "PUT", "/v1/admin/workspaces/red", `{"security_settings":{"membersWriteConfigs":true}}`, 403, "only admins")
+	}
+}
