@@ -53,6 +53,7 @@ type Services struct {
 	UsageLimits   *policies.Store[policies.UsageLimit]
 	Trail         trail
 	Records       Records
+	Rotations     rotations // is told of rotated keys; may be nil
 	Removals      removals
 	Authenticator authenticator
 	Guard         hostGuard
@@ -72,8 +73,9 @@ type (
 	database interface {
 		Update(ctx context.Context, fn func(*storage.Txn) error) error
 	}
-	breakers interface{ Snapshot() []routing.OpenBreaker }
-	trail    interface {
+	rotations interface{ Rotated(k *credentials.APIKey) }
+	breakers  interface{ Snapshot() []routing.OpenBreaker }
+	trail     interface {
 		Add(tx *storage.Txn, r *audit.Record) error
 		Refused(ctx context.Context, r *audit.Record) error
 		Unknown()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/policies"
@@ -38,6 +39,9 @@ type APIKey struct {
 	AllowConfigOverride *bool          `json:"allow_config_override"`
 	AlertEmails         []string       `json:"alert_emails"`
 	ExpiresAt           *string        `json:"expires_at"`
+	LastUsedAt          *string        `json:"last_used_at" doc:"To the minute."`
+	RotationPolicy      *shownRotation `json:"rotation_policy"`
+	TransitionEndsAt    *string        `json:"key_transition_expires_at" doc:"When the secret before the last rotation stops working."`
 	Object              string         `json:"object" enum:"api-key"`
 }
 
@@ -48,7 +52,16 @@ type apiKeyDefaults struct {
 }
 
 func showAPIKey(c *call, k *credentials.APIKey) APIKey {
+	used, err := c.api.Keyring.LastUse(c, k.ID)
+	if err != nil {
+		c.api.Logger.Error("reading when an API key was last used", zap.String("key_id", k.ID), zap.Error(err))
+	}
+	transition := k.PreviousUntil
+	if !k.InTransition(c.api.Now()) {
+		transition = nil
+	}
 	return APIKey{
+		LastUsedAt: formatOptionalTime(used), RotationPolicy: showRotation(k.Rotation), TransitionEndsAt: formatOptionalTime(transition),
 		ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
 		Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: k.Status(c.api.Now()),
 		CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
@@ -80,7 +93,7 @@ type APIKeyFields struct {
 	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
 	RateLimits     Optional[[]any]          `json:"rate_limits,omitempty"`
 	UsageLimits    Optional[map[string]any] `json:"usage_limits,omitempty"`
-	RotationPolicy Optional[map[string]any] `json:"rotation_policy,omitempty"`
+	RotationPolicy Optional[rotationPolicy] `json:"rotation_policy,omitempty"`
 	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
 	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
 
@@ -110,17 +123,10 @@ type updateAPIKey struct {
 	ResetUsage bool     `json:"reset_usage,omitempty"`
 }
 
-// resourceOf is the resource in the scopes for managing keys, by the kind of key.
-var resourceOf = map[credentials.Kind]string{
-	credentials.OrganisationService: "organisation_service_api_keys",
-	credentials.WorkspaceService:    "workspace_service_api_keys",
-	credentials.WorkspaceUser:       "workspace_user_api_keys",
-}
-
 func keyScopes(action string) []string {
 	var all []string
 	for _, kind := range []credentials.Kind{credentials.OrganisationService, credentials.WorkspaceService, credentials.WorkspaceUser} {
-		all = append(all, resourceOf[kind]+"."+action)
+		all = append(all, kind.Resource()+"."+action)
 	}
 	return all
 }
@@ -148,22 +154,23 @@ func (a *API) apiKeys() {
 		"/api-keys/workspace/user":       credentials.WorkspaceUser,
 	} {
 		ofKind := *keys
-		ofKind.shownAs, ofKind.path, ofKind.noun, ofKind.scope, ofKind.scopes = keys.path, path, "API key of kind "+string(kind), resourceOf[kind], nil
+		ofKind.shownAs, ofKind.path, ofKind.noun, ofKind.scope, ofKind.scopes = keys.path, path, "API key of kind "+string(kind), kind.Resource(), nil
 		create(a, &ofKind, func(c *call, in *createAPIKey) (*credentials.APIKey, *createdAPIKey, error) {
 			return c.createAPIKey(kind, in)
 		})
 	}
 	list(a, keys, func(c *call, k *credentials.APIKey, f *apiKeyFilter) bool {
-		return c.caller.May(resourceOf[k.Kind]+".list") && (len(f.IDs) == 0 || slices.Contains(f.IDs, k.ID))
+		return c.caller.May(k.Kind.Resource()+".list") && (len(f.IDs) == 0 || slices.ContainsFunc(f.IDs, func(id string) bool { return strings.EqualFold(id, k.ID) }))
 	}, showAPIKey)
 	get(a, keys, showAPIKey)
 	update(a, keys, (*call).updateAPIKey)
+	a.rotation(keys)
 	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.api.Keyring.Revoke(c.tx, k.ID) })
 }
 
 // mayAct returns an error if the caller may not perform an action on a key.
 func (c *call) mayAct(k *credentials.APIKey, action string) error {
-	if err := c.need(resourceOf[k.Kind] + "." + action); err != nil || action == "read" {
+	if err := c.need(k.Kind.Resource() + "." + action); err != nil || action == "read" {
 		return err
 	}
 	if r := c.caller.Rights; r != nil && !r.Organisation.Administers() && r.Workspace == roles.WorkspaceMember && k.UserID != c.caller.UserID {
@@ -179,8 +186,8 @@ func (c *call) mayAct(k *credentials.APIKey, action string) error {
 }
 
 func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error) {
-	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set) {
-		return forbidden("A key cannot change its own scopes, expires_at and defaults")
+	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set || in.RotationPolicy.Set) {
+		return forbidden("A key cannot change its own scopes, expires_at, defaults and rotation_policy")
 	}
 	if in.Name != nil {
 		k.Name = *in.Name
@@ -274,8 +281,6 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		return invalid("rate_limits", "limits of a key itself are not supported yet; make a rate-limit policy with the condition api_key")
 	case len(in.UsageLimits.Value) > 0:
 		return invalid("usage_limits", "not supported yet; leave it out")
-	case len(in.RotationPolicy.Value) > 0:
-		return invalid("rotation_policy", "not supported yet; leave it out")
 	case len(in.Description.Value) > 1024:
 		return invalid("description", "expected at most 1024 bytes")
 	}
@@ -301,6 +306,9 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	}
 	if in.AlertEmails != nil {
 		k.AlertEmails = in.AlertEmails
+	}
+	if err := c.applyRotation(k, in.RotationPolicy); err != nil {
+		return err
 	}
 	if k.ExpiresAt, err = expiry(in.ExpiresAt, k.ExpiresAt, c.api.Now()); err != nil {
 		return err

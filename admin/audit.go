@@ -112,7 +112,7 @@ func (r *resource[Row]) concerns(c *call, row *Row) {
 }
 
 // unchanged are members that say nothing about what was done.
-var unchanged = []string{"object", "last_updated_at", "updated_at"}
+var unchanged = []string{"object", "last_updated_at", "last_used_at", "updated_at"}
 
 // compare appends the differences between two objects, whose members it names after at.
 func compare(changes *[]audit.Change, at string, before, after map[string]any) {

@@ -58,8 +58,10 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	}
 	guardrail := made("/v1/guardrails", "slug")
 	usageLimit := made("/v1/policies/usage-limits", "id")
+	key := made("/v1/api-keys/workspace/service", "id")
 	objects := map[string]string{
-		"/v1/api-keys/{id}":                                         made("/v1/api-keys/workspace/service", "id"),
+		"/v1/api-keys/{id}":                                         key,
+		"/v1/api-keys/{id}/rotate":                                  key,
 		"/v1/virtual-keys/{slug}":                                   made("/v1/virtual-keys", "data.slug"),
 		"/v1/configs/{slug}":                                        config,
 		"/v1/configs/{slug}/versions":                               config,
@@ -109,6 +111,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		}
 		return all.String()
 	}
+	a.as(red, "GET", "/v1/virtual-keys", "") // which is when it was last used
 	before := state()
 	routes := 0
 	for path, methods := range a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map() {

@@ -128,7 +128,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			message := "Unauthorised Request: the API key is unknown or was deleted"
 			switch {
 			case refusal.Reason == credentials.ExpiredKey:
-				message = "Unauthorised Request: the API key has expired"
+				message = "Unauthorised Request: the API key has expired, or was rotated and replaced by another"
 			case token == "":
 				message = "Unauthorised Request: no API key was sent, expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key"
 			}

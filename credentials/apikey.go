@@ -27,6 +27,26 @@ type APIKey struct {
 	CreatedAt      time.Time       `json:"created_at"`
 	UpdatedAt      time.Time       `json:"updated_at"`
 	ExpiresAt      *time.Time      `json:"expires_at,omitempty"`
+
+	Rotation      *Rotation  `json:"rotation,omitempty"`
+	Previous      *Digest    `json:"previous,omitempty"`       // of the secret before the last rotation
+	PreviousUntil *time.Time `json:"previous_until,omitempty"` // how long it works
+	Unclaimed     []byte     `json:"unclaimed,omitempty"`      // the secret of an unattended rotation, sealed
+
+	// The times of which events told: the expiry and the rotation that come, the expiry that came.
+	ToldExpiring *time.Time `json:"told_expiring,omitempty"`
+	ToldRotating *time.Time `json:"told_rotating,omitempty"`
+	ToldExpired  *time.Time `json:"told_expired,omitempty"`
+}
+
+// digests are those by which the key is found. A secret that does not work any more is still
+// recognised as one, so that it is never sent to a provider.
+func (k *APIKey) digests() []string {
+	all := []string{string(k.Digest[:])}
+	if k.Previous != nil {
+		all = append(all, string(k.Previous[:]))
+	}
+	return all
 }
 
 // Expired reports whether the key's time is over.

@@ -82,9 +82,14 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Error) {
 	if !ok || key.WorkspaceID != "" && a.HasWorkspace != nil && !a.HasWorkspace(key.WorkspaceID) {
 		return nil, newError(InvalidKey, "x-gw-api-key", "Invalid API Key. Error Code: 03. The service key in x-gw-api-key, Authorization or x-api-key is unknown or was deleted")
 	}
-	if key.Expired(a.Keyring.now()) {
+	now := a.Keyring.now()
+	switch {
+	case key.Expired(now):
 		return nil, newError(ExpiredKey, "x-gw-api-key", "API Key %s has expired. Error Code: 01", key.Hint)
+	case digest != key.Digest && !key.InTransition(now):
+		return nil, newError(ExpiredKey, "x-gw-api-key", "The API key %q was rotated, and its previous secret does not work any more. Error Code: 01", key.Name)
 	}
+	a.Keyring.uses.note(key.ID, now)
 	return &Caller{
 		KeyID: key.ID, KeyName: key.Name, CountedAs: cmp.Or(key.CountedAs, key.ID), Kind: key.Kind, OrganisationID: key.OrganisationID,
 		WorkspaceID: key.WorkspaceID, UserID: key.UserID, Owner: key.Owner, Metadata: key.Metadata, scopes: key.Scopes,

@@ -16,7 +16,10 @@ import (
 // through to the store. A committed change is seen by the next request. It is safe for
 // concurrent use.
 type Keyring struct {
+	db           *storage.DB
+	apiKeyRows   *storage.Collection[APIKey]
 	apiKeys      *storage.Cached[APIKey]
+	uses         *uses
 	virtualKeys  *storage.Cached[VirtualKey]
 	integrations *storage.Cached[Integration]
 	references   *storage.Cached[SecretReference]
@@ -52,10 +55,11 @@ const (
 // OpenKeyring loads the keys of a store. The provider secrets are sealed with master; an
 // error that wraps ErrWrongKey means that they were sealed with another key.
 func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() time.Time, random io.Reader) (*Keyring, error) {
+	rows := storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
+		storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: (*APIKey).digests},
+		storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }})
 	k := &Keyring{
-		apiKeys: storage.NewCached(db, storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
-			storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: func(k *APIKey) []string { return []string{string(k.Digest[:])} }},
-			storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }})),
+		db: db, uses: newUses(), apiKeyRows: rows, apiKeys: storage.NewCached(db, rows),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
 			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs},
 			storage.Index[VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }})),
@@ -200,7 +204,12 @@ func (k *Keyring) ReplaceAPIKey(tx *storage.Txn, a *APIKey) error {
 }
 
 // Revoke removes an API key. The next request with it is refused.
-func (k *Keyring) Revoke(tx *storage.Txn, id string) error { return k.apiKeys.Delete(tx, id) }
+func (k *Keyring) Revoke(tx *storage.Txn, id string) error {
+	if err := k.apiKeys.Delete(tx, id); err != nil {
+		return err
+	}
+	return k.forgetUse(tx, id)
+}
 
 // VirtualKey returns a workspace's virtual key by its slug or id. Those of other workspaces
 // are ignored.

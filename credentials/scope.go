@@ -15,6 +15,19 @@ const (
 // Workspace reports whether keys of this kind belong to one workspace.
 func (k Kind) Workspace() bool { return k == WorkspaceService || k == WorkspaceUser }
 
+// Resource is the resource in the scopes for managing keys of this kind.
+func (k Kind) Resource() string {
+	switch k {
+	case OrganisationService:
+		return "organisation_service_api_keys"
+	case WorkspaceService:
+		return "workspace_service_api_keys"
+	case WorkspaceUser:
+		return "workspace_user_api_keys"
+	}
+	panic("no kind of API key: " + string(k))
+}
+
 // ScopeCompletions is required for every inference call.
 const ScopeCompletions = "completions.write"
 

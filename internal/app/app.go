@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/internal/rotation"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 	"github.com/caddy-gw/gateway/secrets"
@@ -163,6 +164,8 @@ type App struct {
 	held            string       // key in cores; empty: no store is open
 	releaseHeadroom func()       // lets go of the collector; nil: it is not held
 	releaseTrail    func() error // nil: the audit trail is not configured
+	releaseEvents   func()       // nil: rotations are not configured
+	emit            func(name string, data map[string]any)
 }
 
 // The values of CacheScope.
@@ -361,6 +364,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.loadPrices(); err != nil {
 		return err
 	}
+	if err := a.loadEvents(ctx); err != nil {
+		return err
+	}
 	a.transport = new(inference.Transport)
 	a.transport.Guarded(a.guard)
 	return a.transport.Provision(ctx)
@@ -431,6 +437,7 @@ func (a *App) Start() error {
 	c.InFlight.Resize(a.MaxInflightBytes)
 	c.Calls.Resize(a.MaxInflightCalls)
 	c.Records.Configure(a.logged)
+	a.releaseEvents = c.Rotations.Configure(rotation.Settings{KeyPrefix: a.keyPrefix, Emit: a.emit})
 	issued, err := a.bootstrap(context.Background(), c.Services)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
@@ -463,6 +470,9 @@ func (a *App) Cleanup() error {
 		a.held = ""
 		_, deleted := cores.Delete(dir)
 		err = errors.Join(err, deleted)
+	}
+	if a.releaseEvents != nil {
+		a.releaseEvents()
 	}
 	if a.releaseTrail != nil { // closing the store used its sink
 		err = errors.Join(err, a.releaseTrail())

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/removal"
 	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/internal/rotation"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/secretcache"
 	"github.com/caddy-gw/gateway/internal/stored"
@@ -50,6 +51,7 @@ type Services struct {
 	Calls      *inflight.Budget
 	Records    reqlog.Store
 	Removals   *removal.Remover
+	Rotations  *rotation.Rotator
 
 	closers []func() error // in the order in which their services were opened
 }
@@ -84,6 +86,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
 		return nil, err
 	}
+	s.Rotations = rotation.New(db, s.Keyring, s.Trail, now, logger)
+	s.Rotations.Start()
+	s.onClose(func() error { s.Rotations.Close(); return nil })
 	s.Secrets = secretcache.New(now, logger)
 	s.onClose(func() error { s.Secrets.Close(); return nil })
 	if s.Configs, err = routing.OpenConfigStore(ctx, db, s.Keyring, now, random); err != nil {
@@ -137,6 +142,6 @@ func (s *Services) Close() error {
 func (s *Services) managed() admin.Services {
 	return admin.Services{
 		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, Limits: s.Limits, RateLimits: s.Limits.Rates, UsageLimits: s.Limits.Budgets, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Now: time.Now, Random: rand.Reader,
+		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: time.Now, Random: rand.Reader,
 	}
 }

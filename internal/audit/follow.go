@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/internal/latest"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -38,9 +38,8 @@ type follower struct {
 	stop  context.CancelFunc // nil: it does not run
 	done  chan struct{}
 
-	mu       sync.Mutex
-	settings []*Settings // of running configurations; the last one counts
-	failing  bool        // the sink refuses rows, which was logged
+	settings latest.Value[Settings]
+	failing  atomic.Bool // the sink refuses rows, which was logged
 }
 
 func (f *follower) init() { f.woken = make(chan struct{}, 1) }
@@ -52,30 +51,14 @@ func (f *follower) wake() {
 	}
 }
 
-// Configure applies the settings of a configuration, until release is called. While a
-// configuration replaces another, there are two, of which the newer one counts.
+// Configure applies the settings of a configuration, until release is called.
 func (t *Trail) Configure(s Settings) (release func()) {
-	f := &t.follower
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	mine := &s
-	f.settings = append(f.settings, mine)
-	f.wake()
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.settings = slices.DeleteFunc(f.settings, func(s *Settings) bool { return s == mine })
-	}
+	release = t.follower.settings.Use(s)
+	t.follower.wake()
+	return release
 }
 
-func (t *Trail) settings() Settings {
-	t.follower.mu.Lock()
-	defer t.follower.mu.Unlock()
-	if n := len(t.follower.settings); n > 0 {
-		return *t.follower.settings[n-1]
-	}
-	return Settings{}
-}
+func (t *Trail) settings() Settings { return t.follower.settings.Get() }
 
 // Start starts what follows from rows, until Close.
 func (t *Trail) Start() {
@@ -233,11 +216,7 @@ func (t *Trail) sendBatch(ctx context.Context, sink io.Writer, step storage.Step
 // write writes a row to the sink. The first of several failures is logged.
 func (t *Trail) write(sink io.Writer, row *row) error {
 	_, err := sink.Write(append(row.text, '\n'))
-	t.follower.mu.Lock()
-	failed := t.follower.failing
-	t.follower.failing = err != nil
-	t.follower.mu.Unlock()
-	if err != nil && failed {
+	if failed := t.follower.failing.Swap(err != nil); err != nil && failed {
 		return errSinkFails
 	}
 	if err != nil {

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+// rotationPolicy is a rotation policy of an API key as clients send it.
+type rotationPolicy struct {
+	Period       *string    `json:"rotation_period,omitempty" enum:"weekly,monthly" nullable:"true" doc:"Mondays, or the 1st, at 00:00 UTC."`
+	Days         *int       `json:"rotation_period_days,omitempty" minimum:"1" maximum:"365" nullable:"true" doc:"Instead of rotation_period."`
+	NextAt       *time.Time `json:"next_rotation_at,omitempty" nullable:"true" doc:"The next rotation: the beginning of its day in UTC."`
+	TransitionMs *int64     `json:"key_transition_period_ms,omitempty" minimum:"1800000" default:"1800000" doc:"How long the secret before still works."`
+}
+
+// shownRotation is a rotation policy as shown by the control plane.
+type shownRotation struct {
+	Period       *string `json:"rotation_period,omitempty" enum:"weekly,monthly"`
+	Days         *int    `json:"rotation_period_days,omitempty"`
+	NextAt       *string `json:"next_rotation_at"`
+	TransitionMs int64   `json:"key_transition_period_ms"`
+	Status       string  `json:"status" enum:"ACTIVE"`
+}
+
+func showRotation(r *credentials.Rotation) *shownRotation {
+	if r == nil {
+		return nil
+	}
+	out := &shownRotation{Period: text(r.Period), NextAt: formatOptionalTime(r.NextAt), TransitionMs: r.TransitionMs, Status: "ACTIVE"}
+	if r.Days != 0 {
+		out.Days = &r.Days
+	}
+	return out
+}
+
+// applyRotation applies a rotation_policy field to a key.
+func (c *call) applyRotation(k *credentials.APIKey, field Optional[rotationPolicy]) error {
+	switch {
+	case !field.Set:
+		return nil
+	case field.Null:
+		k.Rotation = nil
+		return nil
+	}
+	in := &field.Value
+	if in.Period != nil && in.Days != nil {
+		return invalid("rotation_policy", "expected rotation_period or rotation_period_days, not both")
+	}
+	r := &credentials.Rotation{NextAt: in.NextAt}
+	if in.Period != nil {
+		r.Period = *in.Period
+	}
+	if in.Days != nil {
+		r.Days = *in.Days
+	}
+	if in.TransitionMs != nil {
+		r.TransitionMs = min(*in.TransitionMs, maxTransitionMs+1)
+	}
+	if err := r.Begin(c.api.Now()); err != nil {
+		var field *credentials.RotationError
+		if errors.As(err, &field) {
+			return invalid("rotation_policy."+field.Field, "%s", field.Message)
+		}
+		return err
+	}
+	k.Rotation = r
+	return nil
+}
+
+const maxTransitionMs = int64(credentials.MaxTransition / time.Millisecond)
+
+// rotateAPIKey is the body of a rotation, which may be left out.
+type rotateAPIKey struct {
+	TransitionMs *int64 `json:"key_transition_period_ms,omitempty" minimum:"1800000" doc:"How long the secret before still works. Default: that of the rotation policy, or 1800000."`
+}
+
+// rotateInput has no RawBody, with which huma would require a body.
+type rotateInput struct {
+	item
+	Body *rotateAPIKey
+}
+
+type rotatedAPIKey struct {
+	ID               string `json:"id" format:"uuid"`
+	Key              string `json:"key" doc:"The new key. It is shown this once."`
+	TransitionEndsAt string `json:"key_transition_expires_at" format:"date-time" doc:"When the key before stops working."`
+}
+
+// rotation adds POST path/{id}/rotate.
+func (a *API) rotation(keys *resource[credentials.APIKey]) {
+	change(a, keys.routeOfOne(http.MethodPost, "/rotate", "rotate", "Rotate an API key"), func(c *call, in *rotateInput) (*rotatedAPIKey, error) {
+		k, err := keys.one(c, &in.item, "rotate")
+		if err != nil {
+			return nil, err
+		}
+		before := keys.show(c, k)
+		out, err := c.rotateAPIKey(k, in.Body)
+		if err != nil {
+			return nil, err
+		}
+		keys.changed(c, k, before, keys.show(c, k))
+		return out, nil
+	})
+}
+
+// rotateAPIKey gives a new secret to a key, or returns the one that an unattended rotation has
+// made and nobody has got yet.
+func (c *call) rotateAPIKey(k *credentials.APIKey, in *rotateAPIKey) (*rotatedAPIKey, error) {
+	transition, longest := int64(credentials.MinTransition/time.Millisecond), maxTransitionMs
+	if k.Rotation != nil {
+		transition = k.Rotation.TransitionMs
+	}
+	if in != nil && in.TransitionMs != nil {
+		c.record.Fields = []string{"key_transition_period_ms"}
+		transition = *in.TransitionMs
+	}
+	if transition > longest {
+		return nil, invalid("key_transition_period_ms", "expected at most %d", longest)
+	}
+	secret, err := c.api.Keyring.Claim(c.tx, k)
+	if err == nil && secret.Empty() {
+		secret, err = c.api.Keyring.Rotate(c.tx, k, c.api.KeyPrefix, time.Duration(transition)*time.Millisecond)
+		c.committed(func() {
+			if c.api.Rotations != nil {
+				c.api.Rotations.Rotated(k)
+			}
+		})
+	}
+	if errors.Is(err, credentials.ErrInTransition) {
+		return nil, failure(http.StatusConflict, "The key was rotated, and its previous secret works until %s; rotate it again after that", formatTime(*k.PreviousUntil))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &rotatedAPIKey{k.ID, secret.Reveal(), formatTime(*k.PreviousUntil)}, nil
+}
