@@ -39,8 +39,9 @@ type Finder interface {
 	// is either replaced (redacts), or makes the verdict false.
 	Finds() (decides, redacts bool)
 
-	// Find returns the places in a text, in order and without overlaps. It must find a place in
-	// every text around it, as long as the characters next to the place are the same.
+	// Find returns the places in a text, in order and without overlaps; of a check that does not
+	// redact, the first is enough. It must find a place in every text around it, as long as the
+	// characters next to the place are the same.
 	Find(text string) ([]Place, error)
 }
 

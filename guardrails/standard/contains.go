@@ -50,12 +50,17 @@ func (c *containing) Judge(_ context.Context, s *guardrails.Subject) (guardrails
 // Finds reports whether words decide: they must be absent.
 func (c *containing) Finds() (decides, redacts bool) { return c.operator == "none", false }
 
-// Find returns the first word.
+// Find returns the first place of a word.
 func (c *containing) Find(text string) ([]guardrails.Place, error) {
+	var first []guardrails.Place
 	for _, w := range c.words {
-		if at := strings.Index(text, w); at >= 0 {
-			return []guardrails.Place{{Start: at, End: at + len(w)}}, nil
+		before := text // where it would have to be
+		if first != nil {
+			before = text[:min(len(text), max(0, first[0].Start-1+len(w)))]
+		}
+		if at := strings.Index(before, w); at >= 0 {
+			first = []guardrails.Place{{Start: at, End: at + len(w)}}
 		}
 	}
-	return nil, nil
+	return first, nil
 }

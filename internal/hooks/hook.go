@@ -88,7 +88,7 @@ const (
 	defaultBuffer  = 1 << 20
 	maxBuffer      = 16 << 20
 	defaultHold    = 256
-	defaultWindow  = 512
+	defaultWindow  = 64
 	minHold        = 16
 	maxWindow      = 64 << 10
 )
@@ -129,11 +129,11 @@ func (h *Hook) decides() bool {
 // windows reports whether all checks can judge a stream window by window.
 func (h *Hook) windows() bool {
 	for _, u := range h.Checks {
-		if u.Disabled || u.Check == nil {
+		if u.Disabled {
 			continue
 		}
 		finder, ok := u.Check.(guardrails.Finder)
-		if !ok {
+		if !ok { // or it cannot be made
 			return false
 		}
 		if decides, _ := finder.Finds(); !decides {

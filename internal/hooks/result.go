@@ -64,6 +64,20 @@ func newResult(h *Hook, phase guardrails.Phase, at time.Time) Result {
 	return r
 }
 
+// add adds what a check says.
+func (r *Result) add(c *CheckResult) {
+	switch {
+	case c.Verdict:
+	case c.Error != nil && !c.FailOnError:
+		if r.State == Passed {
+			r.State = ErroredPassed
+		}
+	default:
+		r.Verdict, r.State = false, Failed
+	}
+	r.Checks = append(r.Checks, *c)
+}
+
 // A CheckResult is what one check says.
 type CheckResult struct {
 	ID            string      `json:"id"`

@@ -164,30 +164,28 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 			c.Transformed, err = r.apply(&judged, &subject)
 		}
 		if err != nil {
-			c.Error = &CheckError{Name: "Error", Message: err.Error()}
-			if errors.Is(err, context.DeadlineExceeded) {
-				c.Error = &CheckError{Name: "TimeoutError", Message: fmt.Sprintf("the checks took longer than %v", h.Timeout)}
-			}
+			c.Error = checkError(err, h)
 			c.Verdict = false
-			r.unfinished = r.unfinished || h.Mutator || u.Check == nil || transforms(u.Check)
+			if !errors.Is(err, guardrails.ErrNoText) {
+				r.unfinished = r.unfinished || h.Mutator || u.Check == nil || transforms(u.Check)
+			}
 		}
 		c.ExecutionTime = r.now().Sub(began).Milliseconds()
 		result.Transformed = result.Transformed || c.Transformed
-		switch {
-		case c.Verdict:
-		case c.Error != nil && !c.FailOnError:
-			if result.State == Passed {
-				result.State = ErroredPassed
-			}
-		default:
-			result.Verdict, result.State = false, Failed
-		}
-		result.Checks = append(result.Checks, c)
+		result.add(&c)
 	}
 	result.Deny = h.Deny && !result.Verdict && !h.Async
 	result.ExecutionTime = r.now().Sub(begun).Milliseconds()
 	result.grade(h)
 	return result
+}
+
+// checkError says why a check of a hook could not judge.
+func checkError(err error, h *Hook) *CheckError {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &CheckError{Name: "TimeoutError", Message: fmt.Sprintf("the checks took longer than %v", h.Timeout)}
+	}
+	return &CheckError{Name: "Error", Message: err.Error()}
 }
 
 // apply puts what a check has changed into the body.

@@ -106,7 +106,10 @@ func (g *guard) afterwards(attempt *exchange.Attempt, answered bool) {
 			size += 3 * len(r.b) // in one piece, and its texts
 		}
 	}
-	if !l.judges && !hooks.Asks(g.before, true) && (l.stream == nil || !hooks.Asks(g.after, false)) {
+	if l.stream != nil {
+		l.informed = g.informed()
+	}
+	if !l.judges && !hooks.Asks(g.before, true) && len(l.informed) == 0 {
 		return
 	}
 	g.x.Afterwards = &exchange.Afterwards{Bytes: size, Run: l.run}
@@ -116,8 +119,20 @@ func (g *guard) afterwards(attempt *exchange.Attempt, answered bool) {
 type late struct {
 	*guard
 	call, answer guardrails.Subject
-	stream       *recorder // has the answer; nil: it is in answer
-	judges       bool      // hooks run after the answer
+	stream       *recorder     // has the answer; nil: it is in answer
+	judges       bool          // hooks run after the answer
+	informed     []*hooks.Hook // of the answer, which is over although they are not async
+}
+
+// informed are the hooks that judge a stream when it is over: those that are not async, and that
+// have not judged it window by window.
+func (g *guard) informed() (list []*hooks.Hook) {
+	for _, h := range g.after {
+		if !h.Async && h.ModeOf() == hooks.After {
+			list = append(list, h)
+		}
+	}
+	return list
 }
 
 // run runs the hooks, if there is room for that.
@@ -140,19 +155,19 @@ func (l *late) run(room bool) {
 	if l.stream != nil {
 		whole, err := l.whole(room)
 		if err != nil {
-			results = drop(l.after, guardrails.Output, false)
+			results = drop(l.informed, guardrails.Output, false)
 		} else {
 			l.answer.Response = whole
-			out := hooks.Run(ctx, l.after, l.answer, false, now)
+			out := hooks.Run(ctx, l.informed, l.answer, false, now)
 			if out.Unread != "" {
-				results = drop(l.after, guardrails.Output, false)
+				results = drop(l.informed, guardrails.Output, false)
 			} else {
 				results = out.Informed()
 			}
-			j.HideAnswer = out.Unfinished || out.Body != nil
+			j.HideAnswer = j.HideAnswer || out.Unfinished || out.Body != nil
 		}
 		l.count("output", results)
-		j.After = results
+		j.After = append(j.After, results...)
 	}
 	if room && l.answer.Response != nil {
 		results = hooks.Run(ctx, l.after, l.answer, true, now).Results
@@ -178,7 +193,7 @@ func (g *guard) Deliver(res *http.Response) {
 	}
 	g.recorder = &recorder{call: g.x.Call, src: res.Body, media: res.Header.Get("Content-Type"), stream: true}
 	res.Body = g.recorder
-	if hooks.Asks(g.after, false) { // nobody knows yet what they will say
+	if len(g.informed()) > 0 { // nobody knows yet what they will say
 		g.x.Judged.Unshared = true
 	}
 }

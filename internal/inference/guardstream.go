@@ -19,11 +19,15 @@ func (g *guard) mode() (mode hooks.StreamMode, most int) {
 	mode = hooks.After
 	for _, h := range g.after {
 		switch h.ModeOf() {
-		case hooks.Buffer, hooks.Window:
+		case hooks.Buffer:
 			if mode != hooks.Buffer {
 				most = h.Stream.Buffer
 			}
 			mode, most = hooks.Buffer, min(most, h.Stream.Buffer)
+		case hooks.Window:
+			if mode == hooks.After {
+				mode = hooks.Window
+			}
 		}
 	}
 	return mode, most
@@ -41,7 +45,10 @@ func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) err
 	}
 	g.begin()
 	mode, most := g.mode()
-	if mode != hooks.Buffer {
+	switch mode {
+	case hooks.Window:
+		return rt.windowedStream(ctx, res, g)
+	case hooks.After:
 		return nil
 	}
 	stream, err := readAtMost(rt.call, res.Body, most)

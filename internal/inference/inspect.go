@@ -128,6 +128,9 @@ func (rt *roundTrip) judge(ctx context.Context, res *http.Response) error {
 		rt.held = res
 		return errHooksFailed
 	}
+	if rt.windowing { // a response is stored once it is judged
+		return nil
+	}
 	if err := rt.storeJudged(); err != nil {
 		res.Body.Close()
 		return err

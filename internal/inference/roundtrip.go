@@ -37,6 +37,7 @@ type roundTrip struct {
 	visits     []Visit // of the hooks, at the target
 	followers  []any   // of the hooks that look at requests
 	hooked     Request // as these hooks see it
+	windowing  bool    // hooks judge the answer while it passes
 	overflowed bool    // the conversation is too long for the model
 
 	over bool               // the attempt has ended, and was counted

@@ -401,13 +401,16 @@ func (s *stream) finish(err error) {
 		if ended {
 			err = io.ErrUnexpectedEOF
 		}
-		what := "broke off before its end"
+		what, why := "broke off before its end", errorCode{"stream_error", "stream_interrupted"}
 		out.Failure = "the provider's stream broke off: " + plain(err)
 		if own := new(cut); errors.As(err, &own) {
 			what = "was ended by the gateway, because it " + own.why
 			out.Failure, out.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
+			if own.kind == kindHooksFailed {
+				why = errorCode{kindHooksFailed, codeDenied}
+			}
 		}
-		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.attempt.Route.Provider+" "+what, s.events))
+		s.tail(errorEvent(s.to.x.Endpoint.Name, "The stream of provider "+s.to.attempt.Route.Provider+" "+what, s.events, why))
 	}
 }
 
@@ -442,8 +445,14 @@ func (s *stream) tail(event []byte) {
 	s.end = len(s.buf)
 }
 
+// An errorCode is the type and the code of an error event.
+type errorCode struct{ kind, code string }
+
+// codeDenied is the code of the error event by which a guardrail ends a stream.
+const codeDenied = "guardrail_denied"
+
 // errorEvent is an error event in the shape of an endpoint, the event with a number of its stream.
-func errorEvent(endpoint, message string, number int64) []byte {
+func errorEvent(endpoint, message string, number int64, why errorCode) []byte {
 	var b jsonscan.Builder
 	switch endpoint {
 	case providers.Messages:
@@ -458,7 +467,7 @@ func errorEvent(endpoint, message string, number int64) []byte {
 		b = append(b, "event: error\ndata: "...)
 		b.Open('{')
 		b.Key("type").Text("error")
-		b.Key("code").Text("stream_interrupted")
+		b.Key("code").Text(why.code)
 		b.Key("message").Text(message)
 		b.Key("param").Raw([]byte("null"))
 		b.Key("sequence_number").Int(number)
@@ -467,9 +476,9 @@ func errorEvent(endpoint, message string, number int64) []byte {
 		b.Open('{')
 		b.Key("error").Open('{')
 		b.Key("message").Text(message)
-		b.Key("type").Text("stream_error")
+		b.Key("type").Text(why.kind)
 		b.Key("param").Raw([]byte("null"))
-		b.Key("code").Text("stream_interrupted")
+		b.Key("code").Text(why.code)
 		b.Close('}')
 	}
 	b.Close('}')

@@ -282,7 +282,7 @@ func FuzzStream(f *testing.F) {
 			return
 		}
 		rest = strings.TrimPrefix(rest, "\n")
-		if rest != doneEvent && rest != string(errorEvent("chatComplete", "The stream of provider file broke off before its end", 0)) {
+		if rest != doneEvent && rest != string(errorEvent("chatComplete", "The stream of provider file broke off before its end", 0, errorCode{"stream_error", "stream_interrupted"})) {
 			t.Fatalf("%q: after its lines came %q", text, rest)
 		}
 	})
