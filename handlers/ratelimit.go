@@ -246,6 +246,8 @@ func deny(d *policies.Denial) *exchange.Error {
 		name = d.Name + " (" + d.ID + ")"
 	}
 	switch {
+	case d.Unmetered != "":
+		return exchange.Unmetered(d.Budget(), "Policy "+name+" counts "+counted(d.Type)+", and what the call uses is not known: "+d.Unmetered)
 	case d.UnknownPrice:
 		return exchange.OverBudget("Usage limit: policy " + name + " counts costs, and the price of the model is not known; set its price, or the policy's on_unknown_price to allow")
 	case !d.Budget():
@@ -263,6 +265,14 @@ func deny(d *policies.Denial) *exchange.Error {
 		return exchange.OverBudget(message)
 	}
 	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)
+}
+
+// counted is what policies of a type count.
+func counted(kind string) string {
+	if kind == policies.Cost {
+		return "costs"
+	}
+	return kind
 }
 
 // Interface guards

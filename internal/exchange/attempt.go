@@ -39,6 +39,7 @@ type Attempt struct {
 	Seen           int64   // bytes of the answer's text that came, for when nobody says what was used
 	Errored        bool    // the provider itself answered with an error, whatever the status
 	Estimated      bool    // the gateway answers itself, with an estimate
+	Abandoned      bool    // the client or the gateway gave it up while the provider may have worked on it
 	answered       string  // the model that the answer names
 	Outcome
 }

@@ -1,105 +1,115 @@
 package exchange
 
 import (
-	"bytes"
-	"encoding/json"
-	"net/http"
-	"strconv"
-
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
-	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// mostTokens are the members by which a call bounds its answer, by its endpoint; where several
-// are given, the largest counts. Endpoints with none of them are answered without tokens.
-var mostTokens = map[string][]string{
-	"chatComplete": {"max_completion_tokens", "max_tokens"},
-	"complete":     {"max_tokens"}, providers.Messages: {"max_tokens"}, CreateResponse: {"max_output_tokens"},
-	"embed": nil, "rerank": nil, "moderate": nil, "messagesCountTokens": nil, "countResponseInputTokens": nil,
+// Demand is that of a call without a target, of which nothing is known.
+func (c *Call) Demand() estimate.Demand {
+	m := c.metering()
+	return estimate.Demand{Most: -1, Free: m.how == free, Unmetered: unmeteredBecause(&m)}
 }
 
-// Demand is that of a call without a target, of which nothing is known.
-func (c *Call) Demand() estimate.Demand { return estimate.Demand{Most: -1} }
+func unmeteredBecause(m *metering) string {
+	if m.how == unmetered {
+		return m.why
+	}
+	return ""
+}
 
 // Demand returns what the call may use at the target, as far as its body tells.
 func (a *Attempt) Demand() estimate.Demand {
 	c := a.call
+	m := c.metering()
 	d := estimate.Demand{
 		Model: estimate.Model{Provider: saved(a.Route), Name: a.Model, Endpoint: c.Endpoint.Name},
-		Most:  -1, Price: a.price(a.Model),
+		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(&m), Untold: m.how == untold,
+		Media: m.images || m.audio || m.how == untold || c.Endpoint.Name == realtime, Price: a.price(a.Model),
 	}
-	if !c.Endpoint.UsesModel() {
-		d.Free = true
+	if d.Free || d.Unmetered != "" {
 		return d
 	}
-	if members, known := mostTokens[c.Endpoint.Name]; known {
-		if len(members) == 0 {
-			d.Most = 0
-		}
-		for _, name := range members {
-			d.Most = max(d.Most, number(a.Edit.Result(name, c.member(name))))
-		}
-		d.Choices = max(number(a.Edit.Result("n", c.member("n"))), number(a.Edit.Result("best_of", c.member("best_of"))))
-	}
-	d.Bytes, d.Media, d.Audio = prompt(c.JSON())
-	if a.Edit != nil { // what a config adds to the body
-		for _, p := range a.Edit.Default {
-			d.Bytes += int64(len(p.Value))
-		}
-		for _, p := range a.Edit.Override {
-			d.Bytes += int64(len(p.Value))
-		}
+	body, fault := a.asks()
+	switch {
+	case fault != "":
+		d.Unmetered = fault
+	case body == nil:
+		a.uploads(&d, &m)
+	default:
+		a.reads(&d, &m, body)
 	}
 	return d
 }
 
-// UsesModel reports whether calls use a model, and so tokens: lists and reads do not.
-func (e *Endpoint) UsesModel() bool {
-	switch e.Name {
-	case "realtime":
-		return true
-	case CreateBatch, "cancelBatch", "createFinetune", "cancelFinetune", "cancelModelResponse":
-		return false
+// asks is the body that the attempt asks with, before it is translated; nil: it is no JSON object.
+func (a *Attempt) asks() (body []byte, fault string) {
+	c := a.call
+	switch {
+	case a.replaced != nil:
+		return a.replaced.b, ""
+	case c.buffer == nil, c.opaque:
+		return nil, ""
+	case a.Edit.Empty():
+		return c.buffer.b, ""
 	}
-	return !e.NoModel && e.Method != http.MethodGet && e.Method != http.MethodDelete
+	body, err := routing.Apply(c.buffer.b, a.Edit)
+	if err != nil {
+		return nil, "the config's parameters cannot be put into the body: " + err.Error()
+	}
+	return body, ""
 }
 
-// number is a JSON number that is not negative; -1: it is none.
-func number(value json.RawMessage) int64 {
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil || n < 0 {
-		return -1
+// reads completes the demand of a call with a JSON body.
+func (a *Attempt) reads(d *estimate.Demand, m *metering, body []byte) {
+	q, in := askedOf(body, m), contentOf(body)
+	d.Bytes, d.Tokens, d.Images, d.Unseen = in.text, in.tokens+q.tokens, in.images, in.unseen
+	d.Media = d.Media || in.media
+	d.Unmetered = q.fault
+	if q.background && m.background {
+		d.Unmetered = inBackground
 	}
-	return n
+	if len(m.bounds) > 0 {
+		d.Most = q.most
+	}
+	if d.Most != 0 { // otherwise there is no answer
+		d.Named, d.Choices = q.named, estimate.Times(q.choices, q.prompts)
+	}
+	switch {
+	case m.how == untold: // speech
+		d.Most = estimate.Times(d.Bytes, tokensOfSpeech)
+		d.Named, d.Choices = 0, 1
+	case m.pages:
+		if d.Pages = q.pages; d.Pages <= 0 {
+			d.Pages = maxPages
+		}
+	}
 }
 
-// Tokens of an image, whatever its size, and bytes of a file in base64 that make a token.
 const (
-	tokensOfImage = 2048
-	bytesOfMedia  = 16
+	maxPages       = 1000     // of a document for OCR
+	maxAudio       = 25 << 20 // bytes of an upload whose length is not known
+	leastByteRate  = 750      // of a second of audio
+	usualByteRate  = 4000
+	bytesOfSpoken  = 16 // of audio, that make a token at least
+	milliPerSecond = 1000
 )
 
-// prompt returns the bytes of text in a body, and the tokens that its images and files may be;
-// audio: it may have some.
-func prompt(body []byte) (text, media int64, audio bool) {
-	text = int64(len(body))
-	media = tokensOfImage * int64(bytes.Count(body, []byte(`"image`)))
-	audio = bytes.Contains(body, []byte(`audio"`))
-	const mark = ";base64,"
-	for rest := body; ; {
-		at := bytes.Index(rest, []byte(mark))
-		if at < 0 {
-			return text, media, audio
-		}
-		rest = rest[at+len(mark):]
-		end := bytes.IndexByte(rest, '"')
-		if end < 0 {
-			end = len(rest)
-		}
-		text -= int64(end)
-		media += int64(end) / bytesOfMedia
-		rest = rest[end:]
+// uploads completes the demand of a call whose body passes through.
+func (a *Attempt) uploads(d *estimate.Demand, m *metering) {
+	size := a.call.request.ContentLength
+	if size < 0 {
+		size = maxAudio
+	}
+	switch {
+	case m.audio:
+		d.Tokens = size / bytesOfSpoken
+		d.Milliseconds, d.UsualMilliseconds = size*milliPerSecond/leastByteRate, size*milliPerSecond/usualByteRate
+	case m.images:
+		d.Unseen, d.Choices = true, maxMadeImages
+	default:
+		d.Unseen = size > 0
 	}
 }
 
@@ -113,24 +123,35 @@ func (a *Attempt) price(model string) *prices.Price {
 
 // Spent returns what an attempt used that asked for d: what its provider said, of which e learns,
 // or else what is likely. An attempt of which no answer came, or an error, used nothing that is
-// known.
+// known, unless it was given up while the provider worked on it.
 func (a *Attempt) Spent(d *estimate.Demand, e *estimate.Estimator) (tokens int64, cost prices.Amount) {
 	if d.Free {
 		return 0, 0
 	}
-	u, answered := &a.Usage, a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
+	u := a.Usage.Usage
+	answered := a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
 	switch {
-	case u.Known:
+	case a.Usage.Known && a.Failure == "" && !a.Usage.Partial:
 		e.Learn(d, u.Prompt, u.Completion)
-	case answered && u.Pages == 0 && u.Milliseconds == 0:
-		likely := *a
-		u = &likely.Usage
-		u.Known = true
-		u.Prompt, u.Completion = e.Likely(d, a.Seen)
-		cost, _ = likely.cost(a.ProviderStatus)
-		return u.Prompt + u.Completion, cost
+	case a.Usage.Known: // until the answer broke off
+		u.Completion = max(u.Completion, e.Likely(d, a.Seen).Completion)
+	case u.Pages > 0, u.Milliseconds > 0:
+	case answered && d.Untold:
+		u = e.Most(d)
+	case answered:
+		u = e.Likely(d, a.Seen)
+	case a.Abandoned:
+		u = e.Likely(d, 0)
+	default: // unless each call costs something
+		cost, _ = a.cost(a.ProviderStatus)
+		return 0, cost
 	}
-	cost, _ = a.cost(a.ProviderStatus)
-	return u.Prompt + u.Completion, cost
+	likely := *a
+	likely.Usage = Usage{Known: true, Usage: u}
+	cost, known := likely.cost(a.ProviderStatus)
+	if !known && d.Price != nil {
+		cost, _ = d.Price.Bound(&u, d.Media)
+	}
+	return estimate.Sum(u.Prompt, u.Completion), cost
 }

@@ -45,6 +45,8 @@ type Endpoint struct {
 	Prompt bool
 	// Objects is what it has to do with objects that a provider keeps: its row of objectRows.
 	Objects Objects
+
+	metering metering
 }
 
 // AnswersJSON reports whether an answer to the call is JSON, or a stream of it, and so
@@ -147,6 +149,7 @@ var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	for _, table := range [][]Endpoint{endpoints, familyRows, promptRows} {
 		for i := range table {
 			table[i].Objects = objectRows[table[i].Method+" "+strings.TrimPrefix(table[i].Path, "/v1")]
+			table[i].metering = meteringOf(&table[i])
 			all = append(all, &table[i])
 		}
 	}

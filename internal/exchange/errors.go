@@ -219,6 +219,16 @@ func BudgetReserved(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: typeUsageLimit, Message: message, RetryAfter: retryAfter}
 }
 
+// Unmetered is the answer to a call of which nobody says what it uses, where a limit of tokens or
+// costs counts it.
+func Unmetered(budget bool, message string) *Error {
+	e := &Error{Status: http.StatusPreconditionFailed, Type: typeRateLimit, Code: "unmetered_call", Message: message}
+	if budget {
+		e.Type = typeUsageLimit
+	}
+	return e
+}
+
 // Write answers with the error. It does not log it.
 func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 	body := e.JSON()

@@ -106,7 +106,8 @@ type HeaderField struct{ Name, Value string }
 // Usage is what a call used, according to its provider. The prompt includes what was read from or
 // written to the provider's cache, the completion includes reasoning.
 type Usage struct {
-	Known bool
+	Known   bool
+	Partial bool // it was said at the beginning of the answer, and not at its end
 	prices.Usage
 }
 

@@ -28,6 +28,7 @@ func (rt *roundTrip) refuseStream(res *http.Response, why error) error {
 	rt.fail(why.Error())
 	if event := new(failedEvent); errors.As(why, &event) {
 		rt.fail(failureInStream)
+		rt.erred()
 		body = rt.redact(event.data)
 		failure = providers.ReadEvent(body)
 		rt.ownStatus(failure)

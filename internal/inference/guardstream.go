@@ -61,15 +61,18 @@ func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) err
 		res.Body.Close()
 		return err
 	case len(stream) > most:
+		rt.saw(textOf(stream))
 		res.Body.Close()
 		return exchange.Denied("The answer is longer than guardrails hold back (max_buffer_bytes)", g.x.Judged.JSON())
 	case err != nil:
+		rt.saw(textOf(stream))
 		res.Body.Close()
 		return incompleteError{"the provider's stream broke off", err}
 	}
 	endpoint := rt.x.Endpoint.Name
 	whole, err := (&cache.Entry{Stream: true, Body: stream}).As(endpoint, false)
 	if err != nil {
+		rt.saw(textOf(stream))
 		res.Body.Close()
 		return misbehaved("Provider "+rt.target.Route.Provider+" sent a stream that guardrails cannot read", err)
 	}

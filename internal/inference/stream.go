@@ -56,6 +56,7 @@ type stream struct {
 	usage, response []byte
 	failed, ends    bool
 	empty           bool // it has an empty list of choices
+	begins          bool // it begins a message, whose usage says nothing of the answer
 	spare           bool // it has only usage, which the client does not ask for
 }
 
@@ -260,7 +261,7 @@ func (s *stream) event(data []byte) bool {
 	case len(data) == 0 || data[0] != '{':
 		return wellFormed(data)
 	}
-	s.usage, s.response, s.failed, s.ends, s.empty = nil, nil, false, s.finished, false
+	s.usage, s.response, s.failed, s.ends, s.empty, s.begins = nil, nil, false, s.finished, false, false
 	if s.frame.fits(data) {
 		s.to.saw(s.frame.text(data))
 	} else {
@@ -285,9 +286,11 @@ func (s *stream) event(data []byte) bool {
 		response := membersOf(s.response)
 		s.to.remember(response)
 		s.to.book(response)
+		s.to.attempt.Usage.Partial = s.begins
 	}
 	if s.usage != nil {
 		s.to.book(membersOf(data))
+		s.to.attempt.Usage.Partial = false
 	}
 	if s.failed && !s.errored {
 		s.errored = true
@@ -314,6 +317,7 @@ func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 	case key.Is("type"):
 		s.closed = s.closed || lastEvents[string(value)]
 		s.failed = s.failed || string(value) == `"response.failed"`
+		s.begins = string(value) == `"message_start"`
 	case value[0] != '{':
 	case key.Is("usage"):
 		s.usage = value

@@ -160,6 +160,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		late := rt.passed()
+		rt.attempt.Abandoned = rt.abandoned(err, late != nil || req.Context().Err() != nil)
 		if late != nil && rt.held != nil { // an answer that broke off cannot be held
 			rt.held.Body.Close()
 			rt.held = nil
@@ -181,6 +182,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	rt.late.lift()
 	rt.answered(res)
 	return res, nil
+}
+
+// abandoned reports whether a provider may have worked on a request that failed: it was given up, or
+// its answer began well and did not go on.
+func (rt *roundTrip) abandoned(err error, givenUp bool) bool {
+	if errors.As(err, new(*upstream.DialError)) {
+		return false
+	}
+	succeeded := rt.attempt.ProviderStatus >= 200 && rt.attempt.ProviderStatus < 300
+	return givenUp || succeeded && (errors.As(err, new(incompleteError)) || errors.As(err, new(answerError)))
 }
 
 // estimated is an answer that the gateway gives itself.

@@ -3,7 +3,6 @@ package inference
 import (
 	"bytes"
 	"cmp"
-	"net/http"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/usage"
@@ -12,11 +11,10 @@ import (
 
 // book books what an answer, or the response in an event, says was used, and by which model.
 func (w *watcher) book(m *members) {
-	endpoint := w.x.Endpoint
-	if endpoint.Method == http.MethodGet { // what is only fetched was counted when it was made
+	if !w.x.UsesModel() { // what is only fetched, changed or cancelled was counted when it was made
 		return
 	}
-	readUsage(&w.attempt.Usage, endpoint.Name, bytes.TrimSpace(m.usage))
+	readUsage(&w.attempt.Usage, w.x.Endpoint.Name, bytes.TrimSpace(m.usage))
 	if pages, given := usage.Count(m.usageInfo, "pages_processed"); given { // of OCR
 		w.attempt.Usage.Pages = pages
 	}

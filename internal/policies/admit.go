@@ -41,6 +41,8 @@ type Denial struct {
 	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
 	// room for the call, and not only because of what others have reserved; no retry helps.
 	UnknownPrice, Spent bool
+	// Unmetered is why nobody says what the call uses; "": that is known.
+	Unmetered string
 }
 
 // A kind is what a claim counts.
@@ -147,14 +149,15 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 			}
 			claim := ledger.Claim{Key: key, Limit: r.Limit, Window: r.Window, Units: 1, Estimate: r.Budget() || r.Type != Requests}
 			if r.Type != Requests {
-				counts, err := v.estimate(&claim, r, f)
+				counts, denied := v.estimate(&claim, r, f)
 				switch {
-				case err != nil && unread:
+				case denied != nil && denied.UnknownPrice && unread:
 					v.Undecided = r
 					return false, nil, nil
-				case err != nil:
-					v.Denied = &Denial{Rule: r, Group: valueKey(r.GroupBy, key, counters.name), UnknownPrice: true}
-					return false, nil, nil //nolint:nilerr // the verdict says it
+				case denied != nil:
+					denied.Rule, denied.Group = r, valueKey(r.GroupBy, key, counters.name)
+					v.Denied = denied
+					return false, nil, nil
 				case !counts:
 					continue
 				}
@@ -181,30 +184,31 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	return decision.Admitted && !l.groups.confirm(v.refs), decision.Freed, nil
 }
 
-// errUnknownPrice means that nobody knows what a call may cost.
-var errUnknownPrice = errors.New("unknown price")
-
-// estimate asks for as much as a call may use. counts: it may use something.
-func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, err error) {
+// estimate asks for as much as a call may use. counts: it may use something. denied is why no bound
+// of it is known; its rule is not set.
+func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denied *Denial) {
 	if v.demand == nil {
 		demand := f.Demand()
 		v.demand = &demand
 	}
 	d := v.demand
-	if d.Free {
+	switch {
+	case d.Free:
 		return false, nil
+	case d.Unmetered != "":
+		return false, &Denial{Unmetered: d.Unmetered}
 	}
-	prompt, answer := v.limits.learned.Tokens(d)
-	c.Units = prompt + answer
+	most := v.limits.learned.Most(d)
+	c.Units = estimate.Sum(most.Prompt, most.Completion)
 	if r.Type == Cost {
-		cost, known := d.Cost(prompt, answer)
+		cost, known := d.Cost(&most)
 		switch {
 		case known:
 			c.Units = int64(cost)
 		case r.allowsUnknownPrice:
 			return false, nil
 		default:
-			return false, errUnknownPrice
+			return false, &Denial{UnknownPrice: true}
 		}
 	}
 	if !d.Bounded() && c.Limit > 0 { // a bound that is only learned must not be one that nothing fits

@@ -38,7 +38,7 @@ func (c call) Demand() estimate.Demand {
 	}
 	if f, ok := c["price"]; ok {
 		var err error
-		if d.Price, err = prices.ParsePrice(map[string]string{"output_mtok": f[0]}); err != nil {
+		if d.Price, err = prices.ParsePrice(map[string]string{"input_mtok": "0", "output_mtok": f[0]}); err != nil {
 			panic(err)
 		}
 	}

@@ -220,25 +220,30 @@ func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
 	return cost, charged || *u == Usage{}
 }
 
-// Bound returns the most that so many tokens cost, whatever part of the prompt is written to the
-// provider's cache and whatever part of the completion is reasoning. Audio and images count
-// only with audio.
-func (p *Price) Bound(prompt, completion int64, audio bool) Amount {
-	bound := times(1, p[calls].of(prompt), units[calls].per)
-	for _, of := range [...]struct {
-		whole int
-		n     int64
-	}{{prompts, max(prompt, 0)}, {completions, max(completion, 0)}} {
-		whole, n := of.whole, of.n
+// Bound returns the most that so much costs, whatever part of the prompt is written to the
+// provider's cache and whatever part of the completion is reasoning. Audio and images count only
+// with media. known is as that of [Price.Cost].
+func (p *Price) Bound(u *Usage, media bool) (bound Amount, known bool) {
+	tokens := p[prompts].known || p[completions].known
+	bound, known = times(1, p[calls].of(u.Prompt), units[calls].per), true
+	for whole := range units {
+		if whole == calls || units[whole].partOf >= 0 {
+			continue
+		}
+		n := max(units[whole].count(u), 0)
 		var dearest Amount
+		priced := false
 		for i := range p {
-			if i == whole || within(i, whole) && (audio || !media[i]) {
-				dearest = max(dearest, p[i].of(prompt))
+			if p[i].known && (i == whole || within(i, whole) && (media || !ofMedia[i])) {
+				dearest, priced = max(dearest, p[i].of(u.Prompt)), true
 			}
+		}
+		if n > 0 && !priced && tokens && !units[whole].free {
+			known = false
 		}
 		bound = bound.Plus(times(n, dearest, units[whole].per))
 	}
-	return bound
+	return bound, known
 }
 
 // within reports whether a unit is part of another.
@@ -251,8 +256,8 @@ func within(unit, whole int) bool {
 	return false
 }
 
-// media are the units of what is not text.
-var media = func() (is [len(units)]bool) {
+// ofMedia are the units of what is not text.
+var ofMedia = func() (is [len(units)]bool) {
 	for i, u := range units {
 		is[i] = strings.Contains(u.name, "audio") || strings.Contains(u.name, "image")
 	}

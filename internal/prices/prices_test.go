@@ -284,12 +284,12 @@ func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p Price
 		for i := range p {
-			if p[i].known = i != pagesUnit && i != hoursUnit && rapid.Bool().Draw(t, units[i].name); p[i].known {
+			if p[i].known = rapid.Bool().Draw(t, units[i].name); p[i].known {
 				p[i].base = Amount(rapid.Int64Range(0, 100*int64(Dollar)).Draw(t, "price"))
 			}
 		}
 		n := func(most int64, name string) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
-		u := Usage{Prompt: n(1e6, "prompt"), Completion: n(1e6, "completion")}
+		u := Usage{Prompt: n(1e6, "prompt"), Completion: n(1e6, "completion"), Pages: n(1000, "pages"), Milliseconds: n(1e8, "heard")}
 		u.CacheRead = n(u.Prompt, "read")
 		u.CacheWrite = n(u.Prompt-u.CacheRead, "written")
 		u.CacheHour = n(u.CacheWrite, "for an hour")
@@ -299,10 +299,43 @@ func TestBound(t *testing.T) {
 			u.AudioIn, u.AudioOut = n(u.Prompt, "heard"), n(u.Completion, "spoken")
 		}
 		cost, known := p.Cost(&u)
-		if bound := p.Bound(u.Prompt, u.Completion, audio); known && cost > bound+Amount(len(units)) { // each part is rounded
+		most := Usage{Prompt: u.Prompt, Completion: u.Completion, Pages: u.Pages, Milliseconds: u.Milliseconds}
+		bound, ok := p.Bound(&most, audio)
+		if known && cost > bound+Amount(len(units)) { // each part is rounded
 			t.Fatalf("%d, and at most %d", cost, bound)
+		}
+		if _, priced := p.Cost(&most); ok && bound > 0 && !priced && !audio && p[prompts].known && p[completions].known {
+			t.Fatalf("a bound of %d for what has no price", bound)
 		}
 	})
 }
 
-const pagesUnit, hoursUnit = 11, 12
+func TestABoundOfWhatHasNoPriceIsNotKnown(t *testing.T) {
+	priced := func(units map[string]string) *Price {
+		p, err := ParsePrice(units)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		price map[string]string
+		u     Usage
+		known bool
+	}{
+		"of both":                {map[string]string{"input_mtok": "1", "output_mtok": "2"}, Usage{Prompt: 1, Completion: 1}, true},
+		"of an answer only":      {map[string]string{"output_mtok": "2"}, Usage{Prompt: 1, Completion: 1}, false},
+		"of a prompt only":       {map[string]string{"input_mtok": "2"}, Usage{Prompt: 1, Completion: 1}, false},
+		"without an answer":      {map[string]string{"input_mtok": "2"}, Usage{Prompt: 1}, true},
+		"of hours":               {map[string]string{"input_audio_hours": "0.36"}, Usage{Prompt: 1, Completion: 1, Milliseconds: 1}, true},
+		"of pages":               {map[string]string{"input_document_kpages": "1"}, Usage{Pages: 1}, true},
+		"of calls":               {map[string]string{"requests_kcount": "1"}, Usage{Prompt: 1, Completion: 1}, true},
+		"of what is no text":     {map[string]string{"input_mtok": "1", "output_audio_mtok": "2"}, Usage{Prompt: 1, Completion: 1}, false},
+		"more than there can be": {map[string]string{"input_mtok": "1000000", "output_mtok": "2"}, Usage{Prompt: 1 << 53, Completion: 1 << 53}, true},
+	} {
+		bound, known := priced(c.price).Bound(&c.u, false)
+		if known != c.known || known && bound <= 0 {
+			t.Errorf("%s: %d, %v", name, bound, known)
+		}
+	}
+}

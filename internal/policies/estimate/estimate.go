@@ -11,39 +11,26 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-// A Model is what answers calls: a model of a provider at an endpoint.
-type Model struct{ Provider, Name, Endpoint string }
-
-// A Demand is what a call asks for, as far as it is known before it is sent.
-type Demand struct {
-	Model   Model
-	Free    bool          // no model answers it: it uses no tokens and costs nothing
-	Bytes   int64         // of the prompt's text, as it is sent
-	Media   int64         // tokens that images and files of the prompt may be
-	Most    int64         // tokens that each choice of its answer has at most; negative: there is no bound
-	Choices int64         // of its answer; 0 is 1
-	Audio   bool          // it is answered with audio, or has some
-	Price   *prices.Price // of its model; nil: unknown
-}
-
-// Bounded reports whether the call says how long its answer is at most.
-func (d *Demand) Bounded() bool { return d.Free || d.Most >= 0 }
-
 // Bounds of what is learned.
 const (
 	maxModels = 1024 // those beyond share what they learn
 	enough    = 16   // calls before what was learned is used
 	horizon   = 4096 // calls after which the earlier half counts less
 
-	// Before anything is learned, a byte is a token at most, and an answer has so many.
-	unlearnedRatio  = scale
-	unlearnedAnswer = 4096
-
 	scale = 1 << 12 // of ratios: tokens of so many bytes
 
-	// What a call says of itself is taken for at most so much.
-	most       = 1 << 50
-	maxChoices = 1 << 10
+	// Before anything is learned, a byte is a token at most, and an answer has so many. An image
+	// has no more in any model on the list, and what is not seen of a prompt fills the window of
+	// most models.
+	unlearnedRatio  = scale
+	unlearnedAnswer = 4096
+	unlearnedImage  = 50_000
+	unlearnedUnseen = 128_000
+
+	// The same for what nobody counted: what is usual, instead of the most.
+	usualRatio  = scale / 4
+	usualImage  = 2048
+	usualUnseen = 16_384
 )
 
 // An Estimator learns what calls use. It is safe for concurrent use.
@@ -56,15 +43,34 @@ type Estimator struct {
 // New returns an estimator that has learned nothing.
 func New() *Estimator { return &Estimator{models: make(map[Model]*learned)} }
 
-// learned is what was learned of a model.
+// learned is what was learned of a model: of its prompts, tokens for a byte of text, for an image,
+// and for what is not seen.
 type learned struct {
-	ratio, answer atomic.Int64 // the estimates; 0: not enough was learned
+	ratio, image, unseen, answer quantity
 
-	// usual is the ratio that half of the calls do not exceed, for what nobody counted.
-	usual atomic.Int64
+	mu sync.Mutex // of the histograms
+}
 
-	mu              sync.Mutex
-	ratios, answers histogram
+// A quantity is something that calls have more or less of.
+type quantity struct {
+	most, usual atomic.Int64 // estimates; 0: not enough was learned
+	seen        histogram
+}
+
+// learn adds a number, of which perMille of a thousand are to be within the estimate.
+func (q *quantity) learn(n int64, perMille uint64) {
+	q.seen.add(n)
+	if q.seen.n >= enough {
+		q.most.Store(max(q.seen.quantile(perMille), 1))
+		q.usual.Store(max(q.seen.quantile(500), 1))
+	}
+}
+
+func estimateOr(learned *atomic.Int64, unlearned int64) int64 {
+	if n := learned.Load(); n > 0 {
+		return n
+	}
+	return unlearned
 }
 
 func (e *Estimator) of(m Model) *learned {
@@ -77,53 +83,54 @@ func (e *Estimator) of(m Model) *learned {
 	return l
 }
 
-// Tokens returns the tokens of the prompt and of the answer that a call may use. The prompt is
-// what 999 of 1000 earlier calls with as many bytes did not exceed, and the answer is what the
-// call bounds it by, or else what 99 of 100 earlier ones did not exceed.
-func (e *Estimator) Tokens(d *Demand) (prompt, answer int64) {
+// Most returns what a call may use. The prompt is what 999 of 1000 earlier calls with as much did
+// not exceed, and the answer is what the call bounds it by, or else what 99 of 100 earlier ones
+// did not exceed.
+func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 	if d.Free {
-		return 0, 0
+		return most
 	}
 	l := e.of(d.Model)
-	ratio, answer := l.ratio.Load(), d.Most
-	if ratio == 0 {
-		ratio = unlearnedRatio
+	most.Prompt = Sum(text(d, min(estimateOr(&l.ratio.most, unlearnedRatio), 4*scale)),
+		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.most, unlearnedImage)))
+	if d.Unseen {
+		most.Prompt = Sum(most.Prompt, estimateOr(&l.unseen.most, unlearnedUnseen))
 	}
+	answer := d.Most
 	if answer < 0 {
-		if answer = l.answer.Load(); answer == 0 {
-			answer = unlearnedAnswer
-		}
+		answer = estimateOr(&l.answer.most, unlearnedAnswer)
 	}
-	answer = min(answer, most) * min(max(d.Choices, 1), maxChoices)
-	return (min(d.Bytes, most)*ratio+scale-1)/scale + min(d.Media, most), answer
+	most.Completion = Times(max(answer, d.Named), max(d.Choices, 1))
+	most.Pages, most.Milliseconds = d.Pages, d.Milliseconds
+	return most
 }
 
-// Likely returns the tokens that a call used of which the provider said nothing: those of its
-// prompt, and of so many bytes of text that were its answer.
-func (e *Estimator) Likely(d *Demand, answered int64) (prompt, answer int64) {
-	if d.Free {
-		return 0, 0
+// text returns the tokens of the text of a prompt.
+func text(d *Demand, ratio int64) int64 {
+	if d.Bytes >= MaxTokens/ratio {
+		return MaxTokens
 	}
-	ratio := e.of(d.Model).usual.Load()
-	if ratio == 0 {
-		ratio = scale / 4
-	}
-	prompt, answer = (min(d.Bytes, most)*ratio+scale-1)/scale+min(d.Media, most)/2, (max(answered, 0)+3)/4
-	if d.Most >= 0 {
-		answer = min(answer, min(d.Most, most)*min(max(d.Choices, 1), maxChoices))
-	}
-	return prompt, answer
+	return (d.Bytes*ratio + scale - 1) / scale
 }
 
-// Cost returns what a call may cost that uses so many tokens; known: it has a price.
-func (d *Demand) Cost(prompt, answer int64) (cost prices.Amount, known bool) {
+// Likely returns what a call used of which the provider said nothing, of whose answer so many bytes
+// of text came.
+func (e *Estimator) Likely(d *Demand, answered int64) (u prices.Usage) {
 	if d.Free {
-		return 0, true
+		return u
 	}
-	if d.Price == nil {
-		return 0, false
+	l, most := e.of(d.Model), e.Most(d)
+	u.Prompt = Sum(text(d, min(estimateOr(&l.ratio.usual, usualRatio), 4*scale)),
+		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.usual, usualImage)))
+	if d.Unseen {
+		u.Prompt = Sum(u.Prompt, estimateOr(&l.unseen.usual, usualUnseen))
 	}
-	return d.Price.Bound(prompt, answer, d.Audio), true
+	u.Prompt = min(u.Prompt, most.Prompt)
+	if u.Completion = (max(answered, 0) + 3) / 4; d.Most >= 0 {
+		u.Completion = min(u.Completion, most.Completion)
+	}
+	u.Pages, u.Milliseconds = d.Pages, d.UsualMilliseconds
+	return u
 }
 
 // Learn learns from a call that used so many tokens, according to its provider.
@@ -134,17 +141,17 @@ func (e *Estimator) Learn(d *Demand, prompt, answer int64) {
 	l := e.learner(d.Model)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if text := prompt - d.Media; d.Bytes > 0 && text > 0 {
-		l.ratios.add(text * scale / d.Bytes)
+	const most, mostOfAnswers = 999, 990
+	rest := max(0, prompt-min(d.Tokens, MaxTokens))
+	switch usual := min(estimateOr(&l.ratio.usual, usualRatio), 4*scale); {
+	case d.Unseen:
+		l.unseen.learn(max(0, rest-text(d, usual)), most)
+	case d.Images > 0:
+		l.image.learn((max(0, rest-text(d, usual))+d.Images-1)/d.Images, most)
+	case d.Bytes > 0 && d.Tokens == 0 && rest > 0:
+		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, most)
 	}
-	l.answers.add(answer / max(d.Choices, 1))
-	if l.ratios.n >= enough {
-		l.ratio.Store(min(l.ratios.quantile(999), 4*scale))
-		l.usual.Store(l.ratios.quantile(500))
-	}
-	if l.answers.n >= enough {
-		l.answer.Store(l.answers.quantile(990))
-	}
+	l.answer.learn(answer/max(d.Choices, 1), mostOfAnswers)
 }
 
 // learner is where a model's calls are learned from.

@@ -1,0 +1,68 @@
+package estimate
+
+import "github.com/caddy-gw/gateway/internal/prices"
+
+// A Model is what answers calls: a model of a provider at an endpoint.
+type Model struct{ Provider, Name, Endpoint string }
+
+// A Demand is what a call asks for, as far as it is known before it is sent.
+type Demand struct {
+	Model Model
+	Free  bool // no model answers it: it uses no tokens and costs nothing
+
+	// Unmetered is why nobody says what the call uses, or why no bound of it is known; "": that is
+	// known. Untold: no answer says it, so that all that was reserved counts.
+	Unmetered string
+	Untold    bool
+
+	// The prompt: bytes of text, as they are sent; tokens that are not text, at most; images; and
+	// whether it has more that is not seen, such as files and earlier turns.
+	Bytes, Tokens, Images int64
+	Unseen                bool
+
+	// Pages of a document and milliseconds of audio, at most; UsualMilliseconds is what is likely.
+	Pages, Milliseconds, UsualMilliseconds int64
+
+	// Most is how many tokens each choice of the answer has at most; negative: there is no bound.
+	// Named is what it may be allowed to have in words that not every provider reads, and Choices
+	// how many there are; 0 is 1.
+	Most, Named, Choices int64
+
+	Media bool          // prices of audio and images may apply
+	Price *prices.Price // of its model; nil: unknown
+}
+
+// MaxTokens bounds what a call is taken to ask for. It is more than any limit, so that a call that
+// asks for so much is refused.
+const MaxTokens = 1 << 53
+
+// Times multiplies numbers of tokens, neither of which is negative, up to MaxTokens.
+func Times(a, b int64) int64 {
+	if a > 0 && b > MaxTokens/a {
+		return MaxTokens
+	}
+	return min(a*b, MaxTokens)
+}
+
+// Sum adds numbers of tokens, none of which is negative, up to MaxTokens.
+func Sum(all ...int64) (sum int64) {
+	for _, n := range all {
+		sum += min(n, MaxTokens-sum)
+	}
+	return sum
+}
+
+// Bounded reports whether the call can use no more than [Estimator.Most] says, but for the ratio of
+// tokens and bytes.
+func (d *Demand) Bounded() bool { return d.Free || d.Most >= 0 && !d.Unseen && d.Images == 0 }
+
+// Cost returns what a call may cost at most that uses so much; known: it has a price.
+func (d *Demand) Cost(most *prices.Usage) (cost prices.Amount, known bool) {
+	if d.Free {
+		return 0, true
+	}
+	if d.Price == nil {
+		return 0, false
+	}
+	return d.Price.Bound(most, d.Media)
+}
