@@ -229,7 +229,7 @@ var openAI = &Dialect{
 		u, err := c.URL("/chat/completions")
 		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, err
 	},
-	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID} },
+	Decoder: func(c *Call) chat.Decoder { return &chat.OpenAI{NewID: c.NewID, Sources: c.Provider.Sources} },
 }
 
 func (d *Dialect) answer(c *Call, from clientDialect, style chat.Style, names map[string]chat.Literal) *Answer {

@@ -84,6 +84,9 @@ type Provider struct {
 	NewerNames bool
 	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.
 	ReturnReasoning bool
+	// Sources is set if answers list the web pages that they cite beside the choices, in
+	// citations and search_results.
+	Sources bool
 	// Limits are restrictions on requests. Default: [CompatibleLimits].
 	Limits *chat.Limits
 	// NoStreamUsage is set if the provider does not support stream_options, which request a

@@ -79,7 +79,7 @@ var compatible = []Provider{
 	{Name: "ollama", Serves: both},
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Serves: hasResponses},
 	{Name: "ovhcloud", BaseURL: "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", Serves: both},
-	{Name: "perplexity-ai", BaseURL: "https://api.perplexity.ai", Serves: chatOnly, NoStreamUsage: true},
+	{Name: "perplexity-ai", BaseURL: "https://api.perplexity.ai", Serves: chatOnly, NoStreamUsage: true, Sources: true},
 	{Name: "sambanova", BaseURL: "https://api.sambanova.ai/v1", Serves: embeds},
 	{Name: "siliconflow", BaseURL: "https://api.siliconflow.cn/v1", Serves: reranks},
 	{Name: "together-ai", BaseURL: "https://api.together.xyz/v1", Serves: slices.Concat(both, []string{Rerank})},

@@ -55,11 +55,15 @@ var members = []struct{ name, snake string }{
 	{"serviceTier", ""},
 }
 
-// tier writes OpenAI's service_tier; auto is Bedrock's default.
+// tier writes the service_tier of OpenAI or Anthropic. auto is Bedrock's default, and Anthropic's
+// standard_only its tier default.
 func (w *writer) tier(r *chat.Request) {
 	name := chat.Literal(r.Lookup("service_tier"))
 	if r.Lookup("serviceTier") != nil || len(name) < 2 || name[0] != '"' || name.Is("auto") {
 		return
+	}
+	if name.Is("standard_only") {
+		name = chat.Literal(`"default"`)
 	}
 	w.Key("serviceTier").Open('{')
 	w.Key("type").Raw(name)

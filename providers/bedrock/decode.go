@@ -18,6 +18,8 @@ type Decoder struct {
 	blob       []byte        // redacted reasoning collected so far for that block
 	ended      bool
 	hasContent bool // a text or a call came
+	cited      citations
+	said       int64 // 1 + the index of the latest block with text
 }
 
 var reasons = map[string]chat.FinishReason{
@@ -98,13 +100,23 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "text":
-			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: orEmpty(r.String())})
-		case "citationsContent": // text in which documents are cited
+			text := orEmpty(r.String())
+			d.cited.text(text, true)
+			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: text})
+		case "citationsContent":
+			from := d.cited.end
 			r.Object(func(key jsonscan.Key) {
-				if key.Is("content") {
+				switch {
+				case key.Is("content"):
 					r.Array(func() { d.block(r, to) })
+				case key.Is("citations"):
+					r.Array(func() { d.cited.one(r) })
 				}
 			})
+			if d.cited.end > from {
+				d.cited.start = from
+			}
+			d.annotate(to)
 		case "reasoningContent":
 			d.thought(r, to)
 			d.flush(to)
@@ -198,6 +210,7 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 	}
 	if name != "contentBlockDelta" || index != d.index {
 		d.flush(to)
+		d.annotate(to)
 	}
 	switch name {
 	case "messageStart":
@@ -246,8 +259,12 @@ func (d *Decoder) delta(r *jsonscan.Reader, index int64, to chat.Sink) {
 		switch string(key.Bytes()) {
 		case "text":
 			if s := r.String(); s != nil {
+				d.cited.text(s, d.said != index+1)
+				d.said = index + 1
 				d.emit(to, chat.Event{Kind: chat.TextPiece, Text: s})
 			}
+		case "citation":
+			d.cited.one(r)
 		case "reasoningContent":
 			d.thought(r, to)
 		case "toolUse":

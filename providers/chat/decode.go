@@ -11,7 +11,11 @@ import (
 type OpenAI struct {
 	// NewID makes ids for calls without one. If it is nil, they are numbered.
 	NewID func() string
+	// Sources is set if answers list web pages in citations and search_results, beside the
+	// choices. They become annotations.
+	Sources bool
 
+	sources  sources   // of the first choice
 	calls    []calling // by choice
 	answered bool      // there is a choice with content or a finish_reason
 	finished bool
@@ -36,7 +40,7 @@ func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 	r := jsonscan.NewReader(body)
 	start := Event{Kind: Start}
-	var choices, usage, failure Raw
+	var choices, usage, failure, citations, results Raw
 	isError := false
 	if !r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
@@ -54,6 +58,10 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 			usage = r.Value()
 		case "error":
 			failure = r.Value()
+		case "citations":
+			citations = r.Value()
+		case "search_results":
+			results = r.Value()
 		}
 	}) && r.Err() == nil {
 		return ErrNoObject
@@ -72,6 +80,9 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 		return nil
 	}
 	d.emit(to, start)
+	if d.Sources {
+		d.sources.list(citations, results)
+	}
 	c := jsonscan.NewReader(choices)
 	c.Array(func() { d.choice(c, to, whole) })
 	if whole && !d.answered {
@@ -189,6 +200,9 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 		d.emit(to, Event{Kind: Failure, Text: Literal(`"The model ended its answer with an error"`)})
 	default:
 		d.finished = true
+		if index == 0 {
+			d.sources.annotate(func(a Raw) { d.emit(to, Event{Kind: Annotation, Raw: a}) })
+		}
 		d.emit(to, Event{Kind: Finish, Choice: index, Finish: reasons[reason.Text()], RawFinish: reason})
 	}
 }
@@ -250,6 +264,9 @@ func (d *OpenAI) content(content Raw, to Sink, choice int) {
 	switch {
 	case len(content) == 0:
 	case content[0] == '"':
+		if d.Sources && choice == 0 {
+			d.sources.text(Literal(content))
+		}
 		d.emit(to, Event{Kind: TextPiece, Choice: choice, Text: Literal(content)})
 	case content[0] == '[':
 		p := &parser{r: jsonscan.NewReader(content)}

@@ -34,20 +34,7 @@ func (d *Decoder) citations(grounding []byte, index int, to chat.Sink) {
 				if uri.Empty() {
 					return
 				}
-				if title == nil {
-					title = uri
-				}
-				var b jsonscan.Builder
-				b.Open('{')
-				b.Key("type").Text("url_citation")
-				b.Key("url_citation").Open('{')
-				b.Key("start_index").Int(0)
-				b.Key("end_index").Int(0)
-				b.Key("title").Raw(title)
-				b.Key("url").Raw(uri)
-				b.Close('}')
-				b.Close('}')
-				d.emit(to, chat.Event{Kind: chat.Annotation, Choice: index, Raw: chat.Raw(b)})
+				d.emit(to, chat.Event{Kind: chat.Annotation, Choice: index, Raw: chat.URLCitation(uri, title, 0, 0)})
 			})
 		})
 	})

@@ -46,17 +46,7 @@ func (c *citations) one(citation chat.Raw) {
 func (d *Decoder) annotate(to chat.Sink) {
 	c := &d.cited
 	for _, p := range c.found {
-		var b jsonscan.Builder
-		b.Open('{')
-		b.Key("type").Text("url_citation")
-		b.Key("url_citation").Open('{')
-		b.Key("start_index").Int(int64(c.start))
-		b.Key("end_index").Int(int64(c.end))
-		b.Key("title").Raw(orElse(p.title, string(p.url)))
-		b.Key("url").Raw(p.url)
-		b.Close('}')
-		b.Close('}')
-		d.emit(to, chat.Event{Kind: chat.Annotation, Raw: chat.Raw(b)})
+		d.emit(to, chat.Event{Kind: chat.Annotation, Raw: chat.URLCitation(p.url, p.title, c.start, c.end)})
 	}
 	c.found = nil
 }

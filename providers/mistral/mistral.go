@@ -21,7 +21,7 @@ func init() {
 		Encoder: &chat.Encoder{
 			Names:         map[string]string{"max_completion_tokens": "max_tokens", "seed": "random_seed"},
 			Required:      "any",
-			Omit:          []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "metadata", "stream_options"},
+			Omit:          []string{"user", "logit_bias", "logprobs", "top_logprobs", "top_k", "thinking", "metadata", "stream_options", "reasoning_effort"},
 			Extra:         []string{"safe_prompt", "prediction", "prompt_mode", "min_tokens", "guardrails", "document_image_limit", "document_page_limit"},
 			ThinkingParts: true,
 			Prefix:        true,
@@ -29,6 +29,7 @@ func init() {
 			ResultMedia:   true,
 			Part:          part,
 			CallID:        callID,
+			WriteExtra:    writeEffort,
 		},
 		Endpoints: map[string]providers.Endpoint{providers.Embed: embed, providers.Moderate: moderate},
 	})
