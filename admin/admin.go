@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/removal"
 	"github.com/caddy-gw/gateway/internal/reqlog"
@@ -46,7 +47,10 @@ type Services struct {
 	ParseOptions routing.Options // of saved configs
 	// MayUse reports whether a workspace, or for "" any, may use a provider in the operator's
 	// configuration. It may be nil.
-	MayUse        func(workspaceID, slug string) bool
+	MayUse func(workspaceID, slug string) bool
+	// Price returns what a model of a provider, by its name or slug, costs in a workspace, or
+	// nil if no price is known. It may be nil.
+	Price         func(workspaceID, provider, model string) *prices.Price
 	Breakers      breakers
 	Limits        *policies.Limits
 	RateLimits    *policies.Store[policies.RateLimit]
@@ -154,6 +158,7 @@ func New(s Services) *API {
 	a.providers()
 	a.configs()
 	a.modelAliases()
+	a.pricing()
 	a.prompts()
 	a.partials()
 	a.labels()

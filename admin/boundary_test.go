@@ -16,6 +16,7 @@ import (
 // the table of objects.
 func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	a := newAPI(t)
+	a.priced()
 	a.workspace("red")
 	blue := a.workspace("blue")
 	scopes, err := json.Marshal(credentials.WorkspaceService.Scopes())
@@ -91,6 +92,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/guardrails/{guardrailId}/invoke":                       guardrail,
 		"/v1/labels/{label_id}":                                     made("/v1/labels", "id"),
 		"/v1/collections/{collection_id}":                           made("/v1/collections", "id"),
+		"/v1/model-configs/pricing/{provider}/{model}":              mark + "-2",
 		"/v1/integrations/{slug}/models":                            integration,
 		"/v1/integrations/{slug}/integration-models":                integration,
 	}
@@ -126,7 +128,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 				continue
 			case at >= 0:
 				target = path[:at] + id + path[at+strings.IndexByte(path[at:], '}')+1:]
-				target = strings.NewReplacer("{version_id}", "1", "{entity_id}", "1", "{user_id}", stranger).Replace(target)
+				target = strings.NewReplacer("{version_id}", "1", "{entity_id}", "1", "{user_id}", stranger, "{model}", "gpt-4o").Replace(target)
 			case method == "POST":
 				if body = create[path]; body == "" {
 					body = `{"name":"` + mark + `","workspace_id":"blue"}`

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -24,14 +26,15 @@ import (
 // A route is an operation of a resource with the scopes that it requires. Every caller
 // is refused if there are none.
 type route struct {
-	method  string
-	path    string // below /v1 and /v2
-	alias   string // another full path of the same route
-	scopes  []string
-	summary string
-	params  []*huma.Param // of its item
-	audited bool          // its handler uses call.update, which writes the audit record
-	data    bool          // it writes data of callers, which is not part of the audit trail
+	method    string
+	path      string // below /v1 and /v2
+	alias     string // another full path of the same route
+	scopes    []string
+	summary   string
+	params    []*huma.Param             // of its item
+	responses map[string]*huma.Response // in shapes of its own, by status
+	audited   bool                      // its handler uses call.update, which writes the audit record
+	data      bool                      // it writes data of callers, which is not part of the audit trail
 }
 
 // systemResources are the resources that the data-service token may read, by the
@@ -90,11 +93,16 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 			Middlewares:  huma.Middlewares{a.authorise(rt)},
 			Responses:    map[string]*huma.Response{"default": a.errorResponse()},
 		}
+		maps.Copy(operation.Responses, rt.responses)
 		huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
 			c := ctx.Value(callKey{}).(*call)
 			c.Context = ctx
 			out, err := handle(c, in)
-			if err != nil {
+			var bare *bareError
+			switch {
+			case errors.As(err, &bare):
+				return nil, bare
+			case err != nil:
 				return nil, c.refused(err)
 			}
 			return out, nil

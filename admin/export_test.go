@@ -17,6 +17,7 @@ func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {
 	if !ok {
 		return nil // not answered by an operation
 	}
+	path = strings.Replace(path, "...}", "}", 1)
 	document := a.huma.OpenAPI()
 	item := document.Paths["/v1"+strings.TrimPrefix(strings.TrimPrefix(path, "/v1"), "/v2")]
 	if item == nil { // the second path of workspaces

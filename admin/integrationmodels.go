@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
@@ -30,6 +31,7 @@ type IntegrationModel struct {
 	IsFinetune     bool              `json:"is_finetune"`
 	BaseModelSlug  *string           `json:"base_model_slug"`
 	PricingConfig  json.RawMessage   `json:"pricing_config,omitempty"`
+	Adjustments    json.RawMessage   `json:"pricing_adjustments,omitempty"`
 	Configurations *modelHost        `json:"configurations,omitempty"`
 	CustomHeaders  map[string]string `json:"custom_headers,omitempty" doc:"Values are masked."`
 }
@@ -46,8 +48,8 @@ type updateModel struct {
 	BaseModelSlug  Optional[string]            `json:"base_model_slug,omitempty"`
 	Configurations Optional[modelHost]         `json:"configurations,omitempty"`
 	CustomHeaders  Optional[map[string]string] `json:"custom_headers,omitempty" doc:"Replaced as a whole."`
-	PricingConfig  Optional[map[string]any]    `json:"pricing_config,omitempty"`
-	Adjustments    Optional[map[string]any]    `json:"pricing_adjustments,omitempty"`
+	PricingConfig  Optional[map[string]any]    `json:"pricing_config,omitempty" doc:"What it costs instead of its list price: type static, and pay_as_you_go with US cents for one of each unit."`
+	Adjustments    Optional[map[string]any]    `json:"pricing_adjustments,omitempty" doc:"multiplier: what the price of each unit is multiplied by. Replaces the integration's."`
 }
 
 type updateModels struct {
@@ -65,7 +67,7 @@ func (a *API) integrationModels(integrations *resource[credentials.Integration])
 		for n, m := range i.Models {
 			out.Models[n] = IntegrationModel{
 				Slug: m.Slug, Name: m.Slug, Enabled: m.Enabled, IsCustom: m.Custom, IsFinetune: m.Finetune, BaseModelSlug: text(m.BaseModel),
-				PricingConfig: m.Pricing, CustomHeaders: m.Hints,
+				PricingConfig: m.Pricing, Adjustments: m.Adjustments, CustomHeaders: m.Hints,
 			}
 			if m.CustomHost != "" {
 				out.Models[n].Configurations = &modelHost{m.CustomHost}
@@ -179,9 +181,6 @@ func (c *call) secretSetting(i *credentials.Integration) (string, error) {
 
 // applyModel applies a request to a model, which is a copy.
 func (c *call) applyModel(i *credentials.Integration, m *credentials.IntegrationModel, in *updateModel) error {
-	if len(in.Adjustments.Value) > 0 {
-		return invalid("models.pricing_adjustments", "not supported yet; leave it out")
-	}
 	m.Enabled = bool(in.Enabled)
 	for _, f := range []struct {
 		given Optional[flag]
@@ -196,18 +195,11 @@ func (c *call) applyModel(i *credentials.Integration, m *credentials.Integration
 			return invalid("models.base_model_slug", "expected at most 255 bytes")
 		}
 	}
-	if in.PricingConfig.Set {
-		m.Pricing = nil
-		if !in.PricingConfig.Null {
-			raw, err := json.Marshal(in.PricingConfig.Value)
-			if err == nil {
-				_, err = credentials.ParsePricing(raw)
-			}
-			if err != nil {
-				return invalid("models.pricing_config", "%s", err)
-			}
-			m.Pricing = raw
-		}
+	if err := applyPricing(&m.Pricing, in.PricingConfig, "models.pricing_config", prices.ParseConfig); err != nil {
+		return err
+	}
+	if err := applyPricing(&m.Adjustments, in.Adjustments, "models.pricing_adjustments", prices.ParseAdjustment); err != nil {
+		return err
 	}
 	was := m.CustomHost
 	if in.Configurations.Set {
@@ -228,6 +220,26 @@ func (c *call) applyModel(i *credentials.Integration, m *credentials.Integration
 		return err
 	}
 	return c.api.Keyring.SealHeaders(i, m, headers)
+}
+
+// applyPricing applies a field about prices, which parse checks, to what is stored.
+func applyPricing[T any](stored *json.RawMessage, in Optional[map[string]any], field string, parse func([]byte) (*T, error)) error {
+	switch {
+	case !in.Set:
+		return nil
+	case in.Null:
+		*stored = nil
+		return nil
+	}
+	raw, err := json.Marshal(in.Value)
+	if err == nil {
+		_, err = parse(raw)
+	}
+	if err != nil {
+		return invalid(field, "%s", err)
+	}
+	*stored = raw
+	return nil
 }
 
 // receiveHeaders returns the headers in a request, with masked values replaced by the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -41,6 +42,7 @@ type Integration struct {
 	AllowAllModels bool            `json:"allow_all_models"`
 	WorkspaceCount int             `json:"workspace_count" doc:"Workspaces that may use it."`
 	SecretMappings []ShownMapping  `json:"secret_mappings"`
+	Adjustments    json.RawMessage `json:"pricing_adjustments,omitempty"`
 }
 
 func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
@@ -58,6 +60,7 @@ func showIntegration(c *call, i *credentials.Integration) Integration {
 	out := Integration{
 		IntegrationRow: showIntegrationRow(c, i), MaskedKey: i.Hint, Configurations: shownConfigurations(&i.Credential),
 		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: showMappings(&i.Credential, "configurations"), AllowAllModels: !i.OnlyListed,
+		Adjustments: i.Adjustments,
 	}
 	for _, w := range c.api.Directory.Workspaces() {
 		if i.EnabledIn(w.ID) && c.sees(w.ID) {
@@ -84,15 +87,14 @@ func shownConfigurations(cred *credentials.Credential) json.RawMessage {
 	return b
 }
 
-// IntegrationFields are the fields of both create and update. Fields of features that
-// are not implemented are rejected instead of ignored.
+// IntegrationFields are the fields of both create and update.
 type IntegrationFields struct {
 	Key                *string                     `json:"key,omitempty" maxLength:"16384"`
 	Description        Optional[string]            `json:"description,omitempty"`
 	Configurations     Optional[map[string]any]    `json:"configurations,omitempty" doc:"Settings of the provider, such as aws_region; and custom_host, custom_headers. Replaced as a whole."`
 	Tags               Optional[map[string]string] `json:"tags,omitempty"`
 	SecretMappings     Optional[[]SecretMapping]   `json:"secret_mappings,omitempty" doc:"Parts of the credential that are secrets of secret managers. Replaced as a whole."`
-	PricingAdjustments Optional[map[string]any]    `json:"pricing_adjustments,omitempty"`
+	PricingAdjustments Optional[map[string]any]    `json:"pricing_adjustments,omitempty" doc:"multiplier: what the price of each unit is multiplied by."`
 }
 
 type createIntegration struct {
@@ -326,11 +328,11 @@ const maxTags = 64
 // applyIntegration applies a request to an integration, which is new or a copy of a
 // stored one. It returns the secret in the request, if there is one.
 func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationFields) (secret credentials.Secret, err error) {
-	switch {
-	case len(in.PricingAdjustments.Value) > 0:
-		return secret, invalid("pricing_adjustments", "not supported yet; leave it out")
-	case len(in.Description.Value) > 1024:
+	if len(in.Description.Value) > 1024 {
 		return secret, invalid("description", "expected at most 1024 bytes")
+	}
+	if err := applyPricing(&i.Adjustments, in.PricingAdjustments, "pricing_adjustments", prices.ParseAdjustment); err != nil {
+		return secret, err
 	}
 	if in.Description.Set {
 		i.Description = in.Description.Value

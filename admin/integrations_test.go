@@ -77,7 +77,7 @@ func TestAnIntegrationIsBoundToItsHost(t *testing.T) {
 		`{"configurations":{"custom_host":"https://a.example.com/v1","custom_headers":{"Host":"x"}}}`: "custom_headers.Host",
 		`{"configurations":{"aws_region":"eu"}}`:                                                      "configurations.aws_region",
 		`{"secret_mappings":[{}]}`:                                                                    "secret_mappings",
-		`{"pricing_adjustments":{"multiplier":{}}}`:                                                   "pricing_adjustments",
+		`{"pricing_adjustments":{"multiplier":1}}`:                                                    "pricing_adjustments",
 	} {
 		if out := a.do("PUT", "/v1/integrations/own", body); out.status != 400 || !strings.Contains(out.get("data.message").Str, field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)

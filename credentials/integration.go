@@ -23,6 +23,8 @@ type Integration struct {
 	// Models are those that it says something of; OnlyListed: all others are refused.
 	Models     []IntegrationModel `json:"models,omitempty"`
 	OnlyListed bool               `json:"only_listed,omitempty"`
+	// Adjustments are its pricing_adjustments; see [prices.ParseAdjustment]. nil: none.
+	Adjustments json.RawMessage `json:"adjustments,omitempty"`
 
 	// Access is whether a workspace may use it, by its id; Everywhere is for those that are
 	// not in it. The workspace that has it always may.

@@ -2,9 +2,6 @@ package credentials
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"math/big"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,12 +11,16 @@ import (
 
 // An IntegrationModel is what an integration says of one model.
 type IntegrationModel struct {
-	Slug      string          `json:"slug"` // what the provider calls it
-	Enabled   bool            `json:"enabled"`
-	Custom    bool            `json:"custom,omitempty"`
-	Finetune  bool            `json:"finetune,omitempty"`
-	BaseModel string          `json:"base_model,omitempty"`
-	Pricing   json.RawMessage `json:"pricing,omitempty"` // see ParsePricing
+	Slug      string `json:"slug"` // what the provider calls it
+	Enabled   bool   `json:"enabled"`
+	Custom    bool   `json:"custom,omitempty"`
+	Finetune  bool   `json:"finetune,omitempty"`
+	BaseModel string `json:"base_model,omitempty"`
+
+	// Pricing is its pricing_config, and Adjustments its pricing_adjustments, which replace the
+	// integration's. nil: none.
+	Pricing     json.RawMessage `json:"pricing,omitempty"`     // see [prices.ParseConfig]
+	Adjustments json.RawMessage `json:"adjustments,omitempty"` // see [prices.ParseAdjustment]
 
 	// CustomHost is where the calls for it go, with the integration's key and settings, none of
 	// which is a credential, and without its headers. Headers are those of the model.
@@ -75,68 +76,54 @@ func (k *Keyring) OpenHeaders(i *Integration, m *IntegrationModel) (headers map[
 	return headers, err
 }
 
-// pricing is a pricing_config: cents for a token.
-type pricing struct {
-	Type       string `json:"type"`
-	PayAsYouGo *struct {
-		Request  *tokenPrice `json:"request_token"`
-		Response *tokenPrice `json:"response_token"`
-	} `json:"pay_as_you_go"`
-}
-
-type tokenPrice struct {
-	Price json.Number `json:"price"`
-}
-
-// ParsePricing reads a pricing_config.
-func ParsePricing(raw json.RawMessage) (*prices.Price, error) {
-	var p pricing
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return nil, errors.New("expected type static and pay_as_you_go, with a price of request_token and one of response_token")
-	}
-	if p.Type != "static" || p.PayAsYouGo == nil {
-		return nil, errors.New("expected type static, and pay_as_you_go")
-	}
-	dollars := make(map[string]string, 2)
-	for unit, t := range map[string]*tokenPrice{"input_mtok": p.PayAsYouGo.Request, "output_mtok": p.PayAsYouGo.Response} {
-		if t == nil {
-			continue
-		}
-		const most = 40
-		cents, ok := new(big.Rat).SetString(t.Price.String())
-		if len(t.Price) > most || strings.ContainsAny(t.Price.String(), "eE/_xX") && len(t.Price) > 12 || !ok {
-			return nil, fmt.Errorf("pay_as_you_go: a price in cents for a token is a number, such as 0.003, got %.40q", t.Price)
-		}
-		// A million tokens in dollars.
-		dollars[unit] = cents.Mul(cents, big.NewRat(10_000, 1)).FloatString(12)
-	}
-	return prices.ParsePrice(dollars)
-}
-
 // modelRules are what an integration says of models, ready for use. Nobody changes them.
 type modelRules struct {
 	onlyListed bool
 	listed     map[string]*modelRule // by their normal names
 	slugs      []string              // of those that are enabled
+	adjustment *prices.Adjustment    // of models without one of their own; nil: none
 }
 
 type modelRule struct {
-	slug    string
-	enabled bool
-	base    *url.URL // nil: the integration's
-	header  http.Header
-	price   *prices.Price
+	slug      string
+	enabled   bool
+	base      *url.URL // nil: the integration's
+	header    http.Header
+	baseModel string // "": none
+	pricing
+}
+
+// A pricing is what an integration says of the price of a model.
+type pricing struct {
+	price      *prices.Price // nil: the list price
+	adjustment *prices.Adjustment
+}
+
+func pricingOf(config, adjustments json.RawMessage) (p pricing, err error) {
+	if config != nil {
+		if p.price, err = prices.ParseConfig(config); err != nil {
+			return p, err
+		}
+	}
+	if adjustments != nil {
+		p.adjustment, err = prices.ParseAdjustment(adjustments)
+	}
+	return p, err
 }
 
 // rulesOf makes the rules of an integration; nil where it has none.
 func (r *Router) rulesOf(i *Integration) (rules *modelRules, err error) {
-	if i == nil || len(i.Models) == 0 && !i.OnlyListed {
+	if i == nil || len(i.Models) == 0 && !i.OnlyListed && i.Adjustments == nil {
 		return rules, nil
 	}
-	rules = &modelRules{onlyListed: i.OnlyListed, listed: make(map[string]*modelRule, len(i.Models))}
+	of, err := pricingOf(nil, i.Adjustments)
+	if err != nil {
+		return nil, err
+	}
+	rules = &modelRules{onlyListed: i.OnlyListed, listed: make(map[string]*modelRule, len(i.Models)), adjustment: of.adjustment}
 	for n := range i.Models {
 		m := &i.Models[n]
-		rule := &modelRule{slug: m.Slug, enabled: m.Enabled}
+		rule := &modelRule{slug: m.Slug, enabled: m.Enabled, baseModel: m.BaseModel}
 		if m.CustomHost != "" {
 			u, err := r.Guard.Check(m.CustomHost)
 			if err != nil {
@@ -154,10 +141,8 @@ func (r *Router) rulesOf(i *Integration) (rules *modelRules, err error) {
 			}
 			rule.header.Set(name, v)
 		}
-		if m.Pricing != nil {
-			if rule.price, err = ParsePricing(m.Pricing); err != nil {
-				return nil, err
-			}
+		if rule.pricing, err = pricingOf(m.Pricing, m.Adjustments); err != nil {
+			return nil, err
 		}
 		rules.listed[Normal(m.Slug)] = rule
 		if m.Enabled {
@@ -167,8 +152,10 @@ func (r *Router) rulesOf(i *Integration) (rules *modelRules, err error) {
 	return rules, nil
 }
 
-// Ruled reports whether the route depends on the model.
-func (r *Route) Ruled() bool { return r.rules != nil }
+// Ruled reports whether the route, or whether it may be used, depends on the model.
+func (r *Route) Ruled() bool {
+	return r.rules != nil && (r.rules.onlyListed || len(r.rules.listed) > 0)
+}
 
 // Allows reports whether the integration of the route lets a model be called.
 func (r *Route) Allows(model string) bool {
@@ -190,15 +177,65 @@ func (r *Route) Listed() []string {
 	return r.rules.slugs
 }
 
-// PriceOf is what the integration of the route says that a model costs, nil where it says
-// nothing.
-func (r *Route) PriceOf(model string) *prices.Price {
-	if r.rules != nil {
-		if rule := r.rules.listed[Normal(model)]; rule != nil {
-			return rule.price
+// PriceOf returns what a model costs at the route: the price that the integration has for it,
+// or else that of list, or that of the model that it was made of; nil: it is unknown. The
+// integration's adjustments are included.
+func (r *Route) PriceOf(model string, list func(model string) *prices.Price) *prices.Price {
+	price, adjustment := r.rules.price(model, list)
+	return adjustment.Of(price)
+}
+
+func (m *modelRules) price(model string, list func(model string) *prices.Price) (price *prices.Price, adjustment *prices.Adjustment) {
+	if m == nil {
+		return list(model), nil
+	}
+	adjustment = m.adjustment
+	rule := m.listed[Normal(model)]
+	if rule != nil {
+		price = rule.price
+		if rule.adjustment != nil {
+			adjustment = rule.adjustment
 		}
 	}
-	return nil
+	if price == nil {
+		price = list(model)
+	}
+	if price == nil && rule != nil && rule.baseModel != "" {
+		price = list(rule.baseModel)
+	}
+	return price, adjustment
+}
+
+// Price returns what a model of a provider costs in a workspace, without adjustments, or nil
+// if that is not known. The provider is the slug of a saved one, with or without @, or the
+// name of a built-in one. list returns the price of a model of the first of the named
+// providers that has one.
+func (r *Router) Price(workspace, provider, model string, list func(model string, providers ...string) *prices.Price) *prices.Price {
+	slug, saved := strings.CutPrefix(provider, "@")
+	if p := r.provider(workspace, slug); p != nil {
+		return list(model, p.Slug, p.Dialect)
+	}
+	if !saved && r.isBuiltIn(provider) {
+		return list(model, provider)
+	}
+	v, ok := r.Keyring.VirtualKey(workspace, slug)
+	if !ok {
+		return nil
+	}
+	var rules *modelRules
+	if v.IntegrationID != "" {
+		i, ok := r.Keyring.Integration(v.IntegrationID)
+		if !ok || !i.EnabledIn(workspace) {
+			return nil
+		}
+		o, refusal := r.open(&i.Credential, i, v.Slug, fieldProvider)
+		if refusal != nil {
+			return nil
+		}
+		rules = o.rules
+	}
+	price, _ := rules.price(model, func(model string) *prices.Price { return list(model, v.Provider) })
+	return price
 }
 
 // Settle makes the route that to a model, which it allows: to the model's own host, with its

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,5 +91,45 @@ func TestAnIntegrationDecidesAboutModels(t *testing.T) {
 	// A call whose model is not read is refused.
 	if a := g.Do("POST", "/v1/batches", `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gw-api-key: "+key, "x-gw-provider: @main"); a.Status < 400 || !strings.Contains(a.Body, "integration") {
 		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// What an integration says of prices is part of the cost of calls: a model's own adjustments, or
+// else those of the integration, multiply its own price or the list price.
+func TestAnIntegrationAdjustsPrices(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, respond(200, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":200,"total_tokens":1200}}`))
+	g := gatewaytest.Start(t, trustLoopback)
+	key, _ := g.Key("k")
+	workspace := g.Admin("GET", "/v1/admin/workspaces", nil).Get("data.0.id").Str
+	type object = map[string]any
+	admin := func(method, path string, body any) {
+		t.Helper()
+		if a := g.Admin(method, path, body); a.Status != 200 {
+			t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+		}
+	}
+	admin("POST", "/v1/integrations", object{
+		"name": "n", "slug": "main", "ai_provider_id": "openai", "key": "sk-stored", "workspace_id": workspace,
+		"configurations": object{"custom_host": up.URL + "/v1"}, "pricing_adjustments": object{"multiplier": object{"default": 0.5, "response_token": 3}},
+	})
+	own := object{"type": "static", "pay_as_you_go": object{"request_token": object{"price": 0.001}, "response_token": object{"price": 0.002}}}
+	admin("PUT", "/v1/integrations/main/models", object{"models": []any{
+		object{"slug": "own", "enabled": true, "pricing_config": own},
+		object{"slug": "gpt-4o", "enabled": true, "pricing_adjustments": object{"multiplier": object{"request_token": 2}}},
+		object{"slug": "as-listed", "enabled": true, "base_model_slug": "gpt-4o", "pricing_adjustments": object{"multiplier": object{}}},
+	}})
+	for model, want := range map[string]float64{ // in cents
+		"gpt-4o-mini": 1000*.5*.15e-4 + 200*3*.6e-4,
+		"own":         1000*.5*.001 + 200*3*.002,
+		"gpt-4o":      1000*2*2.5e-4 + 200*10e-4,
+		"as-listed":   1000*2.5e-4 + 200*10e-4,
+	} {
+		a := g.Do("POST", "/v1/chat/completions", `{"model":"@main/`+model+`","messages":[{"role":"user","content":"hi"}]}`, "x-gw-api-key: "+key)
+		if a.Status != 200 {
+			t.Fatalf("%s: %d %s", model, a.Status, a.Body)
+		}
+		if got := logOf(g, a).Get("metrics.cost").Float(); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s cost %v cents, want %v", model, got, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -89,6 +90,11 @@ func (a *App) build(c *core) *Runtime {
 	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
 	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
 	managed.MayUse = router.MayUse
+	managed.Price = func(workspaceID, provider, model string) *prices.Price {
+		return router.Price(workspaceID, provider, model, func(model string, providers ...string) *prices.Price {
+			return a.prices.Of(model, time.Now(), providers...)
+		})
+	}
 	managed.Managers, managed.CountryHeader = a.managers, a.AuditLog.CountryHeader
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()

@@ -115,10 +115,9 @@ func (a *Attempt) uploads(d *estimate.Demand, m *metering) {
 
 // price returns what a model costs at the target; nil: it is not known.
 func (a *Attempt) price(model string) *prices.Price {
-	if p := a.Route.PriceOf(model); p != nil {
-		return p
-	}
-	return a.call.Gateway.Prices.Of(model, a.call.Start, a.Route.Provider, a.Route.Dialect)
+	return a.Route.PriceOf(model, func(model string) *prices.Price {
+		return a.call.Gateway.Prices.Of(model, a.call.Start, a.Route.Provider, a.Route.Dialect)
+	})
 }
 
 // Spent returns what an attempt used that asked for d: what its provider said, of which e learns,

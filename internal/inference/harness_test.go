@@ -93,7 +93,11 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 	if err := x.Prepare(exchange.Limits{Body: 1 << 20, Upload: 1 << 20, Replay: 1 << 20}); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	b.Serve(w, r, x)
+	if x.Catalogue {
+		b.ServeModels(w, r, x)
+	} else {
+		b.Serve(w, r, x)
+	}
 	x.End()
 	switch {
 	case b.conclude != nil:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
 )
@@ -35,7 +36,26 @@ type model struct {
 	OwnedBy  string `json:"owned_by"`
 	Provider string `json:"provider"`
 
+	// What the list of prices says about it.
+	ContextWindow int64       `json:"context_window,omitempty"` // tokens
+	Modalities    *modalities `json:"modalities,omitempty"`
+	Features      []string    `json:"features,omitempty"`
+	Deprecated    bool        `json:"deprecated,omitempty"`
+
 	name string // to show; "": the id
+}
+
+type modalities struct {
+	Input  []string `json:"input"`
+	Output []string `json:"output"`
+}
+
+// describe adds what the list of prices says about a model.
+func (m *model) describe(about *prices.Model) {
+	m.ContextWindow, m.Features, m.Deprecated, m.name = about.ContextWindow, about.Features, about.Deprecated, cmp.Or(m.name, about.Name)
+	if about.Input != nil || about.Output != nil {
+		m.Modalities = &modalities{slices.Concat([]string{}, about.Input), slices.Concat([]string{}, about.Output)}
+	}
 }
 
 // ServeModels answers with the models of every saved provider that the caller may
@@ -100,26 +120,52 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 			op.Header = http.Header{name: values}
 		}
 	}
-	list := integrated(route, f.listModels(ctx, route, op))
+	list := integrated(route, f.listModels(ctx, x, route, op))
 	hides := x.NewAttempt("", route, nil).Hides
 	list = slices.DeleteFunc(list, func(m model) bool { return hides(m.ID) })
 	for i := range list {
-		list[i].ID, list[i].Provider = "@"+slug+"/"+list[i].ID, slug
+		m := &list[i]
+		if about, ok := x.Gateway.Prices.About(m.ID, route.Provider, route.Dialect); ok {
+			m.describe(&about)
+		}
+		m.ID, m.Provider = "@"+slug+"/"+m.ID, slug
 	}
 	return list
 }
 
-// listModels returns the models that a provider lists; none if it does not answer.
-func (f *Forwarder) listModels(ctx context.Context, route *credentials.Route, op *upstream.Operation) []model {
+// listModels returns the models that a provider lists. If it has no list, these are the models
+// that are known; if it does not answer, there are none.
+func (f *Forwarder) listModels(ctx context.Context, x *exchange.Exchange, route *credentials.Route, op *upstream.Operation) []model {
 	answer, _, err := f.client.Do(ctx, route, op, nil)
+	var unsupported *providers.RequestError
+	if errors.As(err, &unsupported) {
+		return known(x, route)
+	}
 	if err != nil {
 		return nil
 	}
 	defer answer.Release()
-	if answer.Status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled) {
+	switch {
+	case answer.Status == http.StatusNotFound || answer.Status == http.StatusMethodNotAllowed:
+		return known(x, route)
+	case answer.Status != http.StatusOK || errors.Is(ctx.Err(), context.Canceled):
 		return nil
 	}
 	return rowsOf(gjson.ParseBytes(answer.Body))
+}
+
+// known returns the models that the list of prices has of a provider. A host of somebody's own
+// may serve others.
+func known(x *exchange.Exchange, route *credentials.Route) []model {
+	base, _, _ := providers.BaseURL(route.Dialect)
+	if base == nil || route.BaseURL == nil || *base != *route.BaseURL {
+		return nil
+	}
+	var all []model
+	for _, about := range x.Gateway.Prices.Models(route.Dialect) {
+		all = append(all, model{ID: about.ID, Object: "model", OwnedBy: route.Dialect})
+	}
+	return all
 }
 
 // integrated returns the models of a provider that its integration allows, and those that it

@@ -57,6 +57,8 @@ type provider struct {
 }
 
 type model struct {
+	Model
+
 	matches func(lower string) bool
 	prices  []dated // the last that applies is used
 }
@@ -77,9 +79,12 @@ func parse(data []byte) (catalogue, error) {
 		ID        string   `json:"id"`
 		Fallbacks []string `json:"fallback_model_providers"`
 		Models    []struct {
-			ID     string          `json:"id"`
-			Match  match           `json:"match"`
-			Prices json.RawMessage `json:"prices"`
+			ID            string          `json:"id"`
+			Name          string          `json:"name"`
+			ContextWindow int64           `json:"context_window"`
+			Deprecated    bool            `json:"deprecated"`
+			Match         match           `json:"match"`
+			Prices        json.RawMessage `json:"prices"`
 		} `json:"models"`
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -96,7 +101,11 @@ func parse(data []byte) (catalogue, error) {
 			if err != nil {
 				return nil, fmt.Errorf("provider %s, model %s: %w", p.ID, m.ID, err)
 			}
-			to.models = append(to.models, model{m.Match.test, prices})
+			about := Model{ID: m.ID, Name: m.Name, ContextWindow: max(m.ContextWindow, 0), Deprecated: m.Deprecated}
+			if err := about.readUnits(m.Prices); err != nil {
+				return nil, fmt.Errorf("provider %s, model %s: %w", p.ID, m.ID, err)
+			}
+			to.models = append(to.models, model{about, m.Match.test, prices})
 		}
 		c[p.ID] = to
 	}

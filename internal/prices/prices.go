@@ -129,6 +129,7 @@ var units = [...]unit{
 // Indices of units that others are part of.
 const (
 	prompts     = 0
+	cached      = 1
 	written     = 2
 	completions = 6
 	calls       = 10

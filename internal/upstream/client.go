@@ -240,7 +240,8 @@ func (c *Client) book(route *credentials.Route, op *Operation, a *Answer) (used 
 	}
 	if c.Prices != nil {
 		for _, model := range [...]string{op.Model, gjson.GetBytes(a.Body, "model").Str} {
-			if p := c.Prices.Of(model, c.now(), route.Provider, route.Dialect); p != nil {
+			p := route.PriceOf(model, func(model string) *prices.Price { return c.Prices.Of(model, c.now(), route.Provider, route.Dialect) })
+			if p != nil {
 				if known || a.Status == http.StatusOK && p.OnlyCalls() {
 					a.Cost, a.CostKnown = p.Cost(&used)
 				}

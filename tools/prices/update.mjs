@@ -1,5 +1,6 @@
 // Writes internal/prices/data.json from the list prices that Pydantic publishes in the package
-// @pydantic/genai-prices (MIT): what each model costs, without comments. See `make prices`.
+// @pydantic/genai-prices (MIT): what each model costs, its name and its context window, without
+// comments. See `make prices`.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { findProvider } from '@pydantic/genai-prices'
@@ -11,7 +12,7 @@ if (providers.length < 20) {
   throw new Error(`only ${providers.length} providers were found: the package has changed its form`)
 }
 
-const line = ({ id, match, prices }) => JSON.stringify({ id, match, prices })
+const line = ({ id, name, context_window, deprecated, match, prices }) => JSON.stringify({ id, name, context_window, deprecated, match, prices })
 const text = providers.map(({ id, fallback_model_providers, models }) =>
   `{"id":${JSON.stringify(id)},"fallback_model_providers":${JSON.stringify(fallback_model_providers ?? [])},"models":[\n${models.map(line).join(',\n')}\n]}`)
 writeFileSync(new URL('../../internal/prices/data.json', import.meta.url), `[\n${text.join(',\n')}\n]\n`)
