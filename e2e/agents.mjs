@@ -11,16 +11,20 @@ export const ADDED = 'by a "patch"';
 
 const PATCH = `*** Begin Patch\n*** Add File: added.txt\n+${ADDED}\n*** End Patch\n`;
 
+const isPicture = (file) => file.endsWith('.png');
+/** Stands for a result that is the picture, in it or, where results are texts, after them. */
+const picture = Symbol('picture');
+
 // By a tool that only this agent has: the calls, all at once, and what their results hold.
 const AGENTS = {
-  Bash: (file) => [
+  Bash: (file) => (isPicture(file) ? [['Read', { file_path: file }, picture]] : [
     ['Read', { file_path: file }, CONTENT],
     ['Bash', { command: 'echo from "the shell"', description: 'Says "hello"' }, 'from the shell'],
-  ],
-  exec_command: (file, has) => [
+  ]),
+  exec_command: (file, has) => (isPicture(file) ? [['view_image', { path: file }, picture]] : [
     ['exec_command', { cmd: `cat '${file}'` }, CONTENT],
     ...(has('apply_patch') ? [['apply_patch', { input: PATCH }, 'added.txt']] : []),
-  ],
+  ]),
 };
 
 /** What the user says, so that the file is read. */
@@ -36,14 +40,17 @@ export function scene({ system, tools, turns }) {
   const [, file] = turns.filter((t) => t.user).map((t) => /Read the file <([^>]+)>/.exec(t.user)).find(Boolean) ?? [];
   demand(file, 'turns', 'no task');
   const steps = AGENTS[agent](file, has);
-  const last = turns.at(-1);
-  if (last.user) return { thought: 'They want a "file".', text: 'I will read it.', calls: steps.map(([name, args]) => ({ name, args })) };
-  const { calls } = turns.at(-2);
-  demand(calls.length === steps.length && last.results.length === steps.length, 'turns', `${last.results.length} results of ${calls.length} calls`);
+  const at = turns.findLastIndex((t) => t.results);
+  if (at < 0) return { thought: 'They want a "file".', text: 'I will read it.', calls: steps.map(([name, args]) => ({ name, args })) };
+  const { calls } = turns[at - 1];
+  const { results } = turns[at];
+  const images = [...results, ...turns.slice(at + 1)].flatMap((t) => t.images ?? []);
+  demand(calls.length === steps.length && results.length === steps.length, 'turns', `${results.length} results of ${calls.length} calls`);
   steps.forEach(([name, args, result], i) => {
     demand(calls[i].name === name && JSON.stringify(calls[i].args) === JSON.stringify(args), 'calls', `${JSON.stringify(calls[i])} instead of ${name}`);
-    const got = calls[i].id === undefined ? last.results[i] : last.results.find((r) => r.id === calls[i].id);
-    demand(got?.text.includes(result), 'results', `${JSON.stringify(got)} lacks ${result}`);
+    const got = calls[i].id === undefined ? results[i] : results.find((r) => r.id === calls[i].id);
+    if (result === picture) demand(got && images.length === 1 && /^image\/(png|jpeg) .{60,}$/.test(images[0]), 'results', `no picture in ${JSON.stringify(turns.slice(at))}`);
+    else demand(got?.text.includes(result), 'results', `${JSON.stringify(got)} lacks ${result}`);
   });
   return { thought: 'It is "read".', text: DONE, calls: [] };
 }

@@ -10,6 +10,7 @@ import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { ADDED, CONTENT, DONE, task } from './agents.mjs';
+import { PICTURE } from './conversation.mjs';
 import { slugOf, startTranslated } from './translated.mjs';
 
 const bin = (name) => fileURLToPath(new URL(`agents/node_modules/.bin/${name}`, import.meta.url));
@@ -23,13 +24,14 @@ beforeEach(async () => {
   home = await fs.mkdtemp(path.join(os.homedir(), '.gateway-e2e-agent-'));
   await fs.mkdir(path.join(home, 'work'));
   await fs.writeFile(path.join(home, 'work', 'told.txt'), `${CONTENT}\n`);
+  await fs.writeFile(path.join(home, 'work', 'shown.png'), Buffer.from(PICTURE, 'base64'));
 });
 afterEach(async () => {
   await fs.rm(home, { recursive: true, force: true });
   world.providers.take(); // fails the test whose requests were wrong
 });
 
-const file = () => path.join(home, 'work', 'told.txt');
+const file = (name = 'told.txt') => path.join(home, 'work', name);
 
 /** Runs an agent with nothing of this process's environment; resolves to what it wrote. */
 async function runs(name, args, env) {
@@ -42,8 +44,8 @@ async function runs(name, args, env) {
   return out;
 }
 
-async function claudeCode(slug, model, env = {}) {
-  const out = await runs('claude', ['-p', task(file()), '--model', model, '--allowedTools', 'Read,Bash(echo:*)', '--output-format', 'json'], {
+async function claudeCode(slug, model, { name, ...env } = {}) {
+  const out = await runs('claude', ['-p', task(file(name)), '--model', model, '--allowedTools', 'Read,Bash(echo:*)', '--output-format', 'json'], {
     ANTHROPIC_BASE_URL: world.gateway.url.replace(/\/v1$/, ''), ANTHROPIC_API_KEY: world.key, ...(slug && { ANTHROPIC_CUSTOM_HEADERS: `x-gw-provider: ${slug}` }),
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', DISABLE_AUTOUPDATER: '1', ...env,
   });
@@ -76,11 +78,17 @@ describe('Claude Code', { skip }, () => {
     ['cohere', 'command-a-plus-05-2026'],
   ]) test(`${name}, ${model}`, () => claudeCode(slugOf(name), model));
 
+  // Providers whose results are texts get the picture after them.
+  for (const [name, model] of [
+    ['anthropic', 'claude-sonnet-4-6'], ['openai', 'gpt-5'], ['google', 'gemini-2.5-flash'], ['google', 'gemini-3-pro-preview'], ['bedrock', 'amazon.nova-pro-v1:0'],
+    ['mistral', 'mistral-large-latest'], ['cohere', 'command-a-plus-05-2026'],
+  ]) test(`${name}, ${model}: a picture that a tool reads`, () => claudeCode(slugOf(name), model, { name: 'shown.png' }));
+
   test('a model that names its provider', () => claudeCode('', `@${slugOf('openai')}/gpt-5`));
 });
 
 describe('Codex', { skip }, () => {
-  async function codex(name, model, { websockets = false, more = [] } = {}) {
+  async function codex(name, model, { websockets = false, more = [], read = file() } = {}) {
     const provider = {
       name: '"gateway"', base_url: JSON.stringify(world.gateway.url), env_key: '"GW_KEY"', wire_api: '"responses"', http_headers: `{"x-gw-provider"="${slugOf(name)}"}`,
       request_max_retries: 0, stream_max_retries: 0, supports_websockets: websockets,
@@ -89,12 +97,16 @@ describe('Codex', { skip }, () => {
       'model_provider="gateway"', ...Object.entries(provider).map(([key, value]) => `model_providers.gateway.${key}=${value}`),
       'approval_policy="never"', 'sandbox_mode="danger-full-access"', 'analytics.enabled=false', 'check_for_update_on_startup=false', ...more,
     ];
-    const out = await runs('codex', ['exec', '--skip-git-repo-check', '--json', '-m', model, ...settings.flatMap((s) => ['-c', s]), task(file())], { GW_KEY: world.key });
+    const out = await runs('codex', ['exec', '--skip-git-repo-check', '--json', '-m', model, ...settings.flatMap((s) => ['-c', s]), task(read)], { GW_KEY: world.key });
     const events = out.trim().split('\n').map((line) => JSON.parse(line));
     const said = events.filter((e) => e.item?.type === 'agent_message' && e.type === 'item.completed').map((e) => e.item.text);
     assert.equal(said.at(-1), DONE, out);
     return world.providers.take().filter((r) => r.path !== '/token');
   }
+  for (const [name, model] of [['openai', 'gpt-5.5'], ['anthropic', 'claude-sonnet-4-6'], ['mistral', 'mistral-large-latest']]) {
+    test(`${name}, ${model}: a picture that a tool reads`, () => codex(name, model, { read: file('shown.png'), more: name === 'openai' ? [] : ['web_search="disabled"'] }));
+  }
+
   const added = () => fs.readFile(path.join(home, 'work', 'added.txt'), 'utf8');
 
   for (const websockets of [false, true]) {

@@ -291,6 +291,18 @@ function anthropicSDK(SDK) {
       assert.equal(tokens, USAGE.prompt);
     });
   }
+
+  // Others cannot count, and are not asked.
+  for (const name of ['openai', 'azure', 'cohere', 'mistral']) {
+    test(`countTokens, ${name}: an estimate`, async () => {
+      const count = (content) => client().messages.countTokens({ model: `@${slugOf(name)}/${MODELS[name][0]}`, system: SYSTEM, messages: [{ role: 'user', content }], tools }).withResponse();
+      const { data, response } = await count(QUESTION);
+      assert.equal(response.headers.get('x-gw-token-count'), 'estimated');
+      assert.ok(data.input_tokens > 40 && data.input_tokens < 200, String(data.input_tokens));
+      assert.ok((await count(`${QUESTION} ${QUESTION}`)).data.input_tokens > data.input_tokens);
+      assert.equal(world.providers.take().length, 0);
+    });
+  }
 }
 
 describe('@anthropic-ai/sdk, beta', () => {

@@ -46,6 +46,7 @@ export const sign = (thought) => `EqQBCgIYAhIM/${createHash('sha256').update(tho
 const IDS = ['toolu_01A09q90qw90lq917835lq9', 'toolu_01T1x1fJ34qAmk2tNTrN7Up6', 'toolu_01D7FLrfh4GYq7yT1ULFeyMV', 'toolu_01BkV3c8aHnEw5r2JXq9ZsPd'];
 
 const plain = (c) => (typeof c === 'string' ? c : (c ?? []).map((b) => b.text ?? '').join(''));
+const imagesOf = (blocks) => blocks.filter((b) => b.type === 'image').map((b) => `${b.source.media_type} ${b.source.data}`);
 
 function read(body) {
   const thinks = ['enabled', 'adaptive'].includes(body.thinking?.type);
@@ -67,8 +68,8 @@ function read(body) {
       equal(content.slice(0, results.length), results, `messages[${i}]: results come first`);
       equal(results.map((b) => b.tool_use_id).sort(), waiting.sort(), `messages[${i}]: results of the calls before`);
       waiting = [];
-      for (const b of results) addResult(said, { id: b.tool_use_id, text: plain(b.content) });
-      if (results.length < content.length) said.turns.push({ user: plain(of('text')), images: of('image').map((b) => `${b.source.media_type} ${b.source.data}`) });
+      for (const b of results) addResult(said, { id: b.tool_use_id, text: plain(b.content), images: imagesOf(Array.isArray(b.content) ? b.content : []) });
+      if (results.length < content.length) said.turns.push({ user: plain(of('text')), images: imagesOf(content) });
       return;
     }
     const calls = of('tool_use');

@@ -60,6 +60,7 @@ const request = object({ messages: list(message, 1) }, {
 
 function read(body) {
   const plain = (content) => (content ?? []).map((b) => b.text ?? '').join('');
+  const imagesOf = (blocks) => blocks.filter((b) => b.image).map(({ image: { format, source } }) => `image/${format} ${source.bytes}`);
   const tools = body.toolConfig?.tools.flatMap((t) => t.toolSpec ?? []) ?? [];
   const said = {
     system: body.system && plain(body.system), turns: [],
@@ -74,8 +75,8 @@ function read(body) {
       const results = content.filter((b) => b.toolResult).map((b) => b.toolResult);
       equal(results.map((r) => r.toolUseId).sort(), waiting.sort(), `${at}: results of the calls before`);
       waiting = [];
-      for (const r of results) addResult(said, { id: r.toolUseId, text: r.content.map((b) => b.text ?? JSON.stringify(b.json)).join('') });
-      const images = content.filter((b) => b.image).map(({ image: { format, source } }) => `image/${format} ${source.bytes}`);
+      for (const r of results) addResult(said, { id: r.toolUseId, text: r.content.map((b) => b.text ?? (b.json ? JSON.stringify(b.json) : '')).join(''), images: imagesOf(r.content) });
+      const images = imagesOf(content);
       if (content.some((b) => b.text !== undefined)) said.turns.push({ user: plain(content), images });
       else demand(images.length === 0, at, 'images without a text');
       return;

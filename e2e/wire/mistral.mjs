@@ -17,7 +17,7 @@ const message = by('role', {
     content: either(is(null), text, list(either(textPart, thinkingPart), 1)), prefix: is(false),
     tool_calls: nullable(list(object({ id, function: object({ name: filled, arguments: either(text, open) }) }, { type: is('function'), index: integer }), 1)),
   }),
-  tool: object({ role: any, content: texts, tool_call_id: id }, { name: filled }),
+  tool: object({ role: any, content: either(text, list(either(textPart, imagePart), 1)), tool_call_id: id }, { name: filled }),
 });
 const request = object({ model: filled, messages: list(message, 1) }, {
   tools: list(object({ type: is('function'), function: object({ name: filled, parameters: open }, { description: text, strict: boolean }) }), 1),
@@ -36,7 +36,7 @@ function read(body) {
     const at = `messages[${i}]`;
     if (m.role === 'tool') {
       demand(waiting.delete(m.tool_call_id), at, `a result of ${m.tool_call_id}, which was not called just before`);
-      addResult(said, { id: m.tool_call_id, name: m.name, text: plain(m.content) });
+      addResult(said, { id: m.tool_call_id, name: m.name, text: plain(m.content), images: imagesOf(m.content) });
       return;
     }
     demand(waiting.size === 0, at, 'not the same number of function calls and responses');

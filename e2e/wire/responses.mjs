@@ -136,7 +136,7 @@ function read(body, items) {
     }
     if (/_call_output$/.test(i.type)) {
       demand(said.turns.some((t) => t.calls?.some((c) => c.id === i.call_id)), 'input', `no tool call found for ${i.call_id}`);
-      addResult(said, { id: i.call_id, text: content(i.output) });
+      addResult(said, { id: i.call_id, text: content(i.output), images: imagesOf(i.output) });
     }
   }
   return said;
