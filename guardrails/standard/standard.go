@@ -10,8 +10,8 @@ import (
 func init() {
 	guardrails.Register(
 		addPrefix, allLowerCase, allUpperCase, allowedRequestTypes, characterCount, contains, containsCode, endsWith, jsonKeys,
-		jsonSchema, modelRules, modelWhitelist, notNull, regexMatch, regexReplace, requestParameters, requiredMetadataKeyPairs,
-		requiredMetadataKeys, sentenceCount, wordCount,
+		jsonSchema, modelRules, modelWhitelist, notNull, pii, regexMatch, regexReplace, requestParameters, requiredMetadataKeyPairs,
+		requiredMetadataKeys, secrets, sentenceCount, wordCount, wordList,
 	)
 }
 

@@ -1,0 +1,144 @@
+package standard
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+// detectorOf makes a check that finds places.
+func detectorOf(t testing.TB, id, parameters string) *detecting {
+	t.Helper()
+	check, err := guardrails.Lookup(id).Make(json.RawMessage(parameters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return check.(*detecting)
+}
+
+const allPII = `{"categories":["EMAIL_ADDRESS","PHONE_NUMBER","LOCATION_ADDRESS","IP_ADDRESS","CREDIT_CARD","SSN","IBAN"],"redact":true}`
+
+// labelled are sentences in which what is to be found is in brackets, after its kind.
+var labelled = map[string][]string{
+	"gw.pii": {
+		"write to {EMAIL_ADDRESS ann.lee+news@mail.example.co.uk}, please", "{EMAIL_ADDRESS bob@example.com}", "ask {EMAIL_ADDRESS a_b-c@sub.example.org}!",
+		"an @mention and user@host are not", "x@y.z is too short", "the e-mail is ({EMAIL_ADDRESS kim@example.de})",
+		"card {CREDIT_CARD 4111 1111 1111 1111} thanks", "{CREDIT_CARD 5555-5555-5555-4444}", "amex {CREDIT_CARD 378282246310005}.", "paid with {CREDIT_CARD 6011111111111117} 12/27",
+		"{CREDIT_CARD 3530111333300000}", "order 4111 1111 1111 1112", "id 1234567890123456", "tracking 9400111899223197428490", "isbn 9783161484100",
+		"ssn {SSN 123-45-6789}", "{SSN 078 05 1120} is an old one", "000-12-3456 and 666-12-3456 and 900-12-3456", "part no. 123-45-67890", "123-456789",
+		"pay to {IBAN DE89 3704 0044 0532 0130 00} today", "{IBAN GB82WEST12345698765432}", "{IBAN FR1420041010050500013M02606}", "{IBAN NL91ABNA0417164300}", "DE88 3704 0044 0532 0130 00 is wrong", "AB12CDEF",
+		"host {IP_ADDRESS 192.168.10.1}:8080", "from {IP_ADDRESS 8.8.8.8} to {IP_ADDRESS 2001:db8::8a2e:370:7334}", "{IP_ADDRESS fe80::1ff:fe23:4567:890a}", "999.1.1.1 is none", "at 12:30:45", "std::vector<int>", "a::b::c", "version 1.2.3",
+		"call {PHONE_NUMBER +1 415 555 2671}", "{PHONE_NUMBER (415) 555-2671}", "{PHONE_NUMBER 415-555-2671}", "{PHONE_NUMBER +49 30 901820}", "{PHONE_NUMBER +44 20 7946 0958}, or {PHONE_NUMBER +4915112345678}", "in 2024-2025", "2 + 2 = 4", "score 100-200-3000", "+1 for that", "the years 1990 1995 2000",
+		"lives at {LOCATION_ADDRESS 221B Baker Street}", "{LOCATION_ADDRESS 1600 Pennsylvania Avenue}", "{LOCATION_ADDRESS 742 Evergreen Terrace}, Springfield", "{LOCATION_ADDRESS Hauptstraße 5}", "{LOCATION_ADDRESS Lindenallee 12a}", "5 Great Ways to win", "10 People on the Street", "Broadway is long", "{LOCATION_ADDRESS 10 Downing St}",
+	},
+	"gw.secrets": {
+		"key {AWS_ACCESS_KEY AKIAIOSFODNN7EXAMPLE}", "{GITHUB_TOKEN ghp_16C7e42F292c6912E7710c838347Ae178B4a}", "use {API_KEY sk-proj-9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c}", "{GOOGLE_API_KEY AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q}",
+		"{SLACK_TOKEN xoxb-123456789012-abcdefABCDEF}", "{STRIPE_KEY sk_live_4eC39HqLyjWDarjtT1zdp7dc}", "{NPM_TOKEN npm_abcdefghijklmnopqrstuvwxyz0123456789}",
+		"{JWT eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U}", "{GITLAB_TOKEN glpat-9aBcDeFgHiJkLmNoPqRs}",
+		`api_key = "{CREDENTIAL 9f8a7b6c5d4e3f2a1b0c9d8e}"`, "password: {CREDENTIAL Xk9#vLq2!mZp7w}", "{PRIVATE_KEY -----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----}",
+		"the password is secret", "password: changeme", "my secret: never give up", "sk-learn is a library", "a token of appreciation", "AKIA is a prefix", "ask-me-anything-about-the-weather", "commit 16c7e42f292c6912e7710c838347ae178b4a1234",
+		"api_key = os.environ.get('KEY')", "the secret key: aaaaaaaaaaaaaaaa", "npm_config_registry", "https://hooks.slack.com/about",
+	},
+}
+
+var label = regexp.MustCompile(`\{([A-Z_]+) ([^}]*)\}`)
+
+// Precision and recall on the labelled sentences, which the documentation states.
+func TestPrecisionAndRecall(t *testing.T) {
+	for id, least := range map[string][2]float64{"gw.pii": {0.95, 0.95}, "gw.secrets": {0.95, 0.95}} {
+		parameters := `{"redact":true}`
+		if id == "gw.pii" {
+			parameters = allPII
+		}
+		c := detectorOf(t, id, parameters)
+		right, wrong, missed := 0, 0, 0
+		for _, sentence := range labelled[id] {
+			text := label.ReplaceAllString(sentence, "$2")
+			var want []string
+			for _, m := range label.FindAllStringSubmatch(sentence, -1) {
+				want = append(want, m[1]+" "+m[2])
+			}
+			places, kinds := c.all(text)
+			for i, p := range places {
+				found := kinds[i] + " " + text[p.Start:p.End]
+				if at := slices.Index(want, found); at >= 0 {
+					want = slices.Delete(want, at, at+1)
+					right++
+				} else {
+					wrong++
+					t.Logf("%s finds %q in %q", id, found, text)
+				}
+			}
+			for _, w := range want {
+				t.Logf("%s misses %q in %q", id, w, text)
+			}
+			missed += len(want)
+		}
+		precision, recall := float64(right)/float64(right+wrong), float64(right)/float64(right+missed)
+		t.Logf("%s: precision %.2f, recall %.2f of %d", id, precision, recall, right+missed)
+		if precision < least[0] || recall < least[1] {
+			t.Errorf("%s: precision %.2f, recall %.2f", id, precision, recall)
+		}
+	}
+}
+
+// Places are found in a longer text, too, as long as the characters next to them are the same.
+func TestPlacesAreFoundInAnyTextAroundThem(t *testing.T) {
+	for id, parameters := range map[string]string{"gw.pii": allPII, "gw.secrets": `{"redact":true}`} {
+		c := detectorOf(t, id, parameters)
+		for _, sentence := range labelled[id] {
+			text := label.ReplaceAllString(sentence, "$2")
+			alone, _ := c.Find(" " + text + " ")
+			around, _ := c.Find("and so on. " + text + " and so on.")
+			if len(alone) != len(around) {
+				t.Errorf("%s: %d places in %q, and %d in a text around it", id, len(alone), text, len(around))
+			}
+		}
+	}
+}
+
+// The automaton finds what a search for each word finds.
+func TestWordsAreFoundAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(rapid.StringMatching(`[abé]{1,4}`), 1, 8).Draw(t, "words")
+		text := rapid.StringMatching(`[abAéÉ ]{0,40}`).Draw(t, "text")
+		a := newAutomaton(words, true)
+		lower := strings.ToLower(text)
+		any := false
+		for _, w := range words {
+			any = any || strings.Contains(lower, w)
+		}
+		places := a.find(text, false)
+		if (len(places) > 0) != any {
+			t.Fatalf("%q finds %v in %q", words, places, text)
+		}
+		end := 0
+		for _, p := range places {
+			if p.Start < end || !slices.Contains(words, lower[p.Start:p.End]) {
+				t.Fatalf("%q finds %v in %q", words, places, text)
+			}
+			end = p.End
+		}
+	})
+}
+
+func TestLongListsOfWordsAreSearchedAtOnce(t *testing.T) {
+	words := make([]string, 10_000)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range words {
+		words[i] = fmt.Sprintf("w%dx", random.IntN(1<<30))
+	}
+	a := newAutomaton(words, true)
+	text := strings.Repeat("lorem ipsum w1 dolor ", 5000) + words[77]
+	if places := a.find(text, true); len(places) != 1 || text[places[0].Start:] != words[77] {
+		t.Errorf("found %v", places)
+	}
+}
