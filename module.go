@@ -20,6 +20,7 @@ package gateway
 import (
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	_ "github.com/caddy-gw/gateway/handlers"
+	_ "github.com/caddy-gw/gateway/internal/command"
 	_ "github.com/caddy-gw/gateway/providers/standard"
 	_ "github.com/caddy-gw/gateway/secrets/awssm"
 	_ "github.com/caddy-gw/gateway/secrets/azurekv"

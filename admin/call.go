@@ -129,18 +129,9 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
 			return
 		}
-		token := a.Headers.ServiceKey(r.Header, a.Authenticator)
-		caller, refusal := a.Authenticator.Authenticate(token)
-		if refusal != nil {
-			a.Trail.Unknown()
-			message := "Unauthorised Request: the API key is unknown or was deleted"
-			switch {
-			case refusal.Reason == credentials.ExpiredKey:
-				message = "Unauthorised Request: the API key has expired, or was rotated and replaced by another"
-			case token == "":
-				message = "Unauthorised Request: no API key was sent, expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key"
-			}
-			writeError(w, failure(http.StatusUnauthorized, "%s", message))
+		caller, e := a.callerOf(r)
+		if e != nil {
+			writeError(w, e)
 			return
 		}
 		if a.refusals.spent(caller.WorkspaceID, caller.KeyID) {
@@ -177,6 +168,35 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			c.audit(status)
 		}
 	}
+}
+
+type operatorKey struct{}
+
+// AsOperator makes requests with the context those of the operator, who needs no API key: of
+// whoever can use Caddy's admin endpoint, or open the store.
+func AsOperator(ctx context.Context) context.Context {
+	return context.WithValue(ctx, operatorKey{}, true)
+}
+
+// callerOf identifies the caller of a request.
+func (a *API) callerOf(r *http.Request) (*credentials.Caller, *Error) {
+	if r.Context().Value(operatorKey{}) != nil {
+		return credentials.Operator(a.Directory.Organisation().ID), nil
+	}
+	token := a.Headers.ServiceKey(r.Header, a.Authenticator)
+	caller, refusal := a.Authenticator.Authenticate(token)
+	if refusal == nil {
+		return caller, nil
+	}
+	a.Trail.Unknown()
+	message := "the API key is unknown or was deleted"
+	switch {
+	case refusal.Reason == credentials.ExpiredKey:
+		message = "the API key has expired, or was rotated and replaced by another"
+	case token == "":
+		message = "no API key was sent, expected one in x-gw-api-key, as Authorization: Bearer, or in x-api-key"
+	}
+	return nil, failure(http.StatusUnauthorized, "Unauthorised Request: %s", message)
 }
 
 // userAgent returns the User-Agent for the audit trail.

@@ -44,6 +44,15 @@ const OwnerKeyID = "admin_key"
 // SystemKeyID is the id of the data-service token; it is in no store.
 const SystemKeyID = "data_service_token"
 
+// OperatorID is the id of the operator in the audit trail, who uses Caddy's admin endpoint or the
+// store itself.
+const OperatorID = "operator"
+
+// Operator returns the operator as a caller, who may do what the organisation's owner may.
+func Operator(organisation string) *Caller {
+	return &Caller{KeyID: OperatorID, KeyName: OperatorID, CountedAs: OperatorID, Kind: OrganisationService, OrganisationID: organisation, Owner: true}
+}
+
 // systemScopes are those of the data-service token.
 var systemScopes = []string{
 	"configs.list", "configs.read", "guardrails.list", "guardrails.read", "prompts.list", "prompts.read",

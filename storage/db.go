@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"io"
 	"sync"
 	"time"
 )
@@ -62,6 +64,15 @@ func (db *DB) Writable() error {
 		return p.Writable()
 	}
 	return nil
+}
+
+// Backup writes a backup of the store; see [Backuper].
+func (db *DB) Backup(ctx context.Context, w io.Writer) (rows int, err error) {
+	b, ok := db.store.(Backuper)
+	if !ok {
+		return 0, errors.New("the storage driver makes no backups; use those of its database")
+	}
+	return b.Backup(ctx, w)
 }
 
 // fail makes the transaction fail with the error of a read.

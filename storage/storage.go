@@ -9,6 +9,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"time"
 )
@@ -92,4 +93,11 @@ type Tx interface {
 // An Item is a key and its value.
 type Item struct {
 	Key, Value []byte
+}
+
+// A Backuper is a [Store] that writes backups of itself.
+type Backuper interface {
+	// Backup writes all rows to w, as they are at one moment, while others read and write. It
+	// returns their number.
+	Backup(ctx context.Context, w io.Writer) (rows int, err error)
 }

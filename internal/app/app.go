@@ -161,6 +161,7 @@ type App struct {
 	ready   chan struct{} // closed when runtime is set
 	runtime *Runtime
 
+	offline         bool         // it is not Caddy that starts it; see Offline
 	held            string       // key in cores; empty: no store is open
 	releaseHeadroom func()       // lets go of the collector; nil: it is not held
 	releaseTrail    func() error // nil: the audit trail is not configured
@@ -430,13 +431,21 @@ func (a *App) Start() error {
 	}
 	c.logger.use(a.logger.Core())
 	a.services = c.Services
-	if err := a.configureTrail(c.Trail); err != nil {
-		return err
-	}
 	c.Answers.Resize(a.CacheSize)
 	c.InFlight.Resize(a.MaxInflightBytes)
 	c.Calls.Resize(a.MaxInflightCalls)
 	c.Records.Configure(a.logged)
+	if a.offline {
+		if c.Directory.Organisation() == nil {
+			return errors.New("the store is empty; start Caddy with it once")
+		}
+		a.runtime = a.build(c)
+		close(a.ready)
+		return nil
+	}
+	if err := a.configureTrail(c.Trail); err != nil {
+		return err
+	}
 	a.releaseEvents = c.Rotations.Configure(rotation.Settings{KeyPrefix: a.keyPrefix, Emit: a.emit})
 	issued, err := a.bootstrap(context.Background(), c.Services)
 	if err != nil {

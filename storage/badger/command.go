@@ -10,36 +10,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() {
-	caddycmd.RegisterCommand(caddycmd.Command{
-		Name:  "gw",
-		Usage: "verify|salvage [--dir <dir>] [--to <dir>]",
-		Short: "Verifies and salvages the gateway's store",
+// Commands returns the commands that look after the files of a store: verify and salvage.
+func Commands() []*cobra.Command {
+	verify := &cobra.Command{
+		Use: "verify", Short: "Says which files of the store are damaged or missing", Args: cobra.NoArgs,
 		Long: `
-Looks after the store of the gateway, a Badger database in a directory. Caddy
-must not be running with it.
-
-verify reads all files of the store, and says which are damaged or missing. It
-changes nothing.
-
-salvage writes all that can be read in a damaged store to a new one, in a
-directory that does not exist, and says what is lost. It does not change the
-damaged one.`,
-		CobraFunc: func(cmd *cobra.Command) {
-			cmd.PersistentFlags().String("dir", "", "The directory of the store (default: gw in Caddy's data directory)")
-			verify := &cobra.Command{
-				Use: "verify", Short: "Says which files of the store are damaged or missing", Args: cobra.NoArgs,
-				RunE: caddycmd.WrapCommandFuncForCobra(cmdVerify),
-			}
-			salvage := &cobra.Command{
-				Use: "salvage", Short: "Writes what can be read to a new store", Args: cobra.NoArgs,
-				RunE: caddycmd.WrapCommandFuncForCobra(cmdSalvage),
-			}
-			salvage.Flags().String("to", "", "The directory of the new store (required)")
-			_ = salvage.MarkFlagRequired("to")
-			cmd.AddCommand(verify, salvage)
-		},
-	})
+Reads all files of the store, a Badger database in a directory, and says which
+are damaged or missing. It changes nothing. Caddy must not be running with the
+store.`,
+		RunE: caddycmd.WrapCommandFuncForCobra(cmdVerify),
+	}
+	salvage := &cobra.Command{
+		Use: "salvage", Short: "Writes what can be read to a new store", Args: cobra.NoArgs,
+		Long: `
+Writes all that can be read in a damaged store to a new one, in a directory that
+does not exist, and says what is lost. It does not change the damaged one. Caddy
+must not be running with it.`,
+		RunE: caddycmd.WrapCommandFuncForCobra(cmdSalvage),
+	}
+	for _, cmd := range []*cobra.Command{verify, salvage} {
+		cmd.Flags().String("dir", "", "The directory of the store (default: gw in Caddy's data directory)")
+	}
+	salvage.Flags().String("to", "", "The directory of the new store (required)")
+	_ = salvage.MarkFlagRequired("to")
+	return []*cobra.Command{verify, salvage}
 }
 
 func storeDir(fl caddycmd.Flags) (string, error) {

@@ -1,0 +1,206 @@
+package command_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// A terminal runs commands with a gateway, which runs or does not.
+type terminal struct {
+	t     *testing.T
+	flags []string
+}
+
+// run returns what a command prints.
+func (c *terminal) run(args ...string) (out, diagnostics string, err error) {
+	c.t.Helper()
+	root := &cobra.Command{Use: "gw", SilenceErrors: true, SilenceUsage: true}
+	caddycmd.Commands()["gw"].CobraFunc(root)
+	if args[0] != "restore" {
+		args = append(args, c.flags...)
+	}
+	root.SetArgs(args)
+	var stdout, stderr bytes.Buffer
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	err = root.ExecuteContext(c.t.Context())
+	return strings.TrimSpace(stdout.String()), stderr.String(), err
+}
+
+func (c *terminal) ok(args ...string) string {
+	c.t.Helper()
+	out, diagnostics, err := c.run(args...)
+	if err != nil {
+		c.t.Fatalf("%q: %v\n%s%s", args, err, out, diagnostics)
+	}
+	return out
+}
+
+func (c *terminal) fails(message string, args ...string) {
+	c.t.Helper()
+	if out, _, err := c.run(args...); err == nil || !strings.Contains(err.Error(), message) {
+		c.t.Errorf("%q: %v\n%s\nwant %s", args, err, out, message)
+	}
+}
+
+// gateways runs a test with a server that runs, and with the store of one that does not.
+func gateways(t *testing.T, test func(t *testing.T, g *gatewaytest.Gateway, c *terminal)) {
+	t.Run("running", func(t *testing.T) {
+		g := gatewaytest.New(t, "")
+		g.AdminAt = gatewaytest.FreeAddress(t)
+		g.Load()
+		test(t, g, &terminal{t, []string{"--address", g.AdminAt}})
+	})
+	t.Run("stopped", func(t *testing.T) {
+		g := gatewaytest.Start(t, "")
+		g.Stop()
+		file := filepath.Join(t.TempDir(), "Caddyfile")
+		if err := os.WriteFile(file, []byte(g.Caddyfile()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		test(t, g, &terminal{t, []string{"--config", file}})
+	})
+}
+
+func TestKeysAndWorkspacesAreManaged(t *testing.T) {
+	gateways(t, func(t *testing.T, g *gatewaytest.Gateway, c *terminal) {
+		id := c.ok("workspace", "create", "Team", "--slug", "team")
+		if list := c.ok("workspace", "list"); !strings.Contains(list, id) || !strings.Contains(list, "team") || !strings.HasPrefix(list, "ID ") {
+			t.Errorf("%s", list)
+		}
+		if w := gjson.Parse(c.ok("workspace", "get", "team")); w.Get("id").Str != id {
+			t.Errorf("%s", w.Raw)
+		}
+		key := c.ok("key", "create", "checkout", "--workspace", "team", "--scope", "completions.write,logs.view", "--expires", "720h", "--rotate", "monthly")
+		if !strings.HasPrefix(key, "gw-") || strings.ContainsAny(key, " \n") {
+			t.Errorf("the key is %q", key)
+		}
+		keys := gjson.Parse(c.ok("key", "list", "--workspace", "team", "--json"))
+		first := keys.Get("0")
+		if len(keys.Array()) != 1 || first.Get("name").Str != "checkout" || first.Get("workspace_id").Str != id || first.Get("rotation_policy.rotation_period").Str != "monthly" || first.Get("expires_at").Str == "" {
+			t.Errorf("%s", keys.Raw)
+		}
+		next := gjson.Parse(c.ok("key", "rotate", first.Get("id").Str, "--transition", "1h", "--json"))
+		if next.Get("key").Str == "" || next.Get("key").Str == key {
+			t.Errorf("%s", next.Raw)
+		}
+		c.fails("(409)", "key", "rotate", first.Get("id").Str)
+		c.ok("key", "revoke", first.Get("id").Str)
+		if list := c.ok("key", "list"); strings.Contains(list, "checkout") {
+			t.Errorf("%s", list)
+		}
+		c.fails("scopes[0]", "key", "create", "x", "--scope", "nope")
+		c.fails("--expires", "key", "create", "x", "--scope", "logs.view", "--expires", "soon")
+		c.fails("required flag", "key", "create", "x")
+		c.fails("was not found", "workspace", "get", "nope")
+		c.fails("name", "workspace", "delete", "team", "--name", "Other")
+		c.ok("workspace", "delete", "team", "--name", "Team")
+
+		// All of it is in the audit trail, which is as it was written.
+		if out := c.ok("audit", "verify"); !strings.Contains(out, " rows, up to number ") {
+			t.Errorf("%s", out)
+		}
+		rows := gjson.Parse(c.ok("audit", "verify", "--json"))
+		if rows.Get("rows").Int() < 5 || len(rows.Get("faults").Array()) != 0 {
+			t.Errorf("%s", rows.Raw)
+		}
+	})
+}
+
+func TestAMissingEndIsFoundByTheLog(t *testing.T) {
+	gateways(t, func(t *testing.T, g *gatewaytest.Gateway, c *terminal) {
+		log := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(log, []byte(`{"msg":"audit trail checkpoint","audit_row":1000000,"audit_seal":"ab"}`+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.fails("not as it was written", "audit", "verify", "--log", log)
+		out, _, _ := c.run("audit", "verify", "--log", log)
+		if !strings.Contains(out, "the log told of row 1000000") {
+			t.Errorf("%s", out)
+		}
+		c.fails("no such file", "audit", "verify", "--log", log+"x")
+	})
+}
+
+func TestABackupIsRestored(t *testing.T) {
+	gateways(t, func(t *testing.T, g *gatewaytest.Gateway, c *terminal) {
+		id := c.ok("workspace", "create", "Team")
+		dir := t.TempDir()
+		file, to := filepath.Join(dir, "backup"), filepath.Join(dir, "gw")
+		if out := c.ok("backup", file); !strings.Contains(out, "which was verified") {
+			t.Errorf("%s", out)
+		}
+		c.fails("file exists", "backup", file)
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info, err)
+		}
+		c.ok("restore", file, "--to", to)
+		c.fails("is not empty", "restore", file, "--to", to)
+		for _, name := range []string{".encryption-key", ".audit-key"} {
+			raw, err := os.ReadFile(g.Dir + name)
+			if err == nil {
+				err = os.WriteFile(to+name, raw, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		config := filepath.Join(dir, "Caddyfile")
+		text := strings.ReplaceAll(strings.Replace(g.Caddyfile(), g.Dir+"\n", to+"\n", 1), "admin "+g.AdminAt+"\n", "admin off\n")
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		restored := &terminal{t, []string{"--config", config}}
+		if list := restored.ok("workspace", "list"); !strings.Contains(list, id) {
+			t.Errorf("%s", list)
+		}
+		if out := restored.ok("audit", "verify"); !strings.Contains(out, " rows") {
+			t.Errorf("%s", out)
+		}
+		// A file that is not whole is refused, and nothing is left.
+		raw, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file+".cut", raw[:len(raw)-1], 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.fails("not a whole backup", "restore", file+".cut", "--to", to+"2")
+		if _, err := os.Stat(to + "2"); err == nil {
+			t.Error("a part of the backup was restored")
+		}
+	})
+}
+
+func TestAServerThatIsNotThereIsSaid(t *testing.T) {
+	c := &terminal{t, []string{"--address", gatewaytest.FreeAddress(t)}}
+	c.fails("nobody listens", "key", "list")
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	if err := os.WriteFile(file, []byte("{\nadmin off\ngw {\nstorage badger "+filepath.Join(t.TempDir(), "none")+"\n}\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.flags = []string{"--config", file}
+	c.fails("there is no store in", "key", "list")
+	if err := os.WriteFile(file, []byte(":0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.fails("no gw app", "key", "list")
+	admin := gatewaytest.FreeAddress(t)
+	if err := caddy.Load([]byte(`{"admin":{"listen":"`+admin+`"}}`), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caddy.Stop() })
+	c.flags = []string{"--address", admin}
+	c.fails("runs no gateway", "key", "list")
+}
