@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/mail"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -59,6 +60,8 @@ type Services struct {
 	Records       Records
 	Rotations     rotations // is told of rotated keys; may be nil
 	Removals      removals
+	Mail          mailer // of invites; nil: their links are handed on
+	BaseURL       string // where the control plane is, for links
 	Authenticator authenticator
 	Guard         hostGuard
 	Managers      map[string]secrets.Manager // of secret references
@@ -95,6 +98,7 @@ type (
 		Has(tx *storage.Txn, workspace string) []string
 		Wake()
 	}
+	mailer    interface{ Send(m *mail.Message) }
 	hostGuard interface {
 		Check(host string) (*url.URL, error)
 	}
@@ -115,8 +119,10 @@ type API struct {
 	mux      *router
 	huma     huma.API
 	refusals *throttle
-	written  *quota         // quotas of custom records
-	views    map[string]any // of type view, by path
+	// strangers throttles clients of open routes, by their addresses.
+	strangers *throttle
+	written   *quota         // quotas of custom records
+	views     map[string]any // of type view, by path
 }
 
 // New returns the API for the given services.
@@ -146,11 +152,12 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any)}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any)}
 	a.auditLogs()
 	a.organisation()
 	a.workspaces()
 	a.users()
+	a.invites()
 	a.apiKeys()
 	a.virtualKeys()
 	a.secretReferences()

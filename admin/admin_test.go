@@ -146,7 +146,7 @@ func (a *api) open(store storage.Store) {
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
 			HasWorkspace: d.HasWorkspace,
 		}},
-		Managers: managers(t), KeyPrefix: "gw-", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
+		Managers: managers(t), KeyPrefix: "gw-", BaseURL: "http://gw.test", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
 	records, err := reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
 	must(err)
@@ -159,8 +159,11 @@ func (a *api) open(store storage.Store) {
 	remover := removal.Open(db, d, of.Parts(), zap.NewNop())
 	t.Cleanup(remover.Close)
 	a.s.Removals = remover
-	a.handler = admin.New(a.s)
+	a.serve()
 }
+
+// serve makes the control plane, again after a service was changed.
+func (a *api) serve() { a.handler = admin.New(a.s) }
 
 // managers are those that are there without configuration, and the environment.
 func managers(t *testing.T) map[string]secrets.Manager {

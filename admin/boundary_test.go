@@ -98,6 +98,9 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 	}
 	stranger, _ := a.member(mark+"@example.com", "blue", "member")
 	objects["/v1/admin/users/{user_id}"] = stranger
+	invited, _ := a.invite(`{"email":"` + mark + `@example.org","role":"member","workspaces":[{"id":"blue","role":"member"}]}`)
+	objects["/v1/admin/users/invites/{invite_id}"] = invited
+	objects["/v1/admin/users/invites/{invite_id}/resend"] = invited
 	objects["/v1/admin/workspaces/{workspace_id}/users"] = blue
 	objects["/v1/admin/workspaces/{workspace_id}/users/{user_id}"] = blue
 	change := map[string]string{"PUT": `{"name":"n"}`}
@@ -107,7 +110,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		var all strings.Builder
 		for _, path := range []string{
 			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/policies/usage-limits", "/v1/admin/workspaces", "/v1/logs",
-			"/v1/admin/users", "/v1/admin/workspaces/blue/users", "/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails",
+			"/v1/admin/users", "/v1/admin/users/invites", "/v1/admin/workspaces/blue/users", "/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails",
 		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}

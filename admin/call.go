@@ -35,6 +35,7 @@ type route struct {
 	responses map[string]*huma.Response // in shapes of its own, by status
 	audited   bool                      // its handler uses call.update, which writes the audit record
 	data      bool                      // it writes data of callers, which is not part of the audit trail
+	open      bool                      // it needs no API key: the request itself has what proves that it may
 }
 
 // systemResources are the resources that the data-service token may read, by the
@@ -55,6 +56,7 @@ type call struct {
 	recorded bool
 	item     *item        // the row that the request refers to, if it is a single one
 	tx       *storage.Txn // of a change
+	stranger string       // address of the client of an open route; "": the caller is known
 
 	defaults    map[string]string   // see defaultConfig
 	memberships map[string][]string // see workspacesOf
@@ -78,19 +80,25 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 	if rt.alias != "" {
 		paths = append(paths, rt.alias)
 	}
+	needs, security := "Needs the scope "+strings.Join(rt.scopes, " or ")+".", []map[string][]string(nil)
+	middleware := a.authorise(rt)
+	if rt.open {
+		needs, security, middleware = "Needs no API key.", []map[string][]string{{}}, a.admit(rt)
+	}
 	for i, p := range paths {
 		operation := huma.Operation{
 			OperationID:  strings.Trim(strings.NewReplacer("/", "-", "{", "", "}", "").Replace(rt.method+p), "-"),
 			Method:       rt.method,
 			Path:         p,
 			Summary:      rt.summary,
-			Description:  "Needs the scope " + strings.Join(rt.scopes, " or ") + ".",
+			Description:  needs,
+			Security:     security,
 			Tags:         []string{strings.Split(rt.path, "/")[1]},
 			Hidden:       i > 0,
 			MaxBodyBytes: maxBody,
 			Parameters:   slices.Clone(rt.params),
 			Metadata:     map[string]any{ours: true, itemParams: rt.params},
-			Middlewares:  huma.Middlewares{a.authorise(rt)},
+			Middlewares:  huma.Middlewares{middleware},
 			Responses:    map[string]*huma.Response{"default": a.errorResponse()},
 		}
 		maps.Copy(operation.Responses, rt.responses)
@@ -152,21 +160,44 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, e)
 			return
 		}
-		var lease inflight.Lease
-		lease.Open(a.InFlight, caller.WorkspaceID, caller.KeyID)
-		defer lease.Close()
-		if err := lease.Grow(bodySize(r)); err != nil {
+		c.serve(ctx, next)
+	}
+}
+
+// admit lets requests to an open route pass, unless their client was refused too often. Refusals
+// are counted, but not recorded.
+func (a *API) admit(rt route) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(ctx)
+		client := clientIP(r)
+		if a.strangers.spent("", client) {
 			w.Header().Set("Retry-After", "1")
-			e := failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
-			c.audit(e.status)
-			writeError(w, e)
+			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this client; wait a moment"))
 			return
 		}
-		inner := huma.WithValue(ctx, callKey{}, c)
-		next(inner)
-		if status := inner.Status(); status >= http.StatusBadRequest {
-			c.audit(status)
-		}
+		caller := &credentials.Caller{KeyID: rt.path, OrganisationID: a.Directory.Organisation().ID}
+		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r), stranger: client}
+		c.serve(ctx, next)
+	}
+}
+
+// serve reads and answers the request of a caller who may use the route.
+func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	var lease inflight.Lease
+	lease.Open(c.api.InFlight, c.caller.WorkspaceID, c.caller.KeyID)
+	defer lease.Close()
+	if err := lease.Grow(bodySize(r)); err != nil {
+		w.Header().Set("Retry-After", "1")
+		e := failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
+		c.audit(e.status)
+		writeError(w, e)
+		return
+	}
+	inner := huma.WithValue(ctx, callKey{}, c)
+	next(inner)
+	if status := inner.Status(); status >= http.StatusBadRequest {
+		c.audit(status)
 	}
 }
 
@@ -241,6 +272,11 @@ func (c *call) audit(status int) {
 		return
 	}
 	c.recorded = true
+	if c.stranger != "" {
+		c.api.Trail.Unknown()
+		c.api.strangers.refused("", c.stranger, true)
+		return
+	}
 	c.record.Status = status
 	record, last := c.api.refusals.refused(c.caller.WorkspaceID, c.caller.KeyID, status == http.StatusForbidden)
 	if !record {

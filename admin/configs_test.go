@@ -92,6 +92,9 @@ func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
 	for path, methods := range a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map() {
 		for method := range methods.Map() {
 			method = strings.ToUpper(method)
+			if path == acceptPath {
+				continue // no key opens it, and none closes it
+			}
 			target := strings.NewReplacer("{slug}/versions/{version_id}", config+"/versions/1").Replace(path)
 			if strings.HasPrefix(target, "/v1/configs/") {
 				target = strings.ReplaceAll(target, "{slug}", config)

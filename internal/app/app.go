@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inference"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/mail"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/rotation"
@@ -105,6 +106,10 @@ type App struct {
 	// The audit trail. Default: rows are kept forever, and only in the store.
 	AuditLog *AuditLog `json:"audit_log,omitempty"`
 
+	// The server that sends mail. Default: none, and links of invites are handed on by whoever
+	// invites.
+	SMTP *SMTP `json:"smtp,omitempty"`
+
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
@@ -160,6 +165,7 @@ type App struct {
 
 	ready   chan struct{} // closed when runtime is set
 	runtime *Runtime
+	mail    *mail.Sender // nil: no mail is sent
 
 	offline         bool         // it is not Caddy that starts it; see Offline
 	held            string       // key in cores; empty: no store is open
@@ -283,6 +289,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.AuditLog = new(AuditLog)
 	}
 	if err := a.AuditLog.provision(ctx); err != nil {
+		return err
+	}
+	if err := a.SMTP.provision(a.logger); err != nil {
 		return err
 	}
 	if a.StorageRaw == nil {
@@ -455,6 +464,9 @@ func (a *App) Start() error {
 		return err
 	}
 	a.releaseHeadroom = gc.hold(a.headroom)
+	if a.SMTP != nil {
+		a.mail = mail.New(a.SMTP.settings)
+	}
 	a.runtime = a.build(c)
 	close(a.ready)
 	return nil
@@ -469,6 +481,9 @@ func (a *App) Stop() error { return nil }
 func (a *App) Cleanup() error {
 	if a.releaseHeadroom != nil {
 		a.releaseHeadroom()
+	}
+	if a.mail != nil {
+		a.mail.Close()
 	}
 	var err error
 	if a.transport != nil {

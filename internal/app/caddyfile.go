@@ -70,6 +70,14 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			country_header <name>
 //		}
 //
+//		smtp {
+//			address  <host>[:<port>]
+//			from     <address>
+//			tls      starttls|tls|off
+//			username <name>
+//			password <password>
+//		}
+//
 //		prices_file <path>
 //
 //		# each may be given several times
@@ -180,6 +188,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			a.Logs = new(Logs)
 			if err := a.Logs.unmarshal(d); err != nil {
+				return err
+			}
+		case "smtp":
+			if a.SMTP != nil {
+				return d.Err("smtp is given twice")
+			}
+			a.SMTP = new(SMTP)
+			if err := a.SMTP.unmarshal(d); err != nil {
 				return err
 			}
 		case "audit_log":

@@ -89,7 +89,10 @@ func (a *App) build(c *core) *Runtime {
 	managed := c.managed()
 	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
 	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
-	managed.MayUse = router.MayUse
+	managed.MayUse, managed.BaseURL = router.MayUse, a.baseURL()
+	if a.mail != nil {
+		managed.Mail = a.mail
+	}
 	managed.Price = func(workspaceID, provider, model string) *prices.Price {
 		return router.Price(workspaceID, provider, model, func(model string, providers ...string) *prices.Price {
 			return a.prices.Of(model, time.Now(), providers...)

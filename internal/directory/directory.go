@@ -76,6 +76,7 @@ type Directory struct {
 	removals      *storage.Cached[Removal]
 	users         *storage.Cached[User]
 	members       *storage.Cached[Member]
+	invites       *storage.Cached[Invite]
 	now           func() time.Time
 	random        io.Reader
 }
@@ -97,7 +98,8 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		random:   random,
 	}
 	d.openUsers(db)
-	return d, errors.Join(d.organisations.Load(ctx), d.removals.Load(ctx), d.users.Load(ctx), d.members.Load(ctx), d.workspaces.Load(ctx))
+	d.openInvites(db)
+	return d, errors.Join(d.organisations.Load(ctx), d.removals.Load(ctx), d.users.Load(ctx), d.members.Load(ctx), d.invites.Load(ctx), d.workspaces.Load(ctx))
 }
 
 // In returns the directory as tx sees it.
@@ -105,6 +107,7 @@ func (d *Directory) In(tx *storage.Txn) *Directory {
 	in := *d
 	in.organisations, in.workspaces, in.removals = d.organisations.In(tx), d.workspaces.In(tx), d.removals.In(tx)
 	in.users, in.members = d.users.In(tx), d.members.In(tx)
+	in.invites = d.invites.In(tx)
 	return &in
 }
 

@@ -1,0 +1,261 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/mail"
+	"github.com/caddy-gw/gateway/internal/roles"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// Invite is an invite as shown by the control plane.
+type Invite struct {
+	ID         string            `json:"id" format:"uuid"`
+	Email      string            `json:"email" format:"email"`
+	Role       string            `json:"role" enum:"admin,member"`
+	Workspaces []InviteWorkspace `json:"workspaces"`
+	CreatedAt  string            `json:"created_at" format:"date-time"`
+	ExpiresAt  string            `json:"expires_at" format:"date-time"`
+	AcceptedAt *string           `json:"accepted_at" format:"date-time"`
+	Status     string            `json:"status" enum:"pending,cancelled,accepted,expired"`
+	InvitedBy  *string           `json:"invited_by" format:"uuid"`
+	Object     string            `json:"object" enum:"invite"`
+}
+
+// InviteWorkspace is a workspace of an invite.
+type InviteWorkspace struct {
+	ID   string        `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug."`
+	Role workspaceRole `json:"role" maxLength:"16" doc:"admin, manager or member."`
+}
+
+func showInvite(c *call, i *directory.Invite) Invite {
+	out := Invite{
+		ID: i.ID, Email: i.Email, Role: string(i.Role), Workspaces: []InviteWorkspace{}, CreatedAt: formatTime(i.CreatedAt), ExpiresAt: formatTime(i.ExpiresAt),
+		AcceptedAt: formatOptionalTime(i.AcceptedAt), Status: i.Status(c.api.Now()), InvitedBy: text(i.InvitedBy), Object: "invite",
+	}
+	for _, w := range i.Workspaces {
+		out.Workspaces = append(out.Workspaces, InviteWorkspace{w.WorkspaceID, workspaceRole(w.Role)})
+	}
+	return out
+}
+
+type createInvite struct {
+	Email      string            `json:"email" format:"email" maxLength:"320"`
+	Role       string            `json:"role" enum:"admin,member"`
+	Workspaces []InviteWorkspace `json:"workspaces" maxItems:"100"`
+	Keys       *inviteKeys       `json:"workspace_api_key_details,omitempty" doc:"A user key is made in each of the workspaces when the invite is accepted."`
+}
+
+type inviteKeys struct {
+	Scopes []string `json:"scopes" minItems:"1" maxItems:"500"`
+}
+
+type createdInvite struct {
+	ID   string `json:"id" format:"uuid"`
+	Link string `json:"invite_link" doc:"What the invited person opens. It works once, until the invite expires, and is shown this once."`
+}
+
+type resentInvite struct {
+	Link    string `json:"invite_link" doc:"The new link; the old one does not work any more."`
+	LinkToo string `json:"inviteLink" doc:"The same."`
+}
+
+type acceptInvite struct {
+	Token     string `json:"token" minLength:"1" maxLength:"255" doc:"What follows # in the link."`
+	FirstName string `json:"first_name" minLength:"1" maxLength:"255"`
+	LastName  string `json:"last_name,omitempty" maxLength:"255"`
+}
+
+type acceptedInvite struct {
+	ID     string        `json:"id" format:"uuid" doc:"Of the new user."`
+	Email  string        `json:"email" format:"email"`
+	Keys   []AcceptedKey `json:"api_keys" doc:"The user's keys, which are shown this once."`
+	Object string        `json:"object" enum:"user"`
+}
+
+// AcceptedKey is an API key that was made for a user.
+type AcceptedKey struct {
+	ID          string `json:"id" format:"uuid"`
+	Key         string `json:"key"`
+	WorkspaceID string `json:"workspace_id" format:"uuid"`
+}
+
+type inviteFilter struct {
+	CamelPaging
+	Role   string `query:"role" enum:"admin,member"`
+	Email  string `query:"email" maxLength:"320" doc:"Whatever its case."`
+	Status string `query:"status" enum:"pending,cancelled,accepted,expired"`
+}
+
+// acceptPath is where invites are accepted, below /v1.
+const acceptPath = "/admin/users/invites/accept"
+
+func (a *API) invites() {
+	invites := &resource[directory.Invite]{
+		path: "/admin/users/invites", param: "invite_id", noun: "invite", scope: "organisation_users",
+		rows: func(c *call) []*directory.Invite { return c.api.Directory.Invites() },
+		find: func(c *call, id string) (*directory.Invite, error) { return found(c.api.Directory.Invite(id)) },
+		name: func(i *directory.Invite) string { return i.ID },
+	}
+	create(a, invites, (*call).createInvite)
+	list(a, invites, func(c *call, i *directory.Invite, f *inviteFilter) bool {
+		return (f.Role == "" || f.Role == string(i.Role)) && (f.Email == "" || strings.EqualFold(f.Email, i.Email)) && (f.Status == "" || f.Status == i.Status(c.api.Now()))
+	}, showInvite)
+	get(a, invites, showInvite)
+	remove(a, invites, "Cancel", func(c *call, i *directory.Invite) error {
+		if i.Status(c.api.Now()) != "pending" {
+			return c.api.Directory.RemoveInvite(c.tx, i.ID)
+		}
+		i.Cancelled = true
+		return c.api.Directory.PutInvite(c.tx, i, "")
+	})
+	act(a, invites, http.MethodPost, "/resend", "create", "Send an invite again", func(c *call, i *directory.Invite, _ *struct{}) (*resentInvite, error) {
+		if i.AcceptedAt != nil || i.Cancelled || i.Replaced {
+			return nil, failure(http.StatusConflict, "The invite is %s; make another", i.Status(c.api.Now()))
+		}
+		link, err := c.invite(i)
+		if err != nil {
+			return nil, err
+		}
+		return &resentInvite{link, link}, nil
+	})
+	change(a, route{
+		method: http.MethodPost, path: acceptPath, scopes: []string{"organisation_users.create"}, summary: "Accept an invite", open: true,
+	}, (*call).acceptInvite)
+}
+
+func (c *call) createInvite(in *createInvite) (*directory.Invite, *createdInvite, error) {
+	i := &directory.Invite{Email: in.Email, Role: roles.Organisation(in.Role), InvitedBy: c.caller.UserID}
+	if _, ok := c.api.Directory.UserByEmail(in.Email); ok {
+		return nil, nil, failure(http.StatusConflict, "email: %q is a user of the organisation already", credentials.Clip(in.Email))
+	}
+	seen := make(map[string]bool)
+	for n, named := range in.Workspaces {
+		field := "workspaces[" + strconv.Itoa(n) + "]"
+		w, ok := c.api.Directory.Workspace(named.ID)
+		if !ok {
+			return nil, nil, unknownReference(field+".id", "there is no workspace %q", credentials.Clip(named.ID))
+		}
+		role, err := named.Role.role(field + ".role")
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case seen[w.ID]:
+			return nil, nil, invalid(field+".id", "the workspace is named twice")
+		}
+		seen[w.ID] = true
+		i.Workspaces = append(i.Workspaces, directory.Invitation{WorkspaceID: w.ID, Role: role})
+	}
+	if in.Keys != nil {
+		var err error
+		if i.KeyScopes, err = c.grant(credentials.WorkspaceUser, in.Keys.Scopes); err != nil {
+			var refused *Error
+			if errors.As(err, &refused) {
+				refused.Data.Message = "workspace_api_key_details." + refused.Data.Message
+			}
+			return nil, nil, err
+		}
+	}
+	if old, ok := c.api.Directory.OpenInvite(in.Email); ok {
+		if old.Status(c.api.Now()) == "pending" {
+			return nil, nil, failure(http.StatusConflict, "email: %q has an invite already, %s; resend or cancel that", credentials.Clip(in.Email), old.ID)
+		}
+		replaced := *old
+		replaced.Replaced = true
+		if err := c.api.Directory.PutInvite(c.tx, &replaced, ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	link, err := c.invite(i)
+	if err != nil {
+		return nil, nil, err
+	}
+	return i, &createdInvite{i.ID, link}, nil
+}
+
+// invite stores an invite with a new token, and returns the link with it, which is also sent to
+// the person if mail is configured.
+func (c *call) invite(i *directory.Invite) (link string, err error) {
+	token, err := credentials.NewToken(c.api.Random, "invite-")
+	if err != nil {
+		return "", err
+	}
+	if err := c.api.Directory.PutInvite(c.tx, i, token.Reveal()); err != nil {
+		return "", err
+	}
+	// After # it is in no log of a server.
+	link = c.api.BaseURL + "/v1" + acceptPath + "#" + token.Reveal()
+	if c.api.Mail != nil {
+		m := inviteMail(i, c.api.Directory.Organisation().Name, link)
+		c.committed(func() { c.api.Mail.Send(m) })
+	}
+	return link, nil
+}
+
+func inviteMail(i *directory.Invite, organisation, link string) *mail.Message {
+	return &mail.Message{
+		To: i.Email, Subject: "Invitation to " + organisation,
+		Paragraphs: []string{
+			"You are invited to the AI gateway of " + organisation + ".",
+			"This link works once, until " + i.ExpiresAt.Format("2 January 2006, 15:04") + " UTC:",
+		},
+		Link: link,
+	}
+}
+
+// acceptInvite makes the user of an invite.
+func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, error) {
+	stored, ok := c.api.Directory.InviteOf(in.Body.Token)
+	if !ok {
+		return nil, failure(http.StatusUnauthorized, "token: there is no invite with it; it may have been used, cancelled or replaced, or have expired")
+	}
+	i, now := *stored, c.api.Now().UTC()
+	u := &directory.User{Email: i.Email, FirstName: in.Body.FirstName, LastName: in.Body.LastName, Role: i.Role}
+	if err := c.api.Directory.PutUser(c.tx, u); err != nil {
+		if errors.Is(err, storage.ErrExists) {
+			return nil, failure(http.StatusConflict, "email: %q is a user of the organisation already", credentials.Clip(i.Email))
+		}
+		return nil, err
+	}
+	c.record.KeyID, c.record.UserID, c.record.KeyName, c.record.Resource = u.ID, u.ID, u.Email, i.ID
+	out := &acceptedInvite{ID: u.ID, Email: u.Email, Keys: []AcceptedKey{}, Object: "user"}
+	for _, w := range i.Workspaces {
+		if !c.api.Directory.HasWorkspace(w.WorkspaceID) {
+			continue // it was deleted since
+		}
+		if err := c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.WorkspaceID, UserID: u.ID, Role: w.Role}); err != nil {
+			return nil, err
+		}
+		if len(i.KeyScopes) == 0 {
+			continue
+		}
+		key, err := c.keyOf(u, w.WorkspaceID, i.KeyScopes)
+		if err != nil {
+			return nil, err
+		}
+		out.Keys = append(out.Keys, *key)
+	}
+	i.AcceptedAt = &now
+	return out, c.api.Directory.PutInvite(c.tx, &i, "")
+}
+
+// keyOf makes a user key.
+func (c *call) keyOf(u *directory.User, workspace string, scopes []string) (*AcceptedKey, error) {
+	k := &credentials.APIKey{
+		Name: u.Email, Kind: credentials.WorkspaceUser, OrganisationID: c.api.Directory.Organisation().ID, WorkspaceID: workspace, UserID: u.ID,
+		Scopes: scopes, CreationMode: "auto",
+	}
+	if w, ok := c.api.Directory.Workspace(workspace); ok {
+		k.ConfigID = w.UserKeyConfig
+	}
+	key, err := c.api.Keyring.Issue(c.tx, storage.NewID(c.api.Random), c.api.KeyPrefix, k)
+	if err != nil {
+		return nil, err
+	}
+	return &AcceptedKey{k.ID, key.Reveal(), workspace}, nil
+}
