@@ -41,6 +41,10 @@ type Attempt struct {
 	Estimated      bool    // the gateway answers itself, with an estimate
 	Abandoned      bool    // the client or the gateway gave it up while the provider may have worked on it
 	answered       string  // the model that the answer names
+
+	// Mask hides the credentials that the provider got, in what is told of its answer; nil: there
+	// is none yet.
+	Mask *credentials.Mask
 	Outcome
 }
 

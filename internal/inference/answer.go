@@ -22,6 +22,7 @@ var droppedHeaders = []string{
 func (rt *roundTrip) answered(res *http.Response) {
 	x := rt.x
 	rt.commit()
+	rt.attempt.Mask = rt.mask(true)
 	if rt.out == &rt.attempt.Outcome {
 		x.AnswerBy(rt.attempt)
 	}
@@ -125,7 +126,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.Is(err, errBodyStalled):
 		out.Failure, out.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"
 	case err != nil:
-		out.Failure = "the provider's answer broke off: " + plain(err)
+		out.Failure = "the provider's answer broke off: " + b.to.plain(err)
 	}
 	return n, err
 }

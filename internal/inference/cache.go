@@ -227,7 +227,7 @@ func (l *lookup) Deliver(res *http.Response) {
 
 // Delivered keeps the answer, and gives it to the calls that wait for it.
 func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
-	entry := l.recorder.entry(l.x.Endpoint.Name, &attempt.Outcome)
+	entry := l.recorder.entry(l.x.Endpoint.Name, &attempt.Outcome, attempt.Mask)
 	if entry == nil {
 		l.fail()
 		return

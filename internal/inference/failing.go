@@ -29,7 +29,8 @@ func (rt *roundTrip) refuseStream(res *http.Response, why error) error {
 	if event := new(failedEvent); errors.As(why, &event) {
 		rt.fail(failureInStream)
 		rt.erred()
-		body = rt.redact(event.data)
+		body = event.data
+		rt.mask(true).Hide(body)
 		failure = providers.ReadEvent(body)
 		rt.ownStatus(failure)
 	}
@@ -65,7 +66,7 @@ func (rt *roundTrip) refuse(res *http.Response, failure *providers.Failure, body
 	if !ok {
 		out = failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider)
 	}
-	return replaceBody(rt.call, res, out)
+	return rt.replaceBody(res, out)
 }
 
 func setStatus(res *http.Response, status int) {

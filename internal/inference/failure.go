@@ -29,6 +29,16 @@ const codeNotReplayable = "body_not_replayable"
 
 // failure turns the failure of an attempt into an error for the client.
 func (rt *roundTrip) failure(err error) *exchange.Error {
+	e := rt.failed(err)
+	if message := rt.mask(true).Text(e.Message); message != e.Message {
+		other := *e
+		other.Message = message
+		return &other
+	}
+	return e
+}
+
+func (rt *roundTrip) failed(err error) *exchange.Error {
 	provider := rt.target.Route.Provider
 	switch {
 	case errors.As(err, new(*exchange.Error)):

@@ -75,7 +75,7 @@ func (rt *roundTrip) conceal(text string) string {
 	if rt == nil {
 		return text
 	}
-	text = string(rt.redact([]byte(text)))
+	text = rt.mask(true).Text(text)
 	if rt.url == nil || rt.target.Route.CustomHost {
 		return text
 	}
@@ -93,7 +93,12 @@ func (rt *roundTrip) answeredWith() string {
 	if status == http.StatusOK {
 		return provider + " answered with an error and status 200"
 	}
-	return provider + " answered " + strings.TrimSpace(strconv.Itoa(status)+" "+http.StatusText(status))
+	return provider + " answered " + statusOf(status)
+}
+
+// statusOf is a status with its name, whatever the provider itself calls it.
+func statusOf(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }
 
 // tellFaults adds what became of all targets to an error of the gateway's own, which may be shared.

@@ -40,5 +40,6 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 	if err == nil && q.answer != nil && res.StatusCode == http.StatusOK {
 		body, err = q.answer.Body(nil, body, res.Header)
 	}
+	q.mask(false).Hide(body)
 	return res.StatusCode, body, err
 }

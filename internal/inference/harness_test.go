@@ -38,6 +38,7 @@ type bench struct {
 	kept    int      // bytes of bodies that are kept
 	events  []string // by the stages and the providers, in order
 	answers map[string]func() *http.Response
+	noteURL bool // what is sent is noted with its whole URL
 
 	conclude func(*exchange.Exchange) // ends a call; nil: what runs after it runs at once
 }
@@ -50,7 +51,11 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 		body, _ := io.ReadAll(r.Body)
 		b.bodies = append(b.bodies, string(body))
 	}
-	b.note("sent to " + r.URL.Host)
+	if b.noteURL {
+		b.note(r.URL.String())
+	} else {
+		b.note("sent to " + r.URL.Host)
+	}
 	if answer := b.answers[r.URL.Path]; answer != nil {
 		b.note(r.URL.Path)
 		return answer(), nil

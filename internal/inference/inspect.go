@@ -46,7 +46,7 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 			}
 		}
 	case !ok && res.StatusCode >= http.StatusMultipleChoices:
-		why = errors.New("the provider answered " + res.Status)
+		why = errors.New("the provider answered " + statusOf(res.StatusCode))
 	}
 	switch {
 	case why == nil:
@@ -96,7 +96,7 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	if g := rt.guard(); g != nil {
 		g.end, g.bare = endOf(answer.Body)
 	}
-	err = replaceBody(rt.call, res, answer.Body)
+	err = rt.replaceBody(res, answer.Body)
 	res.Header["Content-Type"] = contentType
 	res.StatusCode = answer.Status
 	return err

@@ -37,7 +37,8 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	if asked {
 		if membersOf(body).onlyError() {
 			rt.fail(failureIn200)
-			return rt.refuse(res, providers.ReadEvent(rt.redact(body)), rt.redact(body))
+			rt.mask(true).Hide(body)
+			return rt.refuse(res, providers.ReadEvent(body), body)
 		}
 	} else {
 		var look streamSummary
@@ -45,7 +46,8 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 		switch {
 		case look.failed != nil:
 			rt.fail(failureInStream)
-			return rt.refuse(res, providers.ReadEvent(rt.redact(look.failed)), rt.redact(look.failed))
+			rt.mask(true).Hide(look.failed)
+			return rt.refuse(res, providers.ReadEvent(look.failed), look.failed)
 		case err != nil, !look.ended:
 			return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that broke off")
 		}
@@ -54,11 +56,11 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	out, err := entry.As(endpoint, asked)
 	switch {
 	case err != nil && asked: // it is not an answer that could be told as a stream
-		return replaceBody(rt.call, res, bytes.Clone(body))
+		return rt.replaceBody(res, bytes.Clone(body))
 	case err != nil:
 		return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that cannot be converted: "+err.Error())
 	}
-	if err := replaceBody(rt.call, res, out); err != nil {
+	if err := rt.replaceBody(res, out); err != nil {
 		return err
 	}
 	if asked {

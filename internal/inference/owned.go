@@ -153,13 +153,13 @@ func (c *claims) Response(_ context.Context, res *http.Response) error {
 			res.Body.Close()
 			return refusal
 		}
-		return replaceBody(rt.call, res, out)
+		return rt.replaceBody(res, out)
 	}
 	res.Body.Close()
 	if c.models {
 		out := withoutModels(body, c.target.Hides)
 		x.Free(cap(body))
-		return replaceBody(rt.call, res, out)
+		return rt.replaceBody(res, out)
 	}
 	if refusal := c.take(body); refusal != nil {
 		x.Free(cap(body))

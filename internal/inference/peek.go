@@ -117,7 +117,7 @@ func firstEvents(r io.Reader, ahead bool) (seen []byte, why error) {
 
 // isReady reports whether more of a stream came together with what was read.
 func isReady(r io.Reader) bool {
-	t, ok := r.(*translated)
+	t, ok := r.(interface{ ready() bool })
 	return ok && t.ready()
 }
 

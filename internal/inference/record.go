@@ -40,6 +40,11 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 			r.Request = &reqlog.Body{Size: size, Bytes: request}
 		}
 		if answer != nil {
+			for _, a := range x.Attempts {
+				if !a.Route.Stored { // others' credentials are hidden from the caller, too
+					a.Mask.Hide(answer)
+				}
+			}
 			r.Response = &reqlog.Body{Size: answerSize, Bytes: answer}
 		}
 	}
@@ -72,13 +77,14 @@ func (rt *roundTrip) conclude(begun time.Time, why *error) {
 	}
 }
 
-// plain is the text of an error without the addresses of connections: callers can read records.
-func plain(err error) string {
+// plain is the text of an error without credentials and the addresses of connections: callers can
+// read records.
+func (w *watcher) plain(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
-		return op.Err.Error()
+		err = op.Err
 	}
-	return err.Error()
+	return w.attempt.Mask.Text(err.Error())
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/providers"
@@ -73,8 +74,9 @@ func (r *recorder) keep(p []byte) bool {
 func (r *recorder) Close() error { return r.src.Close() }
 
 // entry is what the cache keeps of an endpoint's answer; nil: nothing, because the answer is not
-// complete, or an error.
-func (r *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
+// complete, or an error, or has credentials in it: in those of a caller, or in the events of a
+// stream together, they are not hidden.
+func (r *recorder) entry(endpoint string, out *exchange.Outcome, mask *credentials.Mask) *cache.Entry {
 	switch {
 	case r == nil, r.full, !r.whole, out.Status != http.StatusOK, out.Failure != "", out.Malformed > 0:
 		return nil
@@ -86,7 +88,7 @@ func (r *recorder) entry(endpoint string, out *exchange.Outcome) *cache.Entry {
 	}
 	entry := &cache.Entry{Stream: r.stream, Type: r.media, Body: r.b}
 	// A stream has to be convertible to one piece, which is what is checked.
-	if whole, err := entry.As(endpoint, false); err != nil || !finished(endpoint, gjson.ParseBytes(whole)) {
+	if whole, err := entry.As(endpoint, false); err != nil || !finished(endpoint, gjson.ParseBytes(whole)) || mask.In(whole) {
 		return nil
 	}
 	return entry

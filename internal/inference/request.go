@@ -40,9 +40,9 @@ type request struct {
 	addedUsage bool
 	// unsigned: a token is missing, so that this request cannot be sent.
 	unsigned bool
-	// secrets returns the credentials that the provider gets; unless own is true, without the
-	// caller's own.
-	secrets func(own bool) []credentials.Secret
+	// goal is the config's target whose secrets the provider gets; nil: it gets none yet.
+	goal  *routing.Target
+	masks [2]*credentials.Mask // see mask
 	// store stores the response that the gateway makes; nil: it is not stored.
 	store func(response []byte) error
 	// withheld: it is stored only when hooks have judged it. unkept is the response then, until
@@ -188,12 +188,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if to.endpoint == providers.ListModels && !c.Catalogue && asksAnthropic(c) {
 		r.Answer = inAnthropic(r.Answer)
 	}
-	q.store, q.secrets = call.Keep, func(own bool) []credentials.Secret {
-		if !own && !route.Stored {
-			return t.Edit().Secrets()
-		}
-		return slices.Concat(secretsOf(call, route), t.Edit().Secrets())
-	}
+	q.store, q.goal = call.Keep, t
 	if r.Answer != nil && r.Answer.Then != nil {
 		q.common = maps.Clone(q.header)
 		delete(q.common, "Content-Type")
@@ -235,20 +230,6 @@ func (q *request) set(r *providers.Request) (err error) {
 		q.header["Content-Type"] = []string{"application/json"}
 	}
 	return nil
-}
-
-// secretsOf are the credentials that are sent with a call.
-func secretsOf(call *providers.Call, route *credentials.Route) []credentials.Secret {
-	secrets := []credentials.Secret{call.Key, call.Token}
-	for _, name := range routing.SecretKeys {
-		secrets = append(secrets, credentials.NewSecret(call.Setting(name)))
-	}
-	for _, values := range route.Header { // set by the operator; some are credentials
-		for _, v := range values {
-			secrets = append(secrets, credentials.NewSecret(v))
-		}
-	}
-	return secrets
 }
 
 // refused turns a refusal by a provider's dialect into an error for the client.

@@ -82,6 +82,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	}
 	input := bytes.Clone(head.Input) // the body is released before the response is complete
 	call.Keep = func(response []byte) error {
+		q.mask(false).Hide(response)
 		if q.withheld {
 			q.unkept = response
 			return nil

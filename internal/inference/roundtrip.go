@@ -25,6 +25,7 @@ type roundTrip struct {
 	deadline  deadline      // room for late
 	stalling  steady        // room for steady
 	whole     body          // the answer's body, if it is not a stream
+	masked    masked        // room for the answer's body without credentials
 	passes    http.Response // the answer without its trailers
 	maxHeader int64         // most bytes of an answer's headers
 

@@ -406,10 +406,11 @@ func (s *stream) finish(err error) {
 			err = io.ErrUnexpectedEOF
 		}
 		what, why := "broke off before its end", errorCode{"stream_error", "stream_interrupted"}
-		out.Failure = "the provider's stream broke off: " + plain(err)
+		out.Failure = "the provider's stream broke off: " + s.to.plain(err)
 		if own := new(cut); errors.As(err, &own) {
-			what = "was ended by the gateway, because it " + own.why
-			out.Failure, out.Cut = "the gateway ended the provider's stream, because it "+own.why, own.kind
+			because := s.to.attempt.Mask.Text(own.why)
+			what = "was ended by the gateway, because it " + because
+			out.Failure, out.Cut = "the gateway ended the provider's stream, because it "+because, own.kind
 			if own.kind == kindHooksFailed {
 				why = errorCode{kindHooksFailed, codeDenied}
 			}

@@ -1,7 +1,6 @@
 package inference
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/providers"
@@ -31,7 +29,7 @@ const (
 // translate puts a provider's answer into the caller's dialect; the status stays. An answer that
 // needs no translation passes as it is, except that errors get the provider's name.
 func (rt *roundTrip) translate(res *http.Response) error {
-	rt.redactHeader(res)
+	rt.mask(true).Header(res.Header)
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		return rt.upgraded(res)
@@ -62,7 +60,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		res.Header["Content-Type"] = []string{media}
 		delete(res.Header, "Content-Length")
 		res.ContentLength = -1
-		return nil
+		return rt.maskBody(res)
 	}
 	body, err := readAtMost(rt.call, res.Body, maxWhole)
 	defer rt.x.Free(cap(body))
@@ -94,7 +92,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	if res.StatusCode == http.StatusNoContent { // there is a body
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
-	return replaceBody(rt.call, res, out)
+	return rt.replaceBody(res, out)
 }
 
 // unreadable discards an answer that cannot be passed on.
@@ -121,15 +119,16 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 		stop.Stop()
 		if err == nil && rt.x.Endpoint.Passes {
 			media := res.Header["Content-Type"]
-			err = replaceBody(rt.call, res, rt.redact(body))
+			rt.mask(true).Hide(body)
+			err = rt.replaceBody(res, body)
 			res.Header["Content-Type"] = media
 			return err
 		}
 	}
-	body = rt.redact(body)
+	rt.mask(true).Hide(body)
 	if rt.answer == nil {
 		if out, ok := withProvider(body, rt.target.Route.Provider, rt.ownKeyRefused(res.StatusCode)); ok {
-			return replaceBody(rt.call, res, out)
+			return rt.replaceBody(res, out)
 		}
 	}
 	read := providers.ReadFailure
@@ -141,7 +140,7 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 	rt.overflow(res, failure)
 	failure.Code = cmp.Or(failure.Code, rt.ownKeyRefused(res.StatusCode))
 	delete(res.Header, "Content-Encoding")
-	return replaceBody(rt.call, res, failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider))
+	return rt.replaceBody(res, failure.Append(nil, rt.x.Endpoint.Name, rt.target.Route.Provider))
 }
 
 // ownKeyRefused is the code of a provider's 401 that has none: the credential for the provider was
@@ -152,44 +151,6 @@ func (rt *roundTrip) ownKeyRefused(status int) string {
 	}
 	return "provider_unauthorized"
 }
-
-// redact masks the credentials of the call in an error: some providers repeat them.
-func (rt *roundTrip) redact(body []byte) []byte {
-	if rt.secrets == nil {
-		return body
-	}
-	for _, s := range rt.secrets(true) {
-		if secret := s.Reveal(); len(secret) >= minSecret {
-			body = bytes.ReplaceAll(body, []byte(secret), []byte(s.Hint()))
-		}
-	}
-	return body
-}
-
-// redactHeader masks the credentials of the call in the headers of an answer. In the answer of a
-// model, which is not about the credential, only the key is masked.
-func (rt *roundTrip) redactHeader(res *http.Response) {
-	secrets := []credentials.Secret{rt.target.Route.Key}
-	if rt.secrets != nil && (rt.x.Endpoint.Passes || res.StatusCode != http.StatusOK) {
-		secrets = rt.secrets(true)
-	}
-	for _, s := range secrets {
-		secret := s.Reveal()
-		if len(secret) < minSecret {
-			continue
-		}
-		for _, values := range res.Header {
-			for i, v := range values {
-				if strings.Contains(v, secret) {
-					values[i] = strings.ReplaceAll(v, secret, s.Hint())
-				}
-			}
-		}
-	}
-}
-
-// minSecret is the least length of a credential that is masked; a shorter one could be a word.
-const minSecret = 8
 
 // isEnvelope reports whether a body is an error in OpenAI's or Anthropic's shape.
 func isEnvelope(body []byte) bool {
@@ -211,14 +172,15 @@ func withProvider(body []byte, provider, code string) ([]byte, bool) {
 	return out, err == nil
 }
 
-// replaceBody replaces the body of an answer. The call pays for its memory until it was read; the
-// error means that there is none.
-func replaceBody(c *exchange.Call, res *http.Response, body []byte) error {
+// replaceBody replaces the body of an answer by another one, in which it hides credentials. The call
+// pays for its memory until it was read; the error means that there is none.
+func (rt *roundTrip) replaceBody(res *http.Response, body []byte) error {
 	res.Body.Close()
-	if err := c.Reserve(cap(body)); err != nil {
+	if err := rt.call.Reserve(cap(body)); err != nil {
 		return err
 	}
-	res.Body, res.ContentLength = &peeked{call: c, seen: body, src: http.NoBody}, int64(len(body))
+	rt.mask(false).Hide(body)
+	res.Body, res.ContentLength = &peeked{call: rt.call, seen: body, src: http.NoBody}, int64(len(body))
 	res.Header["Content-Type"] = []string{"application/json"}
 	res.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	withoutDigests(res.Header)

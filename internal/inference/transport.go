@@ -111,7 +111,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		rt.held = nil
 		if err := rt.storeJudged(); err != nil {
 			res.Body.Close()
-			return nil, &attemptError{err}
+			return nil, rt.attemptFailed(err)
 		}
 		rt.answered(res)
 		return res, nil
@@ -177,7 +177,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		case req.Context().Err() != nil:
 			return nil, req.Context().Err()
 		}
-		return nil, &attemptError{err}
+		return nil, rt.attemptFailed(err)
 	}
 	rt.late.lift()
 	rt.answered(res)
@@ -231,7 +231,7 @@ func refuseStatus(res *http.Response, req *http.Request) string {
 	case res.StatusCode == http.StatusSwitchingProtocols && !exchange.UpgradesToWebSocket(req.Header):
 		return "the provider switched protocols unasked"
 	case res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified:
-		return "the provider answered with a redirect, " + res.Status + ", which is not followed"
+		return "the provider answered with a redirect, " + statusOf(res.StatusCode) + ", which is not followed"
 	}
 	return ""
 }
@@ -243,9 +243,16 @@ func (e answerError) Error() string { return string(e) }
 
 // An attemptError is a failure of an attempt before its commit point. It hides its cause from
 // errors.Is(err, context.Canceled), by which reverse_proxy recognizes a client that left.
-type attemptError struct{ cause error }
+type attemptError struct {
+	cause error
+	text  string // without credentials
+}
 
-func (e *attemptError) Error() string { return e.cause.Error() }
+func (rt *roundTrip) attemptFailed(cause error) *attemptError {
+	return &attemptError{cause, rt.mask(true).Text(cause.Error())}
+}
+
+func (e *attemptError) Error() string { return e.text }
 
 func (e *attemptError) Timeout() bool {
 	var timeout net.Error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/websocket"
@@ -26,7 +27,7 @@ type socket struct {
 	io.ReadWriteCloser
 	to    *watcher
 	check *exchange.Messages // nil: the client's messages pass
-	words [][]byte           // credentials to mask, the longest first
+	mask  *credentials.Mask
 
 	client, provider websocket.Reader
 	toProvider       frames
@@ -77,11 +78,8 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 		res.Body.Close()
 		return answerError("the provider wants a WebSocket with " + res.Header.Get("Sec-Websocket-Extensions") + ", which nobody asked for")
 	}
-	s := &socket{ReadWriteCloser: conn, to: &rt.watcher, check: rt.x.Messages(rt.attempt), closed: make(chan struct{})}
-	if rt.secrets != nil {
-		s.words = maskable(rt.secrets(false))
-	}
-	if s.check == nil && len(s.words) == 0 {
+	s := &socket{ReadWriteCloser: conn, to: &rt.watcher, check: rt.x.Messages(rt.attempt), mask: rt.mask(false), closed: make(chan struct{})}
+	if s.check == nil && s.mask.Empty() {
 		return nil
 	}
 	call := rt.call
@@ -179,10 +177,7 @@ func (s *socket) Read(p []byte) (int, error) {
 
 // pass passes a message of the provider on, without credentials.
 func (s *socket) pass(m websocket.Message) error {
-	if len(s.words) > 0 && m.Opcode < websocket.Close {
-		hidden := masking{words: s.words}
-		hidden.mask(m.Payload, true)
-	}
+	s.mask.Hide(m.Payload)
 	if m.Opcode == websocket.Text && jsonscan.Mentions(m.Payload, `response.done"`) {
 		s.meter(m.Payload)
 	}
