@@ -16,16 +16,26 @@ type benchCase struct {
 	size   int // bytes of the body; 0: as small as the messages allow
 	words  int // words in the answer, one chunk of a stream each
 	stream bool
-	header string // sent by clients of the gateway in addition to the usual headers, with CRLF
+
+	upstream    string // the model server that answers
+	fallback    bool   // the gateway tries a provider that does not listen first
+	header      string // sent by clients of the gateway in addition to the usual headers, with CRLF
+	connections int    // instead of those of the run; 0: the same
+	rounds      int    // maximum; 0: those of the run
 }
 
 var cases = []benchCase{
-	{name: "2KB", size: 2 << 10, words: 3},
-	{name: "20KB", size: 20 << 10, words: 3},
-	{name: "200KB", size: 200 << 10, words: 3},
-	{name: "2MB", size: 2 << 20, words: 3},
-	{name: "stream", words: 100, stream: true},
-	{name: "hit", size: 2 << 10, words: 3, header: "X-Gw-Cache: simple\r\n"}, // answered from the cache; plain Caddy forwards it
+	{name: "2KB", size: 2 << 10, words: 3, upstream: echo},
+	{name: "20KB", size: 20 << 10, words: 3, upstream: echo},
+	{name: "200KB", size: 200 << 10, words: 3, upstream: echo},
+	{name: "2MB", size: 2 << 20, words: 3, upstream: echo},
+	{name: "stream", words: 100, stream: true, upstream: echo},
+	{name: "paced", words: 100, stream: true, upstream: paced, rounds: 10},
+	{name: "slow", words: 20, stream: true, upstream: slow, connections: 1000, rounds: 1},
+	{name: "anthropic", size: 2 << 10, words: 3, upstream: messages},
+	{name: "anthropic-stream", words: 100, stream: true, upstream: messages},
+	{name: "fallback", size: 2 << 10, words: 3, upstream: echo, fallback: true},
+	{name: "hit", size: 2 << 10, words: 3, upstream: echo, header: "X-Gw-Cache: simple\r\n"}, // answered from the cache; plain Caddy forwards it
 }
 
 func caseNames() []string {
@@ -34,6 +44,17 @@ func caseNames() []string {
 		names[i] = c.name
 	}
 	return names
+}
+
+// options returns those of a run as the case wants them.
+func (c *benchCase) options(o Options) Options {
+	if c.connections > 0 {
+		o.Connections = c.connections
+	}
+	if c.rounds > 0 {
+		o.Rounds = min(o.Rounds, c.rounds)
+	}
+	return o
 }
 
 // answer is the text that the upstream echoes.
@@ -86,14 +107,15 @@ func (c *benchCase) check(res *http.Response) error {
 	if c.stream {
 		return checkStream(body, c.words)
 	}
-	if !bytes.Contains(body, []byte(`"content":"`+c.answer()+`"`)) {
+	// A plain proxy passes on what Anthropic's API answers, which calls it text.
+	if !bytes.Contains(body, []byte(`"content":"`+c.answer()+`"`)) && !bytes.Contains(body, []byte(`"text":"`+c.answer()+`"`)) {
 		return fmt.Errorf("the answer does not echo the last user message: %.300s", body)
 	}
 	return nil
 }
 
 // checkStream returns an error unless the server-sent events are at least want others
-// followed by [DONE].
+// followed by the last one of the API.
 func checkStream(body []byte, want int) error {
 	events, done := 0, false
 	for line := range bytes.Lines(body) {
@@ -107,8 +129,8 @@ func checkStream(body []byte, want int) error {
 		data = bytes.TrimSpace(data)
 		switch {
 		case done:
-			return fmt.Errorf("data after [DONE]: %.100q", data)
-		case string(data) == "[DONE]":
+			return fmt.Errorf("data after the end: %.100q", data)
+		case string(data) == "[DONE]" || string(data) == messageStop:
 			done = true
 		case bytes.HasPrefix(data, []byte(`{"error"`)):
 			return fmt.Errorf("an error in the stream: %.300s", data)

@@ -25,7 +25,7 @@ func TestCasesAreChosenByName(t *testing.T) {
 	if err != nil || len(chosen) != 2 || chosen[0].name != "stream" || chosen[1].name != "2KB" {
 		t.Errorf("got %v, %v", chosen, err)
 	}
-	if _, err := casesOf([]string{"2kb"}); err == nil || !strings.Contains(err.Error(), "2KB, 20KB, 200KB, 2MB, stream, hit") {
+	if _, err := casesOf([]string{"2kb"}); err == nil || !strings.Contains(err.Error(), "2KB, 20KB, 200KB, 2MB, stream, paced") {
 		t.Errorf("an unknown case: %v", err)
 	}
 }
@@ -45,11 +45,13 @@ func TestAnswersAreChecked(t *testing.T) {
 		{"refused", whole, 429, `{"error":{"message":"slow down"}}`, "slow down"},
 		{"stream", stream, 200, chunk + ": ping\n\n" + chunk + "data: [DONE]\n\n", ""},
 		{"CRLF and no space", stream, 200, "data:{}\r\n\r\ndata:{}\r\n\r\ndata:[DONE]\r\n\r\n", ""},
+		{"text of Anthropic's", whole, 200, `{"content":[{"type":"text","text":"word word word"}]}`, ""},
+		{"events of Anthropic's", stream, 200, "event: a\n" + chunk + "event: a\n" + chunk + "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", ""},
 		{"no end", stream, 200, chunk + chunk, "without [DONE]"},
 		{"half a line", stream, 200, chunk + chunk + "data: [DO", "inside the line"},
 		{"too short", stream, 200, chunk + "data: [DONE]\n\n", "1 events"},
 		{"error event", stream, 200, chunk + "data: {\"error\":{}}\n\ndata: [DONE]\n\n", "an error"},
-		{"after the end", stream, 200, chunk + chunk + "data: [DONE]\n\n" + chunk, "after [DONE]"},
+		{"after the end", stream, 200, chunk + chunk + "data: [DONE]\n\n" + chunk, "after the end"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := test.c.check(&http.Response{

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 )
@@ -15,44 +13,40 @@ func TestAHitCostsLessThanAForwardedCall(t *testing.T) {
 	if o.binary, err = build(ctx, dir); err != nil {
 		t.Fatal(err)
 	}
-	lab, err := openLab(ctx, o, dir)
+	lab, err := openLab(ctx, o, []setup{setups[1]}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lab.close()
-	cost := func() time.Duration {
+	gateway, forwarding := lab.proxy(gatewayName), cases[0]
+	answered := forwarding
+	answered.header = "X-Gw-Cache: simple\r\n"
+	cost := func(c benchCase) time.Duration {
 		t.Helper()
 		warm := o
 		warm.Requests = 200
-		if _, err := lab.gateway.load(ctx, warm, cases[0]); err != nil {
+		if _, err := gateway.load(ctx, warm, c); err != nil {
 			t.Fatal(err)
 		}
-		before, err := lab.gateway.cpu()
+		before, err := gateway.cpu()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lab.gateway.load(ctx, o, cases[0]); err != nil {
+		if _, err := gateway.load(ctx, o, c); err != nil {
 			t.Fatal(err)
 		}
-		after, err := lab.gateway.cpu()
+		after, err := gateway.cpu()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return (after - before) / time.Duration(o.Requests)
 	}
-	forwarded := cost()
-	lab.gateway.headers += "X-Gw-Cache: simple\r\n"
-	hit := cost()
+	forwarded, hit := cost(forwarding), cost(answered)
 	t.Logf("a hit costs %v, a forwarded call %v", hit, forwarded)
 	if hit >= forwarded {
 		t.Errorf("a hit costs %v, a forwarded call %v", hit, forwarded)
 	}
-	header := make(http.Header)
-	for line := range strings.SplitSeq(strings.TrimSpace(lab.gateway.headers), "\r\n") {
-		name, value, _ := strings.Cut(line, ": ")
-		header.Set(name, value)
-	}
-	res, err := lab.post(ctx, "/v1/chat/completions", header, cases[0].body())
+	res, err := gateway.post(ctx, "/v1/chat/completions", gateway.header(&answered), answered.body())
 	if err != nil {
 		t.Fatal(err)
 	}

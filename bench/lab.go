@@ -9,85 +9,48 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // A lab holds the processes of a run.
 type lab struct {
-	echo, plain, gateway *process
-	stop                 context.CancelFunc
+	dir       string
+	upstreams map[string]string // addresses of the model servers, and of one that does not listen
+	echo      *process
+	proxies   []*process // in the order of their turns
+	stop      context.CancelFunc
 }
 
-// proxies are the compared processes, in the order of their turns.
-func (l *lab) proxies() [2]*process { return [2]*process{l.plain, l.gateway} }
+// dead is the provider that does not listen.
+const dead = "dead"
+
+// proxy returns the proxy of a setup, or nil.
+func (l *lab) proxy(name string) *process {
+	i := slices.IndexFunc(l.proxies, func(p *process) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	return l.proxies[i]
+}
 
 func (l *lab) close() {
 	l.stop()
-	for _, p := range []*process{l.echo, l.plain, l.gateway} {
+	for _, p := range append(l.proxies, l.echo) {
 		if p != nil && p.exited != nil {
 			<-p.exited
 		}
 	}
 }
 
-const reverseProxy = `reverse_proxy %s {
-	transport http {
-		keepalive_idle_conns_per_host 256
-		compression off
-	}
-}
-`
-
-const gatewayOptions = `gw {
-	admin_key %s
-	provider echo {
-		type openai
-		base_url http://%s/v1
-		api_key bench-provider-key
-	}
-}
-`
-
-const gatewaySite = `gw_admin
-gw_ratelimit
-gw_inference
-`
-
-const gatewayName = "gateway"
-
-// openLab starts the processes and checks that each of them answers. All of them run
+// openLab starts the processes and checks that each of them answers. Those of Caddy run
 // the same binary, so that differences between builds do not affect the comparison.
-func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
-	addresses, err := freeAddresses(5)
-	if err != nil {
-		return nil, err
-	}
+func openLab(ctx context.Context, o Options, chosen []setup, dir string) (*lab, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &lab{
-		echo:    &process{name: "echo", address: addresses[0]},
-		plain:   &process{name: "plain", address: addresses[1], headers: "Authorization: Bearer bench-provider-key\r\n"},
-		gateway: &process{name: gatewayName, address: addresses[2]},
-		stop:    cancel,
-	}
-	if o.profile != "" {
-		l.plain.admin, l.gateway.admin = addresses[3], addresses[4]
-	}
-	adminKey := rand.Text() + rand.Text()
-	for _, s := range []struct {
-		p             *process
-		options, site string
-	}{
-		{l.echo, "", "gw_echo\n"},
-		{l.plain, "", fmt.Sprintf(reverseProxy, l.echo.address)},
-		{l.gateway, fmt.Sprintf(gatewayOptions, adminKey, l.echo.address), gatewaySite},
-	} {
-		if err = start(ctx, o.binary, dir, s.p, caddyfile(s.p, s.options, s.site)); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		err = l.setUp(ctx, adminKey)
-	}
+	l := &lab{dir: dir, upstreams: make(map[string]string), stop: cancel}
+	err := l.start(ctx, o, chosen)
 	if err != nil {
 		l.close()
 		return nil, err
@@ -95,26 +58,117 @@ func openLab(ctx context.Context, o Options, dir string) (*lab, error) {
 	return l, nil
 }
 
-// setUp prepares the gateway so that it does all of its work on each call: it creates
-// an API key, and a rate limit that matches every call and refuses none.
-func (l *lab) setUp(ctx context.Context, adminKey string) error {
+func (l *lab) start(ctx context.Context, o Options, chosen []setup) error {
+	addresses, err := freeAddresses(len(upstreams) + 1)
+	if err != nil {
+		return err
+	}
+	for i, upstream := range append([]string{dead}, upstreams...) {
+		l.upstreams[upstream] = addresses[i]
+	}
+	if err := serveMessages(ctx, l.upstreams[messages]); err != nil {
+		return err
+	}
+	if l.echo, err = l.newProcess("echo"); err != nil {
+		return err
+	}
+	sites := make(map[string]string)
+	for upstream, delay := range echoDelays {
+		l.echo.addresses[upstream] = l.upstreams[upstream]
+		sites[l.upstreams[upstream]] = fmt.Sprintf("gw_echo {\n\tchunk_delay %s\n}\n", delay)
+	}
+	if err := l.echo.runCaddy(ctx, o.binary, caddyfile(l.echo, setup{}, "", sites)); err != nil {
+		return err
+	}
+	for _, s := range chosen {
+		if err := l.startProxy(ctx, o, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newProcess makes a process with a folder of its own.
+func (l *lab) newProcess(name string) (*process, error) {
+	p := &process{name: name, addresses: make(map[string]string), home: filepath.Join(l.dir, name)}
+	return p, os.Mkdir(p.home, 0o700)
+}
+
+// startProxy starts a proxy, and makes requests of each upstream to see that it answers.
+func (l *lab) startProxy(ctx context.Context, o Options, s setup) error {
+	p, err := l.newProcess(s.name)
+	if err != nil {
+		return err
+	}
+	l.proxies = append(l.proxies, p)
+	addresses, err := freeAddresses(len(upstreams) + 1)
+	if err != nil {
+		return err
+	}
+	for i, upstream := range upstreams {
+		p.addresses[upstream] = addresses[i]
+		if s.gateway {
+			p.addresses[upstream] = addresses[0]
+		}
+	}
+	if o.profile != "" {
+		p.admin = addresses[len(upstreams)]
+	}
+	p.headers = func(*benchCase) string { return "Authorization: Bearer bench-provider-key\r\n" }
+	switch {
+	case s.name == nginxName:
+		binary, err := nginxBinary()
+		if err != nil {
+			return err
+		}
+		return p.run(ctx, "nginx.conf", l.nginx(p), binary, "-p", p.home, "-e", "stderr", "-c")
+	case !s.gateway:
+		return p.runCaddy(ctx, o.binary, caddyfile(p, s, "", l.plainSites(p)))
+	}
+	adminKey := rand.Text() + rand.Text()
+	if err := p.runCaddy(ctx, o.binary, caddyfile(p, s, l.gatewayOptions(adminKey), map[string]string{addresses[0]: gatewaySite(s)})); err != nil {
+		return err
+	}
+	return p.setUp(ctx, s, adminKey)
+}
+
+// setUp prepares a gateway so that it does all of its work on each call: it creates
+// an API key, a rate limit that matches every call and refuses none, and the config of
+// the case with a fallback.
+func (p *process) setUp(ctx context.Context, s setup, adminKey string) error {
 	var key struct{ Key string }
-	err := l.control(ctx, adminKey, "/v1/api-keys/workspace/service", `{"name":"bench","scopes":["completions.write"]}`, &key)
+	err := p.control(ctx, adminKey, "/v1/api-keys/workspace/service", `{"name":"bench","scopes":["completions.write"]}`, &key)
 	if err != nil {
 		return err
 	}
-	err = l.control(ctx, adminKey, "/v1/policies/rate-limits",
-		`{"type":"requests","unit":"rpd","value":1e15,"conditions":[{"key":"provider","value":"echo"}],"group_by":[{"key":"api_key"}]}`, nil)
+	if s.policies {
+		for _, upstream := range upstreams {
+			err = p.control(ctx, adminKey, "/v1/policies/rate-limits",
+				`{"type":"requests","unit":"rpd","value":1e15,"conditions":[{"key":"provider","value":"`+upstream+`"}],"group_by":[{"key":"api_key"}]}`, nil)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	var config struct{ Slug string }
+	err = p.control(ctx, adminKey, "/v1/configs",
+		`{"name":"fallback","config":{"strategy":{"mode":"fallback"},"targets":[{"provider":"@`+dead+`"},{"provider":"@`+echo+`"}]}}`, &config)
 	if err != nil {
 		return err
 	}
-	l.gateway.headers = fmt.Sprintf("X-Gw-Api-Key: %s\r\nX-Gw-Provider: echo\r\n", key.Key)
-	return l.verify(ctx, key.Key)
+	p.headers = func(c *benchCase) string {
+		headers := "X-Gw-Api-Key: " + key.Key + "\r\n" + c.header
+		if c.fallback {
+			return headers + "X-Gw-Config: " + config.Slug + "\r\n"
+		}
+		return headers + "X-Gw-Provider: " + c.upstream + "\r\n"
+	}
+	return p.verify(ctx, s)
 }
 
 // control makes a call to the gateway's control plane.
-func (l *lab) control(ctx context.Context, adminKey, path, body string, to any) error {
-	res, err := l.post(ctx, path, http.Header{"X-Gw-Api-Key": {adminKey}}, []byte(body))
+func (p *process) control(ctx context.Context, adminKey, path, body string, to any) error {
+	res, err := p.post(ctx, path, http.Header{"X-Gw-Api-Key": {adminKey}}, []byte(body))
 	if err != nil {
 		return err
 	}
@@ -128,30 +182,40 @@ func (l *lab) control(ctx context.Context, adminKey, path, body string, to any) 
 		err = json.Unmarshal(answer, to)
 	}
 	if err != nil {
-		return fmt.Errorf("POST %s: %w%s", path, err, l.gateway.output())
+		return fmt.Errorf("POST %s: %w%s", path, err, p.output())
 	}
 	return nil
 }
 
 // verify checks that the gateway answers and applies the rate limit.
-func (l *lab) verify(ctx context.Context, key string) error {
-	c := cases[0]
-	res, err := l.post(ctx, "/v1/chat/completions", http.Header{"X-Gw-Api-Key": {key}, "X-Gw-Provider": {"echo"}}, c.body())
+func (p *process) verify(ctx context.Context, s setup) error {
+	c := &cases[0]
+	res, err := p.post(ctx, "/v1/chat/completions", p.header(c), c.body())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if err := c.check(res); err != nil {
-		return fmt.Errorf("gateway: %w%s", err, l.gateway.output())
+		return fmt.Errorf("%s: %w%s", p.name, err, p.output())
 	}
-	if res.Header.Get("X-Ratelimit-Limit-Requests") == "" {
-		return errors.New("gateway: the rate-limit policy does not match")
+	if limited := res.Header.Get("X-Ratelimit-Limit-Requests") != ""; limited != s.policies {
+		return errors.New(p.name + ": the rate-limit policy does not match, or should not be there")
 	}
 	return nil
 }
 
-func (l *lab) post(ctx context.Context, path string, header http.Header, body []byte) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.gateway.address+path, bytes.NewReader(body))
+// header returns what clients of the proxy send, as a map.
+func (p *process) header(c *benchCase) http.Header {
+	header := make(http.Header)
+	for line := range strings.SplitSeq(strings.TrimSpace(p.headers(c)), "\r\n") {
+		name, value, _ := strings.Cut(line, ": ")
+		header.Set(name, value)
+	}
+	return header
+}
+
+func (p *process) post(ctx context.Context, path string, header http.Header, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addresses[echo]+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +223,7 @@ func (l *lab) post(ctx context.Context, path string, header http.Header, body []
 	r.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, strings.TrimRight(l.gateway.output(), "\n"))
+		return nil, fmt.Errorf("%w%s", err, strings.TrimRight(p.output(), "\n"))
 	}
 	return res, nil
 }

@@ -28,7 +28,7 @@ const answerTimeout = 30 * time.Second
 func (p *process) load(ctx context.Context, o Options, c benchCase) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request := p.request(c)
+	request := p.request(&c)
 	var left atomic.Int64
 	left.Store(o.Requests)
 	latencies := make([][]time.Duration, o.Connections)
@@ -37,7 +37,7 @@ func (p *process) load(ctx context.Context, o Options, c benchCase) (load, error
 	for i := range o.Connections {
 		clients.Go(func() {
 			var err error
-			if latencies[i], err = p.client(ctx, request, c, start.Add(o.Duration), &left); err != nil {
+			if latencies[i], err = p.client(ctx, request, &c, start.Add(o.Duration), &left); err != nil {
 				cancel(err)
 			}
 		})
@@ -55,9 +55,9 @@ func (p *process) load(ctx context.Context, o Options, c benchCase) (load, error
 }
 
 // client sends one request after the other on its own connection.
-func (p *process) client(ctx context.Context, request []byte, c benchCase, until time.Time, left *atomic.Int64) ([]time.Duration, error) {
+func (p *process) client(ctx context.Context, request []byte, c *benchCase, until time.Time, left *atomic.Int64) ([]time.Duration, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", p.address)
+	conn, err := d.DialContext(ctx, "tcp", p.addresses[c.upstream])
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (p *process) client(ctx context.Context, request []byte, c benchCase, until
 }
 
 // exchange sends a request and checks its answer.
-func exchange(conn net.Conn, answers *bufio.Reader, request []byte, c benchCase) error {
+func exchange(conn net.Conn, answers *bufio.Reader, request []byte, c *benchCase) error {
 	if _, err := conn.Write(request); err != nil {
 		return fmt.Errorf("sending a request: %w", err)
 	}
@@ -98,13 +98,10 @@ func exchange(conn net.Conn, answers *bufio.Reader, request []byte, c benchCase)
 }
 
 // request returns the bytes of an HTTP/1.1 request as an API client would send it.
-func (p *process) request(c benchCase) []byte {
-	body, headers := c.body(), p.headers
-	if p.name == gatewayName {
-		headers += c.header
-	}
+func (p *process) request(c *benchCase) []byte {
+	body := c.body()
 	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: application/json\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n%s\r\n", p.address, len(body), headers)
+		"Content-Type: application/json\r\nContent-Length: %d\r\n%s\r\n", p.addresses[c.upstream], len(body), p.headers(c))
 	return append([]byte(head), body...)
 }
 

@@ -13,7 +13,7 @@ func against(t *testing.T, handler http.HandlerFunc) *process {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &process{name: "test", address: server.Listener.Addr().String(), headers: "X-Test: yes\r\n"}
+	return &process{name: "test", addresses: map[string]string{echo: server.Listener.Addr().String()}, headers: func(*benchCase) string { return "X-Test: yes\r\n" }}
 }
 
 func TestLoadEndsAfterItsRequests(t *testing.T) {

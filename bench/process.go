@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -23,12 +22,13 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// A process is a running Caddy.
+// A process is a running proxy, or the model servers.
 type process struct {
-	name    string
-	address string // of its site
-	admin   string // address of its admin endpoint; empty: disabled
-	headers string // sent by its clients in addition to the usual headers, each with CRLF
+	name      string
+	home      string                  // its folder
+	addresses map[string]string       // of its sites, by the upstream
+	admin     string                  // address of its admin endpoint; empty: disabled
+	headers   func(*benchCase) string // sent by its clients in addition to the usual headers, each with CRLF
 
 	cmd    *exec.Cmd
 	log    string // file
@@ -37,25 +37,26 @@ type process struct {
 
 const startTimeout = 30 * time.Second
 
-// start runs Caddy with a configuration, with its own folders below dir. It returns as
-// soon as the site accepts TCP connections. The process ends with ctx.
-func start(ctx context.Context, binary, dir string, p *process, config string) error {
-	home := filepath.Join(dir, p.name)
-	if err := os.Mkdir(home, 0o700); err != nil {
-		return err
-	}
-	file := filepath.Join(home, "Caddyfile")
+// runCaddy starts Caddy with a configuration.
+func (p *process) runCaddy(ctx context.Context, binary, config string) error {
+	return p.run(ctx, "Caddyfile", config, binary, "run", "--adapter", "caddyfile", "--config")
+}
+
+// run starts a program with a configuration, whose file is the last argument. It returns
+// as soon as the sites accept TCP connections. The process ends with ctx.
+func (p *process) run(ctx context.Context, name, config, binary string, args ...string) error {
+	file := filepath.Join(p.home, name)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
 	}
-	p.log = filepath.Join(home, "log")
+	p.log = filepath.Join(p.home, "log")
 	log, err := os.Create(p.log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	p.cmd = exec.CommandContext(ctx, binary, "run", "--config", file, "--adapter", "caddyfile")
-	p.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "AppData="+home)
+	p.cmd = exec.CommandContext(ctx, binary, append(args, file)...)
+	p.cmd.Env = append(os.Environ(), "HOME="+p.home, "XDG_DATA_HOME="+p.home, "XDG_CONFIG_HOME="+p.home, "AppData="+p.home)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
 	p.cmd.WaitDelay = 10 * time.Second // then it is killed
@@ -67,20 +68,22 @@ func start(ctx context.Context, binary, dir string, p *process, config string) e
 		_ = p.cmd.Wait() // the reason is in the log
 		close(p.exited)
 	}()
-	if err := p.listens(ctx); err != nil {
-		return fmt.Errorf("starting %s: %w%s", p.name, err, p.output())
+	for _, address := range p.addresses {
+		if err := p.listens(ctx, address); err != nil {
+			return fmt.Errorf("starting %s: %w%s", p.name, err, p.output())
+		}
 	}
 	return nil
 }
 
-func (p *process) listens(ctx context.Context) error {
+func (p *process) listens(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		var d net.Dialer
-		if conn, err := d.DialContext(ctx, "tcp", p.address); err == nil {
+		if conn, err := d.DialContext(ctx, "tcp", address); err == nil {
 			return conn.Close()
 		}
 		select {
@@ -141,30 +144,4 @@ func freeAddresses(n int) ([]string, error) {
 		addresses[i] = l.Addr().String()
 	}
 	return addresses, nil
-}
-
-// caddyfile returns a configuration with one site and the given global options.
-func caddyfile(p *process, options, site string) string {
-	admin := "off"
-	if p.admin != "" {
-		admin = p.admin
-	}
-	const form = `{
-	admin %s
-	persist_config off
-%s}
-
-http://%s {
-	bind 127.0.0.1
-%s}
-`
-	return fmt.Sprintf(form, admin, indent(options), p.address, indent(site))
-}
-
-func indent(s string) string {
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		b.WriteString("\t" + line)
-	}
-	return b.String()
 }

@@ -25,7 +25,10 @@ func (l *lab) profile(ctx context.Context, o Options, c benchCase) error {
 	o.Duration = max(o.Duration, profileTime)
 	seconds := int(math.Ceil(o.Duration.Seconds()))
 	o.Duration = time.Duration(seconds)*time.Second + time.Second/2 // until both profiles are complete
-	for _, p := range l.proxies() {
+	for _, p := range l.proxies {
+		if p.name == nginxName {
+			continue
+		}
 		name := filepath.Join(o.profile, p.name+"-"+c.name)
 		faults := make(chan error, 2)
 		go func() { faults <- p.fetch(ctx, fmt.Sprintf("profile?seconds=%d", seconds), name+".cpu.pprof") }()

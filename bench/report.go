@@ -16,77 +16,98 @@ type Sample struct {
 	PeakBytes int64   `json:"peak_memory_bytes,omitempty"` // resident, over all rounds; 0: unknown
 }
 
-// A Round is one turn of each proxy.
-type Round struct {
-	Plain   Sample `json:"plain"`
-	Gateway Sample `json:"gateway"`
-}
-
-// of returns the sample of a proxy by its index.
-func (r *Round) of(proxy int) *Sample { return [...]*Sample{&r.Plain, &r.Gateway}[proxy] }
+// A Round is one turn of each proxy, in their order.
+type Round []Sample
 
 // A Result summarizes the rounds of a case.
 type Result struct {
-	Case    string  `json:"case"`
-	Plain   Sample  `json:"plain"`   // medians; requests are the sum of all rounds
-	Gateway Sample  `json:"gateway"` // likewise
-	Ratio   Ratio   `json:"ratio"`
-	Rounds  []Round `json:"rounds"`
+	Case    string        `json:"case"`
+	Proxies []ProxyResult `json:"proxies"`
+	Rounds  []Round       `json:"rounds"`
 }
 
-// A Ratio is gateway to plain: the median of the ratios of all rounds.
+// A ProxyResult is what the rounds of one proxy came to.
+type ProxyResult struct {
+	Proxy  string `json:"proxy"`
+	Sample        // medians; requests are the sum of all rounds
+	Ratio  *Ratio `json:"ratio,omitempty"` // to the first proxy, which has none
+}
+
+// A Ratio is one proxy to the first: the median of the ratios of all rounds.
 type Ratio struct {
-	PerSecond float64 `json:"requests_per_second"`
-	CPU       float64 `json:"cpu,omitempty"` // 0: unknown
-	P50       float64 `json:"p50"`
-	Peak      float64 `json:"peak_memory,omitempty"` // ratio of the peaks; 0: unknown
+	PerSecond float64    `json:"requests_per_second"`
+	CPU       float64    `json:"cpu,omitempty"`           // 0: unknown
+	Quartiles [2]float64 `json:"cpu_quartiles,omitempty"` // the middle half of the rounds
+	P50       float64    `json:"p50"`
+	Peak      float64    `json:"peak_memory,omitempty"` // ratio of the peaks; 0: unknown
 }
 
-// IdleMemory is the resident memory of the idle proxies, in bytes; 0: unknown.
+// IdleMemory is the resident memory of an idle proxy, in bytes; 0: unknown.
 type IdleMemory struct {
-	Plain   int64 `json:"plain_bytes,omitempty"`
-	Gateway int64 `json:"gateway_bytes,omitempty"`
+	Proxy string `json:"proxy"`
+	Bytes int64  `json:"bytes,omitempty"`
 }
 
 // A Report holds the results of a run.
 type Report struct {
-	Options Options    `json:"options"`
-	Go      string     `json:"go"`
-	System  string     `json:"system"`
-	CPUs    int        `json:"cpus"`
-	Results []Result   `json:"results"`
-	Idle    IdleMemory `json:"resting_memory"`
+	Options Options      `json:"options"`
+	Go      string       `json:"go"`
+	System  string       `json:"system"`
+	CPUs    int          `json:"cpus"`
+	Results []Result     `json:"results"`
+	Idle    []IdleMemory `json:"resting_memory"`
 }
 
-func summarize(name string, rounds []Round) Result {
-	middle := func(figure func(Round) float64) float64 {
-		figures := make([]float64, len(rounds))
-		for i, r := range rounds {
-			figures[i] = figure(r)
+// summarize makes the result of a case; peaks are those of memory, in bytes.
+func summarize(name string, proxies []string, rounds []Round, peaks []int64) Result {
+	result := Result{Case: name, Rounds: rounds}
+	for i, proxy := range proxies {
+		figures := func(figure func(Round) float64) []float64 {
+			all := make([]float64, len(rounds))
+			for j, r := range rounds {
+				all[j] = figure(r)
+			}
+			return all
 		}
-		return median(figures)
-	}
-	sample := func(of func(Round) Sample) (s Sample) {
+		middle := func(figure func(Sample) float64) float64 {
+			return median(figures(func(r Round) float64 { return figure(r[i]) }))
+		}
+		p := ProxyResult{Proxy: proxy, Sample: Sample{
+			PerSecond: middle(func(s Sample) float64 { return s.PerSecond }),
+			CPUMicros: middle(func(s Sample) float64 { return s.CPUMicros }),
+			P50Millis: middle(func(s Sample) float64 { return s.P50Millis }),
+			Written:   middle(func(s Sample) float64 { return s.Written }),
+			PeakBytes: peaks[i],
+		}}
 		for _, r := range rounds {
-			s.Requests += of(r).Requests
+			p.Requests += r[i].Requests
 		}
-		s.PerSecond = middle(func(r Round) float64 { return of(r).PerSecond })
-		s.CPUMicros = middle(func(r Round) float64 { return of(r).CPUMicros })
-		s.P50Millis = middle(func(r Round) float64 { return of(r).P50Millis })
-		s.Written = middle(func(r Round) float64 { return of(r).Written })
-		return s
+		if i > 0 {
+			ratios := func(of func(Sample) float64) []float64 {
+				return figures(func(r Round) float64 { return ratio(of(r[i]), of(r[0])) })
+			}
+			cpu := ratios(func(s Sample) float64 { return s.CPUMicros })
+			p.Ratio = &Ratio{
+				PerSecond: median(ratios(func(s Sample) float64 { return s.PerSecond })),
+				CPU:       median(cpu),
+				Quartiles: quartiles(cpu),
+				P50:       median(ratios(func(s Sample) float64 { return s.P50Millis })),
+				Peak:      ratio(float64(peaks[i]), float64(peaks[0])),
+			}
+		}
+		result.Proxies = append(result.Proxies, p)
 	}
-	return Result{
-		Case:    name,
-		Plain:   sample(func(r Round) Sample { return r.Plain }),
-		Gateway: sample(func(r Round) Sample { return r.Gateway }),
-		Ratio: Ratio{
-			PerSecond: middle(func(r Round) float64 { return ratio(r.Gateway.PerSecond, r.Plain.PerSecond) }),
-			CPU:       middle(func(r Round) float64 { return ratio(r.Gateway.CPUMicros, r.Plain.CPUMicros) }),
-			P50:       middle(func(r Round) float64 { return ratio(r.Gateway.P50Millis, r.Plain.P50Millis) }),
-		},
-		Rounds: rounds,
+	return result
+}
+
+// quartiles returns the first and the third quartile of values.
+func quartiles(of []float64) (q [2]float64) {
+	if len(of) == 0 {
+		return q
 	}
+	sorted := slices.Sorted(slices.Values(of))
+	n := len(sorted)
+	return [2]float64{median(sorted[:(n+1)/2]), median(sorted[n/2:])}
 }
 
 // median returns the middle value, or the mean of the two middle values, or 0 for no
@@ -114,26 +135,37 @@ func (r *Report) table() string {
 	fmt.Fprintf(&b, "%s, %s, %d CPUs; %d connections, %d rounds of %v for each proxy: medians\n\n",
 		r.Go, r.System, r.CPUs, r.Options.Connections, r.Options.Rounds, r.Options.Duration)
 	line := func(of, proxy, requests string, figures ...string) {
-		row := fmt.Sprintf("%-8s%-15s%9s%9s%13s%9s%10s%15s", of, proxy, requests, figures[0], figures[1], figures[2], figures[3], figures[4])
+		row := fmt.Sprintf("%-18s%-22s%9s%9s%13s%13s%9s%10s%15s", of, proxy, requests, figures[0], figures[1], figures[2], figures[3], figures[4], figures[5])
 		b.WriteString(strings.TrimRight(row, " ") + "\n")
 	}
-	line("case", "proxy", "requests", "req/s", "CPU µs/req", "p50 ms", "peak MiB", "written B/req")
+	line("case", "proxy", "requests", "req/s", "CPU µs/req", "quartiles", "p50 ms", "peak MiB", "written B/req")
 	for _, result := range r.Results {
-		sample := func(proxy string, s Sample) {
+		for _, p := range result.Proxies {
 			written := "n/a" // as memory is
-			if s.PeakBytes > 0 {
-				written = fmt.Sprintf("%.0f", s.Written)
+			if p.PeakBytes > 0 {
+				written = fmt.Sprintf("%.0f", p.Written)
 			}
-			line(result.Case, proxy, fmt.Sprint(s.Requests), known("%.0f", s.PerSecond), known("%.0f", s.CPUMicros), known("%.2f", s.P50Millis),
-				known("%.0f", mebibytes(s.PeakBytes)), written)
+			line(result.Case, p.Proxy, fmt.Sprint(p.Requests), known("%.0f", p.PerSecond), known("%.0f", p.CPUMicros), "", known("%.2f", p.P50Millis),
+				known("%.0f", mebibytes(p.PeakBytes)), written)
 		}
-		sample("plain", result.Plain)
-		sample("gateway", result.Gateway)
-		of := result.Ratio
-		line(result.Case, "gateway/plain", "", known("%.2f", of.PerSecond), known("%.2f", of.CPU), known("%.2f", of.P50), known("%.2f", of.Peak), "")
+		for _, p := range result.Proxies {
+			if of := p.Ratio; of != nil {
+				between := ""
+				if of.CPU > 0 {
+					between = fmt.Sprintf("%.2f-%.2f", of.Quartiles[0], of.Quartiles[1])
+				}
+				line(result.Case, p.Proxy+"/"+result.Proxies[0].Proxy, "", known("%.2f", of.PerSecond), known("%.2f", of.CPU), between, known("%.2f", of.P50), known("%.2f", of.Peak), "")
+			}
+		}
 	}
-	fmt.Fprintf(&b, "\nmemory after %v without requests: plain %s MiB, gateway %s MiB\n", r.Options.Rest,
-		known("%.0f", mebibytes(r.Idle.Plain)), known("%.0f", mebibytes(r.Idle.Gateway)))
+	fmt.Fprintf(&b, "\nmemory after %v without requests:", r.Options.Rest)
+	for i, idle := range r.Idle {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " %s %s MiB", idle.Proxy, known("%.0f", mebibytes(idle.Bytes)))
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 
