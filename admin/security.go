@@ -15,10 +15,23 @@ import (
 // securitySettings are the values of all settings in [roles.Settings], in its order.
 type securitySettings []bool
 
+// included are settings that show a part of what another shows: they are on while that is.
+var included = [][2]string{
+	{roles.OrganisationViewsMetadata, roles.OrganisationViewsLogs},
+	{"membersViewLogMetadata", roles.MembersViewLogs},
+	{"managersViewLogMetadata", roles.ManagersViewLogs},
+}
+
 func showSecurity(isOn func(*roles.Setting) bool) securitySettings {
 	values := make(securitySettings, len(roles.Settings))
 	for i := range roles.Settings {
-		values[i] = isOn(&roles.Settings[i])
+		s := &roles.Settings[i]
+		values[i] = isOn(s)
+		for _, pair := range included {
+			if whole, ok := roles.Named(pair[1]); ok && pair[0] == s.Name {
+				values[i] = values[i] || isOn(whole)
+			}
+		}
 	}
 	return values
 }
@@ -124,11 +137,7 @@ func (c *call) administers() bool {
 // consistent returns an error for a request that turns metadata off while all of a record is
 // shown.
 func consistent(in updateSecuritySettings, isOn func(name string) bool) error {
-	for _, pair := range [][2]string{
-		{roles.OrganisationViewsMetadata, roles.OrganisationViewsLogs},
-		{"membersViewLogMetadata", roles.MembersViewLogs},
-		{"managersViewLogMetadata", roles.ManagersViewLogs},
-	} {
+	for _, pair := range included {
 		if on := in[pair[0]]; on != nil && !*on && isOn(pair[1]) {
 			return invalid("security_settings."+pair[0], "it cannot be off while %s is on, which shows all of a record", pair[1])
 		}

@@ -405,7 +405,8 @@ func TestReservedPathsNeverReachAProvider(t *testing.T) {
 		g.Load()
 		for _, path := range []string{"/v1/guardrails", "/v1/scim/groups", "/v1/oauth/register", "/v2/anything", "/v1/analytics/graphs/cost", "/v1/admin/users", "/v1/logs/exports/x"} {
 			a := g.Do("POST", path, gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: file")
-			if a.Status != http.StatusNotFound {
+			// What is there refuses the key or the method.
+			if a.Status != http.StatusNotFound && (!strings.Contains(site, "gw_admin") || a.Status != http.StatusForbidden && a.Status != http.StatusMethodNotAllowed) {
 				t.Errorf("%q %s: %d %s", site, path, a.Status, a.Body)
 			}
 		}

@@ -236,7 +236,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 		}
 	}
 	label := regexp.MustCompile(`(\w+)="([^"]*)"`)
-	known := map[string]bool{"endpoint": true, "provider": true, "model": true, "status": true, "type": true, "le": true, "result": true, "config": true, "target": true, "state": true}
+	known := map[string]bool{"endpoint": true, "provider": true, "model": true, "status": true, "type": true, "le": true, "result": true, "config": true, "target": true, "state": true, "phase": true}
 	for series := range scrape(t, g) {
 		for _, secret := range []string{"canary", key, id, "name-of-the-key", up.URL} {
 			if strings.Contains(series, secret) {

@@ -256,8 +256,10 @@ func TestRequestsThatArriveBeforeTheAppHasStartedWait(t *testing.T) {
 	// http may accept requests before the gw app was started: a runtime that is
 	// not there yet is waited for, as long as the client does.
 	a := new(app.App)
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	defer cancel()
+	ctx, err := caddy.ProvisionContext(new(caddy.Config)) // in which the app of events can be had
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := a.Provision(ctx); err != nil {
 		t.Fatal(err)
 	}
