@@ -198,7 +198,11 @@ func (w *Encoder) message(b *jsonscan.Builder, m *Message, more ...Member) {
 		b.Close(']')
 	}
 	if w.ReturnReasoning && m.Role == Assistant {
-		b.Member("reasoning_content", thoughts(m.Parts))
+		reasoning := thoughts(m.Parts)
+		if reasoning == nil && len(m.Calls) > 0 {
+			reasoning = Literal(`""`) // calls without the member are refused, such as those by another model
+		}
+		b.Member("reasoning_content", reasoning)
 	}
 	for _, member := range more {
 		b.Member(member.Name, member.Value)
