@@ -187,6 +187,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
 		return
 	}
+	if r.URL.Path == DocsPath {
+		serveDocs(w, r)
+		return
+	}
 	if r.URL.Path != path.Clean(r.URL.Path) {
 		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path)))
 		return

@@ -17,7 +17,8 @@ func init() {
 
 // Admin is gw_admin: it serves the control plane's routes below /v1 and /v2. Any
 // other path goes to the next handler; if none answers it, the answer is 404. It also
-// answers the probes /health, /livez and /readyz, which need no key.
+// answers /docs, a page about these routes, and the probes /health, /livez and /readyz,
+// which need no key.
 type Admin struct {
 	ready   func() error                                // why the gateway cannot serve calls
 	running func(context.Context) (http.Handler, error) // the control plane, once the gateway has started
@@ -50,7 +51,7 @@ func (h *Admin) Provision(ctx caddy.Context) error {
 func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	defer h.access.guard(w, r).done()
 	switch {
-	case admin.Reserved(r.URL.Path):
+	case admin.Reserved(r.URL.Path), r.URL.Path == admin.DocsPath:
 	case strings.HasPrefix(r.URL.Path, "/v1/") && !h.only:
 		return next.ServeHTTP(w, r)
 	case probe{h.ready}.serve(w, r):
