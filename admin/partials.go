@@ -21,6 +21,7 @@ type PartialSummary struct {
 	LastUpdatedAt  string `json:"last_updated_at" format:"date-time"`
 	Status         string `json:"status" enum:"active,archived"`
 	Object         string `json:"object" enum:"partial"`
+	SharingFields
 }
 
 // Partial is a version of a partial.
@@ -102,12 +103,13 @@ func (a *API) partials() {
 		return versions, nil
 	})
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version of a partial", (*call).publish)
+	a.sharing(all)
 }
 
-func showPartialSummary(_ *call, p *prompts.Prompt) PartialSummary {
+func showPartialSummary(c *call, p *prompts.Prompt) PartialSummary {
 	return PartialSummary{
 		p.ID, p.Slug, p.Name, p.CollectionID, p.WorkspaceID, p.OrganisationID,
-		formatTime(p.CreatedAt), formatTime(p.UpdatedAt), status(p.Archived), "partial",
+		formatTime(p.CreatedAt), formatTime(p.UpdatedAt), status(p.Archived), "partial", c.showSharing(p),
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // promptList holds the query parameters of the list.
 type promptList struct {
 	WorkspaceFilter
+	Sharing
 	CollectionID string `query:"collection_id" maxLength:"255" doc:"Id or slug: only prompts of this collection."`
 	Search       string `query:"search" maxLength:"255" doc:"Only what has this in its name or slug."`
 }
@@ -43,6 +44,7 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 		},
 		name:      func(p *prompts.Prompt) string { return p.Slug },
 		workspace: func(p *prompts.Prompt) string { return p.WorkspaceID },
+		shared:    sharedPrompt,
 	}
 }
 
@@ -71,11 +73,13 @@ func (a *API) prompts() {
 	})
 	act(a, all, http.MethodPut, "/versions/{version_id}", "publish", "Give a version a label", (*call).labelVersion)
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version", (*call).publish)
+	a.sharing(all)
 }
 
 // keepPrompt implements the filter of the list.
 func keepPrompt(c *call, p *prompts.Prompt, f *promptList) bool {
-	if p.Archived {
+	workspace, err := c.inWorkspace(f.WorkspaceID)
+	if err != nil || p.Archived || !f.keep(workspace, p) {
 		return false
 	}
 	if f.CollectionID != "" {
@@ -93,10 +97,11 @@ func contains(search string, names ...string) bool {
 	return search == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), search) })
 }
 
-func showPromptSummary(_ *call, p *prompts.Prompt) PromptSummary {
+func showPromptSummary(c *call, p *prompts.Prompt) PromptSummary {
 	return PromptSummary{
 		ID: p.ID, Slug: p.Slug, Name: p.Name, Model: p.Model, CollectionID: p.CollectionID, WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
 		Status: status(p.Archived), CreatedAt: formatTime(p.CreatedAt), LastUpdatedAt: formatTime(p.UpdatedAt), Object: "prompt",
+		SharingFields: c.showSharing(p),
 	}
 }
 

@@ -20,6 +20,7 @@ type PromptSummary struct {
 	CreatedAt      string `json:"created_at" format:"date-time"`
 	LastUpdatedAt  string `json:"last_updated_at" format:"date-time"`
 	Object         string `json:"object" enum:"prompt"`
+	SharingFields
 }
 
 // Prompt is a version of a prompt.

@@ -34,6 +34,21 @@ type resource[Row any] struct {
 	name      func(*Row) string                       // its name in the audit trail
 	workspace func(*Row) string                       // only callers that see the workspace see the row; nil: everyone does
 	allow     func(c *call, row *Row, action string) error
+	// shared reports whether the caller, or for a list that workspace, sees a row of another
+	// workspace for an action. It may be nil.
+	shared func(c *call, workspace string, row *Row, action string) bool
+}
+
+// sees reports whether the caller sees a row; only limits a list to a workspace unless it is
+// empty.
+func (r *resource[Row]) sees(c *call, only string, row *Row, action string) bool {
+	if r.workspace == nil {
+		return true
+	}
+	if w := r.workspace(row); c.sees(w) && (only == "" || w == only) {
+		return true
+	}
+	return r.shared != nil && r.shared(c, only, row, action)
 }
 
 // A filter has the query parameters of a list: a struct that embeds Paging, and InWorkspace
@@ -66,12 +81,7 @@ func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *
 			}
 		}
 		return pageOf(r.rows(c), (*in).page(), func(row *Row) bool {
-			if r.workspace != nil {
-				if w := r.workspace(row); !c.sees(w) || only != "" && w != only {
-					return false
-				}
-			}
-			return keep == nil || keep(c, row, in)
+			return r.sees(c, only, row, "list") && (keep == nil || keep(c, row, in))
 		}, func(row *Row) V { return show(c, row) }), nil
 	})
 }
@@ -207,7 +217,7 @@ func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	}
 	row, err := r.find(c, in.key)
 	switch {
-	case errors.Is(err, storage.ErrNotFound), err == nil && r.workspace != nil && !c.sees(r.workspace(row)):
+	case errors.Is(err, storage.ErrNotFound), err == nil && !r.sees(c, "", row, action):
 		return nil, notFound(strings.ToUpper(r.noun[:1])+r.noun[1:], in.key)
 	case err != nil:
 		return nil, err

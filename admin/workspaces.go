@@ -331,6 +331,9 @@ func (c *call) deleteWorkspace(w *directory.Workspace, in *deleteWorkspace) (*em
 	case w.Default:
 		return nil, failure(http.StatusConflict, "The default workspace cannot be deleted")
 	}
+	if by := c.sharedBy(w.ID); len(by) > 0 {
+		return nil, failure(http.StatusConflict, "The workspace shares %s with others; unshare them first", strings.Join(by[:min(len(by), maxListed)], ", "))
+	}
 	if has := c.api.Removals.Has(c.tx, w.ID); len(has) > 0 && !bool(in.Force) {
 		return nil, failure(http.StatusConflict, "The workspace still has %s; delete them first, or all of it with force_delete", strings.Join(has, ", "))
 	}

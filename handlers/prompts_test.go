@@ -155,3 +155,45 @@ func TestRenderingNeedsItsOwnScope(t *testing.T) {
 		}
 	}
 }
+
+// A prompt that another workspace shares is rendered with the partials that are shared with it,
+// but its provider stays the other workspace's.
+func TestASharedPromptIsRenderedInOtherWorkspaces(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answering)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	const workspace = "owner"
+	var keys [2]string
+	for i, name := range []string{workspace, "other"} {
+		g.Admin("POST", "/v1/admin/workspaces", map[string]any{"name": name, "slug": name})
+		keys[i] = g.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": name, "workspace_id": name, "scopes": []string{"completions.write", "prompts.render"}}).Get("key").Str
+	}
+	partial := g.Admin("POST", "/v1/prompts/partials", map[string]any{"name": "part", "string": "to {{whom}}", "workspace_id": workspace}).Get("slug").Str
+	slug := promptOf(g, map[string]any{"string": `[{"role":"user","content":"Hello {{>` + partial + `}}"}]`, "workspace_id": workspace})
+	call := func(who int, what string) *gatewaytest.Answer {
+		return g.Do("POST", "/v1/prompts/"+slug+"/"+what, `{"variables":{"whom":"you"}}`, "x-gw-api-key: "+keys[who])
+	}
+	if a := call(1, "render"); a.Status != 404 {
+		t.Errorf("before it is shared: %d %s", a.Status, a.Body)
+	}
+	if a := g.Admin("POST", "/v2/prompts/"+slug+"/share", map[string]any{"include_partials": true}); a.Status != 200 {
+		t.Fatal(a.Status, a.Body)
+	}
+	for who := range keys {
+		if a := call(who, "render"); a.Status != 200 || a.Get("data.messages.0.content").Str != "Hello to you" {
+			t.Errorf("key %d: %d %s", who, a.Status, a.Body)
+		}
+	}
+	if a := call(0, "completions"); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	before := len(up.Calls())
+	if a := call(1, "completions"); a.Status != 403 || a.Get("error.code").Str != "prompt_of_another_workspace" || len(up.Calls()) != before {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	if a := g.Admin("DELETE", "/v2/prompts/"+slug+"/share", nil); a.Status != 200 {
+		t.Fatal(a.Status, a.Body)
+	}
+	if a := call(1, "render"); a.Status != 404 {
+		t.Errorf("when it is no longer shared: %d %s", a.Status, a.Body)
+	}
+}

@@ -27,6 +27,12 @@ func (c *Call) renderPrompt(selection *credentials.Selection, limit int64) *Erro
 	if !ok {
 		return invalidPrompt(id)
 	}
+	if p.WorkspaceID != workspace && c.Endpoint.Scope != credentials.ScopeRender {
+		return &Error{
+			Status: http.StatusForbidden, Type: typeInvalidRequest, Param: "prompt_id", Code: "prompt_of_another_workspace",
+			Message: "The prompt " + p.Slug + " is shared by another workspace, whose provider is not yours: render it, or fork it",
+		}
+	}
 	ctx := c.request.Context()
 	compiled, err := c.Gateway.Prompts.Compiled(ctx, p, v)
 	if err != nil {

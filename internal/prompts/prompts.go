@@ -35,9 +35,14 @@ type Prompt struct {
 	Published      int            `json:"published"`        // the number of a version
 	Model          string         `json:"model,omitempty"`  // of the published version
 	Labels         map[string]int `json:"labels,omitempty"` // numbers of versions by label id
+	Share          *Share         `json:"share,omitempty"`  // nil: it is only its workspace's
 	CreatedBy      string         `json:"created_by,omitempty"`
 	CreatedAt      time.Time      `json:"created_at"`
 	UpdatedAt      time.Time      `json:"updated_at"`
+
+	// The prompt and the version that it is a copy of; "": it is none.
+	ForkedFrom        string `json:"forked_from,omitempty"`
+	ForkedFromVersion string `json:"forked_from_version,omitempty"`
 }
 
 // A Version is a version of a prompt. All versions are in memory, but without their
@@ -143,13 +148,13 @@ func (s *Store) Get(idOrSlug string) (*Prompt, bool) {
 	return s.prompts.Find(bySlug, idOrSlug)
 }
 
-// Find returns the prompt that a reference means in a workspace: an id or slug,
-// optionally followed by @ and a version, which is a number, latest or a label. The
+// Find returns the prompt that a reference means in a workspace, which may be one that is
+// shared with it: an id or slug, optionally followed by @ and a version, which is a number, latest or a label. The
 // default is the published version.
 func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Version, bool) {
 	name, which, _ := strings.Cut(reference, "@")
 	p, ok := s.Get(name)
-	if !ok || p.WorkspaceID != workspace || p.Partial != partial || p.Archived {
+	if !ok || !p.VisibleIn(workspace) || p.Partial != partial || p.Archived {
 		return nil, nil, false
 	}
 	v, ok := s.Version(p, which)
