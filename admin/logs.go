@@ -40,6 +40,7 @@ type LogFilter struct {
 	Models      []string  `query:"ai_model" maxItems:"50" doc:"Any of these models, as providers were asked for them."`
 	VirtualKeys []string  `query:"virtual_keys" maxItems:"50" doc:"Any of these slugs."`
 	Configs     []string  `query:"configs" maxItems:"50" doc:"Any of these slugs."`
+	Prompts     []string  `query:"prompt_slug" maxItems:"50" doc:"Any of these saved prompts."`
 	Statuses    []string  `query:"status_code" maxItems:"50" doc:"Any of these, such as 429 or 5xx."`
 	Caches      []string  `query:"cache_status" maxItems:"50" doc:"Any of these, such as HIT."`
 	TraceIDs    []string  `query:"trace_id" maxItems:"50" doc:"Any of these."`
@@ -108,7 +109,7 @@ func validStatus(s string) bool {
 // filter returns the requested filter, limited to what the caller may see.
 func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 	out := &reqlog.Filter{
-		KeyIDs: f.KeyIDs, Endpoints: f.Endpoints, Providers: f.Providers, Models: f.Models, VirtualKeys: f.VirtualKeys, Configs: f.Configs,
+		KeyIDs: f.KeyIDs, Endpoints: f.Endpoints, Providers: f.Providers, Models: f.Models, VirtualKeys: f.VirtualKeys, Configs: f.Configs, Prompts: f.Prompts,
 		Statuses: f.Statuses, CacheStatuses: f.Caches, TraceIDs: f.TraceIDs, From: f.From, To: f.To,
 		CostFrom: f.CostFrom.amount(), CostTo: f.CostTo.amount(),
 	}

@@ -62,6 +62,11 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 	if r := logOf(g, a); r.Get("metrics.prompt_slug").Str != chat || r.Get("metrics.prompt_version").Int() != 1 {
 		t.Errorf("the record is %s", r.Body)
 	}
+	for query, want := range map[string]int64{chat: 3, text: 1, chat + "," + text: 4, chat + "@1": 0, "nope": 0} {
+		if list := g.Admin("GET", "/v1/logs?prompt_slug="+query, nil); list.Get("total").Int() != want {
+			t.Errorf("%d records of %s, want %d", list.Get("total").Int(), query, want)
+		}
+	}
 }
 
 func TestPromptCallsThatAreRefused(t *testing.T) {

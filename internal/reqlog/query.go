@@ -24,6 +24,7 @@ type Filter struct {
 	VirtualKeys   []string
 	Models        []string
 	Configs       []string
+	Prompts       []string // slugs
 	CacheStatuses []string
 	TraceIDs      []string
 	Statuses      []string          // such as 500, or 5xx
@@ -88,10 +89,15 @@ func (f *Filter) query() *query {
 			q.conditions = append(q.conditions, c.field.anyOf(c.values))
 		}
 	}
-	if len(f.UserIDs) > 0 {
-		c := byUser.anyOf(f.UserIDs)
-		c.terms = nil
-		q.conditions = append(q.conditions, c)
+	for _, c := range []struct {
+		field  *field
+		values []string
+	}{{byUser, f.UserIDs}, {byPrompt, f.Prompts}} {
+		if len(c.values) > 0 {
+			only := c.field.anyOf(c.values)
+			only.terms = nil // rows do not have them
+			q.conditions = append(q.conditions, only)
+		}
 	}
 	q.simple = len(f.Metadata) == 0 && (len(q.conditions) == 0 || len(q.conditions) == 1 && f.Workspaces != nil)
 	for key, value := range f.Metadata {

@@ -140,6 +140,9 @@ var (
 	// byUser has no terms: the records of a user are found among those of the workspace.
 	byUser = &field{"user_id", func(r *Record) string { return r.UserID }}
 
+	// byPrompt has no terms: rows that were written before there was a filter do not have them.
+	byPrompt = &field{"prompt_slug", func(r *Record) string { return r.PromptSlug }}
+
 	fields = []*field{byWorkspace, byKey, byEndpoint, byProvider, byVirtualKey, byModel, byConfig, byCache, byTrace, byStatus}
 )
 

@@ -1,0 +1,159 @@
+package admin_test
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a call refers to: the resources whose operations are all tried, by the beginning of their
+// paths.
+var referred = []string{
+	"/v1/virtual-keys", "/v1/providers", "/v1/integrations", "/v1/secret-references", "/v1/configs", "/v1/model-aliases", "/v1/model-configs",
+	"/v1/prompts", "/v1/labels", "/v1/collections",
+}
+
+// operationSecret must not be in any answer.
+const operationSecret = "sk-0123456789abcdef"
+
+// bodies that the operations succeed with; ids of objects are replaced.
+var operationBodies = map[string]string{
+	"POST /v1/virtual-keys":                                    `{"name":"n","provider":"openai","key":"` + operationSecret + `"}`,
+	"PUT /v1/virtual-keys/{slug}":                              `{"name":"m","key":"` + operationSecret + `"}`,
+	"POST /v1/providers":                                       `{"name":"n","integration_id":"main"}`,
+	"PUT /v1/providers/{slug}":                                 `{"name":"m"}`,
+	"POST /v1/integrations":                                    `{"name":"n","ai_provider_id":"openai","key":"` + operationSecret + `"}`,
+	"PUT /v1/integrations/{slug}":                              `{"key":"` + operationSecret + `","pricing_adjustments":{"multiplier":{"default":0.8}}}`,
+	"PUT /v1/integrations/{slug}/models":                       `{"models":[{"slug":"m","enabled":true,"custom_headers":{"X-Key":"` + operationSecret + `"}}]}`,
+	"PUT /v1/integrations/{slug}/integration-models":           `{"models":[{"slug":"m","enabled":false}]}`,
+	"PUT /v1/integrations/{slug}/workspaces":                   `{"workspaces":[{"id":"$workspace","enabled":true}]}`,
+	"POST /v1/secret-references":                               `{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY"}`,
+	"PUT /v1/secret-references/{secretReferenceId}":            `{"name":"m"}`,
+	"POST /v1/configs":                                         `{"name":"n","config":{"provider":"openai","api_key":"` + operationSecret + `"}}`,
+	"PUT /v1/configs/{slug}":                                   `{"name":"m","config":{"provider":"openai","api_key":"` + operationSecret + `","retry":{"attempts":1}}}`,
+	"POST /v1/model-aliases":                                   `{"name":"n","model":"@local/m"}`,
+	"PUT /v1/model-aliases/{id}":                               `{"name":"m"}`,
+	"POST /v1/prompts":                                         `{"name":"n","string":"s","virtual_key":"@local"}`,
+	"PUT /v1/prompts/{prompt_id}":                              `{"name":"m","string":"t"}`,
+	"PUT /v1/prompts/{prompt_id}/versions/{version_id}":        `{"label_id":"00000000-0000-4000-8000-000000000001"}`,
+	"PUT /v1/prompts/{prompt_id}/makeDefault":                  `{"version":1}`,
+	"POST /v1/prompts/partials":                                `{"name":"n","string":"s"}`,
+	"PUT /v1/prompts/partials/{prompt_partial_id}":             `{"name":"m","string":"t"}`,
+	"PUT /v1/prompts/partials/{prompt_partial_id}/makeDefault": `{"version":1}`,
+	"POST /v1/labels":                                          `{"name":"n"}`,
+	"PUT /v1/labels/{label_id}":                                `{"name":"m"}`,
+	"POST /v1/collections":                                     `{"name":"n"}`,
+	"PUT /v1/collections/{collection_id}":                      `{"name":"m"}`,
+}
+
+// operationWorld makes one object of each resource, and returns where those in paths are.
+func operationWorld(a *api) map[string]string {
+	a.priced()
+	workspace := a.s.Directory.DefaultWorkspace().ID
+	made := func(path, id string) string {
+		return a.ok("POST", path, strings.NewReplacer(`"name":"n"`, `"name":"first"`, `"name":"n","ai_provider_id"`, `"name":"first","slug":"main","ai_provider_id"`).
+			Replace(operationBodies["POST "+path])).get(id).Str
+	}
+	a.ok("POST", "/v1/integrations", `{"name":"first","slug":"main","ai_provider_id":"openai","key":"`+operationSecret+`"}`)
+	a.ok("POST", "/v1/integrations", `{"name":"free","slug":"free","ai_provider_id":"openai","key":"`+operationSecret+`"}`)
+	for _, slug := range []string{"main", "free"} {
+		a.ok("PUT", "/v1/integrations/"+slug+"/workspaces", `{"workspaces":[{"id":"`+workspace+`","enabled":true,"create_default_provider":false}]}`)
+		a.ok("PUT", "/v1/integrations/"+slug+"/models", `{"models":[{"slug":"gpt-4o","enabled":true}]}`)
+	}
+	return map[string]string{
+		"$workspace":              workspace,
+		"/v1/virtual-keys/{slug}": made("/v1/virtual-keys", "data.slug"), "/v1/providers/{slug}": made("/v1/providers", "slug"), "/v1/integrations/{slug}": "free",
+		"/v1/secret-references/{secretReferenceId}": made("/v1/secret-references", "slug"), "/v1/configs/{slug}": made("/v1/configs", "slug"),
+		"/v1/model-aliases/{id}": made("/v1/model-aliases", "id"), "/v1/prompts/{prompt_id}": made("/v1/prompts", "slug"),
+		"/v1/prompts/partials/{prompt_partial_id}": made("/v1/prompts/partials", "slug"), "/v1/labels/{label_id}": made("/v1/labels", "id"),
+		"/v1/collections/{collection_id}": made("/v1/collections", "id"), "/v1/model-configs/pricing/{provider}": "openai",
+	}
+}
+
+// Every operation, as it is registered, is allowed with one of its scopes and with no other; a
+// body that it does not know is refused in the envelope; what it changes has a row in the audit
+// trail; and no answer has a secret. That answers are as the OpenAPI document says, every request
+// of these tests checks, and TestNoRouteCrossesAWorkspace is about other workspaces.
+func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
+	a := newAPI(t)
+	paths := a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map()
+	tried := 0
+	for path, methods := range paths {
+		if !slices.ContainsFunc(referred, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") }) {
+			continue
+		}
+		for method, operation := range methods.Map() {
+			method = strings.ToUpper(method)
+			name := method + " " + path
+			tried++
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				a := newAPI(t)
+				world := operationWorld(a)
+				target, body := path, operationBodies[name]
+				for at, id := range world {
+					if rest, ok := strings.CutPrefix(path, at); ok && at[0] == '/' {
+						target = at[:strings.IndexByte(at, '{')] + id + rest
+					}
+					body = strings.ReplaceAll(body, at, id)
+				}
+				target = strings.NewReplacer("{version_id}", "1", "{model}", "gpt-4o").Replace(target)
+				if strings.HasSuffix(path, "/models") && method == "DELETE" {
+					target += "?slugs=gpt-4o"
+				}
+				if strings.Contains(target, "{") {
+					t.Fatalf("no object is known for %s", target)
+				}
+				if method != "GET" && body == "" {
+					body = `{}`
+				}
+				_, needs, _ := strings.Cut(operation.Get("description").Str, "Needs the scope ")
+				scopes := strings.Split(strings.TrimSuffix(needs, "."), " or ")
+				with := func(scope string) string {
+					for _, kind := range []string{"organisation/service", "workspace/service"} {
+						if out := a.do("POST", "/v1/api-keys/"+kind, `{"name":"k","scopes":["`+scope+`"]}`); out.status == 200 {
+							return out.get("key").Str
+						}
+					}
+					t.Fatalf("no key may have the scope %q", scope)
+					return ""
+				}
+				last := func() (action, path string, status int) {
+					rows := a.trail()
+					newest := rows[0]
+					for _, row := range rows {
+						if row.Number > newest.Number {
+							newest = row
+						}
+					}
+					return newest.Scope, newest.Path, newest.Status
+				}
+				sent, _, _ := strings.Cut(target, "?")
+				sent, _ = url.PathUnescape(sent)
+
+				lacking := a.as(with("logs.view"), method, target, body)
+				if action, at, status := last(); lacking.status != 403 || lacking.get("data.errorCode").Str != "AB03" || at != sent || status != 403 || action != scopes[0] {
+					t.Errorf("without its scope: %d %s; recorded is %s %s %d", lacking.status, lacking.body, action, at, status)
+				}
+				if method == "POST" || method == "PUT" {
+					for _, bad := range []string{`{"nope":1}`, `[]`, `{"name":`, `{"name":"a","name":"b"}`, strings.Repeat(`{"name":`, 10_000)} {
+						if out := a.do(method, target, bad); out.status != 400 || out.get("success").Raw != "false" || out.get("data.errorCode").Str != "AB01" {
+							t.Errorf("%.40s: %d %s", bad, out.status, out.body)
+						}
+					}
+				}
+				out := a.as(with(scopes[0]), method, target, body)
+				if out.status != 200 || strings.Contains(out.body, operationSecret) {
+					t.Fatalf("%s: %d %s", scopes[0], out.status, out.body)
+				}
+				if action, at, status := last(); method != "GET" && (action != scopes[0] || at != sent || status != 200) {
+					t.Errorf("recorded is %s %s %d", action, at, status)
+				}
+			})
+		}
+	}
+	if tried < 60 {
+		t.Errorf("only %d operations", tried)
+	}
+}
