@@ -41,7 +41,10 @@ func ofMembers(scope string) bool {
 	case ScopeCompletions, "logs.write", "feedbacks.write":
 		return true
 	}
-	_, action, _ := strings.Cut(scope, ".")
+	resource, action, _ := strings.Cut(scope, ".")
+	if resource == "audit_logs" {
+		return false
+	}
 	switch action {
 	case "read", "list", "view", "invoke", "render":
 		return true
