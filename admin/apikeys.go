@@ -28,12 +28,13 @@ type APIKey struct {
 	OrganisationID      string         `json:"organisation_id" format:"uuid"`
 	WorkspaceID         *string        `json:"workspace_id"`
 	UserID              *string        `json:"user_id"`
-	Status              string         `json:"status" enum:"active,expired"`
+	Status              string         `json:"status" enum:"active,exhausted,expired"`
 	CreatedAt           string         `json:"created_at" format:"date-time"`
 	LastUpdatedAt       string         `json:"last_updated_at" format:"date-time"`
 	CreationMode        string         `json:"creation_mode" enum:"api,auto"`
-	RateLimits          []empty        `json:"rate_limits"`
-	UsageLimits         *empty         `json:"usage_limits"`
+	RateLimits          []carriedRate  `json:"rate_limits"`
+	UsageLimits         *shownBudget   `json:"usage_limits"`
+	LastResetAt         *string        `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 	Scopes              []string       `json:"scopes"`
 	Defaults            apiKeyDefaults `json:"defaults"`
 	AllowConfigOverride *bool          `json:"allow_config_override"`
@@ -60,12 +61,17 @@ func showAPIKey(c *call, k *credentials.APIKey) APIKey {
 	if !k.InTransition(c.api.Now()) {
 		transition = nil
 	}
+	limits, status := c.limitsOf(k.ID), k.Status(c.api.Now())
+	if limits.exhausted && status == "active" {
+		status = "exhausted"
+	}
 	return APIKey{
+		LastResetAt: limits.lastResetAt, RateLimits: limits.rates, UsageLimits: limits.budget,
 		LastUsedAt: formatOptionalTime(used), RotationPolicy: showRotation(k.Rotation), TransitionEndsAt: formatOptionalTime(transition),
 		ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
-		Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: k.Status(c.api.Now()),
+		Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: status,
 		CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
-		RateLimits: []empty{}, Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
+		Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
 		ExpiresAt: formatOptionalTime(k.ExpiresAt), Object: "api-key",
 		Defaults: apiKeyDefaults{Metadata: k.Metadata, ConfigID: text(k.ConfigID), AllowConfigOverride: k.AllowOverride},
 	}
@@ -87,12 +93,11 @@ func text(s string) *string {
 // APIKeyFields are the fields of both create and update. Fields of features that are
 // not implemented are rejected instead of ignored.
 type APIKeyFields struct {
+	CarriedFields
 	Description    Optional[string]         `json:"description,omitempty"`
 	Defaults       Optional[defaultsInput]  `json:"defaults,omitempty"`
 	AlertEmails    []string                 `json:"alert_emails,omitempty" maxItems:"50" format:"email"`
 	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
-	RateLimits     Optional[[]any]          `json:"rate_limits,omitempty"`
-	UsageLimits    Optional[map[string]any] `json:"usage_limits,omitempty"`
 	RotationPolicy Optional[rotationPolicy] `json:"rotation_policy,omitempty"`
 	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
 	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
@@ -165,7 +170,7 @@ func (a *API) apiKeys() {
 	get(a, keys, showAPIKey)
 	update(a, keys, (*call).updateAPIKey)
 	a.rotation(keys)
-	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.api.Keyring.Revoke(c.tx, k.ID) })
+	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.revoke(k.ID) })
 }
 
 // mayAct returns an error if the caller may not perform an action on a key.
@@ -186,8 +191,11 @@ func (c *call) mayAct(k *credentials.APIKey, action string) error {
 }
 
 func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error) {
-	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set || in.RotationPolicy.Set) {
-		return forbidden("A key cannot change its own scopes, expires_at, defaults and rotation_policy")
+	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set || in.RotationPolicy.Set || in.given() || in.ResetUsage) {
+		return forbidden("A key cannot change its own scopes, expires_at, defaults, rotation_policy and limits")
+	}
+	if k.ID == c.caller.CountedAs && (in.given() || in.ResetUsage) {
+		return forbidden("A key cannot change the limits that its own calls count against")
 	}
 	if in.Name != nil {
 		k.Name = *in.Name
@@ -199,6 +207,9 @@ func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error)
 		}
 	}
 	if err := c.apply(k, &in.APIKeyFields); err != nil {
+		return err
+	}
+	if err := c.setLimits(carriedBy(k), &in.CarriedFields, in.ResetUsage); err != nil {
 		return err
 	}
 	return c.api.Keyring.ReplaceAPIKey(c.tx, k)
@@ -251,7 +262,20 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 	if err != nil {
 		return nil, nil, err
 	}
-	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, nil
+	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, c.setLimits(carriedBy(k), &in.CarriedFields, false)
+}
+
+// carriedBy names a key as what has limits.
+func carriedBy(k *credentials.APIKey) policies.Carried {
+	return policies.Carried{Carrier: policies.KeyAPIKey, ID: k.ID, WorkspaceID: k.WorkspaceID, OrganisationID: k.OrganisationID}
+}
+
+// revoke removes a key, and its limits.
+func (c *call) revoke(id string) error {
+	if err := c.dropLimits(id); err != nil {
+		return err
+	}
+	return c.api.Keyring.Revoke(c.tx, id)
 }
 
 // grant checks the scopes requested for a key.
@@ -276,12 +300,7 @@ func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 }
 
 func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
-	switch {
-	case len(in.RateLimits.Value) > 0:
-		return invalid("rate_limits", "limits of a key itself are not supported yet; make a rate-limit policy with the condition api_key")
-	case len(in.UsageLimits.Value) > 0:
-		return invalid("usage_limits", "not supported yet; leave it out")
-	case len(in.Description.Value) > 1024:
+	if len(in.Description.Value) > 1024 {
 		return invalid("description", "expected at most 1024 bytes")
 	}
 	if in.Description.Set {
@@ -325,7 +344,7 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	if ends := own.ExpiresAt; ends != nil && (created || in.ExpiresAt.Set) && (k.ExpiresAt == nil || k.ExpiresAt.After(*ends)) {
 		return forbidden("expires_at: the API key itself expires at %s, and gives no other key more time", ends.Format(time.RFC3339))
 	}
-	if !created && !in.may && !in.Defaults.Set && !in.ExpiresAt.Set {
+	if !created && !in.may && !in.Defaults.Set && !in.ExpiresAt.Set && !in.given() {
 		return nil
 	}
 	if own.ForbidsOverride {
@@ -338,6 +357,11 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	}
 	if k.Metadata, err = within(own.Metadata, k.Metadata, created); err != nil {
 		return err
+	}
+	for _, limited := range []string{own.KeyID, own.CountedAs} {
+		if _, has := c.api.Limits.Carried.Get(limited); has && k.CountedAs != limited {
+			return forbidden("The API key has limits of its own, which would not count the calls of a key that it makes or changes; use another key")
+		}
 	}
 	for _, conditions := range c.allConditions() {
 		for _, condition := range conditions {

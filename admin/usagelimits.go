@@ -239,11 +239,11 @@ func (c *call) updateUsageLimit(p *policies.UsageLimit, in *updateUsageLimit) (e
 	if in.OnUnknownPrice != "" {
 		p.OnUnknownPrice = in.OnUnknownPrice
 	}
-	if err := alertThreshold(p, in.AlertThreshold); err != nil {
+	if err := alertThreshold(p, "", in.AlertThreshold); err != nil {
 		return err
 	}
 	p.Schedule = p.At(c.api.Now())
-	if err := c.schedule(&p.Schedule, in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt); err != nil {
+	if err := c.schedule(&p.Schedule, "", in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt); err != nil {
 		return err
 	}
 	if in.ResetUsageForValue != "" {
@@ -254,7 +254,8 @@ func (c *call) updateUsageLimit(p *policies.UsageLimit, in *updateUsageLimit) (e
 	return c.api.UsageLimits.Put(c.tx, p)
 }
 
-func alertThreshold(p *policies.UsageLimit, in Optional[float64]) error {
+// alertThreshold applies the field of that name, which is in another.
+func alertThreshold(p *policies.UsageLimit, inside string, in Optional[float64]) error {
 	switch {
 	case !in.Set:
 		return nil
@@ -264,19 +265,19 @@ func alertThreshold(p *policies.UsageLimit, in Optional[float64]) error {
 	}
 	units, err := p.Units(in.Value)
 	if err != nil {
-		return invalid("alert_threshold", "%s", err)
+		return invalid(inside+"alert_threshold", "%s", err)
 	}
 	p.AlertThreshold = &units
 	return nil
 }
 
-// schedule applies the fields that say when usage is reset.
-func (c *call) schedule(s *policies.Schedule, periodic Optional[string], days Optional[int], next Optional[time.Time]) error {
+// schedule applies the fields that say when usage is reset, which are in another.
+func (c *call) schedule(s *policies.Schedule, inside string, periodic Optional[string], days Optional[int], next Optional[time.Time]) error {
 	if periodic.Value != "" && days.Value != 0 {
-		return invalid("periodic_reset_days", "expected periodic_reset or periodic_reset_days, not both")
+		return invalid(inside+"periodic_reset_days", "expected periodic_reset or periodic_reset_days, not both")
 	}
 	if days.Set && !days.Null && (days.Value < 1 || days.Value > policies.MaxResetDays) {
-		return invalid("periodic_reset_days", "expected from 1 to %d", policies.MaxResetDays)
+		return invalid(inside+"periodic_reset_days", "expected from 1 to %d", policies.MaxResetDays)
 	}
 	before := *s
 	if periodic.Set {
@@ -299,7 +300,7 @@ func (c *call) schedule(s *policies.Schedule, periodic Optional[string], days Op
 	case next.Null:
 		s.Begin(c.api.Now())
 	case !at.After(c.api.Now()):
-		return invalid("next_usage_reset_at", "expected a day in the future")
+		return invalid(inside+"next_usage_reset_at", "expected a day in the future")
 	default:
 		s.NextResetAt = &at
 	}
@@ -315,10 +316,10 @@ func (c *call) createUsageLimit(in *createUsageLimit) (*policies.UsageLimit, *Us
 	if p.Limit, err = p.Units(in.CreditLimit); err != nil {
 		return nil, nil, invalid("credit_limit", "%s", err)
 	}
-	if err := alertThreshold(p, in.AlertThreshold); err != nil {
+	if err := alertThreshold(p, "", in.AlertThreshold); err != nil {
 		return nil, nil, err
 	}
-	if err := c.schedule(&p.Schedule, in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt); err != nil {
+	if err := c.schedule(&p.Schedule, "", in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt); err != nil {
 		return nil, nil, err
 	}
 	if err := c.api.UsageLimits.Put(c.tx, p); err != nil {

@@ -143,7 +143,7 @@ func (c *call) revokeKeysOf(user, workspace string) error {
 		return failure(http.StatusConflict, "The user has more than %d API keys; revoke some first", maxRemovedWith)
 	}
 	for _, id := range ids {
-		if err := c.api.Keyring.Revoke(c.tx, id); err != nil {
+		if err := c.revoke(id); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		return nil, call.RefuseUnread("a limit depends on it")
 	}
 	if verdict.Denied != nil {
-		refusal := deny(verdict.Denied)
+		refusal := deny(verdict.Denied).OfCarrier(verdict.Denied.Carrier())
 		refusal.Header = limitHeader(verdict.Requests, verdict.Tokens)
 		return nil, refusal
 	}
@@ -241,23 +241,29 @@ func roundUp(d time.Duration) time.Duration {
 
 // deny is the answer to a call that a policy refused.
 func deny(d *policies.Denial) *exchange.Error {
-	name := d.ID
-	if d.Name != "" {
-		name = d.Name + " (" + d.ID + ")"
+	name := "policy " + d.ID
+	switch {
+	case d.Carrier() != "":
+		name = "the API key's own limit"
+	case d.Name != "":
+		name = "policy " + d.Name + " (" + d.ID + ")"
 	}
 	switch {
 	case d.Unmetered != "":
-		return exchange.Unmetered(d.Budget(), "Policy "+name+" counts "+counted(d.Type)+", and what the call uses is not known: "+d.Unmetered)
+		return exchange.Unmetered(d.Budget(), "Usage limit: "+name+" counts "+counted(d.Type)+", and what the call uses is not known: "+d.Unmetered)
 	case d.UnknownPrice:
-		return exchange.OverBudget("Usage limit: policy " + name + " counts costs, and the price of the model is not known; set its price, or the policy's on_unknown_price to allow")
+		return exchange.OverBudget("Usage limit: " + name + " counts costs, and the price of the model is not known; set its price, or the policy's on_unknown_price to allow")
 	case !d.Budget():
 		what := d.Unit
 		if d.Type == policies.Tokens {
 			what += " of tokens"
 		}
-		return exchange.RateLimited(fmt.Sprintf("Rate limit exceeded: policy %s allows %d %s", name, d.Rule.Limit, what), d.RetryAfter)
+		return exchange.RateLimited(fmt.Sprintf("Rate limit exceeded: %s allows %d %s", name, d.Rule.Limit, what), d.RetryAfter)
 	}
-	message := fmt.Sprintf("Usage limit exceeded: policy %s allows %s for %s", name, d.Text(d.Rule.Limit), d.Group)
+	message := fmt.Sprintf("Usage limit exceeded: %s allows %s", name, d.Text(d.Rule.Limit))
+	if d.Carrier() == "" {
+		message += " for " + d.Group
+	}
 	if d.Spent {
 		if d.Remaining > 0 && d.Type != policies.Requests {
 			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use more: lower its maximum of tokens or its prompt"

@@ -204,6 +204,32 @@ const (
 	typeUsageLimit = "usage_limits_policy_exhaust_error"
 )
 
+// carriers are the objects that have limits of their own, as their errors name them, and the codes of
+// these errors. Limits of keys and workspaces are found with the key.
+var carriers = map[string]struct{ name, rateCode, budgetCode string }{
+	"api_key": {"api_key", "05", "04"},
+}
+
+// OfCarrier makes the error of a limit one of an object that has the limit itself, which is of a
+// kind as a condition of policies names it; "": it is a policy's.
+func (e *Error) OfCarrier(kind string) *Error {
+	of, ok := carriers[kind]
+	switch {
+	case !ok:
+	case e.Type == typeRateLimit:
+		e.Type = of.name + "_rate_limit_error"
+		if e.Code == "" {
+			e.Code = of.rateCode
+		}
+	case e.Type == typeUsageLimit:
+		e.Type = of.name + "_exhaust_error"
+		if e.Code == "06" {
+			e.Code = of.budgetCode
+		}
+	}
+	return e
+}
+
 // RateLimited is the answer to a call over a rate limit.
 func RateLimited(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: typeRateLimit, Message: message, RetryAfter: retryAfter}

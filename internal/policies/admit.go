@@ -128,7 +128,8 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	v.refs, v.counted = v.few[:0], v.fewCounted[:0]
 	alias, unread := f.ModelUnread()
 	now := l.now()
-	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace]} {
+	own, countedWith := l.Carried.of(f, now)
+	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], own, countedWith} {
 		for _, r := range list {
 			switch {
 			case !ask.includes(r.Policy):
@@ -141,7 +142,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 			}
 			counters, begun := r.at(now)
 			if begun {
-				l.reset(r.ID)
+				l.reset(r)
 			}
 			key, ok := group(counters.name, r.grouping(f), f)
 			if !ok {

@@ -18,6 +18,7 @@ import (
 type Limits struct {
 	Rates   *Store[RateLimit]
 	Budgets *Store[UsageLimit]
+	Carried *CarriedLimits
 
 	db       *storage.DB
 	ledger   ledger.Counter
@@ -52,6 +53,9 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	}
 	budgets, err := openStore(ctx, db, "usage-limit", func(p *UsageLimit) *Policy { return &p.Policy }, (*UsageLimit).Validate, now, p.refresh)
 	if err != nil {
+		return nil, err
+	}
+	if p.Carried, err = openCarried(ctx, db); err != nil {
 		return nil, err
 	}
 	p.changing.Lock()
@@ -111,7 +115,12 @@ func (l *Limits) refresh() {
 
 // reset stores that the usage of a budget was reset because its time had come, and forgets what
 // was counted before. Until it is stored, every process finds the same from the schedule.
-func (l *Limits) reset(id string) {
+func (l *Limits) reset(r *Rule) {
+	if r.carrier != nil {
+		l.resetCarried(r.carrier.ID)
+		return
+	}
+	id := r.ID
 	l.jobs.Go(func() {
 		var before, after int64
 		err := l.db.Update(l.ctx, func(tx *storage.Txn) error {

@@ -15,6 +15,7 @@ type Rule struct {
 	Unit   string        // of a rate limit
 	Window time.Duration // ledger.Forever: it is a budget
 
+	carrier            *Carried // whose limit it is; nil: it is a policy
 	allowsUnknownPrice bool
 	schedule           *Schedule // of a budget
 	now                atomic.Pointer[period]
@@ -22,6 +23,15 @@ type Rule struct {
 
 // Budget reports whether the rule is a budget, and not a rate limit.
 func (r *Rule) Budget() bool { return r.schedule != nil }
+
+// Carrier is the kind of the object whose limit the rule is, as a condition names it; "": it is a
+// policy.
+func (r *Rule) Carrier() string {
+	if r.carrier == nil {
+		return ""
+	}
+	return r.carrier.Carrier
+}
 
 // A period is the time between two resets of a budget, or all time.
 type period struct {

@@ -112,6 +112,10 @@ func (s *Services) Parts() []Part {
 			Step:  policiesOf(s, s.Limits.Budgets),
 		},
 		{
+			Rows: "limits of API keys",
+			Step: rows(s.DB, atOnce, s.Limits.Carried.Of, byID(s.Limits.Carried.Delete)),
+		},
+		{
 			Rows: "members",
 			Step: rows(s.DB, atOnce, s.Directory.MembersOf, func(tx *storage.Txn, user, workspace string) error {
 				return s.Directory.RemoveMember(tx, workspace, user)
