@@ -7,9 +7,12 @@ package secrets
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +111,31 @@ func (e *Error) Error() string {
 func (e *Error) Refused() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
+
+// Refusal reports whether an error says that there is no such secret, or that the gateway may not
+// read it, unlike an outage: the manager or its login has decided, and would again.
+func Refusal(err error) bool {
+	var answered *Error
+	var field *FieldError
+	switch {
+	case errors.As(err, &answered):
+	case errors.As(err, &field), errors.Is(err, fs.ErrNotExist): // the operator no longer lists it, or it was removed
+		return true
+	default:
+		return false
+	}
+	switch answered.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusGone:
+		return true
+	case http.StatusBadRequest: // how logins are refused, and everything by AWS
+		return answered.What == "login" || slices.Contains(awsRefusals, answered.Code)
+	}
+	return false
+}
+
+// awsRefusals are the error codes of AWS for secrets that are gone, are being deleted, or may not be
+// read.
+var awsRefusals = []string{"AccessDeniedException", "InvalidRequestException", "ResourceNotFoundException", "UnrecognizedClientException"}
 
 // Code returns s if it looks like an error code, and "" if it could be anything else.
 func Code(s string) string {

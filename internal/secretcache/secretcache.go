@@ -1,6 +1,7 @@
 // Package secretcache keeps the values of secret references in memory: calls do not wait for
 // a secret manager, a rotation arrives within [TTL], and an outage of the manager serves the
-// last value.
+// last value, for [MaxStale] at most. If the manager says that the secret is gone or that the
+// gateway may not read it, the last value is dropped.
 package secretcache
 
 import (
@@ -21,11 +22,18 @@ const (
 	// TTL is the greatest age of a value that is served while its manager answers.
 	TTL = 5 * time.Minute
 
+	// MaxStale is the greatest age of a value that is served while its manager cannot be used.
+	MaxStale = 24 * time.Hour
+
 	refresh = 4 * time.Minute  // the age from which on a value is fetched anew in the background
 	retry   = 10 * time.Second // between fetches of a secret whose manager fails
 	timeout = 15 * time.Second // of a fetch
 	unused  = time.Hour        // until a value is dropped
 	atOnce  = 32               // fetches
+
+	// refusals in a row that end the use of a value that is not older than TTL: one may be of a
+	// manager that is just being unsealed, or of a file that is being replaced.
+	refusals = 2
 )
 
 // A Fetch reads the value of a secret from its manager.
@@ -57,6 +65,7 @@ type entry struct {
 	at     time.Time                // when value was fetched
 	used   time.Time
 	next   time.Time     // after a failure, no fetch before
+	denied int           // how often in a row the manager refused it
 	err    error         // of the last fetch
 	flight chan struct{} // closed when the fetch under way ends; nil: none is
 	warned bool
@@ -122,9 +131,9 @@ func (c *Cache) Secret(ctx context.Context, r *credentials.SecretReference) (*cr
 		c.begin(e)
 	}
 	switch {
-	case e.value != nil && (age < TTL || e.err != nil), e.flight == nil:
+	case e.value != nil && (age < TTL || e.err != nil && age < MaxStale), e.flight == nil:
 		defer e.mu.Unlock()
-		return e.result()
+		return e.result(now)
 	}
 	flight := e.flight
 	e.mu.Unlock()
@@ -135,12 +144,12 @@ func (c *Cache) Secret(ctx context.Context, r *credentials.SecretReference) (*cr
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.result()
+	return e.result(c.now())
 }
 
 // result is the value, or why there is none.
-func (e *entry) result() (*credentials.SecretValue, error) {
-	if e.value != nil {
+func (e *entry) result(now time.Time) (*credentials.SecretValue, error) {
+	if e.value != nil && (e.err == nil || now.Sub(e.at) < MaxStale) {
 		return e.value, nil
 	}
 	return nil, e.err
@@ -206,15 +215,35 @@ func (c *Cache) run(e *entry) {
 			}
 			c.logger.Warn(message, zap.String("secret_reference", e.of.Slug), zap.String("manager", e.of.Manager), zap.Error(err))
 		}
+		if e.denied++; !secrets.Refusal(err) {
+			e.denied = 0
+		}
+		if why := e.outlived(now); why != "" {
+			e.value = nil
+			c.logger.Error("the last value of a secret is no longer used: "+why,
+				zap.String("secret_reference", e.of.Slug), zap.String("manager", e.of.Manager), zap.Error(err))
+		}
 		return
 	}
 	if e.warned {
 		c.logger.Info("a secret can be fetched again", zap.String("secret_reference", e.of.Slug), zap.String("manager", e.of.Manager))
 	}
-	e.warned, e.err, e.next, e.at = false, nil, time.Time{}, now
+	e.warned, e.denied, e.err, e.next, e.at = false, 0, nil, time.Time{}, now
 	if e.value == nil || !e.value.Text.Equal(value) {
 		e.value = &credentials.SecretValue{Text: value}
 	}
+}
+
+// outlived returns why the last value may not be used any longer; "": it may, or there is none.
+func (e *entry) outlived(now time.Time) string {
+	switch {
+	case e.value == nil:
+	case e.denied >= refusals, e.denied > 0 && now.Sub(e.at) >= TTL:
+		return "its manager refuses it"
+	case now.Sub(e.at) >= MaxStale:
+		return "its manager has failed for too long"
+	}
+	return ""
 }
 
 func (c *Cache) fetched(r *credentials.SecretReference) (value credentials.Secret, err error) {

@@ -3,6 +3,8 @@ package secretcache
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,6 +147,99 @@ func TestAnOutageServesTheLastValue(t *testing.T) {
 		}
 		if c.Stale() != 0 || logs.FilterMessageSnippet("can be fetched again").Len() != 1 {
 			t.Errorf("%d are stale, logged %v", c.Stale(), logs.All())
+		}
+	})
+}
+
+// A secret that is gone, or that the gateway may no longer read, is not used any longer; one answer
+// does not say so.
+func TestARefusalEndsTheUseOfTheLastValue(t *testing.T) {
+	for name, err := range map[string]error{
+		"deleted":              &secrets.Error{What: "secret", Status: 404},
+		"not allowed":          &secrets.Error{What: "secret", Status: 403},
+		"login refused":        &secrets.Error{What: "login", Status: 400},
+		"deleted at AWS":       &secrets.Error{What: "secret", Status: 400, Code: "ResourceNotFoundException"},
+		"file removed":         fmt.Errorf("reading the file: %w", fs.ErrNotExist),
+		"no longer listed":     &secrets.FieldError{Field: secrets.FieldPath, Message: "not listed"},
+		"unavailable":          &secrets.Error{What: "secret", Status: 503},
+		"throttled":            &secrets.Error{What: "secret", Status: 429},
+		"throttled by AWS":     &secrets.Error{What: "secret", Status: 400, Code: "ThrottlingException"},
+		"login not available":  &secrets.Error{What: "login", Status: 500},
+		"it cannot be reached": errors.New("connection refused"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &source{value: "one"}
+			c, logs := start(s)
+			defer c.Close()
+			r := &credentials.SecretReference{ID: "r", Slug: "slug"}
+			value(t, c, r)
+			time.Sleep(refresh)
+			s.set("", err)
+			value(t, c, r)
+			synctest.Wait()
+			s.set("one", nil) // once is not enough
+			time.Sleep(retry)
+			value(t, c, r)
+			synctest.Wait()
+			if got := value(t, c, r); got != "one" || c.Stale() != 0 {
+				t.Errorf("%s, once: got %s, %d are stale", name, got, c.Stale())
+			}
+			s.set("", err)
+			time.Sleep(refresh)
+			for range refusals {
+				value(t, c, r)
+				synctest.Wait()
+				time.Sleep(retry)
+			}
+			got, refused := value(t, c, r), secrets.Refusal(err)
+			if refused != strings.HasPrefix(got, "error: ") || refused != (logs.FilterMessageSnippet("no longer used").Len() == 1) {
+				t.Errorf("%s: got %s, logged %v", name, got, logs.All())
+			}
+			s.set("two", nil)
+			time.Sleep(retry)
+			value(t, c, r)
+			synctest.Wait()
+			if got := value(t, c, r); got != "two" {
+				t.Errorf("%s, back again: got %s", name, got)
+			}
+		})
+	}
+}
+
+// A secret that was deleted while nobody used it is not used again.
+func TestAnOldValueEndsWithOneRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: "one"}
+		c, _ := start(s)
+		defer c.Close()
+		r := &credentials.SecretReference{ID: "r"}
+		value(t, c, r)
+		s.set("", &secrets.Error{What: "secret", Status: 404})
+		time.Sleep(TTL)
+		if got := value(t, c, r); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// An outage that lasts ends the use of a value, also if nobody asked for it meanwhile.
+func TestALongOutageEndsTheUseOfTheLastValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: "one"}
+		c, _ := start(s)
+		defer c.Close()
+		r := &credentials.SecretReference{ID: "r"}
+		value(t, c, r)
+		s.set("", &secrets.Error{What: "secret", Status: 503})
+		time.Sleep(MaxStale - time.Minute)
+		value(t, c, r)
+		synctest.Wait()
+		if got := value(t, c, r); got != "one" {
+			t.Errorf("before: %s", got)
+		}
+		time.Sleep(time.Minute)
+		if got := value(t, c, r); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("after: %s", got)
 		}
 	})
 }
