@@ -3,6 +3,7 @@ package admin_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/tidwall/gjson"
@@ -100,6 +101,7 @@ func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
 				target = strings.ReplaceAll(target, "{slug}", config)
 			}
 			target = strings.ReplaceAll(target, "{slug}", "mine")
+			a.now.Add(int64(time.Second)) // refusals are throttled
 			out := a.as(systemToken, method, target, "{}")
 			reads := false
 			for _, p := range []string{"configs", "prompts", "guardrails", "providers", "virtual-keys"} {
