@@ -262,7 +262,7 @@ func TestBadInputNamesTheFieldAndChangesNothing(t *testing.T) {
 		{"POST", keys, `{"name":"n","scopes":["logs.view"],"expires_at":"soon"}`, 400, "expires_at"},
 		{"POST", keys, `{"name":"n","scopes":["logs.view"],"user_id":"0191e7a3-0000-7000-8000-000000000000"}`, 400, "user_id"},
 		{"POST", keys, `{"name":"n","scopes":["logs.view"],"usage_limits":{"credit_limit":-1}}`, 400, "usage_limits"},
-		{"POST", keys, `{"name":"n","scopes":["logs.view"],"rate_limits":[{"type":"requests","unit":"rpm","value":0}]}`, 400, "rate_limits"},
+		{"POST", keys, `{"name":"n","scopes":["logs.view"],"rate_limits":[{"type":"requests","unit":"nope","value":1}]}`, 400, "rate_limits"},
 		{"POST", keys, `{"name":"n","scopes":["logs.view"],"defaults":{"config_id":"pc-x"}}`, 404, "defaults.config_id"},
 		{"POST", "/v1/api-keys/organisation/service", `{"name":"n","scopes":["logs.view"],"workspace_id":"x"}`, 400, "workspace_id"},
 		{"PUT", "/v1/api-keys/" + keyID, `{"scopes":["completions.write","nope"]}`, 400, "scopes[1]"},
