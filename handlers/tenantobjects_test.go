@@ -40,7 +40,7 @@ func TestTwoWorkspacesHaveTheirOwnObjectsAlone(t *testing.T) {
 	}
 	for _, row := range s.rows {
 		for _, whose := range []possession{own, others, nobodys} {
-			for _, place := range []string{"path", "body", "query"} {
+			for _, place := range []string{"path", "attached", "body", "query"} {
 				s.do(t, step{who: 0, row: row, whose: whose, place: place, member: "file_id"})
 			}
 		}
@@ -56,7 +56,7 @@ func TestTwoWorkspacesHaveTheirOwnObjectsAlone(t *testing.T) {
 				who:    rapid.IntRange(0, 1).Draw(rt, "who"),
 				row:    rapid.SampledFrom(s.rows).Draw(rt, "row"),
 				whose:  rapid.SampledFrom([]possession{own, own, others, nobodys}).Draw(rt, "whose"),
-				place:  rapid.SampledFrom([]string{"path", "path", "body", "query"}).Draw(rt, "place"),
+				place:  rapid.SampledFrom([]string{"path", "path", "attached", "body", "query"}).Draw(rt, "place"),
 				member: rapid.SampledFrom(referring).Draw(rt, "member"),
 				nested: rapid.IntRange(0, 3).Draw(rt, "nested"),
 				stream: rapid.Bool().Draw(rt, "stream"),
@@ -73,6 +73,7 @@ func TestTwoWorkspacesHaveTheirOwnObjectsAlone(t *testing.T) {
 var referring = []string{
 	"file_id", "file_ids", "input_file_id", "training_file", "assistant_id", "thread_id", "vector_store_ids", "previous_response_id", "response_id",
 	"conversation", "container", "container_id", "upload_id", "batch_id", "eval_id", "video_id", "character_id",
+	"part_ids",
 }
 
 // A possession says whose an object is.
@@ -89,7 +90,7 @@ type step struct {
 	who    int // of the workspaces
 	row    *exchange.Endpoint
 	whose  possession
-	place  string // where it is named: the path, if that has an id, else nowhere; body; query
+	place  string // where it is named: the path, if that has an id, else nowhere; attached, the path of a file in a vector store; body; query
 	member string // of the body or query
 	nested int    // how deep
 	stream bool
@@ -163,8 +164,15 @@ func (s *sharing) do(t failing, c step) {
 			first = h.oneOf(c.who, c.row)
 		}
 		path = path[:at] + first + path[at+strings.IndexByte(path[at:], '}')+1:]
+		if attached := strings.HasPrefix(path, "/v1/vector_stores/") && strings.Contains(path, "/files/{"); attached && c.place == "attached" {
+			path = placeholder.ReplaceAllString(path, id)
+		} else if attached {
+			path = placeholder.ReplaceAllString(path, h.file(c.who))
+		} else if c.place == "attached" {
+			id = ""
+		}
 		path = placeholder.ReplaceAllString(path, "nested")
-	} else if c.place == "path" {
+	} else if c.place == "path" || c.place == "attached" {
 		id = ""
 	}
 	// The fields of a file that is uploaded are not read: its lines are.

@@ -27,7 +27,7 @@ var namings = map[string]naming{
 	"training_file": byID, "training_files": byID, "validation_file": byID, "validation_files": byID,
 	"assistant_id": byID, "thread_id": byID, "vector_store_id": byID, "vector_store_ids": byID,
 	"previous_response_id": byID, "response_id": byID, "conversation": byID, "conversation_id": byID,
-	"container": byID, "container_id": byID, "upload_id": byID, "batch_id": byID, "eval_id": byID,
+	"container": byID, "container_id": byID, "upload_id": byID, "part_id": byID, "part_ids": byID, "batch_id": byID, "eval_id": byID,
 	"audio": byMember, "voice": byMember, "video": byObject, "video_id": byID, "characters": byObject, "character_id": byID, "skill_id": bySkill,
 	"prompt": byMember, "workflow": byMember, approval: byID,
 	"model": byModel, "models": byModel,

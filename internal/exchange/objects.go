@@ -8,7 +8,7 @@ import (
 
 // Objects says which objects stored by a provider the calls of an endpoint are about. A call
 // whose path has an id is about the object with that id; further ids in the path are of objects
-// that belong to it.
+// that belong to it, except that a file of a vector store is one of those that were uploaded.
 type Objects struct {
 	// Created are the gjson paths of the ids of created objects in an answer, and
 	// CreatedInEvents those in an event of a stream.
@@ -114,6 +114,7 @@ var objectRows = map[string]Objects{
 	"GET /evals":                                           lists,
 	"POST /evals":                                          creates,
 	"POST /uploads":                                        creates,
+	"POST /uploads/{id}/parts":                             shortLived,
 	"POST /uploads/{id}/complete":                          {Created: []string{"file.id"}},
 	"GET /videos":                                          lists,
 	"POST /videos":                                         creates,
@@ -184,6 +185,19 @@ func (c *Call) object() (id string, whole bool) {
 		id = plain
 	}
 	return id, whole
+}
+
+// attached returns the id of the file in the path of a call about a file of a vector store; "": it is
+// about something else.
+func (c *Call) attached() string {
+	parts := strings.Split(strings.TrimPrefix(c.Path, "/"), "/")
+	if len(parts) < 4 || parts[0] != "vector_stores" || parts[2] != "files" {
+		return ""
+	}
+	if plain, err := url.PathUnescape(parts[3]); err == nil {
+		return plain
+	}
+	return parts[3]
 }
 
 // rowsOf are the endpoints of a path, whatever their methods.

@@ -35,6 +35,9 @@ func (a *Attempt) CheckObject() *Error {
 	if id, _ := a.call.object(); id != "" {
 		ids, params = append(ids, id), append(params, "id")
 	}
+	if id := a.call.attached(); id != "" {
+		ids, params = append(ids, id), append(params, "file_id")
+	}
 	if a.Model != "" {
 		ids, params = append(ids, a.Model), append(params, "model")
 	}
