@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -134,6 +135,40 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	openTest(t, dir, Options{})
+}
+
+// Another process must not see the files while the library has removed its logs and the
+// state file does not say yet that the store was closed.
+func TestTheLockIsHeldUntilTheStateIsClosed(t *testing.T) {
+	t.Parallel()
+	if !keepsLock {
+		t.Skip("the library holds the lock")
+	}
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.gc()
+	<-s.gcDone
+	s.trimmer.Wait()
+	if err := s.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(dir); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("the lock of a store that is closing: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if _, err := os.Stat(filepath.Join(dir, pidFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the process id is left: %v", err)
+	}
 }
 
 func TestLockOfThisProcess(t *testing.T) {

@@ -138,7 +138,9 @@ func open(dir string, opts Options) (*Store, error) {
 			err = s.sync.run(dir, s.db)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("syncing: %w", err), s.db.Close())
+			err = errors.Join(fmt.Errorf("syncing: %w", err), s.db.Close())
+			s.release()
+			return nil, err
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,7 +190,12 @@ func (s *Store) openVerified(options badgerdb.Options) error {
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	kept := false
+	defer func() {
+		if !kept {
+			unlock()
+		}
+	}()
 	v, err := verify(options.Dir, s.opts.Logger)
 	if err != nil {
 		return err
@@ -198,17 +205,33 @@ func (s *Store) openVerified(options badgerdb.Options) error {
 			return err
 		}
 	}
-	unlock() // the library takes the lock itself
 	if !options.ReadOnly && v.earlierLogs() {
+		unlock() // the library takes the lock itself
 		if err := s.flushLogs(options); err != nil {
 			return err
 		}
 		return s.openVerified(options)
 	}
-	return guard("opening the database", func() error {
+	if options.ReadOnly || !keepsLock {
+		unlock() // likewise
+	} else {
+		options = options.WithBypassLockGuard(true)
+		if err := writePID(options.Dir); err != nil {
+			return err
+		}
+	}
+	err = guard("opening the database", func() error {
 		s.db, err = badgerdb.Open(options)
 		return err
 	})
+	if options.BypassLockGuard {
+		if kept = err == nil; kept {
+			s.unlock = func() { removePID(options.Dir); unlock() }
+		} else {
+			removePID(options.Dir)
+		}
+	}
+	return err
 }
 
 // prepare prepares the files for the library to open them for writing, and returns the
@@ -242,10 +265,13 @@ func (v *verification) prepare() (*state, error) {
 	return state, nil
 }
 
-// holder describes the process that holds the lock of dir, and what to do. The library
-// writes a process id next to the lock, which is only a hint.
+// pidFile has the id of the process that holds the lock, as the library writes it.
+const pidFile = "LOCK"
+
+// holder describes the process that holds the lock of dir, and what to do. The process
+// id in the file is only a hint.
 func holder(dir string) string {
-	data, _ := os.ReadFile(filepath.Join(dir, "LOCK"))
+	data, _ := os.ReadFile(filepath.Join(dir, pidFile))
 	pid := strings.TrimSpace(string(data))
 	if pid == strconv.Itoa(os.Getpid()) {
 		return "this very process has the directory " + dir + " open already; open it once"

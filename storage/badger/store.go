@@ -45,6 +45,7 @@ type Store struct {
 	dir      string
 	opts     Options
 	db       *badgerdb.DB
+	unlock   func() // releases the lock; nil: the library holds it
 	readOnly error  // why the database was opened read-only, or nil
 	state    *state // nil if readOnly
 
@@ -107,6 +108,7 @@ func (s *Store) Close() error {
 				return
 			}
 		}
+		defer s.release() // once the state file says that the store was closed
 		if err := s.db.Close(); err != nil {
 			s.err = fmt.Errorf("closing store %s: %w", s.dir, err)
 			return
@@ -118,6 +120,13 @@ func (s *Store) Close() error {
 		}
 	})
 	return s.err
+}
+
+// release releases the lock, if the store holds it itself.
+func (s *Store) release() {
+	if s.unlock != nil {
+		s.unlock()
+	}
 }
 
 // begin starts a transaction, which must end with s.running.Done.

@@ -157,6 +157,7 @@ func TestCloseDoesNotFlushWithoutSpace(t *testing.T) {
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	s.release()
 	wantValue(t, openTest(t, dir, Options{}), "a", "old")
 }
 
