@@ -170,7 +170,7 @@ func (a *API) apiKeys() {
 	get(a, keys, showAPIKey)
 	update(a, keys, (*call).updateAPIKey)
 	a.rotation(keys)
-	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.revoke(k.ID) })
+	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.revoke(k) })
 }
 
 // mayAct returns an error if the caller may not perform an action on a key.
@@ -270,12 +270,30 @@ func carriedBy(k *credentials.APIKey) policies.Carried {
 	return policies.Carried{Carrier: policies.KeyAPIKey, ID: k.ID, WorkspaceID: k.WorkspaceID, OrganisationID: k.OrganisationID}
 }
 
-// revoke removes a key, and its limits.
-func (c *call) revoke(id string) error {
-	if err := c.dropLimits(id); err != nil {
+// revoke removes a key. Its limits stay while they count the calls of other keys, which it has
+// made: otherwise each of them could revoke it, and would have no limits any more.
+func (c *call) revoke(k *credentials.APIKey) error {
+	if err := c.api.Keyring.Revoke(c.tx, k.ID); err != nil {
 		return err
 	}
-	return c.api.Keyring.Revoke(c.tx, id)
+	for _, id := range []string{k.ID, k.CountedAs} {
+		if c.countsCalls(id) {
+			continue
+		}
+		if err := c.dropLimits(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countsCalls reports whether the limits of a key count calls: it has some, and it is there, or
+// keys are that count as it.
+func (c *call) countsCalls(id string) bool {
+	if _, has := c.api.Limits.Carried.In(c.tx).Get(id); !has {
+		return false
+	}
+	return slices.ContainsFunc(c.api.Keyring.APIKeys(), func(k *credentials.APIKey) bool { return k.ID == id || k.CountedAs == id })
 }
 
 // grant checks the scopes requested for a key.
@@ -341,6 +359,12 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 // fields of a new key are copied from the caller's key.
 func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	own, created := c.caller, k.ID == ""
+	if own.Rights == nil && !own.Owner {
+		// Read in the transaction, so that a key that is revoked meanwhile makes none.
+		if _, ok := c.api.Keyring.APIKey(own.KeyID); !ok {
+			return forbidden("The API key was revoked")
+		}
+	}
 	if ends := own.ExpiresAt; ends != nil && (created || in.ExpiresAt.Set) && (k.ExpiresAt == nil || k.ExpiresAt.After(*ends)) {
 		return forbidden("expires_at: the API key itself expires at %s, and gives no other key more time", ends.Format(time.RFC3339))
 	}
@@ -359,7 +383,7 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		return err
 	}
 	for _, limited := range []string{own.KeyID, own.CountedAs} {
-		if _, has := c.api.Limits.Carried.Get(limited); has && k.CountedAs != limited {
+		if _, has := c.api.Limits.Carried.In(c.tx).Get(limited); has && k.CountedAs != limited {
 			return forbidden("The API key has limits of its own, which would not count the calls of a key that it makes or changes; use another key")
 		}
 	}

@@ -118,6 +118,10 @@ func (a *API) invites() {
 		if i.AcceptedAt != nil || i.Cancelled || i.Replaced {
 			return nil, failure(http.StatusConflict, "The invite is %s; make another", i.Status(c.api.Now()))
 		}
+		// The caller gets the link, and could accept it.
+		if err := c.mayInvite(i); err != nil {
+			return nil, err
+		}
 		link, err := c.invite(i)
 		if err != nil {
 			return nil, err
@@ -152,14 +156,10 @@ func (c *call) createInvite(in *createInvite) (*directory.Invite, *createdInvite
 		i.Workspaces = append(i.Workspaces, directory.Invitation{WorkspaceID: w.ID, Role: role})
 	}
 	if in.Keys != nil {
-		var err error
-		if i.KeyScopes, err = c.grant(credentials.WorkspaceUser, in.Keys.Scopes); err != nil {
-			var refused *Error
-			if errors.As(err, &refused) {
-				refused.Data.Message = "workspace_api_key_details." + refused.Data.Message
-			}
-			return nil, nil, err
-		}
+		i.Keys = &directory.InviteKeys{Scopes: in.Keys.Scopes, ExpiresAt: c.caller.ExpiresAt}
+	}
+	if err := c.mayInvite(i); err != nil {
+		return nil, nil, err
 	}
 	if old, ok := c.api.Directory.OpenInvite(in.Email); ok {
 		if old.Status(c.api.Now()) == "pending" {
@@ -176,6 +176,42 @@ func (c *call) createInvite(in *createInvite) (*directory.Invite, *createdInvite
 		return nil, nil, err
 	}
 	return i, &createdInvite{i.ID, link}, nil
+}
+
+// mayInvite returns an error if the caller may not make an invite, because the roles or the keys
+// that it gives may do more. It binds the keys as the caller's is.
+func (c *call) mayInvite(i *directory.Invite) (err error) {
+	if i.Role.Administers() {
+		if err := c.mayMakeAdmins("role"); err != nil {
+			return err
+		}
+	}
+	for n, w := range i.Workspaces {
+		if err := c.mayGive("workspaces["+strconv.Itoa(n)+"].role", w.Role); err != nil {
+			return err
+		}
+	}
+	if i.Keys == nil {
+		return nil
+	}
+	defer func() {
+		var refused *Error
+		if errors.As(err, &refused) {
+			refused.Data.Message = "workspace_api_key_details." + refused.Data.Message
+		}
+	}()
+	if !c.caller.May(credentials.WorkspaceUser.Resource() + ".create") {
+		return forbidden("scopes: the API key lacks the scope %s.create", credentials.WorkspaceUser.Resource())
+	}
+	if i.Keys.Scopes, err = c.grant(credentials.WorkspaceUser, i.Keys.Scopes); err != nil {
+		return err
+	}
+	k := inviteKey(i.Keys)
+	if err := c.bounded(k, new(APIKeyFields)); err != nil {
+		return err
+	}
+	i.Keys.Metadata, i.Keys.ConfigID, i.Keys.AllowOverride = k.Metadata, k.ConfigID, k.AllowOverride
+	return nil
 }
 
 // invite stores an invite with a new token, and returns the link with it, which is also sent to
@@ -231,10 +267,10 @@ func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, error
 		if err := c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.WorkspaceID, UserID: u.ID, Role: w.Role}); err != nil {
 			return nil, err
 		}
-		if len(i.KeyScopes) == 0 {
+		if i.Keys == nil {
 			continue
 		}
-		key, err := c.keyOf(u, w.WorkspaceID, i.KeyScopes)
+		key, err := c.keyOf(u, w.WorkspaceID, i.Keys)
 		if err != nil {
 			return nil, err
 		}
@@ -244,13 +280,19 @@ func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, error
 	return out, c.api.Directory.PutInvite(c.tx, &i, "")
 }
 
-// keyOf makes a user key.
-func (c *call) keyOf(u *directory.User, workspace string, scopes []string) (*AcceptedKey, error) {
-	k := &credentials.APIKey{
-		Name: u.Email, Kind: credentials.WorkspaceUser, OrganisationID: c.api.Directory.Organisation().ID, WorkspaceID: workspace, UserID: u.ID,
-		Scopes: scopes, CreationMode: "auto",
+// inviteKey is what the user keys of an invite have in common.
+func inviteKey(keys *directory.InviteKeys) *credentials.APIKey {
+	return &credentials.APIKey{
+		Kind: credentials.WorkspaceUser, Scopes: keys.Scopes, Metadata: keys.Metadata, ConfigID: keys.ConfigID, AllowOverride: keys.AllowOverride,
+		ExpiresAt: keys.ExpiresAt, CreationMode: "auto",
 	}
-	if w, ok := c.api.Directory.Workspace(workspace); ok {
+}
+
+// keyOf makes a user key.
+func (c *call) keyOf(u *directory.User, workspace string, keys *directory.InviteKeys) (*AcceptedKey, error) {
+	k := inviteKey(keys)
+	k.Name, k.OrganisationID, k.WorkspaceID, k.UserID = u.Email, c.api.Directory.Organisation().ID, workspace, u.ID
+	if w, ok := c.api.Directory.Workspace(workspace); ok && k.AllowOverride == nil {
 		k.ConfigID = w.UserKeyConfig
 	}
 	key, err := c.api.Keyring.Issue(c.tx, storage.NewID(c.api.Random), c.api.KeyPrefix, k)

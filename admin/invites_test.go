@@ -132,7 +132,7 @@ func TestAnInviteEnds(t *testing.T) {
 func TestAnInviteGivesNoMoreThanTheInviterHas(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("red")
-	key, _ := a.key("organisation/service", `"organisation_users.create","virtual_keys.list"`)
+	key, _ := a.key("organisation/service", `"organisation_users.create","virtual_keys.list","workspace_user_api_keys.create"`)
 	with := func(scope string) string {
 		return `{"email":"a@example.com","role":"member","workspaces":[{"id":"red","role":"member"}],"workspace_api_key_details":{"scopes":["` + scope + `"]}}`
 	}

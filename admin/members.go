@@ -185,13 +185,32 @@ func (c *call) addMember(w *directory.Workspace, field, user string, role roles.
 	return c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.ID, UserID: u.ID, Role: role})
 }
 
+// mayMakeAdmins returns an error if the caller may not make admins of the organisation or of a
+// workspace. They may do everything there, so it takes a caller who may do all that as well.
+func (c *call) mayMakeAdmins(field string) error {
+	if r := c.caller.Rights; c.caller.Owner || r != nil && r.Organisation.Administers() {
+		return nil
+	}
+	for _, scope := range credentials.OrganisationService.Scopes() {
+		if !c.caller.May(scope) {
+			return forbidden("%s: an admin has the scope %s, which the API key lacks", field, scope)
+		}
+	}
+	return nil
+}
+
 // mayGive returns an error if the caller may not give or take a role in a workspace: managers, and
 // API keys of the workspace, do not make or change admins.
 func (c *call) mayGive(field string, role roles.Workspace) error {
 	own := roles.WorkspaceManager
 	switch r := c.caller.Rights; {
-	case r != nil && r.Organisation.Administers(), r == nil && c.caller.WorkspaceID == "":
+	case r != nil && r.Organisation.Administers():
 		return nil
+	case r == nil && c.caller.WorkspaceID == "":
+		if role != roles.WorkspaceAdmin {
+			return nil
+		}
+		return c.mayMakeAdmins(field)
 	case r != nil:
 		own = r.Workspace
 	}

@@ -120,6 +120,12 @@ func (c *call) rotateAPIKey(k *credentials.APIKey, in *rotateAPIKey) (*rotatedAP
 	if transition > longest {
 		return nil, invalid("key_transition_period_ms", "expected at most %d", longest)
 	}
+	// The caller gets the secret, and with it what the key may do.
+	if k.ID != c.caller.KeyID {
+		if err := c.bounded(k, &APIKeyFields{ExpiresAt: Optional[time.Time]{Set: true}, may: true}); err != nil {
+			return nil, err
+		}
+	}
 	secret, err := c.api.Keyring.Claim(c.tx, k)
 	if err == nil && secret.Empty() {
 		secret, err = c.api.Keyring.Rotate(c.tx, k, c.api.KeyPrefix, time.Duration(transition)*time.Millisecond)

@@ -91,12 +91,22 @@ func (a *API) users() {
 		if err := c.changesOwner(u, role == roles.Owner); err != nil {
 			return err
 		}
+		if role.Administers() || u.Role.Administers() {
+			if err := c.mayMakeAdmins("role"); err != nil {
+				return err
+			}
+		}
 		u.Role = role
 		return c.api.Directory.PutUser(c.tx, u)
 	})
 	remove(a, users, "Delete", func(c *call, u *directory.User) error {
 		if err := c.changesOwner(u, false); err != nil {
 			return err
+		}
+		if u.Role.Administers() {
+			if err := c.mayMakeAdmins("user_id"); err != nil {
+				return err
+			}
 		}
 		workspaces := c.workspacesOf(u.ID)
 		if len(workspaces) > maxRemovedWith {
@@ -133,17 +143,17 @@ const maxRemovedWith = 1000
 
 // revokeKeysOf revokes the API keys of a user, in one workspace or, for "", in all.
 func (c *call) revokeKeysOf(user, workspace string) error {
-	var ids []string
+	var keys []*credentials.APIKey
 	for _, k := range c.api.Keyring.APIKeys() {
 		if k.Kind == credentials.WorkspaceUser && k.UserID == user && (workspace == "" || k.WorkspaceID == workspace) {
-			ids = append(ids, k.ID)
+			keys = append(keys, k)
 		}
 	}
-	if len(ids) > maxRemovedWith {
+	if len(keys) > maxRemovedWith {
 		return failure(http.StatusConflict, "The user has more than %d API keys; revoke some first", maxRemovedWith)
 	}
-	for _, id := range ids {
-		if err := c.revoke(id); err != nil {
+	for _, k := range keys {
+		if err := c.revoke(k); err != nil {
 			return err
 		}
 	}

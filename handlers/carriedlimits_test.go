@@ -47,6 +47,8 @@ func TestLimitsOfAPIKeysAreEnforced(t *testing.T) {
 			t.Errorf("%v", a.Header)
 		}
 	}
+	g.Admin("DELETE", "/v1/api-keys/"+id, nil) // which gives the key that it made no more
+	refused(ask(made.Get("key").Str), 429, "api_key_rate_limit_error", "05")
 	other, otherID := g.Key("other")
 	passes(ask(other))
 

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ type Invite struct {
 	Email      string             `json:"email"` // in lower case
 	Role       roles.Organisation `json:"role"`
 	Workspaces []Invitation       `json:"workspaces,omitempty"`
-	KeyScopes  []string           `json:"key_scopes,omitempty"` // of the user key that is made in each workspace; none: no keys
+	Keys       *InviteKeys        `json:"keys,omitempty"` // nil: none are made
 	Digest     [sha256.Size]byte  `json:"digest"`
 	InvitedBy  string             `json:"invited_by,omitempty"` // id of a user
 	CreatedAt  time.Time          `json:"created_at"`
@@ -23,6 +24,16 @@ type Invite struct {
 	AcceptedAt *time.Time         `json:"accepted_at,omitempty"`
 	Cancelled  bool               `json:"cancelled,omitempty"`
 	Replaced   bool               `json:"replaced,omitempty"` // by a later one, after it had expired
+}
+
+// InviteKeys are the user keys that are made in each workspace when an invite is accepted. What
+// binds the key of whoever made the invite binds them too.
+type InviteKeys struct {
+	Scopes        []string        `json:"scopes"`
+	Metadata      json.RawMessage `json:"metadata,omitempty"`
+	ConfigID      string          `json:"config_id,omitempty"`
+	AllowOverride *bool           `json:"allow_override,omitempty"` // of the config; nil: the config is the workspace's
+	ExpiresAt     *time.Time      `json:"expires_at,omitempty"`
 }
 
 // An Invitation is a workspace of an [Invite].
