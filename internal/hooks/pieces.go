@@ -97,7 +97,7 @@ func (p *pieces) chat(key string, at int) {
 	n := -1
 	p.array(at, func(at int) {
 		n++
-		p.track.Index = p.member(at, "index", n)
+		p.track.Index = max(p.member(at, "index", n), 0) // none is before the first
 		if p.track.Index > 0 && !p.scope.Choices {
 			return
 		}

@@ -49,6 +49,12 @@ type windowTrack struct {
 	ended  bool
 }
 
+// MaxTexts is how many texts of a stream are judged: more choices and calls than any model gives.
+const MaxTexts = 1000
+
+// Texts is the number of texts that the stream has had so far.
+func (w *Windows) Texts() int { return len(w.tracks) }
+
 // NewWindows returns the windows of hooks that [Hook.ModeOf] says can be used in one.
 func NewWindows(endpoint string, list []*Hook, now func() time.Time) *Windows {
 	w := &Windows{endpoint: endpoint, list: list, tracks: make(map[Track]*windowTrack), now: now}

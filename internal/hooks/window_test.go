@@ -162,6 +162,7 @@ func TestPiecesOfEvents(t *testing.T) {
 	for _, c := range []struct{ endpoint, data, want string }{
 		{"chatComplete", `{"choices":[{"index":1,"delta":{"content":"a"}}]}`, ""},
 		{"chatComplete", `{"choices":[{"index":0,"delta":{"reasoning_content":"r","content":"a","refusal":"n"},"finish_reason":"stop"}]}`, "reasoning_content/0/0=r content/0/0=a refusal/0/0=n ends 0"},
+		{"chatComplete", `{"choices":[{"index":-1,"delta":{"content":"a"},"finish_reason":"stop"}]}`, "content/0/0=a ends 0"},
 		{"complete", `{"choices":[{"text":"a"}]}`, "text/0/0=a"},
 		{"messages", `{"type":"content_block_delta","index":2,"delta":{"type":"thinking_delta","thinking":"t"}}`, "thinking/2/0=t"},
 		{"messages", `{"type":"content_block_stop","index":2}`, "ends 2"},

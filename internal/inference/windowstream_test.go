@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	_ "github.com/caddy-gw/gateway/providers/anthropic"
 )
 
@@ -195,6 +197,26 @@ func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
 		}
 		if a := x.Latest(); !a.Usage.Known && a.Seen == 0 {
 			t.Errorf("%s: nothing was booked", c.name)
+		}
+	}
+}
+
+// A stream of very many texts, each of which would take memory, is cut.
+func TestAWindowedStreamHasOnlySoManyTexts(t *testing.T) {
+	const hook = `{"id":"mine","contains":{"words":["bad"],"operator":"none"},"deny":true,"choices":true}`
+	for _, n := range []int{hooks.MaxTexts, hooks.MaxTexts + 1} {
+		b := newGuardBench(t)
+		b.answers["one"] = func() *http.Response {
+			var s strings.Builder
+			for i := range n {
+				fmt.Fprintf(&s, "data: {\"choices\":[{\"index\":%d,\"delta\":{\"content\":\"x\"}}]}\n\n", i)
+			}
+			return answering(200, "text/event-stream", s.String()+"data: [DONE]\n\n")
+		}
+		w, _ := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil, "X-Gw-Config", `{"provider":"@one","output_guardrails":[`+hook+`]}`)
+		said, failed, whole := heard(w.Body.String(), func(v gjson.Result) string { return v.Get("choices.0.delta.content").Str })
+		if fits := n == hooks.MaxTexts; whole != fits || fits && said != strings.Repeat("x", n) || (w.Code == 200 && failed == "") != fits {
+			t.Errorf("%d texts: %d, failed %q, %d bytes", n, w.Code, failed, len(said))
 		}
 	}
 }

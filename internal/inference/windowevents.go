@@ -1,0 +1,203 @@
+package inference
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// lastOf is the last piece of a text among those of an event, or -1.
+func lastOf(pieces []hooks.Piece, t hooks.Track) int {
+	for i := len(pieces) - 1; i >= 0; i-- {
+		if pieces[i].Track == t {
+			return i
+		}
+	}
+	return -1
+}
+
+// note keeps the latest event, whose other members an inserted one has.
+func (w *windowed) note(data []byte) {
+	if w.endpoint == "chatComplete" || w.endpoint == "complete" {
+		w.latest = append(w.latest[:0], data...)
+	}
+}
+
+// like keeps the latest event of a text of a response.
+func (w *windowed) like(old, data []byte) []byte {
+	if w.endpoint != exchange.CreateResponse {
+		return []byte{}
+	}
+	return append(old[:0], data...)
+}
+
+// keep keeps what was let go of a text of a response, which later events repeat.
+func (w *windowed) keep(t hooks.Track, text string) {
+	if w.endpoint == exchange.CreateResponse {
+		w.texts[t] += text
+	}
+}
+
+// store stores a response that is complete, if the gateway itself stores it.
+func (w *windowed) store(data []byte) error {
+	if w.rt.unkept == nil || w.endpoint != exchange.CreateResponse {
+		return nil
+	}
+	response := gjson.GetBytes(data, "response")
+	if kind := gjson.GetBytes(data, "type").Str; kind != "response.completed" && kind != "response.incomplete" || !response.IsObject() {
+		return nil
+	}
+	w.rt.unkept = []byte(response.Raw)
+	if err := w.rt.storeJudged(); err != nil {
+		return &cut{"response_not_stored", "could not be stored: " + err.Error()}
+	}
+	return nil
+}
+
+// bare removes from an event what repeats its texts.
+func (w *windowed) bare(data []byte) []byte {
+	drop := func(path string) {
+		if gjson.GetBytes(data, path).Exists() {
+			if out, err := sjson.DeleteBytes(data, path); err == nil {
+				data = out
+			}
+		}
+	}
+	switch w.endpoint {
+	case "chatComplete", "complete":
+		if !jsonscan.Mentions(data, `logprobs"`, `content_blocks"`, `audio"`) {
+			return data
+		}
+		for i := range gjson.GetBytes(data, "choices.#").Int() {
+			choice := "choices." + strconv.FormatInt(i, 10)
+			drop(choice + ".logprobs")
+			drop(choice + ".delta.content_blocks")
+			drop(choice + ".delta.audio.data")
+		}
+	case exchange.CreateResponse:
+		if jsonscan.Mentions(data, `logprobs"`) {
+			drop("logprobs")
+			drop("part.logprobs")
+			data = withoutLogprobs(data, "item.content")
+			for i := range gjson.GetBytes(data, "response.output.#").Int() {
+				data = withoutLogprobs(data, "response.output."+strconv.FormatInt(i, 10)+".content")
+			}
+		}
+	}
+	return data
+}
+
+func withoutLogprobs(data []byte, list string) []byte {
+	for i := range gjson.GetBytes(data, list+".#").Int() {
+		if path := list + "." + strconv.FormatInt(i, 10) + ".logprobs"; gjson.GetBytes(data, path).Exists() {
+			if out, err := sjson.DeleteBytes(data, path); err == nil {
+				data = out
+			}
+		}
+	}
+	return data
+}
+
+// insert writes an event with a piece of text that the provider's events do not have, unless it is
+// empty.
+func (w *windowed) insert(t hooks.Track, text string) {
+	if text == "" {
+		return
+	}
+	w.gave = true
+	var b jsonscan.Builder
+	switch w.endpoint {
+	case "chatComplete", "complete":
+		b.Open('[')
+		b.Open('{')
+		b.Key("index").Int(int64(t.Index))
+		if w.endpoint == "complete" {
+			b.Key("text").Text(text)
+		} else {
+			b.Key("delta").Open('{')
+			appendDelta(&b, t, text)
+			b.Close('}')
+		}
+		b.Key("finish_reason").Raw([]byte("null"))
+		b.Close('}')
+		b.Close(']')
+		if event, err := sjson.SetRawBytes(bytes.Clone(w.latest), "choices", b); err == nil {
+			if gjson.GetBytes(event, "usage").Exists() {
+				event, _ = sjson.DeleteBytes(event, "usage")
+			}
+			w.write("", event)
+		}
+	case providers.Messages:
+		kind := map[string]string{"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}[t.Kind]
+		b.Open('{')
+		b.Key("type").Text("content_block_delta")
+		b.Key("index").Int(int64(t.Index))
+		b.Key("delta").Open('{')
+		b.Key("type").Text(kind)
+		b.Key(t.Kind).Text(text)
+		b.Close('}')
+		b.Close('}')
+		w.write("content_block_delta", b)
+	case exchange.CreateResponse:
+		like := w.deltas[t]
+		if len(like) == 0 {
+			return // the event that has all of the text follows
+		}
+		if event, err := sjson.SetBytes(bytes.Clone(like), "delta", text); err == nil {
+			w.write(gjson.GetBytes(event, "type").Str, event)
+			w.inserted++
+		}
+	}
+}
+
+// appendDelta appends the member of a chat's delta that has a piece of a text.
+func appendDelta(b *jsonscan.Builder, t hooks.Track, text string) {
+	switch t.Kind {
+	case "arguments":
+		b.Key("tool_calls").Open('[')
+		b.Open('{')
+		b.Key("index").Int(int64(t.Part))
+		b.Key("function").Open('{')
+		b.Key("arguments").Text(text)
+		b.Close('}')
+		b.Close('}')
+		b.Close(']')
+	case "transcript":
+		b.Key("audio").Open('{')
+		b.Key("transcript").Text(text)
+		b.Close('}')
+	case "reasoning_details":
+		b.Key(t.Kind).Open('[')
+		b.Open('{')
+		b.Key("index").Int(int64(t.Part))
+		b.Key("type").Text("reasoning.text")
+		b.Key("text").Text(text)
+		b.Close('}')
+		b.Close(']')
+	default:
+		b.Key(t.Kind).Text(text)
+	}
+}
+
+// write writes an event. Those of a response are numbered.
+func (w *windowed) write(name string, data []byte) {
+	if w.inserted > 0 && w.endpoint == exchange.CreateResponse {
+		if n := gjson.GetBytes(data, "sequence_number"); n.Exists() {
+			if out, err := sjson.SetBytes(data, "sequence_number", n.Int()+w.inserted); err == nil {
+				data = out
+			}
+		}
+	}
+	if name != "" {
+		w.out = append(append(append(w.out, "event: "...), name...), '\n')
+	}
+	w.out = append(w.out, "data: "...)
+	w.out = append(w.out, bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '})...)
+	w.out = append(w.out, "\n\n"...)
+}
