@@ -271,13 +271,13 @@ func endpointOf(r *http.Request, log *accessLog) (*exchange.Endpoint, *exchange.
 	case ours && exchange.KeyInPath(path, log.own):
 		return nil, exchange.RefuseKeyInPath()
 	case admin.Reserved(r.URL.Path):
-		return nil, exchange.NotFound(r.URL.Path)
+		return nil, exchange.NotFound(path)
 	case endpoint != nil:
 		return endpoint, nil
 	case allow != nil:
 		return nil, exchange.MethodNotAllowed(r.Method, allow)
 	case ours:
-		return nil, exchange.NotFound(r.URL.Path)
+		return nil, exchange.NotFound(path)
 	}
 	return nil, nil
 }

@@ -115,7 +115,7 @@ func TestRefusalsHaveTheDocumentedStatusAndEnvelope(t *testing.T) {
 		"path with a slash at end":  {"POST", "/v1/chat/completions/", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
 		"path with an empty part":   {"POST", "/v1//nope", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
 		"path that leads up":        {"POST", "/v1/a/%2e%2e/nope", gatewaytest.Chat, inline, 404, "unknown_url", "", "Not Found"},
-		"path with a hidden slash":  {"GET", "/v1/files/a%2f..%2fb", "", inline, 404, "unknown_url", "", "Not Found"},
+		"path with a hidden slash":  {"GET", "/v1/files/a%2f..%2fb", "", inline, 404, "unknown_url", "", "Not Found: nothing is served at /v1/files/a%2f..%2fb"},
 		"no messages":               {"POST", "", `{"model":"m"}`, inline, 400, "missing_required_parameter", "messages", "Missing required parameter: 'messages'"},
 		"no model":                  {"POST", "", `{"messages":[{"role":"user","content":"hi"}]}`, inline, 400, "missing_required_parameter", "model", "Missing required parameter: 'model'"},
 		"a message without a role":  {"POST", "", `{"model":"m","messages":[{"role":"user"},{}]}`, inline, 400, "missing_required_parameter", "messages[1].role", "messages[1].role"},
