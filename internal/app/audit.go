@@ -121,16 +121,7 @@ func (a *App) configureTrail(trail *audit.Trail) error {
 }
 
 func (l *AuditLog) unmarshal(d *caddyfile.Dispenser) error {
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	given := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		if given[name] {
-			return d.Errf("%s is given twice", name)
-		}
-		given[name] = true
+	return eachOnce(d, func(name string) error {
 		var err error
 		switch name {
 		case "output":
@@ -144,11 +135,8 @@ func (l *AuditLog) unmarshal(d *caddyfile.Dispenser) error {
 		default:
 			return d.Errf("unrecognized subdirective %q", name)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 // unmarshalOutput parses a log writer, as Caddy does for its own logs: those of the package

@@ -407,3 +407,23 @@ var (
 	_ caddyfile.Unmarshaler = (*App)(nil)
 	_ caddy.Module          = App{}
 )
+
+// eachOnce reads the block of an option that has no arguments: read reads what follows the name of
+// a subdirective, of which each may be given once.
+func eachOnce(d *caddyfile.Dispenser, read func(name string) error) error {
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	given := make(map[string]bool)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		if given[name] {
+			return d.Errf("%s is given twice", name)
+		}
+		given[name] = true
+		if err := read(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

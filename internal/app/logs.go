@@ -89,16 +89,8 @@ func (l *Logs) settings() (reqlog.Settings, error) {
 }
 
 func (l *Logs) unmarshal(d *caddyfile.Dispenser) error {
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	given := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name, value := d.Val(), ""
-		if given[name] {
-			return d.Errf("%s is given twice", name)
-		}
-		given[name] = true
+	return eachOnce(d, func(name string) error {
+		value := ""
 		var err error
 		switch name {
 		case "retention":
@@ -121,11 +113,8 @@ func (l *Logs) unmarshal(d *caddyfile.Dispenser) error {
 		default:
 			return d.Errf("unrecognized subdirective %q", name)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 // duration parses the single argument of a subdirective, a positive duration, which may be

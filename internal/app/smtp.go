@@ -62,16 +62,7 @@ func (s *SMTP) provision(logger *zap.Logger) error {
 }
 
 func (s *SMTP) unmarshal(d *caddyfile.Dispenser) error {
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	given := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		if given[name] {
-			return d.Errf("%s is given twice", name)
-		}
-		given[name] = true
+	return eachOnce(d, func(name string) error {
 		to, ok := map[string]*string{"address": &s.Address, "from": &s.From, "tls": &s.TLS, "username": &s.Username, "password": &s.Password}[name]
 		if !ok {
 			return d.Errf("unrecognized subdirective %q", name)
@@ -79,6 +70,6 @@ func (s *SMTP) unmarshal(d *caddyfile.Dispenser) error {
 		if err := one(d, to); err != nil {
 			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/versions"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -30,55 +28,28 @@ type Guardrail struct {
 	UpdatedAt      time.Time `json:"updated_at"`
 }
 
-// A Version is the checks and actions that a saved guardrail has or had.
-type Version struct {
-	ID        string    `json:"id"`
-	Number    int       `json:"number"` // counted from 1
-	Sealed    []byte    `json:"sealed"` // a Text, whose parameters may have credentials
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by,omitempty"`
-}
+// A Version is the checks and actions that a saved guardrail has or had: a [Text], whose parameters
+// may have credentials.
+type Version = versions.Version
 
 // A Text is what a version says, as JSON: a list and an object.
 type Text struct{ Checks, Actions json.RawMessage }
 
-// Bounds of saved guardrails, because all are in memory.
-const (
-	MaxGuardrails = 1000 // of a workspace, and of the organisation itself
-	MaxVersions   = 100  // that are kept of a guardrail
-)
+// MaxGuardrails bounds the guardrails of a workspace, and of the organisation itself, because all are
+// in memory.
+const MaxGuardrails = 1000
 
 // Current is the version in force.
 func (g *Guardrail) Current() *Version { return &g.Versions[len(g.Versions)-1] }
 
 // Version returns a version by its id or its number, counted from 1; "" is the current one.
-func (g *Guardrail) Version(which string) (*Version, bool) {
-	if which == "" {
-		return g.Current(), true
-	}
-	for i := range g.Versions {
-		if g.Versions[i].ID == which || strconv.Itoa(g.Versions[i].Number) == which {
-			return &g.Versions[i], true
-		}
-	}
-	return nil, false
-}
-
-// A Sealer encrypts values for storage. A sealed value can only be opened with the id that it was
-// sealed for.
-type Sealer interface {
-	SealText(id, text string) ([]byte, error)
-	UnsealText(id string, sealed []byte) (string, error)
-}
+func (g *Guardrail) Version(which string) (*Version, bool) { return versions.Find(g.Versions, which) }
 
 // A Store holds the saved guardrails. It reads from memory and writes through to the store. It is
 // safe for concurrent use.
 type Store struct {
-	rows   *storage.Cached[Guardrail]
-	sealer Sealer
-	parsed *sync.Map // by version id: *Hook
-	now    func() time.Time
-	random io.Reader
+	rows    *storage.Cached[Guardrail]
+	history *versions.History[*Hook]
 }
 
 const (
@@ -87,12 +58,12 @@ const (
 )
 
 // OpenStore loads the guardrails of a store.
-func OpenStore(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*Store, error) {
+func OpenStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func() time.Time, random io.Reader) (*Store, error) {
 	s := &Store{
 		rows: storage.NewCached(db, storage.NewCollection("guardrail", func(g *Guardrail) string { return g.ID },
 			storage.Index[Guardrail]{Name: bySlug, Unique: true, Keys: func(g *Guardrail) []string { return []string{g.Slug} }},
 			storage.Index[Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }})),
-		sealer: sealer, parsed: new(sync.Map), now: now, random: random,
+		history: &versions.History[*Hook]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)
 }
@@ -141,27 +112,26 @@ func (s *Store) Hook(workspace, idOrSlug, version string) (*Hook, error) {
 // hook parses a version, once. What was valid when it was saved may not be any more, if a check is
 // gone: its hook then has a check that errors.
 func (s *Store) hook(g *Guardrail, v *Version) (*Hook, error) {
-	if h, ok := s.parsed.Load(v.ID); ok {
-		return h.(*Hook), nil
-	}
-	text, err := s.Text(v)
-	if err != nil {
-		return nil, err
-	}
-	h := Saved(text.Checks, text.Actions, func(string, string) {})
-	h.ID, h.VersionID = g.Slug, v.ID
-	s.parsed.Store(v.ID, h)
-	return h, nil
+	return s.history.Parsed(v, func(text string) (*Hook, error) {
+		t := textOf(text)
+		h := Saved(t.Checks, t.Actions, func(string, string) {})
+		h.ID, h.VersionID = g.Slug, v.ID
+		return h, nil
+	})
 }
 
 // Text returns what a version says.
 func (s *Store) Text(v *Version) (Text, error) {
-	text, err := s.sealer.UnsealText(v.ID, v.Sealed)
+	text, err := s.history.Text(v)
 	if err != nil {
 		return Text{}, err
 	}
+	return textOf(text), nil
+}
+
+func textOf(text string) Text {
 	members := gjson.Parse(text)
-	return Text{json.RawMessage(members.Get("checks").Raw), json.RawMessage(members.Get("actions").Raw)}, nil
+	return Text{json.RawMessage(members.Get("checks").Raw), json.RawMessage(members.Get("actions").Raw)}
 }
 
 // All returns all guardrails in the order of their creation.
@@ -177,30 +147,21 @@ func (s *Store) Of(workspace string, limit int) []string {
 
 // Put stores a guardrail. If text is not nil, it becomes the newest version, created by by.
 func (s *Store) Put(tx *storage.Txn, g *Guardrail, text *Text, by string) error {
-	now := s.now().UTC()
+	now := s.history.Now().UTC()
 	if g.ID == "" {
-		g.ID, g.CreatedAt = storage.NewID(s.random), now
+		g.ID, g.CreatedAt = s.history.NewID(), now
 	}
 	g.UpdatedAt, g.UpdatedBy = now, by
 	if text != nil {
-		number := 1
-		if len(g.Versions) > 0 {
-			number = g.Current().Number + 1
-		}
-		v := Version{ID: storage.NewID(s.random), Number: number, CreatedAt: now, CreatedBy: by}
 		var b jsonscan.Builder
 		b.Open('{')
 		b.Key("checks").Raw(text.Checks)
 		b.Key("actions").Raw(text.Actions)
 		b.Close('}')
 		var err error
-		if v.Sealed, err = s.sealer.SealText(v.ID, string(b)); err != nil {
+		if g.Versions, err = s.history.Add(g.Versions, string(b), by); err != nil {
 			return err
 		}
-		versions := append(slices.Clone(g.Versions), v)
-		kept := max(0, len(versions)-MaxVersions)
-		s.forget(versions[:kept])
-		g.Versions = versions[kept:]
 	}
 	return s.rows.Put(tx, g)
 }
@@ -208,16 +169,9 @@ func (s *Store) Put(tx *storage.Txn, g *Guardrail, text *Text, by string) error 
 // Delete removes a guardrail with all its versions.
 func (s *Store) Delete(tx *storage.Txn, id string) error {
 	if g, ok := s.In(tx).Get(id); ok {
-		s.forget(g.Versions)
+		s.history.Forget(g.Versions)
 	}
 	return s.rows.Delete(tx, id)
-}
-
-// forget drops what was parsed of versions.
-func (s *Store) forget(versions []Version) {
-	for i := range versions {
-		s.parsed.Delete(versions[i].ID)
-	}
 }
 
 // As returns the hook as one of a list of mutators, if it is not one.

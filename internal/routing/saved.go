@@ -3,11 +3,9 @@ package routing
 import (
 	"context"
 	"io"
-	"slices"
-	"strconv"
-	"sync"
 	"time"
 
+	"github.com/caddy-gw/gateway/internal/versions"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -27,49 +25,20 @@ type Saved struct {
 	UpdatedAt      time.Time `json:"updated_at"`
 }
 
-// A Version is one text of a saved config.
-type Version struct {
-	ID        string    `json:"id"`
-	Number    int       `json:"number"` // counted from 1
-	Sealed    []byte    `json:"sealed"` // the config's JSON, which may hold credentials
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by,omitempty"`
-}
-
-// MaxVersions is how many versions of a config are kept.
-const MaxVersions = 100
+// A Version is the JSON that a saved config has or had.
+type Version = versions.Version
 
 // Current is the version in force.
 func (s *Saved) Current() *Version { return &s.Versions[len(s.Versions)-1] }
 
 // Version returns a version by its id or its number, counted from 1; "" is the current one.
-func (s *Saved) Version(which string) (*Version, bool) {
-	if which == "" {
-		return s.Current(), true
-	}
-	for i := range s.Versions {
-		if s.Versions[i].ID == which || strconv.Itoa(s.Versions[i].Number) == which {
-			return &s.Versions[i], true
-		}
-	}
-	return nil, false
-}
-
-// A Sealer encrypts values for storage. A sealed value can only be opened with the id that
-// it was sealed for.
-type Sealer interface {
-	SealText(id, text string) ([]byte, error)
-	UnsealText(id string, sealed []byte) (string, error)
-}
+func (s *Saved) Version(which string) (*Version, bool) { return versions.Find(s.Versions, which) }
 
 // A ConfigStore holds the saved configs. It reads from memory and writes through to the
 // store. It is safe for concurrent use.
 type ConfigStore struct {
-	rows   *storage.Cached[Saved]
-	sealer Sealer
-	parsed *sync.Map // by version id: *Config
-	now    func() time.Time
-	random io.Reader
+	rows    *storage.Cached[Saved]
+	history *versions.History[*Config]
 }
 
 const bySlug = "slug"
@@ -78,12 +47,12 @@ const bySlug = "slug"
 const MaxConfigs = 10_000
 
 // OpenConfigStore loads the configs of a store.
-func OpenConfigStore(ctx context.Context, db *storage.DB, sealer Sealer, now func() time.Time, random io.Reader) (*ConfigStore, error) {
+func OpenConfigStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func() time.Time, random io.Reader) (*ConfigStore, error) {
 	s := &ConfigStore{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
 			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }})),
-		sealer: sealer, parsed: new(sync.Map), now: now, random: random,
+		history: &versions.History[*Config]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)
 }
@@ -104,24 +73,18 @@ func (s *ConfigStore) Get(idOrSlug string) (*Saved, bool) {
 }
 
 // Text returns the JSON of a version.
-func (s *ConfigStore) Text(v *Version) (string, error) { return s.sealer.UnsealText(v.ID, v.Sealed) }
+func (s *ConfigStore) Text(v *Version) (string, error) { return s.history.Text(v) }
 
 // Config returns a version, parsed with o. It is parsed once. A version that was valid when
 // it was saved can be invalid if the options have changed since.
 func (s *ConfigStore) Config(v *Version, o Options) (*Config, error) {
-	if c, ok := s.parsed.Load(v.ID); ok {
-		return c.(*Config), nil
-	}
-	text, err := s.Text(v)
-	if err != nil {
-		return nil, err
-	}
-	c, faults := Parse([]byte(text), o)
-	if len(faults) > 0 {
-		return nil, faults.Err()
-	}
-	s.parsed.Store(v.ID, c)
-	return c, nil
+	return s.history.Parsed(v, func(text string) (*Config, error) {
+		c, faults := Parse([]byte(text), o)
+		if len(faults) > 0 {
+			return nil, faults.Err()
+		}
+		return c, nil
+	})
 }
 
 // All returns all configs in the order of their creation.
@@ -145,25 +108,16 @@ func (s *ConfigStore) isDefault(id string) bool {
 // Put stores a config. If text is not empty, it becomes the newest version, created by by.
 // A config that becomes its workspace's default replaces the previous default.
 func (s *ConfigStore) Put(tx *storage.Txn, c *Saved, text, by string) error {
-	now := s.now().UTC()
+	now := s.history.Now().UTC()
 	if c.ID == "" {
-		c.ID, c.CreatedAt = storage.NewID(s.random), now
+		c.ID, c.CreatedAt = s.history.NewID(), now
 	}
 	c.UpdatedAt, c.UpdatedBy = now, by
 	if text != "" {
-		number := 1
-		if len(c.Versions) > 0 {
-			number = c.Current().Number + 1
-		}
-		v := Version{ID: storage.NewID(s.random), Number: number, CreatedAt: now, CreatedBy: by}
 		var err error
-		if v.Sealed, err = s.sealer.SealText(v.ID, text); err != nil {
+		if c.Versions, err = s.history.Add(c.Versions, text, by); err != nil {
 			return err
 		}
-		versions := append(slices.Clone(c.Versions), v)
-		kept := max(0, len(versions)-MaxVersions)
-		s.forget(versions[:kept])
-		c.Versions = versions[kept:]
 	}
 	if stored := s.In(tx); c.Default && !stored.isDefault(c.ID) {
 		if old := stored.DefaultOf(c.WorkspaceID); old != nil && old.ID != c.ID {
@@ -180,14 +134,7 @@ func (s *ConfigStore) Put(tx *storage.Txn, c *Saved, text, by string) error {
 // Delete removes a config with all its versions.
 func (s *ConfigStore) Delete(tx *storage.Txn, id string) error {
 	if c, ok := s.In(tx).Get(id); ok {
-		s.forget(c.Versions)
+		s.history.Forget(c.Versions)
 	}
 	return s.rows.Delete(tx, id)
-}
-
-// forget drops what was parsed of versions.
-func (s *ConfigStore) forget(versions []Version) {
-	for i := range versions {
-		s.parsed.Delete(versions[i].ID)
-	}
 }
