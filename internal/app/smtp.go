@@ -67,9 +67,6 @@ func (s *SMTP) unmarshal(d *caddyfile.Dispenser) error {
 		if !ok {
 			return d.Errf("unrecognized subdirective %q", name)
 		}
-		if err := one(d, to); err != nil {
-			return err
-		}
-		return nil
+		return one(d, to)
 	})
 }
