@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // What a canary looks like, and a word that says where something is.
@@ -24,8 +25,10 @@ type home struct {
 	logins   []string // hosts of token servers
 }
 
-// A model is what everybody who sent a canary said of where it goes.
+// A model is what everybody who sent a canary said of where it goes. It lasts, because a
+// request that the gateway gave up may come to a host when the next check runs.
 type model struct {
+	lock  sync.Mutex        // a host may be asked for a token at any time
 	homes map[string][]home // by canary
 	free  map[string]bool   // canaries of callers, which go where the call says
 	keys  map[string]*home  // of the virtual keys, by slug
@@ -98,6 +101,20 @@ func textOf(value any) string {
 	return string(b)
 }
 
+// frees notes a canary that goes where the call says.
+func (m *model) frees(canary string) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.free[canary] = true
+}
+
+// bought notes a token that was got for a canary.
+func (m *model) bought(token, canary string) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.homes[token], m.free[token] = m.homes[canary], m.free[canary]
+}
+
 // homeOf is where the secrets of an object go whose custom host is host.
 func homeOf(object map[string]any, host string) home {
 	h := home{provider: says(object, "provider"), host: bare(host), key: says(object, "virtual_key")}
@@ -130,6 +147,8 @@ func bare(address string) string {
 
 // savedKey notes a virtual key that was saved: of what it is now, sent came with it.
 func (m *model) savedKey(slug string, h home, sent any) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
 	m.keys[slug] = &h
 	for _, canary := range canaries.FindAllString(textOf(sent), -1) {
 		m.homes[canary] = []home{h}
@@ -137,7 +156,14 @@ func (m *model) savedKey(slug string, h home, sent any) {
 }
 
 // savedConfig notes a config that was saved. Older versions of it can still be called.
-func (m *model) savedConfig(node map[string]any, above string) (leaves []home) {
+func (m *model) savedConfig(node map[string]any) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.note(node, "")
+}
+
+// note notes a node of a config; above is the custom host of those over it.
+func (m *model) note(node map[string]any, above string) (leaves []home) {
 	host := above
 	if own := says(node, "custom_host"); own != "" {
 		host = own
@@ -148,7 +174,7 @@ func (m *model) savedConfig(node map[string]any, above string) (leaves []home) {
 		leaves = []home{own}
 	}
 	for _, t := range targets {
-		leaves = append(leaves, m.savedConfig(t.(map[string]any), host)...)
+		leaves = append(leaves, m.note(t.(map[string]any), host)...)
 	}
 	for name, value := range node {
 		homes := []home{own}
@@ -167,6 +193,8 @@ func (m *model) savedConfig(node map[string]any, above string) (leaves []home) {
 
 // holds reports whether what came is in one of the homes of a canary.
 func (m *model) holds(canary string, r receipt) bool {
+	m.lock.Lock()
+	defer m.lock.Unlock()
 	return m.free[canary] || slices.ContainsFunc(m.homes[canary], func(h home) bool { return m.in(h, r) })
 }
 

@@ -34,6 +34,8 @@ func TestSecretsGoWhereTheyWereSavedForAndShowNowhere(t *testing.T) {
 	s.Load()
 	s.key, _ = s.Key("k")
 	s.workspace = s.Do("GET", "/v1/admin/workspaces", "", "x-gw-api-key: "+gatewaytest.OwnerKey).Get("data.0.id").Str
+	s.model = &model{homes: make(map[string][]home), free: make(map[string]bool), keys: make(map[string]*home)}
+	s.savedKey("file", home{provider: "openai", host: s.hosts[0]}, "cnry000000ayy cnry000000byy")
 	rapid.Check(t, s.play)
 	t.Logf("%d edits were made, %d refused; %d secrets came to a host, in %d calls", s.edited, s.refused, s.came, s.called)
 	if s.edited == 0 || s.refused == 0 || s.came == 0 {
@@ -59,8 +61,6 @@ type scene struct {
 }
 
 func (s *scene) play(t *rapid.T) {
-	s.model = &model{homes: make(map[string][]home), free: make(map[string]bool), keys: make(map[string]*home)}
-	s.savedKey("file", home{provider: "openai", host: s.hosts[0]}, "cnry000000ayy cnry000000byy")
 	s.virtual, s.configs, s.integrated = nil, nil, nil
 	s.take() // of a check that failed
 	for range rapid.IntRange(1, 2).Draw(t, "virtual keys") {
@@ -153,9 +153,7 @@ func (s *scene) readLog(t *rapid.T) {
 func (s *scene) tokenFor(login receipt) string {
 	token := s.next('a')
 	if canary := canaries.FindString(login.text); canary != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.homes[token], s.free[token] = s.homes[canary], s.free[canary]
+		s.bought(token, canary)
 	}
 	return token
 }
@@ -260,7 +258,7 @@ func (s *scene) addConfig(t *rapid.T) {
 		return
 	}
 	s.configs = append(s.configs, a.Get("slug").Str)
-	s.savedConfig(config, "")
+	s.savedConfig(config)
 }
 
 func (s *scene) editConfig(t *rapid.T, slug string) {
@@ -313,7 +311,7 @@ func (s *scene) editConfig(t *rapid.T, slug string) {
 		return
 	}
 	s.edited++
-	s.savedConfig(config, "")
+	s.savedConfig(config)
 	s.ask(t, "POST", "/v1/chat/completions", chatOf("m"), "x-gw-config: "+slug, cue+"fail")
 }
 
@@ -348,7 +346,7 @@ func (s *scene) call(t *rapid.T) {
 	}
 	if chance(t, 40) {
 		own := s.canary(t)
-		s.free[own] = true
+		s.frees(own)
 		add("authorization", "Bearer "+own)
 	}
 	if chance(t, 20) {
@@ -381,6 +379,6 @@ func (s *scene) ask(t *rapid.T, method, path, body string, headers ...string) {
 // release makes the canaries in a caller's value the caller's own.
 func (s *scene) release(value any) {
 	for _, canary := range canaries.FindAllString(textOf(value), -1) {
-		s.free[canary] = true
+		s.frees(canary)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,22 +35,30 @@ type bench struct {
 	*Forwarder
 	gateway *exchange.Gateway
 	db      *storage.DB
-	bodies  []string // that the providers got
-	kept    int      // bytes of bodies that are kept
-	events  []string // by the stages and the providers, in order
+	kept    int // bytes of bodies that are kept
 	answers map[string]func() *http.Response
 	noteURL bool // what is sent is noted with its whole URL
+
+	mu     sync.Mutex // several providers are asked for their models at once
+	bodies []string   // that the providers got
+	events []string   // by the stages and the providers, in order
 
 	conclude func(*exchange.Exchange) // ends a call; nil: what runs after it runs at once
 }
 
-func (b *bench) note(what string) { b.events = append(b.events, what) }
+func (b *bench) note(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, what)
+}
 
 // RoundTrip is the providers: what has no answer of its own answers with its name.
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, _ := io.ReadAll(r.Body)
+		b.mu.Lock()
 		b.bodies = append(b.bodies, string(body))
+		b.mu.Unlock()
 	}
 	if b.noteURL {
 		b.note(r.URL.String())
