@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,6 +157,12 @@ var goType = regexp.MustCompile(` (into|within) Go \S+`)
 // goLayout matches errors of the standard library and huma about invalid times.
 var goLayout = regexp.MustCompile(`2006-01-02|parsing time|date/time for format`)
 
+// unread says why a body was not read, by status; "": as huma does.
+var unread = map[int]string{
+	http.StatusRequestEntityTooLarge: fmt.Sprintf("The body is too large, expected at most %d bytes", maxBody),
+	http.StatusRequestTimeout:        "The body did not arrive in time",
+}
+
 // fromHuma converts huma's errors for a request. It omits the values that huma
 // includes, which may be secret.
 func fromHuma(status int, msg string, errs []error) *Error {
@@ -168,6 +175,7 @@ func fromHuma(status int, msg string, errs []error) *Error {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
 	}
+	msg = cmp.Or(unread[status], msg)
 	var faults []string
 	for _, err := range errs {
 		var detail *huma.ErrorDetail
@@ -179,6 +187,9 @@ func fromHuma(status int, msg string, errs []error) *Error {
 			field = strings.TrimPrefix(field, prefix)
 		}
 		message := goType.ReplaceAllString(detail.Message, "")
+		if strings.HasPrefix(message, huma.ErrUnknownContentType.Error()) {
+			field, message = "content-type", "expected application/json"
+		}
 		if goLayout.MatchString(message) {
 			message = "expected a time such as 2026-01-31T12:00:00Z"
 		}

@@ -1,9 +1,34 @@
 package admin_test
 
 import (
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
+
+func TestBodiesThatCannotBeReadAreExplained(t *testing.T) {
+	a := newAPI(t)
+	for _, c := range []struct {
+		contentType, body string
+		status            int
+		message           string
+	}{
+		{"application/json", `{"name":"` + strings.Repeat("a", 1<<20) + `"}`, 413, "The body is too large, expected at most 1048576 bytes"},
+		{"application/x-www-form-urlencoded", "name=a", 415, "content-type: expected application/json"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/virtual-keys", strings.NewReader(c.body))
+		r.Header.Set("Content-Type", c.contentType)
+		r.Header.Set("X-Gw-Api-Key", ownerKey)
+		w := httptest.NewRecorder()
+		a.handler.ServeHTTP(w, r)
+		if message := gjson.Get(w.Body.String(), "data.message").Str; w.Code != c.status || message != c.message {
+			t.Errorf("%s: %d %s", c.contentType, w.Code, w.Body)
+		}
+	}
+}
 
 func TestRefusalsWithoutEndAreThrottled(t *testing.T) {
 	a := newAPI(t)

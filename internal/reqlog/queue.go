@@ -11,6 +11,7 @@ type queue struct {
 	custom waiting
 	limit  int64
 	closed bool
+	read   chan struct{} // to be closed when what waits now is written; nil: nobody waits for that
 
 	some chan struct{} // has a token once there are records
 	full chan struct{} // once they fill a block, or the queue is closed
@@ -56,9 +57,26 @@ func (q *queue) put(r *Record) (lost, bodiesLost bool) {
 	return false, bodiesLost
 }
 
+// written returns a channel that is closed when the records that were added until now are
+// written, or nil if they are. The writer does not wait for more of them.
+func (q *queue) written() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.calls.bytes == 0 && q.custom.bytes == 0 {
+		return nil
+	}
+	if q.read == nil {
+		q.read = make(chan struct{})
+	}
+	signal(q.some)
+	signal(q.full)
+	return q.read
+}
+
 // take returns the waiting records of calls and one block of custom ones, so that calls
-// do not wait for many of those. Their bytes count until they are returned.
-func (q *queue) take() (calls, custom []*Record, closed bool) {
+// do not wait for many of those. Their bytes count until they are returned. After these are
+// written, done is to be called.
+func (q *queue) take() (calls, custom []*Record, done func(), closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	calls, q.calls.records = q.calls.records, nil
@@ -67,7 +85,7 @@ func (q *queue) take() (calls, custom []*Record, closed bool) {
 	if len(q.custom.records) > 0 {
 		signal(q.some)
 		signal(q.full)
-		return calls, custom, false
+		return calls, custom, func() {}, false
 	}
 	q.custom.records = nil
 	if !q.closed {
@@ -76,7 +94,13 @@ func (q *queue) take() (calls, custom []*Record, closed bool) {
 		default:
 		}
 	}
-	return calls, custom, q.closed
+	read := q.read
+	q.read = nil
+	return calls, custom, func() {
+		if read != nil {
+			close(read)
+		}
+	}, q.closed
 }
 
 func (q *queue) free(custom bool, bytes int64) {

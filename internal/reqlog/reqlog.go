@@ -62,6 +62,7 @@ const (
 
 const (
 	linger     = 100 * time.Millisecond
+	readAfter  = time.Second // how long a reader waits for what was added before it came
 	trimEvery  = 10 * time.Second
 	smallBlock = blockRecords / 4
 	smallRow   = 64 << 10
@@ -203,9 +204,10 @@ func (l *Log) run() {
 			l.trim()
 		case <-l.queue.some:
 			l.linger()
-			calls, custom, closed := l.queue.take()
+			calls, custom, done, closed := l.queue.take()
 			l.write(calls)
 			l.write(custom)
+			done()
 			if closed {
 				return
 			}
@@ -220,6 +222,22 @@ func (l *Log) linger() {
 	select {
 	case <-l.queue.full:
 	case <-moment.C:
+	}
+}
+
+// catchUp waits until the records that were added are written, so that whoever made a call
+// finds it. It does not wait long for a store that is slow.
+func (l *Log) catchUp(ctx context.Context) {
+	written := l.queue.written()
+	if written == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, readAfter)
+	defer cancel()
+	select {
+	case <-written:
+	case <-l.done:
+	case <-ctx.Done():
 	}
 }
 

@@ -102,6 +102,65 @@ func TestCloseWritesEverythingThatWasAdded(t *testing.T) {
 	}
 }
 
+func TestWhatWasAddedIsFoundAtOnce(t *testing.T) {
+	l, store := openLog(t, zap.NewNop())
+	var writes atomic.Int64
+	store.hook(func() error { writes.Add(1); return nil })
+	custom := 0
+	for i := range 50 {
+		r := record(i)
+		l.Add(r)
+		for range 7 * i { // up to more than a block
+			c := record(custom)
+			c.TraceID, c.Custom = "custom", true
+			if !l.Add(c) {
+				t.Fatal("there is no room")
+			}
+			custom++
+		}
+		list, err := l.List(t.Context(), &Filter{}, Page{Limit: 1})
+		if err != nil || list.Total != i+1+custom {
+			t.Fatalf("%d of %d, %v", list.Total, i+1+custom, err)
+		}
+		if found, err := l.Find(t.Context(), fmt.Sprint(i), &Filter{}); err != nil || found == nil {
+			t.Fatalf("record %d is not found, %v", i, err)
+		}
+	}
+	before := writes.Load()
+	if _, err := l.List(t.Context(), &Filter{}, Page{Limit: 1}); err != nil || writes.Load() != before {
+		t.Errorf("a list wrote something although nothing waited, %v", err)
+	}
+}
+
+// A reader does not wait for ever for a store that hangs, nor longer than it wants.
+func TestReadersDoNotWaitForAStoreThatHangs(t *testing.T) {
+	l, store := openLog(t, zap.NewNop())
+	writing, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	store.hook(func() error {
+		once.Do(func() { close(writing) })
+		<-proceed
+		return nil
+	})
+	defer close(proceed)
+	fillBlock(l)
+	<-writing
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	begun := time.Now()
+	if l.catchUp(ctx); time.Since(begun) >= readAfter {
+		t.Error("the context was not regarded")
+	}
+	for range 2 {
+		l.catchUp(t.Context())
+	}
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	if l.queue.read == nil {
+		t.Error("nobody waits for the writer")
+	}
+}
+
 func TestRecordComesBackWhole(t *testing.T) {
 	l, _ := openLog(t, zap.NewNop())
 	want := Record{

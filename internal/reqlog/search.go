@@ -69,9 +69,10 @@ func (s *source) next() string {
 
 func (s *source) pass() { s.list, s.row = s.list[:len(s.list)-1], nil }
 
-// List returns a page of the records that match. It reads a bounded number of rows; if that
-// is not enough, the list continues with Next.
+// List returns a page of the records that match, the latest added included. It reads a
+// bounded number of rows; if that is not enough, the list continues with Next.
 func (l *Log) List(ctx context.Context, f *Filter, p Page) (*List, error) {
+	l.catchUp(ctx)
 	return list(ctx, f, p, l.blocks, l.custom.blocks)
 }
 
@@ -231,6 +232,7 @@ func (s *search) passes(line []byte) bool {
 // trace id, if it matches the filter, or nil. A custom record is only found by its
 // trace id if no call has that trace id.
 func (l *Log) Find(ctx context.Context, id string, f *Filter) (*Record, error) {
+	l.catchUp(ctx)
 	for _, s := range []*archive{l.blocks, l.custom.blocks} {
 		if found, err := s.find(ctx, id, f.query()); found != nil || err != nil {
 			return found, err
