@@ -46,7 +46,7 @@ func (l *lab) close() {
 }
 
 // openLab starts the processes and checks that each of them answers. Those of Caddy run
-// the same binary, so that differences between builds do not affect the comparison.
+// the same binary, but for the other build.
 func openLab(ctx context.Context, o Options, chosen []setup, dir string) (*lab, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &lab{dir: dir, upstreams: make(map[string]string), stop: cancel}
@@ -125,8 +125,12 @@ func (l *lab) startProxy(ctx context.Context, o Options, s setup) error {
 	case !s.gateway:
 		return p.runCaddy(ctx, o.binary, caddyfile(p, s, "", l.plainSites(p)))
 	}
+	binary := o.binary
+	if s.name == otherName {
+		binary = o.other
+	}
 	adminKey := rand.Text() + rand.Text()
-	if err := p.runCaddy(ctx, o.binary, caddyfile(p, s, l.gatewayOptions(adminKey), map[string]string{addresses[0]: gatewaySite(s)})); err != nil {
+	if err := p.runCaddy(ctx, binary, caddyfile(p, s, l.gatewayOptions(adminKey), map[string]string{addresses[0]: gatewaySite(s)})); err != nil {
 		return err
 	}
 	return p.setUp(ctx, s, adminKey)

@@ -58,6 +58,8 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		{"-proxies plain,apache", `unknown proxy "apache"`},
 		{"-proxies plain,plain", "named twice"},
 		{"-proxies plain", "two proxies or more"},
+		{"-proxies plain,other", "need each other"},
+		{"-other caddy", "need each other"},
 		{"-rest -1s", "must not be negative"},
 		{"-rounds 0", "must be positive"},
 		{"twice", `unexpected argument "twice"`},

@@ -19,17 +19,20 @@ type setup struct {
 const (
 	plainName   = "plain"
 	gatewayName = "gateway"
+	otherName   = "other"
 	nginxName   = "nginx"
 )
 
 // setups are the proxies by name. What a stage of the gateway costs is the difference
-// between the gateway and the one without that stage.
+// between the gateway and the one without that stage; what a change costs, that between the
+// gateway and the other one, which is another build.
 var setups = []setup{
 	{name: plainName, metrics: true, log: true},
 	{name: gatewayName, gateway: true, policies: true, metrics: true, log: true},
 	{name: "no-policy", gateway: true, metrics: true, log: true},
 	{name: "no-metrics", gateway: true, policies: true, log: true},
 	{name: "no-access-log", gateway: true, policies: true, metrics: true},
+	{name: otherName, gateway: true, policies: true, metrics: true, log: true},
 	{name: nginxName, log: true},
 }
 
