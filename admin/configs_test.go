@@ -201,3 +201,31 @@ func TestAWorkspaceCanBlockInlineConfigs(t *testing.T) {
 		t.Errorf("%d", out.status)
 	}
 }
+
+// A config that names a prompt is held against the workspace's prompts, and the prompt is kept.
+func TestConfigsNamePrompts(t *testing.T) {
+	a := newAPI(t)
+	a.ok("POST", "/v1/admin/workspaces", `{"name":"other","slug":"other"}`)
+	prompt := func(workspace string) string {
+		return a.ok("POST", "/v1/prompts", `{"name":"p","string":"x","parameters":{},"virtual_key":"@local","workspace_id":"`+workspace+`"}`).get("slug").Str
+	}
+	own, foreign := prompt(""), prompt("other")
+	const path = "/v1/configs"
+	saving := func(config string) string { return `{"name":"c","config":` + config + `}` }
+	for _, name := range []string{foreign, "nope", own + "@9", own + "@production"} {
+		out := a.do("POST", path, saving(`{"prompt_id":"`+name+`"}`))
+		if out.status != 400 || !strings.Contains(out.body, "prompt_id: the workspace has no such prompt") {
+			t.Errorf("%s: %d %s", name, out.status, out.body)
+		}
+	}
+	out := a.do("POST", path, saving(`{"prompt_id":"`+own+`","strategy":{"mode":"single"},"targets":[{"provider":"@local"}]}`))
+	if out.status != 400 || !strings.Contains(out.body, "prompt_id: not allowed beside targets") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	slug := a.ok("POST", path, saving(`{"strategy":{"mode":"single"},"targets":[{"prompt_id":"`+own+`@1"}]}`)).get("slug").Str
+	if out := a.do("DELETE", "/v1/prompts/"+own, ""); out.status != 409 || !strings.Contains(out.body, "config "+slug+" (targets[0].prompt_id)") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.ok("DELETE", path+"/"+slug, "")
+	a.ok("DELETE", "/v1/prompts/"+own, "")
+}

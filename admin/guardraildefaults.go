@@ -215,20 +215,9 @@ func (c *call) namedGuardrail(g *hooks.Guardrail) error {
 	for _, w := range c.api.Directory.Workspaces() {
 		uses("the defaults of the workspace "+w.Slug, w.Guardrails)
 	}
-	for _, s := range c.api.Configs.All() {
-		if g.WorkspaceID != "" && s.WorkspaceID != g.WorkspaceID || s.Archived {
-			continue
-		}
-		text, err := c.api.Configs.Text(s.Current())
-		if err != nil {
-			return err
-		}
-		for _, r := range routing.References(text, c.api.ParseOptions) {
-			if r.Guardrail && names(r.Name, g.Slug, g.ID) {
-				by = append(by, fmt.Sprintf("config %s (%s)", s.Slug, r.Path))
-				break
-			}
-		}
+	configs, err := c.configsThat(g.WorkspaceID, func(r routing.Reference) bool { return r.Guardrail && names(r.Name, g.Slug, g.ID) })
+	if err != nil {
+		return err
 	}
-	return inUse("guardrail", by)
+	return inUse("guardrail", append(by, configs...))
 }

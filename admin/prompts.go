@@ -62,7 +62,12 @@ func (a *API) prompts() {
 		return c.showPrompt(p, v)
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a prompt; what changes its text is a new version", (*call).updatePrompt)
-	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error { return c.api.Prompts.Delete(c.tx, p) })
+	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
+		if err := c.namedPrompt(p); err != nil {
+			return err
+		}
+		return c.api.Prompts.Delete(c.tx, p)
+	})
 	readList(a, all, "/versions", "List the versions of a prompt", (*call).promptVersions)
 	read(a, all, "/versions/{version_id}", "Get a version of a prompt", func(c *call, p *prompts.Prompt) (*Prompt, error) {
 		v, err := c.version(p)

@@ -42,6 +42,11 @@ func (c *call) missing(workspace string, r routing.Reference) string {
 			return "the guardrail has no such version"
 		}
 		return ""
+	case r.Prompt:
+		if _, _, ok := c.api.Prompts.Find(workspace, r.Name, false); !ok {
+			return "the workspace has no such prompt, or no such version of it"
+		}
+		return ""
 	case r.VirtualKey:
 		if _, ok := c.api.Keyring.VirtualKey(workspace, r.Name); ok {
 			return ""
@@ -58,7 +63,7 @@ func (c *call) missing(workspace string, r routing.Reference) string {
 // isBuiltIn reports whether a reference names a built-in provider.
 func isBuiltIn(r routing.Reference) bool {
 	_, ok := providers.Lookup(r.Name)
-	return ok && !r.VirtualKey && !r.Guardrail
+	return ok && !r.VirtualKey && !r.Guardrail && !r.Prompt
 }
 
 // named returns an error if configs, model aliases or prompts refer to a virtual key,
@@ -67,24 +72,11 @@ func (c *call) named(v *credentials.VirtualKey) error {
 	if c.mayUse(v.WorkspaceID, v.Slug) {
 		return nil // they refer to the operator's provider
 	}
-	var by []string
-	for _, s := range c.api.Configs.All() {
-		if s.WorkspaceID != v.WorkspaceID || s.Archived {
-			continue
-		}
-		text, err := c.api.Configs.Text(s.Current())
-		if err != nil {
-			return err
-		}
-		for _, r := range routing.References(text, c.api.ParseOptions) {
-			if isBuiltIn(r) || r.Guardrail {
-				continue
-			}
-			if names(r.Name, v.Slug, v.ID) {
-				by = append(by, fmt.Sprintf("config %s (%s)", s.Slug, r.Path))
-				break
-			}
-		}
+	by, err := c.configsThat(v.WorkspaceID, func(r routing.Reference) bool {
+		return !isBuiltIn(r) && !r.Guardrail && !r.Prompt && names(r.Name, v.Slug, v.ID)
+	})
+	if err != nil {
+		return err
 	}
 	for _, a := range c.api.Aliases.All() {
 		if a.WorkspaceID != v.WorkspaceID || a.Model == "" {
@@ -99,6 +91,27 @@ func (c *call) named(v *credentials.VirtualKey) error {
 		return err
 	}
 	return inUse("virtual key", append(by, found...))
+}
+
+// configsThat describes the configs of a workspace, or for "" of all, with a reference for which is
+// returns true.
+func (c *call) configsThat(workspace string, is func(routing.Reference) bool) (by []string, err error) {
+	for _, s := range c.api.Configs.All() {
+		if workspace != "" && s.WorkspaceID != workspace || s.Archived {
+			continue
+		}
+		text, err := c.api.Configs.Text(s.Current())
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range routing.References(text, c.api.ParseOptions) {
+			if is(r) {
+				by = append(by, fmt.Sprintf("config %s (%s)", s.Slug, r.Path))
+				break
+			}
+		}
+	}
+	return by, nil
 }
 
 // names reports whether a reference, with or without a leading @, is one of the names.
@@ -126,6 +139,18 @@ func (c *call) promptsThat(workspace string, is func(*prompts.Compiled) bool) (b
 		}
 	}
 	return by, nil
+}
+
+// namedPrompt returns an error if configs refer to a prompt, because it then cannot be deleted.
+func (c *call) namedPrompt(p *prompts.Prompt) error {
+	by, err := c.configsThat(p.WorkspaceID, func(r routing.Reference) bool {
+		name, _, _ := strings.Cut(r.Name, "@")
+		return r.Prompt && (name == p.Slug || name == p.ID)
+	})
+	if err != nil {
+		return err
+	}
+	return inUse("prompt", by)
 }
 
 // namedPartial returns an error if prompts include a partial by its slug, because it

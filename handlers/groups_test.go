@@ -27,6 +27,8 @@ func (m madeUp) Attribute(key string) (value, alias string, ok bool) {
 
 func (madeUp) Demand() estimate.Demand { return estimate.Demand{} }
 
+func (madeUp) PromptByTarget() bool { return false }
+
 func (madeUp) ModelUnread() (alias string, unseen bool) { return "", false }
 
 // The metrics say how many values have counters of their own, and how many calls were counted

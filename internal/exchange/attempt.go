@@ -27,6 +27,11 @@ type Attempt struct {
 	Model      string
 	SavedModel bool
 
+	// Prompt is the slug of the saved prompt that the body was rendered from, which the call or
+	// the target names, and PromptVersion its version's number; "": there is none.
+	Prompt        string
+	PromptVersion int
+
 	// Retry counts the attempts at the target, from 0. Exhausted: it was the last that the
 	// target's retry setting allows.
 	Retry     int
@@ -70,7 +75,7 @@ func (c *Call) NewAttempt(target string, route *credentials.Route, edit *routing
 
 // choose makes an attempt at a target of the call.
 func (c *Call) choose(a *Attempt, target string, route *credentials.Route, edit *routing.Edit) {
-	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit)}
+	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit), Prompt: c.Prompt, PromptVersion: c.PromptVersion}
 	a.SavedModel = c.savesModel(edit, a.Model)
 }
 
@@ -105,9 +110,21 @@ func (c *Call) savesModel(edit *routing.Edit, model string) bool {
 // Choose chooses a target of the call's config for the next attempts. What the target leaves open
 // is taken from the call. If the target cannot be used, the former choice remains.
 func (x *Exchange) Choose(t *routing.Target) *Error {
-	route, err := x.target(t)
+	selection, edit := t.Selection(), t.Edit()
+	var p targetPrompt
+	var err *Error
+	if x.Config.Prompts {
+		if p, err = x.renderTarget(t, &selection); err != nil {
+			return err
+		}
+		edit = p.edit.And(edit)
+	}
+	route, err := x.target(t, selection)
 	if err == nil {
-		a := x.NewAttempt(t.Path, route, t.Edit())
+		a := x.NewAttempt(t.Path, route, edit)
+		if p.slug != "" {
+			a.Prompt, a.PromptVersion = p.slug, p.version
+		}
 		if err = x.integrate(a); err == nil {
 			x.Admitted = false
 			x.chosen = a

@@ -56,11 +56,19 @@ func (a *Attempt) Attribute(key string) (value, alias string, ok bool) {
 		if value = a.Model; value != "" {
 			alias = "@" + saved(a.Route) + "/" + value
 		}
+	case "prompt":
+		value = a.Prompt
 	default:
 		return a.call.Attribute(key)
 	}
 	return value, alias, value != ""
 }
+
+// PromptByTarget reports whether the call's prompt depends on the target.
+func (c *Call) PromptByTarget() bool { return c.Config != nil && c.Config.Prompts }
+
+// PromptByTarget is [Call.PromptByTarget] of the attempt's call.
+func (a *Attempt) PromptByTarget() bool { return a.call.PromptByTarget() }
 
 // ModelUnread is [Call.ModelUnread] of a call that is about to be sent to a target, which may set the
 // model.

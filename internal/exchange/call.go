@@ -59,6 +59,7 @@ type Call struct {
 	Trace *telemetry.Span
 
 	request   *http.Request
+	longest   int64  // body that the call may have, in bytes
 	metadata  string // x-gw-metadata
 	baggage   string // an object made of the header baggage
 	selection credentials.Selection

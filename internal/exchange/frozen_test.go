@@ -15,7 +15,7 @@ import (
 // preparing are the functions that make a call.
 var preparing = []string{
 	"Begin", "prepare", "authenticate", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
-	"readOptions", "readCaching", "takeBody", "checkBody", "renderPrompt", "startSpan",
+	"readOptions", "readCaching", "takeBody", "checkBody", "renderPrompt", "admitPrompted", "startSpan",
 }
 
 // Once a call is prepared, nothing writes to it: what becomes of it is in its exchange and

@@ -47,6 +47,7 @@ const (
 	HeaderHuggingfaceURL
 	HeaderDatabricks
 	HeaderSnowflake
+	HeaderRefreshPrompt
 	HeaderWarning
 	HeaderTokenCount
 )
@@ -87,6 +88,7 @@ var headerNames = [...]string{
 	HeaderHuggingfaceURL:  "Huggingface-Base-Url",
 	HeaderDatabricks:      "Databricks-Workspace",
 	HeaderSnowflake:       "Snowflake-Account",
+	HeaderRefreshPrompt:   "Refresh-Prompt-Cache",
 	HeaderWarning:         "Warning",
 	HeaderTokenCount:      "Token-Count",
 }

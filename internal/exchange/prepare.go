@@ -35,6 +35,7 @@ type Limits struct {
 // target is chosen later, or if there is none.
 func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	r := c.request
+	c.longest = limits.Body
 	selection, failure := c.authenticate()
 	if failure != nil {
 		return nil, failure
@@ -78,6 +79,10 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if c.Config, err = c.config(cmp.Or(selection.Config, c.aliased(&selection)), version); err != nil {
 		return nil, err
 	}
+	if c.Prompt != "" && c.Config != nil && c.Config.Prompts {
+		return nil, badRequest("x-gw-config", "prompt_in_config", "The call names a prompt, and its config others (prompt_id): send the variables to /chat/completions or /completions with this config, or use a config without prompt_id")
+	}
+	c.admitPrompted()
 	if c.invalid != nil && !c.passthrough() {
 		return nil, badRequest(c.invalid.Param, c.invalid.Code, c.invalid.Message)
 	}
@@ -173,9 +178,8 @@ func (c *Call) listed() map[string]bool {
 	return named
 }
 
-// target returns the route of a target of the call's config.
-func (c *Call) target(t *routing.Target) (*credentials.Route, *Error) {
-	s := t.Selection()
+// target returns the route of a target of the call's config, which selects s.
+func (c *Call) target(t *routing.Target, s credentials.Selection) (*credentials.Route, *Error) {
 	if s.VirtualKey == "" && s.Provider == "" && !strings.HasPrefix(s.Model, "@") {
 		own := c.selection
 		if secret := c.Stored(t); secret != "" && secret != "api_key" {

@@ -23,6 +23,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	r.PromptSlug, r.PromptVersion = x.Prompt, int64(x.PromptVersion)
 	r.Cost, r.CostKnown = x.Cost()
 	if a := x.Latest(); a != nil {
+		r.PromptSlug, r.PromptVersion = a.Prompt, int64(a.PromptVersion)
 		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey
 		u := &a.Usage
 		r.UsageKnown, r.PromptTokens, r.CompletionTokens = u.Known, u.Prompt, u.Completion

@@ -68,9 +68,9 @@ const (
 	ScopeTarget       // those that do
 )
 
-// includes reports whether a policy is one of those.
-func (a Scope) includes(p *Policy) bool {
-	return a == ScopeAll || p.dependsOnTarget() == (a == ScopeTarget)
+// includes reports whether a policy is one of those for a call.
+func (a Scope) includes(p *Policy, f Call) bool {
+	return a == ScopeAll || p.dependsOnTarget(f) == (a == ScopeTarget)
 }
 
 // maxMoves bounds how often a call is counted again because a value's counter changed while
@@ -132,7 +132,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], own, countedWith} {
 		for _, r := range list {
 			switch {
-			case !ask.includes(r.Policy):
+			case !ask.includes(r.Policy, f):
 				continue
 			case unread && r.undecided(f, alias):
 				v.Undecided = r

@@ -31,6 +31,8 @@ type Call interface {
 	// ModelUnread reports whether the call may be for a model that was not read, and the
 	// beginning of the model's alternative name.
 	ModelUnread() (alias string, unread bool)
+	// PromptByTarget reports whether the attribute prompt depends on the target.
+	PromptByTarget() bool
 	// Demand returns what the call asks for. It is only asked of a call at its target.
 	Demand() estimate.Demand
 }

@@ -27,6 +27,12 @@ func (c call) ModelUnread() (alias string, unread bool) {
 	return f[1], ok
 }
 
+// PromptByTarget: the prompts of a call with the key "prompts" are those of its targets.
+func (c call) PromptByTarget() bool {
+	_, ok := c["prompts"]
+	return ok
+}
+
 // Demand is that of 100 bytes which are answered with 10 tokens at most, unless the call says
 // otherwise.
 func (c call) Demand() estimate.Demand {

@@ -46,12 +46,13 @@ func (p *Policy) validate() error {
 	return checkGroupBy(p.GroupBy)
 }
 
-// dependsOnTarget reports whether the policy can only be asked once the target is known. What a
+// dependsOnTarget reports whether the policy can only be asked once the target of a call is known. What a
 // call uses depends on its model.
-func (p *Policy) dependsOnTarget() bool {
+func (p *Policy) dependsOnTarget(f Call) bool {
 	if p.Type != Requests {
 		return true
 	}
+	ofTarget := func(key string) bool { return ofTarget(key) || key == KeyPrompt && f.PromptByTarget() }
 	for i := range p.Conditions {
 		if ofTarget(p.Conditions[i].Key) {
 			return true

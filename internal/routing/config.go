@@ -26,6 +26,8 @@ type Config struct {
 	Passthrough bool
 	// FetchIntegratedModels is set if /models lists the gateway's own models.
 	FetchIntegratedModels bool
+	// Prompts is set if a target has a PromptID.
+	Prompts bool
 
 	fields []field // that conditions read, without duplicates
 }
@@ -41,6 +43,7 @@ type Target struct {
 	VirtualKey string // slug
 	APIKey     credentials.Secret
 	CustomHost string
+	PromptID   string    // slug or id of a saved prompt, whose messages and parameters the call gets; it may end with @version
 	Vendor     []Setting // aws_region and the like, in order
 
 	Retry          *Retry // nil: no retry

@@ -261,3 +261,17 @@ func grown(out, v []byte) []byte {
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
+
+// Member returns the parameter that is a member of the body itself, whatever characters its name has.
+func Member(name string, value json.RawMessage) Param {
+	return Param{Key: name, Path: Path{{Name: name, Index: Name}}, Value: value}
+}
+
+// Members returns the paths of members of the body itself.
+func Members(names ...string) []Path {
+	paths := make([]Path, len(names))
+	for i, name := range names {
+		paths[i] = Path{{Name: name, Index: Name}}
+	}
+	return paths
+}

@@ -57,19 +57,27 @@ func (t *Target) Edit() *Edit {
 	}
 	e := &t.own
 	if t.parent != nil {
-		if above := t.parent.Edit(); e.Empty() {
-			e = above
-		} else if !above.Empty() {
-			e = &Edit{
-				Default:  merged(above.Default, e.Default),
-				Override: merged(above.Override, e.Override),
-				Drop:     union(above.Drop, e.Drop),
-			}
-			e.findSecrets()
-		}
+		e = t.parent.Edit().And(e)
 	}
 	t.edit.Store(e)
 	return e
+}
+
+// And returns the changes of both edits: of a parameter that both set, that of other counts.
+func (e *Edit) And(other *Edit) *Edit {
+	switch {
+	case e.Empty():
+		return other
+	case other.Empty():
+		return e
+	}
+	both := &Edit{
+		Default:  merged(e.Default, other.Default),
+		Override: merged(e.Override, other.Override),
+		Drop:     union(e.Drop, other.Drop),
+	}
+	both.findSecrets()
+	return both
 }
 
 // merged returns the parameters of a parent with those of a child, which take precedence.

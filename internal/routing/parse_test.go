@@ -78,7 +78,7 @@ func TestParseTakesEveryDocumentedCombination(t *testing.T) {
 
 func TestParseListsEveryFault(t *testing.T) {
 	const none = "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; " +
-		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params; hooks, guardrails or mutators"
+		"strategy with targets; prompt_id; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params; hooks, guardrails or mutators"
 	mode := func(strategy string) string { return `{"strategy":` + strategy + `,` + two + `}` }
 	query := func(q string) string {
 		return mode(`{"mode":"conditional","default":"a","conditions":[{"query":` + q + `,"then":"b"}]}`)
@@ -122,7 +122,7 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"virtual_key":"k","a b":1}`, []string{`["a b"]: unknown key`}},
 		{`{"virtual_key":"k","` + strings.Repeat("x", 80) + `":1}`, []string{`["` + strings.Repeat("x", 64) + `…"]: unknown key`}},
 		{`{"options":[{"provider":"openai"}]}`, []string{"options: no longer accepted: use targets"}},
-		{`{"prompt_id":"p"}`, []string{"prompt_id: not supported yet"}},
+		{`{"virtual_key":"k","start_hooks":[]}`, []string{"start_hooks: not supported yet"}},
 		{
 			`{"virtual_key":"k","before_request_hooks":["g"],"after_request_hooks":{},"input_guardrails":[7],"output_guardrails":[{"deny":1}],"input_mutators":[{"x":1}],"output_mutators":[""],"start_hooks":[]}`,
 			[]string{

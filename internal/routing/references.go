@@ -10,6 +10,7 @@ type Reference struct {
 	Name       string // a slug, @slug or the name of a provider; for a virtual key its slug or id
 	VirtualKey bool   // it can only be a virtual key
 	Guardrail  bool   // it is the slug or id of a guardrail
+	Prompt     bool   // it is the slug or id of a prompt, which may end with @version
 	Version    string // of the guardrail; "": none is named
 }
 

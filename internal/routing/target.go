@@ -18,7 +18,7 @@ const (
 )
 
 // unsupported lists keys that are known but refused, because they must not be ignored.
-var unsupported = map[string]bool{"prompt_id": true, "start_hooks": true}
+var unsupported = map[string]bool{"start_hooks": true}
 
 // target parses the config object at path.
 func (p *parser) target(path string, v []byte, parent *Target) *Target {
@@ -49,6 +49,10 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 			t.APIKey = credentials.NewSecret(p.text(at, v, maxSecret))
 		case "custom_host":
 			t.CustomHost = p.host(at, v)
+		case "prompt_id":
+			t.PromptID = p.text(at, v, maxText)
+			p.config.Prompts = true
+			p.refer(Reference{Path: at, Name: t.PromptID, Prompt: true})
 		case "retry":
 			t.Retry = p.retry(at, v)
 		case "cache":
@@ -92,8 +96,11 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 	t.own.findSecrets()
 	p.strategies(t, path, strategy, targets)
 	p.complete(t, path, given)
+	if t.PromptID != "" && (given["strategy"] || given["targets"]) {
+		p.errorf(in(path, "prompt_id"), "not allowed beside targets; name the prompt in one of them")
+	}
 	if parent == nil && p.config.Passthrough {
-		for _, name := range []string{"targets", "strategy", "override_params", "input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks", "input_mutators", "output_mutators"} {
+		for _, name := range []string{"targets", "strategy", "override_params", "prompt_id", "input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks", "input_mutators", "output_mutators"} {
 			if given[name] {
 				p.errorf(in(path, name), "not allowed beside passthrough")
 			}
@@ -125,7 +132,7 @@ func (p *parser) complete(t *Target, path string, given map[string]bool) {
 		return
 	}
 	p.errorf(path, "expected at least one of: virtual_key; provider with api_key, with custom_host or as the @slug of a saved provider; "+
-		"strategy with targets; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params; hooks, guardrails or mutators")
+		"strategy with targets; prompt_id; cache; retry; forward_headers; request_timeout; passthrough; override_params; default_params; drop_params; hooks, guardrails or mutators")
 }
 
 func (p *parser) savedProvider(name string) bool {
@@ -281,7 +288,7 @@ func suggestion(name string) string {
 var known = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, name := range []string{
-		"virtual_key", "api_key", "custom_host", "request_timeout", "override_params", "default_params", "drop_params",
+		"virtual_key", "api_key", "custom_host", "prompt_id", "request_timeout", "override_params", "default_params", "drop_params",
 		"forward_headers", "strict_open_ai_compliance", "fetch_integrated_models", "on_status_codes", "cb_config", "max_age",
 		"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators",
 		"use_retry_after_header", "use_retry_after_headers", "hash_fields", "failure_threshold", "failure_threshold_percentage",

@@ -5,6 +5,12 @@ var Chat = newTable("chat completion", append([]Field{
 	{Name: "messages", Need: Required, Value: arrayOf(message, 1, 0)},
 }, chatParameters...)...)
 
+// PromptedChat is a chat completion request whose messages a saved prompt may bring, which its
+// config names.
+var PromptedChat = newTable("chat completion", append([]Field{
+	{Name: "messages", Need: AfterMerge, Value: arrayOf(message, 1, 0)},
+}, chatParameters...)...)
+
 // message: "Element kinds: system, developer, user, assistant, tool, function
 // message". The content of an assistant's message that calls tools is null or absent.
 var message = objectWith(

@@ -1,0 +1,153 @@
+package exchange
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/prompts/template"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/validation"
+)
+
+// admitPrompted holds the body once more against the rules of its endpoint if prompts that the
+// config names may bring what it lacks.
+func (c *Call) admitPrompted() {
+	if c.invalid == nil || c.Config == nil || !c.Config.Prompts || c.Endpoint.Table != validation.Chat {
+		return
+	}
+	report, err := validation.Check(validation.PromptedChat, c.buffer.b)
+	if err == nil {
+		c.report, c.invalid = report, nil
+	}
+}
+
+// A targetPrompt is the saved prompt of a target, rendered for a call.
+type targetPrompt struct {
+	slug    string // "": the target has none
+	version int
+	edit    *routing.Edit // what it changes in the call's body
+}
+
+// ofPrompts are the members of a body that are for prompts and no provider.
+var ofPrompts = []string{"variables", "prompt_id"}
+
+// ownOfPrompts are the fields that make a prompt: the call's own do not replace them.
+var ownOfPrompts = map[string]bool{"messages": true, "prompt": true, "model": true}
+
+// renderTarget renders the prompt of a target with the variables in the call's body. The messages
+// and the model are the prompt's; other fields of the call override the prompt's parameters. If
+// selection, which is the target's, names no provider, it becomes the prompt's.
+func (x *Exchange) renderTarget(t *routing.Target, selection *credentials.Selection) (targetPrompt, *Error) {
+	out := targetPrompt{edit: new(routing.Edit)}
+	if x.buffer != nil && !x.opaque {
+		out.edit.Drop = routing.Members(ofPrompts...)
+	}
+	if t.PromptID == "" {
+		return out, nil
+	}
+	table := x.Endpoint.Table
+	if x.buffer == nil || x.opaque || x.Gateway.Prompts == nil || table != validation.Chat && table != validation.Completion {
+		return out, badRequest("x-gw-config", "prompt_in_config", "The config names the prompt "+credentials.Clip(t.PromptID)+", which only chat and text completions can be made of")
+	}
+	workspace := x.Caller.WorkspaceID
+	p, v, ok := x.Gateway.Prompts.Find(workspace, t.PromptID, false)
+	if !ok {
+		return out, badRequest("x-gw-config", "invalid_prompt", "Following prompt_id are not valid: "+credentials.Clip(t.PromptID))
+	}
+	ctx := x.request.Context()
+	compiled, err := x.Gateway.Prompts.Compiled(ctx, p, v)
+	switch {
+	case err != nil:
+		return out, Unavailable("The prompt "+p.Slug+" cannot be read now", err)
+	case compiled.Chat && table != validation.Chat:
+		return out, badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for chat completions: call /chat/completions")
+	case !compiled.Chat && table != validation.Completion:
+		return out, badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for text completions: call /completions")
+	}
+	if fault := x.promptProvider(p, compiled, selection); fault != nil {
+		return out, fault
+	}
+	if fault := x.renderFields(p, compiled, out.edit); fault != nil {
+		return out, fault
+	}
+	if model := out.edit.Lookup("model"); selection.Model == "" && len(model) > 0 && model[0] == '"' {
+		selection.Model = jsonscan.Unquote(model)
+	}
+	out.slug, out.version = p.Slug, v.Number
+	return out, nil
+}
+
+// promptProvider completes the selection of a target by the provider that its prompt is for.
+func (x *Exchange) promptProvider(p *prompts.Prompt, compiled *prompts.Compiled, s *credentials.Selection) *Error {
+	switch {
+	case s.VirtualKey != "" || s.Provider != "" || strings.HasPrefix(s.Model, "@"):
+		return nil
+	case p.WorkspaceID != x.Caller.WorkspaceID:
+		return badRequest("x-gw-config", "prompt_of_another_workspace", "The prompt "+p.Slug+" is shared by another workspace, whose provider is not yours: name a provider in the target")
+	}
+	if configs := x.Gateway.Configs; configs != nil && configs.Store != nil {
+		if saved, ok := configs.Store.Get(compiled.VirtualKey); ok && saved.WorkspaceID == p.WorkspaceID {
+			return badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for the config "+saved.Slug+", and a config cannot be a target: name a provider in the target")
+		}
+	}
+	s.Provider = "@" + strings.TrimPrefix(compiled.VirtualKey, "@")
+	return nil
+}
+
+// renderFields adds what a prompt comes to, with the variables in the call's body, to an edit of
+// the body. The result is held against the rules of the call's endpoint.
+func (x *Exchange) renderFields(p *prompts.Prompt, compiled *prompts.Compiled, edit *routing.Edit) *Error {
+	body, variables := x.buffer.b, []byte("{}")
+	given := make(map[string]bool)
+	if err := jsonscan.Members(body, func(m jsonscan.Member) error {
+		name := m.Key.String()
+		given[name] = true
+		if name == "variables" {
+			variables = body[m.Start:m.End]
+		}
+		return nil
+	}); err != nil {
+		return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
+	}
+	asked := append(append([]byte(`{"variables":`), variables...), '}')
+	rendered, err := x.Gateway.Prompts.Render(x.request.Context(), nil, x.Caller.WorkspaceID, compiled, asked)
+	var fault *template.Error
+	switch {
+	case errors.As(err, &fault):
+		return badRequest("variables", fault.Code, "The prompt "+p.Slug+" of the config: "+fault.Message)
+	case err != nil:
+		return Unavailable("The prompt "+p.Slug+" cannot be rendered now", err)
+	case int64(len(rendered)) > x.longest:
+		return badRequest("variables", "prompt_too_large", "The rendered prompt is larger than a request may be")
+	}
+	if err := x.Reserve(len(rendered)); err != nil {
+		return Overloaded(err)
+	}
+	err = jsonscan.Members(rendered, func(m jsonscan.Member) error {
+		if name := m.Key.String(); ownOfPrompts[name] || !given[name] {
+			edit.Override = append(edit.Override, routing.Member(name, rendered[m.Start:m.End]))
+		}
+		return nil
+	})
+	var merged []byte
+	if err == nil {
+		merged, err = routing.Apply(body, edit)
+	}
+	if err != nil {
+		return badRequest("", "invalid_config", "The prompt "+p.Slug+" cannot be put into the body: "+err.Error())
+	}
+	report, err := validation.Check(x.Endpoint.Table, merged)
+	var invalid *validation.Error
+	switch {
+	case errors.As(err, &invalid):
+		return badRequest(invalid.Param, invalid.Code, "The prompt "+p.Slug+" of the config: "+invalid.Message)
+	case err != nil:
+		return badRequest("", "invalid_json", "The prompt "+p.Slug+" of the config: "+err.Error())
+	case report.Has("models"):
+		return badRequest("models", "field_not_changeable", "The prompt "+p.Slug+" of the config sets 'models', which a target cannot")
+	}
+	return nil
+}
