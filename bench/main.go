@@ -32,10 +32,11 @@ type Options struct {
 	Proxies     []string      `json:"proxies"`
 	Rest        time.Duration `json:"rest_ns"` // time without requests before idle memory is read
 
-	binary  string // a Caddy binary with the gateway; empty: build one
-	other   string // a binary of another build, for the proxy of that name
-	profile string // the folder for profiles; empty: no profiles
-	chart   string // the file for a chart; empty: none
+	warm    time.Duration // of each proxy, before the rounds of a case
+	binary  string        // a Caddy binary with the gateway; empty: build one
+	other   string        // a binary of another build, for the proxy of that name
+	profile string        // the folder for profiles; empty: no profiles
+	chart   string        // the file for a chart; empty: none
 }
 
 func main() {
@@ -51,7 +52,7 @@ func main() {
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	var o Options
+	o := Options{warm: time.Second}
 	flags.IntVar(&o.Rounds, "rounds", 40, "`rounds` of each case; the figures are their medians")
 	flags.DurationVar(&o.Duration, "duration", time.Second/4, "`time` of a round of one proxy")
 	flags.IntVar(&o.Connections, "connections", 16, "`connections` that are kept alive")
@@ -61,7 +62,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.StringVar(&o.other, "other", "", "Caddy `binary` of the proxy \"other\", such as one from before a change")
 	flags.StringVar(&o.profile, "profile", "", "write CPU and allocation profiles of both proxies into `folder`, after the rounds of each case")
 	flags.StringVar(&o.chart, "chart", "", "write an SVG chart of the ratios of CPU time to `file`")
-	quick := flags.Bool("quick", false, "one round of 0.5 s and no rest, to see that it works")
+	quick := flags.Bool("quick", false, "one round of 0.1 s and no rest, to see that it works")
 	asJSON := flags.Bool("json", false, "print JSON")
 	only := flags.String("cases", strings.Join(caseNames(), ","), "`names` of the cases, comma-separated")
 	proxies := flags.String("proxies", plainName+","+gatewayName, "`names` of the proxies, comma-separated; the first is what the others are compared with: "+strings.Join(setupNames(), ", "))
@@ -69,7 +70,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	if *quick {
-		o.Rounds, o.Duration, o.Rest = 1, time.Second/2, 0
+		o.Rounds, o.Duration, o.warm, o.Rest = 1, time.Second/10, time.Second/10, 0
 	}
 	o.Cases = strings.Split(*only, ",")
 	o.Proxies = strings.Split(*proxies, ",")
@@ -165,7 +166,7 @@ func (l *lab) measureIdle(ctx context.Context, while time.Duration) (idle []Idle
 // machine affects all of them.
 func (l *lab) measure(ctx context.Context, o Options, c benchCase) (Result, error) {
 	warm := o
-	warm.Duration = max(o.Duration, time.Second)
+	warm.Duration = max(o.Duration, o.warm)
 	for _, p := range l.proxies {
 		if err := p.forgetPeak(); err != nil {
 			return Result{}, err
