@@ -88,14 +88,14 @@ describe('Claude Code', { skip }, () => {
 });
 
 describe('Codex', { skip }, () => {
-  async function codex(name, model, { websockets = false, more = [], read = file() } = {}) {
+  async function codex(name, model, { websockets = false, read = file() } = {}) {
     const provider = {
       name: '"gateway"', base_url: JSON.stringify(world.gateway.url), env_key: '"GW_KEY"', wire_api: '"responses"', http_headers: `{"x-gw-provider"="${slugOf(name)}"}`,
       request_max_retries: 0, stream_max_retries: 0, supports_websockets: websockets,
     };
     const settings = [
       'model_provider="gateway"', ...Object.entries(provider).map(([key, value]) => `model_providers.gateway.${key}=${value}`),
-      'approval_policy="never"', 'sandbox_mode="danger-full-access"', 'analytics.enabled=false', 'check_for_update_on_startup=false', ...more,
+      'approval_policy="never"', 'sandbox_mode="danger-full-access"', 'analytics.enabled=false', 'check_for_update_on_startup=false',
     ];
     const out = await runs('codex', ['exec', '--skip-git-repo-check', '--json', '-m', model, ...settings.flatMap((s) => ['-c', s]), task(read)], { GW_KEY: world.key });
     const events = out.trim().split('\n').map((line) => JSON.parse(line));
@@ -104,7 +104,7 @@ describe('Codex', { skip }, () => {
     return world.providers.take().filter((r) => r.path !== '/token');
   }
   for (const [name, model] of [['openai', 'gpt-5.5'], ['anthropic', 'claude-sonnet-4-6'], ['mistral', 'mistral-large-latest']]) {
-    test(`${name}, ${model}: a picture that a tool reads`, () => codex(name, model, { read: file('shown.png'), more: name === 'openai' ? [] : ['web_search="disabled"'] }));
+    test(`${name}, ${model}: a picture that a tool reads`, () => codex(name, model, { read: file('shown.png') }));
   }
 
   const added = () => fs.readFile(path.join(home, 'work', 'added.txt'), 'utf8');
@@ -121,13 +121,16 @@ describe('Codex', { skip }, () => {
         assert.ok(body.input.some((i) => i.type === 'reasoning' && i.encrypted_content));
       });
     }
-    // Searches on the web are the provider's own, and others have none.
     for (const [name, model] of [
       ['anthropic', 'claude-sonnet-4-6'], ['google', 'gemini-2.5-flash'], ['google', 'gemini-3-pro-preview'], ['vertex', 'claude-sonnet-4-6'], ['bedrock', 'amazon.nova-pro-v1:0'],
       ['bedrock', 'anthropic.claude-sonnet-4-5-20250929-v1:0'], ['mistral', 'mistral-large-latest'], ['cohere', 'command-a-plus-05-2026'],
     ]) {
       if (websockets && !['anthropic', 'mistral'].includes(name)) continue; // the same way from there on
-      test(`${name}, ${model}${websockets ? ', over a WebSocket' : ''}`, () => codex(name, model, { websockets, more: ['web_search="disabled"'] }));
+      test(`${name}, ${model}${websockets ? ', over a WebSocket' : ''}`, async () => {
+        const seen = await codex(name, model, { websockets });
+        const tools = JSON.stringify(seen.at(-1).body.tools ?? seen.at(-1).body.toolConfig);
+        assert.equal(tools.includes('"web_search_20250305"'), model.startsWith('claude'), tools);
+      });
     }
   }
 });

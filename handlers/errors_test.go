@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,29 @@ func TestAMistypedHeaderIsNamedInAWarning(t *testing.T) {
 			if got := a.Header.Get("x-gw-warning"); got != c.want || a.Header.Get("x-acme-warning") != c.want {
 				t.Errorf("%s, %d: %q", name, a.Status, got)
 			}
+		}
+	}
+}
+
+// A warning about what was left out for one target is not repeated for the next one.
+func TestAToolThatWasLeftOutIsNamedInAWarning(t *testing.T) {
+	down := gatewaytest.NewUpstream(t, respond(500, `{}`))
+	up := gatewaytest.NewUpstream(t, respond(200, gatewaytest.Completion))
+	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file")+strings.Replace(down.Provider("down"), "type openai", "type mistral-ai", 1)+
+		strings.Replace(up.Provider("chat"), "type openai", "type deepseek", 1))
+	key, _ := g.Key("k")
+	const body = `{"model":"m","input":"x","store":false,"tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`
+	const left = "the tool web_search was left out: deepseek has none for this model"
+	for header, want := range map[string][]string{
+		"x-gw-provider: file":                   nil,
+		"x-gw-provider: chat":                   {left},
+		"x-gw-provider: chat\nx-gw-provdier: x": {"x-gw-provdier is not a header of the gateway; did you mean x-gw-provider?", left},
+		`x-gw-config: {"strategy":{"mode":"fallback"},"targets":[{"provider":"@down"},{"provider":"@chat"}]}`: {left},
+		`x-gw-config: {"strategy":{"mode":"fallback"},"targets":[{"provider":"@down"},{"provider":"@file"}]}`: nil,
+	} {
+		a := g.Do("POST", "/v1/responses", body, append(strings.Split(header, "\n"), "x-gw-api-key: "+key)...)
+		if got := a.Header.Values("x-gw-warning"); a.Status != 200 || !slices.Equal(got, want) {
+			t.Errorf("%s: %d %q %s", header, a.Status, got, a.Body)
 		}
 	}
 }

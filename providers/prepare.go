@@ -48,7 +48,7 @@ var clientDialects = map[string]clientDialect{
 	},
 	CreateResponse: {
 		"resp_", func(c *Call) (*chat.Request, error) {
-			return responses.Parse(c.Body, responses.Options{Provider: c.Provider.Name, History: c.History, Shorten: c.Shorten})
+			return responses.Parse(c.Body, responses.Options{Provider: c.Provider.Name, History: c.History, Tools: c.HistoryTools, Shorten: c.Shorten})
 		},
 		func(s chat.Style) wholeWriter { return &responses.Response{Style: s} },
 		func(s chat.Style) chat.StreamWriter { return &responses.Events{Response: responses.Response{Style: s}} },
@@ -170,11 +170,23 @@ func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	}
 	forms, names := asked.Forms(), asked.Arrange(*limits)
 	d := p.dialect()
+	left, err := asked.OwnTools(func(tool chat.Raw) chat.Raw {
+		if d.Tool == nil {
+			return nil
+		}
+		return d.Tool(c, tool)
+	})
+	if err != nil {
+		return nil, requestError(err)
+	}
 	r, err := d.Request(c, asked)
 	if err != nil {
 		return nil, requestError(err)
 	}
 	r.Answer, r.Turns = d.answer(c, from, chat.Style{Functions: asked.Functions, Forms: forms}, names), responses.Turns(asked.Messages)
+	for _, kind := range left {
+		r.Warnings = append(r.Warnings, "the tool "+kind+" was left out: "+p.Name+" has none for this model")
+	}
 	return r, nil
 }
 

@@ -112,6 +112,10 @@ type Dialect struct {
 	Failure func(status int, h http.Header, body []byte) *Failure
 	// IDHeader is the header with the id of an answer, if the body has none.
 	IDHeader string
+	// Tool returns the provider's own form of a tool that runs at OpenAI, such as a web
+	// search, or nil if the model has none. If Tool is nil, no model has one. It is only used
+	// beside functions.
+	Tool func(c *Call, tool chat.Raw) chat.Raw
 }
 
 // An Endpoint writes the upstream request of a call that is not a conversation. If it
@@ -139,8 +143,10 @@ type Call struct {
 	Token   credentials.Secret       // the result of the login
 	Setting func(name string) string // a setting of the provider, such as aws_region; "" if it is not set
 	Header  func(name string) string // a header of the client that is forwarded; the name is canonical
-	History []chat.Message           // the turns before this response
-	Shorten int                      // how many times to drop the older half of the turns
+	// History has the turns before this response, and HistoryTools the tools that they added.
+	History      []chat.Message
+	HistoryTools []chat.Tool
+	Shorten      int // how many times to drop the older half of the turns
 	// Keep stores the response that the conversation creates, before the client receives
 	// it. If it is nil, the response is not stored.
 	Keep  func(response []byte) error
@@ -156,6 +162,9 @@ type Request struct {
 	Body   []byte  // default: the call's body; empty, but not nil: none
 	Answer *Answer // nil: the answer is passed on unchanged
 	Turns  int     // of the conversation
+	// Warnings say what of the call was left out although its caller may count on it. The caller
+	// gets them in a header.
+	Warnings []string
 	// Estimate is an answer that the gateway gives itself, in JSON: nothing is sent. nil: there is
 	// none.
 	Estimate []byte

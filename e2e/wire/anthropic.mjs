@@ -27,7 +27,10 @@ const message = by('role', {
 });
 const counted = {
   system: either(filled, list(textBlock, 1)),
-  tools: list(object({ name: filled, input_schema: open }, { description: text, type: is('custom'), strict: boolean, eager_input_streaming: boolean, ...cache }), 1),
+  tools: list(either(
+    object({ name: filled, input_schema: open }, { description: text, type: is('custom'), strict: boolean, eager_input_streaming: boolean, ...cache }),
+    object({ name: is('web_search'), type: is('web_search_20250305') }, { allowed_domains: list(filled, 1), blocked_domains: list(filled, 1), max_uses: integer, user_location: open, ...cache }),
+  ), 1),
   tool_choice: by('type', {
     auto: object({ type: any }, { disable_parallel_tool_use: boolean }), any: object({ type: any }, { disable_parallel_tool_use: boolean }),
     tool: object({ type: any, name: filled }, { disable_parallel_tool_use: boolean }), none: object({ type: any }),

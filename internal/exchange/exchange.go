@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,6 +86,9 @@ type Exchange struct {
 	// AnswerHeader is set on every answer, and replaces the provider's own.
 	AnswerHeader []HeaderField
 
+	warnings []string // about the call itself
+	warned   bool     // there are warnings of an attempt in the header
+
 	limiters []Limiter
 	limiter  [1]Limiter  // room for the first
 	chosen   *Attempt    // the target that the next attempts are for
@@ -134,7 +138,8 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 	x.readTrace(r.Header)
 	g.Headers.Set(w.Header(), HeaderTraceID, x.TraceID)
 	if warning := g.Headers.Mistyped(r.Header); warning != "" {
-		g.Headers.Set(w.Header(), HeaderWarning, warning)
+		x.warnings = []string{warning}
+		g.Headers.set(w.Header(), HeaderWarning, x.warnings)
 	}
 	caddyhttp.SetVar(r.Context(), contextVar, x)
 	x.publish()
@@ -293,6 +298,21 @@ func (x *Exchange) NextTarget() {
 	}
 }
 
+// warn sets the warnings about the call and its latest attempt, and none of earlier attempts.
+func (x *Exchange) warn(h http.Header) {
+	all := x.warnings
+	if a := x.Latest(); a != nil && a.Warnings != nil {
+		all = slices.Concat(all, a.Warnings)
+	}
+	switch {
+	case len(all) > len(x.warnings):
+		x.warned = true
+	case !x.warned:
+		return
+	}
+	x.Gateway.Headers.set(h, HeaderWarning, all)
+}
+
 // SetHeader sets the gateway's own headers on an answer.
 func (x *Exchange) SetHeader(h http.Header) {
 	const own = 5                                     // headers that are set below
@@ -310,6 +330,7 @@ func (x *Exchange) SetHeader(h http.Header) {
 	if a := x.Latest(); a != nil && a.Estimated {
 		x.Gateway.Headers.set(h, HeaderTokenCount, values("estimated"))
 	}
+	x.warn(h)
 	if x.CacheStatus != "" {
 		x.Gateway.Headers.set(h, HeaderCacheStatus, values(x.CacheStatus))
 	}

@@ -214,7 +214,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 		rt.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
 		rt.tentative = more || t.Retry != nil || rt.conversation.shortens()
 		rt.of(x.Begin(n))
-		rt.attempt.Estimated = rt.estimate != nil
+		rt.attempt.Estimated, rt.attempt.Warnings = rt.estimate != nil, rt.warnings
 		x.SetHeader(e.w.Header())
 		e.tried = rt
 		answered, why := e.f.forward(e.w, e.r, rt)

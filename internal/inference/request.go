@@ -32,7 +32,8 @@ type request struct {
 	common http.Header       // headers of the requests that follow; nil: none follow
 	upload io.Closer         // the part of the client's body that the dialect reads itself; may be nil
 
-	estimate []byte // the answer, which the gateway gives itself; nil: there is none
+	estimate []byte   // the answer, which the gateway gives itself; nil: there is none
+	warnings []string // for the caller
 
 	// rewritten: the body was made by the provider's dialect.
 	rewritten bool
@@ -204,6 +205,9 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 // the body.
 func (q *request) set(r *providers.Request) (err error) {
 	q.url, q.answer, q.conversation.turns, q.estimate = r.URL, r.Answer, r.Turns, r.Estimate
+	if r.Warnings != nil { // a request that follows another one has none
+		q.warnings = r.Warnings
+	}
 	if r.Method != "" {
 		q.method = r.Method
 	}

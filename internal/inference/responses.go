@@ -60,11 +60,12 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 		}
 		for i := range turns {
 			for _, items := range [][]byte{turns[i].Input, member(turns[i].Object, "output")} {
-				messages, err := responses.Messages(items, call.Provider.Name)
+				messages, tools, err := responses.Messages(items, call.Provider.Name)
 				if err != nil {
 					return exchange.AsError(err)
 				}
 				call.History = append(call.History, messages...)
+				call.HistoryTools = append(call.HistoryTools, tools...)
 			}
 		}
 	}

@@ -21,6 +21,7 @@ func init() {
 		Dialect: &providers.Dialect{
 			Request: request,
 			Decoder: func(*providers.Call) chat.Decoder { return new(messages.Decoder) },
+			Tool:    func(c *providers.Call, tool chat.Raw) chat.Raw { return messages.Tool(c.Model, tool) },
 		},
 		Endpoints: map[string]providers.Endpoint{providers.Messages: passMessages, providers.CountTokens: passMessages},
 	})

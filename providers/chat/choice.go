@@ -1,6 +1,11 @@
 package chat
 
-import "github.com/caddy-gw/gateway/internal/jsonscan"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
 
 // ReadAllowed reads the tools and the mode of a tool_choice of type allowed_tools: Chat
 // Completions has them below allowed_tools, Responses beside the type.
@@ -39,4 +44,46 @@ func allowedTool(r *jsonscan.Reader) Literal {
 		return kind
 	}
 	return Qualified(namespace, name)
+}
+
+// OwnTools replaces the tools of OpenAI that run at a provider by the provider's own ones,
+// which own returns; nil: it has none, and the tool is left out. It returns the types of those
+// that are. If the request has no other tools, its caller counts on them, and gets an error of
+// type *Unsupported.
+func (r *Request) OwnTools(own func(tool Raw) Raw) (left []string, err error) {
+	optional := func(t Tool) bool { return t.Optional }
+	first := slices.IndexFunc(r.Tools, optional)
+	if first < 0 {
+		return nil, nil
+	}
+	if !slices.ContainsFunc(r.Tools, func(t Tool) bool { return !t.Optional }) {
+		return nil, &Unsupported{
+			Param:   "tools[" + strconv.Itoa(first) + "]",
+			Message: "Tools of type '" + r.Tools[first].kind() + "' run at providers that have the Responses API themselves, or beside functions at some others",
+		}
+	}
+	kept := make([]Tool, 0, len(r.Tools))
+	for _, t := range r.Tools {
+		if t.Optional {
+			kind := t.kind()
+			if t.Other = own(t.Other); t.Other == nil {
+				left = append(left, kind)
+				continue
+			}
+		}
+		kept = append(kept, t)
+	}
+	r.Tools = kept
+	return left, nil
+}
+
+// kind returns the type of a tool that is not a function.
+func (t Tool) kind() (kind string) {
+	r := jsonscan.NewReader(t.Other)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("type") {
+			kind = Literal(r.String()).Text()
+		}
+	})
+	return kind
 }

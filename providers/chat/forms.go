@@ -11,6 +11,8 @@ import (
 type Form struct {
 	// Custom: it takes a free text, which is the argument input of the function.
 	Custom bool
+	// Search: it finds further tools, and the caller runs it.
+	Search bool
 	// Namespace is the group that the tool is in, and Name its name there. The function has both,
 	// see [Qualified]. nil: it is in none.
 	Namespace, Name Literal
@@ -20,11 +22,11 @@ type Form struct {
 // function; nil: there are none. They are valid longer than the request.
 func (r *Request) Forms() (forms map[string]Form) {
 	for i := range r.Tools {
-		if t := &r.Tools[i]; t.Form.Custom || t.Form.Namespace != nil {
+		if t := &r.Tools[i]; t.Form.Custom || t.Form.Search || t.Form.Namespace != nil {
 			if forms == nil {
 				forms = make(map[string]Form)
 			}
-			forms[t.Name.Text()] = Form{t.Form.Custom, bytes.Clone(t.Form.Namespace), bytes.Clone(t.Form.Name)}
+			forms[t.Name.Text()] = Form{t.Form.Custom, t.Form.Search, bytes.Clone(t.Form.Namespace), bytes.Clone(t.Form.Name)}
 		}
 	}
 	return forms

@@ -243,8 +243,12 @@ type Tool struct {
 	Cache       Raw
 	Extra       []Member // members that dialects do not share, such as defer_loading
 	Form        Form     // how the caller knows it
-	// Other is a provider's own tool, unchanged; all other fields are empty.
+	// Other is a provider's own tool, unchanged; all other fields but Optional are empty.
 	Other Raw
+	// Optional is set if Other is a tool that runs at the provider and that a model can do
+	// without, such as a web search. It is left out for providers that have no such tool
+	// ([Request.OwnTools]).
+	Optional bool
 }
 
 // A ToolMode says whether the model may or must call tools.

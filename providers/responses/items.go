@@ -3,29 +3,30 @@ package responses
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// Messages converts items, an input or an output, to messages. items is a string or an
-// array.
-func Messages(items []byte, provider string) ([]chat.Message, error) {
+// Messages converts items, an input or an output, to messages, and returns the tools that they
+// add. items is a string or an array.
+func Messages(items []byte, provider string) ([]chat.Message, []chat.Tool, error) {
 	p := &parser{r: jsonscan.NewReader(items), out: new(chat.Request), provider: provider}
 	p.input()
 	if err := p.r.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if p.fault != nil {
-		return nil, p.fault
+		return nil, nil, p.fault
 	}
-	return p.messages, nil
+	return p.messages, p.added, nil
 }
 
 // An entry is an item that is being read.
 type entry struct {
 	kind, role, id, callID, name, namespace, sealed chat.Literal
-	content, output, summary                        chat.Raw
+	content, output, summary, tools                 chat.Raw
 	call                                            chat.Call
 }
 
@@ -58,6 +59,8 @@ func (p *parser) item(at string) {
 			e.output = r.Value()
 		case "summary":
 			e.summary = r.Value()
+		case "tools":
+			e.tools = r.Value()
 		case "encrypted_content":
 			e.sealed = r.String()
 		case "extra_content":
@@ -66,6 +69,10 @@ func (p *parser) item(at string) {
 			e.call.Cache = r.Value()
 		}
 	})
+	if strings.HasPrefix(e.kind.Text(), "tool_search_") {
+		p.search(&e, at)
+		return
+	}
 	if e.callID == nil {
 		e.callID = e.id
 	}
@@ -80,10 +87,34 @@ func (p *parser) item(at string) {
 		p.messages = append(p.messages, chat.Message{Role: chat.ToolResult, CallID: e.callID, Parts: p.content(e.output, at+".output")})
 	case kind == "reasoning":
 		p.thought(&e)
+	case kind == "additional_tools":
+		p.addTools(e.tools, at+".tools")
+	case kind == "web_search_call": // the text that follows says what was found
 	case kind == "item_reference", e.kind == nil && e.id != nil:
 		p.refuse(at, "Item with id '"+clip(e.id.Text())+"' not found. Send the item, or go on from its response with 'previous_response_id'")
 	default:
 		p.refuse(at, "Items of type '"+clip(kind)+"' are known to providers that have the Responses API themselves")
+	}
+}
+
+// search reads a search for further tools. One that the caller ran is a call of a function and its
+// result; what OpenAI did itself is known by the tools that it found.
+func (p *parser) search(e *entry, at string) {
+	switch kind := e.kind; {
+	case kind.Is("tool_search_call") && e.callID != nil:
+		e.call.ID, e.call.Name = e.callID, chat.Literal(toolSearch)
+		m := p.assistantMessage(func(*chat.Message) bool { return true })
+		m.Calls = append(m.Calls, e.call)
+	case kind.Is("tool_search_output"):
+		names := p.addTools(e.tools, at+".tools")
+		if e.callID == nil {
+			return
+		}
+		var found jsonscan.Builder
+		found.Open('{')
+		chat.AppendTexts(found.Key("tools"), names)
+		found.Close('}')
+		p.messages = append(p.messages, chat.Message{Role: chat.ToolResult, CallID: e.callID, Parts: []chat.Part{{Text: chat.Quote(string(found))}}})
 	}
 }
 

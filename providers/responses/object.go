@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"slices"
+
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
@@ -131,13 +133,13 @@ func (w *Response) item(b *jsonscan.Builder, it *item) {
 		default:
 			b.Key("input").Text("")
 		}
-		if it.signature != nil { // Google's models expect it back
-			b.Key("extra_content").Open('{')
-			b.Key("google").Open('{')
-			b.Key("thought_signature").Raw(it.signature)
-			b.Close('}')
-			b.Close('}')
-		}
+		it.sign(b)
+	case searchItem:
+		b.Key("status").Text(status)
+		b.Key("call_id").Raw(it.callID)
+		b.Key("execution").Text("client")
+		b.Key("arguments").Raw((&chat.Call{Arguments: slices.Concat([]byte{'"'}, it.arguments, []byte{'"'})}).Input())
+		it.sign(b)
 	case reasoningItem:
 		b.Key("summary").Open('[')
 		if it.summary != nil {
@@ -152,6 +154,18 @@ func (w *Response) item(b *jsonscan.Builder, it *item) {
 			b.Key("encrypted_content").Quoted(chat.AppendSeal(nil, sealKinds[kind], w.Dialect, it.seal))
 		}
 	}
+	b.Close('}')
+}
+
+// sign writes the signature of a call, which Google's models expect back.
+func (it *item) sign(b *jsonscan.Builder) {
+	if it.signature == nil {
+		return
+	}
+	b.Key("extra_content").Open('{')
+	b.Key("google").Open('{')
+	b.Key("thought_signature").Raw(it.signature)
+	b.Close('}')
 	b.Close('}')
 }
 

@@ -3,7 +3,8 @@
 // response, complete or as a stream. It also reads and lists the items of stored responses,
 // which later ones continue.
 //
-// What only OpenAI supports, such as web search, is refused and never dropped silently. The
+// What only OpenAI supports, such as its file search, is refused and never dropped silently.
+// Tools that a model can do without, such as a web search, are [chat.Tool.Optional]. The
 // package is pure: it uses no HTTP, no clock and no random source.
 package responses
 
@@ -20,8 +21,10 @@ type Options struct {
 	// Provider is the provider that the conversation is for: its own seals on reasoning are
 	// restored, and others are dropped.
 	Provider string
-	// History has the turns of the responses that this one continues.
+	// History has the turns of the responses that this one continues, and Tools the tools
+	// that they added.
 	History []chat.Message
+	Tools   []chat.Tool
 	// Shorten is how many times the older half of the turns is dropped (truncation: auto).
 	Shorten int
 }
@@ -44,6 +47,7 @@ func Parse(body []byte, o Options) (*chat.Request, error) {
 	if p.out.LogProbs == nil {
 		p.out.TopLogProbs = nil
 	}
+	p.out.Tools = distinct(slices.Concat(p.out.Tools, o.Tools, p.added))
 	all := make([]chat.Message, 0, 1+len(o.History)+len(p.messages))
 	if !p.instructions.Empty() {
 		all = append(all, chat.Message{Role: chat.System, Parts: []chat.Part{{Text: p.instructions}}})
@@ -60,6 +64,7 @@ type parser struct {
 
 	instructions chat.Literal
 	messages     []chat.Message
+	added        []chat.Tool       // by items of the input
 	fault        *chat.Unsupported // the first error
 }
 
@@ -100,7 +105,7 @@ func (p *parser) member(key jsonscan.Key) {
 	case "tools":
 		i := 0
 		r.Array(func() {
-			p.tool("tools["+strconv.Itoa(i)+"]", nil)
+			p.tool(&out.Tools, "tools["+strconv.Itoa(i)+"]", nil)
 			i++
 		})
 	case "tool_choice":
@@ -182,70 +187,6 @@ func (p *parser) input() {
 	})
 }
 
-// tool reads a tool, whose fields are not nested in a member function, or a namespace of tools.
-func (p *parser) tool(at string, namespace chat.Literal) {
-	r := p.r
-	var t chat.Tool
-	var kind, syntax, grammar chat.Literal
-	var tools chat.Raw
-	r.Object(func(key jsonscan.Key) {
-		switch string(key.Bytes()) {
-		case "type":
-			kind = r.String()
-		case "name":
-			t.Name = r.String()
-		case "description":
-			t.Description = r.String()
-		case "parameters":
-			t.Parameters = r.Value()
-		case "strict":
-			t.Strict = r.Value()
-		case "cache_control":
-			t.Cache = r.Value()
-		case "tools":
-			tools = r.Value()
-		case "format":
-			r.Object(func(key jsonscan.Key) {
-				switch {
-				case key.Is("syntax"):
-					syntax = r.String()
-				case key.Is("definition"):
-					grammar = r.String()
-				}
-			})
-		}
-	})
-	switch {
-	case kind.Is("namespace") && namespace == nil && !t.Name.Empty():
-		p.namespace(at, t.Name, tools)
-		return
-	case kind.Is("custom"):
-		t.SetCustom(syntax, grammar)
-	case !kind.Is("function"):
-		p.refuse(at, "Tools of type '"+clip(kind.Text())+"' run at providers that have the Responses API themselves; this one takes tools of type 'function', 'custom' and 'namespace'")
-	}
-	if t.Name.Empty() {
-		p.refuse(at+".name", "Missing required parameter: '"+at+".name'.")
-	}
-	if namespace != nil {
-		t.Form.Namespace, t.Form.Name = namespace, t.Name
-		t.Name = chat.Qualified(namespace, t.Name)
-	}
-	p.out.Tools = append(p.out.Tools, t)
-}
-
-// namespace reads the tools of a namespace.
-func (p *parser) namespace(at string, name chat.Literal, tools chat.Raw) {
-	outer := p.r
-	p.r = jsonscan.NewReader(tools)
-	i := 0
-	p.r.Array(func() {
-		p.tool(at+".tools["+strconv.Itoa(i)+"]", name)
-		i++
-	})
-	p.r = outer
-}
-
 // clip bounds what an error repeats of a request.
 func clip(s string) string {
 	const most = 64
@@ -253,40 +194,6 @@ func clip(s string) string {
 		return s[:most] + "…"
 	}
 	return s
-}
-
-var toolModes = map[string]chat.ToolMode{"auto": chat.Auto, "none": chat.None, "required": chat.Required}
-
-func (p *parser) toolChoice() {
-	r := p.r
-	if r.Kind() == jsonscan.String {
-		p.out.ToolChoice.Mode = toolModes[chat.Literal(r.String()).Text()]
-		return
-	}
-	var kind, name, namespace chat.Literal
-	var allowed chat.ToolChoice
-	if !r.Object(func(key jsonscan.Key) {
-		switch {
-		case key.Is("type"):
-			kind = r.String()
-		case key.Is("name"):
-			name = r.String()
-		case key.Is("namespace"):
-			namespace = r.String()
-		default:
-			allowed.ReadAllowed(r, key)
-		}
-	}) {
-		return
-	}
-	if kind.Is("allowed_tools") && allowed.Allowed != nil {
-		p.out.ToolChoice = allowed
-		return
-	}
-	if !kind.Is("function") && !kind.Is("custom") || name.Empty() {
-		p.refuse("tool_choice", "This provider takes a tool_choice of 'none', 'auto', 'required' or one function by its name, not of type '"+clip(kind.Text())+"'")
-	}
-	p.out.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: chat.Qualified(namespace, name)}
 }
 
 var formats = map[string]chat.FormatKind{"text": chat.FormatText, "json_object": chat.FormatJSON, "json_schema": chat.FormatSchema}

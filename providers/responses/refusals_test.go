@@ -38,7 +38,10 @@ func TestRefusals(t *testing.T) {
 		{user(`{"type":"input_image"}`), "input[1].content[0].image_url", "Missing required parameter: 'input[1].content[0].image_url'.", ""},
 		{user(`{"type":"input_file"}`), "input[1].content[0].file_data", "Missing required parameter: 'input[1].content[0].file_data'.", ""},
 
-		{with(`"tools":[{"type":"function","name":"f"},{"type":"web_search"}]`), "tools[1]", "Tools of type 'web_search' ", ""},
+		{with(`"tools":[{"type":"function","name":"f"},{"type":"file_search"}]`), "tools[1]", "Tools of type 'file_search' ", ""},
+		{with(`"tools":[{"type":"web_searches"}]`), "tools[0]", "Tools of type 'web_searches' ", ""},
+		{with(`"tools":[{"type":"namespace","name":"n","tools":[{"type":"web_search"}]}]`), "tools[0].tools[0]", "Tools of type 'web_search' ", ""},
+		{input(`{"type":"additional_tools","tools":[{"type":"function","name":"f"},{"type":"mcp"}]}`), "input[0].tools[1]", "Tools of type 'mcp' ", ""},
 		{with(`"tools":[{"type":"function"}]`), "tools[0].name", "Missing required parameter: 'tools[0].name'.", ""},
 		{with(`"tools":[{"type":"namespace","tools":[]}]`), "tools[0]", "Tools of type 'namespace' ", ""},
 		{with(`"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"mcp","name":"g"}]}]`), "tools[0].tools[1]", "Tools of type 'mcp' ", ""},

@@ -31,12 +31,13 @@ const (
 	messageItem itemKind = iota
 	callItem
 	customItem // a call of a custom tool
+	searchItem // a search for further tools, which the caller runs
 	reasoningItem
 )
 
 var (
-	kindNames = [...]string{messageItem: "message", callItem: "function_call", customItem: "custom_tool_call", reasoningItem: "reasoning"}
-	kindIDs   = [...]string{messageItem: "msg_", callItem: "fc_", customItem: "ctc_", reasoningItem: "rs_"}
+	kindNames = [...]string{messageItem: "message", callItem: "function_call", customItem: "custom_tool_call", searchItem: "tool_search_call", reasoningItem: "reasoning"}
+	kindIDs   = [...]string{messageItem: "msg_", callItem: "fc_", customItem: "ctc_", searchItem: "tsc_", reasoningItem: "rs_"}
 )
 
 // An item is one element of the output.
@@ -124,8 +125,11 @@ func (w *Response) take(e *chat.Event, to *Events) {
 		w.close(to)
 		kind, name := callItem, clone(e.Name)
 		form, formed := w.Forms[e.Name.Text()]
-		if form.Custom {
+		switch {
+		case form.Custom:
 			kind = customItem
+		case form.Search:
+			kind = searchItem
 		}
 		if formed && form.Name != nil {
 			name = form.Name
@@ -143,7 +147,7 @@ func (w *Response) take(e *chat.Event, to *Events) {
 	case chat.CallPiece:
 		if at, ok := w.calls[e.Tool]; ok && !e.Text.Empty() {
 			w.items[at].arguments = append(w.items[at].arguments, jsonscan.Inside(e.Text)...)
-			if w.items[at].kind == callItem { // the text of another is in the whole only
+			if w.items[at].kind == callItem { // those of others are in the whole only
 				to.arguments(at, &w.items[at], e.Text)
 			}
 		}

@@ -71,7 +71,7 @@ func checkStream(t *testing.T, a *dialecttest.Archive, in []byte) {
 	a.Check(t, "out.sse", out)
 	output := []byte(list[len(list)-1].Get("response.output").Raw)
 	for _, provider := range []string{"anthropic", "another"} {
-		said, err := responses.Messages(output, provider)
+		said, _, err := responses.Messages(output, provider)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,7 @@ func TestMembersOfARequest(t *testing.T) {
 
 // Calls of custom tools, parts of all kinds.
 func TestItemsOfAConversation(t *testing.T) {
-	said, err := responses.Messages([]byte(`[{"type":"custom_tool_call","call_id":"c1","name":"note","namespace":"crm","input":"free text"},
+	said, _, err := responses.Messages([]byte(`[{"type":"custom_tool_call","call_id":"c1","name":"note","namespace":"crm","input":"free text"},
 		{"type":"function_call","id":"fc_1","name":"f","arguments":{"a":1},"cache_control":{"type":"ephemeral"}},
 		{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text"}]},
 		{"role":"user","content":[{"type":"input_image","image_url":{"url":"https://a.example/b.png"}},{"type":"input_image","file_id":"file-1","detail":"low"},

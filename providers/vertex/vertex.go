@@ -29,7 +29,7 @@ func init() {
 		Address: func(c *providers.Call, path string) (*url.URL, error) {
 			return providers.URL(base(c.Base), path, c.Query), nil
 		},
-		Dialect: &providers.Dialect{Request: request, Decoder: decoder, Failure: gemini.Failure},
+		Dialect: &providers.Dialect{Request: request, Decoder: decoder, Failure: gemini.Failure, Tool: tool},
 		Endpoints: map[string]providers.Endpoint{
 			providers.Messages:    claude,
 			providers.CountTokens: countTokens,
@@ -195,6 +195,14 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	return &providers.Request{
 		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: new(chat.Encoder).Append(dst, &named),
 	}, nil
+}
+
+// tool returns the publisher's form of a tool that runs at OpenAI, or nil if it has none.
+func tool(c *providers.Call, tool chat.Raw) chat.Raw {
+	if m := modelOf(c.Model); m.publisher == anthropic {
+		return messages.Tool(m.name, tool)
+	}
+	return nil
 }
 
 func decoder(c *providers.Call) chat.Decoder {
