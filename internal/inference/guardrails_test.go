@@ -311,6 +311,18 @@ func TestAStreamIsHeldBackUpToABound(t *testing.T) {
 	}
 }
 
+// A held back response is judged by its last event; its other events do not say anything else.
+func TestAHeldBackResponseSaysWhatWasJudged(t *testing.T) {
+	b := newGuardBench(t)
+	stream := strings.Replace(streams["createModelResponse"].of([]string{"fine"}), `"delta":"fine"`, `"delta":"secret"`, 1)
+	b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", stream) }
+	w, _ := b.request(t, http.MethodPost, "/responses", `{"model":"m","input":"hi","stream":true}`, nil,
+		"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["secret"],"operator":"none"},"deny":true,"stream_mode":"buffer"}]}`)
+	if said, _, whole := heard(w.Body.String(), streams["createModelResponse"].text); w.Code != 200 || said != "fine" || !strings.Contains(w.Body.String(), "response.completed") {
+		t.Errorf("%d %q %v: %s", w.Code, said, whole, w.Body)
+	}
+}
+
 func TestUnknownGuardrailsRefuseTheCall(t *testing.T) {
 	b := newGuardBench(t)
 	status, body, _ := b.ask(t, judgedEndpoints[0], false, "hi", `{"provider":"@one","input_guardrails":["nonesuch"]}`)

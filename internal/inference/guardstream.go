@@ -34,7 +34,7 @@ func (g *guard) mode() (mode hooks.StreamMode, most int) {
 }
 
 // completeStream holds a stream back until hooks have judged all of it, if one of them asks for
-// that. It is judged in one piece, and goes on as it came unless it was changed.
+// that. It is judged in one piece, and goes on as it came where it says what was judged.
 func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) error {
 	if mediaType(res.Header) != "text/event-stream" {
 		return nil
@@ -84,7 +84,8 @@ func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) err
 		return refusal
 	}
 	res.Body.Close()
-	if hidden || !bytes.Equal(answer.Body, whole) {
+	// A response is judged by its last event, so that the events before it must say the same.
+	if hidden || endpoint == exchange.CreateResponse || !bytes.Equal(answer.Body, whole) {
 		if stream, err = (&cache.Entry{Body: answer.Body}).As(endpoint, true); err != nil {
 			return misbehaved("Provider "+rt.target.Route.Provider+" sent a stream that guardrails cannot change", err)
 		}
