@@ -133,6 +133,9 @@ type Call struct {
 	Query    string
 	Base     *url.URL
 	Body     []byte // JSON; nil: none, or it is streamed
+	// MayHave reports false if no object of the body, at any depth, has a member of this name,
+	// without reading it. nil: it is unknown.
+	MayHave func(name string) bool
 	// Upload is the streamed body from its beginning, for providers that translate it; nil
 	// if there is none. Errors in it are [UploadError]s.
 	Upload  io.Reader

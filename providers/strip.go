@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/providers/chat"
@@ -13,6 +14,9 @@ import (
 func (p *Provider) stripForeign(c *Call) []byte {
 	switch c.Endpoint {
 	case ChatComplete:
+		if c.MayHave != nil && !slices.ContainsFunc(chat.ForeignMembers[:], c.MayHave) {
+			return nil
+		}
 		return chat.StripForeign(c.Body, chat.Foreign{
 			// Google's OpenAI-compatible endpoint creates these signatures itself.
 			Signatures:      c.Base == nil || !strings.HasSuffix(c.Base.Hostname(), ".googleapis.com"),

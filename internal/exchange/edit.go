@@ -168,3 +168,10 @@ func (a *Attempt) WithoutUsage() bool {
 
 // Streams reports whether the attempt's body asks for a stream.
 func (a *Attempt) Streams() bool { return a.call.buffer != nil && a.call.streams(a.Edit) }
+
+// MayHave reports false if the attempt's body has no member of this name, at any depth. It may
+// report true if it has none. Without an edit, what the gateway itself adds has names of its own.
+func (a *Attempt) MayHave(name string) bool {
+	c := a.call
+	return c.buffer == nil || c.opaque || a.replaced != nil || !a.Edit.Empty() || c.report.MayHave(name)
+}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -82,7 +81,7 @@ func (c *claims) claim(o *exchange.Objects, body []byte) {
 		return
 	}
 	c.created, c.events, c.related, c.byModels = o.Created, o.CreatedInEvents, o.Related, o.Models
-	if o.StoreParam != "" && !stores(body, o.StoreParam, o.StoreDefault) {
+	if o.StoreParam != "" && !c.stores(body, o.StoreParam, o.StoreDefault) {
 		c.created, c.events = nil, nil
 		c.related = slices.DeleteFunc(slices.Clone(o.Related), func(name string) bool { return !strings.HasSuffix(name, "container_id") })
 		if len(c.related) == 0 || !bytes.Contains(body, []byte("container")) && !bytes.Contains(body, []byte("code_interpreter")) {
@@ -93,8 +92,8 @@ func (c *claims) claim(o *exchange.Objects, body []byte) {
 }
 
 // stores reports whether the provider stores what the call creates.
-func stores(body []byte, parameter string, otherwise bool) bool {
-	if !jsonscan.Mentions(body, parameter+`"`) {
+func (c *claims) stores(body []byte, parameter string, otherwise bool) bool {
+	if !c.target.MayHave(parameter) {
 		return otherwise
 	}
 	switch v := gjson.GetBytes(body, parameter); v.Type {

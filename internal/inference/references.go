@@ -24,6 +24,7 @@ func resolve(c *exchange.Call, call *providers.Call, head *responses.Head) *exch
 	case input == nil:
 		return nil
 	}
+	call.MayHave = nil
 	call.Body = slices.Concat(call.Body[:head.At], input, call.Body[head.At+len(head.Input):])
 	head.Input = input
 	return nil

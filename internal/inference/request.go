@@ -161,7 +161,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID,
 	}
 	if q.body != nil {
-		call.Body = q.body.Bytes()
+		call.Body, call.MayHave = q.body.Bytes(), q.target.MayHave
 	}
 	if refusal := f.adapt(q, call); refusal != nil {
 		return refusal

@@ -20,6 +20,7 @@ type checker struct {
 	err   *Error
 	path  [maxSteps]step // the path of the current value
 	steps int
+	names names // so far
 }
 
 func (c *checker) push(s step) {
@@ -37,6 +38,7 @@ func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err er
 			return c.scan.Value(at, depth+1)
 		}
 		name := key.Bytes()
+		c.names |= rare(name)
 		row := f.find(name)
 		if row < 0 {
 			if row = f.findFolded(name); row >= 0 {
@@ -44,7 +46,7 @@ func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err er
 				c.fail(DuplicateField, "it differs from '%s' in letter case only. Use '%[1]s' instead.", f.rows[row].Name)
 				c.pop()
 			}
-			return c.scan.Value(at, depth+1)
+			return c.skip(at, depth+1)
 		}
 		c.push(step{name: f.rows[row].Name})
 		if given[row].End != 0 {
@@ -69,7 +71,7 @@ func (c *checker) object(f *Fields, given []Span, i, depth int) (end int, err er
 // field reads the value of a field. Null means absent.
 func (c *checker) field(v *Value, i, depth int) (end int, err error) {
 	if c.scan.Kind(i) == jsonscan.Null {
-		return c.scan.Value(i, depth)
+		return c.skip(i, depth)
 	}
 	return c.value(v, i, depth)
 }
@@ -78,11 +80,11 @@ func (c *checker) field(v *Value, i, depth int) (end int, err error) {
 func (c *checker) value(v *Value, i, depth int) (end int, err error) {
 	kind := c.scan.Kind(i)
 	if c.err != nil || v.Kinds == 0 || kind == jsonscan.None {
-		return c.scan.Value(i, depth)
+		return c.skip(i, depth)
 	}
 	if v.Kinds&kindsOf[kind] == 0 {
 		c.wrongType(v.Kinds, gotNames[kind])
-		return c.scan.Value(i, depth)
+		return c.skip(i, depth)
 	}
 	switch {
 	case kind == jsonscan.Object && v.Fields != nil:
@@ -93,7 +95,7 @@ func (c *checker) value(v *Value, i, depth int) (end int, err error) {
 	case kind == jsonscan.Array && (v.Items != nil || v.MinItems > 0 || v.MaxItems > 0):
 		return c.array(v, i, depth)
 	}
-	if end, err = c.scan.Value(i, depth); err != nil {
+	if end, err = c.skip(i, depth); err != nil {
 		return 0, err
 	}
 	switch kind {
@@ -112,6 +114,7 @@ func (c *checker) pairs(v *Value, i, depth int) (end int, err error) {
 		if n++; c.err != nil {
 			return c.scan.Value(at, depth+1)
 		}
+		c.names |= rare(key.Bytes())
 		if length := runes(key.Bytes(), v.MaxKeyLen); v.MaxKeyLen > 0 && length > v.MaxKeyLen {
 			c.fail(StringAboveMax, "key too long. Expected keys with maximum length %d, but got a key with length %d instead: '%s'.", v.MaxKeyLen, length, clip(key.String()))
 		}
@@ -131,7 +134,7 @@ func (c *checker) array(v *Value, i, depth int) (end int, err error) {
 	end, err = c.scan.Array(i, depth, func(index, at int) (end int, err error) {
 		n++
 		if v.Items == nil || c.err != nil {
-			return c.scan.Value(at, depth+1)
+			return c.skip(at, depth+1)
 		}
 		c.push(step{index: index})
 		if kind := c.scan.Kind(at); index == 0 {

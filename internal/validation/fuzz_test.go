@@ -18,6 +18,7 @@ func FuzzCheck(f *testing.F) {
 		chat(`,"n":1e2,"logit_bias":{"1":-0.5e1},"stop":["a","b"],"stream":true,"stream_options":{}`),
 		chat(`,"tool_choice":{"type":"function","function":{"name":"f"}},"MODEL":1`),
 		`{"messages":[{"role":"us\u0065r","content":[{}]},{"r\u006fle":null}]}`,
+		`{"messages":[{"role":"user","content_blocks":[[{"extr\u0061_content":{"store":1}}]]}],"logit_bias":{"reasoning_content":1}}`,
 		"{\"ſtream\":true,\"x\":[[[[]]]]}", `{"messages":[{"role":"robot"}`, `{"model":"a","model":"b"`,
 	} {
 		f.Add(uint8(0), []byte(body))
@@ -52,6 +53,9 @@ func FuzzCheck(f *testing.F) {
 				if s.End != 0 && !json.Valid(body[s.Start:s.End]) {
 					t.Fatalf("%q: %s stands at %v, which is not a value", body, name, s)
 				}
+			}
+			if got, want := r.names, namesOf(t, body); got != want {
+				t.Fatalf("%q: the names %b; expected %b", body, got, want)
 			}
 			if r.Empty != (bytes.Trim(body[r.Open:], " \t\r\n")[0] == '}') {
 				t.Fatalf("%q: empty: %v", body, r.Empty)

@@ -30,6 +30,7 @@ type Report struct {
 	fields *Fields
 	given  [maxFields]Span
 	nulls  uint32 // a bit a field
+	names  names
 }
 
 // Span returns the position of the value of a field in the table, which may be null, or the
@@ -64,6 +65,7 @@ func Check(t *Table, body []byte) (r Report, err error) {
 			r.nulls |= 1 << f
 		}
 	}
+	r.names = c.names
 	r.Stream = t.hasStream && c.isTrue(r.given[t.stream])
 	r.Open = bytes.IndexByte(body, '{') + 1
 	r.Empty = bytes.TrimLeft(body[r.Open:], " \t\r\n")[0] == '}'

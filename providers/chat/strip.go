@@ -15,6 +15,9 @@ type Foreign struct {
 	ReturnReasoning bool // thinking in content_blocks is converted to reasoning_content
 }
 
+// ForeignMembers are the members that StripForeign may remove.
+var ForeignMembers = [...]string{"content_blocks", "reasoning_content", "extra_content"}
+
 // StripForeign returns a body without members that only other providers understand, or nil
 // if it has none. content_blocks are the gateway's own.
 func StripForeign(body []byte, f Foreign) []byte {

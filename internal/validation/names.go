@@ -1,0 +1,43 @@
+package validation
+
+import "github.com/caddy-gw/gateway/internal/jsonscan"
+
+// names is the set of the rare members that a body has, at any depth. The pass that checks the
+// body notes them, so that whoever looks for one of them needs no other pass.
+type names uint8
+
+// rare returns the bit of a member that is looked for in bodies that rarely have it, or 0.
+func rare[T string | []byte](name T) names {
+	switch string(name) {
+	case "store":
+		return 1
+	case "content_blocks":
+		return 1 << 1
+	case "reasoning_content":
+		return 1 << 2
+	case "extra_content":
+		return 1 << 3
+	}
+	return 0
+}
+
+// skip reads the value at i, whose rules nobody has written, and notes its keys.
+func (c *checker) skip(i, depth int) (end int, err error) {
+	switch c.scan.Kind(i) {
+	case jsonscan.Object:
+		return c.scan.Object(i, depth, func(key jsonscan.Key, at int) (int, error) {
+			c.names |= rare(key.Bytes())
+			return c.skip(at, depth+1)
+		})
+	case jsonscan.Array:
+		return c.scan.Array(i, depth, func(_, at int) (int, error) { return c.skip(at, depth+1) })
+	}
+	return c.scan.Value(i, depth)
+}
+
+// MayHave reports false if it was noted that no object of the body, at any depth, has a member of
+// this name. Only the absence of rare members is noted.
+func (r *Report) MayHave(name string) bool {
+	bit := rare(name)
+	return bit == 0 || r.names&bit != 0
+}

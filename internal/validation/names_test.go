@@ -1,0 +1,54 @@
+package validation
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// namesOf returns the rare members of a JSON body, found by decoding it.
+func namesOf(t *testing.T, body []byte) (all names) {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, of := range v {
+				all |= rare(name)
+				walk(of)
+			}
+		case []any:
+			for _, of := range v {
+				walk(of)
+			}
+		}
+	}
+	walk(v)
+	return all
+}
+
+func TestRareMembersAreNotedAtAnyDepth(t *testing.T) {
+	for name, body := range map[string]string{
+		"":                  chat(`,"x":"store","tools":[{"content_block":"content_blocks"}],"logit_bias":{"a":1},"metadata":{"b":[{}]}`),
+		"store":             chat(`,"store":true`),
+		"content_blocks":    `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content\u005fblocks":[]}]}`,
+		"reasoning_content": chat(`,"logit_bias":{"reasoning_content":1}`),
+		"extra_content":     chat(`,"x":[[1,{"y":{"extra_content":{}}}]]`),
+	} {
+		r, err := Check(Chat, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rare := range []string{"store", "content_blocks", "reasoning_content", "extra_content"} {
+			if got := r.MayHave(rare); got != (name == rare) {
+				t.Errorf("%s: may have %s: %v", body, rare, got)
+			}
+		}
+		if !r.MayHave("x") {
+			t.Error("the absence of any member is noted")
+		}
+	}
+}
