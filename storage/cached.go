@@ -39,6 +39,7 @@ type Cached[T any] struct {
 func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
 	c := &Cached[T]{db: db, rows: rows}
 	c.reset()
+	db.OnCheck(rows.Check)
 	return c
 }
 

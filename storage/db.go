@@ -18,8 +18,9 @@ type DB struct {
 	locks Locker
 	owner string // of locks: this DB
 
-	mu   sync.Mutex
-	jobs map[string]*Job
+	mu     sync.Mutex
+	jobs   map[string]*Job
+	checks []func(Tx) error // see [DB.Check]
 }
 
 // A Txn is the transaction of a [DB.Update].

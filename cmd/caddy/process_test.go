@@ -155,22 +155,29 @@ func (p *process) key() string {
 
 func (p *process) do(method, path, key, body string) (int, string) {
 	p.t.Helper()
-	r, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+	status, answer, err := p.try(method, path, key, body)
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	return status, answer
+}
+
+// try is do for a process that may be killed meanwhile: it returns an error if there is no whole
+// answer.
+func (p *process) try(method, path, key, body string) (status int, answer string, err error) {
+	r, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
 	}
 	r.Header.Set("X-Gw-Api-Key", key)
 	r.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		p.t.Fatal(err)
+		return 0, "", err
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return res.StatusCode, string(b)
+	return res.StatusCode, string(b), err
 }
 
 const hello = `{"model":"@echo/echo","messages":[{"role":"user","content":"Hello"}]}`

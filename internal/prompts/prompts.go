@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -126,7 +127,33 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 			storage.Index[Collection]{Name: byWorkspace, Counted: true, Max: MaxCollections, Rows: "collections of a workspace", Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }})),
 		contents: storage.NewCollection("prompt-version", func(c *Content) string { return c.ID }),
 	}
+	db.OnCheck(s.check)
 	return s, errors.Join(s.prompts.Load(ctx), s.labels.Load(ctx), s.collections.Load(ctx))
+}
+
+// check returns an error that lists the versions of stored prompts without a content, and the
+// contents without a version.
+func (s *Store) check(tx storage.Tx) error {
+	var faults []error
+	of := make(map[string]string)
+	for _, p := range s.In(&storage.Txn{Tx: tx}).All() {
+		for i := range p.Versions {
+			of[p.Versions[i].ID] = p.Slug
+		}
+	}
+	for c, err := range s.contents.All(tx) {
+		if err != nil {
+			return errors.Join(append(faults, err)...)
+		}
+		if of[c.ID] == "" {
+			faults = append(faults, fmt.Errorf("the content %s belongs to no version of a prompt", c.ID))
+		}
+		delete(of, c.ID)
+	}
+	for id, slug := range of {
+		faults = append(faults, fmt.Errorf("the version %s of the prompt %s has no content", id, slug))
+	}
+	return errors.Join(faults...)
 }
 
 // In returns the prompts as tx sees them.

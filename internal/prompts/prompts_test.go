@@ -128,6 +128,9 @@ func TestVersionsAreBounded(t *testing.T) {
 	if got, err := render(t.Context(), s, "many", `{"variables":{}}`); got != `{"prompt":"text 1"}` {
 		t.Errorf("%s, %v", got, err)
 	}
+	if err := db.Check(t.Context()); err != nil { // the content of the others is gone
+		t.Error(err)
+	}
 }
 
 // A label is deleted in a transaction of bounded size, even if many prompts have it.
