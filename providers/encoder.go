@@ -3,6 +3,7 @@ package providers
 import (
 	"strings"
 
+	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
@@ -24,14 +25,47 @@ func (p *Provider) encoder(c *Call, r *chat.Request) *chat.Encoder {
 	if p.NoStreamUsage || p.OldStreams != nil && p.OldStreams(c) {
 		w.Omit = append(w.Omit, "stream_options")
 	}
+	r.Thinking = switched(r.Thinking)
 	switch {
 	case r.Effort == nil:
 	case refusesEffort(model):
 		w.Omit = append(w.Omit, "reasoning_effort")
+	case r.Effort.Is("none") && p.SwitchesThinking:
+		r.Effort, r.Thinking = nil, chat.Raw(`{"type":"disabled"}`)
 	case r.Effort.Is("max"): // set by Anthropic's clients
-		r.Effort = chat.Literal(`"high"`)
+		r.Effort = p.highest(model)
 	}
 	return w
+}
+
+// switched returns thinking as providers with OpenAI's API know it, which is on or off.
+func switched(thinking chat.Raw) chat.Raw {
+	r := jsonscan.NewReader(thinking)
+	adaptive := false
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("type") {
+			adaptive = chat.Literal(r.String()).Is("adaptive")
+		}
+	})
+	if adaptive {
+		return chat.Raw(`{"type":"enabled"}`)
+	}
+	return thinking
+}
+
+// highest returns the highest effort that a model is known to accept.
+func (p *Provider) highest(model string) chat.Literal {
+	if p.MaxEffort {
+		return chat.Literal(`"max"`)
+	}
+	minor, ok := strings.CutPrefix(withoutVendor(model), "gpt-5.")
+	switch {
+	case !ok || minor == "" || minor[0] < '2' || '9' < minor[0]:
+		return chat.Literal(`"high"`)
+	case minor[0] < '6':
+		return chat.Literal(`"xhigh"`)
+	}
+	return chat.Literal(`"max"`)
 }
 
 // olderNames maps members to names that only OpenAI's newer models no longer accept.

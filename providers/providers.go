@@ -84,6 +84,11 @@ type Provider struct {
 	NewerNames bool
 	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.
 	ReturnReasoning bool
+	// MaxEffort is set if the provider accepts the reasoning effort max, beyond high.
+	MaxEffort bool
+	// SwitchesThinking is set if thinking says whether the model reasons, and not the effort
+	// none.
+	SwitchesThinking bool
 	// Sources is set if answers list the web pages that they cite beside the choices, in
 	// citations and search_results.
 	Sources bool

@@ -30,7 +30,7 @@ func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 	if err := w.conversation(c, r); err != nil {
 		return nil, err
 	}
-	w.inference(r)
+	w.inference(c, r)
 	w.output(r)
 	for _, m := range members {
 		v := r.Lookup(m.name)
@@ -134,20 +134,27 @@ func (w *writer) cachePoint(cache chat.Raw) {
 	w.Close('}')
 }
 
-func (w *writer) inference(r *chat.Request) {
+func (w *writer) inference(c *providers.Call, r *chat.Request) {
 	var stops []chat.Literal
 	for _, s := range r.Stop {
 		if !s.Empty() {
 			stops = append(stops, s)
 		}
 	}
-	if r.MaxTokens == nil && r.Temperature == nil && r.TopP == nil && stops == nil {
+	limit, temperature, topP := r.MaxTokens, r.Temperature, r.TopP
+	switch model := foundation(c); {
+	case isAnthropic(model) && !messages.ModelOf(model).Samples():
+		temperature, topP = nil, nil
+	case novaEffort(model, r) == novaHigh:
+		limit, temperature, topP = nil, nil, nil
+	}
+	if limit == nil && temperature == nil && topP == nil && stops == nil {
 		return
 	}
 	w.Key("inferenceConfig").Open('{')
-	w.Member("maxTokens", r.MaxTokens)
-	w.Member("temperature", r.Temperature)
-	w.Member("topP", r.TopP)
+	w.Member("maxTokens", limit)
+	w.Member("temperature", temperature)
+	w.Member("topP", topP)
 	if stops != nil {
 		chat.AppendTexts(w.Key("stopSequences"), stops)
 	}
@@ -209,17 +216,23 @@ func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 	}
 	switch {
 	case strings.Contains(model, "amazon.nova"):
-		if r.TopK != nil {
+		effort := novaEffort(model, r)
+		if r.TopK != nil && effort != novaHigh {
 			add("inferenceConfig", slices.Concat(chat.Raw(`{"topK":`), r.TopK, chat.Raw("}")))
+		}
+		add("reasoningConfig", novaReasoning(effort))
+	case isAnthropic(model):
+		add("thinking", messages.ModelOf(model).Thinking(r))
+		if messages.ModelOf(model).Samples() {
+			add("top_k", r.TopK)
 		}
 	case strings.Contains(model, "openai."):
 		add("reasoning_effort", chat.Raw(r.Effort))
 	default:
-		add("thinking", r.Thinking)
 		add("top_k", r.TopK)
 	}
 	if isAnthropic(model) {
-		add("output_config", effortConfig(r))
+		add("output_config", effortConfig(model, r))
 		add("anthropic_beta", betaList(r.Lookup("anthropic_beta"), betas(c)))
 	}
 	if len(fields) == 0 {
@@ -242,11 +255,11 @@ func anthropicOutput(r *chat.Request) bool {
 
 // effortConfig returns Anthropic's output_config with an effort, or nil if no effort is
 // set.
-func effortConfig(r *chat.Request) chat.Raw {
+func effortConfig(model string, r *chat.Request) chat.Raw {
 	if effort := member(jsonscan.NewReader(r.Lookup("output_config")), "effort"); effort != nil {
 		return slices.Concat(chat.Raw(`{"effort":`), effort, chat.Raw("}"))
 	}
-	if effort := messages.Effort(r); effort != "" {
+	if effort := messages.ModelOf(model).Effort(r); effort != "" {
 		return chat.Raw(`{"effort":"` + effort + `"}`)
 	}
 	return nil

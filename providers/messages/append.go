@@ -17,8 +17,9 @@ type Options struct {
 	// Version is the anthropic_version of the body, for providers that do not use the
 	// header.
 	Version string
-	// NoModel is set if the model is in the path.
+	// NoModel is set if the model is in the path. Name is its name, if it is not the request's.
 	NoModel bool
+	Name    string
 	// NoStream is set if the path says whether to stream.
 	NoStream bool
 }
@@ -29,6 +30,12 @@ type Options struct {
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
+	name := o.Name
+	if name == "" {
+		name = r.Model.Text()
+	}
+	m := ModelOf(name)
+	thinking := m.Thinking(r)
 	b.Open('{')
 	if o.Version != "" {
 		b.Key("anthropic_version").Text(o.Version)
@@ -39,7 +46,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	if r.MaxTokens != nil {
 		b.Key("max_tokens").Raw(r.MaxTokens)
 	} else { // max_tokens includes the thinking budget, which must be smaller
-		b.Key("max_tokens").Int(DefaultMaxTokens + budget(r.Thinking))
+		b.Key("max_tokens").Int(DefaultMaxTokens + budget(thinking))
 	}
 	if err := w.system(r); err != nil {
 		return dst, err
@@ -47,9 +54,11 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	b.Key("messages").Open('[')
 	err := w.messages(r.Messages)
 	b.Close(']')
-	b.Member("temperature", r.Temperature)
-	b.Member("top_p", r.TopP)
-	b.Member("top_k", r.TopK)
+	if m.Samples() {
+		b.Member("temperature", r.Temperature)
+		b.Member("top_p", r.TopP)
+		b.Member("top_k", r.TopK)
+	}
 	if len(r.Stop) > 0 {
 		chat.AppendTexts(b.Key("stop_sequences"), r.Stop)
 	}
@@ -58,8 +67,8 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 		b.Key("user_id").Raw(r.User)
 		b.Close('}')
 	}
-	b.Member("thinking", r.Thinking)
-	w.own(r)
+	b.Member("thinking", thinking)
+	w.own(r, m)
 	w.tools(r)
 	if r.Stream && !o.NoStream {
 		b.Key("stream").Bool(true)

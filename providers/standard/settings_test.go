@@ -29,6 +29,7 @@ var targets = []struct {
 	{"Anthropic", "anthropic", "claude-opus-4-6", nil},
 	{"Claude on Bedrock", "bedrock", "anthropic.claude-opus-4-6-v1:0", map[string]string{"aws_region": "us-east-1"}},
 	{"Nova on Bedrock", "bedrock", "us.amazon.nova-pro-v1:0", map[string]string{"aws_region": "us-east-1"}},
+	{"Nova 2 on Bedrock", "bedrock", "us.amazon.nova-2-lite-v1:0", map[string]string{"aws_region": "us-east-1"}},
 	{"Claude on Vertex AI", "vertex-ai", "claude-opus-4-6", map[string]string{"vertex_region": "europe-west1", "vertex_project_id": "p"}},
 	{"Gemini", "google", "gemini-2.5-flash", nil},
 	{"Cohere", "cohere", "command-a-reasoning", nil},

@@ -182,7 +182,7 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 		body, err := gemini.Append(dst, r, gemini.OptionsOf(m.name))
 		return &providers.Request{URL: gemini.URL(base(c.Base), path, r.Stream), Body: body}, err
 	case anthropic:
-		body, err := messages.Append(dst, r, messages.Options{Version: anthropicVersion, NoModel: true})
+		body, err := messages.Append(dst, r, messages.Options{Version: anthropicVersion, NoModel: true, Name: m.name})
 		return &providers.Request{URL: rawPredict(c, path, r.Stream), Body: body}, err
 	}
 	// Other publishers' models share an OpenAI-compatible endpoint.
