@@ -60,7 +60,7 @@ type collector struct {
 type headroom struct{ bytes int64 }
 
 // gc is the collector of the process.
-var gc = &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: debug.FreeOSMemory}
+var gc = &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: freeMemory}
 
 // hold makes the heap grow by the given number of bytes until release is called. A GOGC in
 // the environment takes precedence.
@@ -148,6 +148,13 @@ func (c *collector) giveBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.freed = c.cycles()
+}
+
+// freeMemory returns free memory to the system, including that of pools (sync.Pool), which keep
+// what they hold for one collection.
+func freeMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 func readHeap() (live, roots uint64) {

@@ -20,15 +20,22 @@ type Buffer struct {
 	forgotten atomic.Bool // it is not pooled
 }
 
-// Buffers are pooled by capacity, so that a small body holds no large buffer.
+// Buffers are pooled by capacity, so that a small body holds no large buffer. The large ones have
+// room for a little more than a round number, as files have that were encoded in base64.
 var (
-	classes = [...]int{4 << 10, startSize, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, maxPooled}
-	pools   [len(classes)]sync.Pool
+	classes = [...]int{
+		4 << 10, startSize, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
+		3 << 19, 2<<20 + 4<<10, 3 << 20, maxPooled,
+	}
+	pools [len(classes)]sync.Pool
 )
 
 const (
 	startSize = 16 << 10
-	maxPooled = 1 << 20 // larger buffers are left to the garbage collector
+	maxPooled = 4<<20 + 4<<10 // larger buffers are left to the garbage collector
+
+	// trust is how many times what has arrived of a body is reserved for what its length promises.
+	trust = 16
 )
 
 // class returns the smallest class of buffers with room for size bytes.
@@ -72,12 +79,12 @@ func newBuffer(size int, of *inflight.Lease) (*Buffer, error) {
 // much is to come, want is the final size.
 func (b *Buffer) grown(want int) (*Buffer, error) {
 	defer b.Release()
-	size := min(4*cap(b.b), maxPooled)
-	if cap(b.b) >= maxPooled {
-		size = 2 * cap(b.b)
-	}
-	if want > cap(b.b) {
-		size = min(size, want)
+	size := 2 * cap(b.b)
+	switch {
+	case want > cap(b.b):
+		size = min(want, trust*cap(b.b))
+	case cap(b.b) < 1<<20:
+		size = min(4*cap(b.b), 1<<20)
 	}
 	larger, err := newBuffer(size, &b.lease)
 	if err != nil {
@@ -167,7 +174,7 @@ func (r *bufferReader) Close() error {
 var errBodyTooLarge = errors.New("body over the limit")
 
 // readBody reads a whole body of at most limit bytes into a buffer. length is that of the header,
-// or -1; no memory is reserved for more than has arrived.
+// or -1; the memory that is reserved for it is at most startSize, or trust times what has arrived.
 func readBody(src io.Reader, length, limit int64, of *inflight.Lease) (*Buffer, error) {
 	if length > limit {
 		return nil, errBodyTooLarge

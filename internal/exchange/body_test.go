@@ -88,13 +88,49 @@ func (r *countingReader) Read(p []byte) (int, error) {
 }
 
 func TestReadBodyBelievesAPromisedLengthOnlySoFar(t *testing.T) {
-	r := sized("x")
-	r.ContentLength = 1 << 40
-	b, err := readWhole(r, 1<<41)
-	if err != nil || cap(b.b) > maxPooled {
-		t.Errorf("reserved %d bytes for a promise, %v", cap(b.b), err)
+	for came, most := range map[int]int{1: startSize, startSize - 1: startSize, startSize + 1: trust * startSize, trust*startSize + 1: maxPooled} {
+		r := sized(strings.Repeat("x", came))
+		r.ContentLength = 1 << 40
+		b, err := readWhole(r, 1<<41)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cap(b.b) > most {
+			t.Errorf("%d bytes came: reserved %d for a promise; expected at most %d", came, cap(b.b), most)
+		}
+		b.Release()
 	}
-	b.Release()
+}
+
+// A body whose length is known is copied once on its way into its buffer, and then no more than a
+// small part of it.
+func TestReadBodyGrowsItsBufferSeldom(t *testing.T) {
+	for _, size := range []int{200 << 10, 2 << 20, 4 << 20} {
+		src := &roomy{left: size}
+		b, err := readBody(src, int64(size), 8<<20, nil)
+		if err != nil || len(b.b) != size {
+			t.Fatalf("got %d bytes, %v", len(b.b), err)
+		}
+		b.Release()
+		if src.rooms > 3 || src.copied > size/6 {
+			t.Errorf("%d bytes: %d buffers, %d bytes copied from one to the next", size, src.rooms, src.copied)
+		}
+	}
+}
+
+// A roomy body fills whatever it is read into, and counts the buffers that were used for it.
+type roomy struct{ left, read, rooms, copied int }
+
+func (r *roomy) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), r.left)
+	if r.rooms++; r.rooms > 1 {
+		r.copied += r.read
+	}
+	r.left, r.read = r.left-n, r.read+n
+	return n, nil
 }
 
 func TestReadBodyPassesTheErrorOfABrokenBodyOn(t *testing.T) {
