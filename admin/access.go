@@ -5,16 +5,18 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strconv"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
 
 // globalAccess is the access of workspaces that are not listed.
 type globalAccess struct {
-	Enabled     bool    `json:"enabled"`
-	UsageLimits []empty `json:"usage_limits"`
-	RateLimits  []empty `json:"rate_limits"`
+	Enabled     bool          `json:"enabled"`
+	UsageLimits []shownBudget `json:"usage_limits" doc:"Of each workspace without limits of its own for the integration; current_usage is that of all of these."`
+	RateLimits  []carriedRate `json:"rate_limits"`
 }
 
 // IntegrationWorkspaces lists the workspaces with a setting of their own for an
@@ -27,41 +29,26 @@ type IntegrationWorkspaces struct {
 
 // IntegrationWorkspace is the access of one workspace.
 type IntegrationWorkspace struct {
-	ID          string  `json:"id" format:"uuid"`
-	Slug        string  `json:"slug"`
-	Name        string  `json:"name"`
-	Enabled     bool    `json:"enabled"`
-	UsageLimits []empty `json:"usage_limits"`
-	RateLimits  []empty `json:"rate_limits"`
-}
-
-// unsupportedLimits are limits that are rejected instead of ignored.
-type unsupportedLimits struct {
-	UsageLimits Optional[[]any] `json:"usage_limits,omitempty"`
-	RateLimits  Optional[[]any] `json:"rate_limits,omitempty"`
-}
-
-func (l *unsupportedLimits) check(in string) error {
-	switch {
-	case len(l.UsageLimits.Value) > 0:
-		return invalid(in+"usage_limits", "not supported yet; leave it out")
-	case len(l.RateLimits.Value) > 0:
-		return invalid(in+"rate_limits", "not supported yet; make a rate-limit policy with the condition virtual_key")
-	}
-	return nil
+	ID          string        `json:"id" format:"uuid"`
+	Slug        string        `json:"slug"`
+	Name        string        `json:"name"`
+	Enabled     bool          `json:"enabled"`
+	UsageLimits []shownBudget `json:"usage_limits" doc:"Its own for the integration."`
+	RateLimits  []carriedRate `json:"rate_limits"`
+	LastResetAt *string       `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 }
 
 type workspaceAccess struct {
-	unsupportedLimits
+	ListedLimits
 	ID                    string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug."`
 	Enabled               flag   `json:"enabled"`
-	ResetUsage            bool   `json:"reset_usage,omitempty"`
+	ResetUsage            bool   `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 	CreateDefaultProvider *flag  `json:"create_default_provider,omitempty"`
 	DefaultProviderSlug   string `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
 }
 
 type updateGlobalAccess struct {
-	unsupportedLimits
+	ListedLimits
 	Enabled flag `json:"enabled"`
 }
 
@@ -74,15 +61,50 @@ type updateAccess struct {
 }
 
 func (c *call) accessOf(i *credentials.Integration) (*IntegrationWorkspaces, error) {
-	out := &IntegrationWorkspaces{Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, Workspaces: []IntegrationWorkspace{}}
+	out := &IntegrationWorkspaces{Global: c.globalAccess(i), Workspaces: []IntegrationWorkspace{}}
 	for _, w := range c.api.Directory.Workspaces() {
 		_, named := i.Access[w.ID]
 		if enabled := i.EnabledIn(w.ID); c.sees(w.ID) && (enabled || named) {
-			out.Workspaces = append(out.Workspaces, IntegrationWorkspace{ID: w.ID, Slug: w.Slug, Name: w.Name, Enabled: enabled, UsageLimits: []empty{}, RateLimits: []empty{}})
+			limits := c.limitsOf(policies.IntegrationIn(w.ID, i.ID))
+			out.Workspaces = append(out.Workspaces, IntegrationWorkspace{
+				ID: w.ID, Slug: w.Slug, Name: w.Name, Enabled: enabled, UsageLimits: limits.listed(), RateLimits: limits.rates, LastResetAt: limits.lastResetAt,
+			})
 		}
 	}
 	out.Total = len(out.Workspaces)
 	return out, nil
+}
+
+func (c *call) globalAccess(i *credentials.Integration) globalAccess {
+	limits := c.limitsOf(i.ID)
+	return globalAccess{Enabled: i.Everywhere, UsageLimits: limits.listed(), RateLimits: limits.rates}
+}
+
+// setAccessLimits changes the limits of an integration: in one workspace, or for "" in each that has none
+// of its own for it.
+func (c *call) setAccessLimits(i *credentials.Integration, workspace string, in *ListedLimits, inside string, reset bool) error {
+	limits, err := in.limits(inside)
+	if err != nil {
+		return err
+	}
+	of := policies.Carried{Carrier: policies.KeyIntegration, ID: i.ID, OrganisationID: i.OrganisationID, EachWorkspace: workspace == ""}
+	if workspace != "" {
+		of.ID, of.WorkspaceID = policies.IntegrationIn(workspace, i.ID), workspace
+	}
+	return c.setLimits(of, limits, reset)
+}
+
+// removeIntegration removes an integration that has no providers, and its limits.
+func (c *call) removeIntegration(i *credentials.Integration) error {
+	for workspace := range i.Access {
+		if err := c.dropLimits(policies.IntegrationIn(workspace, i.ID)); err != nil {
+			return err
+		}
+	}
+	if err := c.dropLimits(i.ID); err != nil {
+		return err
+	}
+	return c.api.Keyring.RemoveIntegration(c.tx, i.ID)
 }
 
 func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empty, error) {
@@ -91,7 +113,7 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 	}
 	before := *i
 	if in.Global != nil {
-		if err := in.Global.check("global_workspace_access."); err != nil {
+		if err := c.setAccessLimits(i, "", &in.Global.ListedLimits, "global_workspace_access.", false); err != nil {
 			return nil, err
 		}
 		i.Everywhere = bool(in.Global.Enabled)
@@ -103,14 +125,14 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 	i.Access = access
 	for n := range in.Workspaces {
 		one := &in.Workspaces[n]
-		if err := one.check("workspaces."); err != nil {
-			return nil, err
-		}
 		w, err := c.workspace(one.ID)
 		if err != nil {
 			return nil, unknownReference("workspaces.id", "there is no workspace %q", credentials.Clip(one.ID))
 		}
 		access[w.ID] = bool(one.Enabled)
+		if err := c.setAccessLimits(i, w.ID, &one.ListedLimits, "workspaces["+strconv.Itoa(n)+"].", one.ResetUsage); err != nil {
+			return nil, err
+		}
 		create := flag(!i.NoDefault)
 		for _, said := range []*flag{in.CreateDefaultProvider, one.CreateDefaultProvider} {
 			if said != nil {
@@ -121,6 +143,14 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 			continue
 		}
 		if err := c.provide(i, w.ID, cmp.Or(one.DefaultProviderSlug, in.DefaultProviderSlug, i.ProviderSlug())); err != nil {
+			return nil, err
+		}
+	}
+	for workspace := range before.Access {
+		if _, kept := access[workspace]; kept {
+			continue
+		}
+		if err := c.dropLimits(policies.IntegrationIn(workspace, i.ID)); err != nil {
 			return nil, err
 		}
 	}

@@ -61,15 +61,12 @@ func showAPIKey(c *call, k *credentials.APIKey) APIKey {
 	if !k.InTransition(c.api.Now()) {
 		transition = nil
 	}
-	limits, status := c.limitsOf(k.ID), k.Status(c.api.Now())
-	if limits.exhausted && status == "active" {
-		status = "exhausted"
-	}
+	limits := c.limitsOf(k.ID)
 	return APIKey{
 		LastResetAt: limits.lastResetAt, RateLimits: limits.rates, UsageLimits: limits.budget,
 		LastUsedAt: formatOptionalTime(used), RotationPolicy: showRotation(k.Rotation), TransitionEndsAt: formatOptionalTime(transition),
 		ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
-		Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: status,
+		Description: text(k.Description), WorkspaceID: text(k.WorkspaceID), UserID: text(k.UserID), Status: limits.statusOr(k.Status(c.api.Now())),
 		CreatedAt: formatTime(k.CreatedAt), LastUpdatedAt: formatTime(k.UpdatedAt), CreationMode: k.CreationMode,
 		Scopes: k.Scopes, AllowConfigOverride: k.AllowOverride, AlertEmails: k.AlertEmails,
 		ExpiresAt: formatOptionalTime(k.ExpiresAt), Object: "api-key",
@@ -209,7 +206,7 @@ func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error)
 	if err := c.apply(k, &in.APIKeyFields); err != nil {
 		return err
 	}
-	if err := c.setLimits(carriedBy(k), &in.CarriedFields, in.ResetUsage); err != nil {
+	if err := c.setLimits(carriedBy(k), in.limits(), in.ResetUsage); err != nil {
 		return err
 	}
 	return c.api.Keyring.ReplaceAPIKey(c.tx, k)
@@ -262,7 +259,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 	if err != nil {
 		return nil, nil, err
 	}
-	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, c.setLimits(carriedBy(k), &in.CarriedFields, false)
+	return k, &createdAPIKey{id, key.Reveal(), "api-key"}, c.setLimits(carriedBy(k), in.limits(), false)
 }
 
 // carriedBy names a key as what has limits.

@@ -1,10 +1,18 @@
 package admin
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/policies"
 )
 
@@ -36,14 +44,113 @@ type shownBudget struct {
 	NextUsageResetAt  *string  `json:"next_usage_reset_at" format:"date-time"`
 }
 
-// CarriedFields are the fields of limits in bodies that make or change an object which has them.
+// CarriedFields are the fields of limits in bodies that make or change an API key.
 type CarriedFields struct {
 	RateLimits  Optional[[]carriedRate] `json:"rate_limits,omitempty" doc:"At most one of each type."`
 	UsageLimits Optional[carriedBudget] `json:"usage_limits,omitempty"`
 }
 
-// given reports whether the fields change limits.
 func (f *CarriedFields) given() bool { return f.RateLimits.Set || f.UsageLimits.Set }
+
+func (f *CarriedFields) limits() *limitFields {
+	return &limitFields{rates: f.RateLimits, budget: f.UsageLimits, ofBudget: "usage_limits."}
+}
+
+// TargetLimits are the same of providers and virtual keys.
+type TargetLimits struct {
+	RateLimits  Optional[oneOrMany]     `json:"rate_limits,omitempty" doc:"A limit, or a list of at most one of each type: of type (requests, tokens), unit (rps, rpm, rph, rpd, rpw) and value."`
+	UsageLimits Optional[carriedBudget] `json:"usage_limits,omitempty"`
+}
+
+func (f *TargetLimits) limits() (*limitFields, error) {
+	rates, err := f.RateLimits.Value.rates()
+	return &limitFields{rates: Optional[[]carriedRate]{f.RateLimits.Set, f.RateLimits.Null, rates}, budget: f.UsageLimits, ofBudget: "usage_limits."}, err
+}
+
+// ListedLimits are the same of workspaces, and of integrations in workspaces: lists.
+type ListedLimits struct {
+	RateLimits  Optional[[]carriedRate]   `json:"rate_limits,omitempty" doc:"At most one of each type."`
+	UsageLimits Optional[[]carriedBudget] `json:"usage_limits,omitempty" doc:"At most one."`
+}
+
+// limits are the fields, which are in the field that inside ends with.
+func (f *ListedLimits) limits(inside string) (*limitFields, error) {
+	out := &limitFields{rates: f.RateLimits, inside: inside, ofBudget: inside + "usage_limits[0]."}
+	switch given := &f.UsageLimits; len(given.Value) {
+	case 0:
+		out.budget.Set, out.budget.Null = given.Set, given.Set
+	case 1:
+		out.budget = Optional[carriedBudget]{Set: true, Value: given.Value[0]}
+	default:
+		return nil, invalid(inside+"usage_limits", "expected one budget at most")
+	}
+	return out, nil
+}
+
+// limitFields are the limits in a body.
+type limitFields struct {
+	rates  Optional[[]carriedRate]
+	budget Optional[carriedBudget]
+
+	inside   string // what the names of fields begin with
+	ofBudget string // the same of the budget's
+}
+
+// given reports whether the fields change limits.
+func (f *limitFields) given() bool { return f.rates.Set || f.budget.Set }
+
+// field names a field as the body has it.
+func (f *limitFields) field(err error) error {
+	var wrong *policies.FieldError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if name, ok := strings.CutPrefix(wrong.Field, "usage_limits."); ok {
+		return invalid(f.ofBudget+name, "%s", wrong.Message)
+	}
+	return invalid(f.inside+wrong.Field, "%s", wrong.Message)
+}
+
+// oneOrMany is a rate limit, or a list of some.
+type oneOrMany struct{ raw json.RawMessage }
+
+func (r *oneOrMany) UnmarshalJSON(b []byte) error {
+	r.raw = slices.Clone(b)
+	return nil
+}
+
+func (oneOrMany) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}, Nullable: true}, {Type: huma.TypeObject}}}
+}
+
+func (r oneOrMany) rates() (rates []carriedRate, err error) {
+	if len(r.raw) == 0 {
+		return nil, nil
+	}
+	type given struct {
+		Type  string `json:"type"`
+		Unit  string `json:"unit"`
+		Value *int64 `json:"value"`
+	}
+	var all []given
+	into := any(&all)
+	if r.raw[0] == '{' {
+		all = make([]given, 1)
+		into = &all[0]
+	}
+	d := json.NewDecoder(bytes.NewReader(r.raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return nil, invalid("rate_limits", "expected limits of type, unit and value (a whole number): %s", credentials.Clip(strings.TrimPrefix(err.Error(), "json: ")))
+	}
+	for i, one := range all {
+		if one.Value == nil {
+			return nil, invalid("rate_limits["+strconv.Itoa(i)+"].value", "required")
+		}
+		rates = append(rates, carriedRate{one.Type, one.Unit, *one.Value})
+	}
+	return rates, nil
+}
 
 // shownLimits are the limits of an object, as it shows them.
 type shownLimits struct {
@@ -51,6 +158,22 @@ type shownLimits struct {
 	budget      *shownBudget
 	exhausted   bool
 	lastResetAt *string
+}
+
+// listed shows the budget as a list.
+func (l *shownLimits) listed() []shownBudget {
+	if l.budget == nil {
+		return []shownBudget{}
+	}
+	return []shownBudget{*l.budget}
+}
+
+// statusOr is the status of an object with these limits, which would be the given one without.
+func (l *shownLimits) statusOr(status string) string {
+	if l.exhausted && status == "active" {
+		return "exhausted"
+	}
+	return status
 }
 
 // limitsOf shows the limits of an object.
@@ -67,12 +190,12 @@ func (c *call) limitsOf(id string) shownLimits {
 	if b == nil {
 		return out
 	}
-	used, err := c.api.Limits.CarriedUsage(c, has)
+	used, err := c.api.Limits.CarriedUsage(c, has, "")
 	if err != nil {
 		c.api.Logger.Error("reading the usage of a budget", zap.String("id", id), zap.Error(err))
 	}
 	at := b.At(c.api.Now())
-	out.exhausted, out.lastResetAt = used >= b.Limit, formatOptionalTime(at.LastResetAt)
+	out.exhausted, out.lastResetAt = used >= b.Limit && !has.EachWorkspace, formatOptionalTime(at.LastResetAt)
 	out.budget = &shownBudget{
 		Type: b.Type, CreditLimit: b.Amount(b.Limit), CurrentUsage: b.Amount(used), PeriodicReset: text(at.PeriodicReset),
 		NextUsageResetAt: formatOptionalTime(at.NextResetAt),
@@ -89,7 +212,7 @@ func (c *call) limitsOf(id string) shownLimits {
 
 // setLimits changes the limits of an object, which names it by its carrier and id. With reset, what
 // was used of its budget becomes 0.
-func (c *call) setLimits(of policies.Carried, in *CarriedFields, reset bool) error {
+func (c *call) setLimits(of policies.Carried, in *limitFields, reset bool) error {
 	if !in.given() && !reset {
 		return nil
 	}
@@ -99,17 +222,17 @@ func (c *call) setLimits(of policies.Carried, in *CarriedFields, reset bool) err
 	if ok {
 		row.Rates, row.Budget = had.Rates, had.Budget
 	}
-	if in.RateLimits.Set {
+	if in.rates.Set {
 		row.Rates = nil
-		for _, r := range in.RateLimits.Value {
+		for _, r := range in.rates.Value {
 			row.Rates = append(row.Rates, policies.CarriedRate(r))
 		}
 	}
 	switch {
-	case in.UsageLimits.Null:
+	case in.budget.Null:
 		row.Budget = nil
-	case in.UsageLimits.Set:
-		budget, err := c.budget(row.Budget, &in.UsageLimits.Value)
+	case in.budget.Set:
+		budget, err := c.budget(row.Budget, &in.budget.Value, in.ofBudget)
 		if err != nil {
 			return err
 		}
@@ -121,7 +244,7 @@ func (c *call) setLimits(of policies.Carried, in *CarriedFields, reset bool) err
 		row.Budget = &b
 	}
 	if err := stored.Put(c.tx, &row); err != nil {
-		return err
+		return in.field(err)
 	}
 	if ok {
 		c.committed(func() { c.forgetLimits(had, &row) })
@@ -129,8 +252,8 @@ func (c *call) setLimits(of policies.Carried, in *CarriedFields, reset bool) err
 	return nil
 }
 
-// budget is the budget of an object after a change.
-func (c *call) budget(had *policies.UsageLimit, in *carriedBudget) (*policies.UsageLimit, error) {
+// budget is the budget of an object after a change, whose fields' names begin with inside.
+func (c *call) budget(had *policies.UsageLimit, in *carriedBudget, inside string) (*policies.UsageLimit, error) {
 	b := new(policies.UsageLimit)
 	switch {
 	case had != nil && (in.Type == "" || in.Type == had.Type):
@@ -145,15 +268,15 @@ func (c *call) budget(had *policies.UsageLimit, in *carriedBudget) (*policies.Us
 	switch {
 	case in.CreditLimit != nil:
 		if b.Limit, err = b.Units(*in.CreditLimit); err != nil {
-			return nil, invalid("usage_limits.credit_limit", "%s", err)
+			return nil, invalid(inside+"credit_limit", "%s", err)
 		}
 	case had == nil || b.Type != had.Type:
-		return nil, invalid("usage_limits.credit_limit", "required")
+		return nil, invalid(inside+"credit_limit", "required")
 	}
-	if err := alertThreshold(b, "usage_limits.", in.AlertThreshold); err != nil {
+	if err := alertThreshold(b, inside, in.AlertThreshold); err != nil {
 		return nil, err
 	}
-	return b, c.schedule(&b.Schedule, "usage_limits.", in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt)
+	return b, c.schedule(&b.Schedule, inside, in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt)
 }
 
 // forgetLimits drops the counters of limits that an object no longer has; has is nil if it has none.

@@ -105,3 +105,122 @@ func TestNoKeyEscapesItsOwnLimits(t *testing.T) {
 	a.ok("PUT", "/v1/api-keys/"+made.get("id").Str, `{"rate_limits":[{"type":"requests","unit":"rpm","value":2}]}`)
 	refused(made.get("key").Str, "POST", "/v1/api-keys/workspace/service", `{"name":"x","scopes":["completions.write"]}`)
 }
+
+// Workspaces, virtual keys, providers and integrations in a workspace have limits of their own, which
+// go with them.
+func TestObjectsHaveLimitsOfTheirOwn(t *testing.T) {
+	a := newAPI(t)
+	red := a.workspace("red")
+	a.ok("POST", "/v1/integrations", `{"name":"main","slug":"main","ai_provider_id":"openai","key":"sk"}`)
+	a.ok("PUT", "/v1/integrations/main/workspaces", `{"workspaces":[{"id":"red","enabled":true}]}`)
+	a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk","workspace_id":"red"}`)
+	const budget = `{"credit_limit":2.5,"alert_threshold":1,"periodic_reset":"weekly"}`
+	const rates = `[{"type":"requests","unit":"rpm","value":5},{"type":"tokens","unit":"rpd","value":9}]`
+	for name, c := range map[string]struct {
+		path, in, out string // in: what stands around the limits
+		lists         bool
+		status        bool
+	}{
+		"workspace":   {"/v1/admin/workspaces/red", `%`, "", true, false},
+		"virtual key": {"/v1/virtual-keys/vk", `%`, "", false, true},
+		"provider":    {"/v1/providers/main", `%`, "", false, true},
+		"integration": {"/v1/integrations/main/workspaces", `{"workspaces":[{"id":"red","enabled":true,%}]}`, "workspaces.0.", true, false},
+		"all of an integration": {
+			"/v1/integrations/main/workspaces", `{"global_workspace_access":{"enabled":true,%}}`, "global_workspace_access.", true, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, first := budget, ""
+			if c.lists {
+				b, first = "["+budget+"]", "0."
+			}
+			put := func(limits string) {
+				t.Helper()
+				if c.in == "%" {
+					limits = "{" + limits + "}"
+				}
+				a.ok("PUT", c.path, strings.Replace(c.in, "%", limits, 1))
+			}
+			shows := func(want map[string]string) {
+				t.Helper()
+				read := a.ok("GET", c.path, "")
+				for field, v := range want {
+					if got := read.get(c.out + field).Raw; got != v {
+						t.Errorf("%s: %s, want %s in %s", field, got, v, read.body)
+					}
+				}
+			}
+			put(`"rate_limits":` + rates + `,"usage_limits":` + b)
+			shows(map[string]string{
+				"rate_limits": rates, "usage_limits." + first + "credit_limit": "2.5", "usage_limits." + first + "alert_threshold": "1",
+				"usage_limits." + first + "periodic_reset": `"weekly"`, "usage_limits." + first + "current_usage": "0",
+			})
+			if c.status {
+				shows(map[string]string{"status": `"active"`})
+			}
+			if !strings.HasPrefix(c.out, "global") {
+				put(`"reset_usage":true`)
+				if at := a.ok("GET", c.path, "").get(c.out + "last_reset_at"); at.Type != gjson.String {
+					t.Errorf("reset at %s", at.Raw)
+				}
+			}
+			put(`"rate_limits":null`)
+			shows(map[string]string{"rate_limits": "[]", "usage_limits." + first + "credit_limit": "2.5"})
+			none := map[bool]string{true: "[]", false: "null"}[c.lists]
+			put(`"usage_limits":null`)
+			shows(map[string]string{"rate_limits": "[]", "usage_limits": none})
+			put(`"rate_limits":` + rates)
+		})
+	}
+
+	// A provider takes one rate limit that is in no list.
+	a.ok("PUT", "/v1/providers/main", `{"rate_limits":{"type":"requests","unit":"rph","value":7}}`)
+	if got := a.ok("GET", "/v1/providers/main", "").get("rate_limits").Raw; got != `[{"type":"requests","unit":"rph","value":7}]` {
+		t.Errorf("%s", got)
+	}
+	for body, field := range map[string]string{
+		`{"rate_limits":[{"type":"cost","unit":"rpm","value":5}]}`:      "rate_limits[0].type",
+		`{"rate_limits":{"type":"requests","unit":"rpy","value":5}}`:    "rate_limits[0].unit",
+		`{"rate_limits":{"type":"requests","unit":"rpm"}}`:              "rate_limits[0].value: required",
+		`{"rate_limits":{"type":"requests","unit":"rpm","value":1.5}}`:  "rate_limits: expected limits of type, unit and value",
+		`{"rate_limits":[{"kind":"requests","unit":"rpm","value":1}]}`:  "rate_limits: expected limits of type, unit and value",
+		`{"rate_limits":"many"}`:                                        "rate_limits",
+		`{"usage_limits":{"credit_limit":0.5}}`:                         "usage_limits.credit_limit",
+		`{"usage_limits":[{"credit_limit":5}]}`:                         "usage_limits",
+		`{"usage_limits":{"credit_limit":5,"periodic_reset":"yearly"}}`: "usage_limits.periodic_reset",
+	} {
+		for _, path := range []string{"/v1/providers/main", "/v1/virtual-keys/vk"} {
+			if out := a.do("PUT", path, body); out.status != 400 || !strings.Contains(out.body, field) {
+				t.Errorf("%s: %d %s", body, out.status, out.body)
+			}
+		}
+	}
+
+	// A key of the workspace raises none of the workspace's.
+	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["workspaces.update","workspaces.read"],"workspace_id":"red"}`).get("key").Str
+	for _, body := range []string{`{"rate_limits":[]}`, `{"usage_limits":[{"credit_limit":100}]}`, `{"reset_usage":true}`} {
+		if out := a.as(key, "PUT", "/v1/admin/workspaces/red", body); out.status != 403 {
+			t.Errorf("%s: %d %s", body, out.status, out.body)
+		}
+	}
+	if out := a.as(key, "PUT", "/v1/admin/workspaces/red", `{"description":"its own"}`); out.status != 200 {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+
+	// Limits go with what has them.
+	left := func() int { return len(a.s.Limits.Carried.Of(red, 100)) }
+	if n := left(); n != 4 {
+		t.Errorf("%d objects of the workspace have limits, want 4", n)
+	}
+	a.ok("DELETE", "/v1/virtual-keys/vk", "")
+	a.ok("DELETE", "/v1/providers/main", "")
+	a.ok("PUT", "/v1/integrations/main/workspaces", `{"workspaces":[],"override_existing_workspace_access":true}`)
+	if n := left(); n != 1 {
+		t.Errorf("%d objects of the workspace have limits, want its own", n)
+	}
+	id := a.ok("GET", "/v1/integrations/main", "").get("id").Str
+	a.ok("DELETE", "/v1/integrations/main", "")
+	if _, has := a.s.Limits.Carried.Get(id); has {
+		t.Error("the limits of an integration survive it")
+	}
+}

@@ -59,7 +59,7 @@ func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
 func showIntegration(c *call, i *credentials.Integration) Integration {
 	out := Integration{
 		IntegrationRow: showIntegrationRow(c, i), MaskedKey: i.Hint, Configurations: shownConfigurations(&i.Credential),
-		Global: globalAccess{Enabled: i.Everywhere, UsageLimits: []empty{}, RateLimits: []empty{}}, SecretMappings: showMappings(&i.Credential, "configurations"), AllowAllModels: !i.OnlyListed,
+		Global: c.globalAccess(i), SecretMappings: showMappings(&i.Credential, "configurations"), AllowAllModels: !i.OnlyListed,
 		Adjustments: i.Adjustments,
 	}
 	for _, w := range c.api.Directory.Workspaces() {
@@ -181,7 +181,7 @@ func (a *API) integrations() {
 		if err := inUse("integration", by); err != nil {
 			return err
 		}
-		return c.api.Keyring.RemoveIntegration(c.tx, i.ID)
+		return c.removeIntegration(i)
 	})
 	a.integrationModels(integrations)
 	read(a, integrations, "/workspaces", "List the workspaces of an integration", (*call).accessOf)

@@ -131,11 +131,11 @@ func TestAProviderIsAnIntegrationInAWorkspace(t *testing.T) {
 		t.Errorf("a workspace without access: %d %s", out.status, out.body)
 	}
 	for body, field := range map[string]string{
-		`{"workspaces":[{"id":"nope","enabled":true}]}`:                                                   "workspaces.id",
-		`{"workspaces":[{"id":"blue","enabled":true,"usage_limits":[{"type":"cost","credit_limit":1}]}]}`: "usage_limits",
-		`{"workspaces":[{"id":"blue","enabled":true,"rate_limits":[{"type":"requests"}]}]}`:               "rate_limits",
-		`{"global_workspace_access":{"enabled":true,"usage_limits":[{}]}}`:                                "global_workspace_access.usage_limits",
-		`{"workspaces":[{"id":"blue"}]}`:                                                                  "enabled",
+		`{"workspaces":[{"id":"nope","enabled":true}]}`:                                                     "workspaces.id",
+		`{"workspaces":[{"id":"blue","enabled":true,"usage_limits":[{"type":"cost","credit_limit":0.5}]}]}`: "workspaces[0].usage_limits[0].credit_limit",
+		`{"workspaces":[{"id":"blue","enabled":true,"rate_limits":[{"type":"requests"}]}]}`:                 "rate_limits",
+		`{"global_workspace_access":{"enabled":true,"usage_limits":[{}]}}`:                                  "global_workspace_access.usage_limits[0].credit_limit",
+		`{"workspaces":[{"id":"blue"}]}`:                                                                    "enabled",
 	} {
 		if out := a.do("PUT", "/v1/integrations/main/workspaces", body); out.status < 400 || !strings.Contains(out.body, field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
@@ -162,7 +162,7 @@ func TestAProviderIsAnIntegrationInAWorkspace(t *testing.T) {
 	if one.get("name").Str != "q" || one.get("note").Raw != "null" || one.get("expires_at").Str == "" || one.get("object").Str != "provider" {
 		t.Errorf("%s", one.body)
 	}
-	for body, field := range map[string]string{`{"usage_limits":{"credit_limit":1}}`: "usage_limits", `{"rate_limits":[{}]}`: "rate_limits"} {
+	for body, field := range map[string]string{`{"usage_limits":{"credit_limit":0.5}}`: "usage_limits.credit_limit", `{"rate_limits":[{}]}`: "rate_limits[0].value: required"} {
 		if out := a.do("PUT", "/v1/providers/mine", body); out.status != 400 || !strings.Contains(out.body, field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}

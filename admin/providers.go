@@ -20,10 +20,11 @@ type Provider struct {
 	AIProviderID   string          `json:"ai_provider_id"`
 	WorkspaceID    string          `json:"workspace_id"`
 	Note           *string         `json:"note"`
-	Status         string          `json:"status" enum:"active,expired"`
-	UsageLimits    *empty          `json:"usage_limits"`
-	RateLimits     []empty         `json:"rate_limits"`
+	Status         string          `json:"status" enum:"active,exhausted,expired"`
+	UsageLimits    *shownBudget    `json:"usage_limits"`
+	RateLimits     []carriedRate   `json:"rate_limits"`
 	ResetUsage     *float64        `json:"reset_usage"`
+	LastResetAt    *string         `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 	CreatedAt      string          `json:"created_at" format:"date-time"`
 	LastUpdatedAt  string          `json:"last_updated_at" format:"date-time"`
 	ExpiresAt      *string         `json:"expires_at"`
@@ -32,19 +33,19 @@ type Provider struct {
 }
 
 func showProvider(c *call, v *credentials.VirtualKey) Provider {
+	limits := c.limitsOf(v.ID)
 	return Provider{
 		ID: v.ID, Slug: v.Slug, Name: v.Name, IntegrationID: v.IntegrationID, AIProviderID: v.Provider, WorkspaceID: v.WorkspaceID, Note: text(v.Note),
-		Status: v.Status(c.api.Now()), RateLimits: []empty{}, CreatedAt: formatTime(v.CreatedAt), LastUpdatedAt: formatTime(v.UpdatedAt),
+		Status: limits.statusOr(v.Status(c.api.Now())), RateLimits: limits.rates, UsageLimits: limits.budget, LastResetAt: limits.lastResetAt, CreatedAt: formatTime(v.CreatedAt), LastUpdatedAt: formatTime(v.UpdatedAt),
 		ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "provider",
 	}
 }
 
 // ProviderFields are the fields of both create and update.
 type ProviderFields struct {
-	Note        Optional[string]         `json:"note,omitempty"`
-	UsageLimits Optional[map[string]any] `json:"usage_limits,omitempty"`
-	RateLimits  Optional[[]any]          `json:"rate_limits,omitempty"`
-	ExpiresAt   Optional[time.Time]      `json:"expires_at,omitempty"`
+	TargetLimits
+	Note      Optional[string]    `json:"note,omitempty"`
+	ExpiresAt Optional[time.Time] `json:"expires_at,omitempty"`
 }
 
 type createProvider struct {
@@ -58,7 +59,7 @@ type createProvider struct {
 type updateProvider struct {
 	ProviderFields
 	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	ResetUsage bool    `json:"reset_usage,omitempty"`
+	ResetUsage bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 const includeConfigurations = "include_configurations"
@@ -102,13 +103,13 @@ func (a *API) providers() {
 		if err := c.applyProvider(v, &in.ProviderFields); err != nil {
 			return nil, err
 		}
+		if err := c.setTargetLimits(v, &in.TargetLimits, in.ResetUsage); err != nil {
+			return nil, err
+		}
 		return &createdSlug{v.ID, v.Slug}, c.api.Keyring.ReplaceVirtualKey(c.tx, v, credentials.Secret{})
 	})
 	remove(a, all, "Delete", func(c *call, v *credentials.VirtualKey) error {
-		if err := c.named(v); err != nil {
-			return err
-		}
-		return c.api.Keyring.RemoveVirtualKey(c.tx, v.ID)
+		return c.removeVirtualKey(v)
 	})
 }
 
@@ -137,10 +138,10 @@ func (c *call) createProvider(in *createProvider) (*credentials.VirtualKey, *cre
 	if err := c.api.Keyring.AddProvider(c.tx, v); err != nil {
 		return v, nil, slugTaken(err, v.Slug)
 	}
-	return v, &createdSlug{v.ID, v.Slug}, nil
+	return v, &createdSlug{v.ID, v.Slug}, c.setTargetLimits(v, &in.TargetLimits, false)
 }
 
 func (c *call) applyProvider(v *credentials.VirtualKey, in *ProviderFields) (err error) {
-	_, err = c.applyVirtualKey(v, &VirtualKeyFields{Note: in.Note, UsageLimits: in.UsageLimits, RateLimits: in.RateLimits, ExpiresAt: in.ExpiresAt}, nil)
+	_, err = c.applyVirtualKey(v, &VirtualKeyFields{Note: in.Note, ExpiresAt: in.ExpiresAt}, nil)
 	return err
 }

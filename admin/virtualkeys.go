@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -28,11 +29,12 @@ type VirtualKey struct {
 	CustomHost     *string         `json:"custom_host"`
 	IntegrationID  *string         `json:"integration_id" doc:"Of a provider: the integration that its credential is from."`
 	Note           *string         `json:"note"`
-	Status         string          `json:"status" enum:"active,expired"`
+	Status         string          `json:"status" enum:"active,exhausted,expired"`
 	WorkspaceID    string          `json:"workspace_id"`
 	WorkspaceName  string          `json:"workspace_name"`
-	UsageLimits    *empty          `json:"usage_limits"`
-	RateLimits     []empty         `json:"rate_limits"`
+	UsageLimits    *shownBudget    `json:"usage_limits"`
+	RateLimits     []carriedRate   `json:"rate_limits"`
+	LastResetAt    *string         `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 	SecretMappings []ShownMapping  `json:"secret_mappings"`
 	CreatedAt      string          `json:"created_at" format:"date-time"`
 	LastUpdatedAt  string          `json:"last_updated_at" format:"date-time"`
@@ -41,10 +43,11 @@ type VirtualKey struct {
 }
 
 func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
+	limits := c.limitsOf(v.ID)
 	out := VirtualKey{
 		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: v.Hint,
-		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), IntegrationID: text(v.IntegrationID), Note: text(v.Note), Status: v.Status(c.api.Now()),
-		WorkspaceID: v.WorkspaceID, RateLimits: []empty{}, SecretMappings: showMappings(&v.Credential, "model_config"), CreatedAt: formatTime(v.CreatedAt),
+		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), IntegrationID: text(v.IntegrationID), Note: text(v.Note), Status: limits.statusOr(v.Status(c.api.Now())),
+		WorkspaceID: v.WorkspaceID, RateLimits: limits.rates, UsageLimits: limits.budget, LastResetAt: limits.lastResetAt, SecretMappings: showMappings(&v.Credential, "model_config"), CreatedAt: formatTime(v.CreatedAt),
 		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",
 	}
 	if out.ModelConfig == nil {
@@ -58,11 +61,10 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 
 // VirtualKeyFields are the fields of both create and update.
 type VirtualKeyFields struct {
+	TargetLimits
 	Note           Optional[string]          `json:"note,omitempty"`
 	CustomHost     Optional[string]          `json:"custom_host,omitempty"`
 	ExpiresAt      Optional[time.Time]       `json:"expires_at,omitempty"`
-	RateLimits     Optional[[]any]           `json:"rate_limits,omitempty"`
-	UsageLimits    Optional[map[string]any]  `json:"usage_limits,omitempty"`
 	SecretMappings Optional[[]SecretMapping] `json:"secret_mappings,omitempty" doc:"Parts of the credential that are secrets of secret managers. Replaced as a whole."`
 	ModelConfig    Optional[map[string]any]  `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region."`
 
@@ -84,8 +86,9 @@ type createVirtualKey struct {
 
 type updateVirtualKey struct {
 	VirtualKeyFields
-	Name *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Key  *string `json:"key,omitempty" maxLength:"16384"`
+	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Key        *string `json:"key,omitempty" maxLength:"16384"`
+	ResetUsage bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 func (a *API) virtualKeys() {
@@ -110,14 +113,34 @@ func (a *API) virtualKeys() {
 		if err != nil {
 			return err
 		}
-		return c.api.Keyring.ReplaceVirtualKey(c.tx, v, secret)
-	})
-	remove(a, keys, "Delete", func(c *call, v *credentials.VirtualKey) error {
-		if err := c.named(v); err != nil {
+		if err := c.setTargetLimits(v, &in.TargetLimits, in.ResetUsage); err != nil {
 			return err
 		}
-		return c.api.Keyring.RemoveVirtualKey(c.tx, v.ID)
+		return c.api.Keyring.ReplaceVirtualKey(c.tx, v, secret)
 	})
+	remove(a, keys, "Delete", (*call).removeVirtualKey)
+}
+
+// removeVirtualKey removes a virtual key or provider, and its limits.
+func (c *call) removeVirtualKey(v *credentials.VirtualKey) error {
+	if err := c.named(v); err != nil {
+		return err
+	}
+	if err := c.dropLimits(v.ID); err != nil {
+		return err
+	}
+	return c.api.Keyring.RemoveVirtualKey(c.tx, v.ID)
+}
+
+// setTargetLimits changes the limits of a virtual key or provider.
+func (c *call) setTargetLimits(v *credentials.VirtualKey, in *TargetLimits, reset bool) error {
+	limits, err := in.limits()
+	if err != nil {
+		return err
+	}
+	return c.setLimits(policies.Carried{
+		Carrier: policies.KeyVirtualKey, ID: v.ID, WorkspaceID: v.WorkspaceID, OrganisationID: c.caller.OrganisationID,
+	}, limits, reset)
 }
 
 type createdVirtualKey struct {
@@ -188,19 +211,14 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	}
 	out := &createdVirtualKey{Success: true}
 	out.Data.ID, out.Data.Slug = v.ID, v.Slug
-	return v, out, nil
+	return v, out, c.setTargetLimits(v, &in.TargetLimits, false)
 }
 
 // applyVirtualKey applies a request to a virtual key, which is new or a copy of a
 // stored one. It returns the secret in the request, if there is one. Stored secrets
 // that are kept are bound to their destination.
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
-	switch {
-	case len(in.RateLimits.Value) > 0:
-		return secret, invalid("rate_limits", "limits of a virtual key itself are not supported yet; make a rate-limit policy with the condition virtual_key")
-	case len(in.UsageLimits.Value) > 0:
-		return secret, invalid("usage_limits", "not supported yet; leave it out")
-	case len(in.Note.Value) > 1024:
+	if len(in.Note.Value) > 1024 {
 		return secret, invalid("note", "expected at most 1024 bytes")
 	}
 	if in.Note.Set {

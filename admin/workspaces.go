@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
@@ -30,8 +31,9 @@ type Workspace struct {
 	Defaults      *workspaceDefaults `json:"defaults"`
 	Settings      workspaceSettings  `json:"settings"`
 	Security      securitySettings   `json:"security_settings"`
-	UsageLimits   []empty            `json:"usage_limits"`
-	RateLimits    []empty            `json:"rate_limits"`
+	UsageLimits   []shownBudget      `json:"usage_limits"`
+	RateLimits    []carriedRate      `json:"rate_limits"`
+	LastResetAt   *string            `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 	Users         []WorkspaceMember  `json:"users,omitempty" doc:"In the answer for one workspace only."`
 	Object        string             `json:"object" enum:"workspace"`
 }
@@ -57,16 +59,14 @@ type updateWorkspaceDefaults struct {
 	Output        Optional[[]string]          `json:"output_guardrails,omitempty" doc:"The same for answers."`
 }
 
-// WorkspaceFields are the fields of both create and update. Fields of features that are
-// not implemented are rejected instead of ignored.
+// WorkspaceFields are the fields of both create and update.
 type WorkspaceFields struct {
+	ListedLimits
 	Icon        Optional[string]                  `json:"icon,omitempty" doc:"At most 64 bytes; null: the emoji that the name begins with."`
 	Description Optional[string]                  `json:"description,omitempty"`
 	Defaults    Optional[updateWorkspaceDefaults] `json:"defaults,omitempty" doc:"Members that are left out are kept; null clears one, or all."`
 	Settings    *updateWorkspaceSettings          `json:"settings,omitempty"`
 	Security    updateSecuritySettings            `json:"security_settings,omitempty"`
-	UsageLimits Optional[[]any]                   `json:"usage_limits,omitempty"`
-	RateLimits  Optional[[]any]                   `json:"rate_limits,omitempty"`
 }
 
 type createWorkspace struct {
@@ -81,6 +81,7 @@ type updateWorkspace struct {
 	WorkspaceFields
 	Name        *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	WorkspaceID string  `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
+	ResetUsage  bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 type updateWorkspaceSettings struct {
@@ -89,12 +90,13 @@ type updateWorkspaceSettings struct {
 }
 
 func showWorkspace(c *call, w *directory.Workspace) Workspace {
+	limits := c.limitsOf(w.ID)
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
 		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline, DebugLog: 1},
 		Security:    showSecurity(func(s *roles.Setting) bool { return c.api.Directory.IsOn(w, s.Name) }),
-		UsageLimits: []empty{}, RateLimits: []empty{}, Object: "workspace",
+		UsageLimits: limits.listed(), RateLimits: limits.rates, LastResetAt: limits.lastResetAt, Object: "workspace",
 	}
 	if w.Description != "" {
 		out.Description = &w.Description
@@ -162,17 +164,31 @@ func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Work
 			return w, nil, err
 		}
 	}
+	if err := c.setWorkspaceLimits(w, &in.ListedLimits, false); err != nil {
+		return w, nil, err
+	}
 	v := showWorkspace(c, w)
 	return w, &v, nil
+}
+
+// setWorkspaceLimits changes the limits of a workspace. Its own keys do not: they would be limited by
+// themselves.
+func (c *call) setWorkspaceLimits(w *directory.Workspace, in *ListedLimits, reset bool) error {
+	limits, err := in.limits("")
+	if err != nil || !limits.given() && !reset {
+		return err
+	}
+	if _, has := c.api.Limits.Carried.In(c.tx).Get(w.ID); c.caller.WorkspaceID != "" && (has || reset || len(in.RateLimits.Value) > 0 || len(in.UsageLimits.Value) > 0) {
+		return forbidden("rate_limits, usage_limits: only the organisation changes the limits of a workspace")
+	}
+	return c.setLimits(policies.Carried{
+		Carrier: policies.KeyWorkspace, ID: w.ID, WorkspaceID: w.ID, OrganisationID: w.OrganisationID,
+	}, limits, reset)
 }
 
 // applyWorkspace applies a create or update request to a copy of a workspace.
 func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error {
 	switch {
-	case len(in.RateLimits.Value) > 0:
-		return invalid("rate_limits", "limits of a workspace itself are not supported yet; make a rate-limit policy with the condition workspace_id")
-	case len(in.UsageLimits.Value) > 0:
-		return invalid("usage_limits", "not supported yet; leave it out")
 	case len(in.Description.Value) > 1024:
 		return invalid("description", "expected at most 1024 bytes")
 	case len(in.Icon.Value) > maxIcon:
@@ -307,6 +323,9 @@ func (a *API) workspaces() {
 			w.Name = *in.Name
 		}
 		if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
+			return err
+		}
+		if err := c.setWorkspaceLimits(w, &in.ListedLimits, in.ResetUsage); err != nil {
 			return err
 		}
 		return c.api.Directory.ReplaceWorkspace(c.tx, w)

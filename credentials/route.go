@@ -52,12 +52,14 @@ type Route struct {
 	Provider   string // slug of a saved provider or name of a built-in one, as shown to callers
 	VirtualKey string // slug; empty if the caller sent its own credential
 	KeyID      string // id of the virtual key
-	Dialect    string
-	BaseURL    *url.URL // nil: it depends on the settings
-	Key        Secret
-	Settings   map[string]Secret // such as aws_region
-	Header     http.Header
-	Model      string // overrides the body's model unless it is empty
+	// Integration is the id of the integration whose provider the virtual key is; "": of none.
+	Integration string
+	Dialect     string
+	BaseURL     *url.URL // nil: it depends on the settings
+	Key         Secret
+	Settings    map[string]Secret // such as aws_region
+	Header      http.Header
+	Model       string // overrides the body's model unless it is empty
 
 	// Passthrough lists further paths that the stored credential may be used for.
 	Passthrough Paths
@@ -338,7 +340,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 	}
 	route := &Route{
 		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header, rules: o.rules,
-		CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
+		Integration: v.IntegrationID, CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
 	}
 	if len(o.mappings) > 0 {
 		route.mapped = o

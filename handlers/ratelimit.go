@@ -239,12 +239,20 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + unit - 1) / unit * unit
 }
 
+// carriedBy names the limits that objects have themselves, by the kind of object.
+var carriedBy = map[string]string{
+	policies.KeyAPIKey:      "the API key's own limit",
+	policies.KeyWorkspace:   "the workspace's own limit",
+	policies.KeyVirtualKey:  "the provider's own limit",
+	policies.KeyIntegration: "the limit of the provider's integration in the workspace",
+}
+
 // deny is the answer to a call that a policy refused.
 func deny(d *policies.Denial) *exchange.Error {
 	name := "policy " + d.ID
-	switch {
-	case d.Carrier() != "":
-		name = "the API key's own limit"
+	switch own, carried := carriedBy[d.Carrier()]; {
+	case carried:
+		name = own
 	case d.Name != "":
 		name = "policy " + d.Name + " (" + d.ID + ")"
 	}

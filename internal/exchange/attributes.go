@@ -52,6 +52,8 @@ func (a *Attempt) Attribute(key string) (value, alias string, ok bool) {
 		value, alias = a.Route.Provider, a.Route.VirtualKey // which x-gw-provider takes too
 	case "virtual_key":
 		value, alias = a.Route.VirtualKey, a.Route.KeyID
+	case "integration":
+		value = a.Route.Integration
 	case "model":
 		if value = a.Model; value != "" {
 			alias = "@" + saved(a.Route) + "/" + value

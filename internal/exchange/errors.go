@@ -207,7 +207,10 @@ const (
 // carriers are the objects that have limits of their own, as their errors name them, and the codes of
 // these errors. Limits of keys and workspaces are found with the key.
 var carriers = map[string]struct{ name, rateCode, budgetCode string }{
-	"api_key": {"api_key", "05", "04"},
+	"api_key":      {"api_key", "05", "04"},
+	"workspace_id": {"workspace", "05", "04"},
+	"virtual_key":  {"virtual_key", "", "04"},
+	"integration":  {"integration", "", "04"},
 }
 
 // OfCarrier makes the error of a limit one of an object that has the limit itself, which is of a

@@ -68,9 +68,9 @@ const (
 	ScopeTarget       // those that do
 )
 
-// includes reports whether a policy is one of those for a call.
-func (a Scope) includes(p *Policy, f Call) bool {
-	return a == ScopeAll || p.dependsOnTarget(f) == (a == ScopeTarget)
+// includes reports whether a rule is one of those for a call.
+func (a Scope) includes(r *Rule, f Call) bool {
+	return a == ScopeAll || r.dependsOnTarget(f) == (a == ScopeTarget)
 }
 
 // maxMoves bounds how often a call is counted again because a value's counter changed while
@@ -128,11 +128,11 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	v.refs, v.counted = v.few[:0], v.fewCounted[:0]
 	alias, unread := f.ModelUnread()
 	now := l.now()
-	own, countedWith := l.Carried.of(f, now)
-	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], own, countedWith} {
+	carried := l.Carried.of(workspace, f, now)
+	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], carried[0], carried[1], carried[2], carried[3], carried[4]} {
 		for _, r := range list {
 			switch {
-			case !ask.includes(r.Policy, f):
+			case !ask.includes(r, f):
 				continue
 			case unread && r.undecided(f, alias):
 				v.Undecided = r

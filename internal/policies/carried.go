@@ -16,11 +16,14 @@ import (
 // Carried is the limits that an object itself has, such as an API key: they count its calls, beside
 // the policies that match them.
 type Carried struct {
-	// Carrier is what kind of object it is, as a condition names it, and ID the object's.
+	// Carrier is what kind of object it is: KeyAPIKey, KeyWorkspace, KeyVirtualKey (also a provider)
+	// or KeyIntegration. ID is the object's, or [IntegrationIn]'s.
 	Carrier        string `json:"carrier"`
 	ID             string `json:"id"`
 	WorkspaceID    string `json:"workspace_id,omitempty"`
 	OrganisationID string `json:"organisation_id"`
+	// EachWorkspace: the calls of each workspace are counted by themselves.
+	EachWorkspace bool `json:"each_workspace,omitempty"`
 
 	Rates  []CarriedRate `json:"rates,omitempty"`
 	Budget *UsageLimit   `json:"budget,omitempty"` // of which the policy has only a type; nil: there is none
@@ -32,6 +35,13 @@ type CarriedRate struct {
 	Unit  string `json:"unit"`
 	Value int64  `json:"value"`
 }
+
+// KeyIntegration is the integration of the provider that a call is sent to. Only what an object
+// carries depends on it: no condition names it.
+const KeyIntegration = "integration"
+
+// IntegrationIn is the id of what an integration carries for one workspace.
+func IntegrationIn(workspace, integration string) string { return integration + "-" + workspace }
 
 // Least budgets of objects, by their type.
 var leastCredit = map[string]float64{Cost: 1, Tokens: 100, Requests: 1}
@@ -73,11 +83,15 @@ func inside(field string, err error) error {
 // policy is the policy that a limit of an object comes to. What it counts is part of its id, so
 // that another kind of limit begins with 0.
 func (c *Carried) policy(kind, counts string) Policy {
-	return Policy{
-		ID: c.Carrier + "-" + c.ID + "-" + counts, Type: kind, Conditions: []Condition{{Key: c.Carrier, Values: []string{c.ID}}},
-		WorkspaceID: c.WorkspaceID, OrganisationID: c.OrganisationID,
+	p := Policy{ID: c.Carrier + "-" + c.ID + "-" + counts, Type: kind, WorkspaceID: c.WorkspaceID, OrganisationID: c.OrganisationID}
+	if c.EachWorkspace {
+		p.GroupBy = []string{KeyWorkspace}
 	}
+	return p
 }
+
+// ofTarget reports whether the object is one that only the target of a call names.
+func (c *Carried) ofTarget() bool { return c.Carrier == KeyVirtualKey || c.Carrier == KeyIntegration }
 
 func (c *Carried) rate(r CarriedRate) *RateLimit {
 	return &RateLimit{Policy: c.policy(r.Type, r.Type+"-"+r.Unit), Unit: r.Unit, Value: r.Value}
@@ -176,30 +190,43 @@ func (s *CarriedLimits) rulesOf(id string, now time.Time) []*Rule {
 	return fresh.rules
 }
 
-// of are the rules of the objects that a call belongs to: its key, and the key that it is counted
-// with.
-func (s *CarriedLimits) of(f Call, now time.Time) (own, counted []*Rule) {
-	key, with, ok := f.Attribute(KeyAPIKey)
-	if !ok {
-		return nil, nil
+// carriers is how many objects with limits a call may belong to.
+const carriers = 5
+
+// of are the rules of the objects that a call belongs to: its key, the key that it is counted with,
+// its workspace, and of its target the virtual key and the integration.
+func (s *CarriedLimits) of(workspace string, f Call, now time.Time) (rules [carriers][]*Rule) {
+	if key, with, ok := f.Attribute(KeyAPIKey); ok {
+		rules[0] = s.rulesOf(key, now)
+		if with != "" && with != key {
+			rules[1] = s.rulesOf(with, now)
+		}
 	}
-	own = s.rulesOf(key, now)
-	if with != "" && with != key {
-		counted = s.rulesOf(with, now)
+	rules[2] = s.rulesOf(workspace, now)
+	if _, id, ok := f.Attribute(KeyVirtualKey); ok && id != "" {
+		rules[3] = s.rulesOf(id, now)
 	}
-	return own, counted
+	if integration, _, ok := f.Attribute(KeyIntegration); ok {
+		if rules[4] = s.rulesOf(IntegrationIn(workspace, integration), now); rules[4] == nil {
+			rules[4] = s.rulesOf(integration, now)
+		}
+	}
+	return rules
 }
 
-// CarriedUsage returns what was used of the budget of an object in the present period.
-func (l *Limits) CarriedUsage(ctx context.Context, c *Carried) (units int64, err error) {
+// CarriedUsage returns what was used of the budget of an object in the present period. Where each
+// workspace is counted by itself, it is what the given one used, or for "" all together.
+func (l *Limits) CarriedUsage(ctx context.Context, c *Carried, workspace string) (units int64, err error) {
 	if c.Budget == nil {
 		return 0, nil
 	}
 	all, err := l.Entities(ctx, c.budget())
-	if err != nil || len(all) == 0 {
-		return 0, err
+	for _, e := range all {
+		if workspace == "" || !c.EachWorkspace || e.Group == KeyWorkspace+":"+workspace {
+			units += e.Booked
+		}
 	}
-	return all[0].Booked, nil
+	return units, err
 }
 
 // ForgetCarried drops the counters of limits that an object had and does not have any more. It is

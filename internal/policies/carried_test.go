@@ -64,7 +64,7 @@ func TestABudgetOfAKeyIsResetOnce(t *testing.T) {
 	w.restart()
 	w.refusedBy(c, KeyAPIKey)
 	stored, _ := w.Carried.Get("a")
-	if used, err := w.CarriedUsage(t.Context(), stored); err != nil || used != 2 || stored.Budget.Resets != 1 || stored.Budget.LastResetAt == nil {
+	if used, err := w.CarriedUsage(t.Context(), stored, ""); err != nil || used != 2 || stored.Budget.Resets != 1 || stored.Budget.LastResetAt == nil {
 		t.Errorf("%d used, %v, %+v", used, err, stored.Budget.Schedule)
 	}
 	w.pass(25 * time.Hour)
@@ -93,4 +93,68 @@ func TestLimitsOfObjectsAreValidated(t *testing.T) {
 	if err := ok.Validate(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Each object counts the calls that belong to it: a workspace, a target's virtual key, and its
+// integration in one workspace, or else in each by itself.
+func TestObjectsCountTheirOwnCalls(t *testing.T) {
+	two := []CarriedRate{{Requests, "rph", 2}}
+	in := call{KeyAPIKey: {"k"}, KeyVirtualKey: {"openai", "vk"}, KeyIntegration: {"in"}}
+	for name, c := range map[string]struct {
+		carried Carried
+		target  bool
+		others  []call   // which it does not count
+		own     []string // workspaces that it counts by themselves
+	}{
+		"workspace":            {Carried{Carrier: KeyWorkspace, ID: "ws-1", WorkspaceID: "ws-1"}, false, nil, nil},
+		"virtual key":          {Carried{Carrier: KeyVirtualKey, ID: "vk", WorkspaceID: "ws-1"}, true, []call{{KeyVirtualKey: {"openai", "vk2"}}, {KeyVirtualKey: {"vk", "vk2"}}}, nil},
+		"integration":          {Carried{Carrier: KeyIntegration, ID: IntegrationIn("ws-1", "in"), WorkspaceID: "ws-1"}, true, []call{{KeyIntegration: {"other"}}}, nil},
+		"integration anywhere": {Carried{Carrier: KeyIntegration, ID: "in", EachWorkspace: true}, true, []call{{KeyIntegration: {"other"}}}, []string{"ws-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			in[KeyWorkspace] = [2]string{"ws-1"}
+			c.carried.Rates = two
+			w.carry(c.carried)
+			w.must(2, "ws-1", in)
+			w.refusedBy(in, c.carried.Carrier)
+			for _, other := range c.others {
+				w.must(3, "ws-1", other)
+			}
+			for _, workspace := range c.own {
+				in[KeyWorkspace] = [2]string{workspace}
+				w.must(2, workspace, in)
+				if v, err := w.Admit(t.Context(), workspace, in, ScopeAll, 0); err != nil || v.Denied == nil {
+					t.Errorf("%s: %+v, %v", workspace, v, err)
+				}
+			}
+			if c.own == nil {
+				in[KeyWorkspace] = [2]string{"ws-2"}
+				if c.carried.WorkspaceID != "" && c.carried.Carrier != KeyVirtualKey {
+					w.must(3, "ws-2", in)
+				}
+			}
+			// What a target carries is asked when it is tried.
+			in[KeyWorkspace] = [2]string{"ws-1"}
+			for scope, asked := range map[Scope]bool{ScopeCall: !c.target, ScopeTarget: c.target} {
+				v, err := w.Admit(t.Context(), "ws-1", in, scope, 0)
+				if err != nil || (v.Denied != nil) != asked {
+					t.Errorf("scope %d: %+v, %v", scope, v, err)
+				}
+			}
+		})
+	}
+}
+
+// The limits of an integration in a workspace stand in place of those of each workspace.
+func TestAWorkspacesOwnLimitsOfAnIntegrationComeFirst(t *testing.T) {
+	w := newWorld(t)
+	w.carry(Carried{Carrier: KeyIntegration, ID: "in", EachWorkspace: true, Rates: []CarriedRate{{Requests, "rph", 1}}})
+	w.carry(Carried{Carrier: KeyIntegration, ID: IntegrationIn("ws-1", "in"), WorkspaceID: "ws-1", Rates: []CarriedRate{{Requests, "rph", 3}}})
+	c := call{KeyWorkspace: {"ws-1"}, KeyIntegration: {"in"}}
+	w.must(3, "ws-1", c)
+	w.refusedBy(c, KeyIntegration)
+	w.carry(Carried{Carrier: KeyIntegration, ID: IntegrationIn("ws-1", "in")})
+	w.must(1, "ws-1", c)
+	w.refusedBy(c, KeyIntegration)
 }

@@ -33,6 +33,11 @@ func (r *Rule) Carrier() string {
 	return r.carrier.Carrier
 }
 
+// dependsOnTarget reports whether the rule can only be asked once the target of a call is known.
+func (r *Rule) dependsOnTarget(f Call) bool {
+	return r.carrier != nil && r.carrier.ofTarget() || r.Policy.dependsOnTarget(f)
+}
+
 // A period is the time between two resets of a budget, or all time.
 type period struct {
 	counters

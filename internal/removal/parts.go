@@ -112,8 +112,8 @@ func (s *Services) Parts() []Part {
 			Step:  policiesOf(s, s.Limits.Budgets),
 		},
 		{
-			Rows: "limits of API keys",
-			Step: rows(s.DB, atOnce, s.Limits.Carried.Of, byID(s.Limits.Carried.Delete)),
+			Rows: "limits of the workspace, and of what it has",
+			Step: s.carriedLimits(),
 		},
 		{
 			Rows: "members",
@@ -123,6 +123,24 @@ func (s *Services) Parts() []Part {
 		},
 		{Rows: "stored responses", Step: s.Responses.RemoveSome},
 		{Rows: "objects of providers", Step: s.Owners.RemoveSome},
+	}
+}
+
+// carriedLimits removes the limits of objects of a workspace, and before them their counters.
+func (s *Services) carriedLimits() func(context.Context, storage.Step, string) (bool, error) {
+	of := s.Limits.Carried
+	remove := rows(s.DB, atOnce, of.Of, func(tx *storage.Txn, id, _ string) error { return of.Delete(tx, id) })
+	return func(ctx context.Context, step storage.Step, workspace string) (bool, error) {
+		for _, id := range of.Of(workspace, atOnce) {
+			had, ok := of.Get(id)
+			if !ok {
+				continue
+			}
+			if err := s.Limits.ForgetCarried(ctx, had, nil); err != nil {
+				return false, err
+			}
+		}
+		return remove(ctx, step, workspace)
 	}
 }
 
