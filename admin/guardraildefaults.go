@@ -202,22 +202,25 @@ func (c *call) applyGuardrails(w *directory.Workspace, in *updateWorkspaceDefaul
 // namedGuardrail returns an error if configs, workspaces or the organisation refer to a guardrail,
 // because it then cannot be deleted.
 func (c *call) namedGuardrail(g *hooks.Guardrail) error {
-	var by []string
+	var by users
 	uses := func(what string, of directory.Guardrails) {
 		if slices.Contains(of.Input, g.ID) {
-			by = append(by, what+" (input_guardrails)")
+			by.named = append(by.named, what+" (input_guardrails)")
 		}
 		if slices.Contains(of.Output, g.ID) {
-			by = append(by, what+" (output_guardrails)")
+			by.named = append(by.named, what+" (output_guardrails)")
 		}
 	}
 	uses("the defaults of the organisation", c.api.Directory.Organisation().Guardrails)
 	for _, w := range c.api.Directory.Workspaces() {
 		uses("the defaults of the workspace "+w.Slug, w.Guardrails)
 	}
-	configs, err := c.configsThat(g.WorkspaceID, func(r routing.Reference) bool { return r.Guardrail && names(r.Name, g.Slug, g.ID) })
-	if err != nil {
+	of := everywhere
+	if g.WorkspaceID != "" {
+		of = only(g.WorkspaceID)
+	}
+	if err := c.configsThat(&by, of, func(r routing.Reference) bool { return r.Guardrail && names(r.Name, g.Slug, g.ID) }); err != nil {
 		return err
 	}
-	return inUse("guardrail", append(by, configs...))
+	return inUse("guardrail", by)
 }

@@ -178,7 +178,7 @@ func (a *API) integrations() {
 			}
 			by = append(by, fmt.Sprintf("provider %s of workspace %s", v.Slug, where))
 		}
-		if err := inUse("integration", by); err != nil {
+		if err := inUse("integration", users{named: by}); err != nil {
 			return err
 		}
 		return c.removeIntegration(i)

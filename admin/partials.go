@@ -86,7 +86,7 @@ func (a *API) partials() {
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a partial; a new text is a new version", (*call).updatePartial)
 	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
-		if err := c.namedPartial(p); err != nil {
+		if err := c.namedPrompt(p, everywhere); err != nil {
 			return err
 		}
 		return c.api.Prompts.Delete(c.tx, p)
@@ -161,6 +161,11 @@ func (c *call) applyPartial(p *prompts.Prompt, content *prompts.Content, collect
 func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPartial, error) {
 	if in.Name != nil {
 		p.Name = *in.Name
+	}
+	if in.Status == "archived" && !p.Archived { // it is then as if it was deleted
+		if err := c.namedPrompt(p, everywhere); err != nil {
+			return nil, err
+		}
 	}
 	if in.Status != "" {
 		p.Archived = in.Status == "archived"

@@ -63,7 +63,7 @@ func (a *API) prompts() {
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a prompt; what changes its text is a new version", (*call).updatePrompt)
 	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
-		if err := c.namedPrompt(p); err != nil {
+		if err := c.namedPrompt(p, everywhere); err != nil {
 			return err
 		}
 		return c.api.Prompts.Delete(c.tx, p)

@@ -72,7 +72,8 @@ func (c *call) named(v *credentials.VirtualKey) error {
 	if c.mayUse(v.WorkspaceID, v.Slug) {
 		return nil // they refer to the operator's provider
 	}
-	by, err := c.configsThat(v.WorkspaceID, func(r routing.Reference) bool {
+	var by users
+	err := c.configsThat(&by, only(v.WorkspaceID), func(r routing.Reference) bool {
 		return !isBuiltIn(r) && !r.Guardrail && !r.Prompt && names(r.Name, v.Slug, v.ID)
 	})
 	if err != nil {
@@ -83,35 +84,56 @@ func (c *call) named(v *credentials.VirtualKey) error {
 			continue
 		}
 		if slug, _, err := credentials.ParseModel(a.Model); err == nil && (slug == v.Slug || slug == v.ID) {
-			by = append(by, "model alias "+a.Name)
+			by.named = append(by.named, "model alias "+a.Name)
 		}
 	}
-	found, err := c.promptsThat(v.WorkspaceID, func(p *prompts.Compiled) bool { return names(p.VirtualKey, v.Slug, v.ID) })
-	if err != nil {
+	if err := c.promptsThat(&by, only(v.WorkspaceID), func(p *prompts.Compiled) bool { return names(p.VirtualKey, v.Slug, v.ID) }); err != nil {
 		return err
 	}
-	return inUse("virtual key", append(by, found...))
+	return inUse("virtual key", by)
 }
 
-// configsThat describes the configs of a workspace, or for "" of all, with a reference for which is
-// returns true.
-func (c *call) configsThat(workspace string, is func(routing.Reference) bool) (by []string, err error) {
+// users are what refers to an object. Of workspaces that the caller does not see, it learns the number only.
+type users struct {
+	named  []string
+	hidden int
+}
+
+// add adds something of a workspace.
+func (u *users) add(c *call, workspace, format string, args ...any) {
+	if c.sees(workspace) {
+		u.named = append(u.named, fmt.Sprintf(format, args...))
+	} else {
+		u.hidden++
+	}
+}
+
+// only returns whether a workspace is a certain one.
+func only(workspace string) func(string) bool {
+	return func(w string) bool { return w == workspace }
+}
+
+// everywhere is every workspace.
+func everywhere(string) bool { return true }
+
+// configsThat adds the configs of workspaces with a reference for which is returns true.
+func (c *call) configsThat(by *users, of func(workspace string) bool, is func(routing.Reference) bool) error {
 	for _, s := range c.api.Configs.All() {
-		if workspace != "" && s.WorkspaceID != workspace || s.Archived {
+		if !of(s.WorkspaceID) || s.Archived {
 			continue
 		}
 		text, err := c.api.Configs.Text(s.Current())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, r := range routing.References(text, c.api.ParseOptions) {
 			if is(r) {
-				by = append(by, fmt.Sprintf("config %s (%s)", s.Slug, r.Path))
+				by.add(c, s.WorkspaceID, "config %s (%s)", s.Slug, r.Path)
 				break
 			}
 		}
 	}
-	return by, nil
+	return nil
 }
 
 // names reports whether a reference, with or without a leading @, is one of the names.
@@ -119,79 +141,74 @@ func names(reference string, all ...string) bool {
 	return slices.Contains(all, strings.TrimPrefix(reference, "@"))
 }
 
-// promptsThat describes the prompts and partials of a workspace with a version for
+// promptsThat adds the prompts and partials of workspaces with a version for
 // which is returns true. Only versions that calls can refer to other than by number are
 // considered, such as the published one.
-func (c *call) promptsThat(workspace string, is func(*prompts.Compiled) bool) (by []string, err error) {
+func (c *call) promptsThat(by *users, of func(workspace string) bool, is func(*prompts.Compiled) bool) error {
 	for _, p := range c.api.Prompts.All() {
-		if p.WorkspaceID != workspace || p.Archived {
+		if !of(p.WorkspaceID) || p.Archived {
 			continue
 		}
 		for _, v := range c.api.Prompts.Named(p) {
 			compiled, err := c.api.Prompts.Compiled(c, p, v)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if is(compiled) {
-				by = append(by, fmt.Sprintf("prompt %s (version %d)", p.Slug, v.Number))
+				by.add(c, p.WorkspaceID, "prompt %s (version %d)", p.Slug, v.Number)
 				break
 			}
 		}
 	}
-	return by, nil
+	return nil
 }
 
-// namedPrompt returns an error if configs refer to a prompt, because it then cannot be deleted.
-func (c *call) namedPrompt(p *prompts.Prompt) error {
-	by, err := c.configsThat(p.WorkspaceID, func(r routing.Reference) bool {
-		name, _, _ := strings.Cut(r.Name, "@")
-		return r.Prompt && (name == p.Slug || name == p.ID)
-	})
-	if err != nil {
+// namedPrompt returns an error if configs refer to a prompt or prompts insert a partial in its workspace,
+// or in another one that it is shared with and of returns true for, because it then cannot be
+// deleted, or not be taken from there.
+func (c *call) namedPrompt(p *prompts.Prompt, of func(workspace string) bool) error {
+	var by users
+	visible := func(w string) bool { return p.VisibleIn(w) && of(w) }
+	is := func(name string) bool {
+		name, _, _ = strings.Cut(strings.TrimSpace(name), "@")
+		return name == p.Slug || strings.EqualFold(name, p.ID)
+	}
+	if p.Partial {
+		err := c.promptsThat(&by, visible, func(p *prompts.Compiled) bool { return slices.ContainsFunc(p.Uses().Partials, is) })
+		if err != nil {
+			return err
+		}
+		return inUse("partial", by)
+	}
+	if err := c.configsThat(&by, visible, func(r routing.Reference) bool { return r.Prompt && is(r.Name) }); err != nil {
 		return err
 	}
 	return inUse("prompt", by)
 }
 
-// namedPartial returns an error if prompts include a partial by its slug, because it
-// then cannot be deleted.
-func (c *call) namedPartial(partial *prompts.Prompt) error {
-	by, err := c.promptsThat(partial.WorkspaceID, func(p *prompts.Compiled) bool {
-		return slices.ContainsFunc(p.Uses().Partials, func(name string) bool {
-			name, _, _ = strings.Cut(name, "@")
-			return name == partial.Slug || name == partial.ID
-		})
-	})
-	if err != nil {
-		return err
-	}
-	return inUse("partial", by)
-}
-
 // namedConfig returns an error if API keys, workspaces, model aliases or prompts refer
 // to a config, because it then cannot be deleted.
 func (c *call) namedConfig(s *routing.Saved) error {
-	var by []string
+	var by users
 	for _, k := range c.api.Keyring.APIKeys() {
 		if k.ConfigID == s.ID {
-			by = append(by, fmt.Sprintf("API key %q, as its default", k.Name))
+			by.named = append(by.named, fmt.Sprintf("API key %q, as its default", k.Name))
 		}
 	}
 	for _, w := range c.api.Directory.Workspaces() {
 		if w.UserKeyConfig == s.ID {
-			by = append(by, fmt.Sprintf("workspace %s, as its user_api_key_config", w.Slug))
+			by.named = append(by.named, fmt.Sprintf("workspace %s, as its user_api_key_config", w.Slug))
 		}
 	}
 	for _, a := range c.api.Aliases.All() {
 		if a.ConfigID == s.ID {
-			by = append(by, "model alias "+a.Name)
+			by.named = append(by.named, "model alias "+a.Name)
 		}
 	}
-	found, err := c.promptsThat(s.WorkspaceID, func(p *prompts.Compiled) bool { return names(p.VirtualKey, s.Slug, s.ID) })
-	if err != nil {
+	if err := c.promptsThat(&by, only(s.WorkspaceID), func(p *prompts.Compiled) bool { return names(p.VirtualKey, s.Slug, s.ID) }); err != nil {
 		return err
 	}
-	return inUse("config", append(by, found...))
+	return inUse("config", by)
 }
 
 // maxListed is the maximum number of referring objects in an error message.
@@ -199,13 +216,18 @@ const maxListed = 20
 
 // inUse returns the error for deleting an object that others refer to, or nil if there
 // are none.
-func inUse(noun string, by []string) error {
-	if len(by) == 0 {
+func inUse(noun string, by users) error {
+	all := by.named
+	if n := len(all) - maxListed; n > 0 {
+		all = append(slices.Clone(all[:maxListed]), fmt.Sprintf("%d more", n))
+	}
+	switch {
+	case by.hidden == 1:
+		all = append(slices.Clip(all), "1 object of another workspace")
+	case by.hidden > 1:
+		all = append(slices.Clip(all), fmt.Sprintf("%d objects of other workspaces", by.hidden))
+	case len(all) == 0:
 		return nil
 	}
-	more := ""
-	if n := len(by) - maxListed; n > 0 {
-		by, more = by[:maxListed], fmt.Sprintf(" and %d more", n)
-	}
-	return failure(http.StatusConflict, "The %s is named by %s%s; change or remove that first", noun, strings.Join(by, ", "), more)
+	return failure(http.StatusConflict, "The %s is named by %s; change or remove that first", noun, strings.Join(all, ", "))
 }

@@ -157,7 +157,8 @@ func (c *call) unshare(p *prompts.Prompt) (*empty, error) {
 }
 
 // reshare stores with whom a prompt or partial is shared. A partial stays shared where a prompt
-// is that inserts it.
+// is that inserts it, and where a prompt of the workspace itself or, for a prompt, a config refers
+// to it.
 func (c *call) reshare(p *prompts.Prompt, s *prompts.Share) error {
 	if p.Partial {
 		by, err := c.sharedWith(p, s)
@@ -167,6 +168,10 @@ func (c *call) reshare(p *prompts.Prompt, s *prompts.Share) error {
 		if len(by) > 0 {
 			return failure(http.StatusConflict, "The partial is inserted by %s, which other workspaces would still see; unshare that first", strings.Join(by[:min(len(by), maxListed)], ", "))
 		}
+	}
+	lost := func(w string) bool { return w != p.WorkspaceID && !s.In(w) }
+	if err := c.namedPrompt(p, lost); err != nil {
+		return err
 	}
 	p.Share = s
 	return c.api.Prompts.Put(c.tx, p, nil)

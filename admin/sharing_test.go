@@ -121,6 +121,7 @@ func TestASharedPromptIsReadAndForkedByOthersAndNoMore(t *testing.T) {
 	s.must(s.red, "PUT", one+"/unshare", `{}`)
 	s.refused(404, "was not found", s.blue, "GET", one, "")
 	s.refused(404, "was not found", s.blue, "POST", one+"/fork", `{}`)
+	s.must(s.blue, "DELETE", "/v1/prompts/"+fork.get("slug").Str, "") // which inserts it, too
 	s.must(s.red, "DELETE", "/v2/prompts/partials/"+s.partial+"/share", "")
 	s.refused(404, "was not found", s.blue, "GET", "/v1/prompts/partials/"+s.partial, "")
 	s.must(s.red, "DELETE", one+"/unshare", "") // already so
@@ -184,4 +185,48 @@ func TestAWorkspaceThatSharesIsNotDeleted(t *testing.T) {
 	s.refused(409, "shares partial", ownerKey, "DELETE", red, `{"name":"red","force_delete":true}`)
 	s.must(s.red, "DELETE", "/v2/prompts/partials/"+s.partial+"/share", "")
 	s.must(ownerKey, "DELETE", red, `{"name":"red","force_delete":true}`)
+}
+
+// What prompts and configs of other workspaces refer to is neither deleted nor archived nor taken
+// from there. Who does not see these workspaces learns how many objects refer to it.
+func TestWhatOtherWorkspacesUseStaysShared(t *testing.T) {
+	s := newSharing(t)
+	s.workspace("green")
+	partial, prompt := "/v1/prompts/partials/"+s.partial, "/v1/prompts/"+s.prompt
+	s.must(ownerKey, "POST", strings.Replace(prompt, "v1", "v2", 1)+"/share", `{"access_level":"workspaces","workspaces":["blue","green"],"include_partials":true}`)
+	user := s.must(s.blue, "POST", "/v1/prompts", `{"name":"user","string":"{{> `+s.partial+`@1 }}","virtual_key":"@local"}`).get("slug").Str
+	config := s.ok("POST", "/v1/configs", `{"name":"c","workspace_id":"blue","config":{"prompt_id":"`+s.prompt+`@1","provider":"@local"}}`).get("slug").Str
+	const v2 = "/v2/prompts/"
+	withGreen := `{"access_level":"workspaces","workspaces":["green"],"include_partials":true}`
+	for _, c := range []struct{ method, path, body, seen string }{
+		{"DELETE", prompt, "", "config " + config + " (prompt_id)"},
+		{"DELETE", v2 + s.prompt + "/share", "", "config " + config + " (prompt_id)"},
+		{"PUT", v2 + s.prompt + "/unshare", "{}", "config " + config + " (prompt_id)"},
+		{"PUT", v2 + s.prompt + "/share", withGreen, "config " + config + " (prompt_id)"},
+	} {
+		s.refused(409, c.seen, ownerKey, c.method, c.path, c.body)
+		if c.body == withGreen {
+			continue // which only a key of the organisation may send
+		}
+		s.refused(409, "is named by 1 object of another workspace; change", s.red, c.method, c.path, c.body)
+	}
+	s.ok("DELETE", "/v1/configs/"+config, "")
+	s.must(s.red, "DELETE", v2+s.prompt+"/share", "")
+	s.must(s.red, "PUT", prompt, `{"string":"s","virtual_key":"@local"}`) // which does not insert it
+	s.must(s.red, "PUT", prompt+"/makeDefault", `{"version":2}`)
+	for _, c := range []struct{ method, path, body string }{
+		{"DELETE", partial, ""},
+		{"PUT", partial, `{"status":"archived"}`},
+		{"DELETE", v2 + "partials/" + s.partial + "/share", ""},
+		{"PUT", v2 + "partials/" + s.partial + "/unshare", "{}"},
+		{"PUT", v2 + "partials/" + s.partial + "/share", withGreen},
+	} {
+		s.refused(409, "prompt "+user+" (version 1)", ownerKey, c.method, c.path, c.body)
+		if c.body != withGreen {
+			s.refused(409, "is named by 1 object of another workspace; change", s.red, c.method, c.path, c.body)
+		}
+	}
+	s.must(s.red, "PUT", v2+"partials/"+s.partial+"/share", `{}`) // with all
+	s.must(s.blue, "DELETE", "/v1/prompts/"+user, "")
+	s.must(s.red, "DELETE", partial, "")
 }
