@@ -91,6 +91,7 @@ type (
 	authenticator interface {
 		Authenticate(token string) (*credentials.Caller, *credentials.Error)
 		Knows(token string) bool
+		Recognizes(token string) bool
 		exchange.OperatorKeys
 	}
 	// removals removes what deleted workspaces have; see [removal.Remover].
@@ -173,6 +174,7 @@ func New(s Services) *API {
 	a.guardrails()
 	a.guardrailDefaults()
 	a.health()
+	a.self()
 	a.rateLimits()
 	a.usageLimits()
 	a.logs()

@@ -142,10 +142,10 @@ func (a *api) open(store storage.Store) {
 		Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		CountryHeader: "Cf-Ipcountry",
-		Authenticator: &withUsers{directory: d, Authenticator: credentials.Authenticator{
+		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
-			HasWorkspace: d.HasWorkspace,
-		}},
+			HasWorkspace: d.HasWorkspace, Tokens: tokens(t, d, now),
+		},
 		Managers: managers(t), KeyPrefix: "gw-", BaseURL: "http://gw.test", Now: now, Random: rand.Reader, Logger: zap.NewNop(),
 	}
 	records, err := reqlog.Open(ctx, db, reqlog.Options{Now: now, Random: rand.Reader, Logger: zap.NewNop()})
@@ -191,7 +191,7 @@ func (a *api) as(key, method, path, body string) answer {
 	a.t.Helper()
 	r := httptest.NewRequestWithContext(a.t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-Gw-Api-Key", key)
+	r.Header.Set("X-Gw-Api-Key", a.token(key))
 	w := httptest.NewRecorder()
 	a.handler.ServeHTTP(w, r)
 	for _, fault := range a.handler.Undocumented(r, w.Code, w.Body.Bytes()) {

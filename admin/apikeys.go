@@ -359,6 +359,9 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	if own.Rights == nil && !own.Owner {
 		// Read in the transaction, so that a key that is revoked meanwhile makes none.
 		if _, ok := c.api.Keyring.APIKey(own.KeyID); !ok {
+			if own.TokenExpires != nil {
+				return forbidden("A JWT that names no user of the organisation makes and changes no API keys")
+			}
 			return forbidden("The API key was revoked")
 		}
 	}

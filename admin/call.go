@@ -35,6 +35,7 @@ type route struct {
 	responses map[string]*huma.Response // in shapes of its own, by status
 	audited   bool                      // its handler uses call.update, which writes the audit record
 	data      bool                      // it writes data of callers, which is not part of the audit trail
+	anyone    bool                      // it is for every known caller, whatever the scopes
 	open      bool                      // it needs no API key: the request itself has what proves that it may
 }
 
@@ -82,6 +83,9 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 	}
 	needs, security := "Needs the scope "+strings.Join(rt.scopes, " or ")+".", []map[string][]string(nil)
 	middleware := a.authorise(rt)
+	if rt.anyone {
+		needs = "Needs no scope."
+	}
 	if rt.open {
 		needs, security, middleware = "Needs no API key.", []map[string][]string{{}}, a.admit(rt)
 	}
@@ -154,7 +158,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, e)
 			return
 		}
-		if !c.mayAny(rt.scopes) {
+		if !rt.anyone && !c.mayAny(rt.scopes) {
 			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
 			c.audit(e.status)
 			writeError(w, e)
@@ -220,8 +224,16 @@ func (a *API) callerOf(r *http.Request) (*credentials.Caller, *Error) {
 		return caller, nil
 	}
 	a.Trail.Unknown()
+	switch refusal.Reason {
+	case credentials.MissingScope: // a JWT that is right, of nobody here
+		return nil, forbidden("%s", refusal.Message)
+	case credentials.KeysUnavailable:
+		return nil, failure(http.StatusServiceUnavailable, "%s", refusal.Message)
+	}
 	message := "the API key is unknown or was deleted"
 	switch {
+	case a.Authenticator.Recognizes(token):
+		message = refusal.Message
 	case refusal.Reason == credentials.ExpiredKey:
 		message = "the API key has expired, or was rotated and replaced by another"
 	case token == "":

@@ -119,7 +119,7 @@ func TestTheDataServiceTokenReadsSavedResourcesAndNothingElse(t *testing.T) {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	for _, scope := range []string{credentials.ScopeCompletions, credentials.ScopeRender} {
-		if c, refusal := a.s.Authenticator.(*withUsers).AuthenticateCall(systemToken, scope); refusal == nil {
+		if c, refusal := a.s.Authenticator.(*credentials.Authenticator).AuthenticateCall(systemToken, scope); refusal == nil {
 			t.Errorf("it makes calls that need %s as %v", scope, c)
 		}
 	}

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"slices"
-
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -11,7 +9,7 @@ import (
 // orNull lists members by schema that are an object or null, because huma assumes that
 // a referenced object is never null. The tests validate all answers against the
 // document.
-var orNull = [][2]string{{"APIKey", "usage_limits"}, {"APIKey", "rotation_policy"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}}
+var orNull = [][2]string{{"APIKey", "usage_limits"}, {"APIKey", "rotation_policy"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}, {"Self", "user"}}
 
 // describe adds to the OpenAPI document what huma does not know.
 func describe(document *huma.OpenAPI) {
@@ -27,7 +25,7 @@ func describe(document *huma.OpenAPI) {
 	// Huma would check an enum in the schema before calling the handler, whose error
 	// message is more helpful.
 	for _, name := range []string{"CreateAPIKey", "UpdateAPIKey"} {
-		schemas[name].Properties["scopes"].Items.Extensions = map[string]any{"enum": scopes()}
+		schemas[name].Properties["scopes"].Items.Extensions = map[string]any{"enum": credentials.Scopes()}
 	}
 	for _, item := range document.Paths {
 		for _, operation := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
@@ -38,14 +36,4 @@ func describe(document *huma.OpenAPI) {
 		}
 	}
 	document.Paths["/v1/logs"].Post.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
-}
-
-// scopes returns all scopes, sorted.
-func scopes() []string {
-	var all []string
-	for _, kind := range []credentials.Kind{credentials.OrganisationService, credentials.WorkspaceService, credentials.WorkspaceUser} {
-		all = append(all, kind.Scopes()...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -92,7 +92,7 @@ func TestEachSecuritySettingGivesItsScopes(t *testing.T) {
 		_, callers[role] = a.member(string(role)+"@example.com", "red", role)
 	}
 	may := func(role roles.Workspace) (scopes []string) {
-		caller, refusal := a.s.Authenticator.Authenticate(callers[role])
+		caller, refusal := a.s.Authenticator.Authenticate(a.token(callers[role]))
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

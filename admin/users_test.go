@@ -1,9 +1,16 @@
 package admin_test
 
 import (
+	"crypto/ed25519"
+	"encoding/json"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -13,33 +20,60 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// withUsers knows users, too, by tokens of the form user:<id>, or user:<id>@<workspace>.
-type withUsers struct {
-	credentials.Authenticator
-	directory *directory.Directory
+// signer signs the JWTs of users in tests.
+var signer = sync.OnceValue(func() jose.Signer {
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: signingKey}, new(jose.SignerOptions).WithType("JWT").WithHeader("kid", "tests"))
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+var signingKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+
+// tokens verifies the JWTs of tests.
+func tokens(t *testing.T, d *directory.Directory, now func() time.Time) credentials.Tokens {
+	t.Helper()
+	raw, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: signingKey.Public(), KeyID: "tests"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := identity.ParseKeySet(raw, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity.NewVerifier(identity.Options{Directory: d, Now: now, Logger: zap.NewNop(), Issuers: []identity.Issuer{{Name: "tests", Audience: []string{"gw"}, Keys: keys}}})
 }
 
-func (a *withUsers) Authenticate(token string) (*credentials.Caller, *credentials.Error) {
-	id, ok := strings.CutPrefix(token, "user:")
+// jwt returns a JWT with claims beside those that it must have.
+func (a *api) jwt(claims map[string]any) string {
+	a.t.Helper()
+	all := map[string]any{"iss": "tests", "aud": "gw", "exp": time.Unix(0, a.now.Load()).Add(1000 * time.Hour).Unix()}
+	maps.Copy(all, claims)
+	raw, err := json.Marshal(all)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signed, err := signer().Sign(raw)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return token
+}
+
+// token returns what a caller sends: user:<id> and user:<id>@<workspace> stand for a JWT of the user.
+func (a *api) token(caller string) string {
+	a.t.Helper()
+	id, ok := strings.CutPrefix(caller, "user:")
 	if !ok {
-		return a.Authenticator.Authenticate(token)
+		return caller
 	}
 	id, slug, _ := strings.Cut(id, "@")
-	var w *directory.Workspace
-	if slug != "" {
-		w, _ = a.directory.Workspace(slug)
-	}
-	if u, ok := a.directory.User(id); ok {
-		if c := identity.UserCaller(a.directory, u, w); c != nil {
-			return c, nil
-		}
-	}
-	return nil, &credentials.Error{Reason: credentials.InvalidKey, Message: "no such user"}
-}
-
-func (a *withUsers) Knows(token string) bool {
-	_, refusal := a.Authenticate(token)
-	return refusal == nil || a.Authenticator.Knows(token)
+	return a.jwt(map[string]any{"sub": id, "gw_workspace": slug})
 }
 
 // user makes a user and returns the id.
@@ -98,7 +132,7 @@ func TestUsersAreListedChangedAndDeleted(t *testing.T) {
 	if out := a.ok("GET", "/v1/admin/workspaces/red/users", ""); out.get("total").Int() != 0 {
 		t.Errorf("%s", out.body)
 	}
-	if out := a.as("user:"+bob, "GET", "/v1/admin/users", ""); out.status != 401 {
+	if out := a.as("user:"+bob, "GET", "/v1/admin/users", ""); out.status != 403 {
 		t.Errorf("a deleted user: %d", out.status)
 	}
 }
@@ -229,10 +263,10 @@ func TestNobodyGivesARoleAboveTheirOwn(t *testing.T) {
 	if out := a.as(asAdmin, "PUT", path+"/"+plain, `{"role":"admin"}`); out.status != 200 {
 		t.Errorf("%d %s", out.status, out.body)
 	}
-	if out := a.as("user:"+plain+"@blue", "GET", "/v1/virtual-keys", ""); out.status != 401 {
+	if out := a.as("user:"+plain+"@blue", "GET", "/v1/virtual-keys", ""); out.status != 403 {
 		t.Errorf("a member of another workspace: %d", out.status)
 	}
-	if out := a.as("user:"+plain, "GET", "/v1/virtual-keys", ""); out.status != 401 {
+	if out := a.as("user:"+plain, "GET", "/v1/virtual-keys", ""); out.status != 403 {
 		t.Errorf("a member as a caller of the organisation: %d", out.status)
 	}
 }

@@ -29,6 +29,8 @@ type Caller struct {
 	System bool
 	// Rights are those of a user who makes the request without an API key; nil: a key does.
 	Rights *Rights
+	// TokenExpires is when the JWT expires by which the caller was identified; nil: by a key.
+	TokenExpires *time.Time
 
 	scopes []string
 }
@@ -53,6 +55,23 @@ func Operator(organisation string) *Caller {
 	return &Caller{KeyID: OperatorID, KeyName: OperatorID, CountedAs: OperatorID, Kind: OrganisationService, OrganisationID: organisation, Owner: true}
 }
 
+// TokenCaller returns the caller of a JWT that names no user of the organisation: it may do what a
+// key of a workspace may that has those of the scopes that such keys may have.
+func TokenCaller(id string, scopes []string) *Caller {
+	held := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !WorkspaceService.MayHold(scope) })
+	return &Caller{KeyID: id, CountedAs: id, Kind: WorkspaceService, scopes: held}
+}
+
+// Tokens identifies callers by JSON Web Tokens.
+type Tokens interface {
+	// Authenticate returns the caller that a token stands for, or an Error. ours reports whether
+	// it is a JWT of an issuer that is configured at all. digest is that of the token.
+	Authenticate(token string, digest *Digest) (c *Caller, refusal *Error, ours bool)
+	// Recognizes reports whether a text is a JWT of an issuer that is configured, possibly one that
+	// is refused.
+	Recognizes(token string) bool
+}
+
 // systemScopes are those of the data-service token.
 var systemScopes = []string{
 	"configs.list", "configs.read", "guardrails.list", "guardrails.read", "prompts.list", "prompts.read",
@@ -66,6 +85,7 @@ type Authenticator struct {
 	DefaultWorkspace string  // workspace of the owner's inference calls
 	AdminKey         *Digest // of the configured admin_key; nil: none
 	DataService      *Digest // of the configured data_service_token; nil: none
+	Tokens           Tokens  // in the place of keys; nil: none
 	// HasWorkspace reports whether there is a workspace, by its id. The keys of one that was
 	// deleted are refused, also while they are still stored. Nil: all exist.
 	HasWorkspace func(id string) bool
@@ -86,6 +106,11 @@ func (a *Authenticator) Authenticate(token string) (*Caller, *Error) {
 			KeyID: SystemKeyID, KeyName: SystemKeyID, CountedAs: SystemKeyID, Kind: OrganisationService, OrganisationID: a.OrganisationID,
 			System: true, scopes: systemScopes,
 		}, nil
+	}
+	if a.Tokens != nil {
+		if c, refusal, ours := a.Tokens.Authenticate(token, &digest); ours {
+			return c, refusal
+		}
 	}
 	key, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
 	if !ok || key.WorkspaceID != "" && a.HasWorkspace != nil && !a.HasWorkspace(key.WorkspaceID) {
@@ -117,13 +142,23 @@ func (a *Authenticator) Knows(token string) bool {
 	if digest.is(a.AdminKey) || digest.is(a.DataService) {
 		return true
 	}
-	_, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:]))
-	return ok
+	if _, ok := a.Keyring.apiKeys.Find(byDigest, string(digest[:])); ok {
+		return true
+	}
+	return a.Recognizes(token)
 }
 
-// IsOperatorKey reports whether a token is one of the configured service keys, which have no
-// particular form.
+// Recognizes reports whether a token is a JWT of an issuer that is configured.
+func (a *Authenticator) Recognizes(token string) bool {
+	return a.Tokens != nil && a.Tokens.Recognizes(token)
+}
+
+// IsOperatorKey reports whether a token is a service key without the form of API keys: one of the
+// configured ones, or a JWT.
 func (a *Authenticator) IsOperatorKey(token string) bool {
+	if a.Recognizes(token) {
+		return true
+	}
 	if a.AdminKey == nil && a.DataService == nil {
 		return false
 	}
@@ -132,13 +167,13 @@ func (a *Authenticator) IsOperatorKey(token string) bool {
 }
 
 // AuthenticateCall is Authenticate for an inference call, which also needs a scope and a
-// workspace. The owner's calls run in the default workspace.
+// workspace. Calls of the owner, and of admins, who name no workspace run in the default one.
 func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Error) {
 	c, refusal := a.Authenticate(token)
 	if refusal != nil {
 		return nil, refusal
 	}
-	if c.Owner {
+	if c.Owner || c.WorkspaceID == "" && c.Rights != nil {
 		c.WorkspaceID = a.DefaultWorkspace
 	}
 	if !c.May(scope) || c.WorkspaceID == "" {

@@ -28,6 +28,7 @@ const (
 	SecretUnavailable                       // a stored credential cannot be opened
 	SecretUnfetched                         // the value of a secret reference cannot be fetched
 	SecretNotAllowed                        // the workspace may not use the secret reference
+	KeysUnavailable                         // a JWT cannot be verified, because there are no keys
 )
 
 // An Error says what was refused and what to do about it. It never contains a secret.

@@ -12,6 +12,9 @@ type Rights struct {
 	Organisation roles.Organisation
 	Workspace    roles.Workspace // in the caller's workspace; "": none
 
+	// Only limits what the roles give to these scopes, unless it is nil.
+	Only []string
+
 	// On reports whether a security setting is on in the caller's workspace.
 	On func(setting string) bool
 }
@@ -19,6 +22,8 @@ type Rights struct {
 // May reports whether the roles give a scope.
 func (r *Rights) May(scope string) bool {
 	switch {
+	case r.Only != nil && !slices.Contains(r.Only, scope):
+		return false
 	case !mayCreate(r.Organisation, r.Workspace, scope):
 		return false
 	case r.Organisation.Administers():

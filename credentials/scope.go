@@ -1,6 +1,9 @@
 package credentials
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // A Kind is a kind of API key, as the control plane names it.
 type Kind string
@@ -128,6 +131,12 @@ func (k Kind) MayHold(scope string) bool {
 	}
 	return holdersOf[scope]&h != 0
 }
+
+// IsScope reports whether there is such a scope.
+func IsScope(scope string) bool { return holdersOf[scope] != 0 }
+
+// Scopes lists all scopes, sorted.
+func Scopes() []string { return slices.Sorted(maps.Keys(holdersOf)) }
 
 // Scopes lists all scopes that keys of kind k may have, sorted.
 func (k Kind) Scopes() []string {

@@ -108,6 +108,9 @@ type App struct {
 	// invites.
 	SMTP *SMTP `json:"smtp,omitempty"`
 
+	// Issuers whose JSON Web Tokens are accepted in the place of API keys. Default: none.
+	JWT []*JWT `json:"jwt,omitempty"`
+
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
 	// @<slug>/<model>.
 	Providers map[string]*Provider `json:"providers,omitempty"`
@@ -290,6 +293,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if err := a.SMTP.provision(a.logger); err != nil {
+		return err
+	}
+	if err := a.provisionJWT(); err != nil {
 		return err
 	}
 	if a.StorageRaw == nil {

@@ -78,6 +78,13 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			password <password>
 //		}
 //
+//		jwt {
+//			issuer    <iss>
+//			audience  <aud...>
+//			jwks_url  <urls...>
+//			jwks_file <path>
+//		}
+//
 //		prices_file <path>
 //
 //		# each may be given several times
@@ -196,6 +203,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			a.SMTP = new(SMTP)
 			if err := a.SMTP.unmarshal(d); err != nil {
+				return err
+			}
+		case "jwt":
+			if err := a.unmarshalJWT(d); err != nil {
 				return err
 			}
 		case "audit_log":

@@ -43,6 +43,7 @@ func (a *App) build(c *core) *Runtime {
 		digest := credentials.DigestOf(a.dataToken.Reveal())
 		authenticator.DataService = &digest
 	}
+	authenticator.Tokens = a.tokens(c)
 	for slug, p := range a.providers {
 		for _, name := range p.Workspaces {
 			if _, ok := c.Directory.Workspace(name); !ok {

@@ -37,8 +37,12 @@ func (a *App) GuardAdmin(listen string) error {
 	return nil
 }
 
-// IsOperatorKey reports whether a string is a service key of the operator's own.
+// IsOperatorKey reports whether a string is a service key without the form of API keys: one of the
+// operator's own, or a JWT.
 func (a *App) IsOperatorKey(text string) bool {
+	if a.started() && a.runtime.Gateway.Authenticator.IsOperatorKey(text) {
+		return true
+	}
 	for _, key := range []credentials.Secret{a.adminKey, a.dataToken} {
 		if n := len(key.Reveal()); n > 0 && n == len(text) && key.Equal(credentials.NewSecret(text)) {
 			return true

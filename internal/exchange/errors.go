@@ -73,6 +73,7 @@ var credentialErrors = map[credentials.Reason]Error{
 	credentials.SecretUnavailable:     {Status: http.StatusInternalServerError, Type: "server_error", Code: "secret_unavailable", Gateway: true},
 	credentials.SecretUnfetched:       {Status: http.StatusServiceUnavailable, Type: "server_error", Code: "secret_unavailable"},
 	credentials.SecretNotAllowed:      {Status: http.StatusForbidden, Type: typePermission, Code: "secret_reference_not_allowed"},
+	credentials.KeysUnavailable:       {Status: http.StatusServiceUnavailable, Type: "server_error", Code: "jwt_keys_unavailable"},
 }
 
 // CredentialError turns a refusal into an error for the caller.

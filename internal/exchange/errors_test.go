@@ -48,7 +48,7 @@ func mustBeEnvelope(t *testing.T, body []byte) map[string]any {
 var reasons = []credentials.Reason{
 	credentials.InvalidKey, credentials.ExpiredKey, credentials.MissingScope, credentials.NoProvider, credentials.UnknownProvider, credentials.UnknownVirtualKey,
 	credentials.ExpiredVirtualKey, credentials.IntegrationDisabled, credentials.UnknownConfig, credentials.BadCustomHost, credentials.StoredSecretElsewhere, credentials.InlineConfigBlocked,
-	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.InlineURLBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable, credentials.SecretUnfetched, credentials.SecretNotAllowed,
+	credentials.InlineProviderBlocked, credentials.InlineHostBlocked, credentials.InlineHeadersBlocked, credentials.InlineURLBlocked, credentials.AmbiguousHeader, credentials.SecretUnavailable, credentials.SecretUnfetched, credentials.SecretNotAllowed, credentials.KeysUnavailable,
 }
 
 func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
@@ -80,6 +80,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 		credentials.SecretUnavailable:     {500, "", false},
 		credentials.SecretUnfetched:       {503, "", false},
 		credentials.SecretNotAllowed:      {403, "", false},
+		credentials.KeysUnavailable:       {503, "jwt_keys_unavailable", false},
 	}
 	cause := errors.New("the cause")
 	for _, reason := range reasons {

@@ -1,0 +1,71 @@
+package admin_test
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/roles"
+)
+
+func TestSelfIsWhoSentAJWT(t *testing.T) {
+	a := newAPI(t)
+	red := a.workspace("red")
+	id, bob := a.member("bob@example.com", "red", roles.WorkspaceManager)
+	out := a.as(bob, "GET", "/v1/auth/self", "")
+	if out.status != 200 || out.get("user.id").Str != id || out.get("user.email").Str != "bob@example.com" || out.get("user.role").Str != "member" ||
+		out.get("user.workspace_role").Str != "manager" || out.get("workspace_id").Str != red || out.get("workspace_slug").Str != "red" ||
+		out.get("expires_at").Str == "" || out.get(`scopes.#(="configs.update")`).Str == "" || out.get(`scopes.#(="organisation_users.list")`).Exists() {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	owner := "user:" + a.user("o@example.com", roles.Owner)
+	if out := a.as(owner, "GET", "/v2/auth/self", ""); out.get("workspace_id").Raw != "null" || out.get("user.workspace_role").Raw != "null" || out.get("user.role").Str != "owner" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	program := a.jwt(map[string]any{"sub": "ci", "scope": "gw.configs.list", "workspace_slug": "red"})
+	if out := a.as(program, "GET", "/v1/auth/self", ""); out.get("user").Raw != "null" || out.get("subject").Str != "ci" || out.get("scopes").Raw != `["configs.list"]` {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	// A key alone is refused, of whatever kind.
+	user := a.ok("POST", "/v1/api-keys/workspace/user", `{"name":"k","workspace_id":"red","user_id":"`+id+`","scopes":["configs.list"]}`).get("key").Str
+	service, _ := a.key("workspace/service", `"configs.list"`)
+	for _, key := range []string{ownerKey, user, service} {
+		a.refuses(key, "GET", "/v1/auth/self", "", 401, "an API key alone")
+	}
+	a.refuses(systemToken, "GET", "/v1/auth/self", "", 403, "data-service token")
+	a.refuses("", "GET", "/v1/auth/self", "", 401, "no API key")
+}
+
+// A JWT stands where a key does, and what is wrong with it is said.
+func TestAJWTInThePlaceOfAKey(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	program := a.jwt(map[string]any{"sub": "ci", "scope": "gw.configs.list gw.configs.create gw.workspace_service_api_keys.create", "gw_workspace": "red"})
+	for _, header := range []string{"X-Gw-Api-Key", "X-Api-Key", "Authorization"} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/configs", nil)
+		r.Header.Set(header, map[bool]string{true: "Bearer "}[header == "Authorization"]+program)
+		w := httptest.NewRecorder()
+		if a.handler.ServeHTTP(w, r); w.Code != 200 {
+			t.Errorf("%s: %d %s", header, w.Code, w.Body)
+		}
+	}
+	// It is in the audit trail by its name, and is of one workspace alone.
+	if out := a.as(program, "POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`); out.status != 200 {
+		t.Fatalf("%d %s", out.status, out.body)
+	}
+	if row := a.trail()[0]; row.KeyID != "jwt/ci" || row.KeyName != "ci" || row.UserID != "ci" {
+		t.Errorf("%+v", row)
+	}
+	a.refuses(program, "GET", "/v1/configs?workspace_id="+a.s.Directory.DefaultWorkspace().Slug, "", 403, "another workspace")
+	a.refuses(program, "GET", "/v1/prompts", "", 403, "lacks the scope")
+	a.refuses(program, "POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["configs.list"]}`, 403, "names no user")
+	a.refuses(a.jwt(map[string]any{"sub": "ci", "scope": "configs.list", "gw_workspace": "blue"}), "GET", "/v1/configs", "", 403, "workspace")
+	a.refuses(a.jwt(map[string]any{"exp": 1}), "GET", "/v1/configs", "", 401, "expired")
+	a.refuses(a.jwt(map[string]any{"aud": "x"}), "GET", "/v1/configs", "", 401, "aud")
+	a.refuses(a.jwt(map[string]any{"iss": "x"}), "GET", "/v1/configs", "", 401, "unknown")
+	a.refuses(program+"x", "GET", "/v1/configs", "", 401, "signature")
+	a.refuses(ownerKey, "GET", "/v1/configs?a="+program, "", 400, "in the query")
+	a.refuses(ownerKey, "GET", "/v1/configs/"+program, "", 400, "path")
+	a.now.Add(int64(1001 * time.Hour))
+	a.refuses(program, "GET", "/v1/configs", "", 401, "expired")
+}

@@ -1,0 +1,372 @@
+package identity
+
+import (
+	"cmp"
+	"crypto"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-jose/go-jose/v4"
+	jsonv2 "github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+)
+
+const (
+	maxToken = 16 << 10 // bytes
+	maxUser  = 255      // bytes of what a token calls its user
+
+	// skew is how much the clocks of issuers may differ from this one.
+	skew = 30 * time.Second
+
+	// maxVerified bounds the tokens that are remembered as verified.
+	maxVerified = 10_000
+)
+
+// An Issuer is somebody whose JSON Web Tokens are accepted in the place of API keys.
+type Issuer struct {
+	Name     string       // the claim iss
+	Audience []string     // the claim aud has to have one of them
+	URLs     []string     // of key sets
+	Client   *http.Client // by which they are fetched
+	Keys     *KeySet      // further keys; may be nil
+}
+
+// Options are the options of a [Verifier].
+type Options struct {
+	Directory *directory.Directory
+	Issuers   []Issuer
+	// Config returns the id of a config of a workspace, by its id or slug. It may be nil.
+	Config func(workspaceID, idOrSlug string) (id string, ok bool)
+	Now    func() time.Time
+	Logger *zap.Logger
+}
+
+// A Verifier identifies callers by JSON Web Tokens. It is safe for concurrent use.
+type Verifier struct {
+	Options
+	issuers []*issuer
+
+	mu       sync.RWMutex
+	verified map[credentials.Digest]*verified // by the digest of the whole token
+}
+
+type issuer struct {
+	Issuer
+	remote []*remoteKeys
+}
+
+// verified is a token whose signature and claims are right while by uses keys.
+type verified struct {
+	*claims
+	by   *issuer
+	from int // index of the remote keys; -1: the issuer's own
+	keys *KeySet
+}
+
+// NewVerifier returns a verifier, which begins to fetch the keys of its issuers.
+func NewVerifier(o Options) *Verifier {
+	v := &Verifier{Options: o, verified: make(map[credentials.Digest]*verified)}
+	for _, i := range o.Issuers {
+		of := &issuer{Issuer: i}
+		for _, url := range i.URLs {
+			keys := &remoteKeys{url: url, client: i.Client, now: o.Now, logger: o.Logger}
+			keys.current()
+			of.remote = append(of.remote, keys)
+		}
+		v.issuers = append(v.issuers, of)
+	}
+	return v
+}
+
+// Authenticate implements [credentials.Tokens].
+func (v *Verifier) Authenticate(token string, digest *credentials.Digest) (c *credentials.Caller, refusal *credentials.Error, ours bool) {
+	if !looksLikeJWT(token) {
+		return nil, nil, false
+	}
+	v.mu.RLock()
+	known := v.verified[*digest]
+	v.mu.RUnlock()
+	if known == nil || !known.holds() {
+		by := v.issuerOf(token)
+		if by == nil {
+			return nil, nil, false
+		}
+		if known, refusal = by.verify(token); refusal != nil {
+			return nil, refusal, true
+		}
+		if refusal = v.inTime(known); refusal == nil {
+			v.remember(*digest, known)
+		}
+	} else {
+		refusal = v.inTime(known)
+	}
+	if refusal == nil {
+		c, refusal = v.caller(known.claims)
+	}
+	return c, refusal, true
+}
+
+// Recognizes implements [credentials.Tokens].
+func (v *Verifier) Recognizes(token string) bool {
+	return looksLikeJWT(token) && v.issuerOf(token) != nil
+}
+
+// looksLikeJWT reports whether a text has three parts, of which the first begins like an object.
+func looksLikeJWT(token string) bool {
+	return strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") == 2
+}
+
+// issuerOf returns whom a token says that it is from, which is not verified; nil: from nobody who
+// is known.
+func (v *Verifier) issuerOf(token string) *issuer {
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	if len(token) > maxToken {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return nil
+	}
+	var said struct {
+		Issuer string `json:"iss"`
+	}
+	if jsonv2.Unmarshal(raw, &said) != nil || said.Issuer == "" {
+		return nil
+	}
+	for _, i := range v.issuers {
+		if i.Name == said.Issuer {
+			return i
+		}
+	}
+	return nil
+}
+
+// holds reports whether the keys by which a token was verified are still those of its issuer.
+func (k *verified) holds() bool { return k.from < 0 || k.by.remote[k.from].current() == k.keys }
+
+// remember remembers a verified token. Where there are too many, any other one makes room.
+func (v *Verifier) remember(digest credentials.Digest, k *verified) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for other := range v.verified {
+		if len(v.verified) < maxVerified {
+			break
+		}
+		delete(v.verified, other)
+	}
+	v.verified[digest] = k
+}
+
+// inTime returns an error if a token has expired, or is not valid yet.
+func (v *Verifier) inTime(k *verified) *credentials.Error {
+	now := v.Now()
+	switch {
+	case !now.Before(k.Expires.time().Add(skew)):
+		return &credentials.Error{Reason: credentials.ExpiredKey, Field: field, Message: "The JWT has expired. Error Code: 01"}
+	case k.NotBefore != nil && now.Before(k.NotBefore.time().Add(-skew)), k.IssuedAt != nil && now.Before(k.IssuedAt.time().Add(-skew)):
+		return invalid("it is not valid yet: nbf or iat is in the future")
+	}
+	return nil
+}
+
+// field is the header at fault.
+const field = "x-gw-api-key"
+
+func invalid(why string) *credentials.Error {
+	return &credentials.Error{Reason: credentials.InvalidKey, Field: field, Message: "Invalid JWT. Error Code: 03. The JWT in x-gw-api-key, Authorization or x-api-key was refused: " + why}
+}
+
+// verify verifies the signature of a token, and the claims that stay as they are.
+func (i *issuer) verify(token string) (*verified, *credentials.Error) {
+	// Only the algorithms that are allowed here can be those of the header.
+	jws, err := jose.ParseSignedCompact(token, allowed)
+	if err != nil {
+		return nil, invalid("expected a signed JWT with one of the algorithms " + algorithmNames())
+	}
+	header := jws.Signatures[0].Protected
+	if refusal := checkHeader(&header); refusal != nil {
+		return nil, refusal
+	}
+	payload, keys, from, refusal := i.open(jws, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
+	if refusal != nil {
+		return nil, refusal
+	}
+	c, err := parseClaims(payload)
+	switch {
+	case err != nil:
+		return nil, invalid(err.Error())
+	case c.Issuer != i.Name:
+		return nil, invalid("iss is another one than expected")
+	case !slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(i.Audience, a) }):
+		return nil, invalid("aud is for others, not for this gateway")
+	case c.Expires == nil:
+		return nil, invalid("it has no exp")
+	case len(c.user()) > maxUser || !utf8.ValidString(c.user()) || strings.ContainsFunc(c.user(), unicode.IsControl):
+		return nil, invalid("email_id, sub or uid is not the name of a user")
+	case len(c.UsageLimits) > 0 || len(c.RateLimits) > 0:
+		return nil, invalid("usage_limits and rate_limits in a JWT are not supported; leave them out, and make a policy")
+	}
+	return &verified{c, i, from, keys}, nil
+}
+
+func algorithmNames() string {
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkHeader checks the header of a token beside its algorithm.
+func checkHeader(h *jose.Header) *credentials.Error {
+	for _, name := range []jose.HeaderKey{"crit", "b64"} {
+		if _, ok := h.ExtraHeaders[name]; ok {
+			return invalid("its header has " + string(name) + ", which is not supported")
+		}
+	}
+	typ, named := h.ExtraHeaders["typ"]
+	if is, _ := typ.(string); named && !slices.Contains([]string{"jwt", "at+jwt"}, strings.TrimPrefix(strings.ToLower(is), "application/")) {
+		return invalid("its header has another typ than JWT")
+	}
+	if h.KeyID == "" {
+		return invalid("its header has no kid")
+	}
+	return nil
+}
+
+// open returns the payload of a token whose signature is right, and the key set by which that was
+// found out. If no key has the id, the remote keys are fetched again.
+func (i *issuer) open(jws *jose.JSONWebSignature, id string, algorithm jose.SignatureAlgorithm) (payload []byte, set *KeySet, from int, _ *credentials.Error) {
+	for again := false; ; again = true {
+		var fit []any
+		has, missing := false, false
+		look := func(s *KeySet, at int) {
+			keys, named := s.find(id, algorithm)
+			if has = has || named; len(keys) > 0 {
+				set, from = s, at
+			}
+			for _, k := range keys {
+				same := func(other any) bool { return k.(interface{ Equal(crypto.PublicKey) bool }).Equal(other) }
+				if !slices.ContainsFunc(fit, same) {
+					fit = append(fit, k)
+				}
+			}
+		}
+		look(i.Keys, -1)
+		for n, r := range i.remote {
+			s := r.current()
+			missing = missing || s == nil
+			look(s, n)
+		}
+		switch {
+		case len(fit) == 1:
+			payload, err := jws.Verify(fit[0])
+			if err != nil {
+				return nil, nil, 0, invalid("its signature is wrong")
+			}
+			return payload, set, from, nil
+		case len(fit) > 1:
+			return nil, nil, 0, invalid("more than one key of the issuer has its kid")
+		case has:
+			return nil, nil, 0, invalid("the key with its kid is for another algorithm")
+		case !again && i.refresh():
+			continue
+		case missing:
+			return nil, nil, 0, &credentials.Error{
+				Reason: credentials.KeysUnavailable, Field: field, Message: "The JWT cannot be verified now, because the keys of its issuer cannot be fetched; try again",
+				Err: errors.New("no keys of the issuer " + credentials.Clip(i.Name)),
+			}
+		}
+		return nil, nil, 0, invalid("no key of the issuer has its kid")
+	}
+}
+
+// refresh fetches the remote keys again, and reports whether any were.
+func (i *issuer) refresh() bool {
+	var wait sync.WaitGroup
+	fetched := make([]bool, len(i.remote))
+	for n, r := range i.remote {
+		wait.Go(func() { fetched[n] = r.refresh() })
+	}
+	wait.Wait()
+	return slices.Contains(fetched, true)
+}
+
+// caller returns the caller that verified claims stand for, as the directory is now.
+func (v *Verifier) caller(c *claims) (*credentials.Caller, *credentials.Error) {
+	d := v.Directory
+	forbidden := func(why string) (*credentials.Caller, *credentials.Error) {
+		return nil, &credentials.Error{Reason: credentials.MissingScope, Field: field, Message: "Forbidden! The JWT " + why}
+	}
+	if id := c.organisation(); id != "" && !strings.EqualFold(id, d.Organisation().ID) {
+		return forbidden("is for another organisation")
+	}
+	var w *directory.Workspace
+	if name := c.workspace(); name != "" {
+		var ok bool
+		if w, ok = d.Workspace(name); !ok {
+			return forbidden("names a workspace that its user is not a member of")
+		}
+	}
+	u, known := v.userOf(c)
+	scopes, named := c.scopes()
+	var caller *credentials.Caller
+	switch {
+	case known:
+		if w == nil && !u.Role.Administers() {
+			w = d.DefaultWorkspace()
+		}
+		if caller = UserCaller(d, u, w); caller == nil {
+			return forbidden("names a workspace that its user is not a member of")
+		}
+		if named {
+			caller.Rights.Only = append([]string{}, scopes...)
+		}
+	case c.Email != "":
+		return forbidden("names a user, in email_id, whom the organisation does not have")
+	default:
+		if w == nil {
+			w = d.DefaultWorkspace()
+		}
+		name := cmp.Or(c.user(), c.Issuer)
+		caller = credentials.TokenCaller("jwt/"+name, scopes)
+		caller.KeyName, caller.OrganisationID, caller.WorkspaceID, caller.UserID = name, d.Organisation().ID, w.ID, c.user()
+	}
+	expires := c.Expires.time()
+	caller.TokenExpires, caller.Metadata = &expires, c.metadata()
+	if config := c.config(); config != "" && w != nil && v.Config != nil {
+		if id, ok := v.Config(w.ID, config); ok {
+			caller.ConfigID = id
+		}
+	}
+	return caller, nil
+}
+
+// userOf returns the user of the organisation whom a token names.
+func (v *Verifier) userOf(c *claims) (*directory.User, bool) {
+	if c.Email != "" {
+		return v.Directory.UserByEmail(c.Email)
+	}
+	name := c.user()
+	if name == "" {
+		return nil, false
+	}
+	if u, ok := v.Directory.User(name); ok {
+		return u, true
+	}
+	return v.Directory.UserByEmail(name)
+}
+
+// Interface guards
+var _ credentials.Tokens = (*Verifier)(nil)
