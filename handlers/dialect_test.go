@@ -302,3 +302,24 @@ func TestTokensAreCountedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A stream that only began before it failed is an error with a status, for which clients retry.
+func TestAStreamThatOnlyBeganIsAnError(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"usage\":{\"input_tokens\":1}}}\n\n"))
+		w.(http.Flusher).Flush()
+		_, _ = w.Write([]byte("event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n"))
+	})
+	g := gatewaytest.Start(t, strings.Replace(up.Provider("claude"), "type openai", "type anthropic", 1))
+	key, _ := g.Key("k")
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"c","stream":true,"messages":[{"role":"user","content":"Hi"}]}`,
+		"/v1/responses":        `{"model":"c","stream":true,"store":false,"input":"Hi"}`,
+	} {
+		a := g.Do("POST", path, body, "x-gw-api-key: "+key, "x-gw-provider: claude")
+		if a.Status != 529 || a.Get("error.message").Str != "busy" {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+}

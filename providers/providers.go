@@ -80,6 +80,9 @@ type Provider struct {
 	Endpoints map[string]Endpoint
 	// Closed is set if the provider refuses members that are not part of OpenAI's API.
 	Closed bool
+	// PlainMessages is set if it refuses such members of messages and tools, except for their
+	// reasoning.
+	PlainMessages bool
 	// NewerNames is set if the provider accepts max_completion_tokens for every model.
 	NewerNames bool
 	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.

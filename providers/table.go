@@ -51,7 +51,7 @@ var compatible = []Provider{
 	{Name: "deepinfra", BaseURL: "https://api.deepinfra.com/v1/openai", Serves: both},
 	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", Serves: chatOnly, ReturnReasoning: true, SwitchesThinking: true, MaxEffort: true},
 	{Name: "featherless-ai", BaseURL: "https://api.featherless.ai/v1", Serves: both},
-	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1", Serves: slices.Concat(both, []string{Rerank, CreateResponse})},
+	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1", Serves: slices.Concat(both, []string{Rerank, CreateResponse}), PlainMessages: true, ReturnReasoning: true},
 	{Name: "friendliai", BaseURL: "https://api.friendli.ai/serverless/v1", Serves: completes},
 	{Name: "github", BaseURL: "https://models.github.ai/inference", Serves: embeds, Closed: true},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Serves: []string{CreateResponse}, Closed: true, NewerNames: true},

@@ -116,6 +116,10 @@ func figuresOf(usage []byte) (f figures) {
 		case "seconds": // of audio that is not counted in tokens
 			f.seconds.readThousands(r)
 			return
+		case "num_cached_tokens", "prompt_cache_hit_tokens", "cached_tokens": // Mistral's, DeepSeek's, Moonshot's
+			if !f.ofPrompt.cached.given {
+				to = &f.ofPrompt.cached
+			}
 		case "cache_read_input_tokens":
 			to = &f.cacheRead
 		case "cache_creation_input_tokens":
@@ -132,7 +136,9 @@ func figuresOf(usage []byte) (f figures) {
 		default:
 			return
 		}
-		to.read(r)
+		if to != nil {
+			to.read(r)
+		}
 	})
 	return f
 }

@@ -380,8 +380,8 @@ func ReadUsage(v []byte) (u Usage) {
 			u.Prompt = Int(r.Value())
 		case "completion_tokens", "output_tokens":
 			u.Completion = Int(r.Value())
-		case "num_cached_tokens": // Mistral
-			u.CacheRead = Int(r.Value())
+		case "num_cached_tokens", "prompt_cache_hit_tokens", "cached_tokens": // Mistral, DeepSeek, Moonshot
+			u.CacheRead = max(u.CacheRead, Int(r.Value()))
 		case "total_tokens":
 			u.Total = Int(r.Value())
 		case "prompt_tokens_details", "input_tokens_details":

@@ -35,6 +35,8 @@ type Stream struct {
 	Decoder Decoder
 	Writer  StreamWriter
 
+	begun   bool   // the answer has
+	start   *Event // its beginning, until more of it comes
 	skipped int
 	usage   Usage
 	used    bool
@@ -68,6 +70,7 @@ func (s *Stream) End(dst []byte) ([]byte, error) {
 	if !s.Decoder.End(s) {
 		return s.Writer.Take(), ErrCut
 	}
+	s.begin()
 	s.Writer.End()
 	return s.Writer.Take(), nil
 }
@@ -202,15 +205,34 @@ func (f *SSE) Rest(yield func(name string, data []byte) error) error {
 var _ Framer = (*SSE)(nil)
 
 // Event passes an event on to the writer. It remembers the usage, which the writer does not
-// report if the stream is cut.
+// report if the stream is cut. The beginning of an answer is held back until more of it comes:
+// if that is an error, nothing was sent yet, and clients get a status that they act on.
 func (s *Stream) Event(e *Event) {
 	switch {
 	case e.Kind == UsageEvent:
-		s.usage, s.used = e.Usage, true
+		if s.usage, s.used = e.Usage, true; s.start != nil {
+			return
+		}
+	case e.Kind == Start && !s.begun:
+		s.begun, s.start = true, &Event{Kind: Start, Choice: e.Choice, ID: clone(e.ID), Model: clone(e.Model), Created: e.Created}
+		return
 	case e.Kind == Failure && s.failed == nil && s.data != nil:
 		s.failed, s.cause = bytes.Clone(s.data), s.name
 	}
+	s.begin()
 	s.Writer.Event(e)
+}
+
+// begin passes on the beginning of the answer, and the usage that came with it.
+func (s *Stream) begin() {
+	if s.start == nil {
+		return
+	}
+	s.Writer.Event(s.start)
+	s.start = nil
+	if s.used {
+		s.Writer.Event(&Event{Kind: UsageEvent, Usage: s.usage})
+	}
 }
 
 // Failed returns the provider's message that was an error, and its name; nil if there was

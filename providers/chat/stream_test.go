@@ -7,7 +7,31 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
 )
+
+// The beginning of an answer comes with what follows it, so that an error that follows it can
+// still have a status. The usage that came in between is not lost.
+func TestTheBeginningOfAnAnswerIsHeldBack(t *testing.T) {
+	const begin = "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\ndata: {\"type\":\"ping\"}\n\n"
+	for what, c := range map[string]struct{ next, want string }{
+		"an error":  {"data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n", `"message":"busy"`},
+		"a thought": {"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm\"}}\n\n", `"role":"assistant"`},
+		"a text":    {"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n", `"content":"hi"`},
+	} {
+		s := chat.Stream{Framer: new(chat.SSE), Decoder: new(messages.Decoder), Writer: &chat.Chunks{Style: chat.Style{ID: "i", Strict: true}}}
+		out, err := s.Translate(nil, []byte(begin))
+		if err != nil || len(out) > 0 {
+			t.Errorf("%s: the beginning alone: %s, %v", what, out, err)
+		}
+		if out, err = s.Translate(nil, []byte(c.next)); err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: got %s, %v", what, out, err)
+		}
+		if u, ok := s.Used(); !ok || u.Prompt != 5 {
+			t.Errorf("%s: usage %+v", what, u)
+		}
+	}
+}
 
 type message struct{ name, data string }
 

@@ -64,6 +64,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 		}{
 			{"usage of streams is not requested", p.NoStreamUsage},
 			{"rejects fields that OpenAI does not have", p.Closed},
+			{"rejects fields of messages and tools that OpenAI does not have", p.PlainMessages},
 			{"requires its reasoning back", p.ReturnReasoning},
 		} {
 			if n.has {
