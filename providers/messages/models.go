@@ -12,7 +12,6 @@ import (
 // A family says since which version the models of a family accept something. A version is ten
 // times its number.
 type family struct {
-	thinking int
 	adaptive int // thinking without a budget
 	effort   int
 	xhigh    int // an effort; before, it is high
@@ -27,9 +26,9 @@ type family struct {
 const never = math.MaxInt
 
 var families = map[string]family{
-	"opus":   {thinking: 40, adaptive: 46, effort: 45, xhigh: 47, max: 46, adaptiveOnly: 47},
-	"sonnet": {thinking: 37, adaptive: 46, effort: 46, xhigh: never, max: 46, adaptiveOnly: 50},
-	"haiku":  {thinking: 45, adaptive: 50, effort: 50, xhigh: never, max: 50, adaptiveOnly: 50},
+	"opus":   {adaptive: 46, effort: 45, xhigh: 47, max: 46, adaptiveOnly: 47},
+	"sonnet": {adaptive: 46, effort: 46, xhigh: never, max: 46, adaptiveOnly: 50},
+	"haiku":  {adaptive: 50, effort: 50, xhigh: never, max: 50, adaptiveOnly: 50},
 	"fable":  {alwaysThinks: true},
 	"mythos": {alwaysThinks: true},
 }
@@ -120,8 +119,6 @@ func (m Model) Thinking(r *chat.Request) chat.Raw {
 		if m.alwaysThinks {
 			return nil
 		}
-	case m.version < m.thinking:
-		return nil
 	case kind.Is("enabled") && m.version >= m.adaptiveOnly:
 		// The caller asks for the thoughts, which these models leave out otherwise.
 		return chat.Raw(`{"type":"adaptive","display":"summarized"}`)

@@ -22,8 +22,8 @@ func TestThinkingAndEffortOfEachModel(t *testing.T) {
 		high, xhigh, max       string // what efforts become
 		samples                bool
 	}{
-		{"claude-3-5-haiku-20241022", "", "", disabled, "", "", "", true},
-		{"claude-3-opus-20240229", "", "", disabled, "", "", "", true},
+		{"claude-3-5-haiku-20241022", enabled, half, disabled, "", "", "", true},
+		{"claude-3-opus-20240229", enabled, half, disabled, "", "", "", true},
 		{"claude-3-7-sonnet-20250219", enabled, half, disabled, "", "", "", true},
 		{"claude-opus-4-20250514", enabled, half, disabled, "", "", "", true},
 		{"claude-sonnet-4-5", enabled, half, disabled, "", "", "", true},
