@@ -9,10 +9,10 @@ import (
 )
 
 // modelFromList returns one model of a provider with a list in its own form, by searching
-// the list.
+// the list. It returns nil if the list passes as it is.
 func (p *Provider) modelFromList(c *Call, list Endpoint) (*Request, error) {
 	r, err := list(c)
-	if err != nil {
+	if r == nil || err != nil {
 		return nil, requestError(err)
 	}
 	id := strings.TrimPrefix(c.Path, "/models/")

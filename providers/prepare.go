@@ -115,7 +115,9 @@ func (p *Provider) following(c *Call, then func(time.Time, []byte, http.Header) 
 
 func (p *Provider) request(c *Call) (*Request, error) {
 	if list := p.Endpoints[ListModels]; list != nil && c.Endpoint == RetrieveModel {
-		return p.modelFromList(c, list)
+		if r, err := p.modelFromList(c, list); r != nil || err != nil {
+			return r, err
+		}
 	}
 	if own := p.Endpoints[c.Endpoint]; own != nil {
 		if r, err := own(c); r != nil || err != nil {

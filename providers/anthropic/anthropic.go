@@ -23,7 +23,9 @@ func init() {
 			Decoder: func(*providers.Call) chat.Decoder { return new(messages.Decoder) },
 			Tool:    func(c *providers.Call, tool chat.Raw) chat.Raw { return messages.Tool(c.Model, tool) },
 		},
-		Endpoints: map[string]providers.Endpoint{providers.Messages: passMessages, providers.CountTokens: passMessages},
+		Endpoints: map[string]providers.Endpoint{
+			providers.Messages: passMessages, providers.CountTokens: passMessages, providers.ListModels: models,
+		},
 	})
 }
 
