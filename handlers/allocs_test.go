@@ -219,7 +219,7 @@ var hotCases = []struct {
 	{"plain Caddy", "/plain", "", nil, 0, 0},
 	{"call", "/v1/chat/completions", "", nil, 320, 44000},
 	{"plain Caddy stream", "/plain/stream", "", nil, 0, 0},
-	{"stream", "/v1/chat/completions", `"stream":true,`, nil, 347, 54000},
+	{"stream", "/v1/chat/completions", `"stream":true,`, nil, 343, 46000},
 	{"fallback configured", "/v1/chat/completions", "", []string{`X-Gw-Config: {"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"vk"},{"virtual_key":"vk"}]}`}, 384, 45000},
 	{"cache hit", "/v1/chat/completions", "", []string{"X-Gw-Cache: simple"}, 271, 34000},
 }

@@ -71,6 +71,9 @@ func (call *Call) readCaching(h http.Header) *Error {
 
 // age is a number of seconds; 0 if it is out of range.
 func age(seconds string) time.Duration {
+	if seconds == "" {
+		return 0 // ParseInt would make an error
+	}
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if d := time.Duration(n) * time.Second; err == nil && n <= int64(cache.MaxMaxAge/time.Second) && d >= cache.MinMaxAge {
 		return d

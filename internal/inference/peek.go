@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -81,11 +82,23 @@ func begins(c *exchange.Call, res *http.Response, ahead bool) (why error) {
 // whom they are to keep waiting.
 const maxQuiet = 15 * time.Second
 
+// firstReads are buffers for the beginnings of streams. They have room for what net/http reads at
+// once, so that a burst is not divided.
+var firstReads = sync.Pool{New: func() any { return new([4 << 10]byte) }}
+
 // firstEvents reads events until one is output, or an error, or the end; unless ahead, until any.
+// The memory is the caller's, and no more than what was read.
 func firstEvents(r io.Reader, ahead bool) (seen []byte, why error) {
+	room := firstReads.Get().(*[4 << 10]byte)
+	defer firstReads.Put(room)
+	seen, why = firstEventsIn(room[:0], r, ahead)
+	return bytes.Clone(seen), why
+}
+
+func firstEventsIn(seen []byte, r io.Reader, ahead bool) ([]byte, error) {
 	look := startScanner{}
 	var deadline time.Time
-	for seen = make([]byte, 0, 1<<10); len(seen) < maxPeeked; {
+	for len(seen) < maxPeeked {
 		if len(seen) == cap(seen) {
 			seen = append(make([]byte, 0, min(4*cap(seen), maxPeeked)), seen...)
 		}
@@ -129,17 +142,26 @@ type startScanner struct {
 	failed *failedEvent // came before output
 }
 
-// at looks at the next bytes, which are the last.
+// at looks at the next bytes, which may be the last, until it is decided what the stream begins
+// with. It does so in small portions: as a rule, the first event decides.
 func (l *startScanner) at(b []byte, last bool) error {
-	err := l.frames.Push(b, l.event)
-	if err == nil && last {
-		err = l.frames.Rest(l.event)
+	for len(b) > 0 && !l.decided() {
+		n := min(len(b), smallSize)
+		if err := l.frames.Push(b[:n], l.event); err != nil {
+			return err
+		}
+		b = b[n:]
 	}
-	return err
+	if !last || l.decided() {
+		return nil
+	}
+	return l.frames.Rest(l.event)
 }
 
+func (l *startScanner) decided() bool { return l.output || l.failed != nil }
+
 func (l *startScanner) event(_ string, data []byte) error {
-	if decided := l.output || l.failed != nil; decided {
+	if l.decided() {
 		return nil
 	}
 	switch kind(data) {

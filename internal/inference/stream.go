@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +27,11 @@ type stream struct {
 	silence *time.Timer // runs while the provider is silent; nil: there is no limit
 	silent  atomic.Bool // the provider was silent for too long
 
-	full        bool   // the last Read filled buf
-	buf         []byte // what was read; it is passed on up to passed
-	passed, end int    // buf[passed:end] is whole lines
-	err         error  // returned once they are passed on
+	full        bool             // the last Read filled buf
+	buf         []byte           // what was read; it is passed on up to passed
+	pooled      *[startSize]byte // what buf is a part of; nil: it is not pooled
+	passed, end int              // buf[passed:end] is whole lines
+	err         error            // returned once they are passed on
 
 	read    bool // the first line was
 	returns bool // lines end with CR alone
@@ -67,10 +69,16 @@ const (
 	maxLine   = 16 << 20 // a line may hold an image
 )
 
+// streamBuffers are those of streams that come fast. They are in use until the stream is closed.
+var streamBuffers = sync.Pool{New: func() any { return new([startSize]byte) }}
+
 // newStream watches src, which may be silent for idle (0: for ever).
 func newStream(src io.ReadCloser, to *watcher, idle time.Duration) *stream {
-	s := &stream{src: src, to: to, idle: idle, buf: make([]byte, 0, smallSize)}
+	s := &stream{src: src, to: to, idle: idle}
 	s.visit = s.member
+	if ahead, ok := src.(*peeked); ok { // it takes one Read, and one write to the client
+		s.full = len(ahead.rest()) > smallSize
+	}
 	if idle > 0 {
 		s.silence = time.AfterFunc(idle, func() {
 			s.silent.Store(true)
@@ -97,19 +105,26 @@ func (s *stream) Close() error {
 	if s.silence != nil {
 		s.silence.Stop()
 	}
+	s.release(nil)
+	s.passed, s.end = 0, 0
+	if s.err == nil {
+		s.err = errStreamClosed
+	}
 	return s.src.Close()
 }
+
+var errStreamClosed = errors.New("read of a closed stream")
 
 // fill reads from the provider once, and marks the whole lines.
 func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
 	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
-		if err := s.to.x.Reserve(size - cap(s.buf)); err != nil {
+		if err := s.to.x.Reserve(size - max(cap(s.buf), smallSize)); err != nil {
 			s.finish(&cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()})
 			return
 		}
-		s.buf = append(make([]byte, 0, size), s.buf...)
+		s.grow(size)
 	}
 	from := len(s.buf)
 	n, err := s.src.Read(s.buf[from:cap(s.buf)])
@@ -139,13 +154,35 @@ func (s *stream) fill() {
 	}
 }
 
-// larger returns the size of buffer for more, after length bytes; full: the last Read filled it.
+// grow moves what is in the buffer to one of the given size.
+func (s *stream) grow(size int) {
+	if size != startSize {
+		s.release(append(make([]byte, 0, size), s.buf...))
+		return
+	}
+	pooled := streamBuffers.Get().(*[startSize]byte)
+	s.release(append(pooled[:0], s.buf...))
+	s.pooled = pooled
+}
+
+// release gives the buffer back, and takes another.
+func (s *stream) release(other []byte) {
+	if s.pooled != nil {
+		streamBuffers.Put(s.pooled)
+	}
+	s.buf, s.pooled = other, nil
+}
+
+// larger returns the size of buffer for more, after length bytes; full: the last Read filled it,
+// or the next one is known to take more than a small buffer.
 func larger(length, size int, full bool) int {
 	switch {
+	case size == 0 && !full:
+		return smallSize
+	case full && size < startSize && length+leastRead <= startSize:
+		return startSize
 	case size-length < leastRead:
 		return max(2*size, 2*leastRead)
-	case full && size < startSize:
-		return startSize
 	}
 	return size
 }
