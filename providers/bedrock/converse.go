@@ -134,14 +134,17 @@ func (w *writer) cachePoint(cache chat.Raw) {
 	w.Close('}')
 }
 
+// maxTemperature is the highest temperature of Converse.
+const maxTemperature = 1
+
 func (w *writer) inference(c *providers.Call, r *chat.Request) {
 	var stops []chat.Literal
 	for _, s := range r.Stop {
-		if !s.Empty() {
+		if !s.Empty() && (!isAnthropic(foundation(c)) || !s.Blank()) {
 			stops = append(stops, s)
 		}
 	}
-	limit, temperature, topP := r.MaxTokens, r.Temperature, r.TopP
+	limit, temperature, topP := r.MaxTokens, chat.AtMost(r.Temperature, maxTemperature), r.TopP
 	switch model := foundation(c); {
 	case isAnthropic(model) && !messages.ModelOf(model).Samples():
 		temperature, topP = nil, nil

@@ -12,6 +12,9 @@ import (
 // one.
 const DefaultMaxTokens = 4096
 
+// MaxTemperature is the highest temperature. That of OpenAI is 2.
+const MaxTemperature = 1
+
 // Options are the differences between the providers that use the dialect.
 type Options struct {
 	// Version is the anthropic_version of the body, for providers that do not use the
@@ -25,8 +28,8 @@ type Options struct {
 }
 
 // Append appends a request as a Messages body. Consecutive messages of one role are merged.
-// What the API refuses is left out: blank texts, messages without content, and thinking
-// without a signature. What it does not support is an error of type *chat.Unsupported.
+// What the API refuses is left out: blank texts and stop sequences, messages without content,
+// and thinking without a signature. What it does not support is an error of type *chat.Unsupported.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
@@ -55,12 +58,12 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	err := w.messages(r.Messages)
 	b.Close(']')
 	if m.Samples() {
-		b.Member("temperature", r.Temperature)
+		b.Member("temperature", chat.AtMost(r.Temperature, MaxTemperature))
 		b.Member("top_p", r.TopP)
 		b.Member("top_k", r.TopK)
 	}
-	if len(r.Stop) > 0 {
-		chat.AppendTexts(b.Key("stop_sequences"), r.Stop)
+	if stops := slices.DeleteFunc(slices.Clone(r.Stop), chat.Literal.Blank); len(stops) > 0 {
+		chat.AppendTexts(b.Key("stop_sequences"), stops)
 	}
 	if r.User != nil {
 		b.Key("metadata").Open('{')
