@@ -236,12 +236,18 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 	case in.WorkspaceID != "":
 		return nil, nil, invalid("workspace_id", "an organisation key belongs to no workspace")
 	}
+	if kind == credentials.WorkspaceUser && c.caller.Rights != nil && k.UserID == "" {
+		k.UserID = c.caller.UserID
+	}
 	if in.UserID != "" {
 		if kind != credentials.WorkspaceUser {
 			return nil, nil, invalid("user_id", "only a key of kind workspace-user belongs to a user")
 		}
 		if _, err := uuid.Parse(in.UserID); err != nil {
 			return nil, nil, invalid("user_id", "expected a UUID")
+		}
+		if err := c.ofUser(k.WorkspaceID, k.UserID); err != nil {
+			return nil, nil, err
 		}
 	}
 	if c.caller.Kind.Workspace() && c.caller.Rights == nil {
@@ -345,6 +351,9 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		return err
 	}
 	if k.ExpiresAt, err = expiry(in.ExpiresAt, k.ExpiresAt, c.api.Now()); err != nil {
+		return err
+	}
+	if err := c.obeyUserKeys(k, in); err != nil {
 		return err
 	}
 	return c.bounded(k, in)

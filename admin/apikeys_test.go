@@ -8,12 +8,14 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/storage"
 )
 
 func TestAPIKeysLiveAndDie(t *testing.T) {
 	a := newAPI(t)
-	out := a.ok("POST", "/v1/api-keys/workspace/user", `{"type":"workspace","sub-type":"user","name":"k","description":"d","user_id":"0191E7A3-0000-7000-8000-000000000000",
+	user := a.user("u@example.com", roles.Admin)
+	out := a.ok("POST", "/v1/api-keys/workspace/user", `{"type":"workspace","sub-type":"user","name":"k","description":"d","user_id":"`+strings.ToUpper(user)+`",
 		"scopes":["logs.view","completions.write","logs.view"],"defaults":{"metadata":{"team":"red"},"allow_config_override":false},
 		"alert_emails":["a@example.com"],"expires_at":"2026-12-01T00:00:00Z","rate_limits":[],"usage_limits":null,"rotation_policy":null}`)
 	key, id := out.get("key").Str, out.get("id").Str
@@ -23,7 +25,7 @@ func TestAPIKeysLiveAndDie(t *testing.T) {
 	read := a.ok("GET", "/v2/api-keys/"+id, "")
 	want := map[string]string{
 		"id": id, "key": key[:2] + "*****" + key[len(key)-3:], "name": "k", "description": "d", "type": "workspace-user", "status": "active",
-		"user_id": "0191e7a3-0000-7000-8000-000000000000", "scopes": `["completions.write","logs.view"]`, "defaults.metadata": `{"team":"red"}`,
+		"user_id": user, "scopes": `["completions.write","logs.view"]`, "defaults.metadata": `{"team":"red"}`,
 		"allow_config_override": "false", "expires_at": "2026-12-01T00:00:00.000Z", "created_at": iso, "creation_mode": "api", "rate_limits": "[]",
 		"usage_limits": "", "object": "api-key", "workspace_id": a.s.Directory.DefaultWorkspace().ID, "alert_emails.0": "a@example.com",
 	}

@@ -261,13 +261,17 @@ func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, error
 	c.record.KeyID, c.record.UserID, c.record.KeyName, c.record.Resource = u.ID, u.ID, u.Email, i.ID
 	out := &acceptedInvite{ID: u.ID, Email: u.Email, Keys: []AcceptedKey{}, Object: "user"}
 	for _, w := range i.Workspaces {
-		if !c.api.Directory.HasWorkspace(w.WorkspaceID) {
+		joined, ok := c.api.Directory.Workspace(w.WorkspaceID)
+		if !ok {
 			continue // it was deleted since
 		}
 		if err := c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.WorkspaceID, UserID: u.ID, Role: w.Role}); err != nil {
 			return nil, err
 		}
 		if i.Keys == nil {
+			if err := c.joined(joined, u); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		key, err := c.keyOf(u, w.WorkspaceID, i.Keys)
@@ -292,8 +296,17 @@ func inviteKey(keys *directory.InviteKeys) *credentials.APIKey {
 func (c *call) keyOf(u *directory.User, workspace string, keys *directory.InviteKeys) (*AcceptedKey, error) {
 	k := inviteKey(keys)
 	k.Name, k.OrganisationID, k.WorkspaceID, k.UserID = u.Email, c.api.Directory.Organisation().ID, workspace, u.ID
-	if w, ok := c.api.Directory.Workspace(workspace); ok && k.AllowOverride == nil {
-		k.ConfigID = w.UserKeyConfig
+	if w, ok := c.api.Directory.Workspace(workspace); ok {
+		if k.AllowOverride == nil {
+			k.ConfigID = w.UserKeyConfig
+		}
+		settings := c.api.Directory.UserKeysOf(w)
+		if by := settings.Expiry(c.api.Now()); by != nil && (k.ExpiresAt == nil || settings.MaxTTL > 0 && k.ExpiresAt.After(*by)) {
+			k.ExpiresAt = by
+		}
+		if err := c.obeyCadence(k, settings.RotationDays, Optional[rotationPolicy]{}); err != nil {
+			return nil, err
+		}
 	}
 	key, err := c.api.Keyring.Issue(c.tx, storage.NewID(c.api.Random), c.api.KeyPrefix, k)
 	if err != nil {

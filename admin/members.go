@@ -182,7 +182,10 @@ func (c *call) addMember(w *directory.Workspace, field, user string, role roles.
 	if _, ok := c.api.Directory.Member(w.ID, u.ID); ok {
 		return failure(http.StatusConflict, "%s: %s is a member of the workspace already", field, u.Email)
 	}
-	return c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.ID, UserID: u.ID, Role: role})
+	if err := c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.ID, UserID: u.ID, Role: role}); err != nil {
+		return err
+	}
+	return c.joined(w, u)
 }
 
 // mayMakeAdmins returns an error if the caller may not make admins of the organisation or of a

@@ -12,18 +12,34 @@ import (
 
 // Organisation is the organisation as shown by the control plane.
 type Organisation struct {
-	ID        string             `json:"id" format:"uuid"`
-	Name      string             `json:"name"`
-	CreatedAt string             `json:"created_at" format:"date-time"`
-	Security  securitySettings   `json:"security_settings" doc:"Workspaces may have other values of their own, where workspace_overrides lets them."`
-	Overrides workspaceOverrides `json:"workspace_overrides" doc:"The sections of settings that workspaces decide themselves."`
-	Object    string             `json:"object" enum:"organisation"`
+	ID        string               `json:"id" format:"uuid"`
+	Name      string               `json:"name"`
+	CreatedAt string               `json:"created_at" format:"date-time"`
+	Security  securitySettings     `json:"security_settings" doc:"Workspaces may have other values of their own, where workspace_overrides lets them."`
+	Overrides workspaceOverrides   `json:"workspace_overrides" doc:"The sections of settings that workspaces decide themselves."`
+	Settings  organisationSettings `json:"settings" doc:"Workspaces have their own, where workspace_overrides lets them."`
+	Export    exportSettings       `json:"export_settings"`
+	Auth      authSettings         `json:"auth_settings" doc:"The rules of signing in."`
+	Object    string               `json:"object" enum:"organisation"`
+}
+
+type organisationSettings struct {
+	UserKeySettings
+	AutoCreateInDefault bool `json:"default_workspace_user_api_key_auto_create" doc:"Whether a user key is made for each member who joins the default workspace."`
+}
+
+type updateOrganisationSettings struct {
+	UpdateUserKeys
+	AutoCreateInDefault *flag `json:"default_workspace_user_api_key_auto_create,omitempty"`
 }
 
 type updateOrganisation struct {
-	Name      *string                `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Security  updateSecuritySettings `json:"security_settings,omitempty"`
-	Overrides workspaceOverrides     `json:"workspace_overrides,omitempty"`
+	Name      *string                     `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Security  updateSecuritySettings      `json:"security_settings,omitempty"`
+	Overrides workspaceOverrides          `json:"workspace_overrides,omitempty"`
+	Settings  *updateOrganisationSettings `json:"settings,omitempty" doc:"Those that are left out are kept."`
+	Export    *exportSettings             `json:"export_settings,omitempty"`
+	Auth      *updateAuth                 `json:"auth_settings,omitempty" doc:"Those that are left out are kept."`
 }
 
 // workspaceOverrides are sections that workspaces decide or not.
@@ -57,17 +73,19 @@ func (a *API) organisation() {
 		}
 		return Organisation{
 			ID: o.ID, Name: o.Name, CreatedAt: formatTime(o.CreatedAt), Security: showSecurity(o.IsOn), Overrides: overrides, Object: "organisation",
+			Settings: organisationSettings{showUserKeys(o.UserKeys), o.AutoCreateInDefault}, Export: showExport(o.Export), Auth: showSignIn(&o.SignIn),
 		}
 	})
 	update(a, organisation, func(c *call, o *directory.Organisation, in *updateOrganisation) error {
 		if in.Name != nil {
 			o.Name = *in.Name
 		}
-		if len(in.Overrides) > 0 {
-			if o.Overrides = maps.Clone(o.Overrides); o.Overrides == nil {
-				o.Overrides = make(map[string]bool)
-			}
-			maps.Copy(o.Overrides, in.Overrides)
+		if err := in.applySettings(o); err != nil {
+			return err
+		}
+		o.Overrides = maps.Clone(o.Overrides)
+		for section, decide := range in.Overrides {
+			o.LetDecide(section, decide)
 		}
 		for _, name := range slices.Sorted(maps.Keys(in.Security)) {
 			if _, ok := roles.Named(name); !ok {
@@ -84,4 +102,25 @@ func (a *API) organisation() {
 		}
 		return c.api.Directory.ReplaceOrganisation(c.tx, o)
 	})
+}
+
+// applySettings applies settings that are not security settings.
+func (in *updateOrganisation) applySettings(o *directory.Organisation) (err error) {
+	if in.Settings != nil {
+		if o.UserKeys, err = in.Settings.apply("settings.", o.UserKeys); err != nil {
+			return err
+		}
+		if in.Settings.AutoCreateInDefault != nil {
+			o.AutoCreateInDefault = bool(*in.Settings.AutoCreateInDefault)
+		}
+	}
+	if in.Export != nil {
+		if o.Export, err = in.Export.read(); err != nil {
+			return err
+		}
+	}
+	if in.Auth != nil {
+		return in.Auth.apply(&o.SignIn)
+	}
+	return nil
 }

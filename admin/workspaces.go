@@ -30,6 +30,7 @@ type Workspace struct {
 	IsDefault     int                `json:"is_default" enum:"0,1"`
 	Defaults      *workspaceDefaults `json:"defaults"`
 	Settings      workspaceSettings  `json:"settings"`
+	Export        exportSettings     `json:"export_settings"`
 	Security      securitySettings   `json:"security_settings"`
 	UsageLimits   []shownBudget      `json:"usage_limits"`
 	RateLimits    []carriedRate      `json:"rate_limits"`
@@ -39,6 +40,7 @@ type Workspace struct {
 }
 
 type workspaceSettings struct {
+	UserKeySettings
 	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's holds beside it."`
 	DebugLog          int  `json:"debug_log" enum:"0,1" doc:"Whether the request log may keep bodies of the workspace's calls, where it keeps any."`
 }
@@ -66,6 +68,7 @@ type WorkspaceFields struct {
 	Description Optional[string]                  `json:"description,omitempty"`
 	Defaults    Optional[updateWorkspaceDefaults] `json:"defaults,omitempty" doc:"Members that are left out are kept; null clears one, or all."`
 	Settings    *updateWorkspaceSettings          `json:"settings,omitempty"`
+	Export      *exportSettings                   `json:"export_settings,omitempty"`
 	Security    updateSecuritySettings            `json:"security_settings,omitempty"`
 }
 
@@ -85,6 +88,7 @@ type updateWorkspace struct {
 }
 
 type updateWorkspaceSettings struct {
+	UpdateUserKeys
 	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
 	DebugLog          *flag `json:"debug_log,omitempty"`
 }
@@ -94,7 +98,8 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
-		Settings:    workspaceSettings{BlockInlineConfig: w.BlockInline, DebugLog: 1},
+		Settings:    workspaceSettings{UserKeySettings: showUserKeys(c.api.Directory.UserKeysOf(w)), BlockInlineConfig: w.BlockInline, DebugLog: 1},
+		Export:      showExport(c.api.Directory.ExportOf(w)),
 		Security:    showSecurity(func(s *roles.Setting) bool { return c.api.Directory.IsOn(w, s.Name) }),
 		UsageLimits: limits.listed(), RateLimits: limits.rates, LastResetAt: limits.lastResetAt, Object: "workspace",
 	}
@@ -211,6 +216,13 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 	}
 	if in.Settings != nil && in.Settings.DebugLog != nil {
 		w.NoBodies = !bool(*in.Settings.DebugLog)
+	}
+	var keys *UpdateUserKeys
+	if in.Settings != nil {
+		keys = &in.Settings.UpdateUserKeys
+	}
+	if err := c.applySections(w, keys, in.Export); err != nil {
+		return err
 	}
 	return c.applySecurity(w, in.Security)
 }

@@ -24,6 +24,14 @@ type Organisation struct {
 	// as by default.
 	Overrides map[string]bool `json:"overrides,omitempty"`
 
+	UserKeys            UserKeys `json:"user_keys,omitzero"`
+	AutoCreateInDefault bool     `json:"auto_create_in_default,omitempty"` // in the place of AutoCreate, in the default workspace
+	Export              Export   `json:"export,omitzero"`
+	SignIn              SignIn   `json:"sign_in,omitzero"`
+	// What workspaces begin with that decide themselves; nil: they never did.
+	UserKeysBegin *Decided[UserKeys] `json:"user_keys_begin,omitempty"`
+	ExportBegin   *Decided[Export]   `json:"export_begin,omitempty"`
+
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of the calls of all workspaces that are not excluded
 }
 
@@ -63,6 +71,9 @@ type Workspace struct {
 
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of all its calls
 	Excluded   Exclusions `json:"excluded,omitzero"`
+
+	UserKeys *Decided[UserKeys] `json:"user_keys,omitempty"`
+	Export   *Decided[Export]   `json:"export,omitempty"`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -142,6 +153,14 @@ const MaxWorkspaces = 10_000
 // MaxWorkspaces already.
 func (d *Directory) AddWorkspace(tx *storage.Txn, w *Workspace) error {
 	w.CreatedAt = d.now().UTC()
+	if o := d.Organisation(); o != nil {
+		if w.UserKeys == nil && o.UserKeysBegin != nil && o.LetsDecide(UserAPIKeys) {
+			w.DecideUserKeys(o, o.UserKeys)
+		}
+		if w.Export == nil && o.ExportBegin != nil && o.LetsDecide(ExportSettings) {
+			w.DecideExport(o, o.Export)
+		}
+	}
 	return d.ReplaceWorkspace(tx, w)
 }
 

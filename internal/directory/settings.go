@@ -15,10 +15,18 @@ type Section struct {
 	Decided bool
 }
 
+// The sections beside those of security settings.
+const (
+	UserAPIKeys    = "user_api_key_settings"
+	ExportSettings = "export_settings"
+)
+
 // Sections is the table of the sections.
 var Sections = []Section{
 	{roles.DataVisibility, true},
 	{roles.RolePermissions, true},
+	{UserAPIKeys, false},
+	{ExportSettings, false},
 }
 
 // LetsDecide reports whether workspaces may decide a section themselves.

@@ -1,0 +1,288 @@
+package admin
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// UserKeySettings are the settings of user keys as the control plane shows them.
+type UserKeySettings struct {
+	AutoCreate   bool  `json:"user_api_key_auto_create" doc:"Whether a user key is made for each member who joins."`
+	RotationDays *int  `json:"user_api_key_rotation_period" doc:"Days after which every user key is rotated; null: as its own policy says."`
+	TTL          int64 `json:"user_api_key_ttl" doc:"Seconds until a user key expires that is made without expires_at; 0: never."`
+	MaxTTL       int64 `json:"user_api_key_max_ttl" doc:"Seconds until a user key expires at the latest; 0: never."`
+	Count        int   `json:"user_api_key_count" doc:"User keys that a user has at most in a workspace; -1: any number."`
+}
+
+func showUserKeys(u directory.UserKeys) UserKeySettings {
+	out := UserKeySettings{AutoCreate: u.AutoCreate, TTL: u.TTL, MaxTTL: u.MaxTTL, Count: -1}
+	if u.RotationDays != 0 {
+		out.RotationDays = &u.RotationDays
+	}
+	if u.Count != nil {
+		out.Count = *u.Count
+	}
+	return out
+}
+
+// maxUserKeyTTL is the longest user_api_key_ttl and user_api_key_max_ttl, in seconds.
+const maxUserKeyTTL = 10 * 365 * 24 * 60 * 60
+
+// UpdateUserKeys are settings of user keys in a request. Those that are left out are kept.
+type UpdateUserKeys struct {
+	AutoCreate   *flag                    `json:"user_api_key_auto_create,omitempty" doc:"Whether a user key is made for each member who joins. Its secret is got by rotating it."`
+	RotationDays Optional[rotationPeriod] `json:"user_api_key_rotation_period,omitempty" doc:"Days from 1 to 365, weekly or monthly; null: as the policies of the keys say."`
+	TTL          Optional[int64]          `json:"user_api_key_ttl,omitempty" doc:"Seconds until a user key expires that is made without expires_at; null or 0: never."`
+	MaxTTL       Optional[int64]          `json:"user_api_key_max_ttl,omitempty" doc:"Seconds until a user key expires at the latest; null or 0: never."`
+	Count        Optional[int]            `json:"user_api_key_count,omitempty" doc:"User keys that a user has at most in a workspace; null or -1: any number."`
+}
+
+func (in *UpdateUserKeys) given() bool {
+	return in.AutoCreate != nil || in.RotationDays.Set || in.TTL.Set || in.MaxTTL.Set || in.Count.Set
+}
+
+// rotationPeriod is a number of days, or a word for one.
+type rotationPeriod int
+
+// UnmarshalJSON reads either.
+func (p *rotationPeriod) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case `"weekly"`:
+		*p = 7
+		return nil
+	case `"monthly"`:
+		*p = 30
+		return nil
+	}
+	return json.Unmarshal(b, (*int)(p))
+}
+
+// Schema describes both.
+func (rotationPeriod) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{AnyOf: []*huma.Schema{
+		{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(credentials.MaxRotationDays))},
+		{Type: huma.TypeString, Enum: []any{credentials.RotateWeekly, credentials.RotateMonthly}},
+		{Type: "null"},
+	}}
+	for _, one := range s.AnyOf {
+		one.PrecomputeMessages()
+	}
+	s.PrecomputeMessages()
+	return s
+}
+
+// apply returns u with the changes of the request. at is where they are in it.
+func (in *UpdateUserKeys) apply(at string, u directory.UserKeys) (directory.UserKeys, error) {
+	if in.AutoCreate != nil {
+		u.AutoCreate = bool(*in.AutoCreate)
+	}
+	if in.RotationDays.Set {
+		if days := int(in.RotationDays.Value); !in.RotationDays.Null && (days < 1 || days > credentials.MaxRotationDays) {
+			return u, invalid(at+"user_api_key_rotation_period", "expected days from 1 to %d, weekly or monthly", credentials.MaxRotationDays)
+		}
+		u.RotationDays = int(in.RotationDays.Value)
+	}
+	for _, f := range []struct {
+		name string
+		in   Optional[int64]
+		to   *int64
+	}{{"user_api_key_ttl", in.TTL, &u.TTL}, {"user_api_key_max_ttl", in.MaxTTL, &u.MaxTTL}} {
+		if v := f.in.Value; v < 0 || v > maxUserKeyTTL {
+			return u, invalid(at+f.name, "expected seconds from 0 to %d", maxUserKeyTTL)
+		}
+		if f.in.Set {
+			*f.to = f.in.Value
+		}
+	}
+	if in.Count.Set {
+		switch n := in.Count.Value; {
+		case n < -1 || n > credentials.MaxAPIKeys:
+			return u, invalid(at+"user_api_key_count", "expected a number from 0 to %d, or -1 for any", credentials.MaxAPIKeys)
+		case n == -1 || in.Count.Null:
+			u.Count = nil
+		default:
+			u.Count = &n
+		}
+	}
+	if u.MaxTTL > 0 && u.TTL > u.MaxTTL {
+		return u, invalid(at+"user_api_key_ttl", "expected at most user_api_key_max_ttl, %d", u.MaxTTL)
+	}
+	return u, nil
+}
+
+// ofUser checks the user of a user key: a member of its workspace, or an admin of the organisation,
+// who belongs to all of them. Whether there are others is not said.
+func (c *call) ofUser(workspace, user string) error {
+	d := c.api.Directory
+	if u, ok := d.User(user); ok {
+		if _, member := d.Member(workspace, user); member || u.Role.Administers() {
+			return nil
+		}
+	}
+	return unknownReference("user_id", "the workspace has no member %q", credentials.Clip(user))
+}
+
+// obeyUserKeys makes a user key, which was changed by a request, obey the settings of its
+// workspace.
+func (c *call) obeyUserKeys(k *credentials.APIKey, in *APIKeyFields) error {
+	w, ok := c.api.Directory.Workspace(k.WorkspaceID)
+	if !ok || k.Kind != credentials.WorkspaceUser {
+		return nil
+	}
+	created, now, settings := k.ID == "", c.api.Now(), c.api.Directory.UserKeysOf(w)
+	if created && settings.Count != nil {
+		if n := c.userKeys(k.WorkspaceID, k.UserID); n >= *settings.Count {
+			return invalid("user_id", "the user has %d user keys in the workspace, which is all that user_api_key_count allows", n)
+		}
+	}
+	if created && !in.ExpiresAt.Set {
+		k.ExpiresAt = settings.Expiry(now)
+	}
+	if most := settings.MaxTTL; most > 0 && (created || in.ExpiresAt.Set) {
+		if latest := now.Add(time.Duration(most) * time.Second); k.ExpiresAt == nil || k.ExpiresAt.After(latest) {
+			return invalid("expires_at", "expected a time within user_api_key_max_ttl, %s at the latest", formatTime(latest))
+		}
+	}
+	return c.obeyCadence(k, settings.RotationDays, in.RotationPolicy)
+}
+
+// obeyCadence makes a key be rotated as often as its workspace says; 0: as its own policy says.
+func (c *call) obeyCadence(k *credentials.APIKey, days int, in Optional[rotationPolicy]) error {
+	if days == 0 {
+		return nil
+	}
+	if in.Set && !in.Null {
+		period := k.Rotation.Days
+		switch k.Rotation.Period {
+		case credentials.RotateWeekly:
+			period = 7
+		case credentials.RotateMonthly:
+			period = 30
+		}
+		switch {
+		case in.Value.NextAt != nil:
+			return invalid("rotation_policy.next_rotation_at", "user_api_key_rotation_period says when the key is rotated; leave it out")
+		case period != days:
+			return invalid("rotation_policy", "expected a period of %d days, as user_api_key_rotation_period says", days)
+		}
+	}
+	if k.Rotation != nil {
+		return nil
+	}
+	k.Rotation = &credentials.Rotation{Days: days}
+	return k.Rotation.Begin(c.api.Now())
+}
+
+// userKeys returns how many user keys a user has in a workspace.
+func (c *call) userKeys(workspace, user string) (n int) {
+	for _, k := range c.api.Keyring.APIKeys() {
+		if k.Kind == credentials.WorkspaceUser && k.WorkspaceID == workspace && k.UserID == user {
+			n++
+		}
+	}
+	return n
+}
+
+// memberScopes are those of user keys that are made for members who join: what calls need.
+var memberScopes = []string{"agents.invoke", "completions.write", "guardrails.invoke", "mcp.invoke", "models.list", "prompts.render"}
+
+// joined makes a user key for a user who has become a member of a workspace, if its settings say
+// so. Nobody gets its secret: whoever may rotate the key gets another one.
+func (c *call) joined(w *directory.Workspace, u *directory.User) error {
+	settings := c.api.Directory.UserKeysOf(w)
+	if !settings.AutoCreate || settings.Count != nil && c.userKeys(w.ID, u.ID) >= *settings.Count {
+		return nil
+	}
+	k := &credentials.APIKey{
+		Name: u.Email, Kind: credentials.WorkspaceUser, OrganisationID: c.api.Directory.Organisation().ID, WorkspaceID: w.ID, UserID: u.ID,
+		Scopes: memberScopes, ConfigID: w.UserKeyConfig, CreationMode: "auto", ExpiresAt: settings.Expiry(c.api.Now()),
+	}
+	if err := c.obeyCadence(k, settings.RotationDays, Optional[rotationPolicy]{}); err != nil {
+		return err
+	}
+	_, err := c.api.Keyring.Issue(c.tx, storage.NewID(c.api.Random), c.api.KeyPrefix, k)
+	return err
+}
+
+// exportFields are the fields of records that exports may have.
+var exportFields = []string{
+	"id", "trace_id", "created_at", "request", "response", "is_success", "ai_org", "ai_model", "req_units", "res_units", "total_units", "request_url",
+	"cost", "cost_currency", "response_time", "response_status_code", "mode", "config", "prompt_slug", "metadata",
+}
+
+// exportSettings are the settings of exports of the request log.
+type exportSettings struct {
+	Denied []string `json:"deniedFields" maxItems:"64" nullable:"false" doc:"Fields of records that no export has, such as request."`
+}
+
+func showExport(e directory.Export) exportSettings {
+	return exportSettings{append([]string{}, e.Denied...)}
+}
+
+func (in *exportSettings) read() (directory.Export, error) {
+	denied := make([]string, 0, len(in.Denied))
+	for i, name := range in.Denied {
+		field := "export_settings.deniedFields[" + strconv.Itoa(i) + "]"
+		known := false
+		for _, f := range exportFields {
+			known = known || f == name
+		}
+		if !known {
+			return directory.Export{}, invalid(field, "expected one of %s, got %q", strings.Join(exportFields, ", "), credentials.Clip(name))
+		}
+		for _, other := range denied {
+			if other == name {
+				return directory.Export{}, invalid(field, "the field is named twice")
+			}
+		}
+		denied = append(denied, name)
+	}
+	return directory.Export{Denied: denied}, nil
+}
+
+// applySections applies what a workspace decides of the sections that are not security settings.
+func (c *call) applySections(w *directory.Workspace, keys *UpdateUserKeys, export *exportSettings) error {
+	o := c.api.Directory.Organisation()
+	closed := func(field, section string) error {
+		if o.LetsDecide(section) {
+			return nil
+		}
+		return invalid(field, "workspaces do not decide the section %s; workspace_overrides of the organisation lets them", section)
+	}
+	if keys != nil && keys.given() {
+		if err := closed("settings", directory.UserAPIKeys); err != nil {
+			return err
+		}
+		if w.Default && keys.AutoCreate != nil {
+			return invalid("settings.user_api_key_auto_create", "default_workspace_user_api_key_auto_create of the organisation decides it for the default workspace")
+		}
+		before := c.api.Directory.UserKeysOf(w)
+		if w.Default {
+			before.AutoCreate = false
+		}
+		u, err := keys.apply("settings.", before)
+		if err != nil {
+			return err
+		}
+		w.DecideUserKeys(o, u)
+	}
+	if export != nil {
+		if err := closed("export_settings", directory.ExportSettings); err != nil {
+			return err
+		}
+		e, err := export.read()
+		if err != nil {
+			return err
+		}
+		w.DecideExport(o, e)
+	}
+	return nil
+}
