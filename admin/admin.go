@@ -189,8 +189,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
 		return
 	}
-	if r.URL.Path == DocsPath {
-		serveDocs(w, r)
+	if p := pageFor(r); p != nil {
+		p.ServeHTTP(w, r)
 		return
 	}
 	if r.URL.Path != path.Clean(r.URL.Path) {

@@ -12,6 +12,9 @@ import (
 // Undocumented returns how a response differs from its description in the OpenAPI
 // document.
 func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {
+	if pageFor(r) != nil {
+		return nil
+	}
 	_, pattern := a.mux.Handler(r)
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok {
