@@ -225,7 +225,7 @@ func TestAResponseThatIsNotToBeStoredIsNot(t *testing.T) {
 func TestWhatOnlyOpenAICanDoIsRefusedByNameBeforeItCosts(t *testing.T) {
 	k := newTalk(t)
 	for body, param := range map[string]string{
-		`"input":"x","tools":[{"type":"function","name":"f"},{"type":"web_search"}]`:                    "tools[1]",
+		`"input":"x","tools":[{"type":"function","name":"f"},{"type":"image_generation"}]`:              "tools[1]",
 		`"input":"x","tools":[{"type":"file_search","vector_store_ids":["v"]}]`:                         "tools[0]",
 		`"input":"x","tools":[{"type":"function"}]`:                                                     "tools[0].name",
 		`"input":"x","tool_choice":{"type":"web_search"}`:                                               "tool_choice",
@@ -233,7 +233,7 @@ func TestWhatOnlyOpenAICanDoIsRefusedByNameBeforeItCosts(t *testing.T) {
 		`"input":"x","conversation":"conv_1"`:                                                           "conversation",
 		`"input":"x","text":{"format":{"type":"grammar"}}`:                                              "text.format.type",
 		`"input":[{"role":"user","content":"x"},{"type":"item_reference","id":"msg_1"}]`:                "input[1]",
-		`"input":[{"type":"web_search_call","id":"ws_1"}]`:                                              "input[0]",
+		`"input":[{"type":"image_generation_call","id":"ig_1"}]`:                                        "input[0]",
 		`"input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_video"}]}]`: "input[0].content[1]",
 		`"input":[{"role":"judge","content":"x"}]`:                                                      "input[0].role",
 		`"instructions":"x"`:                                                                                  "input",

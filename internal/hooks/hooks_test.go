@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ func TestFaultsOfSavedGuardrails(t *testing.T) {
 	}
 }
 
+// picture is the beginning of one, in base64.
+const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+
 func TestWhatIsJudged(t *testing.T) {
 	all := Scope{true, true, true, true, true, true}
 	for _, c := range []struct {
@@ -105,7 +109,7 @@ func TestWhatIsJudged(t *testing.T) {
 		calls    bool
 	}{
 		{"chatComplete", 0, `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b\u00e9"}]}`, Scope{}, "bé", false},
-		{"chatComplete", 0, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"text"}},{"type":"text","text":""}]}]}`, Scope{}, "a,", false},
+		{"chatComplete", 0, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://example.com/text"}},{"type":"text","text":""}]}]}`, Scope{}, "a,", false},
 		{"chatComplete", 0, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"r"},{"role":"user","content":"b"}]}`, Scope{}, "b", false},
 		{"chatComplete", 0, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"r"},{"role":"user","content":"b"}]}`, all, "s,a,{},r,b", false},
 		{"chatComplete", 0, `{"messages":[{"role":"developer","content":"s"},{"role":"user","content":"a"}]}`, Scope{System: true}, "s,a", false},
@@ -133,7 +137,7 @@ func TestWhatIsJudged(t *testing.T) {
 		{"chatComplete", 1, `{"choices":[{"message":{"content":"a","reasoning":"r","reasoning_details":[{"type":"reasoning.text","text":"d"},{"type":"reasoning.summary","summary":"s"}]}}]}`, Scope{}, "r,d,s,a", false},
 		{"chatComplete", 1, `{"choices":[{"message":{"content":"a","content_blocks":[{"type":"thinking","thinking":"t","signature":"x"},{"type":"text","text":"a"}]}}]}`, Scope{}, "t,a", false},
 		{"chatComplete", 1, `{"choices":[{"message":{"content":null,"audio":{"data":"x","transcript":"a"}}}]}`, Scope{}, "a", false},
-		{"messages", 0, `{"messages":[{"role":"user","content":[{"type":"document","title":"t","context":"c","source":{"type":"text","media_type":"text/plain","data":"d"}},{"type":"document","source":{"data":"e","type":"base64"}},{"type":"document","source":{"content":[{"type":"text","text":"f"}],"type":"content"}},{"type":"search_result","source":"u","title":"h","content":[{"type":"text","text":"g"}]}]}]}`, Scope{}, "t,c,d,f,h,g", false},
+		{"messages", 0, `{"messages":[{"role":"user","content":[{"type":"document","title":"t","context":"c","source":{"type":"text","media_type":"text/plain","data":"d"}},{"type":"document","source":{"data":"` + picture + `","type":"base64"}},{"type":"document","source":{"content":[{"type":"text","text":"f"}],"type":"content"}},{"type":"search_result","source":"u","title":"h","content":[{"type":"text","text":"g"}]}]}]}`, Scope{}, "t,c,d,f,u,h,g", false},
 		{"messages", 1, `{"content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"a"}]}`, Scope{}, "t,a", false},
 		{"createModelResponse", 0, `{"prompt":{"id":"p","variables":{"x":"v","y":{"type":"input_text","text":"w"}}},"input":"a"}`, Scope{}, "v,w,a", false},
 		{"imageGenerate", 0, `{"prompt":"a"}`, all, "", false},
@@ -149,9 +153,9 @@ func TestWhatIsJudged(t *testing.T) {
 func TestTransformsRunInTheOrderOfTheListAndNoneIsLost(t *testing.T) {
 	list := parse(t, InputGuardrails, `[{"a":{"id":"default.regexReplace","rule":"1","redactText":"2"},"b":{"id":"default.regexReplace","rule":"2","redactText":"3"},
 		"sees":{"id":"default.contains","words":["1"]}},{"id":"later","default.contains":{"words":["33"],"operator":"all"}}]`)
-	body := `{"messages":[{"role":"user","content":[{"type":"text","text":"1"},{"type":"image_url","image_url":{"url":"1"}},{"type":"text","text":"2 33"}]}],"user":"1"}`
+	body := `{"messages":[{"role":"user","content":[{"type":"text","text":"1"},{"type":"image_url","image_url":{"url":"https://a/1"}},{"type":"text","text":"2 33"}]}],"user":"1"}`
 	out := Run(context.Background(), list, guardrails.Subject{Type: "chatComplete", Request: json.RawMessage(body)}, false, time.Now)
-	want := `{"messages":[{"role":"user","content":[{"type":"text","text":"3"},{"type":"image_url","image_url":{"url":"1"}},{"type":"text","text":"3 33"}]}],"user":"1"}`
+	want := `{"messages":[{"role":"user","content":[{"type":"text","text":"3"},{"type":"image_url","image_url":{"url":"https://a/1"}},{"type":"text","text":"3 33"}]}],"user":"1"}`
 	if string(out.Body) != want {
 		t.Errorf("the body is %s", out.Body)
 	}
@@ -206,7 +210,7 @@ func TestReplacedTextsStandWhereTheyWere(t *testing.T) {
 		var parts []map[string]any
 		for i, text := range texts {
 			others[i] = rapid.OneOf(rapid.Just(text), rapid.String()).Draw(t, "other")
-			parts = append(parts, map[string]any{"type": "text", "text": text}, map[string]any{"type": "image_url", "image_url": map[string]string{"url": text}})
+			parts = append(parts, map[string]any{"type": "text", "text": text}, map[string]any{"type": "image_url", "image_url": map[string]string{"url": "https://example.com/" + url.PathEscape(text)}})
 		}
 		body, _ := json.Marshal(map[string]any{"model": texts[0], "messages": []any{map[string]any{"role": "user", "content": parts}}})
 		spans := Texts("chatComplete", guardrails.Input, body, Scope{}).Spans

@@ -103,8 +103,8 @@ func (r *run) see(scope Scope) {
 	switch {
 	case sizeOf(r.spans) > MaxText:
 		r.unread = "the texts have more than " + strconv.Itoa(MaxText>>20) + " MiB"
-	case reading.Tokens != "":
-		r.unread = "'" + reading.Tokens + "' has numbers of tokens instead of text"
+	case reading.Unread != "":
+		r.unread = reading.Unread
 	}
 	if r.unread != "" {
 		r.spans = nil

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -21,7 +22,7 @@ type Span struct{ Start, End int }
 type Reading struct {
 	Spans  []Span // of the texts, in the order in which they are judged: what a model thought comes before what it said
 	Calls  bool   // an answer calls tools
-	Tokens string // the member that has numbers of tokens instead of texts, which nobody can read; "": none has
+	Unread string // what has texts that nobody can read, such as numbers of tokens; "": nothing has
 }
 
 // Texts returns where the texts are that a hook judges. The body is valid JSON in the dialect of
@@ -31,7 +32,7 @@ func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) Re
 	if d == nil {
 		return Reading{}
 	}
-	w := &walker{s: body, scope: scope}
+	w := &walker{s: body, scope: scope, blocks: endpoint == "messages", items: endpoint == "createModelResponse", answer: phase == guardrails.Output}
 	read := d.request
 	if phase == guardrails.Output {
 		read = d.answer
@@ -43,7 +44,7 @@ func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) Re
 		return Reading{}
 	}
 	w.latest()
-	return Reading{w.spans, w.calls, w.tokens}
+	return Reading{w.spans, w.calls, w.unread}
 }
 
 // Judged reports whether the calls of an endpoint are judged, and in a phase.
@@ -100,15 +101,18 @@ var dialects = map[string]*dialect{
 			if key == "choices" {
 				w.choices(at, func(key string, at int) {
 					if key == "text" {
-						w.text(at)
+						w.every(at)
 					}
 				})
 			}
 		},
 	},
 	"embed": {request: func(w *walker, key string, at int) {
-		if key == "input" {
+		switch key {
+		case "input", "inputs", "texts": // the others are of servers beside OpenAI's
 			w.textOrList(key, at)
+		case "messages":
+			w.every(at)
 		}
 	}},
 	"messages":            {request: messagesRequest, answer: messagesAnswer},
@@ -119,89 +123,50 @@ func chatRequest(w *walker, key string, at int) {
 	switch key {
 	case "messages":
 		w.messages(at)
-	case "prediction": // what the answer is expected to be
-		w.object(at, func(key string, at int) {
-			if key == "content" {
-				w.content(at)
-			}
-		})
+	case "prediction", "documents": // what the answer is expected to be, or to be based on
+		w.every(at)
 	}
 }
 
 func chatAnswer(w *walker, key string, at int) {
-	if key != "choices" {
-		return
+	if key == "choices" {
+		w.choices(at, func(key string, at int) {
+			if key == "message" {
+				w.item(at)
+			}
+		})
 	}
-	w.choices(at, func(key string, at int) {
-		if key != "message" {
-			return
-		}
-		w.object(at, func(key string, at int) {
-			switch {
-			case thoughts[key]:
-				w.content(at)
-			case key == "content_blocks": // they repeat the rest
-				w.thinking(at)
-			}
-		})
-		w.object(at, func(key string, at int) {
-			switch key {
-			case "content", "refusal":
-				w.content(at)
-			case "tool_calls", "function_call":
-				w.toolCalls(at)
-			case "audio":
-				w.object(at, func(key string, at int) {
-					if key == "transcript" {
-						w.text(at)
-					}
-				})
-			}
-		})
-	})
 }
 
 // thoughts are the members of a message, as providers name them, that have what a model thought.
 var thoughts = map[string]bool{"reasoning_content": true, "reasoning": true, "reasoning_details": true, "thinking": true}
-
-// thinking adds what the blocks of a message say that a model thought.
-func (w *walker) thinking(at int) {
-	w.array(at, func(at int) {
-		w.object(at, func(key string, at int) {
-			if key == "thinking" {
-				w.text(at)
-			}
-		})
-	})
-}
 
 func messagesRequest(w *walker, key string, at int) {
 	switch {
 	case key == "messages":
 		w.messages(at)
 	case key == "system" && w.scope.System:
-		w.content(at)
+		w.parts(at)
 	}
 }
 
 func messagesAnswer(w *walker, key string, at int) {
 	if key == "content" {
-		w.content(at)
+		w.parts(at)
 	}
 }
 
 func responsesRequest(w *walker, key string, at int) {
 	switch {
-	case key == "input" && w.s.Kind(at) == jsonscan.String:
-		w.text(at)
 	case key == "input":
+		w.text(at)
 		w.messages(at)
 	case key == "instructions" && w.scope.Instructions:
-		w.text(at)
+		w.every(at)
 	case key == "prompt": // one that the provider has saved
 		w.object(at, func(key string, at int) {
 			if key == "variables" {
-				w.object(at, func(_ string, at int) { w.variable(at) })
+				w.every(at)
 			}
 		})
 	}
@@ -211,35 +176,6 @@ func responsesAnswer(w *walker, key string, at int) {
 	if key == "output" {
 		w.array(at, func(at int) { w.item(at) })
 	}
-}
-
-// A walker collects the texts of a body. Positions are those of values that were scanned before,
-// so that no scan fails.
-type walker struct {
-	s     jsonscan.Scanner
-	scope Scope
-	spans []Span
-	calls bool
-
-	tokens string // see [Reading]
-
-	turns []turn
-}
-
-// A turn is a message: whose it is, and which of the spans are its.
-type turn struct {
-	role     string
-	from, to int
-}
-
-// variable adds the value of a variable: a text, or a part of a message.
-func (w *walker) variable(at int) {
-	w.text(at)
-	w.object(at, func(key string, at int) {
-		if key == "text" {
-			w.text(at)
-		}
-	})
 }
 
 // choices visits the members of the first choice, or of all.
@@ -252,139 +188,138 @@ func (w *walker) choices(at int, visit func(key string, at int)) {
 	})
 }
 
-// content adds the texts of a content: a string, or those of its parts.
-func (w *walker) content(at int) {
-	w.text(at)
+// textOrList adds the value of a member: a text or a list of texts. Numbers of tokens, or lists of
+// them, cannot be read.
+func (w *walker) textOrList(key string, at int) {
+	if w.s.Kind(at) != jsonscan.Array {
+		w.every(at)
+	}
 	w.array(at, func(at int) {
-		if w.s.Kind(at) == jsonscan.String {
-			w.text(at)
-			return
+		switch w.s.Kind(at) {
+		case jsonscan.String, jsonscan.Object:
+			w.every(at)
+		default:
+			w.unread = "'" + key + "' has numbers of tokens instead of text"
 		}
-		kind := ""
-		w.object(at, func(key string, at int) {
-			if key == "type" {
-				kind = w.string(at)
-			}
-		})
-		w.object(at, func(key string, at int) {
-			switch {
-			case strings.HasSuffix(kind, "tool_result"):
-				if key == "content" && w.scope.ToolResults {
-					w.content(at)
-				}
-			case strings.HasSuffix(kind, "tool_use"):
-				w.calls = true
-				if key == "input" && w.scope.ToolArguments {
-					w.strings(at)
-				}
-			case kind == "document" || kind == "search_result":
-				w.document(key, at)
-			case key == "text" || key == "refusal" || key == "thinking" || key == "summary":
-				w.text(at)
-			}
-		})
 	})
-}
-
-// document adds the texts of a member of a document, or of what a search has found: its title and
-// what it says, but no document that is a file.
-func (w *walker) document(key string, at int) {
-	switch key {
-	case "title", "context":
-		w.text(at)
-	case "content":
-		w.content(at)
-	case "source":
-		kind := ""
-		w.object(at, func(key string, at int) {
-			if key == "type" {
-				kind = w.string(at)
-			}
-		})
-		w.object(at, func(key string, at int) {
-			switch {
-			case key == "data" && kind == "text":
-				w.text(at)
-			case key == "content" && kind == "content":
-				w.content(at)
-			}
-		})
-	}
-}
-
-// toolCalls adds what tools are called with.
-func (w *walker) toolCalls(at int) {
-	call := func(at int) {
-		w.calls = true
-		if !w.scope.ToolArguments {
-			return
-		}
-		w.object(at, func(key string, at int) {
-			switch key {
-			case "arguments", "input":
-				w.text(at)
-			case "function", "custom":
-				w.object(at, func(key string, at int) {
-					if key == "arguments" || key == "input" {
-						w.text(at)
-					}
-				})
-			}
-		})
-	}
-	w.array(at, call)
-	if w.s.Kind(at) == jsonscan.Object {
-		call(at)
-	}
 }
 
 // messages adds the texts of a conversation; latest then keeps those that are judged.
 func (w *walker) messages(at int) {
-	w.array(at, func(at int) {
+	turn := func(at int) {
 		t := turn{from: len(w.spans)}
-		if w.s.Kind(at) == jsonscan.String {
-			w.text(at)
-		}
+		before := w.unread
+		w.unread = ""
+		w.text(at)
 		t.role = w.item(at)
-		t.to = len(w.spans)
+		t.to, t.unread, w.unread = len(w.spans), w.unread, before
 		w.turns = append(w.turns, t)
-	})
+	}
+	w.array(at, turn)
+	if w.s.Kind(at) == jsonscan.Object {
+		turn(at)
+	}
 }
 
-// item adds the texts of a message, or of an item of a response, and returns whose it is.
+// item adds the texts of a message, or of an item of a response, and returns whose it is. What a
+// model thought comes before what it said.
 func (w *walker) item(at int) (role string) {
-	kind := ""
-	w.object(at, func(key string, at int) {
-		switch key {
-		case "role":
-			role = w.string(at)
-		case "type":
-			kind = w.string(at)
-		}
-	})
-	switch kind {
-	case "function_call", "custom_tool_call", "mcp_call":
-		w.toolCalls(at)
-		return "assistant"
-	case "function_call_output", "custom_tool_call_output":
-		role = "tool"
-	case "reasoning":
+	kind := w.member(at, "type")
+	role = w.member(at, "role")
+	called := w.items && isCall(kind)
+	w.calls = w.calls || called
+	switch {
+	case !w.items || role != "":
+	case called || kind == "reasoning":
 		role = "assistant"
+	case isResult(kind):
+		role = "tool"
 	}
 	w.object(at, func(key string, at int) {
-		if thoughts[key] || key == "content_blocks" {
-			w.content(at)
+		switch {
+		case key == "content_blocks" && w.answer: // they repeat the rest
+			w.thinking(at)
+		case thoughts[key], key == "content_blocks":
+			w.parts(at)
 		}
 	})
 	w.object(at, func(key string, at int) {
-		switch key {
-		case "content", "output", "summary":
-			w.content(at)
-		case "tool_calls", "function_call":
-			w.toolCalls(at)
+		switch {
+		case thoughts[key], key == "content_blocks":
+		case key == "content", key == "summary":
+			w.parts(at)
+		case key == "audio":
+			w.object(at, func(key string, at int) {
+				if key != "data" {
+					w.value(key, at)
+				}
+			})
+		case key == "tool_calls", key == "function_call":
+			w.calls = w.calls || w.s.Kind(at) == jsonscan.Object || w.s.Kind(at) == jsonscan.Array
+			w.within(w.scope.ToolArguments, key, at)
+		case called && results[key]:
+			w.within(w.scope.ToolResults, key, at)
+		case called:
+			w.within(w.scope.ToolArguments, key, at)
+		default:
+			w.value(key, at)
 		}
 	})
 	return role
+}
+
+// isCall reports whether an item of a response calls a tool: one of the client's, or of the
+// provider's.
+func isCall(kind string) bool {
+	return strings.HasSuffix(kind, "_call") || kind == "mcp_approval_request"
+}
+
+// isResult reports whether an item of a response is what a tool has returned.
+func isResult(kind string) bool {
+	return strings.HasSuffix(kind, "_output") || kind == "mcp_list_tools"
+}
+
+// results are the members of a call that have what the provider's tool returned.
+var results = map[string]bool{"output": true, "outputs": true, "results": true, "error": true}
+
+// parts adds the texts of a content: a string, or those of its parts.
+func (w *walker) parts(at int) {
+	w.text(at)
+	w.array(at, w.parts)
+	if w.s.Kind(at) == jsonscan.Object {
+		w.part(at)
+	}
+}
+
+// part adds the texts of a part of a content. Blocks of Messages are also what tools are called
+// with, and what they return.
+func (w *walker) part(at int) {
+	kind := w.member(at, "type")
+	called, returned := w.blocks && strings.HasSuffix(kind, "tool_use"), w.blocks && strings.HasSuffix(kind, "tool_result")
+	w.calls = w.calls || called
+	w.object(at, func(key string, value int) {
+		switch {
+		case called && key == "input":
+			w.within(w.scope.ToolArguments, key, value)
+		case returned && key == "content":
+			if w.scope.ToolResults {
+				w.parts(value)
+			}
+		default:
+			w.memberOf(at, key, value)
+		}
+	})
+}
+
+// thinking adds what the blocks of a message say that a model thought.
+func (w *walker) thinking(at int) {
+	w.array(at, func(at int) {
+		w.object(at, func(key string, at int) {
+			if key == "thinking" {
+				w.text(at)
+			}
+		})
+	})
 }
 
 // latest keeps of a conversation the last message, and those that the scope adds.
@@ -408,6 +343,7 @@ func (w *walker) latest() {
 		}
 		if judged {
 			kept = append(kept, w.spans[t.from:t.to]...)
+			w.unread = cmp.Or(w.unread, t.unread)
 		}
 	}
 	w.spans = append(kept, w.spans[last:]...)

@@ -60,6 +60,7 @@ func NewWindows(endpoint string, list []*Hook, now func() time.Time) *Windows {
 	w := &Windows{endpoint: endpoint, list: list, tracks: make(map[Track]*windowTrack), now: now}
 	for _, h := range list {
 		w.scope.ToolArguments = w.scope.ToolArguments || h.Scope.ToolArguments
+		w.scope.ToolResults = w.scope.ToolResults || h.Scope.ToolResults
 		w.scope.Choices = w.scope.Choices || h.Scope.Choices
 		var judging, changing []*windowUse
 		for i := range h.Checks {
@@ -87,8 +88,10 @@ func (w *Windows) Pieces(data []byte) Event { return Pieces(w.endpoint, data, w.
 // judges reports whether a hook judges a text.
 func (w *Windows) judges(h *Hook, t Track) bool {
 	switch {
-	case t.Kind == "arguments" || t.Kind == "partial_json":
+	case t.Kind == ofCalls || t.Kind == "partial_json" || t.Kind == "function_call":
 		return h.Scope.ToolArguments
+	case t.Kind == ofResults:
+		return h.Scope.ToolResults
 	case w.endpoint == "chatComplete" || w.endpoint == "complete":
 		return t.Index == 0 || h.Scope.Choices
 	}
@@ -98,15 +101,28 @@ func (w *Windows) judges(h *Hook, t Track) bool {
 func (w *Windows) track(t Track) *windowTrack {
 	track := w.tracks[t]
 	if track == nil {
-		track = new(windowTrack)
-		for _, u := range w.uses {
-			if w.judges(u.hook, t) {
-				track.stages = append(track.stages, &windowStage{window: w, track: track, use: u, at: len(track.stages)})
-			}
-		}
+		track = w.newTrack(t)
 		w.tracks[t] = track
 	}
 	return track
+}
+
+func (w *Windows) newTrack(t Track) *windowTrack {
+	track := new(windowTrack)
+	for _, u := range w.uses {
+		if w.judges(u.hook, t) {
+			track.stages = append(track.stages, &windowStage{window: w, track: track, use: u, at: len(track.stages)})
+		}
+	}
+	return track
+}
+
+// Once takes a text that is alone, and returns what is let go of it.
+func (w *Windows) Once(t Track, text string) string {
+	track := w.newTrack(t)
+	track.pass(0, text)
+	track.flush(0)
+	return track.take()
 }
 
 // Push takes a piece of a text, and returns what is let go of the text. Nothing more is once the

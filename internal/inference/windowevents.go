@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
@@ -15,7 +16,7 @@ import (
 // lastOf is the last piece of a text among those of an event, or -1.
 func lastOf(pieces []hooks.Piece, t hooks.Track) int {
 	for i := len(pieces) - 1; i >= 0; i-- {
-		if pieces[i].Track == t {
+		if pieces[i].Track == t && !pieces[i].Alone {
 			return i
 		}
 	}
@@ -134,12 +135,12 @@ func (w *windowed) insert(t hooks.Track, text string) {
 			w.write("", event)
 		}
 	case providers.Messages:
-		kind := map[string]string{"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}[t.Kind]
+		kind := map[string]string{"partial_json": "input_json_delta", "content": "compaction_delta"}[t.Kind]
 		b.Open('{')
 		b.Key("type").Text("content_block_delta")
 		b.Key("index").Int(int64(t.Index))
 		b.Key("delta").Open('{')
-		b.Key("type").Text(kind)
+		b.Key("type").Text(cmp.Or(kind, t.Kind+"_delta"))
 		b.Key(t.Kind).Text(text)
 		b.Close('}')
 		b.Close('}')
@@ -168,6 +169,10 @@ func appendDelta(b *jsonscan.Builder, t hooks.Track, text string) {
 		b.Close('}')
 		b.Close('}')
 		b.Close(']')
+	case "function_call":
+		b.Key(t.Kind).Open('{')
+		b.Key("arguments").Text(text)
+		b.Close('}')
 	case "transcript":
 		b.Key("audio").Open('{')
 		b.Key("transcript").Text(text)

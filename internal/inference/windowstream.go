@@ -264,6 +264,10 @@ func (w *windowed) event(name string, data []byte) error {
 	for i, p := range e.Pieces {
 		spans[i] = p.Span
 		piece := jsonscan.Unquote(data[p.Start:p.End])
+		if p.Alone {
+			texts[i] = w.window.Once(p.Track, piece)
+			continue
+		}
 		if !p.Whole {
 			w.rt.saw(len(piece))
 			texts[i] = w.window.Push(p.Track, piece)
@@ -296,7 +300,7 @@ func (w *windowed) event(name string, data []byte) error {
 	if w.window.Denied != nil {
 		// What was let go before the place that is refused is the client's.
 		for i, p := range e.Pieces {
-			if !p.Whole {
+			if !p.Whole && !p.Alone {
 				w.insert(p.Track, texts[i])
 			}
 		}
