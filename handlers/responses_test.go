@@ -225,7 +225,7 @@ func TestAResponseThatIsNotToBeStoredIsNot(t *testing.T) {
 func TestWhatOnlyOpenAICanDoIsRefusedByNameBeforeItCosts(t *testing.T) {
 	k := newTalk(t)
 	for body, param := range map[string]string{
-		`"input":"x","tools":[{"type":"function","name":"f"},{"type":"image_generation"}]`:              "tools[1]",
+		`"input":"x","tools":[{"type":"function","name":"f"},{"type":"code_interpreter"}]`:              "tools[1]",
 		`"input":"x","tools":[{"type":"file_search","vector_store_ids":["v"]}]`:                         "tools[0]",
 		`"input":"x","tools":[{"type":"function"}]`:                                                     "tools[0].name",
 		`"input":"x","tool_choice":{"type":"web_search"}`:                                               "tool_choice",
