@@ -18,6 +18,7 @@
 package gateway
 
 import (
+	_ "github.com/caddy-gw/gateway/guardrails/external"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	_ "github.com/caddy-gw/gateway/handlers"
 	_ "github.com/caddy-gw/gateway/internal/command"

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
@@ -38,14 +39,16 @@ import (
 
 // Services are the services that the control plane manages.
 type Services struct {
-	DB           database
-	Directory    *directory.Directory
-	Keyring      *credentials.Keyring
-	Configs      *routing.ConfigStore
-	Aliases      *routing.Aliases
-	Prompts      *prompts.Store
-	Guardrails   *hooks.Store
-	ParseOptions routing.Options // of saved configs
+	DB         database
+	Directory  *directory.Directory
+	Keyring    *credentials.Keyring
+	Configs    *routing.ConfigStore
+	Aliases    *routing.Aliases
+	Prompts    *prompts.Store
+	Guardrails *hooks.Store
+	// CheckServices are what checks work with that ask others, for a workspace. It may be nil.
+	CheckServices func(workspaceID string) guardrails.Services
+	ParseOptions  routing.Options // of saved configs
 	// MayUse reports whether a workspace, or for "" any, may use a provider in the operator's
 	// configuration. It may be nil.
 	MayUse func(workspaceID, slug string) bool

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
+	_ "github.com/caddy-gw/gateway/guardrails/external"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"

@@ -39,6 +39,9 @@ func (c *call) invokeGuardrail(g *hooks.Guardrail, in *invokeGuardrail) (*Guardr
 	hook := *saved
 	hook.Async = false
 	s := guardrails.Subject{Type: "chatComplete", Model: in.Model, Header: http.Header{}, Status: http.StatusOK}
+	if c.api.CheckServices != nil {
+		s.Services = c.api.CheckServices(c.caller.WorkspaceID)
+	}
 	if in.Metadata != nil {
 		s.Metadata = []byte(*in.Metadata)
 	}

@@ -202,6 +202,39 @@ func TestCredentialsOfChecksAreMasked(t *testing.T) {
 	}
 }
 
+// Credentials in objects among the parameters are masked and kept one by one.
+func TestCredentialsOfServicesAreMasked(t *testing.T) {
+	a := newAPI(t)
+	body := func(key, base, header string) string {
+		return `{"name":"Asks","checks":[{"id":"mistral.moderateContent","parameters":{"categories":["pii"],"credentials":{"apiKey":"` + key + `","baseUrl":"` + base + `"}}},
+			{"id":"default.webhook","parameters":{"webhookURL":"https://a.example.com","headers":{"X.Own":"` + header + `"}}}]}`
+	}
+	path := "/v1/guardrails/" + a.ok("POST", "/v1/guardrails", body("secret-0123456789", "https://b.example.com", "header-0123456789")).get("slug").Str
+	shown := a.ok("GET", path, "")
+	key, header := shown.get("checks.0.parameters.credentials.apiKey").Str, shown.get(`checks.1.parameters.headers.X\.Own`).Str
+	if strings.Contains(shown.body, "0123456789") || key == "" || header == "" || shown.get("checks.0.parameters.credentials.baseUrl").Str != "https://b.example.com" {
+		t.Fatalf("shown as %s", shown.body)
+	}
+	kept := func() gjson.Result {
+		g, _ := a.s.Guardrails.Get(shown.get("slug").Str)
+		text, err := a.s.Guardrails.Text(g.Current())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gjson.ParseBytes(text.Checks)
+	}
+	a.ok("PUT", path, body(key, "https://b.example.com", header))
+	if now := kept(); now.Get("0.parameters.credentials.apiKey").Str != "secret-0123456789" || now.Get(`1.parameters.headers.X\.Own`).Str != "header-0123456789" {
+		t.Errorf("kept %s", now)
+	}
+	if out := a.do("PUT", path, body(key, "https://c.example.com", header)); out.status != 400 || !strings.Contains(out.body, "checks.0.parameters.credentials.apiKey") {
+		t.Errorf("a kept credential goes elsewhere: %d %s", out.status, out.body)
+	}
+	if out := a.do("PUT", path, strings.Replace(body(key, "https://b.example.com", header), "a.example", "d.example", 1)); out.status != 400 || !strings.Contains(out.body, `headers.X\\.Own`) {
+		t.Errorf("a kept header goes elsewhere: %d %s", out.status, out.body)
+	}
+}
+
 func TestAGuardrailInUseIsNotDeleted(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("blue")

@@ -12,24 +12,46 @@ import (
 	"github.com/caddy-gw/gateway/guardrails"
 )
 
-// secretParameters calls visit with each credential among the parameters of checks.
+// secretParameters calls visit with each credential among the parameters of checks, by its name
+// within the parameters.
 func secretParameters(checks []byte, visit func(check gjson.Result, path, name, value string)) {
 	n := 0
 	gjson.ParseBytes(checks).ForEach(func(_, check gjson.Result) bool {
 		at := strconv.Itoa(n) + ".parameters."
 		n++
-		kind := guardrails.Lookup(check.Get("id").Str)
-		if kind == nil {
-			return true
-		}
-		for i := range kind.Parameters {
-			p := &kind.Parameters[i]
-			if v := check.Get("parameters." + p.Name); p.Secret && v.Type == gjson.String && v.Str != "" {
-				visit(check, at+p.Name, p.Name, v.Str)
-			}
-		}
+		secretsOf(check, func(name, value string) { visit(check, at+name, name, value) })
 		return true
 	})
+}
+
+// secretsOf calls visit with each credential among the parameters of a check.
+func secretsOf(check gjson.Result, visit func(name, value string)) {
+	kind := guardrails.Lookup(check.Get("id").Str)
+	if kind == nil {
+		return
+	}
+	secretTexts(kind.Parameters, check.Get("parameters"), "", visit)
+}
+
+// secretTexts calls visit with each credential in an object of parameters, by its path.
+func secretTexts(rows []guardrails.Parameter, parameters gjson.Result, at string, visit func(path, value string)) {
+	for i := range rows {
+		p := &rows[i]
+		switch v := parameters.Get(gjson.Escape(p.Name)); {
+		case p.Members != nil:
+			secretTexts(p.Members, v, at+p.Name+".", visit)
+		case !p.Secret:
+		case v.IsObject():
+			v.ForEach(func(name, v gjson.Result) bool {
+				if v.Type == gjson.String && v.Str != "" {
+					visit(at+p.Name+"."+gjson.Escape(name.Str), v.Str)
+				}
+				return true
+			})
+		case v.Type == gjson.String && v.Str != "":
+			visit(at+p.Name, v.Str)
+		}
+	}
 }
 
 // maskChecks returns checks with their credentials masked.
@@ -69,15 +91,16 @@ func unmaskChecks(checks, stored []byte) (whole []byte, err error) {
 func sameButSecrets(a, b gjson.Result) bool {
 	read := func(check gjson.Result) (id string, parameters map[string]any) {
 		id = check.Get("id").Str
-		if json.Unmarshal([]byte(check.Get("parameters").Raw), &parameters) != nil {
+		bare := []byte(check.Get("parameters").Raw)
+		secretsOf(check, func(name, _ string) {
+			if out, err := sjson.SetBytes(bare, name, ""); err == nil {
+				bare = out
+			}
+		})
+		if json.Unmarshal(bare, &parameters) != nil {
 			return id, nil
 		}
 		if kind := guardrails.Lookup(id); kind != nil {
-			for i := range kind.Parameters {
-				if kind.Parameters[i].Secret {
-					delete(parameters, kind.Parameters[i].Name)
-				}
-			}
 			id = kind.ID
 		}
 		return id, parameters

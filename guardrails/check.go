@@ -88,6 +88,11 @@ type Subject struct {
 
 	// Texts are those to judge, in order. Empty ones are among them.
 	Texts []string
+	// Asked returns, in phase Output, the text of the call, as [Subject.Text] does in phase Input;
+	// nil: it is not known.
+	Asked func() string
+	// Services are for checks that ask others; nil: nobody can be asked.
+	Services Services
 	// Calls: the answer calls tools.
 	Calls bool
 }

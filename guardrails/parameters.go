@@ -19,8 +19,12 @@ type Parameter struct {
 	Default  string   // as JSON; "": the zero value
 	OneOf    []string // that a text, or each text of a list, may be; nil: any
 	Min, Max float64  // of a number, if Max is not 0
-	Secret   bool     // a string that is a credential: nobody is shown it once it is saved
-	Doc      string
+	// Secret: a string that is a credential, or an object whose texts are. Nobody is shown them
+	// once they are saved.
+	Secret bool
+	// Members are those of an object, which then has no others; nil: it may have any.
+	Members []Parameter
+	Doc     string
 }
 
 // A Type is what a parameter may be.
@@ -70,8 +74,8 @@ type Parameters struct {
 
 // parse reads parameters. It returns all faults; those of unknown names do not keep a check
 // from being made.
-func (k *Kind) parse(raw json.RawMessage) (*Parameters, []*ParameterError) {
-	p := &Parameters{raw: make(map[string]json.RawMessage, len(k.Parameters))}
+func parse(of string, rows []Parameter, raw json.RawMessage) (*Parameters, []*ParameterError) {
+	p := &Parameters{raw: make(map[string]json.RawMessage, len(rows))}
 	var faults []*ParameterError
 	wrong := func(name, format string, args ...any) {
 		faults = append(faults, &ParameterError{Name: name, Message: fmt.Sprintf(format, args...)})
@@ -88,24 +92,29 @@ func (k *Kind) parse(raw json.RawMessage) (*Parameters, []*ParameterError) {
 		}
 		object.ForEach(func(key, v gjson.Result) bool {
 			name, value := key.Str, json.RawMessage(v.Raw)
-			row := k.parameter(name)
+			row := parameter(rows, name)
 			switch {
 			case row == nil:
 				if !slices.Contains(common, name) {
-					faults = append(faults, &ParameterError{Name: name, Message: "unknown parameter of " + k.ID, Unknown: true})
+					faults = append(faults, &ParameterError{Name: name, Message: "unknown parameter of " + of, Unknown: true})
 				}
 			case v.Type == gjson.Null: // the same as not given
 			default:
 				if why := row.check(v); why != "" {
 					wrong(name, "%s", why)
+				} else if row.Members != nil {
+					_, inside := parse(name, row.Members, value)
+					for _, fault := range inside {
+						faults = append(faults, &ParameterError{Name: strings.TrimSuffix(name+"."+fault.Name, "."), Message: fault.Message, Unknown: fault.Unknown})
+					}
 				}
 				p.raw[row.Name] = value
 			}
 			return true
 		})
 	}
-	for i := range k.Parameters {
-		row := &k.Parameters[i]
+	for i := range rows {
+		row := &rows[i]
 		switch _, given := p.raw[row.Name]; {
 		case given:
 		case row.Required:
@@ -117,10 +126,10 @@ func (k *Kind) parse(raw json.RawMessage) (*Parameters, []*ParameterError) {
 	return p, faults
 }
 
-func (k *Kind) parameter(name string) *Parameter {
-	for i := range k.Parameters {
-		if k.Parameters[i].Name == name {
-			return &k.Parameters[i]
+func parameter(rows []Parameter, name string) *Parameter {
+	for i := range rows {
+		if rows[i].Name == name {
+			return &rows[i]
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func TestUnknownParametersDoNotKeepACheckFromRunning(t *testing.T) {
 }
 
 func TestParametersAreReadWithTheirDefaults(t *testing.T) {
-	p, faults := sample.parse(json.RawMessage(`{"rule":"a\u00e9","words":["x","y"],"most":3,"share":0.25,"not":true}`))
+	p, faults := parse(sample.ID, sample.Parameters, json.RawMessage(`{"rule":"a\u00e9","words":["x","y"],"most":3,"share":0.25,"not":true}`))
 	if faults != nil || p.Text("rule") != "aé" || p.Text("mode") != "any" || len(p.Texts("words")) != 2 || p.Integer("most") != 3 ||
 		p.Number("share") != 0.25 || !p.Boolean("not") || p.Given("schema") {
 		t.Errorf("%v, %v", p, faults)
@@ -85,7 +85,7 @@ func FuzzParameters(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, faults := sample.parse(raw)
+		p, faults := parse(sample.ID, sample.Parameters, raw)
 		if len(faults) == 0 && p.Text("rule") == "" {
 			t.Fatalf("%q has no rule and no fault", raw)
 		}

@@ -20,6 +20,8 @@ type Kind struct {
 	// Doc says when the verdict is true.
 	Doc        string
 	Parameters []Parameter
+	// Vendor is who the check asks; nil: nobody. It has the parameter [Credentials] then.
+	Vendor *Vendor
 	// New makes a check with parameters that are valid according to the table. Its error says
 	// what is wrong with them, and may be a *ParameterError.
 	New func(p *Parameters) (Check, error)
@@ -30,6 +32,9 @@ type Kind struct {
 func Register(kinds ...Kind) {
 	for i := range kinds {
 		k := &kinds[i]
+		if k.Vendor != nil {
+			k.Parameters = append(slices.Clip(k.Parameters), credentialsOf(k.Vendor))
+		}
 		for _, id := range append([]string{k.ID}, k.Aliases...) {
 			key := strings.ToLower(id)
 			if !validID.MatchString(id) || byID[key] != nil || k.New == nil {
@@ -71,7 +76,7 @@ func Kinds() []*Kind {
 // Make makes a check with parameters, an object. Parameters that the kind does not have are
 // ignored.
 func (k *Kind) Make(parameters json.RawMessage) (Check, error) {
-	p, faults := k.parse(parameters)
+	p, faults := parse(k.ID, k.Parameters, parameters)
 	for _, fault := range faults {
 		if !fault.Unknown {
 			return nil, fault
@@ -82,7 +87,7 @@ func (k *Kind) Make(parameters json.RawMessage) (Check, error) {
 
 // Faults returns everything that is wrong with parameters, unknown ones among it.
 func (k *Kind) Faults(parameters json.RawMessage) []*ParameterError {
-	p, faults := k.parse(parameters)
+	p, faults := parse(k.ID, k.Parameters, parameters)
 	if len(faults) > 0 {
 		return faults
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
 // savedGuardrails are the saved guardrails, and those that apply to all calls of a workspace or of
@@ -39,4 +40,17 @@ func (g savedGuardrails) Defaults(workspace string, phase guardrails.Phase) (all
 		}
 	}
 	return all, nil
+}
+
+// checkServices are what checks work with that ask others, apart from those of calls.
+func (a *App) checkServices() func(workspaceID string) guardrails.Services {
+	options := a.own()
+	options.Guard = a.guard
+	client := upstream.NewClient(a.transport.Pools(), options)
+	return func(workspaceID string) guardrails.Services {
+		return &upstream.CheckServices{Client: client, Workspace: workspaceID, Own: func(header string) bool {
+			_, own := a.headers.Suffix(header)
+			return own
+		}}
+	}
 }

@@ -99,6 +99,7 @@ func (a *App) build(c *core) *Runtime {
 			return a.prices.Of(model, time.Now(), providers...)
 		})
 	}
+	managed.CheckServices = a.checkServices()
 	managed.Managers, managed.CountryHeader = a.managers, a.AuditLog.CountryHeader
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/caddy-gw/gateway/guardrails"
@@ -41,6 +42,7 @@ func Run(ctx context.Context, list []*Hook, s guardrails.Subject, async bool, no
 	r.body = s.Request
 	if s.Phase == guardrails.Output {
 		r.body = s.Response
+		r.subject.Asked = asked(&s)
 	}
 	for _, h := range list {
 		if h.Async != async {
@@ -91,6 +93,19 @@ type run struct {
 	unread string // see [Outcome]
 
 	unfinished bool
+}
+
+// asked returns the function that reads the text of the call whose answer is judged.
+func asked(s *guardrails.Subject) func() string {
+	endpoint, body := s.Type, s.Request
+	return sync.OnceValue(func() string {
+		reading := Texts(endpoint, guardrails.Input, body, Scope{})
+		if sizeOf(reading.Spans) > MaxText {
+			return ""
+		}
+		call := guardrails.Subject{Texts: values(body, reading.Spans)}
+		return call.Text()
+	})
 }
 
 // see has the subject show the body, and its texts for a scope.

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
 // A guardrailHook runs the hooks of configs: those of calls for each target, from the body as the
@@ -106,8 +107,16 @@ type guard struct {
 func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
 	return guardrails.Subject{
 		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model,
-		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request,
+		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.checkServices(g.x.Call),
 	}
+}
+
+// checkServices are what checks of a call work with that ask others.
+func (f *Forwarder) checkServices(c *exchange.Call) guardrails.Services {
+	return &upstream.CheckServices{Client: f.client, Workspace: c.Caller.WorkspaceID, Saved: f.Plugins, Own: func(header string) bool {
+		_, own := c.Gateway.Headers.Suffix(header)
+		return own
+	}}
 }
 
 // judgeCall runs the hooks of the call.

@@ -214,11 +214,18 @@ func (w *walker) free(path, name string, b []byte, start, end int, to func() cre
 func (w *walker) texts(path, name string, b []byte, start, end int) {
 	switch v := b[start:end]; v[0] {
 	case '{':
-		mustScan(second(eachMember(v, func(m member) { w.texts(in(path, m.name()), m.name(), b, start+m.start, start+m.end) })))
+		all := strings.EqualFold(name, "headers") // such as those of a webhook, whatever their names are
+		mustScan(second(eachMember(v, func(m member) {
+			if v := v[m.start:m.end]; all && v[0] == '"' {
+				w.found = append(w.found, span{start: start + m.start, end: start + m.end, path: in(path, m.name()), name: m.name(), value: text(v)})
+				return
+			}
+			w.texts(in(path, m.name()), m.name(), b, start+m.start, start+m.end)
+		})))
 	case '[':
 		mustScan(eachElement(v, func(n, from, to int) { w.texts(item(path, n), "", b, start+from, start+to) }))
 	case '"':
-		if soundsSecret(name) {
+		if soundsSecret(name) || strings.EqualFold(name, "headers") {
 			w.found = append(w.found, span{start: start, end: end, path: path, name: name, value: text(v)})
 		}
 	}

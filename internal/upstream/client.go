@@ -91,34 +91,26 @@ func (a *Answer) Release() { a.memory.Close() }
 func (c *Client) Do(ctx context.Context, route *credentials.Route, op *Operation, body []byte) (_ *Answer, used prices.Usage, err error) {
 	ctx, cancel := context.WithTimeout(WithVars(ctx), cmp.Or(op.Timeout, defaultTimeout))
 	defer cancel()
-	answer := new(Answer)
-	if c.InFlight != nil {
-		answer.memory.Open(c.InFlight(), op.Workspace, "")
+	answer, err := c.open(op, len(body))
+	if err != nil {
+		return nil, used, err
 	}
 	defer func() {
 		if err != nil {
 			answer.Release()
 		}
 	}()
-	if err := answer.memory.Grow(len(body)); err != nil {
-		return nil, used, err
-	}
 	defer answer.memory.Shrink(len(body))
 	r, translation, err := c.request(ctx, route, op, body)
 	if err != nil {
 		return nil, used, err
 	}
-	res, err := (&carrier{client: c, ctx: ctx, op: op, provider: route.Provider, pool: c.pools.Of(route)}).RoundTrip(r)
+	header, err := answer.fetch(&carrier{client: c, ctx: ctx, op: op, provider: route.Provider, pool: c.pools.Of(route)}, r)
 	if err != nil {
 		return nil, used, err
 	}
-	defer res.Body.Close()
-	answer.Status = res.StatusCode
-	if answer.Body, err = answer.read(res.Body, cmp.Or(op.MaxAnswer, defaultMaxAnswer)); err != nil {
-		return nil, used, err
-	}
-	if res.StatusCode == http.StatusOK && translation != nil && translation.Body != nil {
-		whole, err := translation.Body(nil, answer.Body, res.Header)
+	if answer.Status == http.StatusOK && translation != nil && translation.Body != nil {
+		whole, err := translation.Body(nil, answer.Body, header)
 		if err != nil {
 			return nil, used, err
 		}
@@ -129,6 +121,32 @@ func (c *Client) Do(ctx context.Context, route *credentials.Route, op *Operation
 		answer.Body = whole
 	}
 	return answer, c.book(route, op, answer), nil
+}
+
+// open returns the answer of an operation that is to come, whose memory has room for the body of the
+// request.
+func (c *Client) open(op *Operation, size int) (*Answer, error) {
+	answer := new(Answer)
+	if c.InFlight != nil {
+		answer.memory.Open(c.InFlight(), op.Workspace, "")
+	}
+	if err := answer.memory.Grow(size); err != nil {
+		answer.Release()
+		return nil, err
+	}
+	return answer, nil
+}
+
+// fetch sends a request and reads its answer, whose header it returns.
+func (a *Answer) fetch(c *carrier, r *http.Request) (http.Header, error) {
+	res, err := c.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	a.Status = res.StatusCode
+	a.Body, err = a.read(res.Body, cmp.Or(c.op.MaxAnswer, defaultMaxAnswer))
+	return res.Header, err
 }
 
 // request returns the request of a call, including its credential.
@@ -201,6 +219,11 @@ func (c *Client) request(ctx context.Context, route *credentials.Route, op *Oper
 	return r, made.Answer, nil
 }
 
+// tooLong is the error of an answer with more bytes.
+type tooLong int
+
+func (e tooLong) Error() string { return fmt.Sprintf("an answer of more than %d bytes", int(e)) }
+
 // read reads an answer of at most limit bytes. The answer's lease includes the capacity of
 // the result.
 func (a *Answer) read(r io.Reader, limit int) ([]byte, error) {
@@ -219,7 +242,7 @@ func (a *Answer) read(r io.Reader, limit int) ([]byte, error) {
 		b = b[:len(b)+n]
 		switch {
 		case len(b) > limit:
-			return nil, fmt.Errorf("an answer of more than %d bytes", limit)
+			return nil, tooLong(limit)
 		case errors.Is(err, io.EOF):
 			return b, nil
 		case err != nil:

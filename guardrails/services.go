@@ -1,0 +1,66 @@
+package guardrails
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Services are what a check works with that asks others. They are safe for concurrent use.
+type Services interface {
+	// Send sends a request, whose redirects are not followed. The answer must be released. An
+	// error says nothing of credentials, and may be that of ctx.
+	Send(ctx context.Context, q *Request) (*Answer, error)
+	// Token returns an access token, which is kept as long as it is valid.
+	Token(ctx context.Context, vendor string, l *Login) (string, error)
+	// Settings returns what the organisation has saved for a vendor or a check, see [Vendor]; nil:
+	// nothing.
+	Settings(name string) (map[string]string, error)
+	// Reserved reports whether a header is the gateway's own, which nobody else is sent.
+	Reserved(header string) bool
+	Now() time.Time
+}
+
+// A Request is sent by a check.
+type Request struct {
+	Vendor string // who is asked, for metrics
+	// Public: the host was not chosen by the operator, or is not a fixed one of the vendor. It must
+	// then be one that callers may name as a custom host.
+	Public bool
+	Method string
+	URL    *url.URL
+	Header http.Header
+	Body   []byte
+}
+
+// MaxAnswer bounds the answer to a [Request], in bytes. A longer one is an error.
+const MaxAnswer = 1 << 20
+
+// An Answer is the answer to a [Request].
+type Answer struct {
+	Status int
+	Body   []byte
+
+	release func()
+}
+
+// NewAnswer returns an answer whose memory release gives back; it may be nil.
+func NewAnswer(status int, body []byte, release func()) *Answer {
+	return &Answer{status, body, release}
+}
+
+// Release frees the answer, whose body must not be used afterwards.
+func (a *Answer) Release() {
+	if a.release != nil {
+		a.release()
+	}
+}
+
+// A Login is a grant of client credentials (RFC 6749, section 4.4).
+type Login struct {
+	TokenURL     string // of a server that the check knows
+	ClientID     string
+	ClientSecret string
+	Scope        string
+}

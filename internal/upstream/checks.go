@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// CheckServices are what the checks of guardrails work with that ask others.
+type CheckServices struct {
+	Client    *Client
+	Workspace string // whose calls are judged
+	// Saved returns what the organisation has saved for a vendor or a check, or nil.
+	Saved func(name string) (map[string]string, error)
+	// Own reports whether a header is the gateway's own.
+	Own func(header string) bool
+}
+
+// checkTimeout bounds a request of a check, whatever its own timeout is.
+const checkTimeout = 5 * time.Minute
+
+// Send implements [guardrails.Services].
+func (s *CheckServices) Send(ctx context.Context, q *guardrails.Request) (*guardrails.Answer, error) {
+	ctx, cancel := context.WithTimeout(WithVars(ctx), checkTimeout)
+	defer cancel()
+	if q.Public { // a path and a query are the check's own
+		if _, err := s.Client.Guard.Check(q.URL.Scheme + "://" + q.URL.Host); err != nil {
+			return nil, err
+		}
+	}
+	op := &Operation{Name: "guardrail", Workspace: s.Workspace, MaxAnswer: guardrails.MaxAnswer}
+	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL.String(), bytes.NewReader(q.Body))
+	if err != nil {
+		return nil, errors.New("the address of the service is not a URL")
+	}
+	r.Header["User-Agent"] = []string{""} // no header instead of Go's
+	for name, values := range q.Header {
+		r.Header[name] = values
+	}
+	answer, err := s.Client.open(op, len(q.Body))
+	if err != nil {
+		return nil, err
+	}
+	defer answer.memory.Shrink(len(q.Body))
+	if _, err := answer.fetch(&carrier{client: s.Client, ctx: ctx, op: op, provider: q.Vendor, pool: s.Client.pools.of(q.Public)}, r); err != nil {
+		answer.Release()
+		return nil, s.failed(ctx, q.Vendor, err)
+	}
+	return guardrails.NewAnswer(answer.Status, answer.Body, answer.Release), nil
+}
+
+// failed is an error without an address, for those whose call is judged.
+func (s *CheckServices) failed(ctx context.Context, vendor string, err error) error {
+	var host *credentials.HostError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &host):
+		return host
+	case inflight.Refused(err), errors.As(err, new(tooLong)):
+		return err
+	case timedOut(err):
+		return context.DeadlineExceeded
+	}
+	return errors.New(vendor + " could not be reached")
+}
+
+// Token implements [guardrails.Services].
+func (s *CheckServices) Token(ctx context.Context, vendor string, l *guardrails.Login) (string, error) {
+	g, err := s.Client.Grant(&credentials.Route{}, &providers.Login{TokenURL: l.TokenURL, ClientID: l.ClientID, ClientSecret: credentials.NewSecret(l.ClientSecret), Scopes: []string{l.Scope}})
+	if err != nil {
+		return "", err
+	}
+	token, err := s.Client.Token(ctx, g, vendor, s.Workspace)
+	return token.Reveal(), err
+}
+
+// Settings implements [guardrails.Services].
+func (s *CheckServices) Settings(name string) (map[string]string, error) {
+	if s.Saved == nil {
+		return nil, nil //nolint:nilnil // nothing is saved
+	}
+	return s.Saved(name)
+}
+
+// Reserved implements [guardrails.Services].
+func (s *CheckServices) Reserved(header string) bool { return s.Own != nil && s.Own(header) }
+
+// Now implements [guardrails.Services].
+func (s *CheckServices) Now() time.Time { return s.Client.now() }
+
+// Interface guard
+var _ guardrails.Services = (*CheckServices)(nil)

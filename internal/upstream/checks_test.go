@@ -1,0 +1,69 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+func TestChecksReachOnlyHostsThatMayBeNamed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/long":
+			_, _ = w.Write([]byte(strings.Repeat("a", guardrails.MaxAnswer+1)))
+		case "/moved":
+			http.Redirect(w, r, "/", http.StatusFound)
+		case "/late":
+			<-r.Context().Done()
+		default:
+			_, _ = w.Write([]byte(r.Header.Get("X-Own") + r.Header.Get("User-Agent")))
+		}
+	}))
+	defer server.Close()
+	trusting, strict := newDesk(t, "127.0.0.1"), newDesk(t)
+	send := func(ctx context.Context, d *desk, address string, public bool) (string, error) {
+		s := &CheckServices{Client: d.Client, Workspace: "ws"}
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := s.Send(ctx, &guardrails.Request{Vendor: "acme", Public: public, Method: http.MethodPost, URL: u, Header: http.Header{"X-Own": {"own"}}, Body: []byte("{}")})
+		if err != nil {
+			return "", err
+		}
+		defer a.Release()
+		return http.StatusText(a.Status) + " " + string(a.Body), nil
+	}
+	if got, err := send(t.Context(), trusting, server.URL+"/?a=b", true); err != nil || got != "OK own" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := send(t.Context(), trusting, server.URL+"/moved", true); err != nil || !strings.HasPrefix(got, "Found") {
+		t.Errorf("a redirect: %q, %v", got, err)
+	}
+	var host *credentials.HostError
+	if _, err := send(t.Context(), strict, server.URL, true); !errors.As(err, &host) {
+		t.Errorf("a private host: %v", err)
+	}
+	if _, err := send(t.Context(), strict, "http://169.254.169.254/latest", false); !errors.As(err, &host) {
+		t.Errorf("a metadata service: %v", err)
+	}
+	if _, err := send(t.Context(), trusting, server.URL+"/long", true); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+		t.Errorf("a long answer: %v", err)
+	}
+	server.Close()
+	if _, err := send(t.Context(), trusting, server.URL, true); err == nil || err.Error() != "acme could not be reached" {
+		t.Errorf("nobody there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := send(ctx, trusting, server.URL+"/late", true); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that ended: %v", err)
+	}
+}
