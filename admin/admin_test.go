@@ -44,7 +44,7 @@ const (
 
 // An api is a control plane with its own store and a clock that stands still.
 type api struct {
-	t       *testing.T
+	t       testing.TB
 	store   storage.Store
 	handler *admin.API
 	s       admin.Services
@@ -64,7 +64,7 @@ func (a *api) space(string) (badger.Space, error) {
 	return badger.Space{Free: 1 << 40}, nil
 }
 
-func newAPI(t *testing.T) *api {
+func newAPI(t testing.TB) *api {
 	t.Helper()
 	a := &api{t: t}
 	store, err := badger.Open(t.TempDir(), badger.Options{Space: a.space})
@@ -167,7 +167,7 @@ func (a *api) open(store storage.Store) {
 func (a *api) serve() { a.handler = admin.New(a.s) }
 
 // managers are those that are there without configuration, and the environment.
-func managers(t *testing.T) map[string]secrets.Manager {
+func managers(t testing.TB) map[string]secrets.Manager {
 	t.Helper()
 	all := map[string]secrets.Manager{
 		"hashicorp_vault": new(vault.Vault), "aws_sm": new(awssm.Manager), "azure_kv": new(azurekv.Manager), "environment": &local.Environment{Names: []string{"TEAM_*"}},

@@ -136,6 +136,7 @@ func (a *API) configs() {
 	configs := &resource[routing.Saved]{
 		path: "/configs", param: "slug", noun: "config", scope: "configs",
 		rows:      func(c *call) []*routing.Saved { return c.api.Configs.All() },
+		rowsOf:    func(c *call, workspace string) []*routing.Saved { return c.api.Configs.InWorkspace(workspace) },
 		find:      func(c *call, slug string) (*routing.Saved, error) { return found(c.api.Configs.Get(slug)) },
 		name:      func(s *routing.Saved) string { return s.Slug },
 		workspace: func(s *routing.Saved) string { return s.WorkspaceID },

@@ -35,9 +35,8 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 	of := func(p *prompts.Prompt) bool { return p.Partial == partial }
 	return &resource[prompts.Prompt]{
 		path: path, param: param, noun: noun, scope: "prompts",
-		rows: func(c *call) []*prompts.Prompt {
-			return slices.DeleteFunc(slices.Clone(c.api.Prompts.All()), func(p *prompts.Prompt) bool { return !of(p) })
-		},
+		rows:   func(c *call) []*prompts.Prompt { return c.api.Prompts.All() },
+		rowsOf: func(c *call, workspace string) []*prompts.Prompt { return c.api.Prompts.InWorkspace(workspace) },
 		find: func(c *call, id string) (*prompts.Prompt, error) {
 			p, ok := c.api.Prompts.Get(id)
 			return found(p, ok && of(p))
@@ -51,7 +50,7 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 func (a *API) prompts() {
 	all := savedPrompts("/prompts", "prompt_id", "prompt", false)
 	create(a, all, (*call).createPrompt)
-	list(a, all, keepPrompt, showPromptSummary)
+	list(a, all, keepPrompt(false), showPromptSummary)
 	one := *all
 	one.query = versionQuery()
 	read(a, &one, "", "Get a prompt", func(c *call, p *prompts.Prompt) (*Prompt, error) {
@@ -81,19 +80,24 @@ func (a *API) prompts() {
 	a.sharing(all)
 }
 
-// keepPrompt implements the filter of the list.
-func keepPrompt(c *call, p *prompts.Prompt, f *promptList) bool {
-	workspace, err := c.inWorkspace(f.WorkspaceID)
-	if err != nil || p.Archived || !f.keep(workspace, p) {
-		return false
-	}
-	if f.CollectionID != "" {
-		in, ok := c.collection(f.CollectionID, p.WorkspaceID)
-		if !ok || in.ID != p.CollectionID {
+// keepPrompt implements the filter of the list of prompts, or of partials.
+func keepPrompt(partial bool) func(*call, *prompts.Prompt, *promptList) bool {
+	return func(c *call, p *prompts.Prompt, f *promptList) bool {
+		if p.Partial != partial || p.Archived {
 			return false
 		}
+		workspace, err := c.inWorkspace(f.WorkspaceID)
+		if err != nil || !f.keep(workspace, p) {
+			return false
+		}
+		if f.CollectionID != "" {
+			in, ok := c.collection(f.CollectionID, p.WorkspaceID)
+			if !ok || in.ID != p.CollectionID {
+				return false
+			}
+		}
+		return contains(f.Search, p.Name, p.Slug)
 	}
-	return contains(f.Search, p.Name, p.Slug)
 }
 
 // contains reports whether one of the names contains search, ignoring case.

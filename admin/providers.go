@@ -70,6 +70,9 @@ func (a *API) providers() {
 	all := &resource[credentials.VirtualKey]{
 		path: "/providers", param: "slug", noun: "provider", scope: "providers", query: []*huma.Param{named},
 		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },
+		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
+			return c.api.Keyring.VirtualKeysIn(workspace)
+		},
 		find: func(c *call, slugOrID string) (*credentials.VirtualKey, error) {
 			v, err := c.virtualKey(slugOrID)
 			if err == nil && v.IntegrationID == "" {

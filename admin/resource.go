@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -29,7 +30,9 @@ type resource[Row any] struct {
 	scope  string                       // for example configs, for the scope configs.read
 	scopes func(action string) []string // instead of scope: any of these, if allow decides further
 
-	rows      func(c *call) []*Row
+	rows func(c *call) []*Row
+	// rowsOf returns those of a workspace, by an index. It may be nil.
+	rowsOf    func(c *call, workspace string) []*Row
 	find      func(c *call, key string) (*Row, error) // returns storage.ErrNotFound if there is none
 	name      func(*Row) string                       // its name in the audit trail
 	workspace func(*Row) string                       // only callers that see the workspace see the row; nil: everyone does
@@ -49,6 +52,22 @@ func (r *resource[Row]) sees(c *call, only string, row *Row, action string) bool
 		return true
 	}
 	return r.shared != nil && r.shared(c, only, row, action)
+}
+
+// visible returns sees for many rows: most follow one of the same workspace, which is not looked up
+// again.
+func (r *resource[Row]) visible(c *call, only, action string) func(*Row) bool {
+	var last string
+	var known, seen bool
+	return func(row *Row) bool {
+		if r.workspace == nil {
+			return true
+		}
+		if w := r.workspace(row); !known || w != last {
+			known, last, seen = true, w, c.sees(w) && (only == "" || w == only)
+		}
+		return seen || r.shared != nil && r.shared(c, only, row, action)
+	}
 }
 
 // A filter has the query parameters of a list: a struct that embeds Paging, and InWorkspace
@@ -80,10 +99,21 @@ func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *
 				return nil, err
 			}
 		}
-		return pageOf(r.rows(c), (*in).page(), func(row *Row) bool {
-			return r.sees(c, only, row, "list") && (keep == nil || keep(c, row, in))
+		visible := r.visible(c, only, "list")
+		return pageOf(r.listed(c, only, any(*in)), (*in).page(), func(row *Row) bool {
+			return visible(row) && (keep == nil || keep(c, row, in))
 		}, func(row *Row) V { return show(c, row) }), nil
 	})
+}
+
+// listed returns the rows that a list chooses from: those of its workspace where there is an index,
+// unless it may have others.
+func (r *resource[Row]) listed(c *call, only string, filter any) []*Row {
+	workspace := cmp.Or(only, c.caller.WorkspaceID)
+	if f, ok := filter.(interface{ foreign() bool }); workspace == "" || r.rowsOf == nil || ok && f.foreign() {
+		return r.rows(c)
+	}
+	return r.rowsOf(c, workspace)
 }
 
 // get adds GET path/{param}.

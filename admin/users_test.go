@@ -32,7 +32,7 @@ var signer = sync.OnceValue(func() jose.Signer {
 var signingKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // tokens verifies the JWTs of tests.
-func tokens(t *testing.T, d *directory.Directory, now func() time.Time) credentials.Tokens {
+func tokens(t testing.TB, d *directory.Directory, now func() time.Time) credentials.Tokens {
 	t.Helper()
 	raw, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: signingKey.Public(), KeyID: "tests"}}})
 	if err != nil {

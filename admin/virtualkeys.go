@@ -97,7 +97,10 @@ func (a *API) virtualKeys() {
 		path: "/virtual-keys", param: "slug", noun: "virtual key", scope: "virtual_keys",
 		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug. Workspaces may have virtual keys of the same slug: an organisation key says whose it means, or sends the id in place of the slug.",
 			huma.Schema{MaxLength: &longest})},
-		rows:      func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },
+		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },
+		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
+			return c.api.Keyring.VirtualKeysIn(workspace)
+		},
 		find:      (*call).virtualKey,
 		name:      func(v *credentials.VirtualKey) string { return v.Slug },
 		workspace: func(v *credentials.VirtualKey) string { return v.WorkspaceID },
@@ -176,8 +179,8 @@ func (c *call) virtualKeysOf(workspace, slugOrID string) (found []*credentials.V
 		}
 		return found
 	}
-	for _, v := range c.api.Keyring.VirtualKeys() {
-		if v.Slug == slugOrID || v.ID == slugOrID {
+	for _, w := range c.api.Directory.Workspaces() {
+		if v, ok := c.api.Keyring.VirtualKey(w.ID, slugOrID); ok {
 			found = append(found, v)
 		}
 	}

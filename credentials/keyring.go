@@ -223,6 +223,11 @@ func (k *Keyring) VirtualKey(workspace, slugOrID string) (*VirtualKey, bool) {
 // VirtualKeys returns all virtual keys in the order of their creation.
 func (k *Keyring) VirtualKeys() []*VirtualKey { return k.virtualKeys.All() }
 
+// VirtualKeysIn returns the virtual keys of a workspace in the order of their creation.
+func (k *Keyring) VirtualKeysIn(workspace string) []*VirtualKey {
+	return k.virtualKeys.Where(byWorkspace, workspace)
+}
+
 // AddVirtualKey stores v, whose ID is set, with secret sealed in it. An error that wraps
 // storage.ErrExists means that its workspace already has one with this slug.
 func (k *Keyring) AddVirtualKey(tx *storage.Txn, v *VirtualKey, secret Secret) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -29,8 +28,11 @@ type Cached[T any] struct {
 
 	mu     sync.RWMutex
 	byID   map[string]*T
-	unique map[string]map[string]*T // the name of a unique index -> value -> row
-	sorted []*T                     // all rows in the order of their ids; nil after a change
+	unique map[string]map[string]*T          // the name of a unique index -> value -> row
+	sorted *ordered[T]                       // all rows
+	groups map[string]map[string]*ordered[T] // the name of another index -> value -> rows
+
+	scanned []*T // of In: all rows, until a write; nil: they were not read
 
 	onChange func()
 }
@@ -191,27 +193,59 @@ func (c *Cached[T]) All() []*T {
 		return c.scan()
 	}
 	c.mu.RLock()
-	sorted := c.sorted
-	c.mu.RUnlock()
-	if sorted != nil {
-		return sorted
-	}
+	defer c.mu.RUnlock()
+	return c.sorted.all()
+}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sorted == nil {
-		c.sorted = make([]*T, 0, len(c.byID))
-		for _, id := range slices.Sorted(maps.Keys(c.byID)) {
-			c.sorted = append(c.sorted, c.byID[id])
-		}
+// Where returns the rows that have a value in an index that is not unique, in the order of their
+// ids, as All does. It panics if the collection has no such index. In a transaction it reads all rows where the
+// index only counts, or is only in memory.
+func (c *Cached[T]) Where(index, value string) []*T {
+	if c.tx != nil {
+		return c.where(index, value)
 	}
-	return c.sorted
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	values, ok := c.groups[index]
+	if !ok {
+		panic(fmt.Sprintf("storage: %s has no index %s of several rows", c.rows.name, index))
+	}
+	if rows := values[value]; rows != nil {
+		return rows.all()
+	}
+	return nil
+}
+
+// where is Where in the transaction.
+func (c *Cached[T]) where(index, value string) (found []*T) {
+	for _, ix := range c.rows.grouping {
+		if ix.Name != index || !ix.Counted && !ix.Memory {
+			continue
+		}
+		for _, row := range c.scan() {
+			if slices.Contains(ix.Keys(row), value) {
+				found = append(found, row)
+			}
+		}
+		return found
+	}
+	if ix, err := c.rows.index(index); err != nil || ix.Unique {
+		panic(fmt.Sprintf("storage: %s has no index %s of several rows", c.rows.name, index))
+	}
+	for row, err := range c.rows.Where(c.tx, index, value) {
+		if err != nil {
+			c.tx.fail(err)
+			return nil
+		}
+		found = append(found, row)
+	}
+	return found
 }
 
 // scan reads all rows in the transaction, and keeps them until it writes some.
 func (c *Cached[T]) scan() []*T {
-	if c.sorted != nil {
-		return c.sorted
+	if c.scanned != nil {
+		return c.scanned
 	}
 	all := []*T{}
 	for row, err := range c.rows.All(c.tx) {
@@ -221,7 +255,7 @@ func (c *Cached[T]) scan() []*T {
 		}
 		all = append(all, row)
 	}
-	c.sorted = all
+	c.scanned = all
 	return all
 }
 
@@ -229,7 +263,7 @@ func (c *Cached[T]) scan() []*T {
 // of row, as the store would return it.
 func (c *Cached[T]) Put(tx *Txn, row *T) error {
 	if c.tx != nil {
-		c.sorted = nil
+		c.scanned = nil
 		return c.memory.Put(tx, row)
 	}
 	if err := c.rows.Put(tx, row); err != nil {
@@ -242,7 +276,7 @@ func (c *Cached[T]) Put(tx *Txn, row *T) error {
 // Delete is [Collection.Delete]; memory follows when tx is committed.
 func (c *Cached[T]) Delete(tx *Txn, id string) error {
 	if c.tx != nil {
-		c.sorted = nil
+		c.scanned = nil
 		return c.memory.Delete(tx, id)
 	}
 	if err := c.rows.Delete(tx, id); err != nil {
@@ -254,24 +288,36 @@ func (c *Cached[T]) Delete(tx *Txn, id string) error {
 
 func (c *Cached[T]) reset() {
 	c.byID = make(map[string]*T)
-	c.unique = make(map[string]map[string]*T)
-	c.sorted = nil
+	c.unique, c.groups = make(map[string]map[string]*T), make(map[string]map[string]*ordered[T])
+	c.sorted = new(ordered[T])
 	for _, index := range c.rows.indexes {
 		if index.Unique {
 			c.unique[index.Name] = make(map[string]*T)
 		}
 	}
+	for _, index := range c.rows.grouping {
+		c.groups[index.Name] = make(map[string]*ordered[T])
+	}
 }
 
 // set adds a row that is not in memory.
 func (c *Cached[T]) set(row *T) {
-	c.sorted = nil
 	c.byID[c.rows.id(row)] = row
+	c.sorted.put(row, c.rows.id)
 	for _, index := range c.rows.indexes {
 		if index.Unique {
 			for _, value := range index.Keys(row) {
 				c.unique[index.Name][value] = row
 			}
+		}
+	}
+	for _, index := range c.rows.grouping {
+		of := c.groups[index.Name]
+		for _, value := range index.Keys(row) {
+			if of[value] == nil {
+				of[value] = new(ordered[T])
+			}
+			of[value].put(row, c.rows.id)
 		}
 	}
 }
@@ -282,12 +328,22 @@ func (c *Cached[T]) drop(id string) {
 	if !ok {
 		return
 	}
-	c.sorted = nil
 	delete(c.byID, id)
+	c.sorted.drop(id, c.rows.id)
 	for _, index := range c.rows.indexes {
 		if index.Unique {
 			for _, value := range index.Keys(row) {
 				delete(c.unique[index.Name], value)
+			}
+		}
+	}
+	for _, index := range c.rows.grouping {
+		of := c.groups[index.Name]
+		for _, value := range index.Keys(row) {
+			if rows := of[value]; rows != nil {
+				if rows.drop(id, c.rows.id); len(rows.rows) == 0 {
+					delete(of, value)
+				}
 			}
 		}
 	}

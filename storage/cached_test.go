@@ -173,7 +173,7 @@ func TestCachesAgreeWithTheStore(t *testing.T) {
 			db, rows := dbs[n], caches[n]
 			var ops []func(*storage.Txn) error
 			for range rapid.IntRange(1, 4).Draw(t, "operations") {
-				row := &pet{ID: text.Draw(t, "id"), Chip: chip.Draw(t, "chip")}
+				row := &pet{ID: text.Draw(t, "id"), Chip: chip.Draw(t, "chip"), Owner: chip.Draw(t, "owner"), Tags: []string{chip.Draw(t, "tag"), "1"}}
 				if rapid.Bool().Draw(t, "put") {
 					ops = append(ops, func(tx *storage.Txn) error { return rows.Put(tx, row) })
 				} else {
@@ -209,6 +209,79 @@ func TestCachesAgreeWithTheStore(t *testing.T) {
 	})
 }
 
+// What a reader has of the rows does not change, and Where finds what a naive search does, in
+// memory and in a transaction.
+func TestRowsOfAnIndexInMemory(t *testing.T) {
+	t.Parallel()
+	db := storage.NewDB(open(t))
+	c := cached(t, db)
+	id, owner := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), rapid.SampledFrom([]string{"ann", "bob", ""})
+	ids := func(rows []*pet) (all []string) {
+		for _, p := range rows {
+			all = append(all, p.ID+p.Owner)
+		}
+		return all
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		type view struct {
+			rows []*pet
+			was  []string
+		}
+		var views []view
+		for range rapid.IntRange(1, 12).Draw(t, "writes") {
+			row, remove := &pet{ID: id.Draw(t, "id"), Owner: owner.Draw(t, "owner"), Tags: []string{"x", "x"}}, rapid.Bool().Draw(t, "remove")
+			err := db.Update(t.Context(), func(tx *storage.Txn) error {
+				if remove {
+					if err := c.Delete(tx, row.ID); !errors.Is(err, storage.ErrNotFound) {
+						return err
+					}
+					return nil
+				}
+				return c.Put(tx, row)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := c.All()
+			if !slices.IsSortedFunc(all, func(a, b *pet) int { return strings.Compare(a.ID, b.ID) }) {
+				t.Fatalf("not in order: %v", ids(all))
+			}
+			views = append(views, view{all, ids(all)})
+			for _, of := range []string{"ann", "bob", ""} {
+				var naive []string
+				for _, p := range all {
+					if p.Owner == of {
+						naive = append(naive, p.ID+p.Owner)
+					}
+				}
+				for _, index := range []string{"owner", "owners", "of an owner"} {
+					rows := c.Where(index, of)
+					views = append(views, view{rows, ids(rows)})
+					if !slices.Equal(ids(rows), naive) {
+						t.Fatalf("%s %q: %v, expected %v", index, of, ids(rows), naive)
+					}
+					if err := db.Update(t.Context(), func(tx *storage.Txn) error {
+						if got := ids(c.In(tx).Where(index, of)); !slices.Equal(got, naive) {
+							t.Fatalf("in a transaction %s %q: %v, expected %v", index, of, got, naive)
+						}
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if got := ids(c.Where("tag", "x")); !slices.Equal(got, ids(all)) {
+				t.Fatalf("a value twice: %v, expected %v", got, ids(all))
+			}
+			for _, v := range views {
+				if got := ids(v.rows); !slices.Equal(got, v.was) {
+					t.Fatalf("a reader had %v, and now has %v", v.was, got)
+				}
+			}
+		}
+	})
+}
+
 // unsynced spares a test the waiting for the disk.
 type unsynced struct{ storage.Store }
 
@@ -226,6 +299,11 @@ func describe(c *storage.Cached[pet]) string {
 	for _, chip := range []string{"", "1", "2", "3"} {
 		if row, ok := c.Find("chip", chip); ok {
 			fmt.Fprintln(&b, "chip", chip, row.ID)
+		}
+		for _, index := range []string{"owner", "tag", "owners", "tags", "of an owner"} {
+			for _, row := range c.Where(index, chip) {
+				fmt.Fprintln(&b, index, chip, row.ID)
+			}
 		}
 	}
 	return b.String()

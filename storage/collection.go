@@ -20,8 +20,10 @@ import (
 type Collection[T any] struct {
 	name    string
 	id      func(*T) string
-	indexes []Index[T]
+	indexes []Index[T] // in the store
 	keys    keys
+
+	grouping []Index[T] // by which memory finds several rows: those that are not unique
 }
 
 // An Index allows rows to be found by other values than their ids.
@@ -42,6 +44,10 @@ type Index[T any] struct {
 	Max  int
 	Rows string
 
+	// Memory says that the index is only kept by a [Cached], in its memory, where rows are found by
+	// [Cached.Where]. It may be added to a collection that has rows.
+	Memory bool
+
 	// Keys returns the values by which to find the row, or none if the row is not in the
 	// index. It must only depend on the row.
 	Keys func(*T) []string
@@ -59,7 +65,16 @@ type Range struct {
 // that id returns. Two collections of a store must differ in name. Ids and
 // indexed values are read from rows as their JSON keeps them.
 func NewCollection[T any](name string, id func(*T) string, indexes ...Index[T]) *Collection[T] {
-	return &Collection[T]{name: name, id: id, indexes: indexes, keys: newKeys(name)}
+	c := &Collection[T]{name: name, id: id, keys: newKeys(name)}
+	for _, index := range indexes {
+		if !index.Memory {
+			c.indexes = append(c.indexes, index)
+		}
+		if !index.Unique {
+			c.grouping = append(c.grouping, index)
+		}
+	}
+	return c
 }
 
 // Get returns the row with this id, or [ErrNotFound].

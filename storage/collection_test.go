@@ -38,6 +38,7 @@ func pets(name string) *storage.Collection[pet] {
 		storage.Index[pet]{Name: "tag", Keys: func(p *pet) []string { return p.Tags }},
 		storage.Index[pet]{Name: "owners", Counted: true, Keys: func(p *pet) []string { return []string{p.Owner} }},
 		storage.Index[pet]{Name: "tags", Counted: true, Keys: func(p *pet) []string { return p.Tags }},
+		storage.Index[pet]{Name: "of an owner", Memory: true, Keys: func(p *pet) []string { return []string{p.Owner} }},
 	)
 }
 

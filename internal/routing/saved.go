@@ -41,7 +41,18 @@ type ConfigStore struct {
 	history *versions.History[*Config]
 }
 
-const bySlug = "slug"
+const (
+	bySlug    = "slug"
+	byDefault = "default" // by the workspace whose default it is
+)
+
+// defaultOf returns the workspace whose default the config is.
+func (s *Saved) defaultOf() []string {
+	if s.Default && !s.Archived {
+		return []string{s.WorkspaceID}
+	}
+	return nil
+}
 
 // MaxConfigs is how many configs a workspace has at most, because all are in memory.
 const MaxConfigs = 10_000
@@ -51,7 +62,8 @@ func OpenConfigStore(ctx context.Context, db *storage.DB, sealer versions.Sealer
 	s := &ConfigStore{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
-			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }})),
+			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
+			storage.Index[Saved]{Name: byDefault, Memory: true, Keys: (*Saved).defaultOf})),
 		history: &versions.History[*Config]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)
@@ -90,12 +102,15 @@ func (s *ConfigStore) Config(v *Version, o Options) (*Config, error) {
 // All returns all configs in the order of their creation.
 func (s *ConfigStore) All() []*Saved { return s.rows.All() }
 
+// InWorkspace returns the configs of a workspace in the order of their creation.
+func (s *ConfigStore) InWorkspace(workspace string) []*Saved {
+	return s.rows.Where(byWorkspace, workspace)
+}
+
 // DefaultOf returns the default config of a workspace, or nil.
 func (s *ConfigStore) DefaultOf(workspace string) *Saved {
-	for _, c := range s.rows.All() {
-		if c.Default && !c.Archived && c.WorkspaceID == workspace {
-			return c
-		}
+	if found := s.rows.Where(byDefault, workspace); len(found) > 0 {
+		return found[0]
 	}
 	return nil
 }
