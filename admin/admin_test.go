@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -355,6 +356,12 @@ func TestTheOpenAPIDocumentDescribesEveryRoute(t *testing.T) {
 		}
 	}
 	schemas := doc.get("components.schemas").Map()
+	valid := regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+	for name := range schemas {
+		if !valid.MatchString(name) {
+			t.Errorf("a schema has the name %q", name)
+		}
+	}
 	if _, ok := schemas["ErrorModel"]; ok || !schemas["Error"].Get("properties.data").Exists() {
 		t.Error("the error schema is not the gateway's")
 	}

@@ -114,7 +114,7 @@ func (a *API) invites() {
 		i.Cancelled = true
 		return c.api.Directory.PutInvite(c.tx, i, "")
 	})
-	act(a, invites, http.MethodPost, "/resend", "create", "Send an invite again", func(c *call, i *directory.Invite, _ *struct{}) (*resentInvite, error) {
+	act(a, invites, http.MethodPost, "/resend", "create", "Send an invite again", func(c *call, i *directory.Invite, _ *noMembers) (*resentInvite, error) {
 		if i.AcceptedAt != nil || i.Cancelled || i.Replaced {
 			return nil, failure(http.StatusConflict, "The invite is %s; make another", i.Status(c.api.Now()))
 		}
@@ -314,3 +314,6 @@ func (c *call) keyOf(u *directory.User, workspace string, keys *directory.Invite
 	}
 	return &AcceptedKey{k.ID, key.Reveal(), workspace}, nil
 }
+
+// noMembers is the body of a call that has none.
+type noMembers struct{}
