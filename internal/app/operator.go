@@ -25,6 +25,7 @@ func init() {
 //	/gw/v1/…                 the control plane, as the organisation's owner
 //	POST /gw/audit/verify    compares the audit trail with its seals and with checkpoints
 //	GET /gw/backup           a backup of the store
+//	GET /gw/doctor           what is right and wrong with the gateway
 type operatorAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -59,6 +60,7 @@ func (rt *Runtime) Operator() http.Handler {
 	})
 	mux.HandleFunc("POST /gw/audit/verify", rt.verifyAudit)
 	mux.HandleFunc("GET /gw/backup", rt.backup)
+	mux.HandleFunc("GET /gw/doctor", rt.serveDoctor)
 	return mux
 }
 

@@ -26,6 +26,8 @@ type Runtime struct {
 	Admin   http.Handler
 	// MaxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
 	MaxLoggedBody func(workspaceID string) int
+
+	physician *physician
 }
 
 // build makes the services of this configuration over the store's.
@@ -104,7 +106,7 @@ func (a *App) build(c *core) *Runtime {
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()
 	return &Runtime{
-		Services: c.Services, Gateway: gateway, Admin: api,
+		Services: c.Services, Gateway: gateway, Admin: api, physician: a.physician(c.Services),
 		MaxLoggedBody: func(workspaceID string) int {
 			limit := c.Records.MaxBody()
 			if limit == 0 {

@@ -1,0 +1,247 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/upstream"
+	"github.com/caddy-gw/gateway/providers"
+)
+
+// A Finding is something that a [Diagnosis] looked at.
+type Finding struct {
+	Check   string `json:"check"`  // store, keys, clock, provider, credentials
+	Status  string `json:"status"` // ok, warning, error
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"` // what to do about it
+}
+
+// The values of [Finding.Status].
+const (
+	FindingOK      = "ok"
+	FindingWarning = "warning"
+	FindingError   = "error"
+)
+
+// A Diagnosis says what is right and wrong with a gateway.
+type Diagnosis struct {
+	Findings []Finding `json:"findings"`
+}
+
+const (
+	expiringWithin = 14 * 24 * time.Hour
+	maxClockSkew   = 30 * time.Second
+	maxReached     = 200 // hosts
+	reachedAtOnce  = 8
+	maxNamedOf     = 50 // findings of one kind
+)
+
+func (d *Diagnosis) add(check, status, advice, format string, args ...any) {
+	d.Findings = append(d.Findings, Finding{check, status, fmt.Sprintf(format, args...), advice})
+}
+
+// A physician is what a diagnosis needs.
+type physician struct {
+	*Services
+	providers map[string]*credentials.Provider
+	issuers   []string // URLs of key sets
+	ownerKey  bool     // admin_key is configured
+	reach     func(ctx context.Context, url string, public bool) (time.Time, error)
+	now       func() time.Time
+}
+
+func (a *App) physician(s *Services) *physician {
+	p := &physician{
+		Services: s, providers: a.providers, ownerKey: !a.adminKey.Empty(), now: time.Now,
+		reach: upstream.NewClient(a.transport.Pools(), a.own()).Reach,
+	}
+	for _, j := range a.JWT {
+		p.issuers = append(p.issuers, j.JWKSURLs...)
+	}
+	return p
+}
+
+// diagnose looks at the store, the keys, the providers and the clock.
+func (p *physician) diagnose(ctx context.Context) *Diagnosis {
+	d := &Diagnosis{Findings: []Finding{}}
+	if err := p.DB.Writable(); err != nil {
+		d.add("store", FindingError, "Make room on the disk of the store, or see its log; reads go on.", "the store cannot be written: %v", err)
+	} else {
+		d.add("store", FindingOK, "", "the store can be read and written")
+	}
+	p.keys(d)
+	p.credentials(d)
+	p.hosts(ctx, d)
+	return d
+}
+
+// keys looks at the API keys.
+func (p *physician) keys(d *Diagnosis) {
+	if !p.ownerKey && !p.Keyring.HasOwner() {
+		d.add("keys", FindingWarning, "Set admin_key in the gw block, or use caddy gw.", "there is no owner's key: the organisation can only be managed by Caddy's admin endpoint")
+	}
+	var few limited
+	for _, k := range p.Keyring.APIKeys() {
+		if k.ExpiresAt != nil {
+			few.expires(d, p.now(), "keys", "API key "+k.Name+" ("+k.ID+")", *k.ExpiresAt, "Set another expires_at, or revoke the key.")
+		}
+	}
+	few.rest(d, "keys")
+	if few.n == 0 {
+		d.add("keys", FindingOK, "", "no API key of %d expires within %d days", len(p.Keyring.APIKeys()), int(expiringWithin.Hours()/24))
+	}
+}
+
+// limited counts findings of one kind, of which so many are told.
+type limited struct{ n int }
+
+func (l *limited) expires(d *Diagnosis, now time.Time, check, what string, at time.Time, advice string) {
+	if at.After(now.Add(expiringWithin)) {
+		return
+	}
+	if l.n++; l.n > maxNamedOf {
+		return
+	}
+	verb := "expires"
+	if !now.Before(at) {
+		verb = "has expired:"
+	}
+	d.add(check, FindingWarning, advice, "%s %s %s", what, verb, at.UTC().Format(time.RFC3339))
+}
+
+func (l *limited) rest(d *Diagnosis, check string) {
+	if more := l.n - maxNamedOf; more > 0 {
+		d.add(check, FindingWarning, "", "and %d more", more)
+	}
+}
+
+// credentials looks at the stored credentials of providers.
+func (p *physician) credentials(d *Diagnosis) {
+	var few limited
+	closed := 0
+	opens := func(c *credentials.Credential, what string) {
+		if c.Sealed == nil {
+			return
+		}
+		if _, err := p.Keyring.OpenKey(c); err != nil {
+			if closed++; closed <= maxNamedOf {
+				d.add("credentials", FindingError, "Save the credential again, or restore the encryption key.", "the credential of %s cannot be opened: %v", what, err)
+			}
+		}
+	}
+	for _, v := range p.Keyring.VirtualKeys() {
+		opens(&v.Credential, "virtual key "+v.Slug)
+		if v.ExpiresAt != nil {
+			few.expires(d, p.now(), "credentials", "virtual key "+v.Slug, *v.ExpiresAt, "Set another expires_at, or delete the virtual key.")
+		}
+	}
+	for _, i := range p.Keyring.Integrations() {
+		opens(&i.Credential, "integration "+i.Slug)
+	}
+	few.rest(d, "credentials")
+	if n := p.Secrets.Stale(); n > 0 {
+		d.add("credentials", FindingWarning, "See that the secret manager answers, and may be read: the log says why it does not.", "%d secrets of secret managers have their last value only", n)
+	}
+	if few.n == 0 && closed == 0 {
+		d.add("credentials", FindingOK, "", "all stored credentials can be opened, and none expires within %d days", int(expiringWithin.Hours()/24))
+	}
+}
+
+// A host is something that the gateway sends requests to.
+type host struct {
+	url, name string
+	public    bool
+}
+
+// hosts asks whether what the gateway sends requests to can be reached, and what the time is there.
+func (p *physician) hosts(ctx context.Context, d *Diagnosis) {
+	var all []host
+	seen := make(map[string]bool)
+	add := func(url, name string, public bool) {
+		if url != "" && !seen[url] {
+			seen[url] = true
+			all = append(all, host{url, name, public})
+		}
+	}
+	for slug, provider := range p.providers {
+		if provider.BaseURL != nil {
+			add(provider.BaseURL.String(), "provider "+slug, false)
+		}
+	}
+	of := func(c *credentials.Credential, name string) {
+		if c.CustomHost != "" {
+			add(c.CustomHost, name, true)
+		} else if base, _, ok := providers.BaseURL(c.Provider); ok && base != nil {
+			add(base.String(), name, false)
+		}
+	}
+	for _, v := range p.Keyring.VirtualKeys() {
+		if v.IntegrationID == "" {
+			of(&v.Credential, "virtual key "+v.Slug)
+		}
+	}
+	for _, i := range p.Keyring.Integrations() {
+		of(&i.Credential, "integration "+i.Slug)
+	}
+	for _, url := range p.issuers {
+		add(url, "the issuer of JWTs", false)
+	}
+	slices.SortFunc(all, func(a, b host) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.url, b.url)) })
+	if more := len(all) - maxReached; more > 0 {
+		d.add("provider", FindingWarning, "", "%d of %d hosts are not asked", more, len(all))
+		all = all[:maxReached]
+	}
+	type answer struct {
+		err  error
+		skew time.Duration
+		says bool
+	}
+	answers := make([]answer, len(all))
+	room := make(chan struct{}, reachedAtOnce)
+	var wait sync.WaitGroup
+	for i, h := range all {
+		wait.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			date, err := p.reach(ctx, h.url, h.public)
+			answers[i] = answer{err, p.now().Sub(date), !date.IsZero()}
+		})
+	}
+	wait.Wait()
+	told, wrong := 0, 0
+	for i, h := range all {
+		a := answers[i]
+		if a.err != nil {
+			d.add("provider", FindingError, "Check the address, DNS, the firewall and HTTPS_PROXY.", "%s at %s cannot be reached: %v", h.name, h.url, a.err)
+			continue
+		}
+		d.add("provider", FindingOK, "", "%s at %s answers", h.name, h.url)
+		if a.says {
+			told++
+			if a.skew.Abs() > maxClockSkew {
+				wrong++
+			}
+		}
+	}
+	switch {
+	case told == 0:
+		d.add("clock", FindingWarning, "See that the machine synchronises its clock, such as with chrony.", "no host told the time, so that the clock could not be compared")
+	case 2*wrong > told:
+		d.add("clock", FindingError, "Synchronise the clock, such as with chrony: expiries, rotations and limits depend on it.", "the clock differs from that of %d of %d hosts by more than %s", wrong, told, maxClockSkew)
+	default:
+		d.add("clock", FindingOK, "", "the clock is right")
+	}
+}
+
+// serveDoctor answers with a diagnosis.
+func (rt *Runtime) serveDoctor(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(rt.physician.diagnose(r.Context())) // fails only if the client has disconnected
+}
