@@ -172,9 +172,13 @@ func TestAnswersAreHeldInTheBudget(t *testing.T) {
 
 // So does what a stream that is translated has of an event that is not whole yet.
 func TestEventsThatAreNotWholeAreHeldInTheBudget(t *testing.T) {
-	claude := gatewaytest.NewUpstream(t, stream(`data: {"type":"message_start","message":{"id":"m","content":[]}}`+"\n\n", `data: {"type":"`+strings.Repeat("x", 900_000)))
-	l := newLab(t, "max_inflight_bytes 1MiB\n"+strings.Replace(claude.Provider("claude"), "type openai", "type anthropic", 1), "")
-	a := l.chat(`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, `{"provider":"@claude"}`)
+	begin, large := `data: {"type":"message_start","message":{"id":"m","content":[]}}`+"\n\n", `data: {"type":"`+strings.Repeat("x", 900_000)
+	said := `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}` + "\n\n"
+	claude, silent := gatewaytest.NewUpstream(t, stream(begin+said, large)), gatewaytest.NewUpstream(t, stream(begin, large))
+	l := newLab(t, "max_inflight_bytes 1MiB\n"+strings.ReplaceAll(claude.Provider("claude")+silent.Provider("silent"), "type openai", "type anthropic"), "")
+	const call = `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`
+	mustBeOverloaded(t, l.chat(call, `{"provider":"@silent"}`), "")
+	a := l.chat(call, `{"provider":"@claude"}`)
 	if a.Status != 200 || !strings.Contains(a.Body, "max_inflight_bytes") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

@@ -195,7 +195,7 @@ func (c *claims) Event(data []byte) error {
 	if err == nil {
 		return nil
 	}
-	return &cut{"object_not_stored", "made something whose owner could not be stored: " + err.Error()}
+	return &cut{kind: "object_not_stored", why: "made something whose owner could not be stored: " + err.Error()}
 }
 
 // fresh returns the ids in members of an answer that were not seen in this call before.

@@ -121,7 +121,7 @@ func (s *stream) fill() {
 	s.passed, s.end = 0, 0
 	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
 		if err := s.to.x.Reserve(size - max(cap(s.buf), smallSize)); err != nil {
-			s.finish(&cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()})
+			s.finish(outOfMemory(err))
 			return
 		}
 		s.grow(size)
@@ -130,7 +130,7 @@ func (s *stream) fill() {
 	n, err := s.src.Read(s.buf[from:cap(s.buf)])
 	switch {
 	case s.silent.Load():
-		err = &cut{"stream_idle_timeout", fmt.Sprintf("was silent for %v, longer than stream_idle_timeout allows", s.idle)}
+		err = &cut{kind: "stream_idle_timeout", why: fmt.Sprintf("was silent for %v, longer than stream_idle_timeout allows", s.idle)}
 	case s.silence != nil:
 		s.silence.Reset(s.idle)
 	}
@@ -143,11 +143,11 @@ func (s *stream) fill() {
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
 		if s.end = s.watch(0, from+last+1); s.refused != nil {
 			if err = s.refused; !errors.As(err, new(*cut)) {
-				err = &cut{"answer_refused", "was refused: " + err.Error()}
+				err = &cut{kind: "answer_refused", why: "was refused: " + err.Error()}
 			}
 		}
 	} else if len(s.buf) > maxLine {
-		err = &cut{"stream_malformed", fmt.Sprintf("has a line of more than %d bytes", maxLine)}
+		err = &cut{kind: "stream_malformed", why: fmt.Sprintf("has a line of more than %d bytes", maxLine)}
 	}
 	if err != nil {
 		s.finish(err)
@@ -473,9 +473,19 @@ func (s *stream) lastLine() {
 type cut struct {
 	kind string // in one word
 	why  string // what the stream did
+
+	cause error // nil: there is no other
 }
 
 func (c *cut) Error() string { return "it " + c.why }
+
+func (c *cut) Unwrap() error { return c.cause }
+
+// outOfMemory is the end of a stream for which the memory does not suffice; err is of package
+// inflight.
+func outOfMemory(err error) *cut {
+	return &cut{kind: "gateway_overloaded", why: "needs more memory than the gateway has for it: " + err.Error(), cause: err}
+}
 
 // tail ends the last event, and replaces what is left of a line by another event, if there is one.
 func (s *stream) tail(event []byte) {

@@ -272,7 +272,7 @@ func (t *translated) fill() {
 		}
 		if more > 0 {
 			if wrong = t.to.x.Reserve(more); wrong != nil {
-				err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + wrong.Error()}
+				err = outOfMemory(wrong)
 			} else {
 				t.held += more
 			}
@@ -293,7 +293,7 @@ func malformed(err error) error {
 	if own := new(exchange.Error); errors.As(err, &own) {
 		return err
 	}
-	return &cut{"stream_malformed", "cannot be read: " + err.Error()}
+	return &cut{kind: "stream_malformed", why: "cannot be read: " + err.Error()}
 }
 
 func (t *translated) Close() error {

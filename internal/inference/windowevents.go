@@ -56,7 +56,7 @@ func (w *windowed) store(data []byte) error {
 	}
 	w.rt.unkept = []byte(response.Raw)
 	if err := w.rt.storeJudged(); err != nil {
-		return &cut{"response_not_stored", "could not be stored: " + err.Error()}
+		return &cut{kind: "response_not_stored", why: "could not be stored: " + err.Error()}
 	}
 	return nil
 }

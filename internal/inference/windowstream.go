@@ -168,7 +168,7 @@ func (w *windowed) fill() {
 	}
 	if w.window.Denied != nil {
 		w.drain()
-		err = &cut{kindHooksFailed, "was refused by the guardrail " + w.window.Denied.ID}
+		err = &cut{kind: kindHooksFailed, why: "was refused by the guardrail " + w.window.Denied.ID}
 	}
 	if err != nil {
 		w.conclude()
@@ -188,7 +188,7 @@ func (w *windowed) pay() {
 		return
 	}
 	if err := w.rt.x.Reserve(need - w.held); err != nil {
-		w.err = &cut{"gateway_overloaded", "needs more memory than the gateway has for it: " + err.Error()}
+		w.err = outOfMemory(err)
 		if !w.gave {
 			w.err = err
 		}
@@ -285,7 +285,7 @@ func (w *windowed) event(name string, data []byte) error {
 		texts[i] = w.texts[p.Track]
 	}
 	if w.window.Texts() > hooks.MaxTexts {
-		return &cut{"stream_malformed", "has more than " + strconv.Itoa(hooks.MaxTexts) + " texts, and so cannot be checked by guardrails"}
+		return &cut{kind: "stream_malformed", why: "has more than " + strconv.Itoa(hooks.MaxTexts) + " texts, and so cannot be checked by guardrails"}
 	}
 	for _, t := range w.window.Ending(&e) {
 		w.ends = true
@@ -308,7 +308,7 @@ func (w *windowed) event(name string, data []byte) error {
 	}
 	changed, err := hooks.Replace(data, spans, texts)
 	if err != nil {
-		return &cut{"stream_malformed", "cannot be read: " + err.Error()}
+		return &cut{kind: "stream_malformed", why: "cannot be read: " + err.Error()}
 	}
 	changed = w.bare(changed)
 	if err := w.store(changed); err != nil {
