@@ -146,6 +146,9 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		refusal.Header = limitHeader(verdict.Requests, verdict.Tokens)
 		return nil, refusal
 	}
+	if d := verdict.Demand(); d != nil && target != nil {
+		target.Metered(d, l.policies.Estimates())
+	}
 	h := &hold{policies: l.policies, verdict: verdict, logger: l.logger}
 	h.requests, h.tokens = tighter(l.requests, verdict.Requests), tighter(l.tokens, verdict.Tokens)
 	if target == nil {
@@ -176,9 +179,9 @@ func (h *hold) Header() []exchange.HeaderField { return limitHeader(h.requests, 
 // Settle books what the attempts used. A request counts as one, whatever it used.
 func (h *hold) Settle(sent []*exchange.Attempt) {
 	var used policies.Used
-	if d := h.verdict.Demand(); d != nil {
+	if h.verdict.Demand() != nil {
 		for _, a := range sent {
-			tokens, cost := a.Spent(d, h.policies.Estimates())
+			tokens, cost := a.Spent()
 			used.Tokens += tokens
 			used.Cost = used.Cost.Plus(cost)
 		}

@@ -47,6 +47,8 @@ type Attempt struct {
 	Warnings       []string // say what of the call was left out for this target
 	Abandoned      bool     // the client or the gateway gave it up while the provider may have worked on it
 	answered       string   // the model that the answer names
+	meter          *meter   // nil: no limit of tokens or costs counts it
+	booked         *booked  // what it used; nil: that is not decided yet
 
 	// Mask hides the credentials that the provider got, in what is told of its answer; nil: there
 	// is none yet.
@@ -223,12 +225,23 @@ func (c *Call) MetricTarget(a *Attempt) telemetry.Target {
 func (x *Exchange) Hit() bool { return x.CacheStatus == CacheHit || x.CacheStatus == CacheSemanticHit }
 
 // Cost is what the call cost at list prices; known: the usage and the price are known. A call
-// that was sent to no provider costs nothing.
+// that was sent to no provider costs nothing. Where a limit of tokens or costs counts the call, it is
+// what all of its attempts were booked with.
 func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 	if len(x.Attempts) == 0 || x.Hit() {
 		return 0, true
 	}
-	return x.Latest().cost(x.Status)
+	latest := x.Latest()
+	cost, known = latest.cost(x.Status)
+	if latest.booked != nil && latest.booked.priced {
+		cost, known = latest.booked.cost, true
+	}
+	for _, a := range x.Attempts {
+		if b := a.booked; a != latest && b != nil && b.priced {
+			cost, known = cost.Plus(b.cost), true
+		}
+	}
+	return cost, known
 }
 
 // cost is the cost of an attempt of a call that was answered with a status. If that is not 200,

@@ -120,13 +120,53 @@ func (a *Attempt) price(model string) *prices.Price {
 	})
 }
 
-// Spent returns what an attempt used that asked for d: what its provider said, of which e learns,
-// or else what is likely. An attempt of which no answer came, or an error, used nothing that is
-// known, unless it was given up while the provider worked on it.
-func (a *Attempt) Spent(d *estimate.Demand, e *estimate.Estimator) (tokens int64, cost prices.Amount) {
-	if d.Free {
-		return 0, 0
+// A meter is what is needed to book what the attempts at a target used: what they may use, and what
+// says how much is likely.
+type meter struct {
+	demand    *estimate.Demand
+	estimates *estimate.Estimator
+}
+
+// booked is what an attempt is booked with.
+type booked struct {
+	tokens int64
+	cost   prices.Amount
+	priced bool // its price is known, and it used something
+}
+
+// Metered says that limits of tokens or costs count the attempts at the target, which may use as much
+// as d. It is called before they are made.
+func (a *Attempt) Metered(d *estimate.Demand, e *estimate.Estimator) { a.meter = &meter{d, e} }
+
+// Book decides what the attempts of a call that has ended used, so that its record and what counts it
+// say the same.
+func (x *Exchange) Book() {
+	for _, a := range x.Attempts {
+		a.book()
 	}
+}
+
+// Spent returns what an attempt used that is metered: what its provider said, from which estimates
+// learn, or else what is likely. An attempt of which no answer came, or an error, used nothing that is
+// known, unless it was given up while the provider worked on it.
+func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {
+	b := a.book()
+	return b.tokens, b.cost
+}
+
+// book is what the attempt used, which is decided once.
+func (a *Attempt) book() booked {
+	if a.booked == nil {
+		var b booked
+		if a.meter != nil && !a.meter.demand.Free {
+			b = a.used(a.meter.demand, a.meter.estimates)
+		}
+		a.booked = &b
+	}
+	return *a.booked
+}
+
+func (a *Attempt) used(d *estimate.Demand, e *estimate.Estimator) (b booked) {
 	u := a.Usage.Usage
 	answered := a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
@@ -143,14 +183,15 @@ func (a *Attempt) Spent(d *estimate.Demand, e *estimate.Estimator) (tokens int64
 	case a.Abandoned:
 		u = e.Likely(d, 0)
 	default: // unless each call costs something
-		cost, _ = a.cost(a.ProviderStatus)
-		return 0, cost
+		b.cost, b.priced = a.cost(a.ProviderStatus)
+		return b
 	}
 	likely := *a
 	likely.Usage = Usage{Known: true, Usage: u}
-	cost, known := likely.cost(a.ProviderStatus)
-	if !known && d.Price != nil {
-		cost, _ = d.Price.Bound(&u, d.Media)
+	b.cost, b.priced = likely.cost(a.ProviderStatus)
+	if !b.priced && d.Price != nil {
+		b.cost, b.priced = d.Price.Bound(&u, d.Media)
 	}
-	return estimate.Sum(u.Prompt, u.Completion), cost
+	b.tokens = estimate.Sum(u.Prompt, u.Completion)
+	return b
 }
