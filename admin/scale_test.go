@@ -123,14 +123,14 @@ func BenchmarkSavedObjects(b *testing.B) {
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var kept any
+			kept := make([]any, 1) // not to be collected
 			var before, after runtime.MemStats
 			for b.Loop() {
-				kept = nil
+				kept[0] = nil
 				runtime.GC()
 				runtime.ReadMemStats(&before)
 				var err error
-				if kept, err = c.open(storage.NewDB(unfed{a.store})); err != nil {
+				if kept[0], err = c.open(storage.NewDB(unfed{a.store})); err != nil {
 					b.Fatal(err)
 				}
 				runtime.GC()
