@@ -41,8 +41,9 @@ type Finder interface {
 
 	// Find returns the places in a text, in order and without overlaps; of a check that does not
 	// redact, the first is enough. It must find a place in every text around it, as long as the
-	// characters next to the place are the same.
-	Find(text string) ([]Place, error)
+	// characters next to the place are the same. The error is that of the context when its time
+	// is over.
+	Find(ctx context.Context, text string) ([]Place, error)
 }
 
 // A Place is a part of a text.
@@ -121,6 +122,25 @@ func (s *Subject) Text() string {
 // ErrNoText is the error of a check that finds no text to judge.
 var ErrNoText = errors.New("there is no text to check")
 
+// ErrUnreadable is what the errors of [Unreadable] are.
+var ErrUnreadable = errors.New("the check cannot judge the call")
+
+// Unreadable is the error of a check that cannot judge because of what it is to judge: a text that
+// takes more time, steps or memory than the check has, that is nested too deeply, or that has too
+// long numbers. A caller can choose such a text, so a hook that may refuse or change what it judges refuses
+// it, whatever its fail_on_error. why must not repeat the text.
+//
+// Other errors, such as that of a service that does not answer, are let pass unless fail_on_error
+// is set. The time of a hook that is over is such an error only for a [Waiter].
+func Unreadable(why string) error { return unreadable(why) }
+
+type unreadable string
+
+func (e unreadable) Error() string { return string(e) }
+
+// Is makes every such error an ErrUnreadable.
+func (unreadable) Is(target error) bool { return target == ErrUnreadable }
+
 // A Result is what a check says.
 type Result struct {
 	Verdict bool
@@ -170,7 +190,7 @@ func ReplaceEach(ctx context.Context, f Finder, s *Subject) (texts []string, fou
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
-		places, err := f.Find(text)
+		places, err := f.Find(ctx, text)
 		if err != nil {
 			return nil, 0, err
 		}

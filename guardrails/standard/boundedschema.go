@@ -2,6 +2,7 @@ package standard
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	maxSchemaSteps = 1_000_000        // of one validation: about a second at worst
-	maxPatternTime = jsregexp.Timeout // of all patterns in one validation
+	maxSchemaSteps = 1_000_000 // for the values of a text: about a second at worst
+	maxSchemaJSON  = 64 << 20  // bytes of the values of a text, which may be in each other
 )
 
 // A boundedSchema is a compiled JSON Schema whose validations end: schemas that refer to themselves
@@ -25,16 +26,20 @@ const (
 // time.
 type boundedSchema struct {
 	schema  *jsonschema.Schema
+	ctx     context.Context
+	calls   uint          // of the counted formats
 	steps   int           // that are left
+	bytes   int           // of JSON that are left
 	pattern time.Duration // that is left
 	err     error         // why the validation was given up
 }
 
 // Why a validation is given up.
 var (
-	errSchemaSteps   = errors.New("the JSON takes too many steps to be compared with the schema")
-	errHugeNumber    = errors.New("the JSON has a number that is too long to be compared with the schema")
-	errSchemaPattern = errors.New("the patterns of the schema take too long")
+	errSchemaSteps   = guardrails.Unreadable("the JSON takes too many steps to be compared with the schema")
+	errHugeNumber    = guardrails.Unreadable("the JSON has a number that is too long to be compared with the schema")
+	errSchemaPattern = guardrails.Unreadable("the patterns of the schema take too long in this JSON")
+	errNoJSON        = guardrails.Unreadable("the JSON cannot be compared with the schema")
 )
 
 // compileSchema compiles a schema, which may refer to nothing outside of itself.
@@ -105,6 +110,9 @@ func (b *boundedSchema) count(s *jsonschema.Schema, name string, done map[*jsons
 		if b.steps -= width + each*size; b.steps < 0 && b.err == nil {
 			b.err = errSchemaSteps
 		}
+		if b.calls++; b.calls%64 == 0 && b.err == nil {
+			b.err = b.ctx.Err()
+		}
 		if b.err != nil { // nothing below is compared
 			return b.err
 		}
@@ -114,7 +122,7 @@ func (b *boundedSchema) count(s *jsonschema.Schema, name string, done map[*jsons
 	return nil
 }
 
-// sizeOf is how many values a value has, or how long a text is.
+// sizeOf is how many values a value has, or how long a text is, or a number that is written out.
 func sizeOf(v any) int {
 	switch v := v.(type) {
 	case map[string]any:
@@ -123,6 +131,9 @@ func sizeOf(v any) int {
 		return len(v)
 	case string:
 		return len(v) / 64
+	case json.Number:
+		n, _ := digitsIn(v)
+		return n / 64
 	}
 	return 0
 }
@@ -161,11 +172,17 @@ func hasHugeNumber(v any) bool {
 	case []any:
 		return slices.ContainsFunc(v, hasHugeNumber)
 	case json.Number:
-		_, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
-		n, err := strconv.Atoi(cmp.Or(exponent, "0"))
-		return err != nil || len(v) > maxNumber || n > maxNumber || n < -maxNumber
+		n, ok := digitsIn(v)
+		return !ok || n > maxNumber
 	}
 	return false
+}
+
+// digitsIn is about how many digits a number has once its exponent is written out.
+func digitsIn(v json.Number) (n int, ok bool) {
+	_, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
+	n, err := strconv.Atoi(cmp.Or(exponent, "0"))
+	return max(n, -n, len(v)), err == nil
 }
 
 // subschemas are the schemas that a schema refers to.
@@ -204,17 +221,25 @@ func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return kept
 }
 
-// validate returns why a JSON text does not follow the schema, or nil; the error says that this is
+// begin has the values of another text validated, within bounds for all of them.
+func (b *boundedSchema) begin(ctx context.Context, text string) {
+	b.ctx, b.calls, b.err = ctx, 0, nil
+	b.steps, b.bytes, b.pattern = maxSchemaSteps, maxSchemaJSON, jsregexp.Allowed(text)
+}
+
+// validate returns why a JSON value does not follow the schema, or nil; the error says that this is
 // not known.
 func (b *boundedSchema) validate(text string) (invalid, err error) {
+	if b.bytes -= len(text); b.bytes < 0 {
+		return nil, errSchemaSteps
+	}
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		return err, nil
+	if err != nil { // it is JSON
+		return nil, errNoJSON
 	}
 	if hasHugeNumber(value) {
 		return nil, errHugeNumber
 	}
-	b.steps, b.pattern, b.err = maxSchemaSteps, maxPatternTime, nil
 	invalid = b.schema.Validate(value)
 	return invalid, b.err
 }
@@ -232,7 +257,7 @@ func (p schemaPattern) MatchString(s string) bool {
 		return false
 	}
 	begun := time.Now()
-	found, err := p.re.Match(s)
+	found, err := p.re.Match(b.ctx, s)
 	if b.pattern -= time.Since(begun); err != nil || b.pattern < 0 {
 		b.err = errSchemaPattern
 	}

@@ -23,13 +23,17 @@ type containing struct {
 	operator string
 }
 
-func (c *containing) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+func (c *containing) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()
 	if text == "" {
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	found, missing := []string{}, []string{}
+	paced := pacer{ctx: ctx}
 	for _, w := range c.words {
+		if err := paced.pace(len(text)); err != nil {
+			return guardrails.Result{}, err
+		}
 		if strings.Contains(text, w) {
 			found = append(found, w)
 		} else {
@@ -51,9 +55,13 @@ func (c *containing) Judge(_ context.Context, s *guardrails.Subject) (guardrails
 func (c *containing) Finds() (decides, redacts bool) { return c.operator == "none", false }
 
 // Find returns the first place of a word.
-func (c *containing) Find(text string) ([]guardrails.Place, error) {
+func (c *containing) Find(ctx context.Context, text string) ([]guardrails.Place, error) {
 	var first []guardrails.Place
+	paced := pacer{ctx: ctx}
 	for _, w := range c.words {
+		if err := paced.pace(len(text)); err != nil {
+			return nil, err
+		}
 		before := text // where it would have to be
 		if first != nil {
 			before = text[:min(len(text), max(0, first[0].Start-1+len(w)))]

@@ -2,6 +2,7 @@ package standard
 
 import (
 	"context"
+	"iter"
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
@@ -19,7 +20,7 @@ var formats = map[string]string{
 }
 
 var containsCode = guardrails.Kind{
-	ID: "default.containsCode", Doc: "a fenced block of code is in the language",
+	ID: "default.containsCode", Doc: "a fenced block of code is in the language, according to its tag",
 	Parameters: []guardrails.Parameter{
 		{Name: "format", Required: true, OneOf: []string{
 			"SQL", "Python", "TypeScript", "JavaScript", "Java", "C#", "C++", "C", "Ruby", "PHP", "Swift", "Kotlin", "Go", "Rust", "Scala",
@@ -40,51 +41,64 @@ type coded struct {
 	not    bool
 }
 
-func (c *coded) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+func (c *coded) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()
 	if text == "" {
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
-	blocks := fencedBlocks(text)
 	found, seen := false, []string{}
-	for _, b := range blocks {
+	paced := pacer{ctx: ctx}
+	for b := range fencedBlocks(text) {
+		if err := paced.pace(len(b.tag) + len(b.inside)); err != nil {
+			return guardrails.Result{}, err
+		}
 		format := formats[strings.ToLower(b.tag)]
 		if format == "" {
 			format = b.tag
 		}
 		found = found || format == c.format
-		if len(seen) < maxFormats {
+		if len(seen) < maxFormats && format != "" {
 			seen = append(seen, guardrails.Excerpt(format))
 		}
 	}
 	return judged(found, c.not, "a block of code in "+c.format, data{"format": c.format, "foundFormats": seen, "textExcerpt": guardrails.Excerpt(text)}), nil
 }
 
-// A block is a fenced block of code.
+// A block is what may be a fenced block of code.
 type block struct{ tag, inside string }
 
-const maxBlocks = 1000
-
-// fencedBlocks returns the fenced blocks in a text.
-func fencedBlocks(text string) (blocks []block) {
-	const fence = "```"
-	for len(blocks) < maxBlocks {
-		_, rest, ok := strings.Cut(text, fence)
-		if !ok {
-			return blocks
+// fencedBlocks are the fenced blocks in a text. Any fence may begin one: which of them do depends on
+// what is before them, and a text that has a fence too many would hide all that follow.
+func fencedBlocks(text string) iter.Seq[block] {
+	return func(yield func(block) bool) {
+		for _, fence := range []string{"```", "~~~"} {
+			begin := -1 // of what is after the last fence
+			for at := 0; ; {
+				next := strings.Index(text[at:], fence)
+				if next < 0 {
+					break
+				}
+				if next += at; begin >= 0 && !yield(newBlock(text[begin:next])) {
+					return
+				}
+				for at = next; at < len(text) && text[at] == fence[0]; at++ { // fences may be longer
+				}
+				begin = at
+			}
 		}
-		inside, after, ok := strings.Cut(rest, fence)
-		if !ok {
-			return blocks
-		}
-		var b block
-		end := strings.IndexAny(inside, " \t\r\n{[")
-		if end < 0 {
-			end = 0
-		}
-		b.tag, b.inside = inside[:end], inside[end:]
-		blocks = append(blocks, b)
-		text = after
 	}
-	return blocks
+}
+
+// newBlock is the block with a text between its fences. The tag is the first word, if it follows the
+// fence, or else if it is alone on its line.
+func newBlock(text string) block {
+	const ends = " \t\r\n{["
+	if end := strings.IndexAny(text, ends); end > 0 {
+		return block{text[:end], text[end:]}
+	}
+	line, rest, lines := strings.Cut(text, "\n")
+	if tag := strings.TrimSpace(line); lines && !strings.ContainsAny(tag, ends) {
+		return block{tag, rest}
+	}
+	return block{"", text}
 }

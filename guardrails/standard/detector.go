@@ -65,7 +65,10 @@ func (c *detecting) Judge(ctx context.Context, s *guardrails.Subject) (guardrail
 func (c *detecting) Finds() (decides, redacts bool) { return c.parts || !c.redact, c.redact }
 
 // Find returns what all detectors find.
-func (c *detecting) Find(text string) ([]guardrails.Place, error) {
+func (c *detecting) Find(ctx context.Context, text string) ([]guardrails.Place, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	places, _ := c.all(text)
 	return places, nil
 }

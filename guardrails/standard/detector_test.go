@@ -96,8 +96,8 @@ func TestPlacesAreFoundInAnyTextAroundThem(t *testing.T) {
 		c := detectorOf(t, id, parameters)
 		for _, sentence := range labelled[id] {
 			text := label.ReplaceAllString(sentence, "$2")
-			alone, _ := c.Find(" " + text + " ")
-			around, _ := c.Find("and so on. " + text + " and so on.")
+			alone, _ := c.Find(t.Context(), " "+text+" ")
+			around, _ := c.Find(t.Context(), "and so on. "+text+" and so on.")
 			if len(alone) != len(around) {
 				t.Errorf("%s: %d places in %q, and %d in a text around it", id, len(alone), text, len(around))
 			}

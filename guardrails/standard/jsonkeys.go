@@ -3,20 +3,23 @@ package standard
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
 
 var jsonKeys = guardrails.Kind{
-	ID: "default.jsonKeys", Doc: "some JSON object in the text has any, all or none of the keys",
+	ID: "default.jsonKeys", Doc: "some JSON object in the text has any or all of the keys; or, with none, there are objects, and no one has any of them",
 	Parameters: []guardrails.Parameter{
 		{Name: "keys", Type: guardrails.Texts, Required: true, Doc: "keys of the object itself"},
 		operator("any"),
 	},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
-		return &keyed{keys: p.Texts("keys"), operator: p.Text("operator")}, nil
+		c := &keyed{keys: p.Texts("keys"), operator: p.Text("operator"), wanted: make(map[string]bool)}
+		for _, key := range c.keys {
+			c.wanted[key] = true
+		}
+		return c, nil
 	},
 }
 
@@ -26,44 +29,42 @@ const maxMatched = 1 << 10
 type keyed struct {
 	keys     []string
 	operator string
+	wanted   map[string]bool // the keys
 }
 
-func (c *keyed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+func (c *keyed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()
 	if text == "" {
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	d := data{"keys": c.keys, "operator": c.operator, "textExcerpt": guardrails.Excerpt(text)}
-	var best string
-	var present []string
-	ok, any := false, false
-	for _, v := range jsonValues(text) {
+	best := "" // the object with the most of the keys
+	var has map[string]bool
+	err := eachJSON(ctx, text, c.operator == "none", func(v string) error {
 		if v[0] != '{' {
-			continue
-		}
-		found := []string{}
-		_ = jsonscan.Members([]byte(v), func(m jsonscan.Member) error { // it is valid
-			if key := m.Key.String(); slices.Contains(c.keys, key) && !slices.Contains(found, key) {
-				found = append(found, key)
-			}
 			return nil
-		})
-		if meets(c.operator, len(found), len(c.keys)) {
-			ok = true
-		} else if ok {
-			continue
 		}
-		if !any || len(found) > len(present) {
-			best, present, any = v, found, true
+		if found := c.keysOf(v); best == "" || len(found) > len(has) {
+			best, has = v, found
 		}
-	}
-	if !any {
+		if len(has) == len(c.wanted) {
+			return errEnough
+		}
+		return ctx.Err()
+	})
+	ok := best != "" && meets(c.operator, len(has), len(c.wanted))
+	switch decided := ok != (c.operator == "none"); { // what is not read cannot change it
+	case err != nil && !decided:
+		return guardrails.Result{}, err
+	case best == "":
 		d["explanation"] = "The text has no JSON object."
 		return guardrails.Result{Data: d}, nil
 	}
-	missing := []string{}
+	present, missing := []string{}, []string{}
 	for _, key := range c.keys {
-		if !slices.Contains(present, key) {
+		if has[key] {
+			present = append(present, key)
+		} else {
 			missing = append(missing, key)
 		}
 	}
@@ -79,4 +80,16 @@ func (c *keyed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 	}
 	d["explanation"] = "The JSON of the text " + says + " " + c.operator + " of the keys."
 	return guardrails.Result{Verdict: ok, Data: d}, nil
+}
+
+// keysOf returns which of the keys an object has.
+func (c *keyed) keysOf(object string) map[string]bool {
+	found := make(map[string]bool)
+	_ = jsonscan.Members([]byte(object), func(m jsonscan.Member) error { // it is valid
+		if key := m.Key.String(); c.wanted[key] {
+			found[key] = true
+		}
+		return nil
+	})
+	return found
 }

@@ -40,35 +40,45 @@ func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	d := data{"textExcerpt": guardrails.Excerpt(text), "not": c.not}
-	values := jsonValues(text)
-	if len(values) == 0 {
-		d["explanation"] = "The text has no JSON."
-		return guardrails.Result{Data: d}, nil
-	}
 	schema, err := c.take()
 	if err != nil {
 		return guardrails.Result{}, err
 	}
 	defer c.give(schema)
-	var first error
-	for _, v := range values {
-		if err := ctx.Err(); err != nil {
-			return guardrails.Result{}, err
-		}
+	schema.begin(ctx, text)
+	const what = "JSON that is valid according to the schema"
+	found := false
+	var first, unread error
+	err = eachJSON(ctx, text, c.not, func(v string) error {
 		invalid, err := schema.validate(v)
 		switch {
+		case errors.Is(err, errHugeNumber): // others may decide
+			unread = err
 		case err != nil:
-			return guardrails.Result{}, err
+			return err
 		case invalid == nil:
-			return judged(true, c.not, "JSON that is valid according to the schema", d), nil
+			found = true
+			return errEnough
 		case first == nil:
 			first = invalid
 		}
+		return ctx.Err()
+	})
+	switch {
+	case found:
+		return judged(true, c.not, what, d), nil
+	case err != nil:
+		return guardrails.Result{}, err
+	case unread != nil:
+		return guardrails.Result{}, unread
+	case first == nil:
+		d["explanation"] = "The text has no JSON."
+		return guardrails.Result{Data: d}, nil
 	}
 	if invalid := new(jsonschema.ValidationError); errors.As(first, &invalid) {
 		d["validationErrors"] = faultsOf(invalid, nil)
 	}
-	return judged(false, c.not, "JSON that is valid according to the schema", d), nil
+	return judged(false, c.not, what, d), nil
 }
 
 // take returns a compiled schema that nobody uses.

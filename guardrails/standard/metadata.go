@@ -27,16 +27,19 @@ type keysRequired struct {
 }
 
 func (c *keysRequired) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
-	return required(c.keys, c.operator, func(key string) bool { return metadataValues(s, key) != nil }), nil
+	return required(c.keys, c.operator, func(key string) (bool, error) { return metadataValues(s, key) != nil, nil })
 }
 
 // required judges which of a list the metadata has.
-func required(keys []string, operator string, has func(string) bool) guardrails.Result {
+func required(keys []string, operator string, has func(string) (bool, error)) (guardrails.Result, error) {
 	present, missing := []string{}, []string{}
 	for _, key := range keys {
-		if has(key) {
+		switch ok, err := has(key); {
+		case err != nil:
+			return guardrails.Result{}, err
+		case ok:
 			present = append(present, key)
-		} else {
+		default:
 			missing = append(missing, key)
 		}
 	}
@@ -47,7 +50,7 @@ func required(keys []string, operator string, has func(string) bool) guardrails.
 	}
 	return guardrails.Result{Verdict: ok, Data: data{
 		"operator": operator, "presentKeys": present, "missingKeys": missing, "explanation": "The metadata " + says + " " + operator + " of what is required.",
-	}}
+	}}, nil
 }
 
 var requiredMetadataKeyPairs = guardrails.Kind{
@@ -70,7 +73,7 @@ func newPairs(raw json.RawMessage, operator, match string) (guardrails.Check, er
 	if json.Unmarshal(raw, &pairs) != nil || len(pairs) == 0 {
 		return nil, wrong("expected an object with at least one key")
 	}
-	c := &pairsRequired{operator: operator, match: match, wanted: make(map[string]func([]string) bool, len(pairs))}
+	c := &pairsRequired{operator: operator, match: match, wanted: make(map[string]comparison, len(pairs))}
 	for key, v := range pairs {
 		list, several := v.([]any)
 		if !several {
@@ -103,30 +106,35 @@ func newPairs(raw json.RawMessage, operator, match string) (guardrails.Check, er
 	return c, nil
 }
 
+// A comparison reports whether the values of a key are those that are wanted.
+type comparison func(ctx context.Context, values []string) (bool, error)
+
 // matcher returns how the values of a key are compared with those that are wanted.
-func matcher(match string, wanted []string, patterns []*jsregexp.Regexp) func([]string) bool {
+func matcher(match string, wanted []string, patterns []*jsregexp.Regexp) comparison {
 	switch match {
 	case "contains":
-		return func(values []string) bool {
-			return slices.ContainsFunc(wanted, func(w string) bool { return anyContains(values, w) })
+		return func(_ context.Context, values []string) (bool, error) {
+			return slices.ContainsFunc(wanted, func(w string) bool { return anyContains(values, w) }), nil
 		}
 	case "containsAll":
-		return func(values []string) bool {
-			return !slices.ContainsFunc(wanted, func(w string) bool { return !anyContains(values, w) })
+		return func(_ context.Context, values []string) (bool, error) {
+			return !slices.ContainsFunc(wanted, func(w string) bool { return !anyContains(values, w) }), nil
 		}
 	case "regex":
-		return func(values []string) bool {
+		return func(ctx context.Context, values []string) (bool, error) {
 			for _, v := range values {
 				for _, re := range patterns {
-					if found, err := re.Match(v); found && err == nil {
-						return true
+					if found, err := re.Match(ctx, v); found || err != nil {
+						return found, searchError(ctx, err)
 					}
 				}
 			}
-			return false
+			return false, nil
 		}
 	}
-	return func(values []string) bool { return len(values) == 1 && slices.Contains(wanted, values[0]) }
+	return func(_ context.Context, values []string) (bool, error) {
+		return len(values) == 1 && slices.Contains(wanted, values[0]), nil
+	}
 }
 
 func anyContains(values []string, part string) bool {
@@ -136,12 +144,15 @@ func anyContains(values []string, part string) bool {
 type pairsRequired struct {
 	operator, match string
 	keys            []string
-	wanted          map[string]func(values []string) bool
+	wanted          map[string]comparison
 }
 
-func (c *pairsRequired) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
-	return required(c.keys, c.operator, func(key string) bool {
+func (c *pairsRequired) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+	return required(c.keys, c.operator, func(key string) (bool, error) {
 		values := metadataValues(s, key)
-		return values != nil && c.wanted[key](values)
-	}), nil
+		if values == nil {
+			return false, ctx.Err()
+		}
+		return c.wanted[key](ctx, values)
+	})
 }

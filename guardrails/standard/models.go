@@ -31,7 +31,7 @@ func (c *listed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Res
 // allowed judges a model by a list.
 func allowed(model string, models []string, not bool) (guardrails.Result, error) {
 	if model == "" {
-		return guardrails.Result{}, errors.New("the call names no model")
+		return guardrails.Result{}, guardrails.Unreadable("the call names no model")
 	}
 	in := slices.Contains(models, model)
 	says := "is"
@@ -80,8 +80,12 @@ func (c *ruled) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 	if !matched {
 		models = slices.Clone(c.rules.Defaults)
 	}
-	if len(models) == 0 {
-		return guardrails.Result{}, errors.New("no rule applies to the call")
+	switch {
+	case len(models) > 0:
+	case len(c.rules.Metadata) > 0:
+		return guardrails.Result{}, guardrails.Unreadable("no rule applies to the metadata of the call")
+	default:
+		return guardrails.Result{}, errors.New("there are no rules")
 	}
 	slices.Sort(models)
 	return allowed(s.Model, slices.Compact(models), c.not)

@@ -30,14 +30,14 @@ type matching struct {
 	not  bool
 }
 
-func (c *matching) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()
 	if text == "" {
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
-	found, err := c.re.Find(text)
+	found, err := c.re.Find(ctx, text)
 	if err != nil {
-		return guardrails.Result{}, err
+		return guardrails.Result{}, searchError(ctx, err)
 	}
 	d := data{"regexPattern": c.rule, "textExcerpt": guardrails.Excerpt(text), "matchDetails": nil}
 	if found != nil {
@@ -68,13 +68,15 @@ func detailsOf(found *jsregexp.Found, matched string) data {
 func (c *matching) Finds() (decides, redacts bool) { return c.not && c.re.Local(), false }
 
 // Find returns the first match.
-func (c *matching) Find(text string) ([]guardrails.Place, error) { return places(c.re, text, 1, "") }
+func (c *matching) Find(ctx context.Context, text string) ([]guardrails.Place, error) {
+	return places(ctx, c.re, text, 1, "")
+}
 
 // places are the matches of an expression, at most n, each replaced by a text.
-func places(re *jsregexp.Regexp, text string, n int, with string) ([]guardrails.Place, error) {
-	all, err := re.FindAll(text, n)
-	if err != nil || len(all) == 0 {
-		return nil, err
+func places(ctx context.Context, re *jsregexp.Regexp, text string, n int, with string) ([]guardrails.Place, error) {
+	all, err := re.FindAll(ctx, text, n)
+	if err != nil {
+		return nil, searchError(ctx, err)
 	}
 	out := make([]guardrails.Place, len(all))
 	for i, at := range all {

@@ -51,8 +51,8 @@ func (c *replacing) Judge(ctx context.Context, s *guardrails.Subject) (guardrail
 func (c *replacing) Finds() (decides, redacts bool) { return c.re.Local(), !c.fail }
 
 // Find returns all matches that are not empty.
-func (c *replacing) Find(text string) ([]guardrails.Place, error) {
-	all, err := places(c.re, text, -1, c.with)
+func (c *replacing) Find(ctx context.Context, text string) ([]guardrails.Place, error) {
+	all, err := places(ctx, c.re, text, -1, c.with)
 	kept := all[:0]
 	for _, p := range all {
 		if p.End > p.Start {

@@ -45,7 +45,9 @@ type typed struct{ allowed, blocked []string }
 
 func (c *typed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	allowed, blocked := c.allowed, c.blocked
+	wrong := errors.New
 	if len(allowed) == 0 && len(blocked) == 0 {
+		wrong = guardrails.Unreadable
 		for _, v := range metadataValues(s, "supported_endpoints") {
 			allowed = append(allowed, split(v)...)
 		}
@@ -55,7 +57,7 @@ func (c *typed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 	}
 	for _, t := range allowed {
 		if slices.Contains(blocked, t) {
-			return guardrails.Result{}, errors.New("an endpoint is both allowed and blocked: " + guardrails.Excerpt(t))
+			return guardrails.Result{}, wrong("an endpoint is both allowed and blocked: " + guardrails.Excerpt(t))
 		}
 	}
 	names := []string{s.Type}

@@ -2,9 +2,12 @@
 package standard
 
 import (
+	"context"
+	"errors"
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/jsregexp"
 )
 
 func init() {
@@ -47,6 +50,36 @@ func judged(found, inverted bool, what string, d data) guardrails.Result {
 	d["explanation"] = "The text " + verb + what + "."
 	d["not"] = inverted
 	return guardrails.Result{Verdict: found != inverted, Data: d}
+}
+
+// A pacer has a check look at its context each few KiB, so that the check ends soon after the time
+// of its hook.
+type pacer struct {
+	ctx   context.Context
+	spent int // since the context was looked at
+}
+
+// pace is called with the bytes that were looked at. The error is that of the context.
+func (p *pacer) pace(n int) error {
+	const most = 16 << 10
+	if p.spent += n; p.spent < most {
+		return nil
+	}
+	p.spent = 0
+	return p.ctx.Err()
+}
+
+// searchError is the error of a check whose search for a regular expression was given up.
+func searchError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, jsregexp.ErrTimeout), errors.Is(err, jsregexp.ErrMemory):
+		return guardrails.Unreadable(err.Error())
+	}
+	return err
 }
 
 // split splits a text with commas into its parts.

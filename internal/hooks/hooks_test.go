@@ -297,7 +297,7 @@ func TestWhatNobodyCanReadIsSaid(t *testing.T) {
 		if out := Run(t.Context(), list, s, false, time.Now); out.Unread != why {
 			t.Errorf("%.30s: unread: %q, want %q", body, out.Unread, why)
 		}
-		if out := Run(t.Context(), list, s, true, time.Now); out.Unread != "" || (out.Results[0].State == ErroredPassed) != (why != "") {
+		if out := Run(t.Context(), list, s, true, time.Now); out.Unread != "" || (out.Results[0].State == Failed) != (why != "") {
 			t.Errorf("%.30s: afterwards %+v", body, out)
 		}
 	}
@@ -313,11 +313,103 @@ func TestUnfinishedChangesAreTold(t *testing.T) {
 	} {
 		s := guardrails.Subject{Type: "embed", Request: json.RawMessage(`{"input":"` + strings.Repeat("a", 60) + `b"}`)}
 		out := Run(t.Context(), parse(t, InputGuardrails, raw), s, false, time.Now)
-		if out.Unfinished != want || out.Denied != nil {
+		if out.Unfinished != want {
 			t.Errorf("%s: unfinished %v", raw, out.Unfinished)
 		}
 		if encoded := string(JSON(out.Results, nil)); want && strings.Contains(encoded, "aaaa") {
 			t.Errorf("%s: the text is in %s", raw, encoded)
 		}
+	}
+}
+
+// A text that keeps a check from judging does not pass a hook that may refuse or change it, even
+// without fail_on_error; another error does.
+func TestWhatCannotBeJudgedIsRefused(t *testing.T) {
+	const backtracks = `"rule":"(?=a)(a+)+$"`
+	for _, c := range []struct {
+		hook           string
+		denied, failed bool
+		name           string
+	}{
+		{`{"regexMatch":{` + backtracks + `,"not":true},"deny":true}`, true, false, "UnreadableError"},
+		{`{"regexMatch":{` + backtracks + `},"deny":true}`, true, false, "UnreadableError"},
+		{`{"regexMatch":{` + backtracks + `,"not":true}}`, false, true, "UnreadableError"},
+		{`{"regexReplace":{` + backtracks + `}}`, true, false, "UnreadableError"},
+		{`{"test.slow":{},"deny":true,"timeout":5}`, true, false, "TimeoutError"},
+		{`{"test.service":{},"slow":{"id":"default.notNull"},"deny":true,"timeout":5}`, false, false, "TimeoutError"},
+		{`{"test.service":{},"slow":{"id":"default.notNull"},"deny":true,"sequential":true,"timeout":5}`, true, false, "TimeoutError"},
+		{`{"regexMatch":{},"deny":true}`, false, false, "Error"},
+		{`{"test.panics":{},"deny":true}`, true, false, "UnreadableError"},
+	} {
+		for phase, list := range map[guardrails.Phase]List{guardrails.Input: InputGuardrails, guardrails.Output: OutputGuardrails} {
+			text := strings.Repeat("a", 60) + "b"
+			s := guardrails.Subject{
+				Phase: phase, Type: "chatComplete", Request: json.RawMessage(`{"messages":[{"role":"user","content":"` + text + `"}]}`),
+				Response: json.RawMessage(`{"choices":[{"message":{"content":"` + text + `"}}]}`),
+			}
+			out := Run(t.Context(), parse(t, list, `[`+c.hook+`]`), s, false, time.Now)
+			check := out.Results[0].Checks[0]
+			if (out.Denied != nil) != c.denied || out.Failed != c.failed || out.Results[0].Deny != c.denied || check.Error == nil || check.Error.Name != c.name {
+				t.Errorf("%s %d: denied %v, failed %v, %+v, %+v", c.hook, phase, out.Denied != nil, out.Failed, out.Results[0], check.Error)
+			}
+			if want := map[bool]State{true: Failed, false: ErroredPassed}[c.denied || c.failed]; out.Results[0].State != want {
+				t.Errorf("%s %d: %s, want %s", c.hook, phase, out.Results[0].State, want)
+			}
+		}
+	}
+}
+
+func init() {
+	guardrails.Register(
+		guardrails.Kind{ID: "test.slow", New: func(*guardrails.Parameters) (guardrails.Check, error) { return waiting{}, nil }},
+		guardrails.Kind{ID: "test.service", New: func(*guardrails.Parameters) (guardrails.Check, error) { return service{}, nil }},
+		guardrails.Kind{ID: "test.panics", New: func(*guardrails.Parameters) (guardrails.Check, error) { return panicking{}, nil }},
+		guardrails.Kind{ID: "test.unread", New: func(*guardrails.Parameters) (guardrails.Check, error) { return unreadFinder{}, nil }},
+	)
+}
+
+// A waiting check takes all the time that it has.
+type waiting struct{}
+
+func (waiting) Judge(ctx context.Context, _ *guardrails.Subject) (guardrails.Result, error) {
+	<-ctx.Done()
+	return guardrails.Result{}, ctx.Err()
+}
+
+// A service does not answer.
+type service struct{ waiting }
+
+func (service) Waits() {}
+
+type panicking struct{}
+
+func (panicking) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) { panic("x") }
+
+// An unreadFinder cannot judge texts with a q.
+type unreadFinder struct{ waiting }
+
+func (unreadFinder) Finds() (decides, redacts bool) { return true, false }
+
+func (unreadFinder) Find(_ context.Context, text string) ([]guardrails.Place, error) {
+	if strings.Contains(text, "q") {
+		return nil, guardrails.Unreadable("a q")
+	}
+	return nil, nil
+}
+
+// So it is in windows.
+func TestWindowsThatCannotBeJudgedAreRefused(t *testing.T) {
+	list := parse(t, OutputGuardrails, `[{"test.unread":{},"deny":true,"window_bytes":16,"overlap_bytes":16}]`)
+	text, w := pass(list, []string{strings.Repeat("a", 100), strings.Repeat("b", 40) + "q" + strings.Repeat("c", 100)})
+	if w.Denied == nil || strings.ContainsAny(text, "qc") || len(text) < 80 {
+		t.Errorf("denied %v, let go %q", w.Denied != nil, text)
+	}
+	if r := w.Results()[0]; !r.Deny || r.State != Failed || r.Checks[0].Error == nil || r.Checks[0].Error.Name != "UnreadableError" {
+		t.Errorf("the result is %+v", r)
+	}
+	late := time.Now()
+	w = NewWindows("chatComplete", list, func() time.Time { late = late.Add(time.Minute); return late })
+	if out := w.Push(Track{Kind: "content"}, strings.Repeat("a", 100)); w.Denied == nil || out != "" {
+		t.Errorf("after its time, %q is let go", out)
 	}
 }

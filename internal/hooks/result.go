@@ -68,7 +68,7 @@ func newResult(h *Hook, phase guardrails.Phase, at time.Time) Result {
 func (r *Result) add(c *CheckResult) {
 	switch {
 	case c.Verdict:
-	case c.Error != nil && !c.FailOnError:
+	case c.Error != nil && !c.FailOnError && !c.Error.unreadable:
 		if r.State == Passed {
 			r.State = ErroredPassed
 		}
@@ -92,8 +92,10 @@ type CheckResult struct {
 
 // A CheckError says why a check could not judge.
 type CheckError struct {
-	Name    string `json:"name"`
+	Name    string `json:"name"` // Error, TimeoutError or UnreadableError
 	Message string `json:"message"`
+
+	unreadable bool // because of what it was to judge, which therefore fails
 }
 
 // A FeedbackResult is the grade that a call gets.

@@ -149,58 +149,88 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 	}
 	original := r.subject
 	remote := r.ahead(ctx, h)
-	for i := range h.Checks {
-		u := &h.Checks[i]
-		if u.Disabled {
-			continue
-		}
-		r.see(h.Scope)
-		subject := original
-		if h.Sequential || h.Mutator || transforms(u.Check) {
-			subject = r.subject
-		}
-		began := r.now()
-		var judged guardrails.Result
-		var err error
-		if done := remote[i]; r.unread != "" {
-			err = errors.New(r.unread)
-		} else if done != nil {
-			answer := <-done
-			judged, err = answer.Result, answer.err
-		} else {
-			judged, err = judge(ctx, u, &subject)
-		}
-		c := CheckResult{ID: u.ID, Verdict: judged.Verdict, Data: judged.Data, CreatedAt: began.UTC(), FailOnError: u.FailOnErr || h.FailOnErr}
-		switch changes := judged.Texts != nil || judged.Body != nil; {
-		case err != nil || !changes || h.Async:
-		case !transforms(u.Check) && !h.Mutator:
-			err = errNoTransformer // nobody would know that it may change an answer
-		default:
-			c.Transformed, err = r.apply(&judged, &subject)
-		}
-		if err != nil {
-			c.Error = checkError(err, h)
-			c.Verdict = false
-			if !errors.Is(err, guardrails.ErrNoText) {
-				r.unfinished = r.unfinished || h.Mutator || u.Check == nil || transforms(u.Check)
+	checks := make([]*CheckResult, len(h.Checks))
+	for _, waited := range [...]bool{false, true} { // a service that does not answer takes no time from the other checks
+		for i := range h.Checks {
+			if done := remote[i]; (done != nil) == waited && !h.Checks[i].Disabled {
+				checks[i] = r.check(ctx, h, &h.Checks[i], done, &original)
 			}
 		}
-		c.ExecutionTime = r.now().Sub(began).Milliseconds()
-		result.Transformed = result.Transformed || c.Transformed
-		result.add(&c)
 	}
-	result.Deny = h.Deny && !result.Verdict && !h.Async
+	unreadable := false
+	for _, c := range checks {
+		if c != nil {
+			result.Transformed = result.Transformed || c.Transformed
+			unreadable = unreadable || c.Error != nil && c.Error.unreadable
+			result.add(c)
+		}
+	}
+	result.Deny = !result.Verdict && !h.Async && (h.Deny || unreadable && h.decides())
 	result.ExecutionTime = r.now().Sub(begun).Milliseconds()
 	result.grade(h)
 	return result
 }
 
-// checkError says why a check of a hook could not judge.
-func checkError(err error, h *Hook) *CheckError {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &CheckError{Name: "TimeoutError", Message: fmt.Sprintf("the checks took longer than %v", h.Timeout)}
+// check has a check judge what the hooks before have left, or, if it runs beside the others of its
+// hook, what they all judge. done has its answer, if it was started ahead.
+func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, original *guardrails.Subject) *CheckResult {
+	r.see(h.Scope)
+	subject := *original
+	if h.Sequential || h.Mutator || transforms(u.Check) {
+		subject = r.subject
 	}
-	return &CheckError{Name: "Error", Message: err.Error()}
+	began := r.now()
+	var judged guardrails.Result
+	var err error
+	switch {
+	case r.unread != "":
+		err = guardrails.Unreadable(r.unread)
+	case done != nil:
+		answer := <-done
+		judged, err = answer.Result, answer.err
+	default:
+		judged, err = judge(ctx, u, &subject)
+	}
+	c := &CheckResult{ID: u.ID, Verdict: judged.Verdict, Data: judged.Data, CreatedAt: began.UTC(), FailOnError: u.FailOnErr || h.FailOnErr}
+	switch changes := judged.Texts != nil || judged.Body != nil; {
+	case err != nil || !changes || h.Async:
+	case !transforms(u.Check) && !h.Mutator:
+		err = errNoTransformer // nobody would know that it may change an answer
+	default:
+		c.Transformed, err = r.apply(&judged, &subject)
+	}
+	if err != nil {
+		c.Error = checkError(err, h, u)
+		c.Verdict = false
+		if !errors.Is(err, guardrails.ErrNoText) {
+			r.unfinished = r.unfinished || h.Mutator || u.Check == nil || transforms(u.Check)
+		}
+	}
+	c.ExecutionTime = r.now().Sub(began).Milliseconds()
+	return c
+}
+
+// checkError says why a check of a hook could not judge.
+func checkError(err error, h *Hook, u *Use) *CheckError {
+	e := &CheckError{Name: "Error", Message: err.Error(), unreadable: unreadable(err, u)}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Name, e.Message = "TimeoutError", fmt.Sprintf("the checks took longer than %v", h.Timeout)
+	case e.unreadable:
+		e.Name = "UnreadableError"
+	}
+	return e
+}
+
+// unreadable reports whether it is what a check was to judge that kept it from judging: see
+// [guardrails.Unreadable]. That is so of a check that had no time left, unless it waits for others,
+// and of one that panicked.
+func unreadable(err error, u *Use) bool {
+	if errors.Is(err, guardrails.ErrUnreadable) || errors.Is(err, errPanic) {
+		return true
+	}
+	_, waits := u.Check.(guardrails.Waiter)
+	return u.Check != nil && !waits && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
 // apply puts what a check has changed into the body.

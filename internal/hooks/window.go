@@ -230,8 +230,11 @@ func (s *windowStage) judge(cut, end int, last bool) {
 	places, err := s.find(end)
 	if err != nil && s.use.err == nil {
 		s.use.err = err
-		s.window.fail(s.use)
 		s.window.Unfinished = s.window.Unfinished || s.use.replaces || s.use.hook.Mutator
+		s.window.fail(s.use)
+	}
+	if s.window.Denied != nil {
+		return
 	}
 	var out []byte
 	at := 0
@@ -298,13 +301,14 @@ func safelyFind(f guardrails.Finder, text string) (places []guardrails.Place, er
 			places, err = nil, errPanic
 		}
 	}()
-	return f.Find(text)
+	return f.Find(context.Background(), text) // a segment is short
 }
 
 // fail refuses the stream if a check that failed, or that errored, makes its hook refuse it.
 func (w *Windows) fail(u *windowUse) {
-	errs := u.err != nil && !u.use.FailOnErr && !u.hook.FailOnErr
-	if u.hook.Deny && w.Denied == nil && (u.found > 0 && !u.redacts || !errs) {
+	unread := u.err != nil && unreadable(u.err, u.use)
+	failed := u.found > 0 && !u.redacts || u.err != nil && (unread || u.use.FailOnErr || u.hook.FailOnErr)
+	if w.Denied == nil && failed && (u.hook.Deny || unread && u.hook.decides()) {
 		w.Denied = u.hook
 	}
 }
@@ -336,7 +340,7 @@ func (w *Windows) Results() (results []Result) {
 				r.add(&c)
 			}
 		}
-		r.Deny = h.Deny && !r.Verdict
+		r.Deny = !r.Verdict && (h.Deny || w.Denied == h)
 		r.grade(h)
 		results = append(results, r)
 	}
@@ -352,7 +356,7 @@ func (u *windowUse) result(now time.Time) CheckResult {
 		c.Verdict = false
 	case err != nil:
 		c.Verdict = false
-		c.Error = checkError(err, u.hook)
+		c.Error = checkError(err, u.hook, u.use)
 	}
 	c.Transformed = u.found > 0 && u.replaces
 	explanation := "The text has nothing that the check looks for."

@@ -18,6 +18,7 @@ import (
 func init() {
 	guardrails.Register(
 		guardrails.Kind{ID: "test.panics", New: func(*guardrails.Parameters) (guardrails.Check, error) { return panicking{}, nil }},
+		guardrails.Kind{ID: "test.unreadable", New: func(*guardrails.Parameters) (guardrails.Check, error) { return judgesNothing{}, nil }},
 		guardrails.Kind{ID: "test.hangs", New: func(*guardrails.Parameters) (guardrails.Check, error) { return hanging{}, nil }},
 	)
 }
@@ -26,6 +27,13 @@ type panicking struct{}
 
 func (panicking) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
 	panic("secret")
+}
+
+// A judgesNothing check cannot judge any text.
+type judgesNothing struct{}
+
+func (judgesNothing) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
+	return guardrails.Result{Verdict: true}, guardrails.Unreadable("every text is too long")
 }
 
 // A hanging check waits for others, who never answer, and does not mind its context.
@@ -104,7 +112,8 @@ func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
 		{"unknown check", `{"default.nonesuch":{},"deny":true}`, 200, "good 1234", "errored_passed"},
 		{"error that fails", `{"default.regexMatch":{},"deny":true,"fail_on_error":true}`, 446, "", "failed"},
 		{"error of a check that fails", `{"default.regexMatch":{"failOnError":true},"deny":true}`, 446, "", "failed"},
-		{"panic", `{"test.panics":{},"deny":true}`, 200, "good 1234", "errored_passed"},
+		{"panic", `{"test.panics":{},"deny":true}`, 446, "", "failed"},
+		{"unreadable", `{"test.unreadable":{},"deny":true}`, 446, "", "failed"},
 		{"panic that fails", `{"test.panics":{},"deny":true,"fail_on_error":true}`, 446, "", "failed"},
 		{"timeout", `{"test.hangs":{},"deny":true,"timeout":10}`, 200, "good 1234", "errored_passed"},
 		{"timeout that fails", `{"test.hangs":{},"also":{"id":"test.hangs"},"deny":true,"timeout":10,"fail_on_error":true}`, 446, "", "failed"},

@@ -27,8 +27,9 @@ const MaxDepth = 256
 
 // A SyntaxError says where a body is not valid JSON.
 type SyntaxError struct {
-	Offset int // number of bytes before the error
-	What   string
+	Offset  int // number of bytes before the error
+	What    string
+	TooDeep bool // it may be JSON, but is nested more than MaxDepth deep
 }
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.What, e.Offset) }
@@ -106,7 +107,7 @@ func Members(body []byte, visit func(Member) error) error {
 	})
 }
 
-func (s Scanner) errorAt(i int, what string) error { return &SyntaxError{i, what} }
+func (s Scanner) errorAt(i int, what string) error { return &SyntaxError{Offset: i, What: what} }
 
 // at returns the byte at i, or 0, which is never valid, past the end.
 func (s Scanner) at(i int) byte {

@@ -102,7 +102,7 @@ func (s Scanner) Array(i, depth int, visit func(index, at int) (end int, err err
 }
 
 func (s Scanner) tooDeep(i int) error {
-	return s.errorAt(i, fmt.Sprintf("nested more than %d deep", MaxDepth))
+	return &SyntaxError{Offset: i, What: fmt.Sprintf("nested more than %d deep", MaxDepth), TooDeep: true}
 }
 
 func (s Scanner) literal(i int, word string) (int, error) {

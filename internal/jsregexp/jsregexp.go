@@ -1,9 +1,10 @@
 // Package jsregexp has regular expressions as JavaScript reads them. Go's own engine, which takes
 // linear time, runs those that mean the same there; the rest, with look-around or
-// back-references, run on a backtracking engine within a time limit.
+// back-references, run on a backtracking engine within limits of time and memory.
 package jsregexp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -16,9 +17,9 @@ import (
 const (
 	// MaxPattern bounds a pattern, in bytes.
 	MaxPattern = 16 << 10
-	// Timeout bounds a call that searches with the backtracking engine, or for all matches. Texts
-	// of more than shortText bytes have perByte more for each byte, since Go's engine is steady but
-	// not fast.
+	// Timeout bounds a call that searches with the backtracking engine, or for all matches. Each
+	// byte of the text adds perByte, several times what engines take that backtrack little, so that
+	// what else the machine does decides nothing about long texts.
 	Timeout = 250 * time.Millisecond
 
 	perByte   = 200 * time.Nanosecond
@@ -27,8 +28,11 @@ const (
 	maxBacktracking = 1 << 20 // entries of the backtracking engine's stack
 )
 
-// ErrTimeout is the error of a search that took longer than Timeout.
-var ErrTimeout = errors.New("the regular expression took too long")
+// Errors of searches that were given up because of the text.
+var (
+	ErrTimeout = errors.New("the regular expression takes too long in this text")
+	ErrMemory  = errors.New("the regular expression needs too much memory in this text")
+)
 
 // A Regexp is a compiled regular expression. It may be used by several goroutines.
 type Regexp struct {
@@ -74,7 +78,6 @@ func Compile(pattern, flags string) (*Regexp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("invalid regular expression: %w", err)
 	}
-	backtrack.MatchTimeout = Timeout / 2 // the last of several searches begins before the other half
 	re.backtrack, re.anchored = backtrack, true
 	return re, nil
 }
@@ -101,29 +104,47 @@ func (re *Regexp) Linear() bool { return re.linear != nil }
 // is found in a part of a text as in the whole.
 func (re *Regexp) Local() bool { return !re.anchored }
 
-// Match reports whether the text has a match.
-func (re *Regexp) Match(text string) (bool, error) {
+// Allowed is how long a call may take that searches a text.
+func Allowed(text string) time.Duration { return Timeout + time.Duration(len(text))*perByte }
+
+// deadline is when a call has to end that searches a text, or the context.
+func deadline(ctx context.Context, text string) time.Time {
+	end := time.Now().Add(Allowed(text))
+	if d, ok := ctx.Deadline(); ok && d.Before(end) {
+		return d
+	}
+	return end
+}
+
+// until is the backtracking engine for searches that end at a time.
+func (re *Regexp) until(end time.Time) *regexp2.Regexp {
+	limited := *re.backtrack // the rest of it is shared, and not changed
+	limited.MatchTimeout = max(time.Until(end), 0)
+	return &limited
+}
+
+// Match reports whether the text has a match. The error is ErrTimeout or ErrMemory.
+func (re *Regexp) Match(ctx context.Context, text string) (bool, error) {
 	if re.linear != nil {
 		return re.linear.MatchString(text), nil
 	}
-	found, err := re.backtrack.MatchString(text)
-	return found, timeout(err)
+	found, err := re.until(deadline(ctx, text)).MatchString(text)
+	return found, givenUp(err)
 }
 
 // FindAll returns where the matches are in the text, in order, as offsets in bytes; at most n of
-// them, or all if n is negative. The error is ErrTimeout if that takes too long: even Go's engine,
-// whose searches take linear time, may read the rest of the text for each match.
-func (re *Regexp) FindAll(text string, n int) ([][]int, error) {
-	begun := time.Now()
+// them, or all if n is negative. The error is ErrTimeout or ErrMemory: even Go's engine, whose
+// searches take linear time, may read the rest of the text for each match.
+func (re *Regexp) FindAll(ctx context.Context, text string, n int) ([][]int, error) {
 	switch {
 	case n == 0:
 		return nil, nil
 	case re.linear == nil:
-		return re.backtrackAll(text, n, begun)
+		return re.backtrackAll(text, n, deadline(ctx, text))
 	case len(text) <= shortText:
 		return re.linear.FindAllStringIndex(text, n), nil
 	}
-	allowed := Timeout + time.Duration(len(text))*perByte
+	end := deadline(ctx, text)
 	for most := 8; ; most *= 2 {
 		if n > 0 {
 			most = min(most, n)
@@ -132,28 +153,28 @@ func (re *Regexp) FindAll(text string, n int) ([][]int, error) {
 		switch {
 		case len(all) < most || most == n:
 			return all, nil
-		case time.Since(begun) > allowed:
+		case time.Now().After(end):
 			return nil, ErrTimeout
 		}
 	}
 }
 
 // backtrackAll is FindAll with the backtracking engine.
-func (re *Regexp) backtrackAll(text string, n int, begun time.Time) (all [][]int, err error) {
-	m, err := re.backtrack.FindStringMatch(text)
+func (re *Regexp) backtrackAll(text string, n int, end time.Time) (all [][]int, err error) {
+	m, err := re.until(end).FindStringMatch(text)
 	for m != nil && err == nil {
 		start, length := m.ByteRange()
 		all = append(all, []int{start, start + length})
 		if len(all) == n {
 			return all, nil
 		}
-		if time.Since(begun) > Timeout/2 {
+		if time.Now().After(end) {
 			return nil, ErrTimeout
 		}
-		m, err = re.backtrack.FindNextMatch(m)
+		m, err = re.until(end).FindNextMatch(m)
 	}
 	if err != nil {
-		return nil, timeout(err)
+		return nil, givenUp(err)
 	}
 	return all, nil
 }
@@ -165,8 +186,8 @@ type Found struct {
 	Named      map[string]string
 }
 
-// Find returns the first match, or nil.
-func (re *Regexp) Find(text string) (*Found, error) {
+// Find returns the first match, or nil. The error is ErrTimeout or ErrMemory.
+func (re *Regexp) Find(ctx context.Context, text string) (*Found, error) {
 	if re.linear != nil {
 		at := re.linear.FindStringSubmatchIndex(text)
 		if at == nil {
@@ -185,9 +206,9 @@ func (re *Regexp) Find(text string) (*Found, error) {
 		}
 		return f, nil
 	}
-	m, err := re.backtrack.FindStringMatch(text)
+	m, err := re.until(deadline(ctx, text)).FindStringMatch(text)
 	if m == nil || err != nil {
-		return nil, timeout(err)
+		return nil, givenUp(err)
 	}
 	start, length := m.ByteRange()
 	f := &Found{Start: start, End: start + length}
@@ -218,13 +239,13 @@ func (f *Found) add(name, group string) {
 	}
 }
 
-// timeout turns an error of a search into one that says what happened, and nothing of the text.
-func timeout(err error) error {
+// givenUp turns an error of a search into one that says what happened, and nothing of the text.
+func givenUp(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, regexp2.ErrBacktrackingStackLimit):
-		return errors.New("the regular expression needs too much memory")
+		return ErrMemory
 	default:
 		return ErrTimeout
 	}

@@ -42,7 +42,7 @@ func TestPatternsMeanWhatJavaScriptMeans(t *testing.T) {
 			t.Errorf("%s: linear %v, want %v", c.rule, re.Linear(), c.linear)
 		}
 		got := "-"
-		if f, err := re.Find(c.text); err != nil {
+		if f, err := re.Find(t.Context(), c.text); err != nil {
 			t.Errorf("%s: %v", c.rule, err)
 		} else if f != nil {
 			got = c.text[f.Start:f.End]
@@ -50,7 +50,7 @@ func TestPatternsMeanWhatJavaScriptMeans(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s finds %q in %q, want %q", c.rule, got, c.text, c.want)
 		}
-		if found, err := re.Match(c.text); err != nil || found != (c.want != "-") {
+		if found, err := re.Match(t.Context(), c.text); err != nil || found != (c.want != "-") {
 			t.Errorf("%s: Match says %v, %v", c.rule, found, err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestGroupsAreNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := re.Find("mail ann@home")
+		f, err := re.Find(t.Context(), "mail ann@home")
 		if err != nil || f == nil || f.Named["user"] != "ann" || len(f.Groups) != 2 || len(f.Named) != 1 {
 			t.Errorf("%s finds %+v, %v", pattern, f, err)
 		}
@@ -82,7 +82,7 @@ func TestASearchEndsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = re.Match(strings.Repeat("a", 40) + "b"); !errors.Is(err, ErrTimeout) {
+	if _, err = re.Match(t.Context(), strings.Repeat("a", 40)+"b"); !errors.Is(err, ErrTimeout) {
 		t.Errorf("a search that backtracks for ages returned %v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestAllSearchesTogetherEndInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if all, err := re.FindAll(c[1], -1); !errors.Is(err, ErrTimeout) {
+		if all, err := re.FindAll(t.Context(), c[1], -1); !errors.Is(err, ErrTimeout) {
 			t.Errorf("%s: %d matches, %v, after %v", name, len(all), err, time.Since(begun))
 		}
 	}
@@ -112,11 +112,11 @@ func TestAllMatchesOfALongTextAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := strings.Repeat("é 12, ", 1000)
-		all, err := re.FindAll(text, -1)
+		all, err := re.FindAll(t.Context(), text, -1)
 		if err != nil || len(all) != 1000 || text[all[999][0]:all[999][1]] != "12" {
 			t.Errorf("%s: %d matches, %v", pattern, len(all), err)
 		}
-		if all, err = re.FindAll(text, 20); err != nil || len(all) != 20 {
+		if all, err = re.FindAll(t.Context(), text, 20); err != nil || len(all) != 20 {
 			t.Errorf("%s: %d of 20 matches, %v", pattern, len(all), err)
 		}
 	}
@@ -131,7 +131,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil || !utf8.ValidString(text) || len(text) > 1<<10 {
 			return
 		}
-		all, err := re.FindAll(text, 10)
+		all, err := re.FindAll(t.Context(), text, 10)
 		if err != nil {
 			return
 		}
