@@ -243,13 +243,10 @@ func TestReloadsLeakNothing(t *testing.T) {
 	reload(5)
 	goroutines, files, heap := measure()
 	reload(25)
-	eventually(t, "as many goroutines and files as before 25 reloads", func() bool {
-		g, f, _ := measure()
-		return g <= goroutines+5 && f <= files+5
+	eventually(t, "as many goroutines, files and bytes of heap as before 25 reloads", func() bool {
+		g, f, now := measure() // the store may just be writing a table
+		return g <= goroutines+5 && f <= files+5 && now <= heap+4<<20
 	})
-	if _, _, now := measure(); now > heap+4<<20 {
-		t.Errorf("the heap grew from %d to %d bytes", heap, now)
-	}
 }
 
 func TestRequestsThatArriveBeforeTheAppHasStartedWait(t *testing.T) {
