@@ -37,10 +37,10 @@ func (c *detecting) Judge(ctx context.Context, s *guardrails.Subject) (guardrail
 	found := 0
 	var texts []string
 	for i, text := range s.Texts {
-		if err := ctx.Err(); err != nil {
+		places, kinds, err := c.all(ctx, text)
+		if err != nil {
 			return guardrails.Result{}, err
 		}
-		places, kinds := c.all(text)
 		for _, kind := range kinds {
 			counts[kind]++
 		}
@@ -66,22 +66,22 @@ func (c *detecting) Finds() (decides, redacts bool) { return c.parts || !c.redac
 
 // Find returns what all detectors find.
 func (c *detecting) Find(ctx context.Context, text string) ([]guardrails.Place, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	places, _ := c.all(text)
-	return places, nil
+	places, _, err := c.all(ctx, text)
+	return places, err
 }
 
 // all returns what the detectors find, with the kinds. Where two overlap, the one that begins first
-// counts, or the longer one.
-func (c *detecting) all(text string) (places []guardrails.Place, kinds []string) {
+// counts, or the longer one. The context is looked at before each of them.
+func (c *detecting) all(ctx context.Context, text string) (places []guardrails.Place, kinds []string, err error) {
 	type kindOf struct {
 		guardrails.Place
 		kind string
 	}
 	var all []kindOf
 	for _, d := range c.detectors {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
 		for _, p := range d.find(text) {
 			p.With = "[" + d.kind + "]"
 			all = append(all, kindOf{p, d.kind})
@@ -99,7 +99,7 @@ func (c *detecting) all(text string) (places []guardrails.Place, kinds []string)
 			places, kinds, end = append(places, p.Place), append(kinds, p.kind), p.End
 		}
 	}
-	return places, kinds
+	return places, kinds, nil
 }
 
 // alone reports whether text[start:end] has none of some characters next to it.

@@ -1,7 +1,9 @@
 package standard
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -66,7 +68,10 @@ func TestPrecisionAndRecall(t *testing.T) {
 			for _, m := range label.FindAllStringSubmatch(sentence, -1) {
 				want = append(want, m[1]+" "+m[2])
 			}
-			places, kinds := c.all(text)
+			places, kinds, err := c.all(t.Context(), text)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for i, p := range places {
 				found := kinds[i] + " " + text[p.Start:p.End]
 				if at := slices.Index(want, found); at >= 0 {
@@ -140,5 +145,19 @@ func TestLongListsOfWordsAreSearchedAtOnce(t *testing.T) {
 	text := strings.Repeat("lorem ipsum w1 dolor ", 5000) + words[77]
 	if places := a.find(text, true); len(places) != 1 || text[places[0].Start:] != words[77] {
 		t.Errorf("found %v", places)
+	}
+}
+
+// A check of one large text ends between its detectors.
+func TestDetectorsHeedTheirTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := 0
+	search := func(string) []guardrails.Place { ran++; cancel(); return nil }
+	c := &detecting{what: "things", detectors: []detector{{"A", search}, {"B", search}}}
+	if _, err := c.Judge(ctx, &guardrails.Subject{Texts: []string{"text"}}); !errors.Is(err, context.Canceled) || ran != 1 {
+		t.Errorf("%v after %d", err, ran)
+	}
+	if _, err := c.Find(ctx, "text"); !errors.Is(err, context.Canceled) || ran != 1 {
+		t.Errorf("%v after %d", err, ran)
 	}
 }
