@@ -21,39 +21,18 @@ func models(c *providers.Call) (*providers.Request, error) {
 }
 
 func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
-	b := jsonscan.Builder(dst)
-	b.Open('{')
-	b.Key("object").Text("list")
-	b.Key("data").Open('[')
-	r := jsonscan.NewReader(body)
-	r.Object(func(key jsonscan.Key) {
-		if !key.Is("data") {
-			return
-		}
-		r.Array(func() {
-			var id, created chat.Literal
-			r.Object(func(key jsonscan.Key) {
-				switch {
-				case key.Is("id"):
-					id = r.String()
-				case key.Is("created_at"):
-					created = r.String()
-				}
-			})
-			if id.Empty() {
-				return
+	return chat.AppendModels(dst, body, "data", func(r *jsonscan.Reader) chat.Model {
+		m := chat.Model{Owner: "anthropic"}
+		r.Object(func(key jsonscan.Key) {
+			switch string(key.Bytes()) {
+			case "id":
+				m.ID = chat.Literal(r.String()).Text()
+			case "created_at":
+				m.Created = unix(chat.Literal(r.String()).Text())
 			}
-			b.Open('{')
-			b.Key("id").Raw(id)
-			b.Key("object").Text("model")
-			b.Key("created").Int(unix(created.Text()))
-			b.Key("owned_by").Text("anthropic")
-			b.Close('}')
 		})
+		return m
 	})
-	b.Close(']')
-	b.Close('}')
-	return b, r.Err()
 }
 
 // unix returns a time in Unix seconds, or 0 if it is none.

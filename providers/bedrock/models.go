@@ -30,37 +30,15 @@ func sibling(base *url.URL, name string) *url.URL {
 }
 
 func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
-	b := jsonscan.Builder(dst)
-	b.Open('{')
-	b.Key("object").Text("list")
-	b.Key("data").Open('[')
-	r := jsonscan.NewReader(body)
-	r.Object(func(key jsonscan.Key) {
-		if !key.Is("modelSummaries") {
-			return
-		}
-		r.Array(func() {
-			var id, owner chat.Literal
-			r.Object(func(key jsonscan.Key) {
-				switch string(key.Bytes()) {
-				case "modelId":
-					id = r.String()
-				case "providerName":
-					owner = r.String()
-				}
-			})
-			if id.Empty() {
-				return
+	return chat.AppendModels(dst, body, "modelSummaries", func(r *jsonscan.Reader) (m chat.Model) {
+		r.Object(func(key jsonscan.Key) {
+			switch string(key.Bytes()) {
+			case "modelId":
+				m.ID = chat.Literal(r.String()).Text()
+			case "providerName":
+				m.Owner = chat.Literal(r.String()).Text()
 			}
-			b.Open('{')
-			b.Key("id").Raw(id)
-			b.Key("object").Text("model")
-			b.Key("created").Int(0) // unknown
-			b.Key("owned_by").Raw(orEmpty(owner))
-			b.Close('}')
 		})
+		return m
 	})
-	b.Close(']')
-	b.Close('}')
-	return b, r.Err()
 }

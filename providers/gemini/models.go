@@ -20,36 +20,15 @@ func models(c *providers.Call) (*providers.Request, error) {
 }
 
 func appendModels(dst, body []byte, _ http.Header) ([]byte, error) {
-	b := jsonscan.Builder(dst)
-	b.Open('{')
-	b.Key("object").Text("list")
-	b.Key("data").Open('[')
-	r := jsonscan.NewReader(body)
-	r.Object(func(key jsonscan.Key) {
-		if !key.Is("models") {
-			return
-		}
-		r.Array(func() {
-			var name chat.Literal
-			r.Object(func(key jsonscan.Key) {
-				if key.Is("name") {
-					name = r.String()
-				}
-			})
-			if name.Empty() {
-				return
+	return chat.AppendModels(dst, body, "models", func(r *jsonscan.Reader) chat.Model {
+		m := chat.Model{Owner: "google"}
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("name") {
+				m.ID = strings.TrimPrefix(chat.Literal(r.String()).Text(), "models/")
 			}
-			b.Open('{')
-			b.Key("id").Text(strings.TrimPrefix(name.Text(), "models/"))
-			b.Key("object").Text("model")
-			b.Key("created").Int(0)
-			b.Key("owned_by").Text("google")
-			b.Close('}')
 		})
+		return m
 	})
-	b.Close(']')
-	b.Close('}')
-	return b, r.Err()
 }
 
 // countTokens counts the tokens of a Messages request, like Anthropic's endpoint.
