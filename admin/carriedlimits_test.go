@@ -124,7 +124,7 @@ func TestObjectsHaveLimitsOfTheirOwn(t *testing.T) {
 		"workspace":   {"/v1/admin/workspaces/red", `%`, "", true, false},
 		"virtual key": {"/v1/virtual-keys/vk", `%`, "", false, true},
 		"provider":    {"/v1/providers/main", `%`, "", false, true},
-		"integration": {"/v1/integrations/main/workspaces", `{"workspaces":[{"id":"red","enabled":true,%}]}`, "workspaces.0.", true, false},
+		"integration": {"/v1/integrations/main/workspaces", `{"workspaces":[{"id":"red","enabled":true,%}]}`, `workspaces.#(slug=="red").`, true, false},
 		"all of an integration": {
 			"/v1/integrations/main/workspaces", `{"global_workspace_access":{"enabled":true,%}}`, "global_workspace_access.", true, false,
 		},
