@@ -31,6 +31,9 @@ const (
 	// quietTime is how long after the last collection free memory is returned to the
 	// system.
 	quietTime = 30 * time.Second
+
+	// startTime is by when Caddy's other apps have started, too.
+	startTime = 5 * time.Second
 )
 
 // A collector makes the heap grow by a fixed amount between collections, whereas Go's own
@@ -45,13 +48,15 @@ type collector struct {
 	percent func(int) int               // debug.SetGCPercent
 	heap    func() (live, roots uint64) // after the last collection, in bytes
 	cycles  func() uint64               // collections so far
-	free    func()                      // debug.FreeOSMemory
+	free    func()                      // freeMemory
+	unmap   func()                      // unmapProgram
 
 	mu       sync.Mutex
 	holders  []*headroom
 	before   int // the percentage, while there are holders
 	current  int
 	quiet    *time.Timer
+	starting *time.Timer
 	freed    uint64 // cycles, after memory went back
 	watching bool
 }
@@ -60,7 +65,7 @@ type collector struct {
 type headroom struct{ bytes int64 }
 
 // gc is the collector of the process.
-var gc = &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: freeMemory}
+var gc = &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: freeMemory, unmap: unmapProgram}
 
 // hold makes the heap grow by the given number of bytes until release is called. A GOGC in
 // the environment takes precedence.
@@ -75,6 +80,7 @@ func (c *collector) hold(bytes int64) (release func()) {
 		c.before = c.percent(100)
 		c.current = 100
 		c.quiet = time.AfterFunc(quietTime, c.giveBack)
+		c.starting = time.AfterFunc(startTime, c.started)
 	}
 	c.watch()
 	c.holders = append(c.holders, h)
@@ -89,7 +95,24 @@ func (c *collector) drop(h *headroom) {
 	c.tune()
 	if len(c.holders) == 0 {
 		c.quiet.Stop()
+		c.starting.Stop()
 	}
+}
+
+// started releases what only the start of the process needed.
+func (c *collector) started() {
+	c.mu.Lock()
+	tuned := c.tuned()
+	c.mu.Unlock()
+	if tuned {
+		c.unmap()
+	}
+}
+
+// tuned reports whether memory is up to the collector and not to Go's own setting; c.mu is held.
+func (c *collector) tuned() bool {
+	n := len(c.holders)
+	return n > 0 && c.holders[n-1].bytes > 0
 }
 
 // watch arranges for collected to be called after the next collection, by means of an
@@ -117,8 +140,8 @@ func (c *collector) collected() {
 // tune sets the percentage for the current headroom.
 func (c *collector) tune() {
 	want := c.before
-	if n := len(c.holders); n > 0 && c.holders[n-1].bytes > 0 {
-		want = percentFor(c.holders[n-1].bytes, c.heap)
+	if c.tuned() {
+		want = percentFor(c.holders[len(c.holders)-1].bytes, c.heap)
 	}
 	if want != c.current {
 		c.percent(want)
@@ -139,7 +162,7 @@ func percentFor(bytes int64, heap func() (live, roots uint64)) int {
 // later.
 func (c *collector) giveBack() {
 	c.mu.Lock()
-	idle := len(c.holders) > 0 && c.holders[len(c.holders)-1].bytes > 0 && c.cycles() != c.freed
+	idle := c.tuned() && c.cycles() != c.freed
 	c.mu.Unlock()
 	if !idle {
 		return
@@ -151,10 +174,11 @@ func (c *collector) giveBack() {
 }
 
 // freeMemory returns free memory to the system, including that of pools (sync.Pool), which keep
-// what they hold for one collection.
+// what they hold for one collection, and the pages of the program.
 func freeMemory() {
 	runtime.GC()
 	debug.FreeOSMemory()
+	unmapProgram()
 }
 
 func readHeap() (live, roots uint64) {

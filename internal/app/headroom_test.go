@@ -18,6 +18,7 @@ func fixed(live, roots uint64) (c *collector, percent, freed *int, cycles *uint6
 		heap:    func() (uint64, uint64) { return live, roots },
 		cycles:  func() uint64 { return *cycles },
 		free:    func() { *freed++; *cycles++ },
+		unmap:   func() {},
 	}
 	return c, percent, freed, cycles
 }
@@ -114,10 +115,30 @@ func TestMemoryGoesBackOnceWhenNothingIsCollected(t *testing.T) {
 	}
 }
 
+func TestThePagesOfTheStartAreReleasedWhileAConfigurationRuns(t *testing.T) {
+	t.Setenv("GOGC", "")
+	c, _, _, _ := fixed(10<<20, 0)
+	unmapped := 0
+	c.unmap = func() { unmapped++ }
+	c.started()
+	off := c.hold(0)
+	c.started()
+	if unmapped != 0 {
+		t.Error("released though memory is left to Go")
+	}
+	on := c.hold(40 << 20)
+	c.started()
+	if unmapped != 1 {
+		t.Errorf("released %d times", unmapped)
+	}
+	on()
+	off()
+}
+
 // The runtime's own collector follows what is live.
 func TestTheHeadroomFollowsTheLiveHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
-	c := &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: debug.FreeOSMemory}
+	c := &collector{percent: debug.SetGCPercent, heap: readHeap, cycles: readCycles, free: debug.FreeOSMemory, unmap: func() {}}
 	release := c.hold(64 << 20)
 	defer release()
 	percent := func() int {
