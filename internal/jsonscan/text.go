@@ -34,12 +34,16 @@ func (k Key) String() string { return string(k.Bytes()) }
 
 // Unquote decodes a string that a Scanner has read, including its quotes. A lone surrogate
 // becomes U+FFFD, as in encoding/json.
-func Unquote(literal []byte) string {
+func Unquote(literal []byte) string { return string(UnquoteBytes(literal)) }
+
+// UnquoteBytes is like Unquote. The result must not be modified: it is part of the literal
+// unless that has an escape.
+func UnquoteBytes(literal []byte) []byte {
 	inside := literal[1 : len(literal)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
-		return string(inside)
+		return inside
 	}
-	return string(unescape(inside))
+	return unescape(inside)
 }
 
 func unescape(inside []byte) []byte {

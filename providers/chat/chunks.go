@@ -13,6 +13,9 @@ type Chunks struct {
 	out     []byte
 	choices []chunkChoice
 	failed  bool
+
+	opening []byte // what open wrote last, which most chunks repeat
+	opened  int    // the choice that it is of
 }
 
 // A chunkChoice is the state of one choice of a stream.
@@ -262,11 +265,17 @@ func (c *Chunks) head() *jsonscan.Builder {
 
 // open writes a chunk up to the members of its delta.
 func (c *Chunks) open(choice int) *jsonscan.Builder {
+	if c.opening != nil && c.opened == choice {
+		c.out = append(c.out, c.opening...)
+		return (*jsonscan.Builder)(&c.out)
+	}
+	from := len(c.out)
 	b := c.head()
 	b.Key("choices").Open('[')
 	b.Open('{')
 	b.Key("index").Int(int64(choice))
 	b.Key("delta").Open('{')
+	c.opening, c.opened = append(c.opening[:0], c.out[from:]...), choice
 	return b
 }
 

@@ -46,6 +46,14 @@ func (l Literal) Text() string {
 	return jsonscan.Unquote(l)
 }
 
+// Bytes returns the decoded text, which is part of the literal unless that has escapes.
+func (l Literal) Bytes() []byte {
+	if l.Empty() {
+		return nil
+	}
+	return jsonscan.UnquoteBytes(l)
+}
+
 // Empty reports whether the text is empty.
 func (l Literal) Empty() bool { return len(l) <= 2 }
 

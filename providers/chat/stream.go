@@ -79,6 +79,9 @@ func (s *Stream) message(name string, data []byte) error {
 	s.name, s.data = name, data
 	err := s.Decoder.Message(name, data, s)
 	s.data = nil
+	if err == nil {
+		return nil
+	}
 	var syntax *jsonscan.SyntaxError
 	if errors.As(err, &syntax) {
 		s.skipped++

@@ -245,7 +245,7 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 	if err != nil {
 		return err
 	}
-	switch f.kind.Text() {
+	switch string(f.kind.Bytes()) {
 	case "message-start":
 		d.emit(to, chat.Event{Kind: chat.Start, ID: f.id})
 	case "content-start", "content-delta":

@@ -168,7 +168,7 @@ func readBlock(r *jsonscan.Reader) (b contentBlock) {
 // block reads a block of a complete answer.
 func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	b := readBlock(r)
-	switch b.kind.Text() {
+	switch string(b.kind.Bytes()) {
 	case "text":
 		d.cited.begin()
 		d.emit(to, chat.Event{Kind: chat.TextPiece, Text: b.text})
@@ -219,7 +219,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	switch kind.Text() {
+	switch string(kind.Bytes()) {
 	case "message_start":
 		start := chat.Event{Kind: chat.Start}
 		m := jsonscan.NewReader(message)
@@ -271,7 +271,7 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 // begin reads the block of content_block_start, including any content that it already has.
 func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 	b := readBlock(jsonscan.NewReader(content))
-	switch b.kind.Text() {
+	switch string(b.kind.Bytes()) {
 	case "text":
 		d.cited.begin()
 		d.cited.take(b.citations)
