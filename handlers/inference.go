@@ -89,7 +89,6 @@ type records interface {
 
 // A forwarder answers calls that are prepared, see [inference.Forwarder].
 type forwarder interface {
-	MayAnswer(*exchange.Call) bool
 	Serve(http.ResponseWriter, *http.Request, *exchange.Exchange)
 	ServeModels(http.ResponseWriter, *http.Request, *exchange.Exchange)
 	ServeStored(http.ResponseWriter, *http.Request, *exchange.Exchange)
@@ -229,16 +228,6 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if x.Rendered {
 		x.ServeRendered(w)
 		return nil
-	}
-	if !h.forwarder.MayAnswer(x.Call) {
-		if limited := x.AdmitCall(r.Context()); limited != nil {
-			if r.Context().Err() == nil { // otherwise the client left while the call was counted
-				x.KeepExcerpts(gw.maxLoggedBody(x.Caller.WorkspaceID))
-				x.Fail(w, limited)
-				gw.records.Add(inference.Record(x))
-			}
-			return nil
-		}
 	}
 	x.KeepExcerpts(gw.maxLoggedBody(x.Caller.WorkspaceID))
 	defer func() { // also when the answer breaks off and panics

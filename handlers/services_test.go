@@ -34,7 +34,6 @@ type fakes struct {
 
 	deny    *policies.Rule
 	admit   error
-	cached  bool // the forwarder may answer without asking the provider
 	refuses bool // the forwarder does, before the call is forwarded
 
 	did     []string
@@ -70,8 +69,6 @@ func (f *fakes) Add(r *reqlog.Record) bool {
 	f.records = append(f.records, r)
 	return true
 }
-
-func (f *fakes) MayAnswer(*exchange.Call) bool { return f.cached }
 
 func (f *fakes) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	f.note("serve")
@@ -177,12 +174,11 @@ func TestHandlersUseTheServicesTheyName(t *testing.T) {
 		did               string
 		records           int
 	}{
-		"forwarded":               {status: 200, did: "admit ws-1, serve", records: 1},
-		"the cache is asked":      {fakes: fakes{cached: true}, status: 200, did: "serve, admit ws-1", records: 1},
-		"over a limit":            {fakes: fakes{deny: &policies.Rule{Policy: &policies.Policy{ID: "p1"}, Limit: 5, Unit: "rpm"}}, status: 429, says: "policy p1 allows 5 rpm", did: "admit ws-1", records: 1},
-		"not counted":             {fakes: fakes{admit: failed}, status: 503, says: "cannot be counted", did: "admit ws-1", records: 1},
-		"a full disk":             {fakes: fakes{admit: storage.ErrUnwritable}, status: 503, says: "store cannot be written", did: "admit ws-1", records: 1},
-		"counted, not forwarded":  {fakes: fakes{refuses: true}, status: 400, says: "refused", did: "admit ws-1, serve, release", records: 1},
+		"forwarded":               {status: 200, did: "serve, admit ws-1", records: 1},
+		"over a limit":            {fakes: fakes{deny: &policies.Rule{Policy: &policies.Policy{ID: "p1"}, Limit: 5, Unit: "rpm"}}, status: 429, says: "policy p1 allows 5 rpm", did: "serve, admit ws-1", records: 1},
+		"not counted":             {fakes: fakes{admit: failed}, status: 503, says: "cannot be counted", did: "serve, admit ws-1", records: 1},
+		"a full disk":             {fakes: fakes{admit: storage.ErrUnwritable}, status: 503, says: "store cannot be written", did: "serve, admit ws-1", records: 1},
+		"counted, not forwarded":  {fakes: fakes{refuses: true}, status: 400, says: "refused", did: "serve, admit ws-1, release", records: 1},
 		"an unknown key":          {key: "other", status: 401, says: "unknown"},
 		"of the control plane":    {path: "/v1/organisation", status: 404, says: "/v1/organisation"},
 		"outside of the API":      {path: "/elsewhere", status: 404, did: "next"},

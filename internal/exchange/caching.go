@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,16 +105,4 @@ func (c *Call) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
 		maxAge = cache.DefaultMaxAge
 	}
 	return maxAge, true
-}
-
-// MayBeCached reports whether some target of the call may be answered from the cache.
-func (c *Call) MayBeCached() bool {
-	if !c.Endpoint.Cacheable || c.buffer == nil || c.Caching.Off {
-		return false
-	}
-	return c.Caching.Mode != "" || c.Config != nil && caches(c.Config.Root)
-}
-
-func caches(t *routing.Target) bool {
-	return t.Cache != nil || slices.ContainsFunc(t.Targets, caches)
 }

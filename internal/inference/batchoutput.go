@@ -15,9 +15,6 @@ import (
 // that a call for the output becomes one for the file's content.
 type batchOutput struct{ f *Forwarder }
 
-// MayAnswer reports false: it only changes what is requested.
-func (*batchOutput) MayAnswer(*exchange.Call) bool { return false }
-
 // Before takes part in calls for the output of a batch.
 func (h *batchOutput) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	if c.Endpoint.Name != exchange.BatchOutput {

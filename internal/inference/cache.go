@@ -18,10 +18,6 @@ import (
 // A cacheHook answers calls from the cache, and keeps the answers of others in it.
 type cacheHook struct{ f *Forwarder }
 
-// MayAnswer reports whether some target of the call may be answered from the cache: a hit is
-// not forwarded, and so not counted.
-func (h *cacheHook) MayAnswer(call *exchange.Call) bool { return call.MayBeCached() }
-
 // Before answers the call from the cache. If an equal call is under way, it waits for that call's
 // answer, as long as it would wait for its own; otherwise it leads a flight, which is ended with
 // the visit.

@@ -81,14 +81,14 @@ func (f *Forwarder) Cleanup() error {
 	return nil
 }
 
-// MayAnswer reports whether a hook may answer a call, which must not be counted before that.
-func (f *Forwarder) MayAnswer(call *exchange.Call) bool {
-	for _, h := range f.hooks {
-		if h.MayAnswer(call) {
-			return true
-		}
+// counted holds a call that the gateway answers itself against its limits. If they refuse it, the
+// client is told, and it reports false.
+func counted(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) bool {
+	err := x.AdmitCall(r.Context())
+	if err != nil && !clientGone(r, x) {
+		x.Fail(w, err)
 	}
-	return false
+	return err == nil
 }
 
 // forward sends one attempt. It reports whether the client has its answer. If not, why says what

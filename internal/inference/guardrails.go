@@ -22,9 +22,6 @@ import (
 // client sent it, and those of answers for each attempt.
 type guardrailHook struct{ f *Forwarder }
 
-// MayAnswer returns false: limits count a call before its hooks run, which may be costly.
-func (h *guardrailHook) MayAnswer(*exchange.Call) bool { return false }
-
 // Before runs the hooks of the call.
 func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	c.Judged, c.Afterwards = nil, nil // they are of the target before

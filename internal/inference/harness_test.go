@@ -258,8 +258,6 @@ type scripted struct {
 	event    func([]byte) error
 }
 
-func (s *scripted) MayAnswer(*exchange.Call) bool { return s.before != nil }
-
 func (s *scripted) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	visit := *s
 	visit.recordedHold = &recordedHold{s.bench, "hook"}

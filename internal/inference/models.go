@@ -62,6 +62,9 @@ func (m *model) describe(about *prices.Model) {
 // use, and the call does not exclude, each under the name by which a call reaches it: @slug/model. A provider that
 // does not list its models, or not in time, is left out.
 func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	if !counted(w, r, x) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
 	defer cancel()
 	slugs := x.Listed(x.Gateway.Router.Saved(x.Caller))

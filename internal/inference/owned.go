@@ -19,9 +19,6 @@ import (
 // use only the objects that it has created at the provider.
 type ownership struct{ f *Forwarder }
 
-// MayAnswer reports false: it only refuses calls.
-func (*ownership) MayAnswer(*exchange.Call) bool { return false }
-
 // Before refuses a target if the URL names objects of other workspaces there.
 func (*ownership) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	return nil, nil, c.Chosen().CheckObject()

@@ -150,6 +150,9 @@ func (c *conversation) shortens() bool {
 
 // ServeStored answers a call about a response that the gateway stores.
 func (f *Forwarder) ServeStored(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	if !counted(w, r, x) {
+		return
+	}
 	body, err := storedAnswer(r.URL.Query(), x)
 	if err != nil {
 		x.Fail(w, err)

@@ -15,10 +15,6 @@ import (
 // target, then the visits that are a [PathHook]; then it forwards. A hook that is a
 // [RequestHook] sees each request that is made for the target.
 type Hook interface {
-	// MayAnswer reports whether the hook may answer a call itself. Such a call is counted only
-	// after the hook was asked.
-	MayAnswer(call *exchange.Call) bool
-
 	// Before is called for each target, before the call is sent there. It may answer the call, or
 	// refuse this target. The visit, which may be nil, is told what happens at the target.
 	Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error)

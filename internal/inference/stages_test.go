@@ -137,6 +137,31 @@ func TestTheCacheAnswersBeforeACallIsCounted(t *testing.T) {
 	}
 }
 
+// Whether or not a call may be answered from the cache, guardrails judge it before the limits count
+// it: a call that is refused is counted by none.
+func TestGuardrailsJudgeACallBeforeItIsCounted(t *testing.T) {
+	const deny = `{"provider":"@one","input_guardrails":[{"default.contains":{"words":["bad"],"operator":"none"},"deny":true}]}`
+	for _, cached := range []string{"false", "simple"} {
+		for _, c := range []struct {
+			text, refuse string
+			status       int
+			events       []string
+		}{
+			{"bad", "", 446, nil},
+			{"bad", "call", 446, nil},
+			{"good", "call", 429, []string{"refuse call"}},
+			{"good", "", 200, []string{"admit call", "admit one", "sent to one", "settle one", "settle call"}},
+		} {
+			b := newGuardBench(t)
+			w, x := b.call(t, strings.Replace(plainChat, "hi", c.text, 1), &recordingLimiter{b, c.refuse}, "X-Gw-Config", deny, "X-Gw-Cache", cached)
+			x.Close()
+			if w.Code != c.status || !slices.Equal(b.events, c.events) {
+				t.Errorf("%s, refused %q, cache %s: %d, events %q, want %d, %q", c.text, c.refuse, cached, w.Code, b.events, c.status, c.events)
+			}
+		}
+	}
+}
+
 // Whatever ends a call that leads a flight, its flight ends, and nothing is kept of an answer
 // that is not whole.
 func TestAFlightEndsWithItsCall(t *testing.T) {
