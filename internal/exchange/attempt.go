@@ -46,6 +46,7 @@ type Attempt struct {
 	Estimated      bool     // the gateway answers itself, with an estimate
 	Warnings       []string // say what of the call was left out for this target
 	Abandoned      bool     // the client or the gateway gave it up while the provider may have worked on it
+	Private        bool     // other calls do not get the answer
 	answered       string   // the model that the answer names
 	meter          *meter   // nil: no limit of tokens or costs counts it
 	booked         *booked  // what it used; nil: that is not decided yet

@@ -67,22 +67,14 @@ func (x *Exchange) Excerpts() (request []byte, requestSize int64, answer []byte,
 		request, requestSize = x.excerpts.request, x.excerpts.requestSize
 	}
 	answer, answerSize = x.excerpts.answer, x.excerpts.answerSize
-	if j := x.Judged; j != nil {
-		if j.HideRequest {
-			request, requestSize = nil, 0
-		}
-		if j.HideAnswer {
-			answer, answerSize = nil, 0
-		}
-	}
 	return request, requestSize, answer, answerSize
 }
 
 // keepRequest keeps the beginning of the request's body, or of what hooks have made of it: what
 // they removed is not kept.
 func (x *Exchange) keepRequest(body []byte) {
-	if x.Judged != nil && x.Judged.body != nil {
-		body = x.Judged.body
+	if a := x.chosen; a != nil && a.replaced != nil {
+		body = a.replaced.b
 	}
 	x.excerpts.request, x.excerpts.requestSize = x.excerpts.head(body), int64(len(body))
 }

@@ -74,12 +74,6 @@ type Exchange struct {
 	// CacheStatus is the value of x-gw-cache-status; "": the endpoint's answers are not cached.
 	CacheStatus string
 
-	// Judged is what hooks say of the call; nil: none ran.
-	Judged *Judgment
-
-	// Afterwards are the hooks that judge the call once it is over; nil: there are none.
-	Afterwards *Afterwards
-
 	// Admitted: the call may be sent to the target that was chosen.
 	Admitted bool
 
@@ -99,6 +93,7 @@ type Exchange struct {
 	err      *Error // of Prepare
 	release  func()
 	excerpts excerpts
+	notes    notes
 
 	callAdmitted           bool // by the limits that do not depend on the target
 	callHolds, targetHolds holds

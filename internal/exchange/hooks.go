@@ -23,39 +23,6 @@ const (
 // Succeeded reports whether a status is that of a model's answer.
 func Succeeded(status int) bool { return status == http.StatusOK || status == StatusHooksFailed }
 
-// A Judgment is what hooks say of a call at its latest target.
-type Judgment struct {
-	Before, After []hooks.Result
-	Failed        bool   // a hook failed that does not refuse
-	Strict        bool   // streams have no hook_results
-	body          []byte // of the request, if hooks have changed it
-
-	// HideRequest and HideAnswer: the body is not kept for the request log, because it may have
-	// texts that a hook was to remove.
-	HideRequest, HideAnswer bool
-	// Unshared: other calls do not get the answer.
-	Unshared bool
-}
-
-// Afterwards are the hooks that judge a call once it is over.
-type Afterwards struct {
-	Bytes int // of memory that they need
-	// Run runs them, and notes in Judged what they say, or that there was no room for them. It needs
-	// nothing of the call that [Exchange.Close] releases.
-	Run func(room bool)
-}
-
-// JSON is hook_results.
-func (j *Judgment) JSON() json.RawMessage { return hooks.JSON(j.Before, j.After) }
-
-// Logged is hook_results for the request log. Without bodies, it has no parts of texts.
-func (j *Judgment) Logged(bodies bool) json.RawMessage {
-	if bodies {
-		return j.JSON()
-	}
-	return hooks.JSON(hooks.Explanations(j.Before), hooks.Explanations(j.After))
-}
-
 // Hooks returns the hooks of calls to a target and of their answers: those of the config, then the
 // defaults of the workspace and its organisation.
 func (x *Exchange) Hooks(t *routing.Target) (before, after []*hooks.Hook, err *Error) {
@@ -123,7 +90,6 @@ func (x *Exchange) Replace(body []byte) {
 	b.refs.Store(1)
 	b.forgotten.Store(true) // the target holds it for all its attempts
 	x.chosen.replaced = b
-	x.Judged.body = body
 }
 
 // replacement is the body that hooks have made.

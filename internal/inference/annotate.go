@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"strconv"
@@ -10,33 +11,68 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// annotate adds hook_results to an answer that hooks have judged: to one in JSON as a member, to a
-// stream as its first event. What the cache keeps is without them.
+// annotate has the visits add to an answer what they have to say: to one in JSON a member, to a
+// stream its first event. What the cache keeps is without that.
 func (rt *roundTrip) annotate(res *http.Response) {
-	x, g := rt.x, rt.guard()
-	if g == nil || g.annotated || !exchange.Succeeded(res.StatusCode) || res.Header.Get("Content-Encoding") != "" || res.Body == nil {
+	if !exchange.Succeeded(res.StatusCode) || res.Header.Get("Content-Encoding") != "" || res.Body == nil {
 		return
 	}
-	g.annotated = true
-	switch media := mediaType(res.Header); {
-	case media == "text/event-stream":
-		if x.Judged.Failed {
-			res.StatusCode = exchange.StatusHooksFailed
+	media := mediaType(res.Header)
+	stream := media == "text/event-stream"
+	if !stream && (rt.end == 0 || !strings.HasSuffix(media, "json")) {
+		return
+	}
+	for _, v := range rt.visits {
+		hook, ok := v.(AnnotateHook)
+		if !ok {
+			continue
 		}
-		if event := resultsEvent(x); event != nil {
-			res.Body = &peeked{seen: event, src: res.Body}
-		}
-	case strings.HasSuffix(media, "json") && g.end > 0:
-		member := append([]byte(`,"hook_results":`), x.Judged.JSON()...)
-		if g.bare {
-			member = member[1:]
-		}
-		res.Body = &inserted{src: res.Body, left: g.end, insert: member}
-		if res.ContentLength >= 0 {
-			res.ContentLength += int64(len(member))
-			res.Header["Content-Length"] = []string{strconv.FormatInt(res.ContentLength, 10)}
+		a := hook.Annotate(stream)
+		switch {
+		case stream:
+			res.StatusCode = cmp.Or(a.Status, res.StatusCode)
+			if a.Event != nil {
+				res.Body = &peeked{seen: a.Event, src: res.Body}
+			}
+		case a.Member != nil:
+			member := memberAfter(rt.bare, a.Member)
+			rt.bare = false
+			res.Body = &inserted{src: res.Body, left: rt.end, insert: member}
+			if res.ContentLength >= 0 {
+				res.ContentLength += int64(len(member))
+				res.Header["Content-Length"] = []string{strconv.FormatInt(res.ContentLength, 10)}
+			}
 		}
 	}
+}
+
+// annotateReply does the same with an answer that a hook gives, and returns its body and status.
+func annotateReply(visits []Visit, r *Reply) (body []byte, status int) {
+	stream := r.Type == "text/event-stream"
+	body, status = r.Body, http.StatusOK
+	for _, v := range visits {
+		hook, ok := v.(AnnotateHook)
+		if !ok {
+			continue
+		}
+		a := hook.Annotate(stream)
+		status = cmp.Or(a.Status, status)
+		switch end, bare := endOf(body); {
+		case stream:
+			body = append(bytes.Clone(a.Event), body...)
+		case a.Member != nil && end > 0:
+			body = bytes.Join([][]byte{body[:end], memberAfter(bare, a.Member), body[end:]}, nil)
+		}
+	}
+	return body, status
+}
+
+// memberAfter is a member with a comma in front of it, unless the object is bare.
+func memberAfter(bare bool, member []byte) []byte {
+	if bare {
+		return member
+	}
+	return append([]byte{','}, member...)
 }
 
 // endOf returns where an object ends, before its bracket, and whether it has no members; 0: it is
@@ -47,24 +83,6 @@ func endOf(body []byte) (end int, bare bool) {
 		return 0, false
 	}
 	return end, bytes.HasSuffix(bytes.TrimSpace(body[:end]), []byte("{"))
-}
-
-// resultsEvent is the first event of a stream that hooks have judged. Clients that ask for no more
-// than OpenAI's own do not get it.
-func resultsEvent(x *exchange.Exchange) []byte {
-	if x.Judged == nil {
-		return nil
-	}
-	if x.Judged.Strict {
-		return nil
-	}
-	var b []byte
-	if x.Endpoint.Name != "chatComplete" && x.Endpoint.Name != "complete" {
-		b = append(b, "event: hook_results\n"...)
-	}
-	b = append(b, `data: {"type":"hook_results","hook_results":`...)
-	b = append(b, x.Judged.JSON()...)
-	return append(b, "}\n\n"...)
 }
 
 // An inserted body has something inserted after a number of bytes.
@@ -89,3 +107,6 @@ func (i *inserted) Read(p []byte) (int, error) {
 }
 
 func (i *inserted) Close() error { return i.src.Close() }
+
+// Interface guards
+var _ io.ReadCloser = (*inserted)(nil)

@@ -40,7 +40,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 	x.SendsType(media, res.Header.Get("Content-Encoding"))
 	for _, v := range rt.visits {
 		if hook, ok := v.(DeliveryHook); ok {
-			hook.Deliver(res)
+			hook.Deliver(res, rt.attempt)
 		}
 	}
 	rt.annotate(res)

@@ -34,7 +34,7 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	call, err := h.f.cacheCall(rt, c.Target, c.judges)
+	call, err := h.f.cacheCall(rt, c.Target, c.Vary)
 	var key cache.Key
 	if err == nil {
 		key, err = call.Key()
@@ -213,9 +213,9 @@ func (l *lookup) own(entry *cache.Entry) (*cache.Entry, error) {
 
 const minID = 16 // characters of the unique part
 
-// Deliver records the answer, unless hooks say that nobody else may have it.
-func (l *lookup) Deliver(res *http.Response) {
-	if l.x.Judged != nil && l.x.Judged.Unshared {
+// Deliver records the answer, unless nobody else may have it.
+func (l *lookup) Deliver(res *http.Response, attempt *exchange.Attempt) {
+	if attempt.Private {
 		return
 	}
 	l.recorder = record(l.x.Call, l.flight, res)
@@ -224,7 +224,7 @@ func (l *lookup) Deliver(res *http.Response) {
 // Delivered keeps the answer, and gives it to the calls that wait for it.
 func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
 	entry := l.recorder.entry(l.x.Endpoint.Name, &attempt.Outcome, attempt.Mask)
-	if entry == nil {
+	if entry == nil || attempt.Private {
 		l.fail()
 		return
 	}

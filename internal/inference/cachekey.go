@@ -10,9 +10,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// cacheCall is what has to be the same for two calls to share an answer. guards are the hooks that
-// have judged it.
-func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, guards []string) (*cache.Call, error) {
+// cacheCall is what has to be the same for two calls to share an answer, with what other hooks say
+// that it varies by.
+func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, vary []string) (*cache.Call, error) {
 	x := rt.x
 	strict, _ := strict(x.Call, t) // checked in shape
 	body, _, err := rt.target.Body(false)
@@ -34,9 +34,7 @@ func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, guards []string)
 		slices.Sorted(maps.Keys(rt.target.Route.Header))) {
 		call.Headers = append(call.Headers, name+": "+strings.Join(rt.header.Values(name), "\n"))
 	}
-	for _, v := range guards {
-		call.Headers = append(call.Headers, "hook: "+v)
-	}
+	call.Headers = append(call.Headers, vary...)
 	return call, nil
 }
 

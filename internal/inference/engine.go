@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
@@ -128,10 +127,8 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		e.fail(nil, refusal)
 		return false
 	case r != nil:
-		reply(e.w, x, r)
-		if g := guardOf(e.visits); g != nil { // the answer was judged when it was made
-			g.afterwards(x.Chosen(), false)
-		}
+		reply(e.w, x, r, e.visits)
+		answered(e.visits, x.Chosen(), false)
 		return true
 	}
 	x.Admitted = true
@@ -208,9 +205,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 			}
 		}
 		rt.visits = e.visits
-		if g := rt.guard(); g != nil {
-			rt.withheld = hooks.Decides(g.after)
-		}
+		rt.withheld = withheld(e.visits)
 		rt.patience = patience{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
 		rt.tentative = more || t.Retry != nil || rt.conversation.shortens()
 		rt.of(x.Begin(n))

@@ -272,7 +272,7 @@ func TestTheJudgmentIsThatOfTheLatestTarget(t *testing.T) {
 	for _, cache := range []string{exchange.CacheMiss, exchange.CacheHit} {
 		status, body, x := b.ask(t, judgedEndpoints[0], false, "hi", `{"strategy":{"mode":"fallback"},"targets":[
 			{"provider":"@one","input_guardrails":[{"contains":{"words":["hi"],"operator":"none"}}]},{"provider":"@two","cache":"simple"}]}`)
-		if status != 200 || gjson.Get(body, "hook_results").Exists() || x.Judged != nil || x.CacheStatus != cache {
+		if status != 200 || gjson.Get(body, "hook_results").Exists() || judged(x) != nil || x.CacheStatus != cache {
 			t.Errorf("status %d, from the cache: %s: %s", status, x.CacheStatus, body)
 		}
 	}

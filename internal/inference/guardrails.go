@@ -3,18 +3,15 @@ package inference
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
-	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
@@ -24,7 +21,7 @@ type guardrailHook struct{ f *Forwarder }
 
 // Before runs the hooks of the call.
 func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
-	c.Judged, c.Afterwards = nil, nil // they are of the target before
+	c.SetNote(h, nil) // it is of the target before
 	if !hooks.Judged(c.Endpoint.Name, guardrails.Input) {
 		return nil, nil, nil
 	}
@@ -37,7 +34,7 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 	}
 	for _, hook := range after {
 		if !hook.Async {
-			c.judges = append(c.judges, hook.Key)
+			c.Vary = append(c.Vary, "hook: "+hook.Key)
 		}
 	}
 	body, _, err := c.Chosen().Body(false)
@@ -55,7 +52,7 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 		body.Release()
 		return nil, nil, exchange.Overloaded(err)
 	}
-	g := &guard{f: h.f, x: c.Exchange, target: c.Target, before: before, after: after, request: bytes.Clone(body.Bytes())}
+	g := &guard{f: h.f, x: c.Exchange, before: before, after: after, request: bytes.Clone(body.Bytes())}
 	body.Release()
 	if jsonscan.Members(g.request, nil) != nil {
 		return nil, nil, uncheckable(c)
@@ -67,7 +64,8 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	c.Judged = &exchange.Judgment{Strict: strict}
+	g.judgment = &judgment{x: c.Exchange, strict: strict}
+	c.SetNote(h, g.judgment)
 	r, refusal := g.judgeCall(ctx, c)
 	return g, r, refusal
 }
@@ -86,18 +84,12 @@ func unreadCall(param, message string) *exchange.Error {
 type guard struct {
 	f             *Forwarder
 	x             *exchange.Exchange
+	judgment      *judgment
 	before, after []*hooks.Hook
 	request       []byte // as it is sent
 	answer        []byte // in one piece, for the hooks that run after it; nil: none is there yet
-	final         []byte // what the client gets of an answer that hooks have judged; nil: none is there yet
 	recorder      *recorder
-	target        *routing.Target
-
-	// Of the answer under way.
-	annotated bool // it has its hook_results
-	reserved  int  // memory of its copies, in bytes
-	end       int  // where its object ends, if it is in one piece; 0: it is not
-	bare      bool // the object has no members
+	reserved      int // memory of copies of the answer under way, in bytes
 }
 
 // subject is what the hooks judge.
@@ -118,13 +110,13 @@ func (f *Forwarder) checkServices(c *exchange.Call) guardrails.Services {
 
 // judgeCall runs the hooks of the call.
 func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.Error) {
-	chosen := c.Chosen()
+	chosen, j := c.Chosen(), g.judgment
 	out := hooks.Run(ctx, g.before, g.subject(chosen, guardrails.Input), false, g.x.Gateway.Now)
 	if out.Unread != "" {
 		return nil, unreadCall("", "Guardrails cannot check the call: "+out.Unread)
 	}
 	g.count("input", out.Results)
-	c.Judged.Before, c.Judged.Failed, c.Judged.HideRequest = out.Results, out.Failed, out.Unfinished
+	j.before, j.failed, j.hideRequest = out.Results, out.Failed, out.Unfinished
 	if out.Body != nil {
 		if err := g.x.Reserve(cap(out.Body)); err != nil {
 			return nil, exchange.Overloaded(err)
@@ -139,11 +131,11 @@ func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.
 	why := hooks.Why(out.Denied, guardrails.Input)
 	if out.Denied.SoftDeny {
 		if body := g.softly(chosen, why); body != nil {
-			c.Judged.Failed = false
+			j.failed = false
 			return g.reply(chosen, body)
 		}
 	}
-	return nil, exchange.Denied(why, c.Judged.JSON())
+	return nil, exchange.Denied(why, j.JSON())
 }
 
 // softly is an answer that says why there is no other; nil: the endpoint has none.
@@ -154,9 +146,6 @@ func (g *guard) softly(a *exchange.Attempt, why string) []byte {
 // reply answers with a body in the form that the call asks for.
 func (g *guard) reply(a *exchange.Attempt, body []byte) (*Reply, *exchange.Error) {
 	r := &Reply{Type: "application/json", Body: body}
-	if g.x.Endpoint.Cacheable {
-		r.CacheStatus = exchange.CacheDisabled
-	}
 	if a.Streams() {
 		stream, err := (&cache.Entry{Body: body}).As(g.x.Endpoint.Name, true)
 		if err != nil {
@@ -165,91 +154,6 @@ func (g *guard) reply(a *exchange.Attempt, body []byte) (*Reply, *exchange.Error
 		r.Type, r.Body = "text/event-stream", stream
 	}
 	return r, nil
-}
-
-// Complete runs the hooks of an answer in one piece.
-func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
-	g.begin()
-	if !hooks.Asks(g.after, false) {
-		if g.x.Judged.Failed {
-			answer.Status = exchange.StatusHooksFailed
-		}
-		if len(g.after) > 0 && g.reserve(len(answer.Body)) == nil {
-			g.answer = bytes.Clone(answer.Body)
-		}
-		return nil
-	}
-	if jsonscan.Members(answer.Body, nil) != nil {
-		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what is not a JSON object, so that guardrails cannot check it", nil)
-	}
-	if err := g.reserve(3 * len(answer.Body)); err != nil { // for the copy, its texts, and what is made of it
-		return exchange.Overloaded(err)
-	}
-	s := g.subject(answer.Attempt, guardrails.Output)
-	s.Response, s.Status = bytes.Clone(answer.Body), http.StatusOK // a check may be left behind with it
-	out := hooks.Run(ctx, g.after, s, false, g.x.Gateway.Now)
-	if out.Unread != "" {
-		return misbehaved("Provider "+answer.Attempt.Route.Provider+" answered with what guardrails cannot check: "+out.Unread, nil)
-	}
-	g.count("output", out.Results)
-	g.x.Judged.After = out.Results
-	g.x.Judged.Failed = g.x.Judged.Failed || out.Failed
-	g.x.Judged.HideAnswer, g.x.Judged.Unshared = out.Unfinished, out.Unfinished
-	g.answer = s.Response
-	switch {
-	case out.Denied != nil:
-		why := hooks.Why(out.Denied, guardrails.Output)
-		soft := g.softly(answer.Attempt, why)
-		if !out.Denied.SoftDeny || soft == nil {
-			return exchange.Denied(why, g.x.Judged.JSON())
-		}
-		g.x.Judged.Failed, g.x.Judged.Unshared = false, true
-		answer.Body = soft
-		if usage := gjson.GetBytes(s.Response, "usage"); usage.Exists() {
-			if with, err := sjson.SetRawBytes(soft, "usage", []byte(usage.Raw)); err == nil {
-				answer.Body = with
-			}
-		}
-	case out.Body != nil:
-		answer.Body, g.answer = out.Body, out.Body
-	}
-	g.final = answer.Body
-	if g.x.Judged.Failed {
-		answer.Status = exchange.StatusHooksFailed
-	}
-	return nil
-}
-
-// count counts what hooks came to.
-func (g *guard) count(phase string, results []hooks.Result) {
-	for i := range results {
-		state := string(results[i].State)
-		if results[i].Deny {
-			state = "denied"
-		}
-		if !results[i].Skipped || results[i].State == hooks.Dropped {
-			g.x.Gateway.Metrics.Hook(g.x.Endpoint.Name, phase, state)
-		}
-	}
-}
-
-// reserve reserves memory for copies of the answer, until another attempt begins or the call ends.
-func (g *guard) reserve(size int) error {
-	if err := g.x.Reserve(size); err != nil {
-		return err
-	}
-	g.reserved += size
-	return nil
-}
-
-// failed reports whether a hook failed.
-func failed(results []hooks.Result) bool {
-	for i := range results {
-		if !results[i].Verdict {
-			return true
-		}
-	}
-	return false
 }
 
 // Header returns nil: hooks add no headers.
@@ -261,19 +165,8 @@ func (g *guard) Settle([]*exchange.Attempt) {}
 // Release does nothing.
 func (g *guard) Release() {}
 
-// withResults adds hook_results to a body, a JSON object.
-func withResults(body []byte, results json.RawMessage) []byte {
-	out, err := sjson.SetRawBytes(body, "hook_results", results)
-	if err != nil {
-		return body
-	}
-	return out
-}
-
 // Interface guards
 var (
-	_ Hook         = (*guardrailHook)(nil)
-	_ Visit        = (*guard)(nil)
-	_ AnswerHook   = (*guard)(nil)
-	_ DeliveryHook = (*guard)(nil)
+	_ Hook  = (*guardrailHook)(nil)
+	_ Visit = (*guard)(nil)
 )

@@ -13,6 +13,7 @@ import (
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 func init() {
@@ -142,11 +143,11 @@ func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
 							t.Fatalf("status %d, want %d: %s", status, want, body)
 						}
 						key := map[string]string{"input": "before_request_hooks", "output": "after_request_hooks"}[phase]
-						results := gjson.ParseBytes(x.Judged.JSON()).Get(key)
+						results := gjson.ParseBytes(judged(x).JSON()).Get(key)
 						if state := results.Get("0.state").Str; state != c.state {
 							t.Errorf("state %q, want %q: %s", state, c.state, results)
 						}
-						if strings.Contains(string(x.Judged.JSON()), "secret") {
+						if strings.Contains(string(judged(x).JSON()), "secret") {
 							t.Error("what a panic says is in the results")
 						}
 						got := gjson.Get(body, e.text).Str
@@ -207,8 +208,8 @@ func TestTargetsJudgeTheUntransformedCall(t *testing.T) {
 	if len(b.bodies) != 2 || !strings.Contains(b.bodies[0], `"A 2"`) || !strings.Contains(b.bodies[1], `"1 B"`) {
 		t.Errorf("sent %v", b.bodies)
 	}
-	if len(x.Judged.Before) != 1 || !x.Judged.Before[0].Transformed {
-		t.Errorf("judged %+v", x.Judged)
+	if len(judged(x).before) != 1 || !judged(x).before[0].Transformed {
+		t.Errorf("judged %+v", judged(x))
 	}
 }
 
@@ -291,8 +292,13 @@ func TestWhatWasRemovedIsNotKept(t *testing.T) {
 	call := func(config string) string {
 		b.kept = 1 << 10
 		_, _, x := b.ask(t, judgedEndpoints[0], false, "card 1234", config)
-		request, _, answer, _ := x.Excerpts()
-		return string(request) + string(answer)
+		var kept string
+		for _, body := range []*reqlog.Body{Record(x).Request, Record(x).Response} {
+			if body != nil {
+				kept += string(body.Bytes)
+			}
+		}
+		return kept
 	}
 	if kept := call(`{"provider":"@one","input_mutators":[{"regexReplace":{"rule":"\\d+"}}]}`); strings.Contains(kept, "1234") || !strings.Contains(kept, "[REDACTED]") {
 		t.Errorf("kept %s", kept)

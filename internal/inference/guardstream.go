@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
@@ -33,26 +31,11 @@ func (g *guard) mode() (mode hooks.StreamMode, most int) {
 	return mode, most
 }
 
-// completeStream holds a stream back until hooks have judged all of it, if one of them asks for
-// that. It is judged in one piece, and goes on as it came where it says what was judged.
-func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) error {
-	if mediaType(res.Header) != "text/event-stream" {
-		return nil
-	}
-	g := rt.guard()
-	if g == nil {
-		return nil
-	}
-	g.begin()
-	mode, most := g.mode()
-	switch mode {
-	case hooks.Window:
-		return rt.windowedStream(ctx, res, g)
-	case hooks.After:
-		return nil
-	}
-	stream, err := readAtMost(rt.call, res.Body, most)
-	defer rt.call.Free(cap(stream))
+// judgeWhole holds a stream back until hooks have judged all of it. It is judged in one piece, and
+// goes on as it came where it says what was judged.
+func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
+	stream, err := readAtMost(g.x.Call, res.Body, most)
+	defer g.x.Free(cap(stream))
 	switch {
 	case ctx.Err() != nil:
 		res.Body.Close()
@@ -61,81 +44,39 @@ func (rt *roundTrip) completeStream(ctx context.Context, res *http.Response) err
 		res.Body.Close()
 		return err
 	case len(stream) > most:
-		rt.saw(textOf(stream))
+		res.Saw(textOf(stream))
 		res.Body.Close()
-		return exchange.Denied("The answer is longer than guardrails hold back (max_buffer_bytes)", g.x.Judged.JSON())
+		return exchange.Denied("The answer is longer than guardrails hold back (max_buffer_bytes)", g.judgment.JSON())
 	case err != nil:
-		rt.saw(textOf(stream))
+		res.Saw(textOf(stream))
 		res.Body.Close()
 		return incompleteError{"the provider's stream broke off", err}
 	}
-	endpoint := rt.x.Endpoint.Name
+	endpoint := g.x.Endpoint.Name
 	whole, err := (&cache.Entry{Stream: true, Body: stream}).As(endpoint, false)
-	hidden := rt.mask(false).Hide(whole) // a credential may come in several events
+	hidden := res.Hide(whole) // a credential may come in several events
 	if err != nil {
-		rt.saw(textOf(stream))
+		res.Saw(textOf(stream))
 		res.Body.Close()
-		return misbehaved("Provider "+rt.target.Route.Provider+" sent a stream that guardrails cannot read", err)
+		return misbehaved("Provider "+res.Attempt.Route.Provider+" sent a stream that guardrails cannot read", err)
 	}
-	answer := &Answer{Attempt: rt.attempt, Status: http.StatusOK, Body: whole}
-	if refusal := g.Complete(ctx, answer); refusal != nil {
-		rt.book(membersOf(whole))
-		res.Body.Close()
+	answer := &Answer{Attempt: res.Attempt, Status: http.StatusOK, Body: whole}
+	refusal := g.Complete(ctx, answer)
+	res.Body.Close()
+	if refusal != nil {
+		res.Book(whole)
 		return refusal
 	}
-	res.Body.Close()
+	res.Replace(answer.Body)
 	// A response is judged by its last event, so that the events before it must say the same.
 	if hidden || endpoint == exchange.CreateResponse || !bytes.Equal(answer.Body, whole) {
 		if stream, err = (&cache.Entry{Body: answer.Body}).As(endpoint, true); err != nil {
-			return misbehaved("Provider "+rt.target.Route.Provider+" sent a stream that guardrails cannot change", err)
+			return misbehaved("Provider "+res.Attempt.Route.Provider+" sent a stream that guardrails cannot change", err)
 		}
 	}
-	if err := rt.call.Reserve(cap(stream)); err != nil {
+	if err := g.x.Reserve(cap(stream)); err != nil {
 		return err
 	}
-	res.Body, res.StatusCode = &peeked{call: rt.call, seen: stream, src: http.NoBody}, answer.Status
+	res.Body, res.StatusCode = &peeked{call: g.x.Call, seen: stream, src: http.NoBody}, answer.Status
 	return nil
-}
-
-// guard is the visit of the hooks of configs; nil: none judge the call.
-func (rt *roundTrip) guard() *guard { return guardOf(rt.visits) }
-
-func guardOf(visits []Visit) *guard {
-	for _, v := range visits {
-		if g, ok := v.(*guard); ok {
-			return g
-		}
-	}
-	return nil
-}
-
-// unchecked returns an error for an answer that hooks have to judge and cannot read.
-func (rt *roundTrip) unchecked(res *http.Response) error {
-	g := rt.guard()
-	switch {
-	case g == nil || !hooks.Asks(g.after, false) || res.StatusCode >= http.StatusMultipleChoices || res.StatusCode < http.StatusOK:
-		return nil
-	case res.StatusCode != http.StatusOK: // such an answer is not read
-		if !hooks.Decides(g.after) || res.Body == nil || emptyBody(res) {
-			return nil
-		}
-		res.Body.Close()
-		return misbehaved("Provider "+rt.target.Route.Provider+" answered with status "+strconv.Itoa(res.StatusCode)+", whose body guardrails cannot check", nil)
-	}
-	media := mediaType(res.Header)
-	if res.Header.Get("Content-Encoding") == "" && (media == "text/event-stream" || strings.HasSuffix(media, "json")) {
-		return nil
-	}
-	res.Body.Close()
-	return misbehaved("Provider "+rt.target.Route.Provider+" answered with what is neither JSON nor a stream, so that guardrails cannot check it", nil)
-}
-
-// begin forgets what hooks said of the answer of another attempt.
-func (g *guard) begin() {
-	g.x.Judged.After, g.x.Judged.Failed = nil, failed(g.x.Judged.Before)
-	g.x.Judged.HideAnswer, g.x.Judged.Unshared = false, false
-	g.x.Afterwards = nil
-	g.x.Free(g.reserved)
-	g.reserved = 0
-	g.answer, g.final, g.recorder, g.annotated, g.end = nil, nil, nil, false, 0
 }

@@ -116,10 +116,24 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 	switch {
 	case b.conclude != nil:
 		b.conclude(x)
-	case x.Afterwards != nil:
-		x.Afterwards.Run(true)
+	default:
+		for n := range x.Notes() {
+			if n, ok := n.(exchange.LateNote); ok {
+				if _, work := n.Late(); work != nil {
+					work(true)
+				}
+			}
+		}
 	}
 	return w, x
+}
+
+// judged is what hooks say of a call; nil: none ran.
+func judged(x *exchange.Exchange) *judgment {
+	for n := range x.Notes() {
+		return n.(*judgment)
+	}
+	return nil
 }
 
 // shared makes the credentials of the bench those of several workspaces.

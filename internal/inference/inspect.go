@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
@@ -50,90 +49,10 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 	}
 	switch {
 	case why == nil:
-		return rt.judge(ctx, res)
+		return rt.look(ctx, res)
 	case rt.tentative:
 		rt.held = res
 		return why
-	}
-	return nil
-}
-
-// complete shows an answer in one piece with status 200 to the answer hooks.
-func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
-	var hooks []AnswerHook
-	for _, v := range rt.visits {
-		if hook, ok := v.(AnswerHook); ok {
-			hooks = append(hooks, hook)
-		}
-	}
-	if len(hooks) == 0 || res.StatusCode != http.StatusOK || res.Body == nil {
-		return nil
-	}
-	if media := mediaType(res.Header); !strings.HasSuffix(media, "json") {
-		return nil
-	}
-	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {
-		return rt.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
-	}
-	body, err := readAtMost(rt.call, res.Body, maxWhole)
-	defer rt.call.Free(cap(body))
-	switch {
-	case inflight.Refused(err), errors.Is(err, errBodyStalled):
-		res.Body.Close()
-		return err
-	case err != nil:
-		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
-	}
-	answer := &Answer{Attempt: rt.attempt, Status: res.StatusCode, Body: body}
-	for _, hook := range hooks {
-		if refusal := hook.Complete(ctx, answer); refusal != nil {
-			rt.book(membersOf(body)) // it was used all the same
-			res.Body.Close()
-			return refusal
-		}
-	}
-	contentType := res.Header["Content-Type"]
-	if g := rt.guard(); g != nil {
-		g.end, g.bare = endOf(answer.Body)
-	}
-	err = rt.replaceBody(res, answer.Body)
-	res.Header["Content-Type"] = contentType
-	res.StatusCode = answer.Status
-	return err
-}
-
-// errHooksFailed is why an answer is held of which a hook says that it failed.
-var errHooksFailed = errors.New("a guardrail of the answer failed")
-
-// judge shows an answer to the hooks that look at answers before the commit point. An answer that
-// has failed is held if its config names the status for another attempt.
-func (rt *roundTrip) judge(ctx context.Context, res *http.Response) error {
-	if err := rt.unchecked(res); err != nil {
-		return err
-	}
-	if err := rt.complete(ctx, res); err != nil {
-		return err
-	}
-	if err := rt.completeStream(ctx, res); err != nil {
-		return err
-	}
-	g := rt.guard()
-	if g != nil && g.final != nil && rt.unkept != nil {
-		rt.unkept = g.final
-	}
-	if held, ok := res.Body.(*peeked); ok && res.StatusCode == exchange.StatusHooksFailed && rt.tentative && g.target.Tries(res.StatusCode) {
-		rt.book(membersOf(held.rest()))
-		rt.annotate(res)
-		g.afterwards(rt.attempt, true)
-		rt.held = res
-		return errHooksFailed
-	}
-	if rt.windowing { // a response is stored once it is judged
-		return nil
-	}
-	if err := rt.storeJudged(); err != nil {
-		res.Body.Close()
-		return err
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // mask hides the credentials that a provider gets with a request in what it answers; unless own is
 // set, without the caller's own, who may see them.
 func (q *request) mask(own bool) *credentials.Mask {
-	if q.goal == nil {
+	if q.configTarget == nil {
 		return nil
 	}
 	which := 0
@@ -22,7 +22,7 @@ func (q *request) mask(own bool) *credentials.Mask {
 	}
 	if q.masks[which] == nil {
 		m := new(credentials.Mask)
-		for _, s := range q.goal.Edit().Secrets() {
+		for _, s := range q.configTarget.Edit().Secrets() {
 			m.Add(s)
 		}
 		if which == 1 {
@@ -49,7 +49,7 @@ func (q *request) addCredentials(m *credentials.Mask) {
 	if !route.Inline {
 		return
 	}
-	for _, s := range q.goal.Vendor {
+	for _, s := range q.configTarget.Vendor {
 		if routing.IsSecret(s.Name) {
 			m.Add(s.Value)
 		}

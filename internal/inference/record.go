@@ -33,9 +33,6 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
 	}
 	r.AttemptLog = tries(x)
-	if x.Judged != nil {
-		r.HookResults = x.Judged.Logged(x.KeepsExcerpts())
-	}
 	if request, size, answer, answerSize := x.Excerpts(); request != nil || answer != nil {
 		if request != nil {
 			r.Request = &reqlog.Body{Size: size, Bytes: request}
@@ -48,6 +45,9 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 			}
 			r.Response = &reqlog.Body{Size: answerSize, Bytes: answer}
 		}
+	}
+	for n := range x.Notes() {
+		n.Record(r)
 	}
 	return r
 }

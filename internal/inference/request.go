@@ -37,19 +37,19 @@ type request struct {
 
 	// rewritten: the body was made by the provider's dialect.
 	rewritten bool
-	// unasked: the gateway asks for the usage of a stream, and the client does not.
+	// addedUsage: the gateway asks for the usage of a stream, and the client does not.
 	addedUsage bool
 	// unsigned: a token is missing, so that this request cannot be sent.
 	unsigned bool
-	// goal is the config's target whose secrets the provider gets; nil: it gets none yet.
-	goal  *routing.Target
-	masks [2]*credentials.Mask // see mask
+	// configTarget is the config's target whose secrets the provider gets; nil: it gets none yet.
+	configTarget *routing.Target
+	masks        [2]*credentials.Mask // see mask
 	// store stores the response that the gateway makes; nil: it is not stored.
 	store func(response []byte) error
-	// withheld: it is stored only when hooks have judged it. unkept is the response then, until
+	// withheld: it is stored only when hooks have looked at it. unstored is the response then, until
 	// they have.
 	withheld bool
-	unkept   []byte
+	unstored []byte
 	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher
 	conversation conversation
@@ -189,7 +189,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if to.endpoint == providers.ListModels && !c.Catalogue && asksAnthropic(c) {
 		r.Answer = inAnthropic(r.Answer)
 	}
-	q.store, q.goal = call.Keep, t
+	q.store, q.configTarget = call.Keep, t
 	if r.Answer != nil && r.Answer.Then != nil {
 		q.common = maps.Clone(q.header)
 		delete(q.common, "Content-Type")

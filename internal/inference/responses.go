@@ -85,7 +85,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	call.Keep = func(response []byte) error {
 		q.mask(false).Hide(response)
 		if q.withheld {
-			q.unkept = response
+			q.unstored = response
 			return nil
 		}
 		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Response{Object: response, Input: input, Previous: head.Previous})
@@ -99,10 +99,10 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	return nil
 }
 
-// storeJudged stores a response that was withheld until hooks had judged it.
-func (rt *roundTrip) storeJudged() error {
-	response := rt.unkept
-	rt.withheld, rt.unkept = false, nil
+// storeWithheld stores a response that was withheld until hooks had looked at it.
+func (rt *roundTrip) storeWithheld() error {
+	response := rt.unstored
+	rt.withheld, rt.unstored = false, nil
 	if response == nil {
 		return nil
 	}

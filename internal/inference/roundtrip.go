@@ -38,8 +38,11 @@ type roundTrip struct {
 	visits     []Visit // of the hooks, at the target
 	followers  []any   // of the hooks that look at requests
 	hooked     Request // as these hooks see it
-	windowing  bool    // hooks judge the answer while it passes
 	overflowed bool    // the conversation is too long for the model
+
+	storesLater bool // a hook stores the response itself
+	end         int  // of the object that is the answer, before its bracket; 0: it is not in one piece
+	bare        bool // the object has no members
 
 	over bool               // the attempt has ended, and was counted
 	span *telemetry.Attempt // nil: Caddy's tracing is off

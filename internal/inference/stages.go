@@ -70,6 +70,41 @@ type AnswerHook interface {
 	Complete(ctx context.Context, answer *Answer) *exchange.Error
 }
 
+// An InspectHook looks at answers that are no failures before the client gets any of them, whatever
+// their form. Complete answers in JSON are shown to the [AnswerHook]s after that.
+type InspectHook interface {
+	// Inspect may replace the answer's body and status. After an error, for which it has closed the
+	// body, another attempt may follow.
+	Inspect(ctx context.Context, res *Response) error
+}
+
+// A WithholdHook may keep an answer from being stored before it was looked at.
+type WithholdHook interface {
+	// Withholds reports whether a response that the gateway stores is stored only when the answer
+	// was inspected and completed.
+	Withholds() bool
+}
+
+// An AnnotateHook adds something to the answers that clients get. Other hooks do not see it.
+type AnnotateHook interface {
+	// Annotate is called when an answer with a success status is about to go to the client.
+	Annotate(stream bool) Annotation
+}
+
+// An Annotation is what is added to an answer.
+type Annotation struct {
+	Status int    // 0: it stays
+	Member []byte // of the object, for an answer in JSON: its name, a colon and its value; may be nil
+	Event  []byte // in front of a stream; may be nil
+}
+
+// An AnsweredHook is told of answers that it does not follow to the client.
+type AnsweredHook interface {
+	// Answered is called when a hook has answered the call, or when the answer of a provider (sent)
+	// is held because of its status, since another attempt may follow.
+	Answered(attempt *exchange.Attempt, sent bool)
+}
+
 // An EventHook looks at the events of a stream as they pass.
 type EventHook interface {
 	// Event is called with the data of an event, which is JSON, before the client gets it. An
@@ -80,7 +115,7 @@ type EventHook interface {
 // A DeliveryHook follows an answer on its way to the client.
 type DeliveryHook interface {
 	// Deliver is called when the client begins to get an answer, whose body it may wrap.
-	Deliver(res *http.Response)
+	Deliver(res *http.Response, attempt *exchange.Attempt)
 	// Delivered is called when the client has all that there is of the answer.
 	Delivered(ctx context.Context, attempt *exchange.Attempt)
 }
@@ -94,9 +129,12 @@ type Candidate struct {
 	// that a hook has used.
 	Timeout, Waited time.Duration
 
+	// Vary is what answers depend on besides the request: calls share an answer only if it is the
+	// same.
+	Vary []string
+
 	f        *Forwarder
 	path     string     // that is requested from the provider
-	judges   []string   // the hooks that judge the answer; see [hooks.Hook]
 	prepared *roundTrip // the first round trip, if a hook has asked for it
 }
 
@@ -136,7 +174,7 @@ type Answer struct {
 
 // A Reply is an answer that a hook gives to a call.
 type Reply struct {
-	Type        string // the media type; a body in JSON has a form that hook_results are added to
+	Type        string // the media type
 	Body        []byte
-	CacheStatus string // x-gw-cache-status
+	CacheStatus string // x-gw-cache-status; "": the cache was not asked
 }

@@ -2,13 +2,19 @@ package inference
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 func TestStagesAreAskedInTheirOrder(t *testing.T) {
@@ -97,6 +103,115 @@ func TestStagesAreAskedInTheirOrder(t *testing.T) {
 				t.Errorf("%d, outcome %d: %s", w.Code, x.Status, w.Body)
 			}
 		})
+	}
+}
+
+// An opinion is a stage of which the engine knows nothing but its interfaces: it inspects answers,
+// changes their status, adds to them, and has something to say in the record.
+type opinion struct {
+	*bench
+	status  int // of answers of the provider "one"; 0: as they are
+	private bool
+}
+
+func (o *opinion) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	v := &opinionVisit{recordedHold: &recordedHold{o.bench, "opinion"}, opinion: o}
+	c.SetNote(o, v)
+	return v, nil, nil
+}
+
+type opinionVisit struct {
+	*recordedHold
+	*opinion
+}
+
+func (v *opinionVisit) note(what string) { v.opinion.note(what) }
+
+func (v *opinionVisit) Inspect(_ context.Context, res *Response) error {
+	v.note("inspect " + res.Attempt.Route.Provider)
+	res.Attempt.Private = v.private
+	return nil
+}
+
+func (v *opinionVisit) Complete(_ context.Context, answer *Answer) *exchange.Error {
+	if v.status != 0 && answer.Attempt.Route.Provider == "one" {
+		answer.Status = v.status
+	}
+	return nil
+}
+
+func (v *opinionVisit) Annotate(stream bool) Annotation {
+	if stream {
+		return Annotation{Event: []byte("data: {\"opinion\":1}\n\n")}
+	}
+	return Annotation{Member: []byte(`"opinion":1`)}
+}
+
+func (v *opinionVisit) Answered(a *exchange.Attempt, sent bool) {
+	v.note(fmt.Sprintf("answered %s, sent %v", a.Route.Provider, sent))
+}
+
+func (v *opinionVisit) Record(r *reqlog.Record) { r.HookResults = []byte(`{"opinion":1}`) }
+
+// A stage can do all that guardrails do: look at answers before the commit point, add to them, have
+// another target tried, keep an answer from the cache, and write into the record.
+func TestAStageCanDoWhatGuardrailsDo(t *testing.T) {
+	const retried = `{"strategy":{"mode":"fallback","on_status_codes":[246]},"targets":[{"provider":"@one"},{"provider":"@two"}]}`
+	b := newBench(t)
+	b.hooks = []Hook{&opinion{b, 246, false}}
+	w, x := b.call(t, plainChat, nil, "X-Gw-Config", retried)
+	want := []string{"sent to one", "inspect one", "answered one, sent true", "settle opinion", "sent to two", "inspect two", "settle opinion"}
+	if w.Code != 200 || !slices.Equal(b.events, want) || !strings.HasSuffix(w.Body.String(), `,"opinion":1}`) || strings.Count(w.Body.String(), "opinion") != 1 {
+		t.Errorf("%d, events %q, want %q: %s", w.Code, b.events, want, w.Body)
+	}
+	if r := Record(x); string(r.HookResults) != `{"opinion":1}` || r.Provider != "two" {
+		t.Errorf("record %+v", r)
+	}
+	b.answers["two"] = func() *http.Response { return answering(200, "text/event-stream", whole) }
+	if w, _ := b.call(t, strings.Replace(plainChat, "{", `{"stream":true,`, 1), nil, "X-Gw-Provider", "two"); !strings.HasPrefix(w.Body.String(), "data: {\"opinion\":1}\n\n"+firstChunk) {
+		t.Errorf("got %s", w.Body)
+	}
+	delete(b.answers, "two")
+	for _, private := range []bool{true, false} {
+		b.hooks, b.events = []Hook{&opinion{b, 0, private}, &cacheHook{b.Forwarder}}, nil
+		for range 2 {
+			if w, _ := b.call(t, strings.Replace(plainChat, "hi", fmt.Sprint(private), 1), nil, "X-Gw-Provider", "two", "X-Gw-Cache", "simple"); strings.Count(w.Body.String(), "opinion") != 1 {
+				t.Errorf("got %s", w.Body)
+			}
+		}
+		hit := slices.Contains(b.events, "answered two, sent false")
+		if sent := strings.Count(strings.Join(b.events, ","), "sent to two"); hit == private || hit != (sent == 1) {
+			t.Errorf("private %v: events %q", private, b.events)
+		}
+	}
+}
+
+// The engine, and what moves requests and answers, know stages by their interfaces only.
+func TestTheEngineKnowsNoStage(t *testing.T) {
+	stages := []string{"ownership", "claims", "guardrailHook", "guard", "judgment", "cacheHook", "lookup", "batchOutput", "outputFile"}
+	for _, name := range []string{"engine.go", "visits.go", "stages.go", "inspect.go", "annotate.go", "reply.go", "answer.go", "request.go", "roundtrip.go", "transport.go", "stream.go", "record.go", "late.go", "forward.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "stages" { // the one list of them
+				continue
+			}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				var of ast.Expr // a type
+				switch n := n.(type) {
+				case *ast.StarExpr:
+					of = n.X
+				case *ast.CompositeLit:
+					of = n.Type
+				}
+				if id, ok := of.(*ast.Ident); ok && slices.Contains(stages, id.Name) {
+					t.Errorf("%s knows %s", name, id.Name)
+				}
+				return true
+			})
+		}
 	}
 }
 

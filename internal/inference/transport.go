@@ -109,7 +109,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if res := rt.held; res != nil { // it has failed before, and nothing follows
 		rt.held = nil
-		if err := rt.storeJudged(); err != nil {
+		if err := rt.storeWithheld(); err != nil {
 			res.Body.Close()
 			return nil, rt.attemptFailed(err)
 		}

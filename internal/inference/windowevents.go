@@ -47,15 +47,15 @@ func (w *windowed) keep(t hooks.Track, text string) {
 
 // store stores a response that is complete, if the gateway itself stores it.
 func (w *windowed) store(data []byte) error {
-	if w.rt.unkept == nil || w.endpoint != exchange.CreateResponse {
+	if !w.res.Stores() || w.endpoint != exchange.CreateResponse {
 		return nil
 	}
 	response := gjson.GetBytes(data, "response")
 	if kind := gjson.GetBytes(data, "type").Str; kind != "response.completed" && kind != "response.incomplete" || !response.IsObject() {
 		return nil
 	}
-	w.rt.unkept = []byte(response.Raw)
-	if err := w.rt.storeJudged(); err != nil {
+	w.res.Replace([]byte(response.Raw))
+	if err := w.res.Store(); err != nil {
 		return &cut{kind: "response_not_stored", why: "could not be stored: " + err.Error()}
 	}
 	return nil

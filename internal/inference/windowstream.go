@@ -28,7 +28,7 @@ const kindHooksFailed = "hooks_failed"
 // A windowed stream is one whose texts hooks judge while it passes. What is not judged yet is held
 // back; the events go on at once, with the text that was let go in place of their own.
 type windowed struct {
-	rt       *roundTrip
+	res      *Response
 	g        *guard
 	endpoint string
 	src      io.ReadCloser
@@ -53,14 +53,14 @@ type windowed struct {
 	inserted int64                  // events of a response that the provider did not send
 }
 
-// windowedStream has hooks judge a stream while it passes. A refusal of the first window comes
+// judgeWindows has hooks judge a stream while it passes. A refusal of the first window comes
 // before the commit point, as does all that is said of a stream that is over by then.
-func (rt *roundTrip) windowedStream(ctx context.Context, res *http.Response, g *guard) error {
+func (g *guard) judgeWindows(ctx context.Context, res *Response) error {
 	w := &windowed{
-		rt: rt, g: g, endpoint: rt.x.Endpoint.Name, src: res.Body, in: make([]byte, startSize),
+		res: res, g: g, endpoint: g.x.Endpoint.Name, src: res.Body, in: make([]byte, startSize),
 		deltas: make(map[hooks.Track][]byte), texts: make(map[hooks.Track]string),
 	}
-	w.window = hooks.NewWindows(w.endpoint, g.windows(), rt.x.Gateway.Now)
+	w.window = hooks.NewWindows(w.endpoint, g.windows(), g.x.Gateway.Now)
 	for w.err == nil && !w.gave {
 		w.fill()
 	}
@@ -70,7 +70,7 @@ func (rt *roundTrip) windowedStream(ctx context.Context, res *http.Response, g *
 		return ctx.Err()
 	case w.window.Denied != nil && !w.gave:
 		w.Close()
-		return w.refuse(res)
+		return w.refuse()
 	case inflight.Refused(w.err), errors.Is(w.err, errBodyStalled), errors.As(w.err, &own):
 		w.Close()
 		return w.err
@@ -78,7 +78,8 @@ func (rt *roundTrip) windowedStream(ctx context.Context, res *http.Response, g *
 		w.Close()
 		return incompleteError{"the provider's stream broke off", w.err}
 	}
-	rt.windowing, res.Body = true, w
+	res.StoreLater()
+	res.Body = w
 	return nil
 }
 
@@ -93,11 +94,11 @@ func (g *guard) windows() (list []*hooks.Hook) {
 }
 
 // refuse answers for a stream that was refused before any text of it went to the client.
-func (w *windowed) refuse(res *http.Response) error {
+func (w *windowed) refuse() error {
 	g, denied := w.g, w.window.Denied
 	why := hooks.Why(denied, guardrails.Output)
 	if denied.SoftDeny {
-		if body := g.softly(w.rt.attempt, why); body != nil {
+		if body := g.softly(w.res.Attempt, why); body != nil {
 			switch {
 			case w.usage != nil:
 				body, _ = sjson.SetRawBytes(body, "usage", w.usage)
@@ -106,17 +107,18 @@ func (w *windowed) refuse(res *http.Response) error {
 			}
 			stream, err := (&cache.Entry{Body: body}).As(w.endpoint, true)
 			if err == nil {
-				err = w.rt.call.Reserve(cap(stream))
+				err = g.x.Reserve(cap(stream))
 			}
 			if err != nil {
 				return err
 			}
-			g.x.Judged.Failed, g.x.Judged.Unshared, g.final = false, true, body
-			res.Body = &peeked{call: w.rt.call, seen: stream, src: http.NoBody}
+			g.judgment.failed, w.res.Attempt.Private = false, true
+			w.res.Replace(body)
+			w.res.Body = &peeked{call: g.x.Call, seen: stream, src: http.NoBody}
 			return nil
 		}
 	}
-	return exchange.Denied(why, g.x.Judged.JSON())
+	return exchange.Denied(why, g.judgment.JSON())
 }
 
 func (w *windowed) Read(p []byte) (int, error) {
@@ -134,7 +136,7 @@ func (w *windowed) Read(p []byte) (int, error) {
 // Close ends the stream, also where the client has left before its end.
 func (w *windowed) Close() error {
 	w.conclude()
-	w.rt.x.Free(w.held)
+	w.g.x.Free(w.held)
 	w.held = 0
 	return w.src.Close()
 }
@@ -187,7 +189,7 @@ func (w *windowed) pay() {
 	if need <= w.held {
 		return
 	}
-	if err := w.rt.x.Reserve(need - w.held); err != nil {
+	if err := w.g.x.Reserve(need - w.held); err != nil {
 		w.err = outOfMemory(err)
 		if !w.gave {
 			w.err = err
@@ -222,13 +224,12 @@ func (w *windowed) drain() {
 
 // book books what an event says that was used.
 func (w *windowed) book(_ string, data []byte) error {
-	m := membersOf(data)
 	if response := gjson.GetBytes(data, "response"); response.IsObject() {
-		m = membersOf([]byte(response.Raw))
+		data = []byte(response.Raw)
 	}
-	w.rt.book(m)
-	if usage := bytes.TrimSpace(m.usage); len(usage) > 0 && usage[0] == '{' {
-		w.usage = bytes.Clone(usage)
+	w.res.Book(data)
+	if usage := gjson.GetBytes(data, "usage"); usage.IsObject() {
+		w.usage = []byte(usage.Raw)
 	}
 	return nil
 }
@@ -239,14 +240,14 @@ func (w *windowed) conclude() {
 		return
 	}
 	w.over = true
-	j := w.g.x.Judged
-	j.After = w.window.Results()
+	j, attempt := w.g.judgment, w.res.Attempt
+	j.after = w.window.Results()
 	if w.window.Denied != nil || w.window.Changed || w.window.Unfinished {
-		j.After = hooks.Explanations(j.After)
+		j.after = hooks.Explanations(j.after)
 	}
-	j.HideAnswer = w.window.Unfinished
-	j.Unshared = j.Unshared || w.window.Unfinished || w.window.Denied != nil || w.window.Failed()
-	w.g.count("output", j.After)
+	j.hideAnswer = w.window.Unfinished
+	attempt.Private = attempt.Private || w.window.Unfinished || w.window.Denied != nil || w.window.Failed()
+	w.g.count("output", j.after)
 }
 
 // event judges an event, and passes it on.
@@ -255,7 +256,7 @@ func (w *windowed) event(name string, data []byte) error {
 		return w.book(name, data)
 	}
 	if jsonscan.Members(data, nil) != nil {
-		w.rt.out.Malformed++
+		w.res.DropEvent()
 		return nil //nolint:nilerr // the event is removed, and counted
 	}
 	e := w.window.Pieces(data)
@@ -269,7 +270,7 @@ func (w *windowed) event(name string, data []byte) error {
 			continue
 		}
 		if !p.Whole {
-			w.rt.saw(len(piece))
+			w.res.Saw(len(piece))
 			texts[i] = w.window.Push(p.Track, piece)
 			w.keep(p.Track, texts[i])
 			w.deltas[p.Track] = w.like(w.deltas[p.Track], data)

@@ -192,7 +192,7 @@ func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
 		if c.status == 200 && (failed != "hooks_failed" || x.Cut != kindHooksFailed || !strings.Contains(w.Body.String(), "mine")) {
 			t.Errorf("%s: failed with %q, %q", c.name, failed, x.Failure)
 		}
-		if results := gjson.ParseBytes(x.Judged.JSON()); results.Get("after_request_hooks.0.state").Str != "failed" || !results.Get("after_request_hooks.0.deny").Bool() {
+		if results := gjson.ParseBytes(judged(x).JSON()); results.Get("after_request_hooks.0.state").Str != "failed" || !results.Get("after_request_hooks.0.deny").Bool() {
 			t.Errorf("%s: results %s", c.name, results)
 		}
 		if a := x.Latest(); !a.Usage.Known && a.Seen == 0 {

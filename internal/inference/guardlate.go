@@ -3,107 +3,29 @@ package inference
 import (
 	"context"
 	"net/http"
-	"sync"
 
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/reqlog"
 )
-
-// Conclude gives the record of a call that has ended to add, at once or when hooks have judged the
-// call that run after it.
-func (f *Forwarder) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool) {
-	r := Record(x)
-	if x.Afterwards == nil {
-		add(r)
-		return
-	}
-	memory := new(inflight.Lease)
-	x.Later(memory)
-	room := memory.Grow(x.Afterwards.Bytes) == nil
-	release := x.Gateway.Acquire()
-	end := func(room bool) {
-		defer release()
-		defer memory.Close()
-		x.Afterwards.Run(room)
-		r.HookResults = x.Judged.Logged(x.KeepsExcerpts())
-		if x.Judged.HideAnswer {
-			r.Response = nil
-		}
-		add(r)
-	}
-	if !room || !f.late.start(func() { end(true) }) {
-		end(false)
-	}
-}
-
-// Bounds of what runs after calls.
-const (
-	maxLate    = 1000 // calls that wait
-	lateAtOnce = 32
-)
-
-// A lateQueue runs functions in the background, in their order, some of them at the same time.
-type lateQueue struct {
-	mu      sync.Mutex
-	running int
-	waiting []func()
-}
-
-// start has a function run, and reports whether there is room for it.
-func (q *lateQueue) start(run func()) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.running < lateAtOnce:
-		q.running++
-		go q.work(run)
-	case len(q.waiting) < maxLate:
-		q.waiting = append(q.waiting, run)
-	default:
-		return false
-	}
-	return true
-}
-
-func (q *lateQueue) work(run func()) {
-	for ; run != nil; run = q.next() {
-		run()
-	}
-}
-
-// next returns what waits, or nil: nothing does, and one function less is running.
-func (q *lateQueue) next() func() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		q.running--
-		return nil
-	}
-	run := q.waiting[0]
-	q.waiting[0] = nil
-	q.waiting = q.waiting[1:]
-	return run
-}
 
 // Delivered has the hooks run that judge the call once it is over.
-func (g *guard) Delivered(_ context.Context, attempt *exchange.Attempt) { g.afterwards(attempt, true) }
+func (g *guard) Delivered(_ context.Context, attempt *exchange.Attempt) { g.Answered(attempt, true) }
 
-// afterwards has the hooks run once the call is over that decide nothing: those of the call and,
-// if a provider has answered it, those of the answer.
-func (g *guard) afterwards(attempt *exchange.Attempt, answered bool) {
+// Answered has the hooks run once the call is over that decide nothing: those of the call and, if a
+// provider has answered it, those of the answer. What the cache has was judged when it was made.
+func (g *guard) Answered(attempt *exchange.Attempt, sent bool) {
 	l := &late{guard: g, call: g.subject(attempt, guardrails.Input), answer: g.subject(attempt, guardrails.Output)}
 	l.call.Header = l.call.Header.Clone()
 	l.answer.Header, l.answer.Status = l.call.Header, http.StatusOK
 	l.answer.Response = g.answer
-	size := len(g.request) + 2*len(g.answer)
-	if answered {
+	l.size = len(g.request) + 2*len(g.answer)
+	if sent {
 		l.stream, l.judges = g.recorder, hooks.Asks(g.after, true)
 		if r := g.recorder; r != nil {
-			size += 3 * len(r.b) // in one piece, and its texts
+			l.size += 3 * len(r.b) // in one piece, and its texts
 		}
 	}
 	if l.stream != nil {
@@ -112,13 +34,14 @@ func (g *guard) afterwards(attempt *exchange.Attempt, answered bool) {
 	if !l.judges && !hooks.Asks(g.before, true) && len(l.informed) == 0 {
 		return
 	}
-	g.x.Afterwards = &exchange.Afterwards{Bytes: size, Run: l.run}
+	g.judgment.late = l
 }
 
 // A late judgment is of a call that is over.
 type late struct {
 	*guard
 	call, answer guardrails.Subject
+	size         int           // of the memory that it needs, in bytes
 	stream       *recorder     // has the answer; nil: it is in answer
 	judges       bool          // hooks run after the answer
 	informed     []*hooks.Hook // of the answer, which is over although they are not async
@@ -137,7 +60,7 @@ func (g *guard) informed() (list []*hooks.Hook) {
 
 // run runs the hooks, if there is room for that.
 func (l *late) run(room bool) {
-	ctx, j, now := context.Background(), l.x.Judged, l.x.Gateway.Now
+	ctx, j, now := context.Background(), l.judgment, l.x.Gateway.Now
 	drop := func(list []*hooks.Hook, phase guardrails.Phase, async bool) []hooks.Result {
 		return hooks.DroppedResults(list, phase, async, now())
 	}
@@ -148,7 +71,7 @@ func (l *late) run(room bool) {
 		results = drop(l.before, guardrails.Input, true)
 	}
 	l.count("input", results)
-	j.Before = append(j.Before, results...)
+	j.before = append(j.before, results...)
 	if l.stream == nil && !l.judges {
 		return
 	}
@@ -164,10 +87,10 @@ func (l *late) run(room bool) {
 			} else {
 				results = out.Informed()
 			}
-			j.HideAnswer = j.HideAnswer || out.Unfinished || out.Body != nil
+			j.hideAnswer = j.hideAnswer || out.Unfinished || out.Body != nil
 		}
 		l.count("output", results)
-		j.After = append(j.After, results...)
+		j.after = append(j.after, results...)
 	}
 	if room && l.answer.Response != nil {
 		results = hooks.Run(ctx, l.after, l.answer, true, now).Results
@@ -175,7 +98,7 @@ func (l *late) run(room bool) {
 		results = drop(l.after, guardrails.Output, true)
 	}
 	l.count("output", results)
-	j.After = append(j.After, results...)
+	j.after = append(j.after, results...)
 }
 
 // whole is a stream in one piece.
@@ -187,13 +110,19 @@ func (l *late) whole(room bool) ([]byte, error) {
 }
 
 // Deliver keeps a stream for the hooks that judge it when it is over.
-func (g *guard) Deliver(res *http.Response) {
+func (g *guard) Deliver(res *http.Response, attempt *exchange.Attempt) {
 	if g.answer != nil || len(g.after) == 0 || res.Body == nil || mediaType(res.Header) != "text/event-stream" || res.Header.Get("Content-Encoding") != "" {
 		return
 	}
 	g.recorder = &recorder{call: g.x.Call, src: res.Body, media: res.Header.Get("Content-Type"), stream: true}
 	res.Body = g.recorder
 	if len(g.informed()) > 0 { // nobody knows yet what they will say
-		g.x.Judged.Unshared = true
+		attempt.Private = true
 	}
 }
+
+// Interface guards
+var (
+	_ AnsweredHook = (*guard)(nil)
+	_ DeliveryHook = (*guard)(nil)
+)
