@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -59,7 +60,13 @@ type view[Row any] func(c *call, row *Row) (any, error)
 // resource.
 func (r *resource[Row]) shownBy(a *API, v view[Row]) { a.views[r.path] = v }
 
-// show returns the members of a row as the control plane shows it, or nil if there is no view.
+// An edit is what a change has done to something that is stored: its members as the control plane
+// shows it, before (nil: it is new) and after (nil: it is gone). Every change returns one, for the
+// audit trail.
+type edit struct{ before, after map[string]any }
+
+// show returns the members of a row as the control plane shows it, with its details, or nil if
+// there is no view.
 func (r *resource[Row]) show(c *call, row *Row) map[string]any {
 	v, ok := c.api.views[cmp.Or(r.shownAs, r.path)].(view[Row])
 	if !ok {
@@ -68,14 +75,12 @@ func (r *resource[Row]) show(c *call, row *Row) map[string]any {
 	asked := c.item
 	c.item = new(item) // without the parameters of the request
 	defer func() { c.item = asked }()
-	shown, err := v(c, row)
-	var raw []byte
-	if err == nil {
-		raw, err = json.Marshal(shown)
-	}
-	members := make(map[string]any)
-	if err == nil {
-		err = json.Unmarshal(raw, &members)
+	members, err := membersOf(v(c, row))
+	if err == nil && r.details != nil {
+		var more map[string]any
+		if more, err = membersOf(r.details(c, row)); err == nil {
+			maps.Copy(members, more)
+		}
 	}
 	if err != nil {
 		// The row can still be changed and deleted, or it could never be put right.
@@ -85,12 +90,36 @@ func (r *resource[Row]) show(c *call, row *Row) map[string]any {
 	return members
 }
 
-// changed records what is different in a row: nil before, if it is new, and after, if it is
-// gone.
-func (r *resource[Row]) changed(c *call, row *Row, before, after map[string]any) {
+// membersOf returns the members of an object in JSON.
+func membersOf(shown any, err error) (map[string]any, error) {
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(shown)
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]any)
+	return members, json.Unmarshal(raw, &members)
+}
+
+// edited returns what has changed in a row, and makes the record one of its workspace.
+func (r *resource[Row]) edited(c *call, row *Row, before, after map[string]any) edit {
+	r.concerns(c, row)
+	return edit{before, after}
+}
+
+// also has a change tell of another edit, for which the row that it is about has no members.
+func (c *call) also(e edit) { c.others = append(c.others, e) }
+
+// changed records what an edit, and those beside it, have changed.
+func (c *call) changed(e edit) {
 	c.record.Changes = nil
-	compare(&c.record.Changes, "", before, after)
-	for _, shown := range []map[string]any{after, before} {
+	compare(&c.record.Changes, "", e.before, e.after)
+	for _, other := range c.others {
+		compare(&c.record.Changes, "", other.before, other.after)
+	}
+	for _, shown := range []map[string]any{e.after, e.before} {
 		if id, ok := shown["id"].(string); ok && c.record.ResourceID == "" {
 			c.record.ResourceID = id
 		}
@@ -98,7 +127,6 @@ func (r *resource[Row]) changed(c *call, row *Row, before, after map[string]any)
 			c.record.ResourceName = shorten(name, 255)
 		}
 	}
-	r.concerns(c, row)
 }
 
 // concerns makes the record one of the workspace of a row.
@@ -134,9 +162,9 @@ func compare(changes *[]audit.Change, at string, before, after map[string]any) {
 			compare(changes, at+name+".", old, now)
 			continue
 		}
-		change := audit.Change{Field: shorten(at+name, 255), From: jsonText(from), To: jsonText(to)}
-		if change.From != change.To && len(*changes) < maxChanges {
-			*changes = append(*changes, change)
+		was, is := jsonText(from), jsonText(to)
+		if was != is && len(*changes) < maxChanges { // of long texts, what differs may be cut off
+			*changes = append(*changes, audit.Change{Field: shorten(at+name, 255), From: shorten(was, maxChangeValue), To: shorten(is, maxChangeValue)})
 		}
 	}
 }
@@ -163,7 +191,7 @@ func jsonText(value any) string {
 	if err != nil {
 		return "" // it came out of JSON
 	}
-	return shorten(string(raw), maxChangeValue)
+	return string(raw)
 }
 
 // shorten cuts a text to some bytes, at a character.

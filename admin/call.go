@@ -57,6 +57,7 @@ type call struct {
 	recorded bool
 	item     *item        // the row that the request refers to, if it is a single one
 	tx       *storage.Txn // of a change
+	others   []edit       // see also
 	stranger string       // address of the client of an open route; "": the caller is known
 
 	defaults    map[string]string   // see defaultConfig
@@ -327,6 +328,7 @@ func (c *call) update(change func() error) error {
 	defer func() { c.api, c.tx = api, nil }()
 	return api.DB.Update(c, func(tx *storage.Txn) error {
 		c.api, c.tx, c.defaults, c.memberships = api.in(tx), tx, nil, nil
+		c.others = nil
 		tx.OnCommit(func() { c.api, c.recorded = api, true })
 		if err := change(); err != nil {
 			return err

@@ -103,19 +103,27 @@ func (a *API) exclusions(which string, of func(*directory.Workspace) *bool) {
 		}
 		return &output[Exclusions]{show(c)}, nil
 	})
-	change(a, route{method: http.MethodPut, path: path, scopes: []string{"organisation_exclusions.update"}, summary: "Say which workspaces are excluded"}, func(c *call, in *bodyInput[updateExclusions]) (*Exclusions, error) {
+	change(a, route{method: http.MethodPut, path: path, scopes: []string{"organisation_exclusions.update"}, summary: "Say which workspaces are excluded"}, func(c *call, in *bodyInput[updateExclusions]) (*Exclusions, edit, error) {
 		if err := c.ownOrganisation(in.Body.OrganisationID); err != nil {
-			return nil, err
+			return nil, edit{}, err
 		}
+		excluded := func() map[string]any {
+			is := make(map[string]any)
+			for _, e := range show(c).Workspaces {
+				is[e.WorkspaceID] = e.Excluded
+			}
+			return map[string]any{"excluded": is}
+		}
+		before := excluded()
 		c.record.Resource = which
 		named := make(map[string]bool)
 		for i, e := range in.Body.Workspaces {
 			w, ok := c.api.Directory.Workspace(e.WorkspaceID)
 			if !ok {
-				return nil, unknownReference(fmt.Sprintf("workspaces[%d].workspace_id", i), "there is no workspace %q", credentials.Clip(e.WorkspaceID))
+				return nil, edit{}, unknownReference(fmt.Sprintf("workspaces[%d].workspace_id", i), "there is no workspace %q", credentials.Clip(e.WorkspaceID))
 			}
 			if _, twice := named[w.ID]; twice {
-				return nil, invalid(fmt.Sprintf("workspaces[%d].workspace_id", i), "given twice")
+				return nil, edit{}, invalid(fmt.Sprintf("workspaces[%d].workspace_id", i), "given twice")
 			}
 			named[w.ID] = e.Excluded
 		}
@@ -127,11 +135,11 @@ func (a *API) exclusions(which string, of func(*directory.Workspace) *bool) {
 			changed := *w
 			*of(&changed) = excluded
 			if err := c.api.Directory.ReplaceWorkspace(c.tx, &changed); err != nil {
-				return nil, err
+				return nil, edit{}, err
 			}
 		}
 		v := show(c)
-		return &v, nil
+		return &v, edit{before, excluded()}, nil
 	})
 }
 

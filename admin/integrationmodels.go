@@ -64,43 +64,51 @@ const maxModels = 2000
 func (a *API) integrationModels(integrations *resource[credentials.Integration]) {
 	read(a, integrations, "/models", "List the models of an integration", func(_ *call, i *credentials.Integration) (*IntegrationModels, error) {
 		out := &IntegrationModels{Total: len(i.Models), AllowAllModels: !i.OnlyListed, Models: make([]IntegrationModel, len(i.Models))}
-		for n, m := range i.Models {
-			out.Models[n] = IntegrationModel{
-				Slug: m.Slug, Name: m.Slug, Enabled: m.Enabled, IsCustom: m.Custom, IsFinetune: m.Finetune, BaseModelSlug: text(m.BaseModel),
-				PricingConfig: m.Pricing, Adjustments: m.Adjustments, CustomHeaders: m.Hints,
-			}
-			if m.CustomHost != "" {
-				out.Models[n].Configurations = &modelHost{m.CustomHost}
-			}
+		for n := range i.Models {
+			out.Models[n] = showIntegrationModel(&i.Models[n])
 		}
 		return out, nil
 	})
+	some := *integrations
+	some.details = func(_ *call, i *credentials.Integration) (any, error) {
+		models := make(map[string]IntegrationModel, len(i.Models))
+		for n := range i.Models {
+			models[i.Models[n].Slug] = showIntegrationModel(&i.Models[n])
+		}
+		return map[string]any{"models": models}, nil
+	}
 	for _, sub := range []string{"/models", "/integration-models"} {
-		act(a, integrations, http.MethodPut, sub, "update", "Update models of an integration", (*call).updateModels)
+		act(a, &some, http.MethodPut, sub, "update", "Update models of an integration", (*call).updateModels)
 	}
 	longest := 16 << 10
-	some := *integrations
 	some.query = append(slices.Clone(some.query), parameter("query", "slugs", "Which models, separated by commas.", huma.Schema{MaxLength: &longest}))
-	change(a, some.routeOfOne(http.MethodDelete, "/models", "update", "Delete models of an integration"), func(c *call, in *itemInput) (*empty, error) {
-		i, err := some.one(c, &in.item, "update")
-		if err != nil {
-			return nil, err
-		}
+	actBare(a, &some, http.MethodDelete, "/models", "update", "Delete models of an integration", func(c *call, i *credentials.Integration) error {
 		slugs := c.item.query["slugs"]
 		if slugs == "" {
-			return nil, invalid("slugs", "expected at least one model")
+			return invalid("slugs", "expected at least one model")
 		}
 		i.Models = slices.Clone(i.Models)
 		for slug := range strings.SplitSeq(slugs, ",") {
 			m, ok := i.Model(slug)
 			if !ok {
-				return nil, notFound("Model", slug)
+				return notFound("Model", slug)
 			}
 			name := m.Slug
 			i.Models = slices.DeleteFunc(i.Models, func(m credentials.IntegrationModel) bool { return m.Slug == name })
 		}
-		return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, credentials.Secret{})
+		return c.api.Keyring.ReplaceIntegration(c.tx, i, credentials.Secret{})
 	})
+}
+
+func showIntegrationModel(m *credentials.IntegrationModel) IntegrationModel {
+	out := IntegrationModel{
+		Slug: m.Slug, Name: m.Slug, Enabled: m.Enabled, IsCustom: m.Custom, IsFinetune: m.Finetune, BaseModelSlug: text(m.BaseModel),
+		PricingConfig: m.Pricing, Adjustments: m.Adjustments, CustomHeaders: m.Hints,
+	}
+	if m.CustomHost != "" {
+		out.Configurations = &modelHost{m.CustomHost}
+	}
+	return out
 }
 
 func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empty, error) {

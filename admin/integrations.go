@@ -185,7 +185,19 @@ func (a *API) integrations() {
 	})
 	a.integrationModels(integrations)
 	read(a, integrations, "/workspaces", "List the workspaces of an integration", (*call).accessOf)
-	act(a, integrations, http.MethodPut, "/workspaces", "update", "Say which workspaces may use an integration", (*call).updateAccess)
+	access := *integrations
+	access.details = func(c *call, i *credentials.Integration) (any, error) {
+		all, err := c.accessOf(i)
+		if err != nil {
+			return nil, err
+		}
+		of := make(map[string]IntegrationWorkspace, len(all.Workspaces))
+		for _, w := range all.Workspaces {
+			of[w.ID] = w
+		}
+		return map[string]any{"workspaces": of}, nil
+	}
+	act(a, &access, http.MethodPut, "/workspaces", "update", "Say which workspaces may use an integration", (*call).updateAccess)
 }
 
 // integration returns an integration that the caller may see. A slug is looked up in

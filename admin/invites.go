@@ -245,18 +245,22 @@ func inviteMail(i *directory.Invite, organisation, link string) *mail.Message {
 }
 
 // acceptInvite makes the user of an invite.
-func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, error) {
+func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, edit, error) {
 	stored, ok := c.api.Directory.InviteOf(in.Body.Token)
 	if !ok {
-		return nil, failure(http.StatusUnauthorized, "token: there is no invite with it; it may have been used, cancelled or replaced, or have expired")
+		return nil, edit{}, failure(http.StatusUnauthorized, "token: there is no invite with it; it may have been used, cancelled or replaced, or have expired")
 	}
 	i, now := *stored, c.api.Now().UTC()
+	before, err := membersOf(showInvite(c, &i), nil)
+	if err != nil {
+		return nil, edit{}, err
+	}
 	u := &directory.User{Email: i.Email, FirstName: in.Body.FirstName, LastName: in.Body.LastName, Role: i.Role}
 	if err := c.api.Directory.PutUser(c.tx, u); err != nil {
 		if errors.Is(err, storage.ErrExists) {
-			return nil, failure(http.StatusConflict, "email: %q is a user of the organisation already", credentials.Clip(i.Email))
+			return nil, edit{}, failure(http.StatusConflict, "email: %q is a user of the organisation already", credentials.Clip(i.Email))
 		}
-		return nil, err
+		return nil, edit{}, err
 	}
 	c.record.KeyID, c.record.UserID, c.record.KeyName, c.record.Resource = u.ID, u.ID, u.Email, i.ID
 	out := &acceptedInvite{ID: u.ID, Email: u.Email, Keys: []AcceptedKey{}, Object: "user"}
@@ -266,22 +270,27 @@ func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, error
 			continue // it was deleted since
 		}
 		if err := c.api.Directory.PutMember(c.tx, &directory.Member{WorkspaceID: w.WorkspaceID, UserID: u.ID, Role: w.Role}); err != nil {
-			return nil, err
+			return nil, edit{}, err
 		}
 		if i.Keys == nil {
 			if err := c.joined(joined, u); err != nil {
-				return nil, err
+				return nil, edit{}, err
 			}
 			continue
 		}
 		key, err := c.keyOf(u, w.WorkspaceID, i.Keys)
 		if err != nil {
-			return nil, err
+			return nil, edit{}, err
 		}
 		out.Keys = append(out.Keys, *key)
 	}
+	c.also(edit{nil, map[string]any{"user": map[string]any{"id": u.ID, "email": u.Email, "role": u.Role}}})
 	i.AcceptedAt = &now
-	return out, c.api.Directory.PutInvite(c.tx, &i, "")
+	after, err := membersOf(showInvite(c, &i), nil)
+	if err != nil {
+		return nil, edit{}, err
+	}
+	return out, edit{before, after}, c.api.Directory.PutInvite(c.tx, &i, "")
 }
 
 // inviteKey is what the user keys of an invite have in common.

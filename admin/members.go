@@ -80,6 +80,14 @@ type updateMember struct {
 func (a *API) members(workspaces *resource[directory.Workspace]) {
 	members := *workspaces
 	members.scope = "workspace_users"
+	// The list of users that a workspace shows may be longer than what the audit trail keeps of it.
+	members.details = func(c *call, w *directory.Workspace) (any, error) {
+		of := make(map[string]string) // their roles, by their ids
+		for _, m := range c.membersOf(w) {
+			of[m.ID] = m.Role
+		}
+		return map[string]any{"members": of}, nil
+	}
 	register(a, members.routeOfOne(http.MethodGet, "/users", "list", "List the members of a workspace"), func(c *call, in *memberList) (*listOutput[WorkspaceMember], error) {
 		w, err := members.one(c, &in.item, "list")
 		if err != nil {
@@ -136,22 +144,18 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 		changed.Role = role
 		return &empty{}, c.api.Directory.PutMember(c.tx, &changed)
 	})
-	change(a, members.routeOfOne(http.MethodDelete, "/users/{user_id}", "delete", "Remove a member from a workspace"), func(c *call, in *itemInput) (*empty, error) {
-		w, err := members.one(c, &in.item, "delete")
-		if err != nil {
-			return nil, err
-		}
+	actBare(a, &members, http.MethodDelete, "/users/{user_id}", "delete", "Remove a member from a workspace", func(c *call, w *directory.Workspace) error {
 		m, _, err := c.member(w)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := c.mayGive("user_id", m.Role); err != nil {
-			return nil, err
+			return err
 		}
 		if err := c.revokeKeysOf(m.UserID, w.ID); err != nil {
-			return nil, err
+			return err
 		}
-		return &empty{}, c.api.Directory.RemoveMember(c.tx, w.ID, m.UserID)
+		return c.api.Directory.RemoveMember(c.tx, w.ID, m.UserID)
 	})
 }
 

@@ -41,6 +41,9 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 			p, ok := c.api.Prompts.Get(id)
 			return found(p, ok && of(p))
 		},
+		details: func(_ *call, p *prompts.Prompt) (any, error) { // of which the published version says nothing
+			return map[string]any{"latest_version": p.Latest().Number, "labels": p.Labels}, nil
+		},
 		name:      func(p *prompts.Prompt) string { return p.Slug },
 		workspace: func(p *prompts.Prompt) string { return p.WorkspaceID },
 		shared:    sharedPrompt,

@@ -26,6 +26,8 @@ type resource[Row any] struct {
 	noun  string        // for example config
 	// The path of the resource whose routes show the rows, if it is another one; see shownBy.
 	shownAs string
+	// details returns what the audit trail tells of a row besides what its routes show. It may be nil.
+	details view[Row]
 
 	scope  string                       // for example configs, for the scope configs.read
 	scopes func(action string) []string // instead of scope: any of these, if allow decides further
@@ -161,15 +163,15 @@ func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all fun
 // returns it with the response. If there is an error, the row identifies what was not
 // created.
 func create[Row, B, V any](a *API, r *resource[Row], add func(*call, *B) (*Row, *V, error)) {
-	change(a, r.route(http.MethodPost, "create", "Create "+r.aNoun()), func(c *call, in *bodyInput[B]) (*V, error) {
+	change(a, r.route(http.MethodPost, "create", "Create "+r.aNoun()), func(c *call, in *bodyInput[B]) (*V, edit, error) {
 		row, v, err := add(c, &in.Body)
 		if row != nil {
 			c.record.Resource = credentials.Clip(r.name(row))
 		}
-		if err == nil {
-			r.changed(c, row, nil, r.show(c, row))
+		if err != nil {
+			return nil, edit{}, err
 		}
-		return v, err
+		return v, r.edited(c, row, nil, r.show(c, row)), nil
 	})
 }
 
@@ -184,53 +186,69 @@ func update[Row, B any](a *API, r *resource[Row], apply func(c *call, row *Row, 
 // remove adds DELETE path/{param}. verb is the name of the operation: Delete, Archive
 // or Revoke.
 func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, row *Row) error) {
-	change(a, r.routeOfOne(http.MethodDelete, "", "delete", verb+" "+r.aNoun()), func(c *call, in *itemInput) (*empty, error) {
-		row, err := r.one(c, &in.item, "delete")
-		if err != nil {
-			return nil, err
-		}
-		before := r.show(c, row)
-		if err := drop(c, row); err != nil {
-			return nil, err
-		}
-		r.changed(c, row, before, nil)
-		return &empty{}, nil
+	change(a, r.routeOfOne(http.MethodDelete, "", "delete", verb+" "+r.aNoun()), func(c *call, in *itemInput) (*empty, edit, error) {
+		e, err := r.edit(c, &in.item, "delete", func(row *Row) error { return drop(c, row) })
+		e.after = nil
+		return &empty{}, e, err
 	})
 }
 
 // act adds another operation that changes a single row, with its own response. It
 // requires the scope of action.
 func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary string, do func(c *call, row *Row, in *B) (*V, error)) {
-	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemBodyInput[B]) (*V, error) {
-		row, err := r.one(c, &in.item, action)
-		if err != nil {
-			return nil, err
+	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemBodyInput[B]) (v *V, e edit, err error) {
+		e, err = r.edit(c, &in.item, action, func(row *Row) (err error) {
+			v, err = do(c, row, &in.Body)
+			return err
+		})
+		if method == http.MethodDelete && sub == "" {
+			e.after = nil
 		}
-		before := r.show(c, row)
-		v, err := do(c, row, &in.Body)
-		if err != nil {
-			return nil, err
-		}
-		if stored, err := r.find(c, in.key); err == nil { // it may have got another slug
-			row = stored
-		}
-		r.changed(c, row, before, r.show(c, row))
-		return v, nil
+		return v, e, err
 	})
+}
+
+// actBare is act for an operation whose request has no body, and whose answer says nothing.
+func actBare[Row any](a *API, r *resource[Row], method, sub, action, summary string, do func(c *call, row *Row) error) {
+	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemInput) (*empty, edit, error) {
+		e, err := r.edit(c, &in.item, action, func(row *Row) error { return do(c, row) })
+		return &empty{}, e, err
+	})
+}
+
+// edit changes the row that a request refers to, and returns what it was and is.
+func (r *resource[Row]) edit(c *call, in *item, action string, do func(row *Row) error) (edit, error) {
+	row, err := r.one(c, in, action)
+	if err != nil {
+		return edit{}, err
+	}
+	before := r.show(c, row)
+	if err := do(row); err != nil {
+		return edit{}, err
+	}
+	if stored, err := r.find(c, in.key); err == nil { // it may have got another slug
+		row = stored
+	}
+	return r.edited(c, row, before, r.show(c, row)), nil
 }
 
 // change adds a route that changes something, in a transaction that includes the audit
 // record.
-func change[I, V any](a *API, rt route, do func(*call, *I) (*V, error)) {
+func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 	rt.audited = true
 	register(a, rt, func(c *call, in *I) (*output[V], error) {
 		if b, ok := any(in).(interface{ raw() []byte }); ok {
 			c.fields(b.raw())
 		}
 		var out *V
-		err := c.update(func() (err error) {
-			out, err = do(c, in)
-			return err
+		err := c.update(func() error {
+			v, e, err := do(c, in)
+			if err != nil {
+				return err
+			}
+			out = v
+			c.changed(e)
+			return nil
 		})
 		if err != nil {
 			return nil, err

@@ -91,18 +91,12 @@ type rotatedAPIKey struct {
 
 // rotation adds POST path/{id}/rotate.
 func (a *API) rotation(keys *resource[credentials.APIKey]) {
-	change(a, keys.routeOfOne(http.MethodPost, "/rotate", "rotate", "Rotate an API key"), func(c *call, in *rotateInput) (*rotatedAPIKey, error) {
-		k, err := keys.one(c, &in.item, "rotate")
-		if err != nil {
-			return nil, err
-		}
-		before := keys.show(c, k)
-		out, err := c.rotateAPIKey(k, in.Body)
-		if err != nil {
-			return nil, err
-		}
-		keys.changed(c, k, before, keys.show(c, k))
-		return out, nil
+	change(a, keys.routeOfOne(http.MethodPost, "/rotate", "rotate", "Rotate an API key"), func(c *call, in *rotateInput) (out *rotatedAPIKey, e edit, err error) {
+		e, err = keys.edit(c, &in.item, "rotate", func(k *credentials.APIKey) (err error) {
+			out, err = c.rotateAPIKey(k, in.Body)
+			return err
+		})
+		return out, e, err
 	})
 }
 

@@ -88,17 +88,21 @@ type forkPrompt struct {
 func (a *API) sharing(all *resource[prompts.Prompt]) {
 	for _, method := range []string{http.MethodPost, http.MethodPut} {
 		act(a, all, method, "/share", "update", "Share "+all.aNoun()+" with other workspaces", (*call).share)
-		act(a, all, method, "/fork", actionFork, "Fork "+all.aNoun()+": a copy of its published version", (*call).fork)
-		act(a, all, method, "/unshare", "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt, _ *empty) (*empty, error) { return c.unshare(p) })
+		change(a, all.routeOfOne(method, "/fork", actionFork, "Fork "+all.aNoun()+": a copy of its published version"), func(c *call, in *itemBodyInput[forkPrompt]) (*createdPrompt, edit, error) {
+			from, err := all.one(c, &in.item, actionFork)
+			if err != nil {
+				return nil, edit{}, err
+			}
+			p, v, err := c.fork(from, &in.Body)
+			if err != nil {
+				return nil, edit{}, err
+			}
+			return v, all.edited(c, p, nil, all.show(c, p)), nil
+		})
+		act(a, all, method, "/unshare", "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt, _ *empty) (*empty, error) { return &empty{}, c.reshare(p, nil) })
 	}
 	for _, sub := range []string{"/share", "/unshare"} {
-		change(a, all.routeOfOne(http.MethodDelete, sub, "update", "Stop sharing "+all.aNoun()), func(c *call, in *itemInput) (*empty, error) {
-			p, err := all.one(c, &in.item, "update")
-			if err != nil {
-				return nil, err
-			}
-			return c.unshare(p)
-		})
+		actBare(a, all, http.MethodDelete, sub, "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt) error { return c.reshare(p, nil) })
 	}
 }
 
@@ -154,12 +158,7 @@ func (c *call) share(p *prompts.Prompt, in *sharePrompt) (*empty, error) {
 	return &empty{}, c.reshare(p, s)
 }
 
-// unshare ends that a prompt is shared. It succeeds if it is not.
-func (c *call) unshare(p *prompts.Prompt) (*empty, error) {
-	return &empty{}, c.reshare(p, nil)
-}
-
-// reshare stores with whom a prompt or partial is shared. A partial stays shared where a prompt
+// reshare stores with whom a prompt or partial is shared; nil: with nobody. A partial stays shared where a prompt
 // is that inserts it, and where a prompt of the workspace itself or, for a prompt, a config refers
 // to it.
 func (c *call) reshare(p *prompts.Prompt, s *prompts.Share) error {
@@ -218,30 +217,30 @@ func (c *call) sharedBy(workspace string) (by []string) {
 }
 
 // fork copies the published version of a prompt or partial to a new one.
-func (c *call) fork(from *prompts.Prompt, in *forkPrompt) (*createdPrompt, error) {
+func (c *call) fork(from *prompts.Prompt, in *forkPrompt) (*prompts.Prompt, *createdPrompt, error) {
 	w, err := c.workspace(in.WorkspaceID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !from.VisibleIn(w.ID) {
-		return nil, invalid("workspace_id", "it is not shared with this workspace")
+		return nil, nil, invalid("workspace_id", "it is not shared with this workspace")
 	}
 	v, ok := c.api.Prompts.Version(from, "")
 	if !ok {
-		return nil, fmt.Errorf("prompt %s has no published version", from.Slug)
+		return nil, nil, fmt.Errorf("prompt %s has no published version", from.Slug)
 	}
 	included, _, err := c.api.Prompts.Included(c, from, v)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, partial := range included {
 		if !partial.VisibleIn(w.ID) {
-			return nil, failure(http.StatusConflict, "The partial %s, which is inserted, is not shared with the workspace", partial.Slug)
+			return nil, nil, failure(http.StatusConflict, "The partial %s, which is inserted, is not shared with the workspace", partial.Slug)
 		}
 	}
 	content, err := c.api.Prompts.Content(c, v)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	copied := *content
 	copied.CreatedBy = c.caller.KeyID
@@ -254,28 +253,28 @@ func (c *call) fork(from *prompts.Prompt, in *forkPrompt) (*createdPrompt, error
 	}
 	switch {
 	case from.Partial && in.VirtualKey != nil:
-		return nil, invalid("virtual_key", "a partial has none")
+		return nil, nil, invalid("virtual_key", "a partial has none")
 	case from.Partial:
 		err = c.applyPartial(p, &copied, in.CollectionID)
 	default:
 		if in.VirtualKey != nil {
 			copied.VirtualKey = *in.VirtualKey
 		} else if copied.VirtualKey, err = c.counterpart(from.WorkspaceID, content.VirtualKey, w.ID); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		err = c.applyPrompt(p, &copied, &PromptFields{CollectionID: in.CollectionID})
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := promptError(c.api.Prompts.Add(c.tx, p, &copied)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	object := "prompt"
 	if p.Partial {
 		object = "partial"
 	}
-	return &createdPrompt{p.ID, p.Slug, p.Latest().ID, object}, nil
+	return p, &createdPrompt{p.ID, p.Slug, p.Latest().ID, object}, nil
 }
 
 // counterpart returns what answers the completions of a prompt of a workspace in another one: the

@@ -169,14 +169,9 @@ func (a *API) usageLimits() {
 		all := in.ID == "" && in.ValueKey == ""
 		return &empty{}, c.resetUsage(p, func(e *policies.Entity) bool { return all || e.ID == in.ID || e.Group == in.ValueKey }, cmp.Or(in.ID, in.ValueKey))
 	})
-	one := limits.routeOfOne("PUT", "/entities/{entity_id}/reset", "update", "Reset one counter of a usage-limit policy")
-	change(a, one, func(c *call, in *itemInput) (*empty, error) {
-		p, err := limits.one(c, &in.item, "update")
-		if err != nil {
-			return nil, err
-		}
+	actBare(a, limits, "PUT", "/entities/{entity_id}/reset", "update", "Reset one counter of a usage-limit policy", func(c *call, p *policies.UsageLimit) error {
 		id := c.item.query["entity_id"]
-		return &empty{}, c.resetUsage(p, func(e *policies.Entity) bool { return e.ID == id || e.Group == id }, id)
+		return c.resetUsage(p, func(e *policies.Entity) bool { return e.ID == id || e.Group == id }, id)
 	})
 }
 
@@ -204,19 +199,21 @@ func (c *call) resetUsage(p *policies.UsageLimit, which func(*policies.Entity) b
 	if err != nil {
 		return err
 	}
-	any := named == ""
+	hit := named == ""
 	for _, e := range all {
 		if !which(e) {
 			continue
 		}
-		any = true
+		hit = true
+		at := "usage." + e.Group
+		c.also(edit{map[string]any{at: p.Amount(e.Booked)}, map[string]any{at: 0}})
 		c.committed(func() {
 			if err := c.api.Limits.ResetEntity(c, e); err != nil {
 				c.api.logReset(p.ID, err)
 			}
 		})
 	}
-	if !any {
+	if !hit {
 		return notFound("Entity", credentials.Clip(named))
 	}
 	return nil
