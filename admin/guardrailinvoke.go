@@ -38,7 +38,7 @@ func (c *call) invokeGuardrail(g *hooks.Guardrail, in *invokeGuardrail) (*Guardr
 	}
 	hook := *saved
 	hook.Async = false
-	s := guardrails.Subject{Type: "chatComplete", Model: in.Model, Header: http.Header{}, Status: http.StatusOK}
+	s := guardrails.Subject{Type: "chatComplete", Model: in.Model, Workspace: c.caller.WorkspaceID, Header: http.Header{}, Status: http.StatusOK}
 	if c.api.CheckServices != nil {
 		s.Services = c.api.CheckServices(c.caller.WorkspaceID)
 	}

@@ -76,6 +76,8 @@ type Subject struct {
 	Stream   bool   // the call asks for a stream
 	Provider string
 	Model    string // that the call asks for
+	// Workspace is whose call it is. Checks of large texts share the processor by workspaces.
+	Workspace string
 
 	// Metadata is the call's metadata, an object; nil: it has none.
 	Metadata json.RawMessage

@@ -20,8 +20,12 @@ type detecting struct {
 // A detector finds places of one kind, in order and without overlaps.
 type detector struct {
 	kind string
-	find func(text string) []guardrails.Place
+	find finder
 }
+
+// A finder finds places in a text of any length. It looks at the context each few KiB; the error is
+// that of the context.
+type finder func(ctx context.Context, text string) ([]guardrails.Place, error)
 
 // redact is the parameter of detecting checks.
 var redact = guardrails.Parameter{Name: "redact", Type: guardrails.Boolean, Doc: "what is found is replaced by its kind in brackets, and the verdict is true"}
@@ -71,7 +75,7 @@ func (c *detecting) Find(ctx context.Context, text string) ([]guardrails.Place, 
 }
 
 // all returns what the detectors find, with the kinds. Where two overlap, the one that begins first
-// counts, or the longer one. The context is looked at before each of them.
+// counts, or the longer one.
 func (c *detecting) all(ctx context.Context, text string) (places []guardrails.Place, kinds []string, err error) {
 	type kindOf struct {
 		guardrails.Place
@@ -82,7 +86,11 @@ func (c *detecting) all(ctx context.Context, text string) (places []guardrails.P
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		for _, p := range d.find(text) {
+		found, err := d.find(ctx, text)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range found {
 			p.With = "[" + d.kind + "]"
 			all = append(all, kindOf{p, d.kind})
 		}

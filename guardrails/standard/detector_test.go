@@ -121,7 +121,10 @@ func TestWordsAreFoundAsOneByOne(t *testing.T) {
 		for _, w := range words {
 			any = any || strings.Contains(lower, w)
 		}
-		places := a.find(text, false)
+		places, err := a.find(context.Background(), text, false)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if (len(places) > 0) != any {
 			t.Fatalf("%q finds %v in %q", words, places, text)
 		}
@@ -143,21 +146,74 @@ func TestLongListsOfWordsAreSearchedAtOnce(t *testing.T) {
 	}
 	a := newAutomaton(words, true)
 	text := strings.Repeat("lorem ipsum w1 dolor ", 5000) + words[77]
-	if places := a.find(text, true); len(places) != 1 || text[places[0].Start:] != words[77] {
+	if places, err := a.find(t.Context(), text, true); err != nil || len(places) != 1 || text[places[0].Start:] != words[77] {
 		t.Errorf("found %v", places)
 	}
 }
 
-// A check of one large text ends between its detectors.
-func TestDetectorsHeedTheirTime(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ran := 0
-	search := func(string) []guardrails.Place { ran++; cancel(); return nil }
-	c := &detecting{what: "things", detectors: []detector{{"A", search}, {"B", search}}}
-	if _, err := c.Judge(ctx, &guardrails.Subject{Texts: []string{"text"}}); !errors.Is(err, context.Canceled) || ran != 1 {
-		t.Errorf("%v after %d", err, ran)
+// A countdown is a context that is over after it was looked at a number of times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.DeadlineExceeded
 	}
-	if _, err := c.Find(ctx, "text"); !errors.Is(err, context.Canceled) || ran != 1 {
-		t.Errorf("%v after %d", err, ran)
+	return nil
+}
+
+// A check of a large text ends soon after its time, within its searches, too. What is large enough
+// to take long is looked at every 64 KiB at least.
+func TestDetectorsHeedTheirTime(t *testing.T) {
+	const size = 192 << 10
+	texts := map[string]string{"words": strings.Repeat("a1 ghp-", size/7), "digits": strings.Repeat("1 ", size/2), "keys": strings.Repeat("a private key eyj ", size/18)}
+	for id, parameters := range map[string]string{"gw.pii": allPII, "gw.secrets": `{}`, "gw.words": `{"words":["x9","a1 x"]}`} {
+		c := detectorOf(t, id, parameters)
+		for name, text := range texts {
+			all := &countdown{t.Context(), 1 << 30}
+			if _, err := c.Find(all, text); err != nil {
+				t.Fatal(err)
+			}
+			looked := 1<<30 - all.left
+			if least := len(c.detectors) * size / (64 << 10); looked < least {
+				t.Errorf("%s in %s: looked at its time %d times, expected %d", id, name, looked, least)
+			}
+			for _, left := range []int{0, 1, looked / 3, looked - 1} {
+				ctx := &countdown{t.Context(), left}
+				if _, err := c.Judge(ctx, &guardrails.Subject{Texts: []string{text}}); !errors.Is(err, context.DeadlineExceeded) || ctx.left != -1 {
+					t.Errorf("%s in %s: %v, and went on for %d looks", id, name, err, -1-ctx.left)
+				}
+			}
+		}
+	}
+}
+
+// What is found in a large text is what is found in its parts: places are where they are in a short
+// text, however far into a text they come.
+func TestLongTextsAreSearchedAsShortOnes(t *testing.T) {
+	for id, parameters := range map[string]string{"gw.pii": allPII, "gw.secrets": `{"redact":true}`} {
+		c := detectorOf(t, id, parameters)
+		for _, pad := range []int{0, 1, 60 << 10, 64<<10 - 20, 64<<10 - 3, 128<<10 - 40} {
+			text := strings.Repeat("é ", pad/3) + strings.Repeat(".", pad%3) + "\n"
+			var want []guardrails.Place
+			for _, sentence := range labelled[id] {
+				part := label.ReplaceAllString(sentence, "$2")
+				found, err := c.Find(t.Context(), "\n"+part+"\n~")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range found {
+					p.Start, p.End = p.Start+len(text)-1, p.End+len(text)-1
+					want = append(want, p)
+				}
+				text += part + "\n~" + strings.Repeat("é ~", 900) + "\n"
+			}
+			got, err := c.Find(t.Context(), text)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s finds %d places in %d bytes, and %d in their parts; %v", id, len(got), len(text), len(want), err)
+			}
+		}
 	}
 }

@@ -1,17 +1,18 @@
 package standard
 
 import (
+	"context"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/textsearch"
 )
 
 // piiDetectors are the detectors of gw.pii by their categories. Names of people are not among them:
 // no rule tells them from other words.
-var piiDetectors = map[string]func(text string) []guardrails.Place{
+var piiDetectors = map[string]finder{
 	"EMAIL_ADDRESS": matchesOf(`(?i)[a-z0-9._%+\-]{1,64}@(?:[a-z0-9\-]{1,63}\.){1,8}[a-z]{2,24}`, isWord, nil),
 	"CREDIT_CARD":   cards,
 	"SSN":           matchesOf(`\d{3}([ \-])\d{2}[ \-]\d{4}`, func(r rune) bool { return isDigit(r) || r == '-' }, isSSN),
@@ -42,15 +43,16 @@ var pii = guardrails.Kind{
 
 // matchesOf finds the matches of an expression that have none of some characters next to them, and
 // that are valid; valid may be nil.
-func matchesOf(pattern string, next func(rune) bool, valid func(match string) bool) func(string) []guardrails.Place {
-	re := regexp.MustCompile(pattern)
-	return func(text string) (places []guardrails.Place) {
-		for _, m := range re.FindAllStringIndex(text, -1) {
+func matchesOf(pattern string, next func(rune) bool, valid func(match string) bool) finder {
+	re := textsearch.MustCompile(pattern)
+	return func(ctx context.Context, text string) (places []guardrails.Place, err error) {
+		all, err := re.FindAll(ctx, text, -1)
+		for _, m := range all {
 			if alone(text, m[0], m[1], next) && (valid == nil || valid(text[m[0]:m[1]])) {
 				places = append(places, guardrails.Place{Start: m[0], End: m[1]})
 			}
 		}
-		return places
+		return places, err
 	}
 }
 
@@ -115,8 +117,12 @@ func isCard(digits string) bool {
 }
 
 // cards finds numbers of cards, whose digits may be in groups with blanks or hyphens between them.
-func cards(text string) (places []guardrails.Place) {
+func cards(ctx context.Context, text string) (places []guardrails.Place, err error) {
+	paced := pacer{ctx: ctx}
 	for at := 0; at < len(text); at++ {
+		if err := paced.pace(1); err != nil {
+			return nil, err
+		}
 		if !isDigit(rune(text[at])) || at > 0 && isDigit(rune(text[at-1])) {
 			continue
 		}
@@ -139,7 +145,7 @@ func cards(text string) (places []guardrails.Place) {
 			at = best - 1
 		}
 	}
-	return places
+	return places, nil
 }
 
 // ibanLengths are the lengths of account numbers by their countries.
@@ -151,12 +157,16 @@ var ibanLengths = map[string]int{
 	"RS": 22, "SA": 24, "SE": 24, "SI": 19, "SK": 24, "SM": 27, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "XK": 20,
 }
 
-var ibanStart = regexp.MustCompile(`[A-Z]{2}\d{2}`)
+var ibanStart = textsearch.MustCompile(`[A-Z]{2}\d{2}`)
 
 // ibans finds account numbers with their checksums, which may be in groups with blanks between them.
-func ibans(text string) (places []guardrails.Place) {
+func ibans(ctx context.Context, text string) (places []guardrails.Place, err error) {
+	starts, err := ibanStart.FindAll(ctx, text, -1)
+	if err != nil {
+		return nil, err
+	}
 	end := 0
-	for _, m := range ibanStart.FindAllStringIndex(text, -1) {
+	for _, m := range starts {
 		length := ibanLengths[text[m[0]:m[0]+2]]
 		if length == 0 || m[0] < end {
 			continue
@@ -177,7 +187,7 @@ func ibans(text string) (places []guardrails.Place) {
 			places, end = append(places, guardrails.Place{Start: m[0], End: i}), i
 		}
 	}
-	return places
+	return places, nil
 }
 
 // isIBAN reports whether the checksum of an account number is right.
@@ -195,14 +205,19 @@ func isIBAN(number string) bool {
 }
 
 var (
-	ipv4 = regexp.MustCompile(`\d{1,3}(?:\.\d{1,3}){3}`)
-	ipv6 = regexp.MustCompile(`[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}`)
+	ipv4 = textsearch.MustCompile(`\d{1,3}(?:\.\d{1,3}){3}`)
+	ipv6 = textsearch.MustCompile(`[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}`)
 )
 
 // addresses finds IP addresses.
-func addresses(text string) (places []guardrails.Place) {
-	add := func(re *regexp.Regexp, next func(rune) bool, valid func(string) bool) {
-		for _, m := range re.FindAllStringIndex(text, -1) {
+func addresses(ctx context.Context, text string) (places []guardrails.Place, err error) {
+	add := func(re *textsearch.Regexp, next func(rune) bool, valid func(string) bool) {
+		if err != nil {
+			return
+		}
+		var all [][]int
+		all, err = re.FindAll(ctx, text, -1)
+		for _, m := range all {
 			found := text[m[0]:m[1]]
 			if _, err := netip.ParseAddr(found); err == nil && alone(text, m[0], m[1], next) && valid(found) {
 				places = append(places, guardrails.Place{Start: m[0], End: m[1]})
@@ -220,5 +235,5 @@ func addresses(text string) (places []guardrails.Place) {
 	add(ipv6, func(r rune) bool { return isWord(r) || r == ':' }, func(s string) bool {
 		return len(s) >= 6 && strings.ContainsAny(s, "0123456789")
 	})
-	return places
+	return places, err
 }

@@ -1,11 +1,12 @@
 package standard
 
 import (
+	"context"
 	"math"
-	"regexp"
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/textsearch"
 )
 
 // A secretRule is how credentials of one kind look.
@@ -14,7 +15,7 @@ type secretRule struct {
 	keyword  string // which a text with one has, whatever its case; "": it may have none
 	pattern  string
 	entropy  float64 // the least, in bits a character, of the last group; 0: any
-	compiled *regexp.Regexp
+	compiled *textsearch.Regexp
 }
 
 var secretRules = []secretRule{
@@ -54,35 +55,42 @@ var secrets = guardrails.Kind{
 
 func init() {
 	for i := range secretRules {
-		secretRules[i].compiled = regexp.MustCompile(secretRules[i].pattern)
+		secretRules[i].compiled = textsearch.MustCompile(secretRules[i].pattern)
 	}
 }
 
 // find finds credentials of the kind; of an assignment, the value.
-func (r *secretRule) find(text string) (places []guardrails.Place) {
-	if r.keyword != "" && !containsFold(text, r.keyword) {
-		return nil
+func (r *secretRule) find(ctx context.Context, text string) (places []guardrails.Place, err error) {
+	if r.keyword != "" {
+		if found, err := containsFold(ctx, text, r.keyword); err != nil || !found {
+			return nil, err
+		}
 	}
-	for _, m := range r.compiled.FindAllStringSubmatchIndex(text, -1) {
+	all, err := r.compiled.FindAllSubmatch(ctx, text, -1)
+	for _, m := range all {
 		start, end := m[len(m)-2], m[len(m)-1]
 		if len(m) == 2 && !alone(text, start, end, isWord) || r.entropy > 0 && entropy(text[start:end]) < r.entropy {
 			continue
 		}
 		places = append(places, guardrails.Place{Start: start, End: end})
 	}
-	return places
+	return places, err
 }
 
 // containsFold reports whether a text has a word in lower case, whatever the case of its ASCII
 // letters.
-func containsFold(text, word string) bool {
+func containsFold(ctx context.Context, text, word string) (bool, error) {
+	paced := pacer{ctx: ctx}
 	first := word[0]
 	for at := 0; at+len(word) <= len(text); at++ {
 		if text[at]|0x20 == first|0x20 && strings.EqualFold(text[at:at+len(word)], word) {
-			return true
+			return true, nil
+		}
+		if err := paced.pace(1); err != nil {
+			return false, err
 		}
 	}
-	return false
+	return false, nil
 }
 
 // entropy is how random a text is, in bits a byte.

@@ -1,6 +1,7 @@
 package standard
 
 import (
+	"context"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,8 +30,8 @@ var wordList = guardrails.Kind{
 		}
 		a := newAutomaton(words, !p.Boolean("caseSensitive"))
 		whole := p.Boolean("wholeWords")
-		return &detecting{what: "words of the list", redact: p.Boolean("redact"), parts: true, detectors: []detector{{"WORD", func(text string) []guardrails.Place {
-			return a.find(text, whole)
+		return &detecting{what: "words of the list", redact: p.Boolean("redact"), parts: true, detectors: []detector{{"WORD", func(ctx context.Context, text string) ([]guardrails.Place, error) {
+			return a.find(ctx, text, whole)
 		}}}}, nil
 	},
 }
@@ -101,41 +102,62 @@ func (a *automaton) step(at int32, c byte) int32 {
 
 // folded is a text in lower case, as far as that does not change how long its characters are.
 func (a *automaton) folded(text string) []byte {
-	if !a.fold {
-		return []byte(text)
-	}
 	out := make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		if lower := unicode.ToLower(r); r != utf8.RuneError && utf8.RuneLen(lower) == size {
-			out = utf8.AppendRune(out, lower)
-		} else {
-			out = append(out, text[i:i+size]...)
-		}
+		size := a.char(&out, text[i:])
 		i += size
 	}
 	return out
 }
 
+// char appends the first character of a text in lower case, and returns how many bytes it has.
+func (a *automaton) char(out *[]byte, text string) (size int) {
+	c := text[0]
+	switch {
+	case !a.fold, c < utf8.RuneSelf && (c < 'A' || c > 'Z'):
+		*out = append(*out, c)
+		return 1
+	case c < utf8.RuneSelf:
+		*out = append(*out, c|0x20)
+		return 1
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	if lower := unicode.ToLower(r); r != utf8.RuneError && utf8.RuneLen(lower) == size {
+		*out = utf8.AppendRune(*out, lower)
+	} else {
+		*out = append(*out, text[:size]...)
+	}
+	return size
+}
+
 // find returns the places of words: where several overlap, the first, and of those that begin
-// together the longest.
-func (a *automaton) find(text string, whole bool) (places []guardrails.Place) {
-	folded := a.folded(text)
+// together the longest. It goes through the text once, and the error is that of the context.
+func (a *automaton) find(ctx context.Context, text string, whole bool) (places []guardrails.Place, err error) {
+	paced := pacer{ctx: ctx}
+	var buffer [utf8.UTFMax]byte
 	at := int32(0)
-	for i := range len(folded) {
-		at = a.step(at, folded[i])
-		for out := a.nodes[at].out; out != 0; out = a.nodes[a.nodes[out].fail].out {
-			p := guardrails.Place{Start: i + 1 - int(a.nodes[out].size), End: i + 1}
-			if whole && !alone(text, p.Start, p.End, isWord) {
-				continue
-			}
-			for len(places) > 0 && places[len(places)-1].Start >= p.Start { // it is in this one
-				places = places[:len(places)-1]
-			}
-			if len(places) == 0 || places[len(places)-1].End <= p.Start {
-				places = append(places, p)
+	for i := 0; i < len(text); {
+		folded := buffer[:0]
+		size := a.char(&folded, text[i:])
+		if err := paced.pace(size); err != nil {
+			return nil, err
+		}
+		for _, c := range folded {
+			i++
+			at = a.step(at, c)
+			for out := a.nodes[at].out; out != 0; out = a.nodes[a.nodes[out].fail].out {
+				p := guardrails.Place{Start: i - int(a.nodes[out].size), End: i}
+				if whole && !alone(text, p.Start, p.End, isWord) {
+					continue
+				}
+				for len(places) > 0 && places[len(places)-1].Start >= p.Start { // it is in this one
+					places = places[:len(places)-1]
+				}
+				if len(places) == 0 || places[len(places)-1].End <= p.Start {
+					places = append(places, p)
+				}
 			}
 		}
 	}
-	return places
+	return places, nil
 }

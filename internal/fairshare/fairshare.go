@@ -1,7 +1,7 @@
 // Package fairshare limits how much of a bounded resource one holder may have: at most
 // [Factor] times what is free. A single holder gets three quarters of the resource, two
 // greedy ones three sevenths each, and however many there are, something is left for the
-// next one.
+// next one. A [Semaphore] shares what runs at the same time.
 package fairshare
 
 import "math"

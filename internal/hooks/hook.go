@@ -85,6 +85,7 @@ const (
 
 	defaultTimeout = 30 * time.Second
 	maxTimeout     = 5 * time.Minute
+	phaseTimeout   = time.Minute // of all hooks of a phase, unless one of them may take longer
 	defaultBuffer  = 1 << 20
 	maxBuffer      = 16 << 20
 	defaultHold    = 256
@@ -92,6 +93,15 @@ const (
 	minHold        = 16
 	maxWindow      = 64 << 10
 )
+
+// budget is how long the hooks of a phase may take together.
+func budget(list []*Hook) time.Duration {
+	longest := phaseTimeout
+	for _, h := range list {
+		longest = max(longest, h.Timeout+time.Second) // so that its own is over first
+	}
+	return longest
+}
 
 // ModeOf is how a hook judges streams.
 func (h *Hook) ModeOf() StreamMode {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/caddy-gw/gateway/guardrails"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
+	"github.com/caddy-gw/gateway/internal/fairshare"
 )
 
 func parse(t *testing.T, list List, raw string) []*Hook {
@@ -412,4 +415,80 @@ func TestWindowsThatCannotBeJudgedAreRefused(t *testing.T) {
 	if out := w.Push(Track{Kind: "content"}, strings.Repeat("a", 100)); w.Denied == nil || out != "" {
 		t.Errorf("after its time, %q is let go", out)
 	}
+}
+
+// All hooks of a phase together take no longer than a minute, and nothing passes because those
+// before it took that long.
+func TestAPhaseHasATimeOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var list []*Hook
+		for range 4 {
+			list = append(list, &Hook{ID: "slow", Timeout: defaultTimeout, Checks: []Use{{ID: "test.waits", Check: service{}}}})
+		}
+		list[3].Deny = true
+		begun := time.Now()
+		out := Run(t.Context(), list, guardrails.Subject{Type: "chatComplete", Request: []byte(`{"messages":[{"role":"user","content":"a"}]}`)}, false, time.Now)
+		if took := time.Since(begun); took != phaseTimeout {
+			t.Errorf("took %v", took)
+		}
+		if first := out.Results[0]; first.State != ErroredPassed || first.Checks[0].Error.Name != "TimeoutError" {
+			t.Errorf("the first says %+v", first)
+		}
+		if out.Denied != list[3] || out.Results[3].Checks[0].Error.Name != "UnreadableError" {
+			t.Errorf("the last says %+v", out.Results[3])
+		}
+	})
+}
+
+// A busy check judges until it is told to stop.
+type busy struct {
+	running *atomic.Int32
+	stop    chan struct{}
+}
+
+func (b busy) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
+	b.running.Add(1)
+	defer b.running.Add(-1)
+	<-b.stop
+	return guardrails.Result{Verdict: true}, nil
+}
+
+// Checks of large texts of one workspace leave processors to those of others, and to short texts.
+func TestChecksOfLargeTextsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := busy{new(atomic.Int32), make(chan struct{})}
+		list := []*Hook{{ID: "busy", Timeout: time.Minute, Deny: true, Checks: []Use{{ID: "test.busy", Check: b}}}}
+		done := make(chan *Outcome, 100)
+		shared := fairshare.NewSemaphore(4)
+		start := func(workspace string, size int) {
+			go func() {
+				body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("a", size) + `"}]}`)
+				s := guardrails.Subject{Type: "chatComplete", Request: body, Workspace: workspace}
+				done <- runWith(t.Context(), shared, list, s, false, time.Now)
+			}()
+			synctest.Wait()
+		}
+		for range 10 {
+			start("a", largeText+1)
+		}
+		if n := b.running.Load(); n != 3 {
+			t.Errorf("%d of one workspace run, on 4 processors", n)
+		}
+		start("b", largeText+1)
+		start("a", largeText)
+		if n := b.running.Load(); n != 5 {
+			t.Errorf("%d run with another workspace's and a short text", n)
+		}
+		time.Sleep(2 * time.Minute) // what waits has no time left
+		close(b.stop)
+		denied := 0
+		for range 12 {
+			if out := <-done; out.Denied != nil {
+				denied++
+			}
+		}
+		if denied != 7 {
+			t.Errorf("%d that got no turn are refused", denied)
+		}
+	})
 }

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/fairshare"
 )
 
 // An Outcome is what the hooks of a phase come to.
@@ -34,11 +36,28 @@ type Outcome struct {
 // MaxText bounds what a hook judges of a body, in bytes of JSON.
 const MaxText = 16 << 20
 
+// largeText is the size of texts, in bytes, from which the checks in process that judge them take
+// turns: as many at the same time as there are processors, and of a workspace no more than its
+// share.
+const largeText = 64 << 10
+
+var turns = sync.OnceValue(func() *fairshare.Semaphore { return fairshare.NewSemaphore(runtime.GOMAXPROCS(0)) })
+
 // Run runs the hooks of a phase, in their order, that are async or not. A hook judges what those
 // before it made of the body. The body is that of the subject's phase, and valid JSON.
+//
+// Each hook has its timeout, and all of them together have a minute, or as long as the one that has
+// most. A check that is not done then counts as one that could not judge because of what it is to
+// judge, whatever it waits for: others decide how long those before it take.
 func Run(ctx context.Context, list []*Hook, s guardrails.Subject, async bool, now func() time.Time) *Outcome {
+	return runWith(ctx, turns(), list, s, async, now)
+}
+
+func runWith(ctx context.Context, turns *fairshare.Semaphore, list []*Hook, s guardrails.Subject, async bool, now func() time.Time) *Outcome {
+	ctx, cancel := context.WithTimeoutCause(ctx, budget(list), errPhase)
+	defer cancel()
 	out := new(Outcome)
-	r := &run{subject: s, now: now}
+	r := &run{subject: s, now: now, phase: ctx, turns: turns}
 	r.body = s.Request
 	if s.Phase == guardrails.Output {
 		r.body = s.Response
@@ -85,6 +104,8 @@ type run struct {
 	body    json.RawMessage
 	changed bool
 	now     func() time.Time
+	phase   context.Context //nolint:containedctx // it ends with the run
+	turns   *fairshare.Semaphore
 
 	// The texts of the body for a scope.
 	scope  Scope
@@ -189,7 +210,7 @@ func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, or
 		answer := <-done
 		judged, err = answer.Result, answer.err
 	default:
-		judged, err = judge(ctx, u, &subject)
+		judged, err = r.judge(ctx, u, &subject)
 	}
 	c := &CheckResult{ID: u.ID, Verdict: judged.Verdict, Data: judged.Data, CreatedAt: began.UTC(), FailOnError: u.FailOnErr || h.FailOnErr}
 	switch changes := judged.Texts != nil || judged.Body != nil; {
@@ -198,6 +219,9 @@ func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, or
 		err = errNoTransformer // nobody would know that it may change an answer
 	default:
 		c.Transformed, err = r.apply(&judged, &subject)
+	}
+	if err != nil && errors.Is(context.Cause(r.phase), errPhase) {
+		err = errPhase
 	}
 	if err != nil {
 		c.Error = checkError(err, h, u)
@@ -293,7 +317,7 @@ func (r *run) ahead(ctx context.Context, h *Hook) map[int]chan answered {
 		started[i] = done
 		subject := r.subject
 		go func() {
-			result, err := judge(ctx, u, &subject)
+			result, err := r.judge(ctx, u, &subject)
 			done <- answered{result, err}
 		}()
 	}
@@ -302,12 +326,13 @@ func (r *run) ahead(ctx context.Context, h *Hook) map[int]chan answered {
 
 var (
 	errPanic         = errors.New("the check panicked")
+	errPhase         = guardrails.Unreadable("all checks of the phase together took too long")
 	errNoTransformer = errors.New("the check changes what it judges, and is not a Transformer")
 )
 
 // judge has a check judge a subject. A check that waits for others is left behind when the time is
 // over; a panic is an error.
-func judge(ctx context.Context, u *Use, s *guardrails.Subject) (guardrails.Result, error) {
+func (r *run) judge(ctx context.Context, u *Use, s *guardrails.Subject) (guardrails.Result, error) {
 	switch {
 	case u.Check == nil:
 		return guardrails.Result{}, u.Err
@@ -315,6 +340,13 @@ func judge(ctx context.Context, u *Use, s *guardrails.Subject) (guardrails.Resul
 		return guardrails.Result{}, ctx.Err()
 	}
 	if _, waits := u.Check.(guardrails.Waiter); !waits {
+		if totalOf(s.Texts) > largeText {
+			release, err := r.turns.Acquire(ctx, s.Workspace)
+			if err != nil {
+				return guardrails.Result{}, err
+			}
+			defer release()
+		}
 		return safely(ctx, u.Check, s)
 	}
 	done := make(chan answered, 1)
@@ -328,6 +360,13 @@ func judge(ctx context.Context, u *Use, s *guardrails.Subject) (guardrails.Resul
 	case <-ctx.Done():
 		return guardrails.Result{}, ctx.Err()
 	}
+}
+
+func totalOf(texts []string) (n int) {
+	for _, t := range texts {
+		n += len(t)
+	}
+	return n
 }
 
 func safely(ctx context.Context, c guardrails.Check, s *guardrails.Subject) (result guardrails.Result, err error) {

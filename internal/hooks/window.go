@@ -23,6 +23,8 @@ type Windows struct {
 	uses     []*windowUse
 	tracks   map[Track]*windowTrack
 	now      func() time.Time
+	left     time.Duration           // for the checks of all hooks
+	spent    map[*Hook]time.Duration // by the checks of each
 
 	Denied     *Hook // the first that refuses the stream; nil: none does
 	Unfinished bool  // see [Outcome]
@@ -57,7 +59,7 @@ func (w *Windows) Texts() int { return len(w.tracks) }
 
 // NewWindows returns the windows of hooks that [Hook.ModeOf] says can be used in one.
 func NewWindows(endpoint string, list []*Hook, now func() time.Time) *Windows {
-	w := &Windows{endpoint: endpoint, list: list, tracks: make(map[Track]*windowTrack), now: now}
+	w := &Windows{endpoint: endpoint, list: list, tracks: make(map[Track]*windowTrack), now: now, left: budget(list), spent: make(map[*Hook]time.Duration)}
 	for _, h := range list {
 		w.scope.ToolArguments = w.scope.ToolArguments || h.Scope.ToolArguments
 		w.scope.ToolResults = w.scope.ToolResults || h.Scope.ToolResults
@@ -267,23 +269,34 @@ func (s *windowStage) judge(cut, end int, last bool) {
 
 // find returns the places in held[:end]. The character before them is looked at, too.
 func (s *windowStage) find(end int) ([]guardrails.Place, error) {
-	u := s.use
+	u, w := s.use, s.window
 	if errors.Is(u.err, context.DeadlineExceeded) {
 		return nil, nil
 	}
-	begun := s.window.now()
+	begun := w.now()
+	left := min(u.hook.Timeout-w.spent[u.hook], w.left)
 	defer func() {
-		if u.spent += s.window.now().Sub(begun); u.spent > u.hook.Timeout && u.err == nil {
+		took := w.now().Sub(begun)
+		u.spent += took
+		w.spent[u.hook] += took
+		w.left -= took
+		if took > left && u.err == nil {
 			u.err = context.DeadlineExceeded
-			s.window.Unfinished = s.window.Unfinished || u.replaces || u.hook.Mutator
-			s.window.fail(u)
+			w.Unfinished = w.Unfinished || u.replaces || u.hook.Mutator
+			w.fail(u)
 		}
 	}()
+	ctx := context.Background()
+	if end > longSegment {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left)
+		defer cancel()
+	}
 	skip := len(s.before)
-	places, err := safelyFind(u.finder, s.before+string(s.held[:end]))
+	places, err := safelyFind(ctx, u.finder, s.before+string(s.held[:end]))
 	if err == nil && len(places) > 0 && places[0].Start < skip { // in what was let go already
 		skip = 0
-		places, err = safelyFind(u.finder, string(s.held[:end]))
+		places, err = safelyFind(ctx, u.finder, string(s.held[:end]))
 	}
 	if err != nil {
 		return nil, err
@@ -295,13 +308,16 @@ func (s *windowStage) find(end int) ([]guardrails.Place, error) {
 	return moved, nil
 }
 
-func safelyFind(f guardrails.Finder, text string) (places []guardrails.Place, err error) {
+// longSegment is the size of segments, in bytes, whose search may have to be given up.
+const longSegment = 4 << 10
+
+func safelyFind(ctx context.Context, f guardrails.Finder, text string) (places []guardrails.Place, err error) {
 	defer func() {
 		if recover() != nil { // what the panic says might repeat the text
 			places, err = nil, errPanic
 		}
 	}()
-	return f.Find(context.Background(), text) // a segment is short
+	return f.Find(ctx, text)
 }
 
 // fail refuses the stream if a check that failed, or that errored, makes its hook refuse it.

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,57 @@ func TestPiecesOfEvents(t *testing.T) {
 		}
 		if s := strings.Join(got, " "); s != c.want {
 			t.Errorf("%s: %s, want %s", c.data, s, c.want)
+		}
+	}
+}
+
+// A ticking check takes a second for each search.
+type ticking struct{ clock *time.Time }
+
+func (ticking) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
+	return guardrails.Result{Verdict: true}, nil
+}
+func (ticking) Finds() (decides, redacts bool) { return true, false }
+func (c ticking) Find(context.Context, string) ([]guardrails.Place, error) {
+	*c.clock = c.clock.Add(time.Second)
+	return nil, nil
+}
+
+// The checks of a hook have its time together, for all of a stream, and those of all hooks have that
+// of a phase.
+func TestWindowsHaveATime(t *testing.T) {
+	for name, c := range map[string]struct {
+		hooks, checks int
+		timeout       time.Duration
+		pieces        int // that pass
+	}{
+		"of a hook": {1, 2, 10 * time.Second, 5}, "of each hook": {2, 1, 10 * time.Second, 10}, "of a phase": {10, 1, 20 * time.Second, 6},
+	} {
+		begun := time.Unix(1_800_000_000, 0)
+		clock := begun
+		var list []*Hook
+		for range c.hooks {
+			h := &Hook{Deny: true, Timeout: c.timeout, Stream: Stream{Window: 16, Hold: 16}}
+			for range c.checks {
+				h.Checks = append(h.Checks, Use{Check: ticking{&clock}})
+			}
+			list = append(list, h)
+		}
+		w := NewWindows("chatComplete", list, func() time.Time { return clock })
+		for range 100 {
+			w.Once(Track{Kind: "content"}, "a text")
+		}
+		spent := clock
+		if w.Denied == nil {
+			t.Errorf("%s: nothing is refused", name)
+		}
+		for _, r := range w.Results() {
+			if r.Deny && r.Checks[len(r.Checks)-1].Error == nil && r.Checks[0].Error == nil {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if took, want := int(spent.Sub(begun).Seconds()), c.hooks*c.checks*c.pieces; took < want || took > want+1 {
+			t.Errorf("%s: took %d seconds, expected %d", name, took, want)
 		}
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
+
+	"github.com/caddy-gw/gateway/internal/textsearch"
 )
 
 const (
@@ -36,8 +37,8 @@ var (
 
 // A Regexp is a compiled regular expression. It may be used by several goroutines.
 type Regexp struct {
-	linear    *regexp.Regexp  // nil: backtracks is used
-	backtrack *regexp2.Regexp // nil: linear is used
+	linear    *textsearch.Regexp // nil: backtracks is used
+	backtrack *regexp2.Regexp    // nil: linear is used
 	anchored  bool
 }
 
@@ -69,7 +70,7 @@ func Compile(pattern, flags string) (*Regexp, error) {
 		if own != "" {
 			linear = "(?" + own + ")" + linear
 		}
-		if compiled, err := regexp.Compile(linear); err == nil {
+		if compiled, err := textsearch.Compile(linear); err == nil {
 			re.linear, re.anchored = compiled, anchored
 			return re, nil
 		}
@@ -123,40 +124,36 @@ func (re *Regexp) until(end time.Time) *regexp2.Regexp {
 	return &limited
 }
 
-// Match reports whether the text has a match. The error is ErrTimeout or ErrMemory.
+// Match reports whether the text has a match. The error is ErrTimeout, ErrMemory or that of the
+// context.
 func (re *Regexp) Match(ctx context.Context, text string) (bool, error) {
 	if re.linear != nil {
-		return re.linear.MatchString(text), nil
+		return re.linear.Match(ctx, text)
 	}
 	found, err := re.until(deadline(ctx, text)).MatchString(text)
 	return found, givenUp(err)
 }
 
 // FindAll returns where the matches are in the text, in order, as offsets in bytes; at most n of
-// them, or all if n is negative. The error is ErrTimeout or ErrMemory: even Go's engine, whose
-// searches take linear time, may read the rest of the text for each match.
+// them, or all if n is negative. The error is ErrTimeout, ErrMemory or that of the context: even
+// Go's engine, whose searches take linear time, may read the rest of the text for each match.
 func (re *Regexp) FindAll(ctx context.Context, text string, n int) ([][]int, error) {
 	switch {
-	case n == 0:
-		return nil, nil
 	case re.linear == nil:
+		if n == 0 {
+			return nil, nil
+		}
 		return re.backtrackAll(text, n, deadline(ctx, text))
 	case len(text) <= shortText:
-		return re.linear.FindAllStringIndex(text, n), nil
+		return re.linear.FindAll(ctx, text, n)
 	}
-	end := deadline(ctx, text)
-	for most := 8; ; most *= 2 {
-		if n > 0 {
-			most = min(most, n)
-		}
-		all := re.linear.FindAllStringIndex(text, most)
-		switch {
-		case len(all) < most || most == n:
-			return all, nil
-		case time.Now().After(end):
-			return nil, ErrTimeout
-		}
+	within, cancel := context.WithTimeout(ctx, Allowed(text))
+	defer cancel()
+	all, err := re.linear.FindAll(within, text, n)
+	if err != nil && ctx.Err() == nil {
+		return nil, ErrTimeout
 	}
+	return all, err
 }
 
 // backtrackAll is FindAll with the backtracking engine.
@@ -186,12 +183,12 @@ type Found struct {
 	Named      map[string]string
 }
 
-// Find returns the first match, or nil. The error is ErrTimeout or ErrMemory.
+// Find returns the first match, or nil. The error is ErrTimeout, ErrMemory or that of the context.
 func (re *Regexp) Find(ctx context.Context, text string) (*Found, error) {
 	if re.linear != nil {
-		at := re.linear.FindStringSubmatchIndex(text)
+		at, err := re.linear.Find(ctx, text)
 		if at == nil {
-			return nil, nil
+			return nil, err
 		}
 		f := &Found{Start: at[0], End: at[1]}
 		for i, name := range re.linear.SubexpNames() {
