@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/mail"
+	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -46,6 +47,7 @@ type Services struct {
 	Aliases    *routing.Aliases
 	Prompts    *prompts.Store
 	Guardrails *hooks.Store
+	Plugins    *plugins.Store
 	// CheckServices are what checks work with that ask others, for a workspace. It may be nil.
 	CheckServices func(workspaceID string) guardrails.Services
 	ParseOptions  routing.Options // of saved configs
@@ -176,6 +178,7 @@ func New(s Services) *API {
 	a.collections()
 	a.guardrails()
 	a.guardrailDefaults()
+	a.plugins()
 	a.health()
 	a.self()
 	a.rateLimits()

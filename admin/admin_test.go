@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -131,6 +132,8 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	rails, err := hooks.OpenStore(ctx, db, keyring, now, rand.Reader)
 	must(err)
+	saves, err := plugins.Open(ctx, db, keyring, now, rand.Reader)
+	must(err)
 	guard, err := credentials.NewHostGuard(nil)
 	must(err)
 	headers, err := exchange.NewHeaders(nil)
@@ -141,7 +144,7 @@ func (a *api) open(store storage.Store) {
 	a.kept, err = audit.Open(ctx, db, audit.Options{Key: seal, Now: now, Random: rand.Reader, Logger: zap.NewNop()})
 	must(err)
 	a.s = admin.Services{
-		Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, Plugins: saves, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
 		CountryHeader: "Cf-Ipcountry",
 		Authenticator: &credentials.Authenticator{

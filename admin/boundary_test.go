@@ -41,6 +41,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/prompts":                    `{"name":"` + mark + `","string":"s","virtual_key":"@local","workspace_id":"blue"}`,
 		"/v1/prompts/partials":           `{"name":"` + mark + `","string":"s","workspace_id":"blue"}`,
 		"/v1/guardrails":                 `{"name":"` + mark + `","checks":[{"id":"default.notNull"}],"workspace_id":"blue"}`,
+		"/v1/plugins":                    `{"plugin_id":"test","credentials":{"key":"` + mark + `","host":"` + mark + `"}}`,
 		"/v1/labels":                     `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/collections":                `{"name":"` + mark + `","workspace_id":"blue"}`,
 		"/v1/policies/rate-limits":       `{"name":"` + mark + `","type":"requests","unit":"rpm","value":3,"workspace_id":"blue"}`,
@@ -98,6 +99,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/guardrails/{guardrailId}/invoke":                       guardrail,
 		"/v1/labels/{label_id}":                                     made("/v1/labels", "id"),
 		"/v1/collections/{collection_id}":                           made("/v1/collections", "id"),
+		"/v1/plugins/{plugin_id}":                                   made("/v1/plugins", "plugin_id"),
 		"/v1/model-configs/pricing/{provider}/{model}":              mark + "-2",
 		"/v1/integrations/{slug}/models":                            integration,
 		"/v1/integrations/{slug}/integration-models":                integration,
@@ -116,7 +118,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		var all strings.Builder
 		for _, path := range []string{
 			"/v1/api-keys", "/v1/virtual-keys", "/v1/integrations", "/v1/providers", "/v1/configs", "/v1/model-aliases", "/v1/policies/rate-limits", "/v1/policies/usage-limits", "/v1/admin/workspaces", "/v1/logs",
-			"/v1/admin/users", "/v1/admin/users/invites", "/v1/admin/workspaces/blue/users", "/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails",
+			"/v1/admin/users", "/v1/admin/users/invites", "/v1/admin/workspaces/blue/users", "/v1/secret-references", "/v1/prompts", "/v1/prompts/partials", "/v1/labels", "/v1/collections", "/v1/guardrails", "/v1/plugins",
 		} {
 			all.WriteString(a.ok("GET", path+"?page_size=100", "").body)
 		}

@@ -11,7 +11,7 @@ import (
 // paths.
 var referred = []string{
 	"/v1/virtual-keys", "/v1/providers", "/v1/integrations", "/v1/secret-references", "/v1/configs", "/v1/model-aliases", "/v1/model-configs",
-	"/v1/prompts", "/v1/labels", "/v1/collections",
+	"/v1/prompts", "/v1/labels", "/v1/collections", "/v1/plugins",
 }
 
 // operationSecret must not be in any answer.
@@ -30,6 +30,8 @@ var operationBodies = map[string]string{
 	"PUT /v1/integrations/{slug}/workspaces":                   `{"workspaces":[{"id":"$workspace","enabled":true}]}`,
 	"POST /v1/secret-references":                               `{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY"}`,
 	"PUT /v1/secret-references/{secretReferenceId}":            `{"name":"m"}`,
+	"POST /v1/plugins":                                         `{"plugin_id":"test.judge","credentials":{"key":"` + operationSecret + `"}}`,
+	"PUT /v1/plugins/{plugin_id}":                              `{"credentials":{"key":"` + operationSecret + `"}}`,
 	"POST /v1/configs":                                         `{"name":"n","config":{"provider":"openai","api_key":"` + operationSecret + `"}}`,
 	"PUT /v1/configs/{slug}":                                   `{"name":"m","config":{"provider":"openai","api_key":"` + operationSecret + `","retry":{"attempts":1}}}`,
 	"POST /v1/model-aliases":                                   `{"name":"n","model":"@local/m"}`,
@@ -65,7 +67,8 @@ func operationWorld(a *api) map[string]string {
 		"$workspace":              workspace,
 		"/v1/virtual-keys/{slug}": made("/v1/virtual-keys", "data.slug"), "/v1/providers/{slug}": made("/v1/providers", "slug"), "/v1/integrations/{slug}": "free",
 		"/v1/secret-references/{secretReferenceId}": made("/v1/secret-references", "slug"), "/v1/configs/{slug}": made("/v1/configs", "slug"),
-		"/v1/model-aliases/{id}": made("/v1/model-aliases", "id"), "/v1/prompts/{prompt_id}": made("/v1/prompts", "slug"),
+		"/v1/plugins/{plugin_id}": a.ok("POST", "/v1/plugins", `{"plugin_id":"test","credentials":{"key":"`+operationSecret+`"}}`).get("id").Str,
+		"/v1/model-aliases/{id}":  made("/v1/model-aliases", "id"), "/v1/prompts/{prompt_id}": made("/v1/prompts", "slug"),
 		"/v1/prompts/partials/{prompt_partial_id}": made("/v1/prompts/partials", "slug"), "/v1/labels/{label_id}": made("/v1/labels", "id"),
 		"/v1/collections/{collection_id}": made("/v1/collections", "id"), "/v1/model-configs/pricing/{provider}": "openai",
 	}

@@ -19,7 +19,7 @@ var resourceOfPath = map[string][]string{
 	"/api-keys/organisation/service": {"organisation_service_api_keys"}, "/api-keys/workspace/service": {"workspace_service_api_keys"}, "/api-keys/workspace/user": {"workspace_user_api_keys"},
 	"/audit-logs": {"audit_logs"}, "/collections": {"prompts"}, "/labels": {"prompts"}, "/prompts": {"prompts"}, "/configs": {"configs"}, "/model-aliases": {"configs"},
 	"/guardrails": {"organisation_guardrails", "guardrails"}, "/integrations": {"organisation_integrations", "workspace_integrations"}, "/logs": {"logs"},
-	"/model-configs/pricing": {"providers"}, "/policies": {"policies"}, "/providers": {"providers"}, "/secret-references": {"secret_references"}, "/virtual-keys": {"virtual_keys"},
+	"/model-configs/pricing": {"providers"}, "/policies": {"policies"}, "/providers": {"providers"}, "/plugins": {"plugins"}, "/secret-references": {"secret_references"}, "/virtual-keys": {"virtual_keys"},
 }
 
 // actionOf are the routes whose action is not that of their method.
@@ -39,7 +39,7 @@ const (
 // workspace, and, as settings are by default, its managers and members.
 var holderOf = map[string]struct{ organisation, workspace, manager, member string }{
 	"organisation_settings": {organisation: every}, "organisation_users": {organisation: every}, "organisation_exclusions": {organisation: every},
-	"organisation_service_api_keys": {organisation: every}, "organisation_guardrails": {organisation: "create read update delete list"}, "secret_references": {organisation: every},
+	"organisation_service_api_keys": {organisation: every}, "organisation_guardrails": {organisation: "create read update delete list"}, "secret_references": {organisation: every}, "plugins": {organisation: "create update list"},
 	"organisation_integrations":  {every, "list", "list", "list"},
 	"audit_logs":                 {every, "list", "list", ""},
 	"workspaces":                 {every, "read update list", "read update list", reads},

@@ -1,6 +1,8 @@
 package handlers_test
 
 import (
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +62,51 @@ func TestSavedGuardrailsJudgeCalls(t *testing.T) {
 	for _, name := range []string{theirs, "nope"} {
 		if status, sent := ask(`{"input_guardrails":["` + name + `"]}`); status != 400 || sent != "" {
 			t.Errorf("%s: status %d, sent %s", name, status, sent)
+		}
+	}
+}
+
+// What is saved for a vendor, or for one of its checks, is what its checks are asked with: through
+// a reload too, in calls and where a guardrail is tried.
+func TestChecksAreAskedWithSavedCredentials(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answering)
+	vendor := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"results":[{"flagged":false,"categories":{"pii":` + strconv.FormatBool(r.Header.Get("Authorization") == "Bearer of-the-check") + `}}]}`))
+	})
+	g := gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+	check := map[string]any{"id": "mistral.moderateContent", "parameters": map[string]any{"categories": []string{"pii"}}}
+	slug := g.Admin("POST", "/v1/guardrails", map[string]any{"name": "g", "checks": []any{check}, "actions": map[string]any{"deny": true, "fail_on_error": true}}).Get("slug").Str
+	ask := func() int {
+		return g.Do("POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"abc"}]}`, "x-gw-api-key: "+key,
+			`x-gw-config: {"provider":"@file","input_guardrails":["`+slug+`"]}`).Status
+	}
+	save := func(id, secret string) {
+		g.Admin("POST", "/v1/plugins", map[string]any{"plugin_id": id, "credentials": map[string]any{"apiKey": secret, "baseUrl": vendor.URL}})
+	}
+	if status := ask(); status != 446 || len(vendor.Calls()) != 0 {
+		t.Errorf("without credentials: status %d", status)
+	}
+	save("mistral", "of-the-vendor")
+	g.Load()
+	if status := ask(); status != 200 {
+		t.Errorf("with the vendor's: status %d", status)
+	}
+	save("mistral.moderateContent", "of-the-check")
+	if status := ask(); status != 446 {
+		t.Errorf("with the check's: status %d", status)
+	}
+	if tried := g.Admin("POST", "/v1/guardrails/"+slug+"/invoke", map[string]any{"text": "abc"}); tried.Get("status").Int() != 446 {
+		t.Errorf("tried: %s", tried.Body)
+	}
+	g.Admin("PUT", "/v1/plugins/mistral.moderateContent", map[string]any{"credentials": nil})
+	if status := ask(); status != 200 {
+		t.Errorf("with the vendor's again: status %d", status)
+	}
+	for i, c := range vendor.Calls() {
+		if want := []string{"vendor", "check", "check", "vendor"}[i]; c.Header.Get("Authorization") != "Bearer of-the-"+want {
+			t.Errorf("call %d has %s", i, c.Header.Get("Authorization"))
 		}
 	}
 }

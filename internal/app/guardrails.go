@@ -42,13 +42,18 @@ func (g savedGuardrails) Defaults(workspace string, phase guardrails.Phase) (all
 	return all, nil
 }
 
+// savedSettings returns what the organisation has saved for a vendor of checks, or for a check.
+func (a *App) savedSettings(name string) (map[string]string, error) {
+	return a.services.Plugins.Settings(name)
+}
+
 // checkServices are what checks work with that ask others, apart from those of calls.
 func (a *App) checkServices() func(workspaceID string) guardrails.Services {
 	options := a.own()
 	options.Guard = a.guard
 	client := upstream.NewClient(a.transport.Pools(), options)
 	return func(workspaceID string) guardrails.Services {
-		return &upstream.CheckServices{Client: client, Workspace: workspaceID, Own: func(header string) bool {
+		return &upstream.CheckServices{Client: client, Workspace: workspaceID, Saved: a.savedSettings, Own: func(header string) bool {
 			_, own := a.headers.Suffix(header)
 			return own
 		}}

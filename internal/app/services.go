@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -41,6 +42,7 @@ type Services struct {
 	Aliases    *routing.Aliases
 	Prompts    *prompts.Store
 	Guardrails *hooks.Store
+	Plugins    *plugins.Store
 	Breakers   *routing.Breakers
 	Counter    ledger.Counter
 	Limits     *policies.Limits
@@ -103,6 +105,9 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Guardrails, err = hooks.OpenStore(ctx, db, s.Keyring, now, random); err != nil {
 		return nil, err
 	}
+	if s.Plugins, err = plugins.Open(ctx, db, s.Keyring, now, random); err != nil {
+		return nil, err
+	}
 	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime, Job: db.Job("rate-limit-records")}); err != nil {
 		return nil, err
 	}
@@ -142,6 +147,6 @@ func (s *Services) Close() error {
 func (s *Services) managed() admin.Services {
 	return admin.Services{
 		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, Limits: s.Limits, RateLimits: s.Limits.Rates, UsageLimits: s.Limits.Budgets, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: time.Now, Random: rand.Reader,
+		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Plugins: s.Plugins, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: time.Now, Random: rand.Reader,
 	}
 }

@@ -1,0 +1,132 @@
+// Package plugins has what the organisation has saved for those that checks of guardrails ask:
+// credentials and addresses, sealed. There is one plugin for a vendor, and there may be one for a
+// check, which then counts instead of that of its vendor.
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/versions"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Plugin is what is saved for a vendor or a check.
+type Plugin struct {
+	ID             string    `json:"id"`
+	For            string    `json:"for"` // the id of a vendor or a check, see [Name]
+	OrganisationID string    `json:"organisation_id"`
+	Settings       []byte    `json:"settings,omitempty"` // sealed; see [Store.Open]
+	CreatedBy      string    `json:"created_by,omitempty"`
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// Max bounds the plugins of an organisation, because all are in memory.
+const Max = 1000
+
+// Name returns the vendor with an id, or that of the check with an id, and how the id is written.
+// ok is false if there is none, or nobody is asked by the check.
+func Name(id string) (v *guardrails.Vendor, name string, ok bool) {
+	v = guardrails.VendorOf(id)
+	switch {
+	case v == nil:
+		return nil, "", false
+	case strings.EqualFold(v.ID, id):
+		return v, v.ID, true
+	}
+	return v, guardrails.Lookup(id).ID, true
+}
+
+// A Store holds the plugins. It reads from memory and writes through to the store. It is safe for
+// concurrent use.
+type Store struct {
+	rows   *storage.Cached[Plugin]
+	sealer versions.Sealer
+	now    func() time.Time
+	newID  func() string
+}
+
+const byName = "for"
+
+// Open loads the plugins of a store.
+func Open(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func() time.Time, random io.Reader) (*Store, error) {
+	all := func(*Plugin) []string { return []string{"all"} }
+	s := &Store{
+		rows: storage.NewCached(db, storage.NewCollection("plugin", func(p *Plugin) string { return p.ID },
+			storage.Index[Plugin]{Name: byName, Unique: true, Keys: func(p *Plugin) []string { return []string{p.For} }},
+			storage.Index[Plugin]{Name: "all", Counted: true, Max: Max, Rows: "plugins", Keys: all})),
+		sealer: sealer, now: now, newID: func() string { return storage.NewID(random) },
+	}
+	return s, s.rows.Load(ctx)
+}
+
+// In returns the plugins as tx sees them.
+func (s *Store) In(tx *storage.Txn) *Store {
+	in := *s
+	in.rows = s.rows.In(tx)
+	return &in
+}
+
+// Get returns a plugin by its id, or by the id of its vendor or check.
+func (s *Store) Get(id string) (*Plugin, bool) {
+	if p, ok := s.rows.Get(id); ok {
+		return p, true
+	}
+	if _, name, ok := Name(id); ok {
+		id = name
+	}
+	return s.rows.Find(byName, id)
+}
+
+// All returns all plugins in the order of their creation.
+func (s *Store) All() []*Plugin { return s.rows.All() }
+
+// Settings returns what is saved for a vendor or a check by its name, or nil.
+func (s *Store) Settings(name string) (map[string]string, error) {
+	p, ok := s.rows.Find(byName, name)
+	if !ok {
+		return nil, nil //nolint:nilnil // nothing is saved
+	}
+	return s.Open(p)
+}
+
+// Open returns the settings of a plugin; nil: it has none.
+func (s *Store) Open(p *Plugin) (settings map[string]string, err error) {
+	if p.Settings == nil {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	text, err := s.sealer.UnsealText("plugin/"+p.ID, p.Settings)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &settings)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening what is saved for %s: %w", p.For, err)
+	}
+	return settings, nil
+}
+
+// Put stores a plugin with its settings; nil: it has none. The error is [storage.ErrExists] if there
+// is another for the same vendor or check.
+func (s *Store) Put(tx *storage.Txn, p *Plugin, settings map[string]string) error {
+	now := s.now().UTC()
+	if p.ID == "" {
+		p.ID, p.CreatedAt = s.newID(), now
+	}
+	p.UpdatedAt, p.Settings = now, nil
+	if settings != nil {
+		text, err := json.Marshal(settings)
+		if err == nil {
+			p.Settings, err = s.sealer.SealText("plugin/"+p.ID, string(text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.rows.Put(tx, p)
+}
