@@ -108,6 +108,9 @@ type App struct {
 	// invites.
 	SMTP *SMTP `json:"smtp,omitempty"`
 
+	// Where alerts of budgets go, beside Caddy's events and mail. Default: nowhere.
+	Alerts *Alerts `json:"alerts,omitempty"`
+
 	// Issuers whose JSON Web Tokens are accepted in the place of API keys. Default: none.
 	JWT []*JWT `json:"jwt,omitempty"`
 
@@ -173,6 +176,7 @@ type App struct {
 	releaseHeadroom func()       // lets go of the collector; nil: it is not held
 	releaseTrail    func() error // nil: the audit trail is not configured
 	releaseEvents   func()       // nil: rotations are not configured
+	releaseAlerts   func()       // nil: alerts are not configured
 	emit            func(name string, data map[string]any)
 }
 
@@ -294,6 +298,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	if err := a.SMTP.provision(a.logger); err != nil {
 		return err
+	}
+	if err := a.Alerts.provision(); err != nil {
+		return fmt.Errorf("alerts: %w", err)
 	}
 	if err := a.provisionJWT(); err != nil {
 		return err

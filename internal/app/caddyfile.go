@@ -78,6 +78,12 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			password <password>
 //		}
 //
+//		alerts {
+//			webhook <url> {
+//				secret <secret>
+//			}
+//		}
+//
 //		jwt {
 //			issuer    <iss>
 //			audience  <aud...>
@@ -203,6 +209,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			a.SMTP = new(SMTP)
 			if err := a.SMTP.unmarshal(d); err != nil {
+				return err
+			}
+		case "alerts":
+			if a.Alerts != nil {
+				return d.Errf("%s is given twice", name)
+			}
+			a.Alerts = new(Alerts)
+			if err := a.Alerts.unmarshal(d); err != nil {
 				return err
 			}
 		case "jwt":

@@ -80,6 +80,7 @@ func (a *App) Start() error {
 	if a.SMTP != nil {
 		a.mail = mail.New(a.SMTP.settings)
 	}
+	a.releaseAlerts = c.Alerts.Configure(a.alertSettings(c))
 	a.runtime = a.build(c)
 	close(a.ready)
 	return nil
@@ -93,9 +94,6 @@ func (a *App) Cleanup() error {
 	if a.releaseHeadroom != nil {
 		a.releaseHeadroom()
 	}
-	if a.mail != nil {
-		a.mail.Close()
-	}
 	var err error
 	if a.transport != nil {
 		err = a.transport.Cleanup()
@@ -108,6 +106,12 @@ func (a *App) Cleanup() error {
 	}
 	if a.releaseEvents != nil {
 		a.releaseEvents()
+	}
+	if a.releaseAlerts != nil {
+		a.releaseAlerts()
+	}
+	if a.mail != nil { // closing the store may have sent some
+		a.mail.Close()
 	}
 	if a.releaseTrail != nil { // closing the store used its sink
 		err = errors.Join(err, a.releaseTrail())

@@ -58,6 +58,14 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Namespace: "caddy", Subsystem: "gw", Name: "unknown_callers_total",
 			Help: "Requests to the control plane without a valid API key, which leave no row in the audit trail.",
 		}, a.unknownCallers)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "alerts_total",
+			Help: "Alerts of budgets: that their alert threshold was reached, or that they are exhausted.",
+		}, a.alerted)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "alerts_undelivered_total",
+			Help: "Alerts that the webhook did not take, in all attempts, or for which there was no room to wait.",
+		}, a.undelivered)),
 		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "stale_secrets",
 			Help: "Secrets whose last value is used, because their secret manager does not answer.",
@@ -123,6 +131,22 @@ func (a *App) lostRecords() float64 {
 		return 0
 	}
 	return float64(a.runtime.Records.Lost())
+}
+
+func (a *App) alerted() float64 {
+	if !a.started() {
+		return 0
+	}
+	told, _ := a.services.Alerts.Counts()
+	return float64(told)
+}
+
+func (a *App) undelivered() float64 {
+	if !a.started() {
+		return 0
+	}
+	_, lost := a.services.Alerts.Counts()
+	return float64(lost)
 }
 
 func (a *App) unknownCallers() float64 {

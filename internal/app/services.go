@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/alerts"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -46,6 +47,7 @@ type Services struct {
 	Breakers   *routing.Breakers
 	Counter    ledger.Counter
 	Limits     *policies.Limits
+	Alerts     *alerts.Teller
 	Answers    *cache.Cache
 	Responses  *stored.Responses
 	Owners     *stored.Owners
@@ -112,9 +114,13 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		return nil, err
 	}
 	s.onClose(func() error { return s.Counter.Close(context.Background()) })
+	s.Alerts = alerts.New(db, now, logger)
+	s.Alerts.Start()
+	s.onClose(func() error { s.Alerts.Close(); return nil })
 	if s.Limits, err = policies.Open(ctx, db, s.Counter, now, logger); err != nil {
 		return nil, err
 	}
+	s.Limits.OnAlert(s.Alerts.Add)
 	s.onClose(func() error { s.Limits.Close(); return nil })
 	if s.Answers, err = cache.Open(ctx, db, now); err != nil {
 		return nil, err

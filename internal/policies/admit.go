@@ -27,8 +27,8 @@ type Verdict struct {
 	begun       time.Time
 	refs        []groupRef
 	few         [2]groupRef // of refs
-	counted     []kind      // of each claim
-	fewCounted  [4]kind
+	matched     []*Rule     // of each claim
+	fewMatched  [4]*Rule
 	demand      *estimate.Demand // nil: no policy has asked for it
 }
 
@@ -123,9 +123,8 @@ func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope,
 func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call, ask Scope) (moved bool, freed <-chan struct{}, err error) {
 	a := l.active.Load()
 	var few [4]ledger.Claim
-	var fewMatched [4]*Rule
-	claims, matched := few[:0], fewMatched[:0]
-	v.refs, v.counted = v.few[:0], v.fewCounted[:0]
+	claims := few[:0]
+	v.refs, v.matched = v.few[:0], v.fewMatched[:0]
 	alias, unread := f.ModelUnread()
 	now := l.now()
 	carried := l.Carried.of(workspace, f, now)
@@ -170,8 +169,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 				v.refs[len(v.refs)-1].claim(&claim, counters, f)
 			}
 			claims = append(claims, claim)
-			matched = append(matched, r)
-			v.counted = append(v.counted, kinds[r.Type])
+			v.matched = append(v.matched, r)
 		}
 	}
 	if len(claims) == 0 {
@@ -181,7 +179,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	if v.reservation, decision, err = l.ledger.Reserve(ctx, claims); err != nil {
 		return false, nil, fmt.Errorf("counting against rate limits: %w", err)
 	}
-	v.decide(decision, claims, matched)
+	v.decide(decision, claims)
 	return decision.Admitted && !l.groups.confirm(v.refs), decision.Freed, nil
 }
 
@@ -219,11 +217,11 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denie
 }
 
 // decide translates the ledger's decision for the caller.
-func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim, matched []*Rule) {
+func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 	for i := range decision.States {
 		s := &decision.States[i]
-		s.Limit = matched[i].Limit // also if there was no room for a value
-		switch v.counted[i] {
+		s.Limit = v.matched[i].Limit // also if there was no room for a value
+		switch v.matched[i].counts {
 		case countsCalls:
 			v.Requests = tighter(v.Requests, s)
 		case countsTokens:
@@ -234,14 +232,16 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim, matche
 		return
 	}
 	for i := range decision.States { // the longest wait of all, so that the next attempt can succeed
-		s, r := decision.States[i], matched[i]
+		s, r := decision.States[i], v.matched[i]
 		if s.RetryAfter == 0 {
 			continue
 		}
 		d := &Denial{Rule: r, State: s}
 		switch {
 		case r.Budget():
-			d.Spent = !s.MayFit
+			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
+				v.limits.watch(r, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
+			}
 			d.RetryAfter = max(time.Second, time.Duration(v.limits.lasting.Load()))
 		case s.RetryAfter == ledger.Never:
 			d.RetryAfter = r.Window

@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,11 @@ type Entity struct {
 	ID     string // a UUID that depends on its counter's name
 	Group  string // its value key: key:value-key:value, or default
 	Booked int64
-	name   string
+	// AlertTold and ExhaustedTold: an alert has told that the alert threshold was reached, and that
+	// the budget is exhausted.
+	AlertTold, ExhaustedTold bool
+
+	name string
 }
 
 // defaultGroup is the value key of the counter of a policy that does not group.
@@ -34,7 +39,7 @@ func (l *Limits) Entities(ctx context.Context, p *UsageLimit) ([]*Entity, error)
 			all = append(all, &Entity{ID: entityID(c.Key), Group: valueKey(p.GroupBy, c.Key, name), Booked: c.Booked(), name: c.Key})
 		}
 	})
-	return all, err
+	return all, errors.Join(err, l.readTold(ctx, p, name, all))
 }
 
 // MaxEntities bounds the counters of a policy that are listed.
@@ -42,16 +47,11 @@ const MaxEntities = 10_000
 
 // ResetEntity forgets what a counter counted. It is called after the commit.
 func (l *Limits) ResetEntity(ctx context.Context, e *Entity) error {
-	return l.ledger.Forget(ctx, e.name)
+	return errors.Join(l.ledger.Forget(ctx, e.name), l.forgetAlerts(ctx, toldID(e.name)))
 }
 
 // Exhausted reports whether a counter has reached its budget.
 func (p *UsageLimit) Exhausted(e *Entity) bool { return e.Booked >= p.Limit }
-
-// Alerted reports whether a counter has reached the alert threshold.
-func (p *UsageLimit) Alerted(e *Entity) bool {
-	return p.AlertThreshold != nil && e.Booked >= *p.AlertThreshold
-}
 
 func entityID(counter string) string {
 	sum := sha256.Sum256([]byte(counter))
@@ -69,23 +69,33 @@ func valueKey(groupBy []string, counter, counters string) string {
 	if rest[0] == overflowMark || rest[0] == hashMark {
 		return rest[:1] + entityID(counter)
 	}
+	values, ok := groupValues(counter, counters)
+	if !ok {
+		return rest
+	}
 	var b strings.Builder
-	keys := groupBy
-	for i := 0; rest != ""; i++ {
-		length, after, _ := strings.Cut(rest, ":")
-		n, err := strconv.Atoi(length)
-		if err != nil || n > len(after) {
-			return rest
-		}
+	for i, value := range values {
 		key := KeyWorkspace // which is added to the groups of some
-		if i < len(keys) {
-			key = keys[i]
+		if i < len(groupBy) {
+			key = groupBy[i]
 		}
 		if i > 0 {
 			b.WriteByte('-')
 		}
-		b.WriteString(key + ":" + after[:n])
-		rest = after[n:]
+		b.WriteString(key + ":" + value)
 	}
 	return b.String()
+}
+
+// groupValues returns the values in the name of a counter, in the order of its groups. ok: it has them.
+func groupValues(counter, counters string) (values []string, ok bool) {
+	for rest := strings.TrimPrefix(counter, prefix(counters)); rest != ""; {
+		length, after, _ := strings.Cut(rest, ":")
+		n, err := strconv.Atoi(length)
+		if err != nil || n < 0 || n > len(after) {
+			return nil, false
+		}
+		values, rest = append(values, after[:n]), after[n:]
+	}
+	return values, true
 }

@@ -24,6 +24,7 @@ type Limits struct {
 	ledger   ledger.Counter
 	groups   *groups
 	learned  *estimate.Estimator
+	alerts   *alerts
 	now      func() time.Time
 	active   atomic.Pointer[active] // of what memory has
 	lasting  atomic.Int64           // how long reservations are held, about, in nanoseconds
@@ -33,6 +34,8 @@ type Limits struct {
 	ctx    context.Context // of what is done beside the calls
 	cancel context.CancelFunc
 	jobs   sync.WaitGroup
+
+	telling sync.WaitGroup // of alerts
 }
 
 // active is the policies in force, by the workspace whose calls they count.
@@ -44,7 +47,7 @@ type active struct {
 // Open loads the policies of a store, whose calls l counts. Close l after the last use, and
 // before it the limits.
 func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time.Time, logger *zap.Logger) (_ *Limits, err error) {
-	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), now: now, logger: logger}
+	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), alerts: newAlerts(), now: now, logger: logger}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.lasting.Store(int64(time.Second))
 	rates, err := openStore(ctx, db, "rate-limit", func(p *RateLimit) *Policy { return &p.Policy }, (*RateLimit).Validate, now, p.refresh)
@@ -79,6 +82,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	for _, rules := range a.byWorkspace {
 		err = errors.Join(err, restore(rules))
 	}
+	p.telling.Go(p.tellAlerts)
 	return p, err
 }
 
@@ -86,6 +90,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 func (l *Limits) Close() {
 	l.cancel()
 	l.jobs.Wait()
+	l.telling.Wait()
 }
 
 // refresh finds the policies in force.
@@ -149,7 +154,7 @@ func (l *Limits) reset(r *Rule) {
 func (l *Limits) Forget(ctx context.Context, id string) error { return l.forget(ctx, id) }
 
 func (l *Limits) forget(ctx context.Context, name string) error {
-	err := l.ledger.Forget(ctx, prefix(name))
+	err := errors.Join(l.ledger.Forget(ctx, prefix(name)), l.forgetAlerts(ctx, prefix(name)))
 	l.groups.forget(name)
 	return err
 }

@@ -24,6 +24,7 @@ type world struct {
 	now atomic.Int64
 
 	booted int64
+	heard  heard
 }
 
 func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()) }

@@ -15,6 +15,8 @@ type Rule struct {
 	Unit   string        // of a rate limit
 	Window time.Duration // ledger.Forever: it is a budget
 
+	counts             kind
+	alertAt            *int64   // of a budget, what to tell of; nil: nothing
 	carrier            *Carried // whose limit it is; nil: it is a policy
 	allowsUnknownPrice bool
 	schedule           *Schedule // of a budget
@@ -52,14 +54,14 @@ type counters struct {
 }
 
 func rateRule(p *RateLimit) *Rule {
-	r := &Rule{Policy: &p.Policy, Limit: p.Value, Unit: p.Unit, Window: windows[p.Unit]}
+	r := &Rule{Policy: &p.Policy, Limit: p.Value, Unit: p.Unit, Window: windows[p.Unit], counts: kinds[p.Type]}
 	r.now.Store(&period{counters: counters{r.Policy, p.ID, r.Window}})
 	return r
 }
 
 func usageRule(p *UsageLimit, now time.Time) *Rule {
 	r := &Rule{
-		Policy: &p.Policy, Limit: p.Limit, Window: ledger.Forever,
+		Policy: &p.Policy, Limit: p.Limit, Window: ledger.Forever, counts: kinds[p.Type], alertAt: p.AlertThreshold,
 		allowsUnknownPrice: p.OnUnknownPrice == Allow, schedule: &p.Schedule,
 	}
 	r.now.Store(periodOf(&p.Policy, p.At(now)))

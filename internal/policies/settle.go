@@ -17,14 +17,14 @@ type Used struct {
 // Settle books what an admitted call used, and gives back the rest of what it had reserved. What
 // it used beyond that counts too.
 func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
-	if v.reservation == nil || len(v.counted) == 0 {
+	if v.reservation == nil || len(v.matched) == 0 {
 		return nil
 	}
 	var few [4]int64
 	final, estimated := few[:0], false
-	for _, k := range v.counted {
+	for _, r := range v.matched {
 		units := int64(1)
-		switch k {
+		switch r.counts {
 		case countsTokens:
 			units, estimated = used.Tokens, true
 		case countsCost:
@@ -35,7 +35,14 @@ func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
 	if estimated {
 		l.lasted(l.now().Sub(v.begun))
 	}
-	return l.ledger.Settle(ctx, v.reservation, final)
+	err := l.ledger.Settle(ctx, v.reservation, final)
+	for i, r := range v.matched {
+		if r.Budget() {
+			counter, booked := l.ledger.Booked(v.reservation, i)
+			l.watch(r, counter, booked, false)
+		}
+	}
+	return err
 }
 
 // lasted averages how long reservations are held.

@@ -16,6 +16,10 @@ type Counter interface {
 	// limit. Only the first call of Settle or Release for a reservation has an effect.
 	Settle(ctx context.Context, r Reservation, used []int64) error
 
+	// Booked returns the counter of a claim of a reservation that was settled, and what is booked
+	// of it: its units without those of reservations that are not settled.
+	Booked(r Reservation, claim int) (key string, units int64)
+
 	// Release gives back all units of a reservation, which may be nil.
 	Release(r Reservation)
 

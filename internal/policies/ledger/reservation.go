@@ -72,6 +72,14 @@ func (l *Ledger) Settle(ctx context.Context, admitted Reservation, used []int64)
 	return errors.Join(errs...)
 }
 
+// Booked returns the counter of a claim of a reservation that was settled, and what is booked of it.
+func (l *Ledger) Booked(settled Reservation, claim int) (key string, units int64) {
+	a := settled.(*reservation).bookings[claim].account
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	return a.key, max(a.total-a.held, 0)
+}
+
 // Release gives back all units of a reservation, which may be nil. See Settle.
 func (l *Ledger) Release(admitted Reservation) {
 	r, ok := admitted.(*reservation)

@@ -122,6 +122,11 @@ func testModel(t *testing.T, c ledger.Counter, clock *clock) {
 				} else {
 					e.units = used
 				}
+				now := clock.now()
+				of, booked := c.Booked(e.held, 0)
+				if exact, wide := sum(events, now.Add(-window)), sum(events, now.Add(-window-slack)); of != key || booked < exact || booked > wide {
+					t.Fatalf("%d units of %q are booked, of %d to %d in the window", booked, of, exact, wide)
+				}
 				e.held = nil
 			case "forget":
 				if err := c.Forget(t.Context(), key); err != nil {

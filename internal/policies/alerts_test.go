@@ -1,0 +1,272 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// listen has the alerts of a world listed, also after a restart.
+func (w *world) listen() { w.OnAlert(w.heard.add) }
+
+// heard are the alerts that were committed.
+type heard struct {
+	mu   sync.Mutex
+	all  []*Alert
+	fail error
+}
+
+func (h *heard) add(tx *storage.Txn, a *Alert) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tx.OnCommit(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.all = append(h.all, a)
+	})
+	return h.fail
+}
+
+// alerted returns the types of the alerts since the last time, once all that is queued is told.
+func (w *world) alerted() (types string) {
+	w.t.Helper()
+	w.restart()
+	w.listen()
+	w.heard.mu.Lock()
+	defer w.heard.mu.Unlock()
+	var all []string
+	for _, a := range w.heard.all {
+		all = append(all, strings.TrimPrefix(a.Type, "usage_limit_"))
+	}
+	w.heard.all = nil
+	return strings.Join(all, " ")
+}
+
+func (w *world) use(tokens int64) {
+	w.t.Helper()
+	w.settle(w.admit("ws-1", call{"demand": {"1 1"}}), Used{Tokens: tokens})
+}
+
+func (w *world) expectAlerts(want string) {
+	w.t.Helper()
+	if got := w.alerted(); got != want {
+		w.t.Errorf("alerts %q, want %q", got, want)
+	}
+}
+
+func TestABudgetIsToldOfOnceInEachPeriod(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	threshold := int64(60)
+	b := budgetOf(Tokens, 100)
+	b.Name, b.AlertThreshold, b.PeriodicResetDays = "team", &threshold, 1
+	b.Begin(w.clock())
+	w.budget(b)
+	w.use(59)
+	w.expectAlerts("")
+	w.use(1)
+	w.use(1)
+	w.expectAlerts("threshold_reached")
+	w.use(1)
+	w.expectAlerts("") // across a restart
+	w.use(38)
+	w.refused("ws-1", call{}, "b")
+	w.expectAlerts("exhausted")
+	w.refused("ws-1", call{}, "b")
+	w.expectAlerts("")
+
+	b.Limit = 200 // raised: it may be exhausted again
+	w.budget(b)
+	w.use(100)
+	w.expectAlerts("exhausted")
+
+	w.pass(24 * time.Hour)
+	w.use(150)
+	w.expectAlerts("threshold_reached")
+}
+
+func TestAnAlertSaysWhatItIsAbout(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	threshold := int64(50)
+	b := budgetOf(Tokens, 100)
+	b.Name, b.AlertThreshold, b.GroupBy, b.OrganisationID = "team", &threshold, []string{KeyAPIKey, MetadataPrefix + "user"}, "org"
+	w.budget(b)
+	v := w.admit("ws-1", call{"demand": {"1 1"}, KeyAPIKey: {"key-1"}, MetadataPrefix + "user": {"ann"}})
+	w.settle(v, Used{Tokens: 70})
+	w.Close()
+	if len(w.heard.all) != 1 {
+		t.Fatalf("%d alerts", len(w.heard.all))
+	}
+	a := w.heard.all[0]
+	if a.Policy != "b" || a.Name != "team" || a.Group != "api_key:key-1-metadata.user:ann" || a.Key != "key-1" || a.Counts != Tokens || a.Limit != 100 ||
+		*a.Threshold != 50 || a.Booked != 70 || a.WorkspaceID != "ws-1" || a.OrganisationID != "org" || a.ID == "" || !a.At.Equal(w.clock()) || a.Carrier != "" {
+		t.Errorf("%+v", a)
+	}
+	p, _ := w.Budgets.Get("b")
+	all, err := w.Entities(t.Context(), p)
+	if err != nil || len(all) != 1 || !all[0].AlertTold || all[0].ExhaustedTold {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// Calls are refused before the limit of tokens is reached: that is told of, but not that one large call is.
+func TestARefusalTellsThatABudgetIsExhausted(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	w.budget(budgetOf(Tokens, 1000))
+	w.refused("ws-1", call{"demand": {"100 5000"}}, "b")
+	w.use(890)
+	w.refused("ws-1", call{"demand": {"100 5000"}}, "b")
+	w.expectAlerts("")
+	w.use(20)
+	w.refused("ws-1", call{}, "b")
+	w.expectAlerts("exhausted")
+}
+
+// What an object's own budget counts is told of the object.
+func TestABudgetOfAKeyIsToldOf(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	b := budgetOf(Requests, 2)
+	b.ID = ""
+	w.carry(Carried{Carrier: KeyAPIKey, ID: "key-1", WorkspaceID: "ws-1", OrganisationID: "org", Budget: &b})
+	for range 2 {
+		w.settle(w.admit("ws-1", call{KeyAPIKey: {"key-1"}}), Used{})
+	}
+	w.Close()
+	if len(w.heard.all) != 1 {
+		t.Fatalf("%d alerts", len(w.heard.all))
+	}
+	if a := w.heard.all[0]; a.Type != AlertExhausted || a.Carrier != KeyAPIKey || a.Object != "key-1" || a.Key != "key-1" || a.Policy != "" || a.Group != "default" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// An alert that cannot be stored is told with a later call, and what was reset is told again.
+func TestAnAlertIsNotLostWithAFailedWriteOrAReset(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	w.heard.fail = errors.New("no room")
+	w.budget(budgetOf(Tokens, 100))
+	w.use(100)
+	w.expectAlerts("")
+	w.heard.fail = nil
+	w.refused("ws-1", call{}, "b")
+	w.expectAlerts("exhausted")
+
+	p, _ := w.Budgets.Get("b")
+	all, err := w.Entities(t.Context(), p)
+	if err != nil || len(all) != 1 || !all[0].ExhaustedTold {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if err := w.ResetEntity(t.Context(), all[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.use(100)
+	w.expectAlerts("exhausted")
+
+	if err := w.Forget(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	err = w.db.View(t.Context(), func(tx storage.Tx) error {
+		for range w.alerts.rows.All(tx) {
+			rows++
+		}
+		return nil
+	})
+	if err != nil || rows != 0 {
+		t.Errorf("%d rows are left, %v", rows, err)
+	}
+}
+
+// Whatever calls use at once, and whenever the gateway restarts: of each counter, each alert is told once,
+// and only if it has come to that.
+func TestEachAlertIsToldOnce(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(t)
+		w.listen()
+		threshold := rapid.Int64Range(0, 100).Draw(r, "threshold")
+		b := budgetOf(Tokens, 100)
+		b.AlertThreshold, b.GroupBy = &threshold, []string{KeyAPIKey}
+		w.budget(b)
+		keys := []string{"a", "b", "c"}
+		booked, told := make(map[string]int64), make(map[string]int)
+		for range rapid.IntRange(1, 4).Draw(r, "rounds") {
+			var calls sync.WaitGroup
+			for range rapid.IntRange(1, 8).Draw(r, "calls") {
+				key, tokens := rapid.SampledFrom(keys).Draw(r, "key"), rapid.Int64Range(0, 60).Draw(r, "tokens")
+				v := w.admit("ws-1", call{"demand": {"1 1"}, KeyAPIKey: {key}})
+				if v.Denied != nil {
+					continue
+				}
+				booked[key] += tokens
+				calls.Go(func() {
+					if err := w.Settle(context.Background(), v, Used{Tokens: tokens}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calls.Wait()
+			w.restart()
+			for _, a := range w.heard.all {
+				told[a.Key+" "+a.Type]++
+			}
+			w.heard.all = nil
+			w.listen()
+		}
+		for _, key := range keys {
+			_, used := booked[key]
+			for kind, want := range map[string]bool{AlertThreshold: used && booked[key] >= threshold, AlertExhausted: booked[key] >= 100} {
+				n := told[key+" "+kind]
+				refused := kind == AlertExhausted && booked[key] >= 90
+				if n > 1 || want && n != 1 || !want && !refused && n != 0 {
+					r.Errorf("%s of %s is told %d times, of which %d are booked", kind, key, n, booked[key])
+				}
+			}
+		}
+	})
+}
+
+// Memory knows of a bounded number of counters what was told, and tells no less for that.
+func TestWhatIsKnownToBeToldIsBounded(t *testing.T) {
+	a := newAlerts()
+	limit := int64(1)
+	for i := range 2*maxKnownTold + 1 {
+		counter := strings.Repeat("x", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
+		if !a.note(counter, told{Limit: &limit}) || a.note(counter, told{Limit: &limit}) {
+			t.Fatalf("counter %d", i)
+		}
+	}
+	if len(a.known) > maxKnownTold {
+		t.Errorf("%d are known", len(a.known))
+	}
+}
+
+func TestWhatIsBookedIsWithoutReservations(t *testing.T) {
+	w := newWorld(t)
+	claims := []ledger.Claim{{Key: "k", Limit: math.MaxInt64, Window: ledger.Forever, Units: 10, Estimate: true}}
+	first, _, err := w.ledger.Reserve(t.Context(), claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.ledger.Reserve(t.Context(), claims); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ledger.Settle(t.Context(), first, []int64{25}); err != nil {
+		t.Fatal(err)
+	}
+	if key, n := w.ledger.Booked(first, 0); key != "k" || n != 25 {
+		t.Errorf("%q, %d", key, n)
+	}
+}
