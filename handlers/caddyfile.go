@@ -57,8 +57,29 @@ func (h *Admin) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return bare(d
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
-//	gw_ratelimit
-func (h *RateLimit) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return bare(d) }
+//	gw_ratelimit {
+//		on_store_failure refuse|allow
+//	}
+func (h *RateLimit) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the directive's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		name := d.Val()
+		switch {
+		case name != "on_store_failure":
+			return d.Errf("unrecognized subdirective %q", name)
+		case h.OnStoreFailure != "":
+			return d.Errf("%s is given twice", name)
+		case !d.AllArgs(&h.OnStoreFailure):
+			return d.ArgErr()
+		case h.OnStoreFailure != refuse && h.OnStoreFailure != allow:
+			return d.Errf("%s: expected refuse or allow, got %q", name, h.OnStoreFailure)
+		}
+	}
+	return nil
+}
 
 func bare(d *caddyfile.Dispenser) error {
 	d.Next() // consume the directive's name

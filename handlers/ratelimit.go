@@ -27,6 +27,10 @@ func init() {
 // that match them. It stands before gw_inference, to which it leaves every call
 // that would be refused there anyway.
 type RateLimit struct {
+	// What happens to calls that policies match while the store cannot be written, so that they cannot
+	// be counted: "refuse", with 503, or "allow", uncounted. Default: refuse.
+	OnStoreFailure string `json:"on_store_failure,omitempty"`
+
 	running func(context.Context) (limitingServices, error)
 	most    func() exchange.Limits // of a body, that any handler of the gateway reads
 	access  *accessLog
@@ -34,6 +38,12 @@ type RateLimit struct {
 
 	stopping <-chan struct{} // closed when the configuration is unloaded
 }
+
+// Values of OnStoreFailure.
+const (
+	refuse = "refuse"
+	allow  = "allow"
+)
 
 // limitingServices are what gw_ratelimit uses of the gateway, once it has started.
 type limitingServices struct {
@@ -47,6 +57,7 @@ type rateLimits interface {
 	Settle(context.Context, *policies.Verdict, policies.Used) error
 	Release(*policies.Verdict)
 	Estimates() *estimate.Estimator
+	Uncounted(why error)
 }
 
 // CaddyModule returns the Caddy module information.
@@ -56,6 +67,9 @@ func (RateLimit) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the handler.
 func (h *RateLimit) Provision(ctx caddy.Context) error {
+	if h.OnStoreFailure != "" && h.OnStoreFailure != refuse && h.OnStoreFailure != allow {
+		return fmt.Errorf("gw_ratelimit: on_store_failure: expected refuse or allow, got %q", h.OnStoreFailure)
+	}
 	h.logger, h.stopping = ctx.Logger(), ctx.Done()
 	gw, access, err := gateway(ctx, "gw_ratelimit")
 	if err != nil {
@@ -97,7 +111,11 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = gw.calls.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	x.Limit(&limiter{policies: gw.policies, logger: h.logger, patience: patience})
+	l := &limiter{policies: gw.policies, logger: h.logger, patience: patience}
+	if h.OnStoreFailure == allow {
+		l.allow = x.Warn
+	}
+	x.Limit(l)
 	_ = x.Prepare(h.most()) // what placeholders say is known from here on; gw_inference says why it refuses
 	return next.ServeHTTP(w, r)
 }
@@ -109,7 +127,8 @@ const patience = time.Second
 type limiter struct {
 	policies rateLimits
 	logger   *zap.Logger
-	patience time.Duration // that is left of the call's
+	patience time.Duration        // that is left of the call's
+	allow    func(warning string) // calls pass that cannot be counted because the store cannot be written; nil: none do
 
 	// The tightest policies that count the call, of those that do not depend on the target.
 	requests, tokens *ledger.State
@@ -132,6 +151,11 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 	begun := time.Now()
 	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which, l.patience)
 	l.patience -= time.Since(begun)
+	if err != nil && l.allow != nil && errors.Is(err, storage.ErrUnwritable) {
+		l.policies.Uncounted(err)
+		l.allow(notCounted)
+		return nil, nil
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", call.TraceID), zap.Error(err))
@@ -193,6 +217,9 @@ func (h *hold) Settle(sent []*exchange.Attempt) {
 }
 
 func (h *hold) Release() { h.policies.Release(h.verdict) }
+
+// notCounted is the warning of a call that passes uncounted.
+const notCounted = "the call is not counted against its limits, because the store cannot be written"
 
 func uncounted(err error) *exchange.Error {
 	if errors.Is(err, storage.ErrUnwritable) {

@@ -34,7 +34,8 @@ type fakes struct {
 
 	deny    *policies.Rule
 	admit   error
-	refuses bool // the forwarder does, before the call is forwarded
+	refuses bool   // the forwarder does, before the call is forwarded
+	failing string // on_store_failure
 
 	did     []string
 	records []*reqlog.Record
@@ -61,6 +62,8 @@ func (f *fakes) Admit(_ context.Context, workspaceID string, _ policies.Call, wh
 
 func (f *fakes) Settle(context.Context, *policies.Verdict, policies.Used) error { return nil }
 
+func (f *fakes) Uncounted(why error) { f.note("uncounted: " + why.Error()) }
+
 func (f *fakes) Estimates() *estimate.Estimator { return estimate.New() }
 
 func (f *fakes) Release(*policies.Verdict) { f.note("release") }
@@ -83,6 +86,7 @@ func (f *fakes) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Exchan
 	a := x.Begin(0)
 	a.Status = http.StatusOK
 	x.AnswerBy(a)
+	x.SetHeader(w.Header())
 	w.WriteHeader(http.StatusOK)
 }
 
@@ -135,8 +139,9 @@ func (f *fakes) serve(t *testing.T, method, path, body, key string) *httptest.Re
 	}
 	limits := exchange.Limits{Body: 1 << 10}
 	before := &RateLimit{
-		running: func(context.Context) (limitingServices, error) { return limitingServices{gateway, f}, f.startErr },
-		most:    func() exchange.Limits { return limits }, access: access, logger: zap.NewNop(),
+		OnStoreFailure: f.failing,
+		running:        func(context.Context) (limitingServices, error) { return limitingServices{gateway, f}, f.startErr },
+		most:           func() exchange.Limits { return limits }, access: access, logger: zap.NewNop(),
 	}
 	h := &Inference{
 		MaxBody: limits.Body, headers: access.headers, ready: func() error { return nil }, access: access, logger: zap.NewNop(), forwarder: f,
@@ -174,15 +179,17 @@ func TestHandlersUseTheServicesTheyName(t *testing.T) {
 		did               string
 		records           int
 	}{
-		"forwarded":               {status: 200, did: "serve, admit ws-1", records: 1},
-		"over a limit":            {fakes: fakes{deny: &policies.Rule{Policy: &policies.Policy{ID: "p1"}, Limit: 5, Unit: "rpm"}}, status: 429, says: "policy p1 allows 5 rpm", did: "serve, admit ws-1", records: 1},
-		"not counted":             {fakes: fakes{admit: failed}, status: 503, says: "cannot be counted", did: "serve, admit ws-1", records: 1},
-		"a full disk":             {fakes: fakes{admit: storage.ErrUnwritable}, status: 503, says: "store cannot be written", did: "serve, admit ws-1", records: 1},
-		"counted, not forwarded":  {fakes: fakes{refuses: true}, status: 400, says: "refused", did: "serve, admit ws-1, release", records: 1},
-		"an unknown key":          {key: "other", status: 401, says: "unknown"},
-		"of the control plane":    {path: "/v1/organisation", status: 404, says: "/v1/organisation"},
-		"outside of the API":      {path: "/elsewhere", status: 404, did: "next"},
-		"not started, not served": {fakes: fakes{startErr: context.Canceled}, status: 200},
+		"forwarded":                          {status: 200, did: "serve, admit ws-1", records: 1},
+		"over a limit":                       {fakes: fakes{deny: &policies.Rule{Policy: &policies.Policy{ID: "p1"}, Limit: 5, Unit: "rpm"}}, status: 429, says: "policy p1 allows 5 rpm", did: "serve, admit ws-1", records: 1},
+		"not counted":                        {fakes: fakes{admit: failed}, status: 503, says: "cannot be counted", did: "serve, admit ws-1", records: 1},
+		"a full disk":                        {fakes: fakes{admit: storage.ErrUnwritable}, status: 503, says: "store cannot be written", did: "serve, admit ws-1", records: 1},
+		"a full disk, allowed":               {fakes: fakes{admit: storage.ErrUnwritable, failing: "allow"}, status: 200, did: "serve, admit ws-1, uncounted: the store cannot be written", records: 1},
+		"not counted, not for want of space": {fakes: fakes{admit: failed, failing: "allow"}, status: 503, says: "cannot be counted", did: "serve, admit ws-1", records: 1},
+		"counted, not forwarded":             {fakes: fakes{refuses: true}, status: 400, says: "refused", did: "serve, admit ws-1, release", records: 1},
+		"an unknown key":                     {key: "other", status: 401, says: "unknown"},
+		"of the control plane":               {path: "/v1/organisation", status: 404, says: "/v1/organisation"},
+		"outside of the API":                 {path: "/elsewhere", status: 404, did: "next"},
+		"not started, not served":            {fakes: fakes{startErr: context.Canceled}, status: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,6 +213,9 @@ func TestHandlersUseTheServicesTheyName(t *testing.T) {
 			counted := c.fakes.admit == nil && strings.Contains(c.did, "admit")
 			if limit := w.Header()[limitRequests]; counted && c.status != 200 && (len(limit) != 1 || limit[0] != "5") {
 				t.Errorf("%s is %q", limitRequests, limit)
+			}
+			if warning := w.Header().Get("X-Gw-Warning"); (warning != "") != strings.Contains(c.did, "uncounted") {
+				t.Errorf("the warning is %q", warning)
 			}
 			if retry := w.Header().Get("Retry-After"); (c.fakes.deny != nil) != (retry == "7") {
 				t.Errorf("Retry-After is %q", retry)

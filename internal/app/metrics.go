@@ -59,6 +59,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Help: "Requests to the control plane without a valid API key, which leave no row in the audit trail.",
 		}, a.unknownCallers)),
 		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "uncounted_calls_total",
+			Help: "Calls that passed their limits uncounted while the store could not be written, as on_store_failure allows.",
+		}, a.uncounted)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "alerts_total",
 			Help: "Alerts of budgets: that their alert threshold was reached, or that they are exhausted.",
 		}, a.alerted)),
@@ -131,6 +135,13 @@ func (a *App) lostRecords() float64 {
 		return 0
 	}
 	return float64(a.runtime.Records.Lost())
+}
+
+func (a *App) uncounted() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.services.Limits.UncountedCalls())
 }
 
 func (a *App) alerted() float64 {

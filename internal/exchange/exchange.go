@@ -308,6 +308,13 @@ func (x *Exchange) warn(h http.Header) {
 	x.Gateway.Headers.set(h, HeaderWarning, all)
 }
 
+// Warn adds a warning about the call to the answers from now on, once.
+func (x *Exchange) Warn(warning string) {
+	if !slices.Contains(x.warnings, warning) {
+		x.warnings, x.warned = append(slices.Clip(x.warnings), warning), true
+	}
+}
+
 // SetHeader sets the gateway's own headers on an answer.
 func (x *Exchange) SetHeader(h http.Header) {
 	const own = 5                                     // headers that are set below

@@ -30,6 +30,9 @@ type Limits struct {
 	lasting  atomic.Int64           // how long reservations are held, about, in nanoseconds
 	changing sync.Mutex             // of active
 
+	uncounted atomic.Int64 // calls that passed although they could not be counted
+	saidSo    atomic.Int64 // when that was last logged, in nanoseconds since 1970
+
 	logger *zap.Logger
 	ctx    context.Context // of what is done beside the calls
 	cancel context.CancelFunc
@@ -158,6 +161,18 @@ func (l *Limits) forget(ctx context.Context, name string) error {
 	l.groups.forget(name)
 	return err
 }
+
+// Uncounted notes that a call passes although it could not be counted, and logs why, once a minute.
+func (l *Limits) Uncounted(why error) {
+	l.uncounted.Add(1)
+	now, said := l.now().UnixNano(), l.saidSo.Load()
+	if (said == 0 || now-said >= int64(time.Minute)) && l.saidSo.CompareAndSwap(said, now) {
+		l.logger.Error("calls pass without being counted against their limits, as on_store_failure says", zap.Error(why))
+	}
+}
+
+// UncountedCalls returns how many calls passed that could not be counted.
+func (l *Limits) UncountedCalls() int64 { return l.uncounted.Load() }
 
 // Groups returns the number of groups, by values chosen by callers, with their own
 // counters, and the number of calls counted in shared counters.
