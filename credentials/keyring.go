@@ -265,9 +265,12 @@ func (k *Keyring) RemoveVirtualKey(tx *storage.Txn, id string) error {
 }
 
 // ClearKey seals an empty key into a credential.
-func (k *Keyring) ClearKey(c *Credential) error {
+func (k *Keyring) ClearKey(c *Credential) error { return k.SealKey(c, Secret{}) }
+
+// SealKey seals a key into a credential in the place of the one that it has; it may be empty.
+func (k *Keyring) SealKey(c *Credential, secret Secret) error {
 	c.Sealed = nil
-	return k.seal(c, Secret{})
+	return k.seal(c, secret)
 }
 
 // SealText seals text that may contain credentials, to be stored under id.

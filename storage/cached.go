@@ -42,6 +42,21 @@ func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
 	c := &Cached[T]{db: db, rows: rows}
 	c.reset()
 	db.OnCheck(rows.Check)
+	db.mu.Lock()
+	db.cached[rows.name] = c
+	db.mu.Unlock()
+	return c
+}
+
+// CachedOf returns the rows of the collection called name, for what works with the rows of all
+// services, such as an export. It panics if there are none of this type.
+func CachedOf[T any](db *DB, name string) *Cached[T] {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	c, ok := db.cached[name].(*Cached[T])
+	if !ok {
+		panic(fmt.Sprintf("storage: there are no rows of the type %T in memory that are called %s", *new(T), name))
+	}
 	return c
 }
 

@@ -21,6 +21,7 @@ type DB struct {
 	mu     sync.Mutex
 	jobs   map[string]*Job
 	checks []func(Tx) error // see [DB.Check]
+	cached map[string]any   // of type *Cached, by the names of their collections
 }
 
 // A Txn is the transaction of a [DB.Update].
@@ -44,7 +45,7 @@ func NewDB(store Store) *DB {
 	if !ok {
 		locks = NewLocks(store, time.Now)
 	}
-	return &DB{store: store, feed: feed, locks: locks, owner: rand.Text(), jobs: make(map[string]*Job)}
+	return &DB{store: store, feed: feed, locks: locks, owner: rand.Text(), jobs: make(map[string]*Job), cached: make(map[string]any)}
 }
 
 // Job returns the job called name, of which one of the DBs of a store does a step at a time.

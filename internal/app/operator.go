@@ -26,6 +26,8 @@ func init() {
 //	POST /gw/audit/verify    compares the audit trail with its seals and with checkpoints
 //	GET /gw/backup           a backup of the store
 //	GET /gw/doctor           what is right and wrong with the gateway
+//	POST /gw/export          the control plane as a document
+//	POST /gw/import          makes the control plane what a document says
 type operatorAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -61,6 +63,8 @@ func (rt *Runtime) Operator() http.Handler {
 	mux.HandleFunc("POST /gw/audit/verify", rt.verifyAudit)
 	mux.HandleFunc("GET /gw/backup", rt.backup)
 	mux.HandleFunc("GET /gw/doctor", rt.serveDoctor)
+	mux.HandleFunc("POST /gw/export", rt.serveExport)
+	mux.HandleFunc("POST /gw/import", rt.serveImport)
 	return mux
 }
 

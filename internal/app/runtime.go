@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/manifest"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/providers"
 )
@@ -28,6 +29,7 @@ type Runtime struct {
 	MaxLoggedBody func(workspaceID string) int
 
 	physician *physician
+	manifests *manifest.Services
 }
 
 // build makes the services of this configuration over the store's.
@@ -106,7 +108,7 @@ func (a *App) build(c *core) *Runtime {
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()
 	return &Runtime{
-		Services: c.Services, Gateway: gateway, Admin: api, physician: a.physician(c.Services),
+		Services: c.Services, Gateway: gateway, Admin: api, physician: a.physician(c.Services), manifests: a.manifests(c),
 		MaxLoggedBody: func(workspaceID string) int {
 			limit := c.Records.MaxBody()
 			if limit == 0 {

@@ -20,7 +20,8 @@ func init() {
 		Short: "Manages the AI gateway",
 		Long: `
 Manages the AI gateway of a Caddy server: keys, workspaces, the audit trail,
-backups and its store; doctor says what is wrong with it.
+backups, its control plane as a document, and its store; doctor says what is
+wrong with it.
 
 All but verify, salvage and restore use the running server, by its admin
 endpoint, and open the store if none runs. --address is that of the admin
@@ -37,7 +38,7 @@ something wrong.`,
 }
 
 func commands() []*cobra.Command {
-	return append(badger.Commands(), keyCommand(), workspaceCommand(), auditCommand(), backupCommand(), restoreCommand(), doctorCommand())
+	return append(badger.Commands(), keyCommand(), workspaceCommand(), auditCommand(), backupCommand(), restoreCommand(), exportCommand(), importCommand(), doctorCommand())
 }
 
 // A runner is what a subcommand does with a server. It returns an error if something is wrong.

@@ -271,6 +271,16 @@ func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 	return s.prompts.Put(tx, p)
 }
 
+// Restore stores a prompt as it is, with the contents of those of its versions that are new.
+func (s *Store) Restore(tx *storage.Txn, p *Prompt, added []*Content) error {
+	for _, c := range added {
+		if err := s.contents.Put(tx, c); err != nil {
+			return err
+		}
+	}
+	return s.prompts.Put(tx, p)
+}
+
 // Publish publishes a version of a changed copy of a prompt, and stores the prompt.
 func (s *Store) Publish(ctx context.Context, tx *storage.Txn, p *Prompt, v *Version) error {
 	c, err := s.In(tx).Content(ctx, v)

@@ -43,6 +43,12 @@ func Receive(text string, stored *credentials.Binding, at credentials.Destinatio
 	})
 }
 
+// ReplaceSecrets returns the text of a config, or of settings, with each credential in it replaced
+// by what value returns for it, by its path and its value. All other bytes are kept.
+func ReplaceSecrets(text string, value func(path, value string) (string, error)) (string, error) {
+	return rewrite(text, nil, func(s *span) (string, error) { return value(s.path, s.value) })
+}
+
 // A span is a credential in the text of a config.
 type span struct {
 	start, end int

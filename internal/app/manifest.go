@@ -1,0 +1,111 @@
+package app
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/internal/manifest"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// An ExportQuestion is the body of /gw/export.
+type ExportQuestion struct {
+	Key []byte `json:"key,omitempty"` // that secrets are sealed to; none: they are left out
+}
+
+// An ImportQuestion is the body of /gw/import.
+type ImportQuestion struct {
+	Document json.RawMessage `json:"document"`
+	Key      []byte          `json:"key,omitempty"` // that its secrets are sealed to, if any is
+	DryRun   bool            `json:"dry_run,omitempty"`
+}
+
+// maxDocument bounds the body of /gw/import, in bytes: some 300,000 objects.
+const maxDocument = 512 << 20
+
+// manifests returns what makes documents of the store.
+func (a *App) manifests(c *core) *manifest.Services {
+	return &manifest.Services{
+		DB: c.DB, Directory: c.Directory, Keyring: c.Keyring, Prompts: c.Prompts, Limits: c.Limits, Trail: c.Trail,
+		Managers: a.managers, ParseOptions: a.parse, Now: time.Now, Random: rand.Reader,
+	}
+}
+
+// operatorRecord is the beginning of a row of the audit trail about the operator.
+func operatorRecord(r *http.Request, scope string) audit.Record {
+	ip, _, _ := net.SplitHostPort(r.RemoteAddr) // "" on a Unix socket
+	return audit.Record{
+		KeyID: credentials.OperatorID, KeyName: credentials.OperatorID, Scope: scope, Method: r.Method, Path: r.URL.Path,
+		Status: http.StatusOK, IP: ip, UserAgent: credentials.Clip(r.UserAgent()),
+	}
+}
+
+// sealerOf returns the sealer of a key; nil: there is none.
+func sealerOf(key []byte) (*manifest.Sealer, error) {
+	if len(key) == 0 {
+		return nil, nil
+	}
+	return manifest.NewSealer(key)
+}
+
+func (rt *Runtime) serveExport(w http.ResponseWriter, r *http.Request) {
+	var q ExportQuestion
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&q); err != nil {
+		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	sealer, err := sealerOf(q.Key)
+	if err != nil {
+		http.Error(w, "key: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	document, err := rt.manifests.Export(sealer)
+	if err == nil {
+		record := operatorRecord(r, "organisation.export")
+		record.OrganisationID = rt.Directory.Organisation().ID
+		err = rt.DB.Update(r.Context(), func(tx *storage.Txn) error { return rt.Trail.Add(tx, &record) })
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = jsonv2.MarshalWrite(w, document) // fails only if the client has disconnected
+}
+
+func (rt *Runtime) serveImport(w http.ResponseWriter, r *http.Request) {
+	var q ImportQuestion
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDocument)).Decode(&q); err != nil {
+		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	in := &manifest.Import{DryRun: q.DryRun, Record: operatorRecord(r, "")}
+	var err error
+	if in.Sealer, err = sealerOf(q.Key); err != nil {
+		http.Error(w, "key: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := jsonv2.Unmarshal(q.Document, &in.Document); err != nil {
+		http.Error(w, "the document: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	report, err := rt.manifests.Import(r.Context(), in)
+	var field *manifest.Error
+	switch {
+	case errors.As(err, &field):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(report) // fails only if the client has disconnected
+	}
+}

@@ -1,0 +1,463 @@
+package manifest
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"fmt"
+	"net/mail"
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/versions"
+	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// kinds are the kinds of objects, each after those that its objects refer to in most cases. A new
+// collection of the control plane needs a row.
+var kinds = []kind{
+	&table[directory.Organisation]{
+		list: "organisation", scope: "organisation", collection: "organisation", single: true,
+		id: func(o *directory.Organisation) string { return o.ID }, called: func(o *directory.Organisation) string { return o.Name },
+		hidden: []string{"created_at"},
+	},
+	&table[directory.Workspace]{
+		list: "workspaces", scope: "workspaces", collection: "workspace", foreign: true, fixed: []string{"default"},
+		id: func(w *directory.Workspace) string { return w.ID }, called: func(w *directory.Workspace) string { return w.Slug },
+		unique: func(w *directory.Workspace) []string { return []string{"slug " + w.Slug} },
+		refs:   func(w *directory.Workspace) []ref { return []ref{{"user_key_config", "configs", w.UserKeyConfig}} },
+		check:  checkWorkspace,
+		write: func(_ *session, w *directory.Workspace, f *form) error {
+			if w.Default { // each store has its own
+				f.drop("created_at")
+			}
+			return nil
+		},
+	},
+	&table[directory.User]{
+		list: "users", scope: "organisation_users", collection: "user",
+		id: func(u *directory.User) string { return u.ID }, called: func(u *directory.User) string { return u.Email },
+		unique: func(u *directory.User) []string { return []string{"email " + u.Email} },
+		check:  checkUser,
+	},
+	&table[directory.Member]{
+		list: "members", scope: "workspace_users", collection: "member",
+		id: func(m *directory.Member) string {
+			if m.WorkspaceID == "" && m.UserID == "" {
+				return ""
+			}
+			return m.WorkspaceID + "/" + m.UserID
+		},
+		called: func(m *directory.Member) string { return m.UserID },
+		refs: func(m *directory.Member) []ref {
+			return []ref{{"workspace_id", "workspaces", m.WorkspaceID}, {"user_id", "users", m.UserID}}
+		},
+		check: func(_ *session, m *directory.Member) error {
+			if m.WorkspaceID == "" || m.UserID == "" {
+				return wrong("workspace_id", "expected one beside user_id")
+			}
+			if !m.Role.Valid() {
+				return wrong("role", "expected admin, manager or member")
+			}
+			return nil
+		},
+	},
+	&table[credentials.SecretReference]{
+		list: "secret_references", scope: "secret_references", collection: "secret-reference", foreign: true, fixed: []string{"manager"},
+		id: func(r *credentials.SecretReference) string { return r.ID }, called: func(r *credentials.SecretReference) string { return r.Slug },
+		unique: func(r *credentials.SecretReference) []string { return []string{"slug " + r.Slug} },
+		refs: func(r *credentials.SecretReference) (all []ref) {
+			for _, w := range r.Workspaces {
+				all = append(all, ref{"workspaces", "workspaces", w})
+			}
+			return all
+		},
+		check: func(_ *session, r *credentials.SecretReference) error { return checkSlug(r.Slug) },
+		write: writeSecretReference, read: readSecretReference,
+	},
+	&table[credentials.Integration]{
+		list: "integrations", scope: "integrations", collection: "integration", foreign: true, hidden: credentialFields, fixed: []string{"provider", "workspace_id"},
+		id: func(i *credentials.Integration) string { return i.ID }, called: func(i *credentials.Integration) string { return i.Slug },
+		unique: func(i *credentials.Integration) []string { return []string{"slug " + i.WorkspaceID + "/" + i.Slug} },
+		refs: func(i *credentials.Integration) []ref {
+			all := append(mapped(&i.Credential), ref{"workspace_id", "workspaces", i.WorkspaceID})
+			for w := range i.Access {
+				all = append(all, ref{"access", "workspaces", w})
+			}
+			return all
+		},
+		check: func(_ *session, i *credentials.Integration) error { return checkCredential(&i.Credential, i.Slug) },
+		write: writeIntegration, read: readIntegration, decode: decodeIntegration,
+	},
+	&table[credentials.VirtualKey]{
+		list: "virtual_keys", scope: "virtual_keys", collection: "virtual-key", hidden: credentialFields, fixed: []string{"provider", "workspace_id", "integration_id"},
+		id: func(v *credentials.VirtualKey) string { return v.ID }, called: func(v *credentials.VirtualKey) string { return v.Slug },
+		unique: func(v *credentials.VirtualKey) []string { return []string{"slug " + v.WorkspaceID + "/" + v.Slug} },
+		refs: func(v *credentials.VirtualKey) []ref {
+			return append(mapped(&v.Credential), ref{"workspace_id", "workspaces", v.WorkspaceID}, ref{"integration_id", "integrations", v.IntegrationID})
+		},
+		check: func(_ *session, v *credentials.VirtualKey) error {
+			if v.WorkspaceID == "" {
+				return wrong("workspace_id", "required")
+			}
+			return checkCredential(&v.Credential, v.Slug)
+		},
+		write: writeVirtualKey, read: readVirtualKey, decode: decodeVirtualKey,
+	},
+	&table[prompts.Collection]{
+		list: "collections", scope: "collections", collection: "prompt-collection", fixed: []string{"workspace_id"},
+		id: func(c *prompts.Collection) string { return c.ID }, called: func(c *prompts.Collection) string { return c.Slug },
+		unique: func(c *prompts.Collection) []string { return []string{"slug " + c.Slug} },
+		refs: func(c *prompts.Collection) []ref {
+			return []ref{{"workspace_id", "workspaces", c.WorkspaceID}, {"parent_id", "collections", c.ParentID}}
+		},
+		check: func(_ *session, c *prompts.Collection) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
+	},
+	&table[prompts.Label]{
+		list: "labels", scope: "labels", collection: "prompt-label", foreign: true, fixed: []string{"workspace_id"},
+		id: func(l *prompts.Label) string { return l.ID }, called: func(l *prompts.Label) string { return l.Name },
+		unique: func(l *prompts.Label) []string { return []string{"name " + l.WorkspaceID + "/" + l.Name} },
+		refs:   func(l *prompts.Label) []ref { return []ref{{"workspace_id", "workspaces", l.WorkspaceID}} },
+		check: func(_ *session, l *prompts.Label) error {
+			if l.Name == "" || l.WorkspaceID == "" {
+				return wrong("name", "expected one, and a workspace_id")
+			}
+			return nil
+		},
+	},
+	&table[prompts.Prompt]{
+		list: "prompts", scope: "prompts", collection: "prompt", foreign: true, hidden: []string{"model"}, fixed: []string{"workspace_id", "partial"},
+		id: func(p *prompts.Prompt) string { return p.ID }, called: func(p *prompts.Prompt) string { return p.Slug },
+		unique: func(p *prompts.Prompt) []string { return []string{"slug " + p.Slug} },
+		refs: func(p *prompts.Prompt) []ref {
+			all := []ref{{"workspace_id", "workspaces", p.WorkspaceID}}
+			if p.CollectionID != defaultCollection(p.WorkspaceID) {
+				all = append(all, ref{"collection_id", "collections", p.CollectionID})
+			}
+			return all
+		},
+		check: func(_ *session, p *prompts.Prompt) error { return checkSlugIn(p.Slug, p.WorkspaceID) },
+		write: writePrompt, read: readPrompt, put: putPrompt,
+	},
+	&table[hooks.Guardrail]{
+		list: "guardrails", scope: "guardrails", collection: "guardrail", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id"},
+		id: func(g *hooks.Guardrail) string { return g.ID }, called: func(g *hooks.Guardrail) string { return g.Slug },
+		unique: func(g *hooks.Guardrail) []string { return []string{"slug " + g.Slug} },
+		refs:   func(g *hooks.Guardrail) []ref { return []ref{{"workspace_id", "workspaces", g.WorkspaceID}} },
+		check:  func(_ *session, g *hooks.Guardrail) error { return checkSlug(g.Slug) },
+		write: func(x *session, g *hooks.Guardrail, f *form) error {
+			return guardrailTexts.write(x, "guardrails/"+g.ID, g.Versions, f)
+		},
+		read: func(x *session, f *form, old *hooks.Guardrail, at string) (func(*hooks.Guardrail) error, error) {
+			var had []versions.Version
+			if old != nil {
+				had = old.Versions
+			}
+			list, err := guardrailTexts.read(x, "guardrails/"+f.get("id").Str, f.get("workspace_id").Str, f, had, at)
+			return func(g *hooks.Guardrail) error { g.Versions = list; return nil }, err
+		},
+	},
+	&table[routing.Saved]{
+		list: "configs", scope: "configs", collection: "config", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id"},
+		id: func(c *routing.Saved) string { return c.ID }, called: func(c *routing.Saved) string { return c.Slug },
+		unique: func(c *routing.Saved) []string {
+			all := []string{"slug " + c.Slug}
+			if c.Default && !c.Archived {
+				all = append(all, "default of "+c.WorkspaceID)
+			}
+			return all
+		},
+		refs:  func(c *routing.Saved) []ref { return []ref{{"workspace_id", "workspaces", c.WorkspaceID}} },
+		check: func(_ *session, c *routing.Saved) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
+		write: func(x *session, c *routing.Saved, f *form) error {
+			return configTexts.write(x, "configs/"+c.ID, c.Versions, f)
+		},
+		read: func(x *session, f *form, old *routing.Saved, at string) (func(*routing.Saved) error, error) {
+			var had []versions.Version
+			if old != nil {
+				had = old.Versions
+			}
+			list, err := configTexts.read(x, "configs/"+f.get("id").Str, f.get("workspace_id").Str, f, had, at)
+			return func(c *routing.Saved) error { c.Versions = list; return nil }, err
+		},
+	},
+	&table[routing.Alias]{
+		list: "model_aliases", scope: "model_aliases", collection: "model-alias", foreign: true, fixed: []string{"workspace_id"},
+		id: func(a *routing.Alias) string { return a.ID }, called: func(a *routing.Alias) string { return a.Name },
+		unique: func(a *routing.Alias) []string { return []string{"name " + a.WorkspaceID + "/" + a.Name} },
+		refs: func(a *routing.Alias) []ref {
+			return []ref{{"workspace_id", "workspaces", a.WorkspaceID}, {"config_id", "configs", a.ConfigID}}
+		},
+		check: func(_ *session, a *routing.Alias) error {
+			switch {
+			case a.Name == "" || a.WorkspaceID == "":
+				return wrong("name", "expected one, and a workspace_id")
+			case (a.Model == "") == (a.ConfigID == ""):
+				return wrong("model", "expected either model or config_id")
+			}
+			return nil
+		},
+	},
+	&table[policies.RateLimit]{
+		list: "rate_limits", scope: "policies", collection: "rate-limit", foreign: true, fixed: []string{"workspace_id", "type", "unit"},
+		id: func(p *policies.RateLimit) string { return p.ID }, called: func(p *policies.RateLimit) string { return p.Name },
+		refs:  func(p *policies.RateLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
+		check: func(_ *session, p *policies.RateLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
+		put: func(x *session, tx *storage.Txn, p *policies.RateLimit) error {
+			return x.Limits.Rates.In(tx).Put(tx, p)
+		},
+	},
+	&table[policies.UsageLimit]{
+		list: "usage_limits", scope: "policies", collection: "usage-limit", foreign: true, hidden: []string{"last_reset_at", "resets"}, fixed: []string{"workspace_id", "type"},
+		id: func(p *policies.UsageLimit) string { return p.ID }, called: func(p *policies.UsageLimit) string { return p.Name },
+		keep: func(x *session, p, old *policies.UsageLimit) {
+			if old == nil {
+				keepSchedule(x, &p.Schedule, nil)
+				return
+			}
+			keepSchedule(x, &p.Schedule, &old.Schedule)
+		},
+		refs:  func(p *policies.UsageLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
+		check: func(_ *session, p *policies.UsageLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
+		put: func(x *session, tx *storage.Txn, p *policies.UsageLimit) error {
+			return x.Limits.Budgets.In(tx).Put(tx, p)
+		},
+	},
+	&table[policies.Carried]{
+		list: "limits", scope: "policies", collection: "carried-limit", foreign: true, hidden: []string{"budget.last_reset_at", "budget.resets"}, fixed: []string{"workspace_id", "carrier"},
+		id: func(c *policies.Carried) string { return c.ID }, called: func(c *policies.Carried) string { return c.Carrier },
+		keep: func(x *session, c, old *policies.Carried) {
+			switch {
+			case c.Budget == nil:
+			case old == nil || old.Budget == nil:
+				keepSchedule(x, &c.Budget.Schedule, nil)
+			default:
+				keepSchedule(x, &c.Budget.Schedule, &old.Budget.Schedule)
+			}
+		},
+		refs: func(c *policies.Carried) []ref {
+			all := []ref{{"workspace_id", "workspaces", c.WorkspaceID}}
+			id, list := c.ID, carriers[c.Carrier]
+			if c.Carrier == policies.KeyIntegration {
+				id = strings.TrimSuffix(id, "-"+c.WorkspaceID)
+			}
+			return append(all, ref{"id", list, id})
+		},
+		check: func(_ *session, c *policies.Carried) error {
+			switch {
+			case carriers[c.Carrier] == "":
+				return wrong("carrier", "expected one of %s, %s, %s and %s", policies.KeyAPIKey, policies.KeyWorkspace, policies.KeyVirtualKey, policies.KeyIntegration)
+			case c.Empty():
+				return wrong("rates", "expected limits")
+			}
+			return c.Validate()
+		},
+		done: func(ctx context.Context, x *session, c, old *policies.Carried) {
+			if old != nil {
+				_ = x.Limits.ForgetCarried(ctx, old, c) // counters that remain count nothing any more
+			}
+		},
+	},
+	&table[directory.Invite]{
+		list: "invites", scope: "organisation_users", collection: "invite", secret: true,
+		include: func(i *directory.Invite) bool { return i.AcceptedAt == nil && !i.Cancelled && !i.Replaced },
+		id:      func(i *directory.Invite) string { return i.ID }, called: func(i *directory.Invite) string { return i.Email },
+		unique: func(i *directory.Invite) []string { return []string{"email " + i.Email} },
+		check: func(_ *session, i *directory.Invite) error {
+			return checkUser(nil, &directory.User{Email: i.Email, Role: i.Role})
+		},
+		write: func(x *session, i *directory.Invite, f *form) error {
+			x.writeDigest("invites/"+i.ID, "digest", &i.Digest, f)
+			return nil
+		},
+		read: func(x *session, f *form, old *directory.Invite, at string) (func(*directory.Invite) error, error) {
+			digest, err := x.readDigest("invites/"+f.get("id").Str, "digest", f, at)
+			return func(i *directory.Invite) error {
+				switch {
+				case old != nil: // it may have been accepted or cancelled since
+					*i = *old
+				case digest == nil:
+					return wrong(at+".digest", "required for an invite that the store does not have")
+				default:
+					i.Digest = *digest
+				}
+				return nil
+			}, err
+		},
+	},
+	&table[credentials.APIKey]{
+		list: "api_keys", scope: "api_keys", collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id"},
+		hidden: []string{"unclaimed", "told_expiring", "told_rotating", "told_expired"},
+		id:     func(k *credentials.APIKey) string { return k.ID }, called: func(k *credentials.APIKey) string { return k.Name },
+		unique: uniqueOfKey,
+		refs: func(k *credentials.APIKey) []ref {
+			return []ref{{"workspace_id", "workspaces", k.WorkspaceID}, {"user_id", "users", k.UserID}, {"config_id", "configs", k.ConfigID}}
+		},
+		check: checkAPIKey, write: writeAPIKey, read: readAPIKey,
+	},
+}
+
+// carriers are the kinds of objects that have limits of their own.
+var carriers = map[string]string{
+	policies.KeyAPIKey: "api_keys", policies.KeyWorkspace: "workspaces", policies.KeyVirtualKey: "virtual_keys", policies.KeyIntegration: "integrations",
+}
+
+// configTexts and guardrailTexts are how versions of configs and guardrails are in documents.
+var (
+	configTexts = &texts{
+		members: []string{"config"},
+		show: func(text string, secret func(string) (string, error)) (map[string]string, error) {
+			config, err := routing.ReplaceSecrets(text, func(_, value string) (string, error) { return secret(value) })
+			return map[string]string{"config": config}, err
+		},
+		parse: func(v gjson.Result, secret func(string) (string, error)) (string, error) {
+			config := v.Get("config")
+			if !config.IsObject() {
+				return "", wrong("config", "expected an object")
+			}
+			return routing.ReplaceSecrets(config.Raw, func(_, value string) (string, error) { return secret(value) })
+		},
+		check: func(x *session, workspace, text string) error {
+			o := x.ParseOptions
+			o.Workspace = workspace
+			if _, faults := routing.Parse([]byte(text), o); len(faults) > 0 {
+				return wrong("config", "%s", strings.TrimPrefix(strings.Join(faults.Strings(), "; "), "config: "))
+			}
+			return nil
+		},
+	}
+
+	guardrailTexts = &texts{
+		members: []string{"checks", "actions"},
+		show: func(text string, secret func(string) (string, error)) (map[string]string, error) {
+			all := gjson.Parse(text)
+			checks, err := replaceParameters(all.Get("checks").Raw, secret)
+			return map[string]string{"checks": checks, "actions": all.Get("actions").Raw}, err
+		},
+		parse: func(v gjson.Result, secret func(string) (string, error)) (string, error) {
+			checks, actions := v.Get("checks"), v.Get("actions")
+			if !checks.IsArray() {
+				return "", wrong("checks", "expected an array")
+			}
+			if !actions.Exists() {
+				actions.Raw = "{}"
+			}
+			replaced, err := replaceParameters(checks.Raw, secret)
+			return `{"checks":` + replaced + `,"actions":` + actions.Raw + `}`, err
+		},
+		check: func(_ *session, _, text string) error {
+			var faults []string
+			all := gjson.Parse(text)
+			hooks.Saved([]byte(all.Get("checks").Raw), []byte(all.Get("actions").Raw), func(path, message string) {
+				faults = append(faults, path+": "+message)
+			})
+			if len(faults) > 0 {
+				return fmt.Errorf("%s", strings.Join(faults, "; "))
+			}
+			return nil
+		},
+	}
+)
+
+// replaceParameters replaces the credentials among the parameters of checks.
+func replaceParameters(checks string, secret func(string) (string, error)) (replaced string, err error) {
+	replaced = checks
+	hooks.SecretParameters([]byte(checks), func(_ gjson.Result, path, _, value string) {
+		var other string
+		if err == nil {
+			other, err = secret(value)
+		}
+		if err == nil {
+			replaced, err = sjson.Set(replaced, path, other)
+		}
+	})
+	return replaced, err
+}
+
+// keepSchedule makes a schedule go on as that of the store, unless it is another one.
+func keepSchedule(x *session, s, old *policies.Schedule) {
+	if old != nil && s.PeriodicReset == old.PeriodicReset && s.PeriodicResetDays == old.PeriodicResetDays {
+		*s = *old
+		return
+	}
+	if old != nil {
+		s.Resets, s.LastResetAt = old.Resets, old.LastResetAt
+	}
+	if s.NextResetAt == nil {
+		s.Begin(x.Now())
+		return
+	}
+	resets, last := s.Resets, s.LastResetAt
+	*s = s.At(x.Now())
+	s.Resets, s.LastResetAt = resets, last
+}
+
+// mapped are the secret references of a credential.
+func mapped(c *credentials.Credential) (all []ref) {
+	for _, m := range c.Mappings {
+		all = append(all, ref{"mappings", "secret_references", m.Reference})
+	}
+	return all
+}
+
+var slug = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+func checkSlug(s string) error {
+	if !slug.MatchString(s) {
+		return wrong("slug", "expected letters, digits, - and _")
+	}
+	return nil
+}
+
+func checkSlugIn(s, workspace string) error {
+	if workspace == "" {
+		return wrong("workspace_id", "required")
+	}
+	return checkSlug(s)
+}
+
+func checkCredential(c *credentials.Credential, slug string) error {
+	if _, ok := providers.Lookup(c.Provider); !ok {
+		return wrong("provider", "there is no provider %q", credentials.Clip(c.Provider))
+	}
+	return checkSlug(slug)
+}
+
+func checkPolicy(p *policies.Policy, err error) error {
+	if err == nil && p.WorkspaceID == "" {
+		return wrong("workspace_id", "required")
+	}
+	return err
+}
+
+func checkWorkspace(x *session, w *directory.Workspace) error {
+	var metadata map[string]any
+	switch {
+	case w.Name == "":
+		return wrong("name", "required")
+	case w.Default != (w.ID == x.workspace):
+		return wrong("default", "the default workspace is the one with the id %s", DefaultWorkspace)
+	case len(w.Metadata) > 0 && stdjson.Unmarshal(w.Metadata, &metadata) != nil:
+		return wrong("metadata", "expected an object")
+	}
+	return checkSlug(w.Slug)
+}
+
+func checkUser(_ *session, u *directory.User) error {
+	if at, err := mail.ParseAddress(u.Email); err != nil || at.Address != u.Email || u.Email != strings.ToLower(u.Email) {
+		return wrong("email", "expected an address in lower case")
+	}
+	if !u.Role.Valid() {
+		return wrong("role", "expected owner, admin or member")
+	}
+	return nil
+}
