@@ -88,6 +88,41 @@ func TestAnIntegrationDecidesAboutModels(t *testing.T) {
 			t.Errorf("%q: %d %s", c.model, a.Status, a.Body)
 		}
 	}
+	// Other models, of which a provider might let one answer, are none that the integration allows,
+	// wherever they stand.
+	body := func(members string) string {
+		return `{"model":"@main/good","messages":[{"role":"user","content":"hi"}]` + members + `}`
+	}
+	const fallback = `["bad"]`
+	for _, members := range []string{
+		`,"models":` + fallback, `,"fallbacks":` + fallback, `,"Fallbacks":` + fallback, `,"\u0066allbacks":` + fallback, `,"fallback":"bad"`, `,"fallback_models":` + fallback,
+		`,"preset":"p"`, `,"engine":"bad"`, `,"deployment_id":"bad"`, `,"draft_model":"bad"`, `,"compound_custom":{"models":{"answering_model":"bad"}}`,
+		`,"context_window_fallback_dict":{"good":"bad"}`,
+	} {
+		before := len(main.Calls())
+		if a := g.Do("POST", "/v1/chat/completions", body(members), "x-gw-api-key: "+key); a.Status != 400 || a.Get("error.code").Str != "model_unread" || len(main.Calls()) != before {
+			t.Errorf("%s: %d %s", members, a.Status, a.Body)
+		}
+	}
+	for _, params := range []string{
+		`"override_params":{"models":["bad"]}`, `"default_params":{"models":["bad"]}`, `"override_params":{"Models":["bad"]}`, `"override_params":{"fallbacks":["bad"]}`,
+		`"override_params":{"Model":"bad"}`, `"override_params":{"preset":"p"}`, `"override_params":{"models[0]":"bad"}`,
+	} {
+		config := `x-gw-config: {"provider":"@main",` + params + `}`
+		before := len(main.Calls())
+		if a := chat("good", config); a.Status != 400 || len(main.Calls()) != before {
+			t.Errorf("%s: %d %s", params, a.Status, a.Body)
+		}
+	}
+	// They are none where they are deeper, or null.
+	for _, members := range []string{`,"metadata":{"preset":"p","models":"m"}`, `,"fallbacks":null`} {
+		if a := g.Do("POST", "/v1/chat/completions", body(members), "x-gw-api-key: "+key); a.Status != 200 {
+			t.Errorf("%s: %d %s", members, a.Status, a.Body)
+		}
+	}
+	if a := chat("good", `x-gw-config: {"provider":"@main","override_params":{"temperature":0.5,"metadata.engine":"e"}}`); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
 	// A call whose model is not read is refused.
 	if a := g.Do("POST", "/v1/batches", `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gw-api-key: "+key, "x-gw-provider: @main"); a.Status < 400 || !strings.Contains(a.Body, "integration") {
 		t.Errorf("%d %s", a.Status, a.Body)

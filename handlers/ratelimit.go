@@ -163,7 +163,11 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		return nil, uncounted(err)
 	}
 	if verdict.Undecided != nil {
-		return nil, call.RefuseUnread("a limit depends on it")
+		const why = "a limit depends on it"
+		if target != nil {
+			return nil, target.RefuseUnread(why)
+		}
+		return nil, call.RefuseUnread(why)
 	}
 	if verdict.Denied != nil {
 		refusal := deny(verdict.Denied).OfCarrier(verdict.Denied.Carrier())

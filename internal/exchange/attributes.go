@@ -75,7 +75,7 @@ func (a *Attempt) PromptByTarget() bool { return a.call.PromptByTarget() }
 // ModelUnread is [Call.ModelUnread] of a call that is about to be sent to a target, which may set the
 // model.
 func (a *Attempt) ModelUnread() (alias string, unread bool) {
-	if !a.call.mayHaveOther(a.Model) {
+	if !a.call.mayHaveOther(a.Model) && a.modelsSet() == "" {
 		return "", false
 	}
 	return "@" + saved(a.Route) + "/", true

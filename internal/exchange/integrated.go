@@ -6,8 +6,8 @@ func (c *Call) integrate(a *Attempt) *Error {
 	if !a.Route.Ruled() {
 		return nil
 	}
-	if c.mayHaveOther(a.Model) {
-		return c.RefuseUnread("the integration of the provider allows only some models")
+	if c.mayHaveOther(a.Model) || a.modelsSet() != "" {
+		return a.RefuseUnread("the integration of the provider allows only some models")
 	}
 	if a.Model == "" { // nothing of a model's is asked for
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/validation"
 )
@@ -28,6 +29,7 @@ const (
 	unnamed                     // the call needs a model and names none: the provider chooses
 	unreadFile                  // the models of a batch are in its file
 	nested                      // models are deeper in the body
+	alternative                 // the body names other models, of which one may answer
 	contradictory               // two places have different models
 )
 
@@ -39,7 +41,9 @@ type located struct {
 }
 
 // fixed reports whether setting the model would not change those that were not read.
-func (u unread) fixed() bool { return u == contradictory || u == unreadFile || u == nested }
+func (u unread) fixed() bool {
+	return u == contradictory || u == unreadFile || u == nested || u == alternative
+}
 
 // jsonContent reports whether a body of this content type is JSON in UTF-8; none is the result
 // for no content type.
@@ -125,6 +129,8 @@ func (c *Call) unreadBody() unread {
 		return unreadFile
 	case c.modelsIn() != "":
 		return nested
+	case c.otherModels() != "":
+		return alternative
 	case c.Model != "" || c.Endpoint.NoModel:
 		return read
 	case c.form != nil && (!c.form.over || c.Endpoint.Passes):
@@ -314,6 +320,8 @@ func (c *Call) RefuseUnread(why string) *Error {
 		message = "The models of a batch stand in its input file, which is not read, and " + why + ": send the calls one by one"
 	case nested:
 		message = "Models stand inside of " + c.modelsIn() + ", where they are not read, and " + why
+	case alternative:
+		message = "The call names other models in " + credentials.Clip(c.otherModels()) + ", of which the provider may choose one, and " + why
 	case contradictory:
 		message = "The call names its model in more than one place, or in one that cannot be read, and " + why + ": send it once"
 	default:

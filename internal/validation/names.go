@@ -1,10 +1,49 @@
 package validation
 
-import "github.com/caddy-gw/gateway/internal/jsonscan"
+import (
+	"strings"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
 
 // names is the set of the rare members that a body has, at any depth. The pass that checks the
 // body notes them, so that whoever looks for one of them needs no other pass.
 type names uint8
+
+// OtherModels stands for the members of a body, beside models, in which some providers and proxies
+// take other models, of which one may answer; see [NamesModels].
+const OtherModels = "fallbacks"
+
+// otherModels is their bit.
+const otherModels names = 1 << 4
+
+// namesModels are those members, in lower case.
+var namesModels = [...]string{
+	"engine", "preset", "fallback", "fallbacks", "draft_model", "deployment_id", "fallback_model", "fallback_models", "model_fallbacks",
+	"compound_custom", "context_window_fallbacks", "content_policy_fallbacks", "context_window_fallback_dict",
+}
+
+// modelInitials are the bits of the first letters of namesModels, by their lengths.
+var modelInitials = func() (initials [maxName]uint32) {
+	for _, name := range namesModels {
+		initials[len(name)] |= 1 << (name[0] & 0x1f)
+	}
+	return initials
+}()
+
+// NamesModels reports whether a member of a body, beside model and models, names models for some
+// providers and proxies. Letter case is ignored, as some servers do.
+func NamesModels[T string | []byte](member T) bool {
+	if n := len(member); n == 0 || n >= maxName || modelInitials[n]&(1<<(member[0]&0x1f)) == 0 {
+		return false
+	}
+	for _, name := range namesModels {
+		if strings.EqualFold(string(member), name) {
+			return true
+		}
+	}
+	return false
+}
 
 // rare returns the bit of a member that is looked for in bodies that rarely have it, or 0.
 func rare[T string | []byte](name T) names {
@@ -17,6 +56,9 @@ func rare[T string | []byte](name T) names {
 		return 1 << 2
 	case "extra_content":
 		return 1 << 3
+	}
+	if NamesModels(name) {
+		return otherModels
 	}
 	return 0
 }
