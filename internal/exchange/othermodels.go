@@ -41,7 +41,7 @@ func (a *Attempt) modelsSet() string {
 			case string(p.Value) == "null":
 			case strings.EqualFold(first, "models"), validation.NamesModels(first):
 				return p.Key
-			case strings.EqualFold(first, "model") && !(len(p.Path) == 1 && first == "model"):
+			case strings.EqualFold(first, "model") && (len(p.Path) != 1 || first != "model"):
 				return p.Key // which is not the one that was read
 			case !slices.ContainsFunc(a.call.Endpoint.Models, func(one string) bool { return strings.EqualFold(one, first) }):
 			case len(p.Path) > 1 && strings.Contains(strings.ToLower(p.Key), "model"), len(p.Path) > 1 && mayNameModel(string(p.Value)),
