@@ -177,6 +177,9 @@ func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Error) 
 		c.WorkspaceID = a.DefaultWorkspace
 	}
 	if !c.May(scope) || c.WorkspaceID == "" {
+		if c.Rights != nil {
+			return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! %q lacks the scope %s; make the call with a token or a workspace key that has it.", c.KeyName, scope)
+		}
 		return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! The API key %q lacks the scope %s; make the call with a workspace key that has it.", c.KeyName, scope)
 	}
 	return c, nil

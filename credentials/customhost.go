@@ -179,7 +179,7 @@ func (g *HostGuard) CheckAddr(host string, addr netip.Addr) error {
 	case isMetadataAddr(addr):
 		return &HostError{"it is a cloud metadata service"}
 	case !isPublic(addr) && !g.Trusts(host):
-		return &HostError{"it is a private or reserved address"}
+		return &HostError{"it is a private or reserved address, which only the operator can trust (trusted_custom_hosts)"}
 	}
 	return nil
 }

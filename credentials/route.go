@@ -126,7 +126,7 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Error) {
 		field = fieldVirtualKey
 		route, refusal = r.virtualKey(c, s.VirtualKey, field)
 	case n.builtIn == "":
-		return nil, newError(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required: name a provider with x-gw-virtual-key, x-gw-provider or model @slug/name")
+		return nil, newError(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required unless the model names its provider: use the model @provider/name, save a config as the API key's default, or make the model an alias (/v1/model-aliases)")
 	case field == fieldModel && r.Blocks(c.WorkspaceID):
 		return nil, inlineProvider(field)
 	default:
@@ -436,6 +436,9 @@ func (r *Router) unknownKey(c *Caller, slug, field string) *Error {
 	meant := ""
 	switch nearest := Nearest(slug, r.Saved(c)); nearest {
 	case "":
+		if field != fieldVirtualKey {
+			meant = "; no provider or virtual key of the workspace has this slug"
+		}
 	case slug:
 		meant = "; it is a provider: name it in " + fieldProvider
 	default:

@@ -308,7 +308,7 @@ func deny(d *policies.Denial) *exchange.Error {
 	}
 	if d.Spent {
 		if d.Remaining > 0 && d.Type != policies.Requests {
-			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use more: lower its maximum of tokens or its prompt"
+			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use more (its prompt, estimated with a margin, and its maximum of tokens)"
 		}
 		return exchange.OverBudget(message)
 	}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -52,13 +53,24 @@ func (call *Call) readCaching(h http.Header) *Error {
 	default:
 		return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: expected simple or semantic")
 	}
-	c.Refresh = strings.EqualFold(get(HeaderCacheRefresh), "true")
-	c.Off = strings.EqualFold(get(HeaderDebug), "false")
+	refresh, err := flag("x-gw-cache-force-refresh", get(HeaderCacheRefresh), false)
+	if err != nil {
+		return err
+	}
+	debug, err := flag("x-gw-debug", get(HeaderDebug), true)
+	if err != nil {
+		return err
+	}
+	c.Refresh, c.Off = refresh, !debug
 	if c.Namespace = get(HeaderCacheNamespace); len(c.Namespace) > maxNamespace {
 		return badRequest("x-gw-cache-namespace", "invalid_value", "Invalid cache namespace passed: expected at most "+strconv.Itoa(maxNamespace)+" bytes")
 	}
-	c.MaxAge = age(get(HeaderCacheTTL))
-	if c.MaxAge == 0 {
+	ttl := get(HeaderCacheTTL)
+	if strings.Trim(ttl, "0123456789") != "" {
+		return badRequest("x-gw-cache-ttl", "invalid_value", fmt.Sprintf("Invalid cache ttl passed: expected a number of seconds from %d to %d",
+			cache.MinMaxAge/time.Second, cache.MaxMaxAge/time.Second))
+	}
+	if c.MaxAge = age(ttl); c.MaxAge == 0 {
 		for _, directive := range strings.Split(h.Get("Cache-Control"), ",") {
 			if seconds, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(directive)), "max-age="); ok {
 				c.MaxAge = age(seconds)
@@ -66,6 +78,19 @@ func (call *Call) readCaching(h http.Header) *Error {
 		}
 	}
 	return nil
+}
+
+// flag reads a header whose value is true or false, in any case. An empty one is otherwise.
+func flag(name, value string, otherwise bool) (bool, *Error) {
+	switch strings.ToLower(value) {
+	case "":
+		return otherwise, nil
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, badRequest(name, "invalid_value", "Invalid "+name+" passed: expected true or false")
 }
 
 // age is a number of seconds; 0 if it is out of range.

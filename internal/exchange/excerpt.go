@@ -24,7 +24,7 @@ func (x *Exchange) KeepExcerpts(limit int) {
 	if limit == 0 {
 		return
 	}
-	if debug, _ := x.Gateway.Headers.Get(x.request.Header, HeaderDebug); !strings.EqualFold(debug, "false") {
+	if !x.Caching.Off {
 		x.excerpts.limit = limit
 	}
 }

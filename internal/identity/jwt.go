@@ -313,10 +313,11 @@ func (v *Verifier) caller(c *claims) (*credentials.Caller, *credentials.Error) {
 		return forbidden("is for another organisation")
 	}
 	var w *directory.Workspace
+	const notMember = "names a workspace that does not exist, or that its user is not a member of"
 	if name := c.workspace(); name != "" {
 		var ok bool
 		if w, ok = d.Workspace(name); !ok {
-			return forbidden("names a workspace that its user is not a member of")
+			return forbidden(notMember)
 		}
 	}
 	u, known := v.userOf(c)
@@ -324,11 +325,12 @@ func (v *Verifier) caller(c *claims) (*credentials.Caller, *credentials.Error) {
 	var caller *credentials.Caller
 	switch {
 	case known:
+		why := notMember
 		if w == nil && !u.Role.Administers() {
-			w = d.DefaultWorkspace()
+			w, why = d.DefaultWorkspace(), "names no workspace (workspace_id), and its user is not a member of the default one"
 		}
 		if caller = UserCaller(d, u, w); caller == nil {
-			return forbidden("names a workspace that its user is not a member of")
+			return forbidden(why)
 		}
 		if named {
 			caller.Rights.Only = append([]string{}, scopes...)

@@ -93,7 +93,7 @@ const MaxResetDays = 365
 func (s *Schedule) validate() error {
 	switch {
 	case s.PeriodicReset != "" && s.PeriodicReset != "monthly" && s.PeriodicReset != "weekly":
-		return &FieldError{"periodic_reset", "expected monthly or weekly"}
+		return &FieldError{"periodic_reset", "expected monthly or weekly; for other periods, use periodic_reset_days"}
 	case s.PeriodicResetDays < 0 || s.PeriodicResetDays > MaxResetDays:
 		return &FieldError{"periodic_reset_days", fmt.Sprintf("expected from 1 to %d", MaxResetDays)}
 	case s.PeriodicReset != "" && s.PeriodicResetDays != 0:
