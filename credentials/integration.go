@@ -58,6 +58,26 @@ func (i *Integration) EnabledIn(workspace string) bool {
 	return i.Everywhere
 }
 
+// account is what objects that are made with the credential are told apart by; "": it is a
+// workspace's own.
+func (i *Integration) account() string {
+	if i.WorkspaceID != "" {
+		return ""
+	}
+	return "integration:" + i.ID
+}
+
+// alone reports whether at most one workspace may use the integration now.
+func (i *Integration) alone() bool {
+	enabled := 0
+	for _, may := range i.Access {
+		if may {
+			enabled++
+		}
+	}
+	return i.WorkspaceID != "" || !i.Everywhere && enabled < 2
+}
+
 // ProviderSlug is the slug of the provider that a workspace gets.
 func (i *Integration) ProviderSlug() string { return cmp.Or(i.DefaultSlug, i.Slug) }
 

@@ -169,6 +169,15 @@ func (r *Route) Allows(model string) bool {
 	return rule == nil || rule.enabled
 }
 
+// Lists reports whether the integration of the route names a model and has enabled it.
+func (r *Route) Lists(model string) bool {
+	if r.rules == nil {
+		return false
+	}
+	rule := r.rules.listed[Normal(model)]
+	return rule != nil && rule.enabled && rule.slug == model
+}
+
 // Listed are the models that the integration of the route names and has enabled.
 func (r *Route) Listed() []string {
 	if r.rules == nil {

@@ -73,8 +73,12 @@ type Route struct {
 	// not sent by the caller. It is only sent to where that resource says, whatever the
 	// request contains.
 	Stored bool
-	// Shared is set if the credential is the operator's, so that workspaces share it.
-	Shared bool
+	// Account is what objects at the provider are told apart by where workspaces may share the
+	// credential: the slug of an operator's provider, or an integration or a secret reference;
+	// "": the credential is the caller's own, or a single workspace's.
+	Account string
+	// Alone is set while no other workspace may use the Account.
+	Alone bool
 	// CustomHost is set if the host was chosen by a caller or a tenant and not by the
 	// operator, so that its address must pass the host guard when it is dialed.
 	CustomHost bool
@@ -315,7 +319,11 @@ func (r *Router) Own(slug string) *Route {
 }
 
 func (p *Provider) route() *Route {
-	return &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true, Shared: len(p.Workspaces) != 1}
+	route := &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true}
+	if len(p.Workspaces) != 1 {
+		route.Account = p.Slug
+	}
+	return route
 }
 
 func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
@@ -342,10 +350,28 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header, rules: o.rules,
 		Integration: v.IntegrationID, CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
 	}
+	route.Account, route.Alone = o.account, o.alone
 	if len(o.mappings) > 0 {
 		route.mapped = o
+		r.accountOfSecret(route, o.mappings)
 	}
 	return route, nil
+}
+
+// accountOfSecret sets the account of a route whose credential is a secret reference: other
+// virtual keys and integrations may refer to it, too.
+func (r *Router) accountOfSecret(route *Route, mappings []SecretMapping) {
+	of := &mappings[0]
+	for i := range mappings {
+		if mappings[i].Field == MappedKey {
+			of = &mappings[i]
+		}
+	}
+	ref, ok := r.Keyring.SecretReference(of.Reference)
+	if !ok || !ref.Everywhere && len(ref.Workspaces) < 2 && route.Account == "" {
+		return // without the reference, Fetch refuses the call
+	}
+	route.Account, route.Alone = "secret:"+ref.ID, !ref.Everywhere && len(ref.Workspaces) < 2
 }
 
 // open opens the credential of a slug, with the rules of its integration about models. The
@@ -377,6 +403,9 @@ func (r *Router) open(c *Credential, of *Integration, slug, field string) (*open
 		return nil, openError(slug, field, err)
 	}
 	o := &opened{header: header, rules: rules, by: r.Guard, of: c, base: base, key: key, settings: settings, mappings: c.Mappings}
+	if of != nil {
+		o.account, o.alone = of.account(), of.alone()
+	}
 	if c.opened != nil {
 		c.opened.Store(o)
 	}

@@ -61,6 +61,9 @@ type opened struct {
 	key      Secret
 	settings map[string]Secret
 
+	account string // see [Route.Account]
+	alone   bool
+
 	mappings []SecretMapping // what fetched has beside
 	fetched  atomic.Pointer[fetched]
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,9 +118,20 @@ func workspaces(t *testing.T) (g *gatewaytest.Gateway, up *gatewaytest.Upstream,
 	t.Helper()
 	v := &vault{objects: make(map[string][]string)}
 	up = gatewaytest.NewUpstream(t, v.ServeHTTP)
-	g = gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file"))
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "key"), []byte("sk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g = gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\nsecrets file {\nroot "+root+"\n}\n"+up.Provider("file"))
 	keys = twoWorkspaces(g)
+	g.Admin("POST", "/v1/secret-references", map[string]any{"name": "n", "slug": "secret", "manager_type": "file", "secret_path": "key", "auth_config": map[string]any{}})
+	g.Admin("POST", "/v1/integrations", map[string]any{"name": "shared", "slug": "shared", "ai_provider_id": "openai", "key": "sk", "configurations": map[string]any{"custom_host": up.URL + "/v1"}})
+	g.Admin("PUT", "/v1/integrations/shared/workspaces", map[string]any{"workspaces": []any{map[string]any{"id": "first", "enabled": true}, map[string]any{"id": "second", "enabled": true}}})
 	for _, name := range []string{"first", "second"} {
+		g.Admin("POST", "/v1/virtual-keys", map[string]any{
+			"name": name, "slug": "secret-" + name, "provider": "openai", "custom_host": up.URL + "/v1", "workspace_id": g.Admin("GET", "/v1/admin/workspaces/"+name, nil).Get("id").Str,
+			"secret_mappings": []any{map[string]any{"target_field": "key", "secret_reference_id": "secret"}},
+		})
 		g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": name, "slug": "vk-" + name, "provider": "openai", "key": "sk", "custom_host": up.URL + "/v1", "workspace_id": g.Admin("GET", "/v1/admin/workspaces/"+name, nil).Get("id").Str})
 	}
 	return g, up, keys
@@ -136,8 +149,21 @@ func twoWorkspaces(g *gatewaytest.Gateway) (keys [2]string) {
 const uploaded = "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nx\r\n--b--\r\n"
 
 func TestObjectsAreTheirWorkspacesAlone(t *testing.T) {
+	for name, slugs := range map[string][2]string{
+		"a provider of the Caddyfile": {"file", "file"},
+		"an integration":              {"shared", "shared"},
+		"a secret reference":          {"secret-first", "secret-second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objectsAreTheirWorkspacesAlone(t, slugs)
+		})
+	}
+}
+
+// objectsAreTheirWorkspacesAlone tries it with providers of two workspaces that have one credential.
+func objectsAreTheirWorkspacesAlone(t *testing.T, slugs [2]string) {
 	g, up, keys := workspaces(t)
-	const file = "x-gw-provider: file"
+	to := [2]string{"x-gw-provider: @" + slugs[0], "x-gw-provider: @" + slugs[1]}
 	do := func(who int, method, path, body, to string, more ...string) *gatewaytest.Answer {
 		t.Helper()
 		headers := append([]string{"x-gw-api-key: " + keys[who], to}, more...)
@@ -163,15 +189,15 @@ func TestObjectsAreTheirWorkspacesAlone(t *testing.T) {
 	}
 	var files, assistants [2]string
 	for who := range keys {
-		files[who] = do(who, "POST", "/v1/files", "", file).Get("id").Str
-		assistants[who] = do(who, "POST", "/v1/assistants", `{"model":"m"}`, file).Get("id").Str
+		files[who] = do(who, "POST", "/v1/files", "", to[who]).Get("id").Str
+		assistants[who] = do(who, "POST", "/v1/assistants", `{"model":"m"}`, to[who]).Get("id").Str
 	}
 	for _, c := range collections {
 		path := "/v1/" + c.path
 		filled := func(who int) string {
 			return strings.NewReplacer("$file", files[who], "$assistant", assistants[who]).Replace(c.body)
 		}
-		made := do(0, "POST", path, filled(0), file)
+		made := do(0, "POST", path, filled(0), to[0])
 		id := made.Get("id").Str
 		if made.Status != 200 || id == "" {
 			t.Errorf("POST %s: %d %s", path, made.Status, made.Body)
@@ -179,16 +205,16 @@ func TestObjectsAreTheirWorkspacesAlone(t *testing.T) {
 		}
 		if filled(0) != c.body {
 			before := len(up.Calls())
-			if a := do(1, "POST", path, filled(0), file); !refused(a) || len(up.Calls()) != before {
+			if a := do(1, "POST", path, filled(0), to[1]); !refused(a) || len(up.Calls()) != before {
 				t.Errorf("POST %s with what another made: %d %s", path, a.Status, a.Body)
 			}
 		}
-		others := do(1, "POST", path, filled(1), file).Get("id").Str
+		others := do(1, "POST", path, filled(1), to[1]).Get("id").Str
 		if c.lists {
-			if ids := list(0, path, file); !slices.Contains(ids, id) || slices.Contains(ids, others) {
+			if ids := list(0, path, to[0]); !slices.Contains(ids, id) || slices.Contains(ids, others) {
 				t.Errorf("GET %s: %v has not %s alone", path, ids, id)
 			}
-			if ids := list(1, path, file); slices.Contains(ids, id) || !slices.Contains(ids, others) {
+			if ids := list(1, path, to[1]); slices.Contains(ids, id) || !slices.Contains(ids, others) {
 				t.Errorf("GET %s: %v has not %s alone", path, ids, others)
 			}
 			for who, vk := range []string{"vk-first", "vk-second"} {
@@ -196,7 +222,7 @@ func TestObjectsAreTheirWorkspacesAlone(t *testing.T) {
 					t.Errorf("GET %s with a key of the workspace's own: %v has not all", path, ids)
 				}
 			}
-			if a := do(1, "GET", path+"?after="+id, "", file); !refused(a) {
+			if a := do(1, "GET", path+"?after="+id, "", to[1]); !refused(a) {
 				t.Errorf("GET %s after what another made: %d %s", path, a.Status, a.Body)
 			}
 		}
@@ -206,7 +232,7 @@ func TestObjectsAreTheirWorkspacesAlone(t *testing.T) {
 				continue
 			}
 			if c.path == "vector_stores" && strings.HasPrefix(below, "/files/f") {
-				if a := do(0, method, path+"/"+id+strings.Replace(below, "/files/f", "/files/"+files[1], 1), "", file); !refused(a) {
+				if a := do(0, method, path+"/"+id+strings.Replace(below, "/files/f", "/files/"+files[1], 1), "", to[0]); !refused(a) {
 					t.Errorf("%s %s/%s%s with the file of another: %d %s", method, path, id, below, a.Status, a.Body)
 				}
 				below = "/files/" + files[0] + strings.TrimPrefix(below, "/files/f")
@@ -217,27 +243,26 @@ func TestObjectsAreTheirWorkspacesAlone(t *testing.T) {
 			}
 			for _, spelled := range []string{id, id + ";a", id + "%3Ba", "none"} {
 				before := len(up.Calls())
-				if a := do(1, method, path+"/"+spelled+below, body, file); !refused(a) || len(up.Calls()) != before {
+				if a := do(1, method, path+"/"+spelled+below, body, to[1]); !refused(a) || len(up.Calls()) != before {
 					t.Errorf("%s %s/%s%s of another: %d %s", method, path, spelled, below, a.Status, a.Body)
 				}
 			}
-			if a := do(1, method, path+"/"+id+below, body, `x-gw-config: {"provider":"@file","retry":{"attempts":1}}`); !refused(a) {
+			if a := do(1, method, path+"/"+id+below, body, `x-gw-config: {"provider":"@`+slugs[1]+`","retry":{"attempts":1}}`); !refused(a) {
 				t.Errorf("%s %s/…%s of another, by a config: %d %s", method, path, below, a.Status, a.Body)
 			}
 			if below == "/output" { // of which there is none
 				continue
 			}
-			to := file
 			if method == "GET" {
 				if a := do(1, method, path+"/"+id+below, body, "x-gw-provider: openai", "authorization: Bearer sk-own", "x-gw-custom-host: "+up.URL+"/v1"); a.Status != 200 {
 					t.Errorf("%s %s/%s%s with a credential of the caller's own: %d %s", method, path, id, below, a.Status, a.Body)
 				}
 			}
-			if a := do(0, method, path+"/"+id+below, body, to); a.Status != 200 {
+			if a := do(0, method, path+"/"+id+below, body, to[0]); a.Status != 200 {
 				t.Errorf("%s %s/%s%s of its own: %d %s", method, path, id, below, a.Status, a.Body)
 			}
 			if method == "DELETE" && below == "" {
-				if a := do(0, method, path+"/"+id, "", file); !refused(a) {
+				if a := do(0, method, path+"/"+id, "", to[0]); !refused(a) {
 					t.Errorf("DELETE %s/%s, which is gone: %d %s", path, id, a.Status, a.Body)
 				}
 			}

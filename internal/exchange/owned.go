@@ -16,13 +16,13 @@ import (
 // RecordsOwners reports whether objects that the call creates are noted as its workspace's, because
 // workspaces share the credential, even if there is only one workspace now.
 func (a *Attempt) RecordsOwners() bool {
-	return a.Route.Shared && a.call.Gateway.Owners != nil && a.call.Gateway.Responses != nil
+	return a.Route.Account != "" && a.call.Gateway.Owners != nil && a.call.Gateway.Responses != nil
 }
 
 // Guarded reports whether the objects that the call names must be its workspace's own, because
 // workspaces share the credential.
 func (a *Attempt) Guarded() bool {
-	return a.RecordsOwners() && a.call.Gateway.Several != nil && a.call.Gateway.Several()
+	return a.RecordsOwners() && !a.Route.Alone && a.call.Gateway.Several != nil && a.call.Gateway.Several()
 }
 
 // CheckObject refuses a call about an object that another workspace made, or that is not known.
@@ -65,9 +65,11 @@ func (a *Attempt) Hides(model string) bool {
 	if !a.Guarded() {
 		return false
 	}
-	switch owner := a.call.Gateway.Owners.ModelOwner(saved(a.Route), model); {
+	switch owner := a.call.Gateway.Owners.ModelOwner(a.Route.Account, model); {
 	case owner != "":
 		return owner != a.call.Caller.WorkspaceID
+	case a.Route.Lists(model): // an administrator has named it
+		return false
 	default:
 		return fineTuned(model)
 	}
@@ -108,7 +110,7 @@ func (a *Attempt) mustOwn(ids, params []string) *Error {
 // Owns returns which objects of the call's provider its workspace made.
 func (a *Attempt) Owns(ids []string) ([]bool, *Error) {
 	ctx, workspace, slug := a.call.request.Context(), a.call.Caller.WorkspaceID, saved(a.Route)
-	owns, err := a.call.Gateway.Owners.Owns(ctx, workspace, slug, ids)
+	owns, err := a.call.Gateway.Owners.Owns(ctx, workspace, a.Route.Account, ids)
 	if err == nil && slices.Contains(owns, false) {
 		err = a.call.Gateway.Responses.Owns(ctx, workspace, slug, ids, owns)
 	}
@@ -187,7 +189,7 @@ func (a *Attempt) mustBeRead(n *names) *Error {
 	if len(files) == 0 {
 		return nil
 	}
-	read, err := a.call.Gateway.Owners.Read(a.call.request.Context(), a.call.Caller.WorkspaceID, saved(a.Route), files)
+	read, err := a.call.Gateway.Owners.Read(a.call.request.Context(), a.call.Caller.WorkspaceID, a.Route.Account, files)
 	if err != nil {
 		return Unavailable("What the file names cannot be looked up for now", err)
 	}
@@ -226,9 +228,9 @@ func (a *Attempt) Claim(ids []string, lenient bool) *Error {
 	if a.call.Endpoint.Objects.ShortLived {
 		err = a.call.Gateway.Responses.Claim(ctx, workspace, slug, ids)
 	} else {
-		err = a.call.Gateway.Owners.Claim(ctx, workspace, slug, ids, a.call.Gateway.Now(), lenient)
+		err = a.call.Gateway.Owners.Claim(ctx, workspace, a.Route.Account, ids, a.call.Gateway.Now(), lenient)
 		if f := a.call.formNames; err == nil && !lenient && f != nil && f.linesRead() {
-			err = a.call.Gateway.Owners.NoteRead(ctx, workspace, slug, ids)
+			err = a.call.Gateway.Owners.NoteRead(ctx, workspace, a.Route.Account, ids)
 		}
 	}
 	return a.notNoted(err)
@@ -249,7 +251,7 @@ func (a *Attempt) ClaimModels(models []string) *Error {
 	if len(models) == 0 {
 		return nil
 	}
-	return a.notNoted(a.call.Gateway.Owners.ClaimModels(context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, saved(a.Route), models, a.call.Gateway.Now()))
+	return a.notNoted(a.call.Gateway.Owners.ClaimModels(context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, a.Route.Account, models, a.call.Gateway.Now()))
 }
 
 // Deleted notes that the object that the call was about was deleted. A failure, for the call's
@@ -263,7 +265,7 @@ func (a *Attempt) Deleted() (failure string) {
 		return ""
 	}
 	ctx, workspace := context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID
-	err := a.call.Gateway.Owners.Release(ctx, workspace, saved(a.Route), id)
+	err := a.call.Gateway.Owners.Release(ctx, workspace, a.Route.Account, id)
 	if err == nil {
 		err = a.call.Gateway.Responses.Delete(ctx, workspace, id)
 	}

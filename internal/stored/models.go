@@ -20,8 +20,8 @@ const checkpoint = ":ckpt-step-"
 
 // ClaimModels notes that jobs of a workspace made models. What is another's stays so. They are
 // kept in memory, since every call names a model.
-func (o *Owners) ClaimModels(ctx context.Context, workspace, slug string, models []string, at time.Time) error {
-	fresh := func(model string) bool { return o.ModelOwner(slug, model) == "" }
+func (o *Owners) ClaimModels(ctx context.Context, workspace, account string, models []string, at time.Time) error {
+	fresh := func(model string) bool { return o.ModelOwner(account, model) == "" }
 	if !slices.ContainsFunc(models, fresh) {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (o *Owners) ClaimModels(ctx context.Context, workspace, slug string, models
 				if len(model) > MaxID {
 					return ErrLongID
 				}
-				row := &owned{Slug: slug, ID: model, WorkspaceID: workspace, At: at.UTC()}
+				row := &owned{Account: account, ID: model, WorkspaceID: workspace, At: at.UTC()}
 				if _, ok := rows.Get(row.key()); ok {
 					continue
 				}
@@ -64,18 +64,18 @@ func (o *Owners) ClaimModels(ctx context.Context, workspace, slug string, models
 
 // ModelOwner returns the workspace whose job made a model of a provider; "": none is known to.
 // That of a checkpoint is its model's. It reads memory alone.
-func (o *Owners) ModelOwner(slug, model string) string {
+func (o *Owners) ModelOwner(account, model string) string {
 	model, _, _ = strings.Cut(model, checkpoint)
-	if row, ok := o.models.Get(slug + "/" + model); ok {
+	if row, ok := o.models.Get(account + "/" + model); ok {
 		return row.WorkspaceID
 	}
 	return ""
 }
 
-func (o *Owners) releaseModel(ctx context.Context, workspace, slug, model string) error {
+func (o *Owners) releaseModel(ctx context.Context, workspace, account, model string) error {
 	return o.db.Update(ctx, func(tx *storage.Txn) error {
 		rows := o.models.In(tx)
-		row, ok := rows.Get(slug + "/" + model)
+		row, ok := rows.Get(account + "/" + model)
 		if !ok || row.WorkspaceID != workspace {
 			return nil
 		}

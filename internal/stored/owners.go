@@ -25,7 +25,7 @@ type Owners struct {
 
 // owned is an object of a workspace.
 type owned struct {
-	Slug        string    `json:"slug"` // of the provider
+	Account     string    `json:"slug"` // see [credentials.Route.Account]
 	ID          string    `json:"id"`
 	WorkspaceID string    `json:"workspace_id"`
 	At          time.Time `json:"at"`
@@ -33,7 +33,7 @@ type owned struct {
 	Read bool `json:"read,omitempty"`
 }
 
-func (o *owned) key() string { return o.Slug + "/" + o.ID }
+func (o *owned) key() string { return o.Account + "/" + o.ID }
 
 // ownedCount is how many objects a workspace has.
 type ownedCount struct {
@@ -74,37 +74,37 @@ const atOnce = 1000
 
 // Claim notes that objects of a provider are a workspace's. With lenient, what is another's
 // stays so, and is not an error.
-func (o *Owners) Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
+func (o *Owners) Claim(ctx context.Context, workspace, account string, ids []string, at time.Time, lenient bool) error {
 	for ids := range slices.Chunk(ids, atOnce) {
-		if err := o.claimSome(ctx, workspace, slug, ids, at, lenient); err != nil {
+		if err := o.claimSome(ctx, workspace, account, ids, at, lenient); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *Owners) claimSome(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
-	err := o.claim(ctx, workspace, slug, ids, at, lenient)
+func (o *Owners) claimSome(ctx context.Context, workspace, account string, ids []string, at time.Time, lenient bool) error {
+	err := o.claim(ctx, workspace, account, ids, at, lenient)
 	if errors.Is(err, ErrTooManyObjects) {
 		// Two processes that did it at once would forget twice as many.
 		err = o.room.Wait(ctx, func(ctx context.Context, step storage.Step) error {
 			return o.makeRoom(ctx, step, workspace, len(ids))
 		})
 		if err == nil {
-			err = o.claim(ctx, workspace, slug, ids, at, lenient)
+			err = o.claim(ctx, workspace, account, ids, at, lenient)
 		}
 	}
 	return err
 }
 
-func (o *Owners) claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error {
+func (o *Owners) claim(ctx context.Context, workspace, account string, ids []string, at time.Time, lenient bool) error {
 	return o.db.Write(ctx, func(tx storage.Tx) error {
 		added := 0
 		for _, id := range ids {
 			if len(id) > MaxID {
 				return ErrLongID
 			}
-			row, err := o.rows.Get(tx, slug+"/"+id)
+			row, err := o.rows.Get(tx, account+"/"+id)
 			switch {
 			case err == nil && row.WorkspaceID != workspace && !lenient:
 				return ErrOthersObject
@@ -113,7 +113,7 @@ func (o *Owners) claim(ctx context.Context, workspace, slug string, ids []string
 			case !errors.Is(err, storage.ErrNotFound):
 				return err
 			}
-			if err := o.rows.Put(tx, &owned{Slug: slug, ID: id, WorkspaceID: workspace, At: at.UTC()}); err != nil {
+			if err := o.rows.Put(tx, &owned{Account: account, ID: id, WorkspaceID: workspace, At: at.UTC()}); err != nil {
 				return err
 			}
 			added++
@@ -153,7 +153,7 @@ func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace stri
 			if err != nil {
 				return err
 			}
-			all = append(all, aged{row.Slug + "/" + row.ID, row.At})
+			all = append(all, aged{row.Account + "/" + row.ID, row.At})
 		}
 		return nil
 	})
@@ -188,18 +188,18 @@ func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace stri
 }
 
 // Owns returns which objects of a provider are a workspace's.
-func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string) (owns []bool, err error) {
+func (o *Owners) Owns(ctx context.Context, workspace, account string, ids []string) (owns []bool, err error) {
 	owns = make([]bool, len(ids))
 	err = o.db.View(ctx, func(tx storage.Tx) error {
 		for i, id := range ids {
 			if id == "" || len(id) > MaxID {
 				continue
 			}
-			row, err := o.rows.Get(tx, slug+"/"+id)
+			row, err := o.rows.Get(tx, account+"/"+id)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
-			owns[i] = err == nil && row.WorkspaceID == workspace || o.ModelOwner(slug, id) == workspace
+			owns[i] = err == nil && row.WorkspaceID == workspace || o.ModelOwner(account, id) == workspace
 		}
 		return nil
 	})
@@ -207,10 +207,10 @@ func (o *Owners) Owns(ctx context.Context, workspace, slug string, ids []string)
 }
 
 // NoteRead notes that the lines of files of a workspace name only objects of its own.
-func (o *Owners) NoteRead(ctx context.Context, workspace, slug string, ids []string) error {
+func (o *Owners) NoteRead(ctx context.Context, workspace, account string, ids []string) error {
 	return o.db.Write(ctx, func(tx storage.Tx) error {
 		for _, id := range ids {
-			row, err := o.rows.Get(tx, slug+"/"+id)
+			row, err := o.rows.Get(tx, account+"/"+id)
 			switch {
 			case errors.Is(err, storage.ErrNotFound):
 				continue
@@ -229,11 +229,11 @@ func (o *Owners) NoteRead(ctx context.Context, workspace, slug string, ids []str
 }
 
 // Read returns of which files of a workspace that was noted.
-func (o *Owners) Read(ctx context.Context, workspace, slug string, ids []string) (read []bool, err error) {
+func (o *Owners) Read(ctx context.Context, workspace, account string, ids []string) (read []bool, err error) {
 	read = make([]bool, len(ids))
 	err = o.db.View(ctx, func(tx storage.Tx) error {
 		for i, id := range ids {
-			row, err := o.rows.Get(tx, slug+"/"+id)
+			row, err := o.rows.Get(tx, account+"/"+id)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
@@ -245,12 +245,12 @@ func (o *Owners) Read(ctx context.Context, workspace, slug string, ids []string)
 }
 
 // Release forgets an object of a workspace that is gone.
-func (o *Owners) Release(ctx context.Context, workspace, slug, id string) error {
-	if o.ModelOwner(slug, id) == workspace {
-		return o.releaseModel(ctx, workspace, slug, id)
+func (o *Owners) Release(ctx context.Context, workspace, account, id string) error {
+	if o.ModelOwner(account, id) == workspace {
+		return o.releaseModel(ctx, workspace, account, id)
 	}
 	return o.db.Write(ctx, func(tx storage.Tx) error {
-		row, err := o.rows.Get(tx, slug+"/"+id)
+		row, err := o.rows.Get(tx, account+"/"+id)
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
 			return nil
@@ -259,7 +259,7 @@ func (o *Owners) Release(ctx context.Context, workspace, slug, id string) error 
 		case row.WorkspaceID != workspace:
 			return nil
 		}
-		if err := o.rows.Delete(tx, slug+"/"+id); err != nil {
+		if err := o.rows.Delete(tx, account+"/"+id); err != nil {
 			return err
 		}
 		return o.count(tx, workspace, -1)
