@@ -14,7 +14,6 @@ import (
 var changeBodies = map[string]string{
 	"PUT /v1/integrations/{slug}":                                   `{"name":"m"}`,
 	"PUT /v1/integrations/{slug}/workspaces":                        `{"workspaces":[{"id":"$workspace","enabled":false}]}`,
-	"PUT /v1/plugins/{plugin_id}":                                   `{"credentials":null}`,
 	"PUT /v1/prompts/{prompt_id}/makeDefault":                       `{"version":2}`,
 	"PUT /v1/prompts/partials/{prompt_partial_id}/makeDefault":      `{"version":2}`,
 	"PUT /v1/prompts/{prompt_id}":                                   `{"string":"another"}`,
