@@ -22,32 +22,23 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/audit"
-	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/mail"
-	"github.com/caddy-gw/gateway/internal/plugins"
-	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prices"
-	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/removal"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stores"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Services are the services that the control plane manages.
+// Services are the services that the control plane manages, and what it uses besides.
 type Services struct {
-	DB         database
-	Directory  *directory.Directory
-	Keyring    *credentials.Keyring
-	Configs    *routing.ConfigStore
-	Aliases    *routing.Aliases
-	Prompts    *prompts.Store
-	Guardrails *hooks.Store
-	Plugins    *plugins.Store
+	stores.Set
+
+	DB database
 	// CheckServices are what checks work with that ask others, for a workspace. It may be nil.
 	CheckServices func(workspaceID string) guardrails.Services
 	ParseOptions  routing.Options // of saved configs
@@ -58,9 +49,6 @@ type Services struct {
 	// nil if no price is known. It may be nil.
 	Price         func(workspaceID, provider, model string) *prices.Price
 	Breakers      breakers
-	Limits        *policies.Limits
-	RateLimits    *policies.Store[policies.RateLimit]
-	UsageLimits   *policies.Store[policies.UsageLimit]
 	Trail         trail
 	Records       Records
 	Rotations     rotations // is told of rotated keys; may be nil

@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
+	"github.com/caddy-gw/gateway/internal/stores"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/secrets/awssm"
 	"github.com/caddy-gw/gateway/secrets/azurekv"
@@ -128,7 +129,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	aliases, err := routing.OpenAliases(ctx, db, now, rand.Reader)
 	must(err)
-	saved, err := prompts.Open(ctx, db, now, rand.Reader)
+	templates, err := prompts.Open(ctx, db, now, rand.Reader)
 	must(err)
 	rails, err := hooks.OpenStore(ctx, db, keyring, now, rand.Reader)
 	must(err)
@@ -143,9 +144,16 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	a.kept, err = audit.Open(ctx, db, audit.Options{Key: seal, Now: now, Random: rand.Reader, Logger: zap.NewNop()})
 	must(err)
+	owners, err := stored.OpenOwners(ctx, db)
+	must(err)
+	a.objects, a.responses = owners, stored.NewResponses(db)
+	set := stores.Set{
+		Directory: d, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: templates, Guardrails: rails, Plugins: saves, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets,
+		Responses: a.responses, Owners: owners,
+	}
 	a.s = admin.Services{
-		Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, Plugins: saves, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
-		DB: db, Directory: d, Keyring: keyring, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Trail: a.kept, Guard: guard, Headers: headers,
+		Set: set, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		DB: db, Trail: a.kept, Guard: guard, Headers: headers,
 		CountryHeader: "Cf-Ipcountry",
 		Authenticator: &credentials.Authenticator{
 			Keyring: keyring, OrganisationID: d.Organisation().ID, DefaultWorkspace: d.DefaultWorkspace().ID, AdminKey: &digest, DataService: &system,
@@ -157,11 +165,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	t.Cleanup(records.Close)
 	a.s.Records = records
-	owners, err := stored.OpenOwners(ctx, db)
-	must(err)
-	a.objects, a.responses = owners, stored.NewResponses(db)
-	of := removal.Services{DB: db, Directory: d, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: saved, Guardrails: rails, Limits: limits, Responses: a.responses, Owners: owners}
-	remover := removal.Open(db, d, of.Parts(), zap.NewNop())
+	remover := removal.Open(db, d, removal.Parts(db, &set), zap.NewNop())
 	t.Cleanup(remover.Close)
 	a.s.Removals = remover
 	a.serve()

@@ -316,8 +316,7 @@ func (c *call) refused(err error) *Error {
 // in returns the API with the services as tx sees them.
 func (a *API) in(tx *storage.Txn) *API {
 	in := *a
-	in.Directory, in.Keyring, in.Configs, in.RateLimits, in.UsageLimits = a.Directory.In(tx), a.Keyring.In(tx), a.Configs.In(tx), a.RateLimits.In(tx), a.UsageLimits.In(tx)
-	in.Aliases, in.Prompts, in.Guardrails = a.Aliases.In(tx), a.Prompts.In(tx), a.Guardrails.In(tx)
+	in.Set = a.In(tx)
 	return &in
 }
 

@@ -1,10 +1,38 @@
 package admin_test
 
 import (
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-gw/gateway/storage"
 )
+
+// What the control plane reads within a transaction is of the transaction, for every service that can
+// be read there.
+func TestAllThatIsSavedIsReadInItsTransaction(t *testing.T) {
+	a := newAPI(t)
+	err := a.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
+		all := a.s.In(tx)
+		in, outside, readable := reflect.ValueOf(all), reflect.ValueOf(a.s.Set), 0
+		for i := range in.NumField() {
+			if _, ok := in.Field(i).Type().MethodByName("In"); !ok {
+				continue
+			}
+			if readable++; in.Field(i).Pointer() == outside.Field(i).Pointer() {
+				t.Errorf("%s is read outside of the transaction", in.Type().Field(i).Name)
+			}
+		}
+		if readable < 8 {
+			t.Errorf("only %d services can be read in a transaction", readable)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Two control planes over one store, of which neither sees in memory what the other wrote:
 // a change is made to what is stored, whoever stored it.

@@ -27,35 +27,28 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/secretcache"
 	"github.com/caddy-gw/gateway/internal/stored"
+	"github.com/caddy-gw/gateway/internal/stores"
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Services is the one list of the services of a store. They survive reloads of the
-// configuration. A new service needs a field here and its lines in [openServices]. Users of
-// a service declare interfaces with what they use.
+// Services is the one list of the services of a store, with [stores.Set]. They survive reloads of
+// the configuration. A new service needs a field in one of the two and its lines in [openServices].
+// Users of a service declare interfaces with what they use.
 type Services struct {
-	DB         *storage.DB
-	Trail      *audit.Trail
-	Directory  *directory.Directory
-	Keyring    *credentials.Keyring
-	Secrets    *secretcache.Cache
-	Configs    *routing.ConfigStore
-	Aliases    *routing.Aliases
-	Prompts    *prompts.Store
-	Guardrails *hooks.Store
-	Plugins    *plugins.Store
-	Breakers   *routing.Breakers
-	Counter    ledger.Counter
-	Limits     *policies.Limits
-	Alerts     *alerts.Teller
-	Answers    *cache.Cache
-	Responses  *stored.Responses
-	Owners     *stored.Owners
-	InFlight   *inflight.Budget // of bytes
-	Calls      *inflight.Budget
-	Records    reqlog.Store
-	Removals   *removal.Remover
-	Rotations  *rotation.Rotator
+	stores.Set // which the control plane manages, and which go with a workspace
+
+	DB        *storage.DB
+	Trail     *audit.Trail
+	Secrets   *secretcache.Cache
+	Breakers  *routing.Breakers
+	Counter   ledger.Counter
+	Alerts    *alerts.Teller
+	Answers   *cache.Cache
+	InFlight  *inflight.Budget // of bytes
+	Calls     *inflight.Budget
+	Records   reqlog.Store
+	Removals  *removal.Remover
+	Rotations *rotation.Rotator
 
 	closers []func() error // in the order in which their services were opened
 }
@@ -67,8 +60,8 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
 	s := &Services{
 		DB: db, Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
-		Responses: stored.NewResponses(db),
 	}
+	s.Responses = stored.NewResponses(db)
 	s.onClose(db.Close)
 	defer func() {
 		if err != nil {
@@ -120,6 +113,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Limits, err = policies.Open(ctx, db, s.Counter, now, logger); err != nil {
 		return nil, err
 	}
+	s.RateLimits, s.UsageLimits = s.Limits.Rates, s.Limits.Budgets
 	s.Limits.OnAlert(s.Alerts.Add)
 	s.onClose(func() error { s.Limits.Close(); return nil })
 	if s.Answers, err = cache.Open(ctx, db, now); err != nil {
@@ -129,8 +123,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 		return nil, err
 	}
 	s.onClose(func() error { s.Records.Close(); return nil })
-	of := removal.Services{DB: db, Directory: s.Directory, Keyring: s.Keyring, Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Limits: s.Limits, Responses: s.Responses, Owners: s.Owners}
-	s.Removals = removal.Open(db, s.Directory, of.Parts(), logger)
+	s.Removals = removal.Open(db, s.Directory, removal.Parts(db, &s.Set), logger)
 	s.onClose(func() error { s.Removals.Close(); return nil })
 	return s, nil
 }
@@ -152,7 +145,6 @@ func (s *Services) Close() error {
 // the configuration.
 func (s *Services) managed() admin.Services {
 	return admin.Services{
-		DB: s.DB, Directory: s.Directory, Keyring: s.Keyring, Limits: s.Limits, RateLimits: s.Limits.Rates, UsageLimits: s.Limits.Budgets, Trail: s.Trail, Records: s.Records,
-		Configs: s.Configs, Aliases: s.Aliases, Prompts: s.Prompts, Guardrails: s.Guardrails, Plugins: s.Plugins, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: time.Now, Random: rand.Reader,
+		Set: s.Set, DB: s.DB, Trail: s.Trail, Records: s.Records, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: time.Now, Random: rand.Reader,
 	}
 }

@@ -3,29 +3,10 @@ package removal
 import (
 	"context"
 
-	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/directory"
-	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/policies"
-	"github.com/caddy-gw/gateway/internal/prompts"
-	"github.com/caddy-gw/gateway/internal/routing"
-	"github.com/caddy-gw/gateway/internal/stored"
+	"github.com/caddy-gw/gateway/internal/stores"
 	"github.com/caddy-gw/gateway/storage"
 )
-
-// Services are those that have rows of workspaces.
-type Services struct {
-	DB         *storage.DB
-	Directory  *directory.Directory
-	Keyring    *credentials.Keyring
-	Configs    *routing.ConfigStore
-	Aliases    *routing.Aliases
-	Prompts    *prompts.Store
-	Guardrails *hooks.Store
-	Limits     *policies.Limits
-	Responses  *stored.Responses
-	Owners     *stored.Owners
-}
 
 const (
 	atOnce        = 100 // rows that a transaction removes
@@ -35,7 +16,7 @@ const (
 // Parts returns everything that workspaces have, apart from what disappears by itself: the
 // records of their calls, cached answers and the counters of rate limits. A new kind of rows
 // that belong to a workspace needs an entry here.
-func (s *Services) Parts() []Part {
+func Parts(db *storage.DB, s *stores.Set) []Part {
 	byID := func(remove func(tx *storage.Txn, id string) error) func(*storage.Txn, string, string) error {
 		return func(tx *storage.Txn, id, _ string) error { return remove(tx, id) }
 	}
@@ -43,36 +24,36 @@ func (s *Services) Parts() []Part {
 		{
 			Rows:  "API keys",
 			Count: func(tx *storage.Txn, w string) int { n, _, _ := s.Keyring.In(tx).Counts(w); return n },
-			Step:  rows(s.DB, atOnce, s.Keyring.APIKeysOf, byID(s.Keyring.Revoke)),
+			Step:  rows(db, atOnce, s.Keyring.APIKeysOf, byID(s.Keyring.Revoke)),
 		},
 		{
 			Rows:  "virtual keys and providers",
 			Count: func(tx *storage.Txn, w string) int { _, n, _ := s.Keyring.In(tx).Counts(w); return n },
-			Step:  rows(s.DB, atOnce, s.Keyring.VirtualKeysOf, byID(s.Keyring.RemoveVirtualKey)),
+			Step:  rows(db, atOnce, s.Keyring.VirtualKeysOf, byID(s.Keyring.RemoveVirtualKey)),
 		},
 		{
 			Rows:  "integrations", // what the organisation's say of the workspace does not count
 			Count: func(tx *storage.Txn, w string) int { _, _, n := s.Keyring.In(tx).Counts(w); return n },
-			Step:  rows(s.DB, atOnce, s.Keyring.IntegrationsOf, s.Keyring.LeaveIntegration),
+			Step:  rows(db, atOnce, s.Keyring.IntegrationsOf, s.Keyring.LeaveIntegration),
 		},
 		{
 			Rows: "secret references",
-			Step: rows(s.DB, atOnce, s.Keyring.SecretReferencesOf, s.Keyring.LeaveSecretReference),
+			Step: rows(db, atOnce, s.Keyring.SecretReferencesOf, s.Keyring.LeaveSecretReference),
 		},
 		{
 			Rows:  "configs",
 			Count: func(tx *storage.Txn, w string) int { return s.Configs.In(tx).CountOf(w) },
-			Step:  rows(s.DB, atOnce, s.Configs.Of, byID(s.Configs.Delete)),
+			Step:  rows(db, atOnce, s.Configs.Of, byID(s.Configs.Delete)),
 		},
 		{
 			Rows:  "model aliases",
 			Count: func(tx *storage.Txn, w string) int { return s.Aliases.In(tx).CountOf(w) },
-			Step:  rows(s.DB, atOnce, s.Aliases.Of, byID(s.Aliases.Delete)),
+			Step:  rows(db, atOnce, s.Aliases.Of, byID(s.Aliases.Delete)),
 		},
 		{
 			Rows:  "prompts and partials",
 			Count: func(tx *storage.Txn, w string) int { n, _, _ := s.Prompts.In(tx).Counts(w); return n },
-			Step: rows(s.DB, promptsAtOnce, s.Prompts.Of, func(tx *storage.Txn, id, _ string) error {
+			Step: rows(db, promptsAtOnce, s.Prompts.Of, func(tx *storage.Txn, id, _ string) error {
 				p, ok := s.Prompts.In(tx).Get(id)
 				if !ok {
 					return storage.ErrNotFound
@@ -83,12 +64,12 @@ func (s *Services) Parts() []Part {
 		{
 			Rows:  "guardrails",
 			Count: func(tx *storage.Txn, w string) int { return s.Guardrails.In(tx).CountOf(w) },
-			Step:  rows(s.DB, atOnce, s.Guardrails.Of, byID(s.Guardrails.Delete)),
+			Step:  rows(db, atOnce, s.Guardrails.Of, byID(s.Guardrails.Delete)),
 		},
 		{
 			Rows:  "labels",
 			Count: func(tx *storage.Txn, w string) int { _, n, _ := s.Prompts.In(tx).Counts(w); return n },
-			Step: rows(s.DB, atOnce, s.Prompts.LabelsOfWorkspace, func(tx *storage.Txn, id, _ string) error {
+			Step: rows(db, atOnce, s.Prompts.LabelsOfWorkspace, func(tx *storage.Txn, id, _ string) error {
 				l, ok := s.Prompts.In(tx).Label(id)
 				if !ok {
 					return storage.ErrNotFound
@@ -99,25 +80,25 @@ func (s *Services) Parts() []Part {
 		{
 			Rows:  "collections",
 			Count: func(tx *storage.Txn, w string) int { _, _, n := s.Prompts.In(tx).Counts(w); return n },
-			Step:  rows(s.DB, atOnce, s.Prompts.CollectionsOf, byID(s.Prompts.DeleteCollection)),
+			Step:  rows(db, atOnce, s.Prompts.CollectionsOf, byID(s.Prompts.DeleteCollection)),
 		},
 		{
 			Rows:  "rate-limit policies",
 			Count: func(tx *storage.Txn, w string) int { return s.Limits.Rates.In(tx).CountOf(w) },
-			Step:  policiesOf(s, s.Limits.Rates),
+			Step:  policiesOf(db, s, s.Limits.Rates),
 		},
 		{
 			Rows:  "usage-limit policies",
 			Count: func(tx *storage.Txn, w string) int { return s.Limits.Budgets.In(tx).CountOf(w) },
-			Step:  policiesOf(s, s.Limits.Budgets),
+			Step:  policiesOf(db, s, s.Limits.Budgets),
 		},
 		{
 			Rows: "limits of the workspace, and of what it has",
-			Step: s.carriedLimits(),
+			Step: carriedLimits(db, s),
 		},
 		{
 			Rows: "members",
-			Step: rows(s.DB, atOnce, s.Directory.MembersOf, func(tx *storage.Txn, user, workspace string) error {
+			Step: rows(db, atOnce, s.Directory.MembersOf, func(tx *storage.Txn, user, workspace string) error {
 				return s.Directory.RemoveMember(tx, workspace, user)
 			}),
 		},
@@ -127,9 +108,9 @@ func (s *Services) Parts() []Part {
 }
 
 // carriedLimits removes the limits of objects of a workspace, and before them their counters.
-func (s *Services) carriedLimits() func(context.Context, storage.Step, string) (bool, error) {
+func carriedLimits(db *storage.DB, s *stores.Set) func(context.Context, storage.Step, string) (bool, error) {
 	of := s.Limits.Carried
-	remove := rows(s.DB, atOnce, of.Of, func(tx *storage.Txn, id, _ string) error { return of.Delete(tx, id) })
+	remove := rows(db, atOnce, of.Of, func(tx *storage.Txn, id, _ string) error { return of.Delete(tx, id) })
 	return func(ctx context.Context, step storage.Step, workspace string) (bool, error) {
 		for _, id := range of.Of(workspace, atOnce) {
 			had, ok := of.Get(id)
@@ -146,8 +127,8 @@ func (s *Services) carriedLimits() func(context.Context, storage.Step, string) (
 
 // policiesOf removes policies of a workspace, and before them their counters, which nothing
 // would name after a crash.
-func policiesOf[P any](s *Services, of *policies.Store[P]) func(context.Context, storage.Step, string) (bool, error) {
-	remove := rows(s.DB, atOnce, of.Of, func(tx *storage.Txn, id, _ string) error { return of.Delete(tx, id) })
+func policiesOf[P any](db *storage.DB, s *stores.Set, of *policies.Store[P]) func(context.Context, storage.Step, string) (bool, error) {
+	remove := rows(db, atOnce, of.Of, func(tx *storage.Txn, id, _ string) error { return of.Delete(tx, id) })
 	return func(ctx context.Context, step storage.Step, workspace string) (bool, error) {
 		for _, id := range of.Of(workspace, atOnce) {
 			if err := s.Limits.Forget(ctx, id); err != nil {
