@@ -40,6 +40,7 @@ var changeBodies = map[string]string{
 	"PUT /v1/policies/rate-limits/{id}":                             `{"value":4}`,
 	"POST /v1/policies/usage-limits":                                `{"name":"n","type":"requests","credit_limit":3}`,
 	"PUT /v1/policies/usage-limits/{id}":                            `{"credit_limit":4}`,
+	"PUT /v1/plugins/{plugin_id}":                                   `{"credentials":null}`,
 	"PUT /v1/prompts/{prompt_id}/share":                             `{}`,
 	"POST /v1/prompts/{prompt_id}/share":                            `{}`,
 	"PUT /v1/prompts/partials/{prompt_partial_id}/share":            `{}`,
