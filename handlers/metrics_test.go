@@ -250,3 +250,26 @@ func TestCallersMakeNoSeries(t *testing.T) {
 		}
 	}
 }
+
+// Metrics tell by the policy's id what was used and what is left, and name no key.
+func TestWhatIsUsedAndLeftOfAPolicyIsAMetric(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := startScraped(t, up.Provider("file"))
+	key, id := g.Key("k")
+	budget := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 1000, "group_by": []map[string]string{{"key": "api_key"}}})
+	for range 2 {
+		if a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file"); a.Status != 200 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+	}
+	const labels = `{kind="usage_limit",policy="%",type="tokens"}`
+	mustCount(t, g, func() {}, map[string]string{
+		strings.Replace("caddy_gw_policy_used"+labels, "%", budget, 1): "60",
+		strings.Replace("caddy_gw_policy_left"+labels, "%", budget, 1): "940",
+	})
+	for series := range scrape(t, g) {
+		if strings.Contains(series, id) || strings.Contains(series, key) {
+			t.Errorf("%s names the key", series)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,6 +40,7 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Help: "Targets of saved configs whose circuit breaker is open or half open.",
 		}, func() float64 { return float64(len(a.notClosed())) })),
 		telemetry.Register(registry, breakerStates{a}),
+		telemetry.Register(registry, policyUsages{a}),
 		telemetry.Register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "rate_limit_groups",
 			Help: "Groups of rate limits by values that callers make up that have a counter of their own.",
@@ -196,5 +199,48 @@ func (s breakerStates) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
+var (
+	policyLabels = []string{"policy", "kind", "type"}
+	policyUsed   = prometheus.NewDesc("caddy_gw_policy_used",
+		"What a policy has counted in its window or period, of all groups together: requests, tokens or US dollars.", policyLabels, nil)
+	policyLeft = prometheus.NewDesc("caddy_gw_policy_left",
+		"What a policy has left, of the group that has the least: requests, tokens or US dollars.", policyLabels, nil)
+)
+
+// policyUsages collects what was used of policies, and what is left.
+type policyUsages struct{ app *App }
+
+func (policyUsages) Describe(descs chan<- *prometheus.Desc) {
+	descs <- policyUsed
+	descs <- policyLeft
+}
+
+// usageTimeout bounds how long a scrape waits for the store.
+const usageTimeout = 5 * time.Second
+
+func (p policyUsages) Collect(metrics chan<- prometheus.Metric) {
+	if !p.app.started() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	all, err := p.app.services.Limits.Usages(ctx)
+	if err != nil {
+		metrics <- prometheus.NewInvalidMetric(policyUsed, err)
+		return
+	}
+	for _, u := range all {
+		kind := "rate_limit"
+		if u.Budget {
+			kind = "usage_limit"
+		}
+		metrics <- prometheus.MustNewConstMetric(policyUsed, prometheus.GaugeValue, u.Used, u.ID, kind, u.Type)
+		metrics <- prometheus.MustNewConstMetric(policyLeft, prometheus.GaugeValue, u.Left, u.ID, kind, u.Type)
+	}
+}
+
 // Interface guards
-var _ prometheus.Collector = breakerStates{}
+var (
+	_ prometheus.Collector = breakerStates{}
+	_ prometheus.Collector = policyUsages{}
+)

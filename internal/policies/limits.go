@@ -30,6 +30,7 @@ type Limits struct {
 	lasting  atomic.Int64           // how long reservations are held, about, in nanoseconds
 	changing sync.Mutex             // of active
 
+	usages    usages
 	uncounted atomic.Int64 // calls that passed although they could not be counted
 	saidSo    atomic.Int64 // when that was last logged, in nanoseconds since 1970
 
