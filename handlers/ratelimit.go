@@ -242,24 +242,31 @@ const (
 	resetTokens       = "X-Ratelimit-Reset-Tokens"
 )
 
-// limitHeader tells of the tightest policies; either may be nil.
+// limitHeader tells of the tightest policies; either may be nil. A budget that is never reset has no time
+// until that.
 func limitHeader(requests, tokens *ledger.State) (fields []exchange.HeaderField) {
 	const each = 3
-	if requests != nil && tokens != nil {
+	switch {
+	case requests != nil && tokens != nil:
 		fields = make([]exchange.HeaderField, 0, 2*each)
+	case requests != nil || tokens != nil:
+		fields = make([]exchange.HeaderField, 0, each)
 	}
-	if s := requests; s != nil {
+	add := func(s *ledger.State, limit, remaining, reset string) {
+		if s == nil {
+			return
+		}
 		fields = append(fields,
-			exchange.HeaderField{Name: limitRequests, Value: strconv.FormatInt(s.Limit, 10)},
-			exchange.HeaderField{Name: remainingRequests, Value: strconv.FormatInt(max(s.Remaining, 0), 10)},
-			exchange.HeaderField{Name: resetRequests, Value: roundUp(s.Reset).String()})
+			exchange.HeaderField{Name: limit, Value: strconv.FormatInt(s.Limit, 10)},
+			exchange.HeaderField{Name: remaining, Value: strconv.FormatInt(max(s.Remaining, 0), 10)})
+		at := ""
+		if s.Reset != ledger.Never {
+			at = roundUp(s.Reset).String()
+		}
+		fields = append(fields, exchange.HeaderField{Name: reset, Value: at})
 	}
-	if s := tokens; s != nil {
-		fields = append(fields,
-			exchange.HeaderField{Name: limitTokens, Value: strconv.FormatInt(s.Limit, 10)},
-			exchange.HeaderField{Name: remainingTokens, Value: strconv.FormatInt(max(s.Remaining, 0), 10)},
-			exchange.HeaderField{Name: resetTokens, Value: roundUp(s.Reset).String()})
-	}
+	add(requests, limitRequests, remainingRequests, resetRequests)
+	add(tokens, limitTokens, remainingTokens, resetTokens)
 	return fields
 }
 

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -226,5 +227,69 @@ func TestAnswersWithoutAUsageAreBookedAsWhatWasSeen(t *testing.T) {
 			}
 			t.Errorf("%v tokens booked, want %v", used, c.used)
 		})
+	}
+}
+
+// What a client is told of its limits, of several kinds at once, and of a budget that is spent.
+func TestTheTightestOfSeveralKindsOfLimitsIsShown(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"limit", "remaining", "reset"} { // of the provider's own limits
+			w.Header().Set("x-ratelimit-"+name+"-requests", "777")
+			w.Header().Set("x-ratelimit-"+name+"-tokens", "777")
+		}
+		answerWithUsage(w, r)
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, id := g.Key("k")
+	ask := func() *gatewaytest.Answer {
+		return g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file")
+	}
+	shows := func(a *gatewaytest.Answer, want map[string]string) {
+		t.Helper()
+		for name, value := range want {
+			if got := a.Header.Get("x-ratelimit-" + name); got != value {
+				t.Errorf("%s: %q, want %q", name, got, value)
+			}
+		}
+	}
+	policy(g, map[string]any{"value": 1000, "unit": "rpd"})
+	policy(g, map[string]any{"value": 3000, "unit": "rpm"})
+	policy(g, map[string]any{"type": "tokens", "value": 50_000, "unit": "rph"})
+	budget := usageLimit(g, map[string]any{"name": "of each", "type": "requests", "credit_limit": 2, "group_by": []map[string]string{{"key": "api_key"}}})
+	usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 40_000})
+	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1000, "on_unknown_price": "allow"})
+
+	reserved := strconv.Itoa(40_000 - len(boundedChat) - 20)
+	a := ask()
+	shows(a, map[string]string{"limit-requests": "2", "remaining-requests": "1", "reset-requests": "", "limit-tokens": "40000", "remaining-tokens": reserved, "reset-tokens": ""})
+	if a.Status != 200 || len(a.Header.Values("x-ratelimit-limit-requests")) != 1 {
+		t.Errorf("%d %v", a.Status, a.Header)
+	}
+	if a := ask(); a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	a = ask()
+	shows(a, map[string]string{"limit-requests": "2", "remaining-requests": "0"})
+	message := "Usage limit exceeded: policy of each (" + budget + ") allows 2 requests for api_key:" + id
+	want := `{"status":"failure","message":"` + message + `","error":{"message":"` + message + `","type":"usage_limits_policy_exhaust_error","param":null,"code":"06"}}`
+	if a.Status != 412 || a.Body != want || a.Header.Get("Retry-After") != "" {
+		t.Errorf("%d %s, want %s", a.Status, a.Body, want)
+	}
+	g.Admin("PUT", "/v1/policies/usage-limits/"+budget, map[string]any{"credit_limit": 5000, "periodic_reset_days": 365})
+	if a = ask(); a.Status != 200 || a.Header.Get("x-ratelimit-limit-requests") != "1000" || a.Header.Get("x-ratelimit-remaining-requests") != "997" {
+		t.Errorf("%d %v", a.Status, a.Header)
+	}
+	rate := policy(g, map[string]any{"name": "burst", "value": 1, "unit": "rpm"})
+	if a := ask(); a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	a = ask()
+	message = "Rate limit exceeded: policy burst (" + rate + ") allows 1 rpm"
+	want = `{"status":"failure","message":"` + message + `","error":{"message":"` + message + `","type":"rate_limits_policy_exhaust_error","param":null,"code":null}}`
+	if _, there := a.Header["X-Ratelimit-Reset-Tokens"]; there {
+		t.Errorf("%v", a.Header)
+	}
+	if after, err := strconv.Atoi(a.Header.Get("Retry-After")); a.Status != 429 || a.Body != want || err != nil || after < 1 || after > 61 {
+		t.Errorf("%d %v %s, want %s", a.Status, a.Header, a.Body, want)
 	}
 }

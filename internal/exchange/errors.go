@@ -271,7 +271,9 @@ func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
 		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
 	}
 	for _, f := range e.Header {
-		h[f.Name] = []string{f.Value}
+		if f.Value != "" {
+			h[f.Name] = []string{f.Value}
+		}
 	}
 	if e.Allow != "" {
 		h["Allow"] = []string{e.Allow}

@@ -77,7 +77,8 @@ type Exchange struct {
 	// Admitted: the call may be sent to the target that was chosen.
 	Admitted bool
 
-	// AnswerHeader is set on every answer, and replaces the provider's own.
+	// AnswerHeader is set on every answer, and replaces the provider's own. A field without a value is on
+	// none.
 	AnswerHeader []HeaderField
 
 	warnings []string // about the call itself
@@ -324,6 +325,10 @@ func (x *Exchange) SetHeader(h http.Header) {
 		return all[len(all)-1 : len(all) : len(all)]
 	}
 	for _, f := range x.AnswerHeader {
+		if f.Value == "" {
+			delete(h, f.Name)
+			continue
+		}
 		h[f.Name] = values(f.Value)
 	}
 	if provider := x.Provider(); provider != "" {

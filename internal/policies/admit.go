@@ -221,6 +221,9 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 	for i := range decision.States {
 		s := &decision.States[i]
 		s.Limit = v.matched[i].Limit // also if there was no room for a value
+		if v.matched[i].Budget() {   // what it counts stays until then
+			s.Reset = v.matched[i].untilReset(v.limits.now())
+		}
 		switch v.matched[i].counts {
 		case countsCalls:
 			v.Requests = tighter(v.Requests, s)

@@ -77,6 +77,14 @@ func countersOf(id string, resets int64) string {
 	return prefix(id) + string(periodMark) + strconv.FormatInt(resets, 10)
 }
 
+// untilReset returns the time until a budget is reset, or [ledger.Never].
+func (r *Rule) untilReset(now time.Time) time.Duration {
+	if until := r.now.Load().until; until != nil {
+		return max(until.Sub(now), 0)
+	}
+	return ledger.Never
+}
+
 // periodMark precedes the number of a period in the names of a budget's counters.
 const periodMark = '@'
 
