@@ -80,7 +80,7 @@ func (a *API) organisation() {
 		if in.Name != nil {
 			o.Name = *in.Name
 		}
-		if err := in.applySettings(o); err != nil {
+		if err := in.applySettings(c, o); err != nil {
 			return err
 		}
 		o.Overrides = maps.Clone(o.Overrides)
@@ -105,7 +105,7 @@ func (a *API) organisation() {
 }
 
 // applySettings applies settings that are not security settings.
-func (in *updateOrganisation) applySettings(o *directory.Organisation) (err error) {
+func (in *updateOrganisation) applySettings(c *call, o *directory.Organisation) (err error) {
 	if in.Settings != nil {
 		if o.UserKeys, err = in.Settings.apply("settings.", o.UserKeys); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (in *updateOrganisation) applySettings(o *directory.Organisation) (err erro
 		}
 	}
 	if in.Auth != nil {
-		return in.Auth.apply(&o.SignIn)
+		return in.Auth.apply(c, &o.SignIn)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"encoding/json"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/identity"
+	"github.com/caddy-gw/gateway/internal/roles"
 )
 
 // authSettings are the rules of signing in, which sign-in has to obey.
@@ -16,6 +20,15 @@ type authSettings struct {
 	InvitedOnly bool            `json:"disable_auto_provision_user" doc:"Whether only users who were invited sign in, and not everyone of an allowed domain."`
 	Session     sessionSettings `json:"session_settings"`
 	Domains     []emailDomain   `json:"email_domains" nullable:"false"`
+	JWT         []tokenIssuer   `json:"jwt" nullable:"false"`
+}
+
+// A tokenIssuer is somebody whose JSON Web Tokens stand in the place of API keys.
+type tokenIssuer struct {
+	Issuer   string         `json:"issuer" minLength:"1" maxLength:"1024" doc:"The claim iss of its tokens."`
+	Audience []string       `json:"audience" minItems:"1" maxItems:"16" nullable:"false" doc:"The claim aud of its tokens that are for this gateway: one of these."`
+	JWKSURL  []string       `json:"jwks_url,omitempty" maxItems:"4" nullable:"false" doc:"Where its public keys are. One of this and jwks is required."`
+	JWKS     map[string]any `json:"jwks,omitempty" doc:"Its public keys, a JSON Web Key Set without private parameters."`
 }
 
 type sessionSettings struct {
@@ -28,7 +41,12 @@ type emailDomain struct {
 }
 
 func showSignIn(s *directory.SignIn) authSettings {
-	out := authSettings{InvitedOnly: s.InvitedOnly, Domains: []emailDomain{}}
+	out := authSettings{InvitedOnly: s.InvitedOnly, Domains: []emailDomain{}, JWT: []tokenIssuer{}}
+	for _, i := range s.Issuers {
+		shown := tokenIssuer{Issuer: i.Issuer, Audience: i.Audience, JWKSURL: i.URLs}
+		_ = json.Unmarshal(i.Keys, &shown.JWKS) // was created from such an object, or is none
+		out.JWT = append(out.JWT, shown)
+	}
 	if s.MaxSessionTTL != 0 {
 		out.Session.MaxTTL = &s.MaxSessionTTL
 	}
@@ -45,6 +63,7 @@ type updateAuth struct {
 		MaxTTL Optional[int] `json:"max_session_ttl,omitempty" doc:"At least 900; null: no limit."`
 	} `json:"session_settings,omitempty"`
 	Domains *[]emailDomain `json:"email_domains,omitempty" maxItems:"100" nullable:"false" doc:"All of them."`
+	JWT     *[]tokenIssuer `json:"jwt,omitempty" maxItems:"5" nullable:"false" doc:"All of them. Only owners change these, because an issuer says who somebody is."`
 }
 
 // minSessionTTL and maxSessionTTL bound max_session_ttl, in seconds.
@@ -55,7 +74,12 @@ const (
 
 var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-func (in *updateAuth) apply(s *directory.SignIn) error {
+func (in *updateAuth) apply(c *call, s *directory.SignIn) error {
+	if in.JWT != nil {
+		if err := c.applyIssuers(s, *in.JWT); err != nil {
+			return err
+		}
+	}
 	if in.InvitedOnly != nil {
 		s.InvitedOnly = bool(*in.InvitedOnly)
 	}
@@ -87,6 +111,59 @@ func (in *updateAuth) apply(s *directory.SignIn) error {
 			return invalid(field+".allow_subdomains", "only of a root domain, %s", root)
 		}
 		s.Domains = append(s.Domains, directory.EmailDomain{Domain: name, Subdomains: d.Subdomains})
+	}
+	return nil
+}
+
+// maxJWKS bounds the keys of an issuer, in bytes.
+const maxJWKS = 16 << 10
+
+// applyIssuers makes the issuers of JSON Web Tokens those of a request.
+func (c *call) applyIssuers(s *directory.SignIn, in []tokenIssuer) error {
+	if r := c.caller.Rights; !c.caller.Owner && (r == nil || r.Organisation != roles.Owner) {
+		return forbidden("auth_settings.jwt: only owners change the issuers of JWTs")
+	}
+	s.Issuers = nil
+	named := make(map[string]bool)
+	for n, i := range in {
+		field := "auth_settings.jwt[" + strconv.Itoa(n) + "]"
+		if named[i.Issuer] {
+			return invalid(field+".issuer", "the issuer is named twice")
+		}
+		named[i.Issuer] = true
+		for m, a := range i.Audience {
+			if a == "" || len(a) > 1024 {
+				return invalid(field+".audience["+strconv.Itoa(m)+"]", "expected from 1 to 1024 bytes")
+			}
+		}
+		stored := directory.TokenIssuer{Issuer: i.Issuer, Audience: i.Audience, URLs: i.JWKSURL}
+		for m, address := range i.JWKSURL {
+			at := field + ".jwks_url[" + strconv.Itoa(m) + "]"
+			u, err := url.Parse(address)
+			if err != nil || len(address) > 2048 || u.User != nil || u.Fragment != "" {
+				return invalid(at, "expected the URL of a JSON Web Key Set")
+			}
+			if _, err := c.api.Guard.Check(u.Scheme + "://" + u.Host); err != nil {
+				return invalid(at, "%s", credentials.CustomHostError(err).Message)
+			}
+		}
+		if i.JWKS != nil {
+			raw, err := json.Marshal(i.JWKS)
+			if err == nil && len(raw) > maxJWKS {
+				return invalid(field+".jwks", "expected at most %d bytes", maxJWKS)
+			}
+			if err == nil {
+				_, err = identity.ParseKeySet(raw, true)
+			}
+			if err != nil {
+				return invalid(field+".jwks", "%v", err)
+			}
+			stored.Keys = raw
+		}
+		if len(stored.URLs) == 0 && stored.Keys == nil {
+			return invalid(field+".jwks_url", "expected jwks_url or jwks")
+		}
+		s.Issuers = append(s.Issuers, stored)
 	}
 	return nil
 }

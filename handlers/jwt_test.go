@@ -128,3 +128,73 @@ func TestCallsWithAJWT(t *testing.T) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
+
+// Issuers of the organisation's settings count as those of the gw block do, from the next request on.
+func TestTheOrganisationHasIssuers(t *testing.T) {
+	idp := newIssuer(t)
+	l := newLab(t, "", "")
+	token := idp.token(nil)
+	call := func() int {
+		return l.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+token, "x-gw-provider: good").Status
+	}
+	if status := call(); status != 401 {
+		t.Errorf("a token of nobody is %d", status)
+	}
+	set := func(issuers string, key string) *gatewaytest.Answer {
+		return l.Do("PUT", "/v1/admin/organisation", `{"auth_settings":{"jwt":`+issuers+`}}`, "x-gw-api-key: "+key)
+	}
+	keys, err := json.Marshal(idp.keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := `[{"issuer":"https://idp.example","audience":["gw"],"jwks":` + string(keys) + `}]`
+	if a := set(ours, gatewaytest.OwnerKey); a.Status != 200 {
+		t.Fatal(a.Body)
+	}
+	if status := call(); status != 200 {
+		t.Errorf("a token of the organisation's issuer is %d", status)
+	}
+	if a := l.Admin("GET", "/v1/admin/organisation", nil); a.Get("auth_settings.jwt.0.jwks.keys.0.kid").Str != "one" {
+		t.Errorf("%s", a.Body)
+	}
+	// Other settings keep it, and another audience takes effect at once.
+	l.Admin("PUT", "/v1/admin/organisation", map[string]any{"name": "Other"})
+	if status := call(); status != 200 {
+		t.Errorf("after another change it is %d", status)
+	}
+	if a := set(strings.Replace(ours, `"gw"`, `"else"`, 1), gatewaytest.OwnerKey); a.Status != 200 {
+		t.Fatal(a.Body)
+	}
+	if status := call(); status != 401 {
+		t.Errorf("with another audience it is %d", status)
+	}
+	// Only owners say who says who somebody is.
+	made := l.Admin("POST", "/v1/api-keys/organisation/service", map[string]any{"name": "k", "scopes": []string{"organisation_settings.update", "organisation_settings.read"}})
+	if a := set(ours, made.Get("key").Str); a.Status != 403 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	private := `{"keys":[{"kty":"oct","kid":"x","k":"AAAA"}]}`
+	for issuers, message := range map[string]string{
+		`[{"issuer":"i","audience":["a"]}]`:                                                             "auth_settings.jwt[0].jwks_url",
+		`[{"issuer":"i","audience":[]}]`:                                                                "audience",
+		`[{"issuer":"i","audience":[""],"jwks_url":["https://a.example"]}]`:                             "auth_settings.jwt[0].audience[0]",
+		`[{"issuer":"i","audience":["a"],"jwks":` + private + `}]`:                                      "auth_settings.jwt[0].jwks: keys[0]: expected the public parameters only",
+		`[{"issuer":"i","audience":["a"],"jwks_url":["http://127.0.0.1:1/keys"]}]`:                      "auth_settings.jwt[0].jwks_url[0]",
+		`[{"issuer":"i","audience":["a"],"jwks_url":["ftp://a.example/keys"]}]`:                         "auth_settings.jwt[0].jwks_url[0]",
+		`[{"issuer":"i","audience":["a"],"jwks_url":["https://u:p@a.example/keys"]}]`:                   "auth_settings.jwt[0].jwks_url[0]",
+		ours[:len(ours)-1] + "," + ours[1:]:                                                             "named twice",
+		"[" + strings.TrimSuffix(strings.Repeat(ours[1:len(ours)-1]+",", 6), ",") + "]":                 "auth_settings.jwt",
+		`[{"issuer":"i","audience":["a"],"jwks":{"keys":[]}}]`:                                          "auth_settings.jwt[0].jwks: expected a public key",
+		`[{"issuer":"i","audience":["a"],"jwks":{"keys":[],"x":"` + strings.Repeat("x", 17000) + `"}}]`: "auth_settings.jwt[0].jwks: expected at most",
+	} {
+		if a := set(issuers, gatewaytest.OwnerKey); a.Status != 400 || !strings.Contains(a.Body, message) {
+			t.Errorf("%.200s: %d %.300s, want %s", issuers, a.Status, a.Body, message)
+		}
+	}
+	if a := set(`[]`, gatewaytest.OwnerKey); a.Status != 200 {
+		t.Fatal(a.Body)
+	}
+	if status := call(); status != 401 {
+		t.Errorf("without issuers it is %d", status)
+	}
+}

@@ -100,14 +100,15 @@ func (a *App) provisionJWT() error {
 	return nil
 }
 
-// tokens returns what verifies JWTs, or nil if there are no issuers.
+// tokens returns what verifies JWTs, or nil if nobody calls.
 func (a *App) tokens(c *core) credentials.Tokens {
-	if len(a.JWT) == 0 || a.offline {
+	if a.offline {
 		return nil
 	}
-	client := upstream.NewClient(a.transport.Pools(), a.own()).KeySetClient(false)
+	upstreams := upstream.NewClient(a.transport.Pools(), a.own())
+	client := upstreams.KeySetClient(false)
 	o := identity.Options{
-		Directory: c.Directory, Now: time.Now, Logger: a.logger,
+		Client: upstreams.KeySetClient(true), Directory: c.Directory, Now: time.Now, Logger: a.logger,
 		Config: func(workspaceID, idOrSlug string) (string, bool) {
 			s, ok := c.Configs.Get(idOrSlug)
 			if !ok || s.Archived || s.WorkspaceID != workspaceID {

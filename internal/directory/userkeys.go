@@ -1,6 +1,9 @@
 package directory
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // UserKeys are the settings of user keys: of the organisation, and of workspaces where it lets
 // them decide. The zero value limits nothing.
@@ -105,6 +108,16 @@ type SignIn struct {
 	InvitedOnly   bool          `json:"invited_only,omitempty"`    // users of allowed domains are not made at their first sign-in
 	MaxSessionTTL int           `json:"max_session_ttl,omitempty"` // seconds; 0: no limit
 	Domains       []EmailDomain `json:"domains,omitempty"`
+
+	Issuers []TokenIssuer `json:"issuers,omitempty"`
+}
+
+// A TokenIssuer is somebody whose JSON Web Tokens are accepted in the place of API keys.
+type TokenIssuer struct {
+	Issuer   string          `json:"issuer"`             // the claim iss
+	Audience []string        `json:"audience"`           // the claim aud has to have one of them
+	URLs     []string        `json:"jwks_url,omitempty"` // of key sets
+	Keys     json.RawMessage `json:"jwks,omitempty"`     // further keys, a JSON Web Key Set
 }
 
 // An EmailDomain is a domain whose e-mail addresses may sign in.

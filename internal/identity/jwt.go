@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -43,8 +44,11 @@ type Issuer struct {
 
 // Options are the options of a [Verifier].
 type Options struct {
-	Directory *directory.Directory
-	Issuers   []Issuer
+	Directory *directory.Directory // nil: there is no organisation whose settings could count
+	// Issuers are those of the operator. Those of the organisation's settings come after them, and
+	// their keys are fetched by Client.
+	Issuers []Issuer
+	Client  *http.Client
 	// Config returns the id of a config of a workspace, by its id or slug. It may be nil.
 	Config func(workspaceID, idOrSlug string) (id string, ok bool)
 	Now    func() time.Time
@@ -56,6 +60,8 @@ type Verifier struct {
 	Options
 	issuers []*issuer
 
+	organisation atomic.Pointer[ownIssuers]
+
 	mu       sync.RWMutex
 	verified map[credentials.Digest]*verified // by the digest of the whole token
 }
@@ -63,6 +69,7 @@ type Verifier struct {
 type issuer struct {
 	Issuer
 	remote []*remoteKeys
+	gone   atomic.Bool // the organisation has it no more
 }
 
 // verified is a token whose signature and claims are right while by uses keys.
@@ -77,15 +84,21 @@ type verified struct {
 func NewVerifier(o Options) *Verifier {
 	v := &Verifier{Options: o, verified: make(map[credentials.Digest]*verified)}
 	for _, i := range o.Issuers {
-		of := &issuer{Issuer: i}
-		for _, url := range i.URLs {
-			keys := &remoteKeys{url: url, client: i.Client, now: o.Now, logger: o.Logger}
-			keys.current()
-			of.remote = append(of.remote, keys)
-		}
-		v.issuers = append(v.issuers, of)
+		v.issuers = append(v.issuers, v.begin(i))
 	}
+	v.own()
 	return v
+}
+
+// begin begins to fetch the keys of an issuer.
+func (v *Verifier) begin(i Issuer) *issuer {
+	of := &issuer{Issuer: i}
+	for _, url := range i.URLs {
+		keys := &remoteKeys{url: url, client: i.Client, now: v.Now, logger: v.Logger}
+		keys.current()
+		of.remote = append(of.remote, keys)
+	}
+	return of
 }
 
 // Authenticate implements [credentials.Tokens].
@@ -93,6 +106,7 @@ func (v *Verifier) Authenticate(token string, digest *credentials.Digest) (c *cr
 	if !looksLikeJWT(token) {
 		return nil, nil, false
 	}
+	v.own() // what it does not have any more holds no token
 	v.mu.RLock()
 	known := v.verified[*digest]
 	v.mu.RUnlock()
@@ -144,16 +158,20 @@ func (v *Verifier) issuerOf(token string) *issuer {
 	if jsonv2.Unmarshal(raw, &said) != nil || said.Issuer == "" {
 		return nil
 	}
-	for _, i := range v.issuers {
-		if i.Name == said.Issuer {
-			return i
+	for _, list := range [][]*issuer{v.issuers, v.own()} {
+		for _, i := range list {
+			if i.Name == said.Issuer {
+				return i
+			}
 		}
 	}
 	return nil
 }
 
 // holds reports whether the keys by which a token was verified are still those of its issuer.
-func (k *verified) holds() bool { return k.from < 0 || k.by.remote[k.from].current() == k.keys }
+func (k *verified) holds() bool {
+	return !k.by.gone.Load() && (k.from < 0 || k.by.remote[k.from].current() == k.keys)
+}
 
 // remember remembers a verified token. Where there are too many, any other one makes room.
 func (v *Verifier) remember(digest credentials.Digest, k *verified) {
