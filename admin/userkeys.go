@@ -160,17 +160,10 @@ func (c *call) obeyCadence(k *credentials.APIKey, days int, in Optional[rotation
 		return nil
 	}
 	if in.Set && !in.Null {
-		period := k.Rotation.Days
-		switch k.Rotation.Period {
-		case credentials.RotateWeekly:
-			period = 7
-		case credentials.RotateMonthly:
-			period = 30
-		}
 		switch {
 		case in.Value.NextAt != nil:
 			return invalid("rotation_policy.next_rotation_at", "user_api_key_rotation_period says when the key is rotated; leave it out")
-		case period != days:
+		case k.Rotation.Cadence() != days:
 			return invalid("rotation_policy", "expected a period of %d days, as user_api_key_rotation_period says", days)
 		}
 	}

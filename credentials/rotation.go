@@ -79,6 +79,40 @@ func (r *Rotation) Begin(now time.Time) error {
 	return nil
 }
 
+// Cadence is the days between two rotations: 7 if it is weekly, 30 if it is monthly, and 0 if there is
+// only one rotation, or none.
+func (r *Rotation) Cadence() int {
+	switch {
+	case r == nil:
+		return 0
+	case r.Period == RotateWeekly:
+		return 7
+	case r.Period == RotateMonthly:
+		return 30
+	}
+	return r.Days
+}
+
+// Oblige makes a key be rotated every so many days, beginning now, but no later than it is already. It
+// returns false if it was so.
+func (k *APIKey) Oblige(days int, now time.Time) (bool, error) {
+	if k.Rotation.Cadence() == days && k.Rotation.NextAt != nil {
+		return false, nil
+	}
+	next := &Rotation{Days: days}
+	if k.Rotation != nil && k.Rotation.Transition() < time.Duration(days)*24*time.Hour {
+		next.TransitionMs = k.Rotation.TransitionMs
+	}
+	if err := next.Begin(now); err != nil {
+		return false, err
+	}
+	if k.Rotation != nil && k.Rotation.NextAt != nil && k.Rotation.NextAt.Before(*next.NextAt) {
+		next.NextAt = k.Rotation.NextAt
+	}
+	k.Rotation = next
+	return true, nil
+}
+
 // Transition is how long both secrets work.
 func (r *Rotation) Transition() time.Duration {
 	return time.Duration(r.TransitionMs) * time.Millisecond

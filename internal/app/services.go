@@ -83,7 +83,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Keyring, err = credentials.OpenKeyring(ctx, db, master, now, random); err != nil {
 		return nil, err
 	}
-	s.Rotations = rotation.New(db, s.Keyring, s.Trail, now, logger)
+	s.Rotations = rotation.New(db, s.Keyring, s.Directory, s.Trail, now, logger)
 	s.Rotations.Start()
 	s.onClose(func() error { s.Rotations.Close(); return nil })
 	s.Secrets = secretcache.New(now, logger)

@@ -98,6 +98,16 @@ func (w *Workspace) DecideUserKeys(o *Organisation, u UserKeys) {
 	w.UserKeys = &Decided[UserKeys]{o.UserKeysBegin.Epoch, u}
 }
 
+// RotationDays returns the days after which every user key of a workspace is rotated; 0: as the keys
+// themselves say.
+func (d *Directory) RotationDays(workspaceID string) int {
+	w, ok := d.Workspace(workspaceID)
+	if !ok {
+		return 0
+	}
+	return d.UserKeysOf(w).RotationDays
+}
+
 // DecideExport stores what a workspace decides, which the organisation lets it.
 func (w *Workspace) DecideExport(o *Organisation, e Export) {
 	w.Export = &Decided[Export]{o.ExportBegin.Epoch, e}

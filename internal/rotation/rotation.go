@@ -5,6 +5,7 @@ package rotation
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,10 +49,14 @@ type event struct {
 	data map[string]any
 }
 
+// cadences says after how many days every user key of a workspace is rotated; 0: as the keys say.
+type cadences interface{ RotationDays(workspaceID string) int }
+
 // A Rotator rotates keys. It is safe for concurrent use.
 type Rotator struct {
 	db       *storage.DB
 	keyring  *credentials.Keyring
+	required cadences
 	trail    *audit.Trail
 	now      func() time.Time
 	logger   *zap.Logger
@@ -63,8 +68,8 @@ type Rotator struct {
 }
 
 // New returns a rotator, which does nothing before Start.
-func New(db *storage.DB, keyring *credentials.Keyring, trail *audit.Trail, now func() time.Time, logger *zap.Logger) *Rotator {
-	return &Rotator{db: db, keyring: keyring, trail: trail, now: now, logger: logger, events: make(chan event, maxEvents), cancel: func() {}}
+func New(db *storage.DB, keyring *credentials.Keyring, required cadences, trail *audit.Trail, now func() time.Time, logger *zap.Logger) *Rotator {
+	return &Rotator{db: db, keyring: keyring, required: required, trail: trail, now: now, logger: logger, events: make(chan event, maxEvents), cancel: func() {}}
 }
 
 // Configure applies the settings of a configuration, until release is called.
@@ -168,7 +173,11 @@ func (r *Rotator) Step(ctx context.Context) error {
 }
 
 // A finding is what there is to do about a key.
-type finding struct{ rotate, rotating, expiring, expired bool }
+type finding struct {
+	rotate, rotating, expiring, expired bool
+	// days: the key was made before all user keys of its workspace had to be rotated so often.
+	days int
+}
 
 func (f finding) any() bool { return f != finding{} }
 
@@ -178,6 +187,11 @@ func (r *Rotator) look(k *credentials.APIKey, now time.Time) (f finding) {
 	if at := k.ExpiresAt; at != nil {
 		f.expired = k.Expired(now) && !told(k.ToldExpired, at)
 		f.expiring = !k.Expired(now) && !now.Before(at.Add(-ahead)) && !told(k.ToldExpiring, at)
+	}
+	if k.Kind == credentials.WorkspaceUser && !k.Expired(now) {
+		if days := r.required.RotationDays(k.WorkspaceID); days != 0 && (k.Rotation.Cadence() != days || k.Rotation.NextAt == nil) {
+			f.days = days
+		}
 	}
 	if k.Rotation != nil && k.Rotation.NextAt != nil && !k.Expired(now) {
 		at := k.Rotation.NextAt
@@ -201,6 +215,11 @@ func (r *Rotator) handle(tx *storage.Txn, step storage.Step, id string, now time
 	if !f.any() {
 		return nil
 	}
+	if f.days != 0 {
+		if err := r.oblige(tx, &k, f.days, now); err != nil {
+			return err
+		}
+	}
 	if f.expired {
 		k.ToldExpired = k.ExpiresAt
 		tx.OnCommit(func() { r.queue(EventExpired, &k, false) })
@@ -223,5 +242,17 @@ func (r *Rotator) handle(tx *storage.Txn, step storage.Step, id string, now time
 	return r.trail.Add(tx, &audit.Record{
 		OrganisationID: k.OrganisationID, WorkspaceID: k.WorkspaceID, Scope: k.Kind.Resource() + ".rotate",
 		Resource: k.ID, ResourceID: k.ID, ResourceName: k.Name, Status: 200,
+	})
+}
+
+// oblige makes a key be rotated as often as its workspace says.
+func (r *Rotator) oblige(tx *storage.Txn, k *credentials.APIKey, days int, now time.Time) error {
+	if _, err := k.Oblige(days, now); err != nil {
+		return err
+	}
+	return r.trail.Add(tx, &audit.Record{
+		OrganisationID: k.OrganisationID, WorkspaceID: k.WorkspaceID, Scope: k.Kind.Resource() + ".update",
+		Resource: k.ID, ResourceID: k.ID, ResourceName: k.Name, Status: 200,
+		Changes: []audit.Change{{Field: "rotation_policy.rotation_period_days", To: strconv.Itoa(days)}},
 	})
 }

@@ -29,7 +29,14 @@ type fixture struct {
 	auth    *credentials.Authenticator
 	rotator *Rotator
 	clock   atomic.Int64
+
+	required required
 }
+
+// required are the days after which all user keys are rotated.
+type required struct{ days int }
+
+func (r *required) RotationDays(string) int { return r.days }
 
 func (f *fixture) now() time.Time { return time.Unix(0, f.clock.Load()) }
 
@@ -74,7 +81,7 @@ func (f *fixture) reload() {
 		f.t.Fatal(err)
 	}
 	f.auth = &credentials.Authenticator{Keyring: f.keyring, OrganisationID: "org"}
-	f.rotator = New(f.db, f.keyring, f.trail, f.now, zap.NewNop())
+	f.rotator = New(f.db, f.keyring, &f.required, f.trail, f.now, zap.NewNop())
 	f.rotator.Configure(Settings{KeyPrefix: "gw-"})
 }
 
@@ -276,4 +283,74 @@ func TestLastUseIsWrittenLater(t *testing.T) {
 	used("12:00:00") // until the next flush, in memory only
 	flush()
 	used("<nil>")
+}
+
+// Keys that are there when their workspace begins to say how often they are rotated obey, too.
+func TestKeysObeyACadenceThatCameLater(t *testing.T) {
+	f := newFixture(t)
+	issue := func(kind credentials.Kind, r *credentials.Rotation) string {
+		t.Helper()
+		id := storage.NewID(rand.Reader)
+		err := f.db.Update(t.Context(), func(tx *storage.Txn) error {
+			k := &credentials.APIKey{Name: "k", Kind: kind, WorkspaceID: "w", Rotation: r}
+			if r != nil {
+				if err := r.Begin(noon); err != nil {
+					return err
+				}
+			}
+			_, err := f.keyring.Issue(tx, id, "", k)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	bare := issue(credentials.WorkspaceUser, nil)
+	often := issue(credentials.WorkspaceUser, &credentials.Rotation{Days: 3})
+	seldom := issue(credentials.WorkspaceUser, &credentials.Rotation{Days: 300, TransitionMs: (100 * 24 * time.Hour).Milliseconds()})
+	right := issue(credentials.WorkspaceUser, &credentials.Rotation{Period: credentials.RotateWeekly})
+	service := issue(credentials.WorkspaceService, nil)
+	f.at(noon)
+	if k, _ := f.keyring.APIKey(bare); k.Rotation != nil {
+		t.Fatalf("%+v", k.Rotation)
+	}
+	f.required.days = 7
+	f.at(noon.Add(time.Minute))
+	week := time.Date(2026, 12, 4, 0, 0, 0, 0, time.UTC)
+	for id, want := range map[string]struct {
+		days int
+		next time.Time
+	}{bare: {7, week}, often: {7, time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)}, seldom: {7, week}, right: {0, time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)}} {
+		k, _ := f.keyring.APIKey(id)
+		if k.Rotation == nil || k.Rotation.Days != want.days || !k.Rotation.NextAt.Equal(want.next) || k.Rotation.Transition() >= 7*24*time.Hour {
+			t.Errorf("got %+v, want %+v", k.Rotation, want)
+		}
+	}
+	if k, _ := f.keyring.APIKey(service); k.Rotation != nil {
+		t.Errorf("a service key got %+v", k.Rotation)
+	}
+	digest := func() credentials.Digest { k, _ := f.keyring.APIKey(bare); return k.Digest }
+	before := digest()
+	f.at(week.Add(-time.Hour))
+	if digest() != before {
+		t.Error("the key was rotated too early")
+	}
+	f.at(week)
+	if digest() == before {
+		t.Error("the key was not rotated")
+	}
+	rows, err := f.trail.List(t.Context(), &audit.Filter{}, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	updates := 0
+	for _, r := range rows.Records {
+		if r.Scope == "workspace_user_api_keys.update" {
+			updates++
+		}
+	}
+	if updates != 3 {
+		t.Errorf("%d rows say that a key has to obey, want 3", updates)
+	}
 }
