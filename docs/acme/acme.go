@@ -2,9 +2,9 @@
 package acme
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonio"
 )
 
 func init() {
@@ -21,7 +21,7 @@ var who = [...]string{chat.User: "human", chat.System: "rules", chat.Assistant: 
 
 // request writes {"engine": …, "live": …, "turns": [{"who": …, "says": …}]}.
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
-	var b jsonscan.Builder
+	var b jsonio.Builder
 	b.Open('{')
 	b.Member("engine", r.Model)
 	b.Key("live").Bool(r.Stream)
@@ -41,8 +41,8 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 type decoder struct{ over bool }
 
 func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
-	r := jsonscan.NewReader(data)
-	r.Object(func(key jsonscan.Key) {
+	r := jsonio.NewReader(data)
+	r.Object(func(key jsonio.Key) {
 		switch {
 		case key.Is("says"):
 			to.Event(&chat.Event{Kind: chat.TextPiece, Text: r.String()})
