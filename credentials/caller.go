@@ -85,7 +85,7 @@ type Authenticator struct {
 	DefaultWorkspace string  // workspace of the owner's inference calls
 	AdminKey         *Digest // of the configured admin_key; nil: none
 	DataService      *Digest // of the configured data_service_token; nil: none
-	Tokens           Tokens  // in the place of keys; nil: none
+	Tokens           Tokens  // instead of keys; nil: none
 	// HasWorkspace reports whether there is a workspace, by its id. The keys of one that was
 	// deleted are refused, also while they are still stored. Nil: all exist.
 	HasWorkspace func(id string) bool

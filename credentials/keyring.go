@@ -267,7 +267,7 @@ func (k *Keyring) RemoveVirtualKey(tx *storage.Txn, id string) error {
 // ClearKey seals an empty key into a credential.
 func (k *Keyring) ClearKey(c *Credential) error { return k.SealKey(c, Secret{}) }
 
-// SealKey seals a key into a credential in the place of the one that it has; it may be empty.
+// SealKey seals a key into a credential instead of the one that it has; it may be empty.
 func (k *Keyring) SealKey(c *Credential, secret Secret) error {
 	c.Sealed = nil
 	return k.seal(c, secret)

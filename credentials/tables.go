@@ -2,8 +2,7 @@ package credentials
 
 import "github.com/caddy-gw/gateway/internal/roles"
 
-// RoleRow is a row of the interface's table of roles: which API keys those who have a role
-// create, in which workspaces.
+// A RoleRow says which API keys those who have a role create, and in which workspaces.
 type RoleRow struct {
 	Role         string
 	Organisation roles.Organisation
@@ -13,8 +12,8 @@ type RoleRow struct {
 	AllOthers    bool // and of any other
 }
 
-// RoleTable is the interface's table "API key kinds and roles" by roles, which [Rights.May]
-// obeys. The admins of a workspace are not in the interface's; they may do what its managers may.
+// RoleTable is what [Rights.May] obeys (docs/identity.md). The admins of a workspace create what its
+// managers create.
 var RoleTable = []RoleRow{
 	{"Organisation Owner", roles.Owner, "", true, true, true},
 	{"Organisation Admin", roles.Admin, "", true, true, true},
@@ -43,8 +42,7 @@ func mayCreate(o roles.Organisation, w roles.Workspace, scope string) bool {
 	return false
 }
 
-// OperationRow is a row of the interface's table of operations: which kinds of API keys may do
-// it, through which scopes.
+// An OperationRow says which kinds of API keys may do an operation, and by which scopes.
 type OperationRow struct {
 	Operation     string
 	AdminKeys     bool // in all workspaces
@@ -52,8 +50,8 @@ type OperationRow struct {
 	Scopes        []string
 }
 
-// OperationTable is the interface's table "API key kinds and roles" by operations. No other
-// kind of key than it names holds the scopes of an operation.
+// OperationTable says which operations are for which kinds of API keys. No other kind than it names
+// holds the scopes of an operation.
 var OperationTable = []OperationRow{
 	{"Manage organisation settings", true, false, []string{"organisation_settings.read", "organisation_settings.update"}},
 	{"Create and manage workspaces", true, false, []string{"workspaces.create", "workspaces.delete"}},

@@ -178,7 +178,7 @@ func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// raw writes bytes in the place of an HTTP answer.
+// raw writes bytes instead of an HTTP answer.
 func raw(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

@@ -111,7 +111,7 @@ type App struct {
 	// Where alerts of budgets go, beside Caddy's events and mail. Default: nowhere.
 	Alerts *Alerts `json:"alerts,omitempty"`
 
-	// Issuers whose JSON Web Tokens are accepted in the place of API keys. Default: none.
+	// Issuers whose JSON Web Tokens are accepted instead of API keys. Default: none.
 	JWT []*JWT `json:"jwt,omitempty"`
 
 	// Providers by their slugs: usable as x-gw-provider: <slug>, or as model
@@ -136,7 +136,7 @@ type App struct {
 	// their names. Default: none.
 	MetricModels []string `json:"metric_models,omitempty"`
 
-	// What models cost, in the place of list prices; of several that fit, the first counts.
+	// What models cost, instead of list prices; of several that fit, the first counts.
 	Prices []Price `json:"prices,omitempty"`
 
 	// A file of list prices, in the form of data.json of github.com/pydantic/genai-prices.

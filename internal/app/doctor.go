@@ -47,8 +47,8 @@ func (d *Diagnosis) add(check, status, advice, format string, args ...any) {
 	d.Findings = append(d.Findings, Finding{check, status, fmt.Sprintf(format, args...), advice})
 }
 
-// A physician is what a diagnosis needs.
-type physician struct {
+// A checker is what a diagnosis needs.
+type checker struct {
 	*Services
 	providers map[string]*credentials.Provider
 	issuers   []string // URLs of key sets
@@ -57,8 +57,8 @@ type physician struct {
 	now       func() time.Time
 }
 
-func (a *App) physician(s *Services) *physician {
-	p := &physician{
+func (a *App) checker(s *Services) *checker {
+	p := &checker{
 		Services: s, providers: a.providers, ownerKey: !a.adminKey.Empty(), now: time.Now,
 		reach: upstream.NewClient(a.transport.Pools(), a.own()).Reach,
 	}
@@ -69,7 +69,7 @@ func (a *App) physician(s *Services) *physician {
 }
 
 // diagnose looks at the store, the keys, the providers and the clock.
-func (p *physician) diagnose(ctx context.Context) *Diagnosis {
+func (p *checker) diagnose(ctx context.Context) *Diagnosis {
 	d := &Diagnosis{Findings: []Finding{}}
 	if err := p.DB.Writable(); err != nil {
 		d.add("store", FindingError, "Make room on the disk of the store, or see its log; reads go on.", "the store cannot be written: %v", err)
@@ -83,7 +83,7 @@ func (p *physician) diagnose(ctx context.Context) *Diagnosis {
 }
 
 // keys looks at the API keys.
-func (p *physician) keys(d *Diagnosis) {
+func (p *checker) keys(d *Diagnosis) {
 	if !p.ownerKey && !p.Keyring.HasOwner() {
 		d.add("keys", FindingWarning, "Set admin_key in the gw block, or use caddy gw.", "there is no owner's key: the organisation can only be managed by Caddy's admin endpoint")
 	}
@@ -123,7 +123,7 @@ func (l *limited) rest(d *Diagnosis, check string) {
 }
 
 // credentials looks at the stored credentials of providers.
-func (p *physician) credentials(d *Diagnosis) {
+func (p *checker) credentials(d *Diagnosis) {
 	var few limited
 	closed := 0
 	opens := func(c *credentials.Credential, what string) {
@@ -161,7 +161,7 @@ type host struct {
 }
 
 // hosts asks whether what the gateway sends requests to can be reached, and what the time is there.
-func (p *physician) hosts(ctx context.Context, d *Diagnosis) {
+func (p *checker) hosts(ctx context.Context, d *Diagnosis) {
 	var all []host
 	seen := make(map[string]bool)
 	add := func(url, name string, public bool) {
@@ -243,5 +243,5 @@ func (p *physician) hosts(ctx context.Context, d *Diagnosis) {
 // serveDoctor answers with a diagnosis.
 func (rt *Runtime) serveDoctor(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(rt.physician.diagnose(r.Context())) // fails only if the client has disconnected
+	_ = json.NewEncoder(w).Encode(rt.checker.diagnose(r.Context())) // fails only if the client has disconnected
 }

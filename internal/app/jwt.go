@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
-// JWT is an issuer whose JSON Web Tokens are accepted in the place of API keys.
+// JWT is an issuer whose JSON Web Tokens are accepted instead of API keys.
 type JWT struct {
 	// The claim iss of its tokens. Required.
 	Issuer string `json:"issuer"`

@@ -28,7 +28,7 @@ type Runtime struct {
 	// MaxLoggedBody is what is kept of each body of a workspace's calls, in bytes.
 	MaxLoggedBody func(workspaceID string) int
 
-	physician *physician
+	checker   *checker
 	manifests *manifest.Services
 }
 
@@ -108,7 +108,7 @@ func (a *App) build(c *core) *Runtime {
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()
 	return &Runtime{
-		Services: c.Services, Gateway: gateway, Admin: api, physician: a.physician(c.Services), manifests: a.manifests(c),
+		Services: c.Services, Gateway: gateway, Admin: api, checker: a.checker(c.Services), manifests: a.manifests(c),
 		MaxLoggedBody: func(workspaceID string) int {
 			limit := c.Records.MaxBody()
 			if limit == 0 {

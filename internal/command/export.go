@@ -85,7 +85,7 @@ invites.`,
 		}
 		return replaceFile(output, out.Bytes())
 	})
-	cmd.Flags().StringVarP(&output, "output", "o", "", "The file to write, in the place of an earlier document (default: the terminal)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "The file to write, instead of an earlier document (default: the terminal)")
 	cmd.Flags().StringVar(&file, "passphrase-file", "", "A file with the passphrase that secrets are sealed to")
 	cmd.Flags().BoolVar(&without, "without-secrets", false, "Leave out secrets, API keys and invites")
 	return cmd

@@ -25,7 +25,7 @@ type Organisation struct {
 	Overrides map[string]bool `json:"overrides,omitempty"`
 
 	UserKeys            UserKeys `json:"user_keys,omitzero"`
-	AutoCreateInDefault bool     `json:"auto_create_in_default,omitempty"` // in the place of AutoCreate, in the default workspace
+	AutoCreateInDefault bool     `json:"auto_create_in_default,omitempty"` // instead of AutoCreate, in the default workspace
 	Export              Export   `json:"export,omitzero"`
 	SignIn              SignIn   `json:"sign_in,omitzero"`
 	// What workspaces begin with that decide themselves; nil: they never did.

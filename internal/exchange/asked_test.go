@@ -41,11 +41,11 @@ func TestEveryEndpointThatMayUseAModelSaysHow(t *testing.T) {
 func TestPathsThatPassThroughAreMeteredOnlyIfTheyAreKnown(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]how{
-		"/openai/deployments/gpt/chat/completions": told,
-		"/deployments/gpt/embeddings":              told,
-		"/openai/v1/responses":                     told,
-		"/engines/x/completions":                   told,
-		"/score":                                   told,
+		"/openai/deployments/gpt/chat/completions": reported,
+		"/deployments/gpt/embeddings":              reported,
+		"/openai/v1/responses":                     reported,
+		"/engines/x/completions":                   reported,
+		"/score":                                   reported,
 		"/tokenize":                                free,
 
 		"/messages/batches":                           unmetered,
@@ -214,7 +214,7 @@ func FuzzWhatABodyAsksForIsRead(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
-	m := metering{how: told, bounds: []string{"max_tokens"}, prompts: true, pages: true}
+	m := metering{how: reported, bounds: []string{"max_tokens"}, prompts: true, pages: true}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		q, in := askedOf(body, &m), contentOf(body)
 		if q.most < -1 || q.most > estimate.MaxTokens || q.named < 0 || q.named > estimate.MaxTokens || q.choices < 1 || q.choices > estimate.MaxTokens || q.prompts < 1 || q.tokens < 0 {

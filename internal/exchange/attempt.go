@@ -41,7 +41,7 @@ type Attempt struct {
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
 	replaced       *Buffer  // the body, if a hook has changed it; nil: none has
-	Seen           int64    // bytes of the answer's text that came, for when nobody says what was used
+	Seen           int64    // bytes of the answer's text that came, if the provider does not say what was used
 	Errored        bool     // the provider itself answered with an error, whatever the status
 	Estimated      bool     // the gateway answers itself, with an estimate
 	Warnings       []string // say what of the call was left out for this target
@@ -64,7 +64,7 @@ type Outcome struct {
 	Malformed int       // events that were removed from a stream
 	Cut       string    // why the gateway itself ended the answer, in one word; "": it did not
 	Failure   string    // why it failed; "": it did not
-	ErrorType string    // the same in one word; "": it did not fail, the status says it, or nobody watches
+	ErrorType string    // the same in one word; "": it did not fail, the status says it, or tracing is off
 
 	// Complete: the answer came to its end, and the client was sent all of it.
 	Complete bool

@@ -25,8 +25,8 @@ func (a *Attempt) Demand() estimate.Demand {
 	m := c.metering()
 	d := estimate.Demand{
 		Model: estimate.Model{Provider: saved(a.Route), Name: a.Model, Endpoint: c.Endpoint.Name},
-		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(&m), Untold: m.how == untold,
-		Media: m.images || m.audio || m.how == untold || c.Endpoint.Name == realtime, Price: a.price(a.Model),
+		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(&m), Unreported: m.how == unreported,
+		Media: m.images || m.audio || m.how == unreported || c.Endpoint.Name == realtime, Price: a.price(a.Model),
 	}
 	if d.Free || d.Unmetered != "" {
 		return d
@@ -77,7 +77,7 @@ func (a *Attempt) reads(d *estimate.Demand, m *metering, body []byte) {
 		d.Named, d.Choices = q.named, estimate.Times(q.choices, q.prompts)
 	}
 	switch {
-	case m.how == untold: // speech
+	case m.how == unreported: // speech
 		d.Most = estimate.Times(d.Bytes, tokensOfSpeech)
 		d.Named, d.Choices = 0, 1
 	case m.pages:
@@ -176,7 +176,7 @@ func (a *Attempt) used(d *estimate.Demand, e *estimate.Estimator) (b booked) {
 	case a.Usage.Known: // until the answer broke off
 		u.Completion = max(u.Completion, e.Likely(d, a.Seen).Completion)
 	case u.Pages > 0, u.Milliseconds > 0:
-	case answered && d.Untold:
+	case answered && d.Unreported:
 		u = e.Most(d)
 	case answered:
 		u = e.Likely(d, a.Seen)

@@ -249,7 +249,7 @@ func BudgetReserved(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: typeUsageLimit, Message: message, RetryAfter: retryAfter}
 }
 
-// Unmetered is the answer to a call of which nobody says what it uses, where a limit of tokens or
+// Unmetered is the answer to a call of which it is not known what it uses, where a limit of tokens or
 // costs counts it.
 func Unmetered(budget bool, message string) *Error {
 	e := &Error{Status: http.StatusPreconditionFailed, Type: typeRateLimit, Code: "unmetered_call", Message: message}

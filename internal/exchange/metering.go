@@ -29,10 +29,10 @@ type metering struct {
 type how uint8
 
 const (
-	unmetered how = iota // nothing that the gateway sees
-	free                 // it uses no tokens
-	told                 // its answer
-	untold               // nothing, so that all that was reserved counts as used
+	unmetered  how = iota // nothing that the gateway sees
+	free                  // it uses no tokens
+	reported              // its answer
+	unreported            // nothing, so that all that was reserved counts as used
 )
 
 const (
@@ -49,36 +49,36 @@ const (
 
 func later(why string) metering { return metering{how: unmetered, why: why} }
 
-func bounded(by ...string) metering { return metering{how: told, bounds: by, answer: -1} }
+func bounded(by ...string) metering { return metering{how: reported, bounds: by, answer: -1} }
 
 var (
-	withoutUse = metering{how: free}
-	noAnswer   = metering{how: told} // it is answered without tokens
-	unbounded  = metering{how: told, answer: -1}
-	images     = metering{how: told, answer: tokensOfMadeImage, images: true}
-	heard      = metering{how: told, answer: -1, audio: true}
+	withoutUse  = metering{how: free}
+	noAnswer    = metering{how: reported} // it is answered without tokens
+	unbounded   = metering{how: reported, answer: -1}
+	images      = metering{how: reported, answer: tokensOfMadeImage, images: true}
+	transcribed = metering{how: reported, answer: -1, audio: true}
 )
 
 // meterings are those of all endpoints but reads and deletions, which use no tokens.
 var meterings = map[string]metering{
 	"POST /v1/chat/completions":       bounded("max_completion_tokens", "max_tokens"),
-	"POST /v1/completions":            {how: told, bounds: []string{"max_tokens"}, answer: -1, prompts: true},
+	"POST /v1/completions":            {how: reported, bounds: []string{"max_tokens"}, answer: -1, prompts: true},
 	"POST /v1/fim/completions":        bounded("max_tokens"),
 	"POST /v1/messages":               bounded("max_tokens"),
 	"POST /v1/messages/count_tokens":  withoutUse,
-	"POST /v1/responses":              {how: told, bounds: []string{"max_output_tokens"}, answer: -1, background: true},
+	"POST /v1/responses":              {how: reported, bounds: []string{"max_output_tokens"}, answer: -1, background: true},
 	"POST /v1/responses/input_tokens": withoutUse,
 	"POST /v1/responses/compact":      unbounded,
 	"POST /v1/embeddings":             noAnswer,
 	"POST /v1/moderations":            noAnswer,
 	"POST /v1/rerank":                 noAnswer,
-	"POST /v1/ocr":                    {how: told, pages: true},
+	"POST /v1/ocr":                    {how: reported, pages: true},
 	"POST /v1/images/generations":     images,
 	"POST /v1/images/edits":           images,
 	"POST /v1/images/variations":      images,
-	"POST /v1/audio/speech":           {how: untold, answer: -1},
-	"POST /v1/audio/transcriptions":   heard,
-	"POST /v1/audio/translations":     heard,
+	"POST /v1/audio/speech":           {how: unreported, answer: -1},
+	"POST /v1/audio/transcriptions":   transcribed,
+	"POST /v1/audio/translations":     transcribed,
 	"GET /v1/realtime":                unbounded,
 
 	"POST /v1/batches":                                        later(inBackground),
@@ -155,7 +155,7 @@ func meteringOf(e *Endpoint) metering {
 }
 
 // Bases below which some servers have OpenAI's endpoints, and further paths that answer with a
-// usage. Of any other path that passes through, nobody says what a call uses, or not in a form that
+// usage. Of any other path that passes through, it is not known what a call uses, or it is not in a form that
 // the gateway reads.
 var (
 	meteredBases = []string{"/openai", "/openai/v1", "/openai/deployments/{id}", "/deployments/{id}", "/engines/{id}"}

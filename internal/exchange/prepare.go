@@ -300,7 +300,7 @@ const apiKey = "X-Api-Key"
 // serviceKey is the service key of a request whose x-gw-api-key is token, and the bearer that
 // is left for a provider. Where there is no x-gw-api-key it is the bearer, or else x-api-key:
 // also beside a bearer that is not a service key.
-func serviceKey(h http.Header, token string, a knower) (key, bearer string) {
+func serviceKey(h http.Header, token string, a keyRecognizer) (key, bearer string) {
 	bearer = Bearer(h)
 	if token != "" {
 		return token, bearer
@@ -314,7 +314,7 @@ func serviceKey(h http.Header, token string, a knower) (key, bearer string) {
 }
 
 // ServiceKey returns the service key of a request to the control plane, or "".
-func (h *Headers) ServiceKey(header http.Header, a knower) string {
+func (h *Headers) ServiceKey(header http.Header, a keyRecognizer) string {
 	token, ok := h.Get(header, HeaderAPIKey)
 	if !ok || len(header[apiKey]) > 1 {
 		return ""

@@ -19,8 +19,8 @@ type Authenticator interface {
 	OperatorKeys
 }
 
-// A knower tells service keys from other credentials.
-type knower interface{ Knows(token string) bool }
+// keyRecognizer tells service keys from other credentials.
+type keyRecognizer interface{ Knows(token string) bool }
 
 // SavedConfigs are the configs that workspaces have saved, see [routing.ConfigStore].
 type SavedConfigs interface {

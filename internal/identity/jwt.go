@@ -33,7 +33,7 @@ const (
 	maxVerified = 10_000
 )
 
-// An Issuer is somebody whose JSON Web Tokens are accepted in the place of API keys.
+// An Issuer is somebody whose JSON Web Tokens are accepted instead of API keys.
 type Issuer struct {
 	Name     string       // the claim iss
 	Audience []string     // the claim aud has to have one of them

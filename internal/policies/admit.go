@@ -41,7 +41,7 @@ type Denial struct {
 	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
 	// room for the call, and not only because of what others have reserved; no retry helps.
 	UnknownPrice, Spent bool
-	// Unmetered is why nobody says what the call uses; "": that is known.
+	// Unmetered is why it is not known what the call uses; "": it is.
 	Unmetered string
 }
 

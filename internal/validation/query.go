@@ -17,21 +17,21 @@ type Parameter struct {
 	List  bool // may be given more than once: see List
 }
 
-// BatchList is the query of GET /batches (Endpoints, row 6; Limits).
+// BatchList is the query of GET /batches.
 var BatchList = Query{
 	{Name: "after", Value: text},
 	{Name: "limit", Value: integer.between(1, 100)},
 }
 
-// FineTuningJobList is the query of GET /fine_tuning/jobs, whose limit the interface
-// does not bound.
+// FineTuningJobList is the query of GET /fine_tuning/jobs, whose limit has no
+// upper bound.
 var FineTuningJobList = Query{
 	{Name: "after", Value: text},
 	{Name: "limit", Value: integer.atLeast(1)},
 }
 
-// ResponseGet is the query of GET /responses/{response_id} (Endpoints, row 10). The
-// interface has three values of include; clients know newer ones, so that any value
+// ResponseGet is the query of GET /responses/{response_id}. Clients know
+// newer values of include than the three of old, so that any value
 // is passed on.
 var ResponseGet = Query{
 	{Name: "include", Value: text, List: true},

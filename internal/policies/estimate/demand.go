@@ -10,10 +10,10 @@ type Demand struct {
 	Model Model
 	Free  bool // no model answers it: it uses no tokens and costs nothing
 
-	// Unmetered is why nobody says what the call uses, or why no bound of it is known; "": that is
-	// known. Untold: no answer says it, so that all that was reserved counts.
-	Unmetered string
-	Untold    bool
+	// Unmetered is why it is not known what the call uses, or why no bound of it is known; "": that is
+	// known. Unreported: no answer says it, so that all that was reserved counts.
+	Unmetered  string
+	Unreported bool
 
 	// The prompt: bytes of text, as they are sent; tokens that are not text, at most; images; and
 	// whether it has more that is not seen, such as files and earlier turns.
