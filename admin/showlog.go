@@ -71,9 +71,10 @@ type LogMetrics struct {
 	Provider         string   `json:"ai_org"`
 	Model            string   `json:"ai_model"`
 	VirtualKey       *string  `json:"virtual_key"`
-	RequestTokens    *int64   `json:"req_units" doc:"Tokens; null: the provider did not say."`
+	RequestTokens    *int64   `json:"req_units" doc:"Tokens; null: the provider did not say, and no text of an answer came."`
 	ResponseTokens   *int64   `json:"res_units"`
 	TotalTokens      *int64   `json:"total_units"`
+	TokensEstimated  bool     `json:"tokens_estimated,omitempty" doc:"The provider did not say how many tokens were used, or not all, since the answer broke off or has no usage; they are estimated by what came of the answer."`
 	CacheReadTokens  int64    `json:"cache_read_units"`
 	CacheWriteTokens int64    `json:"cache_write_units"`
 	ReasoningTokens  int64    `json:"reasoning_units"`
@@ -123,7 +124,8 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 	if w, ok := c.api.Directory.Workspace(r.WorkspaceID); ok {
 		m.WorkspaceSlug = &w.Slug
 	}
-	if r.UsageKnown {
+	if r.UsageKnown || r.UsageEstimated {
+		m.TokensEstimated = r.UsageEstimated
 		total := r.PromptTokens + r.CompletionTokens
 		m.RequestTokens, m.ResponseTokens, m.TotalTokens = &r.PromptTokens, &r.CompletionTokens, &total
 	}

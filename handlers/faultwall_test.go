@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -30,6 +31,37 @@ func TestTheFaultWall(t *testing.T) {
 	l := newLab(t, provider("dead", "http://"+gatewaytest.RefusingAddress(t))+provider("nowhere", "http://models.nowhere.invalid")+
 		provider("plain", strings.Replace(plain.URL, "http:", "https:", 1))+provider("untrusted", untrusted.URL),
 		"gw_admin\ngw_ratelimit\ngw_inference {\n\ttransport {\n\t\tresolvers "+nothingResolver(t)+"\n\t}\n}")
+
+	// The column "booked" is of this policy, which counts one call of each row.
+	budget := usageLimit(l.Gateway, map[string]any{"type": "tokens", "credit_limit": 1e12, "conditions": when("metadata.column", "booked")})
+	booked := func() int64 {
+		return l.Admin("GET", "/v1/policies/usage-limits/"+budget+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Int()
+	}
+	before := booked()
+	// books checks what is booked of a call by what its client saw: nothing of an error, but for the prompt at most where a
+	// stream had begun; what the provider said that was used; or else the prompt, and a token for four bytes of text.
+	books := func(t *testing.T, a *gatewaytest.Answer, stream, errorBody bool) {
+		t.Helper()
+		known, prompt, completion := usageIn(a.Body)
+		least := tokensSeen(a.Body)
+		most := least + 100 // the prompt
+		switch {
+		case a.Status == http.StatusBadGateway && stream: // what the provider began with 200 counts as its prompt at most
+			least, most = 0, 100
+		case a.Status != http.StatusOK || errorBody:
+			least, most = 0, 0
+		case known:
+			least, most = prompt+completion, prompt+completion
+		}
+		now := booked()
+		for deadline := time.Now().Add(patience); now-before < least && time.Now().Before(deadline); now = booked() {
+			time.Sleep(time.Millisecond) // the client may have its answer before the call has ended
+		}
+		if n := now - before; n < least || n > most {
+			t.Errorf("%d tokens are booked, want %d to %d", n, least, most)
+		}
+		before = now
+	}
 
 	var log wall
 	const hasty = `,"request_timeout":300`
@@ -143,8 +175,9 @@ func TestTheFaultWall(t *testing.T) {
 
 			// Nothing to fall back to, without a config and with one.
 			if c.target == "" {
-				a, err := l.ask("POST", "/v1/chat/completions", request, cue+c.name, "x-gw-provider: "+c.provider)
+				a, err := l.ask("POST", "/v1/chat/completions", request, cue+c.name, "x-gw-provider: "+c.provider, `x-gw-metadata: {"column":"booked"}`)
 				seen(a, err)
+				books(t, a, c.stream, a.Body == overloaded)
 				log.expect(c.name, a, c.provider)
 				if a.Header.Get("x-gw-provider") != c.provider {
 					t.Errorf("provider %q", a.Header.Get("x-gw-provider"))
@@ -199,6 +232,18 @@ func TestTheFaultWall(t *testing.T) {
 		})
 	}
 	log.check(t)
+}
+
+// tokensSeen are those of the text of a stream, or else of all of an answer, at a token for four bytes.
+func tokensSeen(body string) int64 {
+	text := 0
+	if strings.HasPrefix(body, "{") && !gjson.Get(body, "error").Exists() {
+		text = len(body)
+	}
+	for line := range strings.Lines(body) {
+		text += len(gjson.Get(strings.TrimPrefix(strings.TrimSpace(line), "data:"), "choices.0.delta.content").Str)
+	}
+	return int64(text+3) / 4
 }
 
 // An answer may be empty where nobody said that it is JSON, or that there is one.

@@ -90,7 +90,14 @@ func (w *wall) check(t *testing.T) {
 		if r.Status != row.answer.Status || r.Attempts != len(row.providers) || r.Provider != row.providers[len(row.providers)-1] {
 			t.Errorf("%s: status %d, want %d; attempts %d at last at %s, want %v", row.name, r.Status, row.answer.Status, r.Attempts, r.Provider, row.providers)
 		}
-		if known, prompt, completion := usageIn(row.answer.Body); r.UsageKnown != known || r.PromptTokens != prompt || r.CompletionTokens != completion {
+		if known, _, completion := usageIn(row.answer.Body); r.UsageEstimated {
+			if completion = max(completion, tokensSeen(row.answer.Body)); r.UsageKnown != known || r.PromptTokens <= 0 || r.CompletionTokens != completion {
+				t.Errorf("%s: estimated usage %v %d %d, want %v and %d", row.name, r.UsageKnown, r.PromptTokens, r.CompletionTokens, known, completion)
+			}
+		} else if r.Status == 200 && !known && tokensSeen(row.answer.Body) > 0 {
+			t.Errorf("%s: no usage, though text was seen", row.name)
+		}
+		if known, prompt, completion := usageIn(row.answer.Body); !r.UsageEstimated && (r.UsageKnown != known || r.PromptTokens != prompt || r.CompletionTokens != completion) {
 			t.Errorf("%s: usage %v %d %d, want %v %d %d", row.name, r.UsageKnown, r.PromptTokens, r.CompletionTokens, known, prompt, completion)
 		}
 		for i, try := range r.AttemptLog {

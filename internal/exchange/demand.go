@@ -132,6 +132,9 @@ type booked struct {
 	tokens int64
 	cost   prices.Amount
 	priced bool // its price is known, and it used something
+
+	usage     prices.Usage // what the tokens are
+	estimated bool         // and not what the provider said
 }
 
 // Metered says that limits of tokens or costs count the attempts at the target, which may use as much
@@ -158,12 +161,46 @@ func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {
 func (a *Attempt) book() booked {
 	if a.booked == nil {
 		var b booked
-		if a.meter != nil && !a.meter.demand.Free {
+		switch {
+		case a.meter != nil && !a.meter.demand.Free:
 			b = a.used(a.meter.demand, a.meter.estimates)
+		case a.meter == nil && a.Seen > 0 && !a.told(): // its record says it, though nothing counts it
+			if a.call.UsesModel() { // the body is gone by now
+				b.estimate(a, &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}, unlearned)
+			}
 		}
 		a.booked = &b
 	}
 	return *a.booked
+}
+
+// maxUnmetered bounds the bytes of a body that count as text where nothing meters the call: of larger ones,
+// most are images and files.
+const maxUnmetered = 64 << 10
+
+// unlearned estimates what is not metered.
+var unlearned = estimate.New()
+
+// told reports whether the provider has said all that was used.
+func (a *Attempt) told() bool { return a.Usage.Known && a.Failure == "" && !a.Usage.Partial }
+
+// estimate is what an attempt is likely to have used whose answer broke off, or has no usage.
+func (b *booked) estimate(a *Attempt, d *estimate.Demand, e *estimate.Estimator) {
+	b.usage, b.estimated = e.Likely(d, a.Seen), true
+	if a.Usage.Known { // until the answer broke off
+		completion := max(a.Usage.Completion, b.usage.Completion)
+		b.usage = a.Usage.Usage
+		b.usage.Completion = completion
+	}
+}
+
+// Used returns what the attempt used for its record, once that is decided; known: the provider said it;
+// estimated: it did not, or not all, but text of its answer came.
+func (a *Attempt) Used() (u prices.Usage, known, estimated bool) {
+	if b := a.booked; b != nil && b.estimated {
+		return b.usage, a.Usage.Known, true
+	}
+	return a.Usage.Usage, a.Usage.Known, false
 }
 
 func (a *Attempt) used(d *estimate.Demand, e *estimate.Estimator) (b booked) {
@@ -171,17 +208,20 @@ func (a *Attempt) used(d *estimate.Demand, e *estimate.Estimator) (b booked) {
 	answered := a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
 	switch {
-	case a.Usage.Known && a.Failure == "" && !a.Usage.Partial:
+	case a.told():
 		e.Learn(d, u.Prompt, u.Completion)
 	case a.Usage.Known: // until the answer broke off
-		u.Completion = max(u.Completion, e.Likely(d, a.Seen).Completion)
+		b.estimate(a, d, e)
+		u = b.usage
 	case u.Pages > 0, u.Milliseconds > 0:
 	case answered && d.Unreported:
 		u = e.Most(d)
 	case answered:
-		u = e.Likely(d, a.Seen)
+		b.estimate(a, d, e)
+		u = b.usage
 	case a.Abandoned:
 		u = e.Likely(d, 0)
+		b.usage, b.estimated = u, true
 	default: // unless each call costs something
 		b.cost, b.priced = a.cost(a.ProviderStatus)
 		return b

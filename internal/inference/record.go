@@ -25,8 +25,8 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	if a := x.Latest(); a != nil {
 		r.PromptSlug, r.PromptVersion = a.Prompt, int64(a.PromptVersion)
 		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey
-		u := &a.Usage
-		r.UsageKnown, r.PromptTokens, r.CompletionTokens = u.Known, u.Prompt, u.Completion
+		u, known, estimated := a.Used()
+		r.UsageKnown, r.UsageEstimated, r.PromptTokens, r.CompletionTokens = known, estimated, u.Prompt, u.Completion
 		r.CacheRead, r.CacheWrite, r.Reasoning = u.CacheRead, u.CacheWrite, u.Reasoning
 	}
 	if !x.FirstByte.IsZero() {

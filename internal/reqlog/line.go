@@ -84,6 +84,7 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 	l.text("last_used", r.LastUsed)
 	l.integer("retries", int64(r.Retries))
 	l.flag("usage_known", r.UsageKnown)
+	l.flag("usage_estimated", r.UsageEstimated)
 	l.integer("prompt_tokens", r.PromptTokens)
 	l.integer("completion_tokens", r.CompletionTokens)
 	l.integer("cache_read_tokens", r.CacheRead)

@@ -35,6 +35,7 @@ type Record struct {
 	Retries          int       `json:"retries,omitempty"`   // of that target; -1: all retries were used
 	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, unless there was only one and the record describes it completely
 	UsageKnown       bool      `json:"usage_known"`
+	UsageEstimated   bool      `json:"usage_estimated,omitempty"` // the tokens are not, or not all, what the provider said
 	PromptTokens     int64     `json:"prompt_tokens"`
 	CompletionTokens int64     `json:"completion_tokens"`
 	CacheRead        int64     `json:"cache_read_tokens,omitempty"`
