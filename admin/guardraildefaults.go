@@ -16,6 +16,7 @@ const maxDefaults = 20
 
 // OrganisationDefaults are what applies to the calls of all workspaces.
 type OrganisationDefaults struct {
+	Start  []GuardrailIDs `json:"start_hooks"`
 	Input  []GuardrailIDs `json:"input_guardrails"`
 	Output []GuardrailIDs `json:"output_guardrails"`
 }
@@ -27,6 +28,7 @@ type GuardrailIDs struct {
 }
 
 type updateOrganisationDefaults struct {
+	Start          *[]string `json:"start_hooks,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation that run at the start of every call, whatever its endpoint; no workspace is excluded."`
 	Input          *[]string `json:"input_guardrails,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation, in the order in which they run. A list that is left out is kept."`
 	Output         *[]string `json:"output_guardrails,omitempty" maxItems:"20" doc:"The same for answers."`
 	OrganisationID string    `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
@@ -60,7 +62,7 @@ func (a *API) guardrailDefaults() {
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
 	get(a, defaults, func(c *call, o *directory.Organisation) OrganisationDefaults {
-		return OrganisationDefaults{c.guardrailIDs(o.Guardrails.Input), c.guardrailIDs(o.Guardrails.Output)}
+		return OrganisationDefaults{c.guardrailIDs(o.Guardrails.Start), c.guardrailIDs(o.Guardrails.Input), c.guardrailIDs(o.Guardrails.Output)}
 	})
 	update(a, defaults, func(c *call, o *directory.Organisation, in *updateOrganisationDefaults) error {
 		if err := c.ownOrganisation(in.OrganisationID); err != nil {
@@ -70,7 +72,7 @@ func (a *API) guardrailDefaults() {
 			field string
 			sent  *[]string
 			to    *[]string
-		}{{"input_guardrails", in.Input, &o.Guardrails.Input}, {"output_guardrails", in.Output, &o.Guardrails.Output}} {
+		}{{"start_hooks", in.Start, &o.Guardrails.Start}, {"input_guardrails", in.Input, &o.Guardrails.Input}, {"output_guardrails", in.Output, &o.Guardrails.Output}} {
 			if list.sent == nil {
 				continue
 			}
@@ -196,6 +198,11 @@ func (c *call) defaultGuardrails(field, workspace string, named []string) (ids [
 
 // applyGuardrails applies the guardrails among the defaults of a workspace.
 func (c *call) applyGuardrails(w *directory.Workspace, in *updateWorkspaceDefaults) (err error) {
+	if in.Start.Set {
+		if w.Guardrails.Start, err = c.defaultGuardrails("defaults.start_hooks", w.ID, in.Start.Value); err != nil {
+			return err
+		}
+	}
 	if in.Input.Set {
 		if w.Guardrails.Input, err = c.defaultGuardrails("defaults.input_guardrails", w.ID, in.Input.Value); err != nil {
 			return err
@@ -212,6 +219,9 @@ func (c *call) applyGuardrails(w *directory.Workspace, in *updateWorkspaceDefaul
 func (c *call) namedGuardrail(g *hooks.Guardrail) error {
 	var by users
 	uses := func(what string, of directory.Guardrails) {
+		if slices.Contains(of.Start, g.ID) {
+			by.named = append(by.named, what+" (start_hooks)")
+		}
 		if slices.Contains(of.Input, g.ID) {
 			by.named = append(by.named, what+" (input_guardrails)")
 		}

@@ -49,6 +49,7 @@ type workspaceDefaults struct {
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	ConfigID      string            `json:"config_id,omitempty" doc:"A slug."`
 	UserKeyConfig string            `json:"user_api_key_config,omitempty" doc:"A slug."`
+	Start         []string          `json:"start_hooks,omitempty" doc:"Slugs."`
 	Input         []string          `json:"input_guardrails,omitempty" doc:"Slugs."`
 	Output        []string          `json:"output_guardrails,omitempty" doc:"Slugs."`
 }
@@ -57,6 +58,7 @@ type updateWorkspaceDefaults struct {
 	Metadata      Optional[map[string]string] `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
 	ConfigID      Optional[string]            `json:"config_id,omitempty" doc:"Slug or id of the config of calls that name none, and whose key has none: the workspace's default config."`
 	UserKeyConfig Optional[string]            `json:"user_api_key_config,omitempty" doc:"Slug or id of the config that user keys of the workspace have as default where they name none."`
+	Start         Optional[[]string]          `json:"start_hooks,omitempty" doc:"Slugs or ids of guardrails that run at the start of every call of the workspace, whatever its endpoint, after the organisation's."`
 	Input         Optional[[]string]          `json:"input_guardrails,omitempty" doc:"Slugs or ids of the guardrails of all calls of the workspace, its own or the organisation's, in the order in which they run."`
 	Output        Optional[[]string]          `json:"output_guardrails,omitempty" doc:"The same for answers."`
 }
@@ -119,8 +121,9 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	if s, ok := c.api.Configs.Get(w.UserKeyConfig); ok {
 		defaults.UserKeyConfig = s.Slug
 	}
+	defaults.Start = c.guardrailSlugs(w.Guardrails.Start)
 	defaults.Input, defaults.Output = c.guardrailSlugs(w.Guardrails.Input), c.guardrailSlugs(w.Guardrails.Output)
-	if defaults.Metadata != nil || defaults.ConfigID != "" || defaults.UserKeyConfig != "" || defaults.Input != nil || defaults.Output != nil {
+	if defaults.Metadata != nil || defaults.ConfigID != "" || defaults.UserKeyConfig != "" || defaults.Start != nil || defaults.Input != nil || defaults.Output != nil {
 		out.Defaults = &defaults
 	}
 	if w.NoBodies {

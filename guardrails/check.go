@@ -59,12 +59,17 @@ type Phase uint8
 const (
 	Input  Phase = iota // before a call is sent
 	Output              // before its answer is given to the client
+	Start               // before the body of a call is looked at; the subject has neither texts nor a body
 )
 
 // Event is the name of the phase in what checks of others are sent.
 func (p Phase) Event() string {
-	if p == Output {
+	switch p {
+	case Output:
 		return "afterRequestHook"
+	case Start:
+		return "startHook"
+	case Input:
 	}
 	return "beforeRequestHook"
 }
@@ -78,6 +83,8 @@ type Subject struct {
 	Model    string // that the call asks for
 	// Workspace is whose call it is. Checks of large texts share the processor by workspaces.
 	Workspace string
+	// Caller is the id of the user who calls, or else of the API key.
+	Caller string
 
 	// Metadata is the call's metadata, an object; nil: it has none.
 	Metadata json.RawMessage

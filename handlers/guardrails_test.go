@@ -110,3 +110,82 @@ func TestChecksAreAskedWithSavedCredentials(t *testing.T) {
 		}
 	}
 }
+
+// Hooks run at the start of each call, whatever its endpoint: the organisation's, then the
+// workspace's, then those of the config. They see headers, metadata, endpoint and caller, and no call
+// opts out of them.
+func TestStartHooksJudgeEveryCall(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answering)
+	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+	workspace := g.Admin("GET", "/v1/admin/workspaces", nil).Get("data.0.id").Str
+	needs := func(name string, actions map[string]any) string {
+		actions["deny"] = true
+		return g.Admin("POST", "/v1/guardrails", map[string]any{"name": name, "actions": actions, "checks": []any{
+			map[string]any{"id": "default.requiredMetadataKeys", "parameters": map[string]any{"metadataKeys": []string{name}}},
+		}}).Get("slug").Str
+	}
+	org, own := needs("org", map[string]any{}), needs("own", map[string]any{"async": true})
+	soft := needs("soft", map[string]any{"soft_deny_200": true})
+	const chat = `{"model":"m","messages":[{"role":"user","content":"abc"}]}`
+	ask := func(method, path, body, metadata, config string) *gatewaytest.Answer {
+		return g.Do(method, path, body, "x-gw-api-key: "+key, "x-gw-metadata: "+metadata, "x-gw-config: "+config)
+	}
+	if a := ask("POST", "/v1/chat/completions", chat, `{}`, `{"provider":"@file"}`); a.Status != 200 {
+		t.Fatalf("without start hooks: %d %s", a.Status, a.Body)
+	}
+	g.Admin("PUT", "/v1/admin/organisation/defaults", map[string]any{"start_hooks": []string{org}})
+	g.Admin("PUT", "/v1/admin/workspaces/"+workspace, map[string]any{"defaults": map[string]any{"start_hooks": []string{own}}})
+	g.Admin("PUT", "/v1/workspace-exclusions/input-guardrails", map[string]any{"workspaces": []any{map[string]any{"workspace_id": workspace, "excluded": true}}})
+	if got := g.Admin("GET", "/v1/admin/organisation/defaults", nil).Get("start_hooks.0.slug").Str; got != org {
+		t.Errorf("the organisation's are %s", got)
+	}
+	if got := g.Admin("GET", "/v1/admin/workspaces/"+workspace, nil).Get("defaults.start_hooks.0").Str; got != own {
+		t.Errorf("the workspace's are %s", got)
+	}
+	if a := g.Do("DELETE", "/v1/guardrails/"+org, "", "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 409 || !strings.Contains(a.Body, "start_hooks") {
+		t.Errorf("deleting one in use: %d %s", a.Status, a.Body)
+	}
+	before := len(up.Calls())
+	config := `{"provider":"@file","start_hooks":[{"requiredMetadataKeys":{"metadataKeys":["conf"]},"deny":true}]}`
+	softly := `{"provider":"@file","start_hooks":["` + soft + `"]}`
+	for _, c := range []struct {
+		name, method, path, body, metadata, config string
+		status                                     int
+		denied                                     string // of the results, the first that refuses
+	}{
+		{"the organisation's first", "POST", "/v1/chat/completions", chat, `{}`, config, 446, org},
+		{"a body that is none", "POST", "/v1/chat/completions", "{", `{}`, config, 446, org},
+		{"another endpoint", "GET", "/v1/models", "", `{}`, `{"provider":"@file"}`, 446, org},
+		{"the list of models", "GET", "/v1/models", "", `{}`, ``, 446, org},
+		{"what passes through", "POST", "/v1/audio/speech", `{"model":"m","input":"a","voice":"b"}`, `{}`, `{"provider":"@file"}`, 446, org},
+		{"unknown paths", "POST", "/v1/else", `{}`, `{}`, `{"provider":"@file","passthrough":true}`, 446, org},
+		{"then the workspace's, which is not async here", "POST", "/v1/chat/completions", chat, `{"org":"1"}`, config, 446, own},
+		{"then the config's", "POST", "/v1/chat/completions", chat, `{"org":"1","own":"1"}`, config, 446, "start_hook_0"},
+		{"softly", "POST", "/v1/chat/completions", chat, `{"org":"1","own":"1"}`, softly, 200, soft},
+		{"where there is no such answer", "POST", "/v1/embeddings", `{"model":"m","input":"a"}`, `{"org":"1","own":"1"}`, softly, 446, soft},
+	} {
+		a := ask(c.method, c.path, c.body, c.metadata, c.config)
+		first := a.Get("hook_results.before_request_hooks.#(deny==true)") // all run
+		if a.Status != c.status || first.Get("id").Str != c.denied || first.Get("event_type").Str != "startHook" || c.status == 446 && a.Get("error.type").Str != "hooks_failed" {
+			t.Errorf("%s: %d %s", c.name, a.Status, a.Body)
+		}
+		if c.status == 200 && !strings.Contains(a.Get("choices.0.message.content").Str, "start of the request") {
+			t.Errorf("%s: %s", c.name, a.Body)
+		}
+	}
+	if stream := ask("POST", "/v1/chat/completions", `{"stream":true,`+chat[1:], `{"org":"1","own":"1"}`, softly); stream.Status != 200 || !strings.Contains(stream.Body, "start of the request") || !strings.HasSuffix(stream.Body, "data: [DONE]\n\n") {
+		t.Errorf("softly, by a stream: %d %s", stream.Status, stream.Body)
+	}
+	if calls := len(up.Calls()); calls != before {
+		t.Errorf("%d refused calls reached the provider", calls-before)
+	}
+	if a := ask("POST", "/v1/chat/completions", chat, `{"org":"1","own":"1","conf":"1"}`, config); a.Status != 200 {
+		t.Errorf("allowed: %d %s", a.Status, a.Body)
+	}
+	for _, wrong := range []string{`{"start_hooks":[{"type":"mutator","requiredMetadataKeys":{"metadataKeys":["a"]}}]}`, `{"start_hooks":[{"async":true,"requiredMetadataKeys":{"metadataKeys":["a"]}}]}`, `{"targets":[{"provider":"@file","start_hooks":[]}],"strategy":{"mode":"single"}}`} {
+		if a := ask("POST", "/v1/chat/completions", chat, `{"org":"1","own":"1"}`, wrong); a.Status != 400 || !strings.Contains(a.Body, "start_hooks") {
+			t.Errorf("%s: %d %s", wrong, a.Status, a.Body)
+		}
+	}
+}

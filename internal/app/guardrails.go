@@ -15,7 +15,8 @@ type savedGuardrails struct {
 }
 
 // Defaults returns the hooks of a phase that apply to all calls of a workspace: its own, then those
-// of the organisation, unless the workspace is excluded from them. An error means that some of them
+// of the organisation, unless the workspace is excluded from them; of phase Start, the other way round,
+// and no workspace is excluded. An error means that some of them
 // cannot be read, so that no call may pass.
 func (g savedGuardrails) Defaults(workspace string, phase guardrails.Phase) (all []*hooks.Hook, err error) {
 	w, ok := g.directory.Workspace(workspace)
@@ -23,14 +24,18 @@ func (g savedGuardrails) Defaults(workspace string, phase guardrails.Phase) (all
 		return nil, nil
 	}
 	above := g.directory.Organisation().Guardrails
-	own, shared, excluded := w.Guardrails.Input, above.Input, w.Excluded.Input
-	if phase == guardrails.Output {
-		own, shared, excluded = w.Guardrails.Output, above.Output, w.Excluded.Output
+	lists, excluded := [2][]string{w.Guardrails.Input, above.Input}, w.Excluded.Input
+	switch phase {
+	case guardrails.Start:
+		lists, excluded = [2][]string{above.Start, w.Guardrails.Start}, false
+	case guardrails.Output:
+		lists, excluded = [2][]string{w.Guardrails.Output, above.Output}, w.Excluded.Output
+	case guardrails.Input:
 	}
 	if excluded {
-		shared = nil
+		lists[1] = nil
 	}
-	for _, list := range [...][]string{own, shared} {
+	for _, list := range lists {
 		for _, id := range list {
 			h, err := g.Hook(workspace, id, "")
 			if err != nil {

@@ -79,6 +79,7 @@ func (a *App) build(c *core) *Runtime {
 	named := &aliases{c.Aliases, a.Aliases, router.Hides}
 	router.Alias = named.target
 	gateway := &exchange.Gateway{
+		CheckServices: a.checkServices(),
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
 		Configs: &exchange.Configs{Store: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners, Prompts: c.Prompts, Guardrails: savedGuardrails{c.Guardrails, c.Directory},
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
@@ -103,7 +104,7 @@ func (a *App) build(c *core) *Runtime {
 			return a.prices.Of(model, time.Now(), providers...)
 		})
 	}
-	managed.CheckServices = a.checkServices()
+	managed.CheckServices = gateway.CheckServices
 	managed.Managers, managed.CountryHeader = a.managers, a.AuditLog.CountryHeader
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()

@@ -37,6 +37,7 @@ type Organisation struct {
 
 // Guardrails are the guardrails that apply to all calls, by their ids, in order.
 type Guardrails struct {
+	Start  []string `json:"start,omitempty"` // of calls to all endpoints; no workspace is excluded
 	Input  []string `json:"input,omitempty"`
 	Output []string `json:"output,omitempty"`
 }

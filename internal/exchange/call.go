@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/coding"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
@@ -50,8 +51,9 @@ type Call struct {
 	ConfigID       string          // slug of a saved config
 	ConfigVersion  string          // id
 	InlineConfig   bool
-	RequestTimeout time.Duration // x-gw-request-timeout, which wins over a config's; 0: not given
-	ForwardHeaders []string      // x-gw-forward-headers, canonical
+	Started        []hooks.Result // what hooks said at the start of the call
+	RequestTimeout time.Duration  // x-gw-request-timeout, which wins over a config's; 0: not given
+	ForwardHeaders []string       // x-gw-forward-headers, canonical
 	Caching        Caching
 
 	// Trace is the call's span, and starts those of its attempts; nil: Caddy's tracing
@@ -66,6 +68,8 @@ type Call struct {
 	located   located           // the model in the URL
 	unread    unread            // why the model may be one that was not read
 	invalid   *validation.Error // found by the endpoint's tables, which a config may ignore
+
+	softly string // why a hook refuses the call with an answer, once that can be made; "": none does
 
 	slot  inflight.Lease // among the calls under way, until it is closed
 	lease inflight.Lease // of the call's memory, until it is closed

@@ -209,7 +209,7 @@ func TestACallThatNamesNoConfigHasADefault(t *testing.T) {
 // An answer to a bad config lists each of its faults with its path.
 func TestEveryFaultOfAConfigIsListed(t *testing.T) {
 	w := newWorld(t)
-	bad := `{"strategy":{"mode":"fallback","on_status_codes":[429,999]},"retry":{"attempts":9},"surprise":1,"start_hooks":["g"],
+	bad := `{"strategy":{"mode":"fallback","on_status_codes":[429,999]},"retry":{"attempts":9},"surprise":1,"start_hooks":"g",
 		"targets":[{"provider":"openai"},{"provider":"@file","request_timeout":0,"requestTimeout":5},{"provider":"@file","cache":{"mode":"semantic"},"options":[]}]}`
 	want := []string{
 		"strategy.on_status_codes[1]: ", "retry.attempts: ", "surprise: ", "start_hooks: ", "targets[0]: ", "targets[1].request_timeout: ", "targets[1].requestTimeout: ",
@@ -268,7 +268,7 @@ func TestSomeSettingsNeedASavedConfig(t *testing.T) {
 
 func TestASavedConfigThatIsNoLongerGoodIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.save(t, routing.Saved{Slug: "pc-hooks"}, `{"provider":"@file","start_hooks":["g"]}`)
+	w.save(t, routing.Saved{Slug: "pc-hooks"}, `{"provider":"@file","start_hooks":"g"}`)
 	err := w.begin(t, w.good(chat, "x-gw-config", "pc-hooks")).Prepare(limits)
 	if err == nil || err.Status != 400 || err.Code != "invalid_config" || err.Err == nil || !strings.Contains(err.Message, "pc-hooks") {
 		t.Errorf("got %+v", err)

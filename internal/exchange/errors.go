@@ -26,6 +26,9 @@ type Error struct {
 	Errors  []string // errors, for faults of a config
 	// Hooks is hook_results, for a refusal by a guardrail.
 	Hooks json.RawMessage
+	// Answer is sent instead of the envelope; Media is its type.
+	Answer []byte
+	Media  string
 
 	// Gateway: the gateway itself has failed.
 	Gateway bool
@@ -261,9 +264,12 @@ func Unmetered(budget bool, message string) *Error {
 
 // Write answers with the error. It does not log it.
 func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
-	body := e.JSON()
+	body, media := e.JSON(), "application/json"
+	if e.Answer != nil {
+		body, media = e.Answer, e.Media
+	}
 	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
+	h["Content-Type"] = []string{media}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
 	if e.RetryAfter > 0 {

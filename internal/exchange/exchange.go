@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/telemetry"
@@ -46,6 +47,8 @@ type Gateway struct {
 	Prompts Prompts
 	// Guardrails are the saved guardrails; nil: there are none.
 	Guardrails Guardrails
+	// CheckServices are what checks of a workspace's calls ask others with; nil: nobody can be asked.
+	CheckServices func(workspaceID string) guardrails.Services
 	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
 	Aliases func(workspaceID string) []string
 	// ControlPlane are the paths of the control plane, which errors about others name.

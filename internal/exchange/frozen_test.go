@@ -16,6 +16,7 @@ import (
 var preparing = []string{
 	"Begin", "prepare", "authenticate", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
 	"readOptions", "readCaching", "takeBody", "checkBody", "renderPrompt", "admitPrompted", "startSpan",
+	"runStart",
 }
 
 // Once a call is prepared, nothing writes to it: what becomes of it is in its exchange and

@@ -55,7 +55,7 @@ func (x *Exchange) withDefaults(list []*hooks.Hook, phase guardrails.Phase) ([]*
 }
 
 // saved returns hooks with those that the names of saved guardrails stand for.
-func (x *Exchange) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
+func (c *Call) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
 	if !slices.ContainsFunc(list, func(h *hooks.Hook) bool { return h.Slug != "" }) {
 		return list, nil
 	}
@@ -65,8 +65,8 @@ func (x *Exchange) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
 			continue
 		}
 		saved, err := (*hooks.Hook)(nil), hooks.ErrUnknown
-		if g := x.Gateway.Guardrails; g != nil {
-			saved, err = g.Hook(x.Caller.WorkspaceID, h.Slug, h.VersionID)
+		if g := c.Gateway.Guardrails; g != nil {
+			saved, err = g.Hook(c.Caller.WorkspaceID, h.Slug, h.VersionID)
 		}
 		switch {
 		case errors.Is(err, hooks.ErrUnknown):

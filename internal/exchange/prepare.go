@@ -46,7 +46,13 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	if err := c.readMetadata(r.Header); err != nil {
 		return nil, err
 	}
+	if err := c.startDefaults(); err != nil {
+		return nil, err
+	}
 	if err := c.takeBody(limits); err != nil {
+		return nil, err
+	}
+	if err := c.refuseSoftly(); err != nil {
 		return nil, err
 	}
 	if c.Endpoint.Prompt {
@@ -78,6 +84,14 @@ func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
 	var err *Error
 	if c.Config, err = c.config(cmp.Or(selection.Config, c.aliased(&selection)), version); err != nil {
 		return nil, err
+	}
+	if c.Config != nil {
+		if err := c.startHooks(c.Config.Start); err != nil {
+			return nil, err
+		}
+		if err := c.refuseSoftly(); err != nil {
+			return nil, err
+		}
 	}
 	if c.Prompt != "" && c.Config != nil && c.Config.Prompts {
 		return nil, badRequest("x-gw-config", "prompt_in_config", "The call names a prompt, and its config others (prompt_id): send the variables to /chat/completions or /completions with this config, or use a config without prompt_id")

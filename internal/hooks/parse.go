@@ -26,12 +26,13 @@ const (
 	AfterRequest
 	OutputGuardrails
 	OutputMutators
-	Lists // how many there are
+	StartHooks // they run before all others, once for a call
+	Lists      // how many there are
 )
 
 // Keys are the keys of the lists in a config.
 var Keys = [Lists]string{
-	"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators",
+	"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators", "start_hooks",
 }
 
 // explicit reports whether the elements of a list are hooks, and not names or shorthands.
@@ -76,6 +77,9 @@ func Parse(list List, path string, raw []byte, report func(path, message string)
 			h.Slug = v.Str
 		}
 		h.Key = key([]byte(v.Raw), []byte(Keys[list]))
+		if list == StartHooks && (h.Mutator || h.Async) {
+			r.errorf(at, "expected a guardrail that is not async: start hooks decide, and change nothing")
+		}
 		if h.ID == "" {
 			h.ID = h.Slug
 		}

@@ -10,8 +10,12 @@ import (
 // Why says why a hook refuses.
 func Why(h *Hook, phase guardrails.Phase) string {
 	what := "The guardrail checks before the request failed"
-	if phase == guardrails.Output {
+	switch phase {
+	case guardrails.Output:
 		what = "The guardrail checks after the request failed"
+	case guardrails.Start:
+		what = "The guardrail checks at the start of the request failed"
+	case guardrails.Input:
 	}
 	return what + ": " + h.ID
 }

@@ -64,6 +64,14 @@ func newResult(h *Hook, phase guardrails.Phase, at time.Time) Result {
 	return r
 }
 
+// Counted is the state that metrics count: of a hook that refuses, denied.
+func (r *Result) Counted() string {
+	if r.Deny {
+		return "denied"
+	}
+	return string(r.State)
+}
+
 // add adds what a check says.
 func (r *Result) add(c *CheckResult) {
 	switch {

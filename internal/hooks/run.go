@@ -131,7 +131,7 @@ func asked(s *guardrails.Subject) func() string {
 
 // see has the subject show the body, and its texts for a scope.
 func (r *run) see(scope Scope) {
-	if r.read && scope == r.scope {
+	if r.subject.Phase == guardrails.Start || r.read && scope == r.scope {
 		return
 	}
 	reading := Texts(r.subject.Type, r.subject.Phase, r.body, scope)

@@ -174,6 +174,17 @@ func (s *Store) Delete(tx *storage.Txn, id string) error {
 	return s.rows.Delete(tx, id)
 }
 
+// AsStart returns the hook as one that runs at the start of a call, which is not async and changes
+// nothing.
+func (h *Hook) AsStart() *Hook {
+	if !h.Mutator && !h.Async {
+		return h
+	}
+	other := *h
+	other.Mutator, other.Async = false, false
+	return &other
+}
+
 // As returns the hook as one of a list of mutators, if it is not one.
 func (h *Hook) As(mutator bool) *Hook {
 	if h.Mutator || !mutator {

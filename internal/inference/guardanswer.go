@@ -147,12 +147,8 @@ func (g *guard) Annotate(stream bool) Annotation {
 // count counts what hooks came to.
 func (g *guard) count(phase string, results []hooks.Result) {
 	for i := range results {
-		state := string(results[i].State)
-		if results[i].Deny {
-			state = "denied"
-		}
 		if !results[i].Skipped || results[i].State == hooks.Dropped {
-			g.x.Gateway.Metrics.Hook(g.x.Endpoint.Name, phase, state)
+			g.x.Gateway.Metrics.Hook(g.x.Endpoint.Name, phase, results[i].Counted())
 		}
 	}
 }

@@ -95,7 +95,7 @@ type guard struct {
 // subject is what the hooks judge.
 func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
 	return guardrails.Subject{
-		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID,
+		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.CallerID(),
 		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.checkServices(g.x.Call),
 	}
 }

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
@@ -24,14 +25,19 @@ type judgment struct {
 // JSON is hook_results.
 func (j *judgment) JSON() json.RawMessage { return hooks.JSON(j.before, j.after) }
 
-// Record writes hook_results into the record of the call. Without bodies, they have no parts of
-// texts.
-func (j *judgment) Record(r *reqlog.Record) {
-	if j.x.KeepsExcerpts() {
-		r.HookResults = j.JSON()
-	} else {
-		r.HookResults = hooks.JSON(hooks.Explanations(j.before), hooks.Explanations(j.after))
+// logged is hook_results for the record of a call, with those of its start. Without bodies, they have
+// no parts of texts.
+func logged(x *exchange.Exchange, before, after []hooks.Result) json.RawMessage {
+	before = slices.Concat(x.Started, before)
+	if !x.KeepsExcerpts() {
+		before, after = hooks.Explanations(before), hooks.Explanations(after)
 	}
+	return hooks.JSON(before, after)
+}
+
+// Record writes hook_results into the record of the call.
+func (j *judgment) Record(r *reqlog.Record) {
+	r.HookResults = logged(j.x, j.before, j.after)
 	if j.hideRequest {
 		r.Request = nil
 	}

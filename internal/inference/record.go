@@ -46,6 +46,9 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 			r.Response = &reqlog.Body{Size: answerSize, Bytes: answer}
 		}
 	}
+	if len(x.Started) > 0 {
+		r.HookResults = logged(x, nil, nil)
+	}
 	for n := range x.Notes() {
 		n.Record(r)
 	}

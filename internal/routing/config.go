@@ -26,6 +26,8 @@ type Config struct {
 	Passthrough bool
 	// FetchIntegratedModels is set if /models lists the gateway's own models.
 	FetchIntegratedModels bool
+	// Start are the hooks that run once for a call, before all others.
+	Start []*hooks.Hook
 	// Prompts is set if a target has a PromptID.
 	Prompts bool
 

@@ -122,13 +122,14 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"virtual_key":"k","a b":1}`, []string{`["a b"]: unknown key`}},
 		{`{"virtual_key":"k","` + strings.Repeat("x", 80) + `":1}`, []string{`["` + strings.Repeat("x", 64) + `…"]: unknown key`}},
 		{`{"options":[{"provider":"openai"}]}`, []string{"options: no longer accepted: use targets"}},
-		{`{"virtual_key":"k","start_hooks":[]}`, []string{"start_hooks: not supported yet"}},
+		{`{"virtual_key":"k","start_hooks":[{"default.jwt":{},"async":true}]}`, []string{"start_hooks[0]: expected a guardrail that is not async: start hooks decide, and change nothing"}},
+		{`{"strategy":{"mode":"single"},"targets":[{"virtual_key":"k","start_hooks":[]}]}`, []string{"targets[0].start_hooks: only allowed at the top of a config"}},
 		{
-			`{"virtual_key":"k","before_request_hooks":["g"],"after_request_hooks":{},"input_guardrails":[7],"output_guardrails":[{"deny":1}],"input_mutators":[{"x":1}],"output_mutators":[""],"start_hooks":[]}`,
+			`{"virtual_key":"k","before_request_hooks":["g"],"after_request_hooks":{},"input_guardrails":[7],"output_guardrails":[{"deny":1}],"input_mutators":[{"x":1}],"output_mutators":[""],"start_hooks":[1]}`,
 			[]string{
 				"before_request_hooks[0]: expected an object", "after_request_hooks: expected an array", "input_guardrails[0]: expected an object or the slug of a guardrail",
 				"output_guardrails[0].deny: expected true or false", "input_mutators[0].x: expected an object of parameters", "output_mutators[0]: expected a slug of 1 to 256 bytes",
-				"start_hooks: not supported yet",
+				"start_hooks[0]: expected an object or the slug of a guardrail",
 			},
 		},
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/hooks"
 )
 
 const (
@@ -16,9 +17,6 @@ const (
 	maxWeight  = 1e9
 	maxParams  = 100 // members of override_params, default_params and drop_params
 )
-
-// unsupported lists keys that are known but refused, because they must not be ignored.
-var unsupported = map[string]bool{"start_hooks": true}
 
 // target parses the config object at path.
 func (p *parser) target(path string, v []byte, parent *Target) *Target {
@@ -78,14 +76,17 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 			if p.atTop(at, parent) {
 				p.config.FetchIntegratedModels = p.boolean(at, v)
 			}
+		case "start_hooks":
+			if p.atTop(at, parent) {
+				p.hooks(t, at, name, v)
+				p.config.Start = t.hooks[hooks.StartHooks]
+			}
 		case "before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators":
 			p.hooks(t, at, name, v)
 		case "options":
 			p.errorf(at, "no longer accepted: use targets")
 		default:
-			if unsupported[name] {
-				p.errorf(at, "not supported yet")
-			} else if !p.vendor(t, at, name, v) {
+			if !p.vendor(t, at, name, v) {
 				p.errorf(at, "unknown key%s", suggestion(name))
 			}
 		}
@@ -122,7 +123,7 @@ func (p *parser) complete(t *Target, path string, given map[string]bool) {
 	for _, name := range []string{
 		"virtual_key", "strategy", "targets", "cache", "retry", "prompt_id", "forward_headers", "request_timeout", "passthrough",
 		"override_params", "default_params", "drop_params", "before_request_hooks", "after_request_hooks",
-		"input_guardrails", "output_guardrails", "input_mutators", "output_mutators", "options", "fetch_integrated_models",
+		"input_guardrails", "output_guardrails", "input_mutators", "output_mutators", "options", "fetch_integrated_models", "start_hooks",
 	} {
 		if given[name] {
 			return
@@ -290,7 +291,7 @@ var known = func() map[string]bool {
 	for _, name := range []string{
 		"virtual_key", "api_key", "custom_host", "prompt_id", "request_timeout", "override_params", "default_params", "drop_params",
 		"forward_headers", "strict_open_ai_compliance", "fetch_integrated_models", "on_status_codes", "cb_config", "max_age",
-		"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators",
+		"before_request_hooks", "input_guardrails", "input_mutators", "after_request_hooks", "output_guardrails", "output_mutators", "start_hooks",
 		"use_retry_after_header", "use_retry_after_headers", "hash_fields", "failure_threshold", "failure_threshold_percentage",
 		"cooldown_interval", "failure_status_codes", "minimum_requests",
 	} {
