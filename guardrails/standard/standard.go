@@ -12,8 +12,8 @@ import (
 
 func init() {
 	guardrails.Register(
-		addPrefix, allLowerCase, allUpperCase, allowedRequestTypes, characterCount, contains, containsCode, endsWith, jsonKeys,
-		jsonSchema, modelRules, modelWhitelist, notNull, pii, regexMatch, regexReplace, requestParameters, requiredMetadataKeyPairs,
+		addPrefix, allLowerCase, allUpperCase, allowedRequestTypes, characterCount, contains, containsCode, endsWith, gibberish, jsonKeys,
+		jsonSchema, language, modelRules, modelWhitelist, notNull, pii, promptInjection, regexMatch, regexReplace, requestParameters, requiredMetadataKeyPairs,
 		requiredMetadataKeys, secrets, sentenceCount, wordCount, wordList,
 	)
 }
