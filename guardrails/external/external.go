@@ -25,6 +25,9 @@ func init() {
 	for i := range table {
 		kinds = append(kinds, table[i].kind())
 	}
+	for i := range searches {
+		kinds = append(kinds, searches[i].kind())
+	}
 	guardrails.Register(append(kinds, webhook, logging)...)
 }
 
