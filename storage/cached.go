@@ -64,12 +64,9 @@ func CachedOf[T any](db *DB, name string) *Cached[T] {
 // before the first use. If there is an error, memory stays empty.
 func (c *Cached[T]) Load(ctx context.Context) error {
 	return c.db.feed.Follow(ctx, func(tx Tx) error {
-		var loaded []*T
-		for row, err := range c.rows.All(tx) {
-			if err != nil {
-				return err
-			}
-			loaded = append(loaded, row)
+		loaded, err := c.rows.load(tx)
+		if err != nil {
+			return err
 		}
 		c.mu.Lock()
 		c.reset()

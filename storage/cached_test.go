@@ -48,6 +48,45 @@ func TestAChangeIsToldToWhatIsMadeOfAllRows(t *testing.T) {
 	}
 }
 
+// Rows are decoded together, and are all there, in their order.
+func TestManyRowsAreLoaded(t *testing.T) {
+	store := open(t)
+	db := storage.NewDB(store)
+	rows := cached(t, db)
+	const many = 2500
+	for from := 0; from < many; from += 500 {
+		err := db.Update(t.Context(), func(tx *storage.Txn) error {
+			for n := from; n < from+500; n++ {
+				if err := rows.Put(tx, &pet{ID: fmt.Sprintf("%05d", n), Owner: fmt.Sprint(n)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := cached(t, storage.NewDB(store)).All()
+	if len(all) != many {
+		t.Fatalf("%d rows", len(all))
+	}
+	for n, row := range all {
+		if row.ID != fmt.Sprintf("%05d", n) || row.Owner != fmt.Sprint(n) {
+			t.Fatalf("row %d is %+v", n, row)
+		}
+	}
+	// One that cannot be decoded is an error, and then memory is empty.
+	unlike := storage.NewCollection("pets", func(*struct{ ID any }) string { return "01777" })
+	if err := db.Write(t.Context(), func(tx storage.Tx) error { return unlike.Put(tx, &struct{ ID any }{1}) }); err != nil {
+		t.Fatal(err)
+	}
+	fresh := storage.NewCached(storage.NewDB(store), pets("pets"))
+	if err := fresh.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "01777") || len(fresh.All()) != 0 {
+		t.Errorf("%v, %d rows", err, len(fresh.All()))
+	}
+}
+
 // A row that cannot be read is not taken for what it was before: it may have been a key
 // that is revoked now.
 func TestARowThatCannotBeReadIsNotInMemory(t *testing.T) {
