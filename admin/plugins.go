@@ -72,7 +72,7 @@ func showPlugin(c *call, p *plugins.Plugin) (*Plugin, error) {
 	}
 	v, _, _ := plugins.Name(p.For)
 	for name, value := range settings {
-		if secretSetting(v, name) {
+		if plugins.IsSecret(v, name) {
 			settings[name] = credentials.NewSecret(value).Hint()
 		}
 	}
@@ -88,16 +88,6 @@ func showPlugin(c *call, p *plugins.Plugin) (*Plugin, error) {
 		ID: p.ID, PluginID: p.For, OrganisationID: p.OrganisationID, Credentials: shown, CreatedBy: p.CreatedBy,
 		CreatedAt: formatTime(p.CreatedAt), LastUpdatedAt: formatTime(p.UpdatedAt), Object: "plugin",
 	}, nil
-}
-
-// secretSetting reports whether a setting is a credential; of a vendor that is not there any more,
-// each is.
-func secretSetting(v *guardrails.Vendor, name string) bool {
-	if v == nil {
-		return true
-	}
-	at := slices.IndexFunc(v.Settings, func(p guardrails.Parameter) bool { return p.Name == name })
-	return at < 0 || v.Settings[at].Secret
 }
 
 func (c *call) createPlugin(in *createPlugin) (*plugins.Plugin, *createdPlugin, error) {
@@ -171,7 +161,7 @@ func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, 
 	destination := func(settings map[string]string) credentials.Destination {
 		to := credentials.Destination{"plugin_id": name}
 		for name, value := range settings {
-			if !secretSetting(v, name) {
+			if !plugins.IsSecret(v, name) {
 				to[field(name)] = value
 			}
 		}
@@ -179,12 +169,12 @@ func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, 
 	}
 	bound, to := new(credentials.Binding), destination(merged)
 	for name, value := range stored {
-		if secretSetting(v, name) {
+		if plugins.IsSecret(v, name) {
 			bound.Add(credentials.Bound{Field: field(name), Name: name, Secret: credentials.NewSecret(value), For: destination(stored)})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(merged)) {
-		if !secretSetting(v, name) {
+		if !plugins.IsSecret(v, name) {
 			continue
 		}
 		var err error

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -72,6 +73,7 @@ type Inference struct {
 	forwarder forwarder
 	logger    *zap.Logger
 	stopping  <-chan struct{} // closed when the configuration is unloaded
+	unlimited func()          // warns, once, that gw_ratelimit does not see the calls
 }
 
 // inferenceServices are what gw_inference uses of the gateway, once it has started.
@@ -160,6 +162,12 @@ func (h *Inference) Provision(ctx caddy.Context) error {
 			*limit.value = caddy.Duration(limit.other)
 		}
 	}
+	h.unlimited = sync.OnceFunc(func() {
+		h.logger.Warn("limits and budgets have no effect on calls that gw_ratelimit does not see; put it before gw_inference")
+	})
+	if !holds(ctx, "gw_ratelimit") {
+		h.unlimited()
+	}
 	if err := gw.GuardAdmin(h.AdminListen); err != nil {
 		return fmt.Errorf("admin_listen: %w", err)
 	}
@@ -217,6 +225,9 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if x == nil {
 		x = gw.calls.Begin(w, r, endpoint)
 		defer x.Close()
+	}
+	if !x.Limited() {
+		h.unlimited()
 	}
 	if refusal := x.Prepare(h.limits()); refusal != nil {
 		if refusal.Err != nil {

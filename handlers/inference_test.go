@@ -209,7 +209,7 @@ func TestTheProviderSeesOnlyWhatIsMeantForIt(t *testing.T) {
 	g := gatewaytest.Start(t, "header_prefix x-acme-\n"+up.Provider("file"))
 	key, _ := g.Key("k")
 	body := ` {"unknown" : [1e400, "\u00e9", {"a":null}],` + "\n\t" + `"messages":[{"role":"user","content":"naïve \ud83d\ude00"}], "model":"m","temperature":0.70}  `
-	a := g.Do("POST", "/v1/chat/completions?x=1", body, "x-gw-api-key: "+key, "x-gw-provider: file", "x-gw-metadata: {\"a\":1}", "x-acme-debug: 1",
+	a := g.Do("POST", "/v1/chat/completions?x=1", body, "x-gw-api-key: "+key, "x-gw-provider: file", "x-gw-metadata: {\"a\":1}", "x-acme-debug: true",
 		"cookie: a=b", "x-forwarded-for: 1.2.3.4", "x-other: 1", "proxy-authorization: Basic eDp5", "authorization: Bearer sk-mine",
 		"openai-organization: org-of-the-caller", "idempotency-key: i-1", "user-agent: test/1", "accept-encoding: br", "te: trailers", "expect: 100-continue")
 	if a.Status != 200 {

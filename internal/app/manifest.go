@@ -34,7 +34,7 @@ const maxDocument = 512 << 20
 // manifests returns what makes documents of the store.
 func (a *App) manifests(c *core) *manifest.Services {
 	return &manifest.Services{
-		DB: c.DB, Directory: c.Directory, Keyring: c.Keyring, Prompts: c.Prompts, Limits: c.Limits, Trail: c.Trail,
+		Set: c.Set, DB: c.DB, Trail: c.Trail,
 		Managers: a.managers, ParseOptions: a.parse, Now: time.Now, Random: rand.Reader,
 	}
 }

@@ -16,7 +16,7 @@ import (
 const passphrase = "correct horse battery staple"
 
 // secretsOfFill are the secrets that fill puts into a gateway.
-var secretsOfFill = []string{
+var secretsOfFill = []string{"plugin-0123456789abcdef", 
 	"sk-provider-0123456789", "header-0123456789abcdef", "aws-secret-0123456789abcdef", "hvs.0123456789abcdef", "inline-0123456789abcdef", "hook-0123456789abcdef",
 }
 
@@ -39,6 +39,7 @@ func fill(g *gatewaytest.Gateway) (key, id string) {
 	post("/v1/integrations", `{"name":"By reference","slug":"ref","ai_provider_id":"openai","secret_mappings":[{"target_field":"key","secret_reference_id":"openai"}]}`)
 	post("/v1/virtual-keys", `{"name":"Own","slug":"own","provider":"openai","key":"sk-provider-0123456789"}`)
 	post("/v1/guardrails", `{"name":"Hook","checks":[{"id":"default.webhook","parameters":{"webhookURL":"https://hook.example.com","headers":{"Authorization":"hook-0123456789abcdef"}}}],"actions":{"deny":true}}`)
+	post("/v1/plugins", `{"plugin_id":"mistral","credentials":{"apiKey":"plugin-0123456789abcdef"}}`)
 	config := post("/v1/configs", `{"name":"Fallback","config":{"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"own"},{"provider":"openai","api_key":"inline-0123456789abcdef","override_params":{"user":"\u003cé>"}}]}}`)
 	g.Admin("PUT", "/v1/configs/"+config.Get("slug").Str, json.RawMessage(`{"config":{"virtual_key":"own","retry":{"attempts":2}}}`))
 	post("/v1/model-aliases", `{"name":"fast","model":"@own/gpt-4o-mini"}`)
@@ -101,7 +102,7 @@ func TestTheControlPlaneIsExportedAndImported(t *testing.T) {
 			t.Errorf("%s is in the document", s)
 		}
 	}
-	for _, want := range []string{"organisation:", "workspaces:", "users:", "members:", "secret_references:", "integrations:", "virtual_keys:", "collections:", "labels:", "prompts:", "guardrails:", "configs:", "model_aliases:", "rate_limits:", "usage_limits:", "limits:", "invites:", "api_keys:", "slug: team", "mode: fallback", "api_key: sealed:", "pending@example.com"} {
+	for _, want := range []string{"organisation:", "workspaces:", "users:", "members:", "secret_references:", "integrations:", "virtual_keys:", "collections:", "labels:", "prompts:", "guardrails:", "plugins:", "configs:", "model_aliases:", "rate_limits:", "usage_limits:", "limits:", "invites:", "api_keys:", "slug: team", "mode: fallback", "api_key: sealed:", "pending@example.com"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in the document", want)
 		}

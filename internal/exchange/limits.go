@@ -57,6 +57,9 @@ func (x *Exchange) Limit(l Limiter) {
 	x.limiters = append(x.limiters, l)
 }
 
+// Limited reports whether a limiter counts the call.
+func (x *Exchange) Limited() bool { return len(x.limiters) > 0 }
+
 // AdmitCall holds the call against its limits, once; further calls do nothing.
 func (x *Exchange) AdmitCall(ctx context.Context) *Error {
 	if x.callAdmitted {

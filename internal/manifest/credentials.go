@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
@@ -265,21 +266,16 @@ func writeSecretReference(x *session, r *credentials.SecretReference, f *form) e
 
 func readSecretReference(x *session, f *form, old *credentials.SecretReference, at string) (func(*credentials.SecretReference) error, error) {
 	of, sent := "secret_references/"+f.get("id").Str, f.take("auth")
-	auth, had := make(map[string]string), make(map[string]string)
-	if sent.Exists() {
-		if err := stdjson.Unmarshal([]byte(sent.Raw), &auth); err != nil {
-			return nil, wrong(at+".auth", "expected an object of texts")
-		}
-	}
+	auth, had := make(map[string]string), map[string]string(nil)
 	if old != nil {
 		var err error
 		if had, err = x.Keyring.OpenAuth(old); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(auth)) {
+	if sent.Exists() {
 		var err error
-		if auth[name], err = x.open(of, at+".auth."+credentials.Clip(name), auth[name], func() (string, bool) { v, ok := had[name]; return v, ok }); err != nil {
+		if auth, err = x.openTexts(of, at+".auth", sent, had); err != nil {
 			return nil, err
 		}
 	}
@@ -289,6 +285,54 @@ func readSecretReference(x *session, f *form, old *credentials.SecretReference, 
 		}
 		return x.Keyring.SealAuth(r, auth)
 	}, nil
+}
+
+func writePlugin(x *session, p *plugins.Plugin, f *form) error {
+	settings, err := x.Plugins.Open(p)
+	if err != nil {
+		return err
+	}
+	v, _, _ := plugins.Name(p.For)
+	for name, value := range settings {
+		if plugins.IsSecret(v, name) {
+			settings[name] = x.seal("plugins/"+p.ID, value)
+		}
+	}
+	if f.drop("settings"); settings != nil {
+		f.set("settings", settings)
+	}
+	return nil
+}
+
+func readPlugin(x *session, f *form, old *plugins.Plugin, at string) (func(*plugins.Plugin) error, error) {
+	sent := f.take("settings")
+	if !sent.Exists() {
+		return func(p *plugins.Plugin) error { return x.Plugins.Seal(p, nil) }, nil
+	}
+	var had map[string]string
+	if old != nil {
+		var err error
+		if had, err = x.Plugins.Open(old); err != nil {
+			return nil, err
+		}
+	}
+	settings, err := x.openTexts("plugins/"+f.get("id").Str, at+".settings", sent, had)
+	return func(p *plugins.Plugin) error { return x.Plugins.Seal(p, settings) }, err
+}
+
+// openTexts opens those texts of an object that are sealed; had are those that the store has.
+func (x *session) openTexts(of, at string, sent gjson.Result, had map[string]string) (map[string]string, error) {
+	texts := make(map[string]string)
+	if err := stdjson.Unmarshal([]byte(sent.Raw), &texts); err != nil {
+		return nil, wrong(at, "expected an object of texts")
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		var err error
+		if texts[name], err = x.open(of, at+"."+credentials.Clip(name), texts[name], func() (string, bool) { v, ok := had[name]; return v, ok }); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
 }
 
 // writeDigest puts the digest of a secret that only its owner has into an object.

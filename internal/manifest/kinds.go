@@ -12,8 +12,10 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -165,6 +167,18 @@ var kinds = []kind{
 			list, err := guardrailTexts.read(x, "guardrails/"+f.get("id").Str, f.get("workspace_id").Str, f, had, at)
 			return func(g *hooks.Guardrail) error { g.Versions = list; return nil }, err
 		},
+	},
+	&table[plugins.Plugin]{
+		list: "plugins", scope: "plugins", collection: "plugin", foreign: true, fixed: []string{"for"},
+		id: func(p *plugins.Plugin) string { return p.ID }, called: func(p *plugins.Plugin) string { return p.For },
+		unique: func(p *plugins.Plugin) []string { return []string{"for " + p.For} },
+		check: func(_ *session, p *plugins.Plugin) error {
+			if _, name, ok := plugins.Name(p.For); !ok || name != p.For {
+				return wrong("for", "expected one of %s, or the id of a check of one", strings.Join(guardrails.VendorIDs(), ", "))
+			}
+			return nil
+		},
+		write: writePlugin, read: readPlugin,
 	},
 	&table[routing.Saved]{
 		list: "configs", scope: "configs", collection: "config", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id"},

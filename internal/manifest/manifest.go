@@ -24,10 +24,9 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
-	"github.com/caddy-gw/gateway/internal/directory"
-	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stores"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -40,12 +39,9 @@ const DefaultWorkspace = "00000000-0000-0000-0000-000000000000"
 
 // Services are what documents are made of, and written to.
 type Services struct {
-	DB        *storage.DB
-	Directory *directory.Directory
-	Keyring   *credentials.Keyring
-	Prompts   *prompts.Store
-	Limits    *policies.Limits
-	Trail     *audit.Trail
+	stores.Set
+	DB    *storage.DB
+	Trail *audit.Trail
 	// Managers are those of secret references, and ParseOptions those of saved configs.
 	Managers     map[string]secrets.Manager
 	ParseOptions routing.Options

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +42,16 @@ func Name(id string) (v *guardrails.Vendor, name string, ok bool) {
 		return v, v.ID, true
 	}
 	return v, guardrails.Lookup(id).ID, true
+}
+
+// IsSecret reports whether a setting is a credential; of a vendor that is not there any more, each
+// is.
+func IsSecret(v *guardrails.Vendor, setting string) bool {
+	if v == nil {
+		return true
+	}
+	at := slices.IndexFunc(v.Settings, func(p guardrails.Parameter) bool { return p.Name == setting })
+	return at < 0 || v.Settings[at].Secret
 }
 
 // A Store holds the plugins. It reads from memory and writes through to the store. It is safe for
@@ -118,15 +129,22 @@ func (s *Store) Put(tx *storage.Txn, p *Plugin, settings map[string]string) erro
 	if p.ID == "" {
 		p.ID, p.CreatedAt = s.newID(), now
 	}
-	p.UpdatedAt, p.Settings = now, nil
-	if settings != nil {
-		text, err := json.Marshal(settings)
-		if err == nil {
-			p.Settings, err = s.sealer.SealText("plugin/"+p.ID, string(text))
-		}
-		if err != nil {
-			return err
-		}
+	p.UpdatedAt = now
+	if err := s.Seal(p, settings); err != nil {
+		return err
 	}
 	return s.rows.Put(tx, p)
+}
+
+// Seal puts settings into a plugin; nil: it has none.
+func (s *Store) Seal(p *Plugin, settings map[string]string) (err error) {
+	p.Settings = nil
+	if settings == nil {
+		return nil
+	}
+	text, err := json.Marshal(settings)
+	if err == nil {
+		p.Settings, err = s.sealer.SealText("plugin/"+p.ID, string(text))
+	}
+	return err
 }
