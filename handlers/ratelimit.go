@@ -175,7 +175,7 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		return nil, refusal
 	}
 	if d := verdict.Demand(); d != nil && target != nil {
-		target.Metered(d, l.policies.Estimates())
+		target.Metered(d, verdict.Most(), l.policies.Estimates())
 	}
 	h := &hold{policies: l.policies, verdict: verdict, logger: l.logger}
 	h.requests, h.tokens = tighter(l.requests, verdict.Requests), tighter(l.tokens, verdict.Tokens)

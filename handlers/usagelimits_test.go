@@ -1,8 +1,10 @@
 package handlers_test
 
 import (
+	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -291,5 +293,36 @@ func TestTheTightestOfSeveralKindsOfLimitsIsShown(t *testing.T) {
 	}
 	if after, err := strconv.Atoi(a.Header.Get("Retry-After")); a.Status != 429 || a.Body != want || err != nil || after < 1 || after > 61 {
 		t.Errorf("%d %v %s, want %s", a.Status, a.Header, a.Body, want)
+	}
+}
+
+// What the provider of one workspace says that calls use reserves nothing for those of another, which has the same slug
+// and model.
+func TestBudgetsLearnNothingFromOtherWorkspaces(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		said := `"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}`
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "absurd") {
+			said = `"usage":{"prompt_tokens":10,"completion_tokens":100000000,"total_tokens":100000010}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],` + said + `}`))
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	keys := twoWorkspaces(g)
+	for i, limit := range []float64{9e15, 10_000} {
+		usageLimit(g, map[string]any{"type": "tokens", "credit_limit": limit, "workspace_id": []string{"first", "second"}[i]})
+	}
+	ask := func(key, text string) *gatewaytest.Answer {
+		return g.Do("POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`, "x-gw-api-key: "+key, "x-gw-provider: file")
+	}
+	for range 20 {
+		if a := ask(keys[0], "absurd"); a.Status != 200 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+	}
+	for range 3 {
+		if a := ask(keys[1], "hi"); a.Status != 200 {
+			t.Errorf("another workspace: %d %s", a.Status, a.Body)
+		}
 	}
 }

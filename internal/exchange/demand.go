@@ -24,12 +24,15 @@ func (a *Attempt) Demand() estimate.Demand {
 	c := a.call
 	m := c.metering()
 	d := estimate.Demand{
-		Model: estimate.Model{Provider: saved(a.Route), Name: a.Model, Endpoint: c.Endpoint.Name},
+		Model: estimate.Model{Workspace: c.Caller.WorkspaceID, Provider: saved(a.Route), Name: a.Model, Endpoint: c.Endpoint.Name},
 		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(&m), Unreported: m.how == unreported,
 		Media: m.images || m.audio || m.how == unreported || c.Endpoint.Name == realtime, Price: a.price(a.Model),
 	}
 	if d.Free || d.Unmetered != "" {
 		return d
+	}
+	if base := a.Route.BaseURL; base != nil && !a.Route.Stored {
+		d.Model.Host = base.Host
 	}
 	body, fault := a.asks()
 	switch {
@@ -120,10 +123,11 @@ func (a *Attempt) price(model string) *prices.Price {
 	})
 }
 
-// A meter is what is needed to book what the attempts at a target used: what they may use, and what
-// says how much is likely.
+// A meter is what is needed to book what the attempts at a target used: what they ask for, the most
+// that each may use, which was reserved, and what says how much is likely.
 type meter struct {
 	demand    *estimate.Demand
+	most      prices.Usage
 	estimates *estimate.Estimator
 }
 
@@ -138,8 +142,10 @@ type booked struct {
 }
 
 // Metered says that limits of tokens or costs count the attempts at the target, which may use as much
-// as d. It is called before they are made.
-func (a *Attempt) Metered(d *estimate.Demand, e *estimate.Estimator) { a.meter = &meter{d, e} }
+// as most each. It is called before they are made.
+func (a *Attempt) Metered(d *estimate.Demand, most prices.Usage, e *estimate.Estimator) {
+	a.meter = &meter{d, most, e}
+}
 
 // Book decides what the attempts of a call that has ended used, so that its record and what counts it
 // say the same.
@@ -163,10 +169,11 @@ func (a *Attempt) book() booked {
 		var b booked
 		switch {
 		case a.meter != nil && !a.meter.demand.Free:
-			b = a.used(a.meter.demand, a.meter.estimates)
+			b = a.used(a.meter)
 		case a.meter == nil && a.Seen > 0 && !a.told(): // its record says it, though nothing counts it
 			if a.call.UsesModel() { // the body is gone by now
-				b.estimate(a, &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}, unlearned)
+				d := &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}
+				b.estimate(a, &meter{d, unlearned.Most(d), unlearned})
 			}
 		}
 		a.booked = &b
@@ -185,8 +192,8 @@ var unlearned = estimate.New()
 func (a *Attempt) told() bool { return a.Usage.Known && a.Failure == "" && !a.Usage.Partial }
 
 // estimate is what an attempt is likely to have used whose answer broke off, or has no usage.
-func (b *booked) estimate(a *Attempt, d *estimate.Demand, e *estimate.Estimator) {
-	b.usage, b.estimated = e.Likely(d, a.Seen), true
+func (b *booked) estimate(a *Attempt, m *meter) {
+	b.usage, b.estimated = m.estimates.Likely(m.demand, &m.most, a.Seen), true
 	if a.Usage.Known { // until the answer broke off
 		completion := max(a.Usage.Completion, b.usage.Completion)
 		b.usage = a.Usage.Usage
@@ -203,7 +210,8 @@ func (a *Attempt) Used() (u prices.Usage, known, estimated bool) {
 	return a.Usage.Usage, a.Usage.Known, false
 }
 
-func (a *Attempt) used(d *estimate.Demand, e *estimate.Estimator) (b booked) {
+func (a *Attempt) used(m *meter) (b booked) {
+	d, e := m.demand, m.estimates
 	u := a.Usage.Usage
 	answered := a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
@@ -211,16 +219,16 @@ func (a *Attempt) used(d *estimate.Demand, e *estimate.Estimator) (b booked) {
 	case a.told():
 		e.Learn(d, u.Prompt, u.Completion)
 	case a.Usage.Known: // until the answer broke off
-		b.estimate(a, d, e)
+		b.estimate(a, m)
 		u = b.usage
 	case u.Pages > 0, u.Milliseconds > 0:
 	case answered && d.Unreported:
-		u = e.Most(d)
+		u = m.most
 	case answered:
-		b.estimate(a, d, e)
+		b.estimate(a, m)
 		u = b.usage
 	case a.Abandoned:
-		u = e.Likely(d, 0)
+		u = e.Likely(d, &m.most, 0)
 		b.usage, b.estimated = u, true
 	default: // unless each call costs something
 		b.cost, b.priced = a.cost(a.ProviderStatus)

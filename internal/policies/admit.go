@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/prices"
 )
 
 // A Verdict is the decision of the policies on a call.
@@ -30,6 +31,7 @@ type Verdict struct {
 	matched     []*Rule     // of each claim
 	fewMatched  [4]*Rule
 	demand      *estimate.Demand // nil: no policy has asked for it
+	most        prices.Usage     // that it may use
 }
 
 // A Denial is a refusal of a policy.
@@ -188,7 +190,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denied *Denial) {
 	if v.demand == nil {
 		demand := f.Demand()
-		v.demand = &demand
+		v.demand, v.most = &demand, v.limits.learned.Most(&demand)
 	}
 	d := v.demand
 	switch {
@@ -197,10 +199,9 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denie
 	case d.Unmetered != "":
 		return false, &Denial{Unmetered: d.Unmetered}
 	}
-	most := v.limits.learned.Most(d)
-	c.Units = estimate.Sum(most.Prompt, most.Completion)
+	c.Units = estimate.Sum(v.most.Prompt, v.most.Completion)
 	if r.Type == Cost {
-		cost, known := d.Cost(&most)
+		cost, known := d.Cost(&v.most)
 		switch {
 		case known:
 			c.Units = int64(cost)

@@ -63,6 +63,9 @@ func (v *Verdict) Demand() *estimate.Demand {
 	return v.demand
 }
 
+// Most is what each attempt of the call may use, by which its units were reserved.
+func (v *Verdict) Most() prices.Usage { return v.most }
+
 // Release gives back what was counted for a call that was not forwarded.
 func (l *Limits) Release(v *Verdict) {
 	l.ledger.Release(v.reservation)

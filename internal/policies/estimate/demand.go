@@ -2,8 +2,9 @@ package estimate
 
 import "github.com/caddy-gw/gateway/internal/prices"
 
-// A Model is what answers calls: a model of a provider at an endpoint.
-type Model struct{ Provider, Name, Endpoint string }
+// A Model is what answers the calls of a workspace: a model of a provider at an endpoint. Host is that of a
+// provider whose credential the caller sent, which need not be the provider's own.
+type Model struct{ Workspace, Provider, Host, Name, Endpoint string }
 
 // A Demand is what a call asks for, as far as it is known before it is sent.
 type Demand struct {

@@ -5,15 +5,18 @@
 package estimate
 
 import (
+	"container/list"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/caddy-gw/gateway/internal/fairshare"
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
 // Bounds of what is learned.
 const (
-	maxModels = 1024 // those beyond share what they learn
+	maxModels = 4096 // of which each workspace has its share; its own that was unused for longest makes room
 	enough    = 16   // calls before what was learned is used
 	horizon   = 4096 // calls after which the earlier half counts less
 
@@ -27,21 +30,31 @@ const (
 	unlearnedImage  = 50_000
 	unlearnedUnseen = 128_000
 
+	// More is not believed, whatever a provider says: what a byte has in tokens, what an image has, and
+	// what the longest windows hold.
+	maxRatio  = 4 * scale
+	maxImage  = unlearnedImage
+	maxWindow = 2_000_000
+
 	// The same for what nobody counted: what is usual, instead of the most.
 	usualRatio  = scale / 4
 	usualImage  = 2048
 	usualUnseen = 16_384
 )
 
-// An Estimator learns what calls use. It is safe for concurrent use.
+// An Estimator learns what calls use. What a workspace's calls teach is only about its own calls. It is
+// safe for concurrent use.
 type Estimator struct {
 	mu     sync.RWMutex
 	models map[Model]*learned
-	others learned
+	used   list.List             // all *learned; those that were unused for longest first
+	usedBy map[string]*list.List // those of each workspace
 }
 
 // New returns an estimator that has learned nothing.
-func New() *Estimator { return &Estimator{models: make(map[Model]*learned)} }
+func New() *Estimator {
+	return &Estimator{models: make(map[Model]*learned), usedBy: make(map[string]*list.List)}
+}
 
 // learned is what was learned of a model: of its prompts, tokens for a byte of text, for an image,
 // and for what is not seen.
@@ -49,20 +62,29 @@ type learned struct {
 	ratio, image, unseen, answer quantity
 
 	mu sync.Mutex // of the histograms
+
+	model    Model
+	all, own *list.Element // in the lists of the estimator
 }
+
+// unlearned is what is known of a model before anything was learned.
+var unlearned learned
 
 // A quantity is something that calls have more or less of.
 type quantity struct {
 	most, usual atomic.Int64 // estimates; 0: not enough was learned
-	seen        histogram
+	seen        *histogram   // nil: nothing was
 }
 
-// learn adds a number, of which perMille of a thousand are to be within the estimate.
-func (q *quantity) learn(n int64, perMille uint64) {
-	q.seen.add(n)
+// learn adds a number, up to a bound, of which perMille of a thousand are to be within the estimate.
+func (q *quantity) learn(n, bound int64, perMille uint64) {
+	if q.seen == nil {
+		q.seen = new(histogram)
+	}
+	q.seen.add(min(n, bound))
 	if q.seen.n >= enough {
-		q.most.Store(max(q.seen.quantile(perMille), 1))
-		q.usual.Store(max(q.seen.quantile(500), 1))
+		q.most.Store(max(min(q.seen.quantile(perMille), bound), 1))
+		q.usual.Store(max(min(q.seen.quantile(500), bound), 1))
 	}
 }
 
@@ -78,7 +100,7 @@ func (e *Estimator) of(m Model) *learned {
 	l := e.models[m]
 	e.mu.RUnlock()
 	if l == nil {
-		return &e.others
+		return &unlearned
 	}
 	return l
 }
@@ -91,7 +113,7 @@ func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 		return most
 	}
 	l := e.of(d.Model)
-	most.Prompt = Sum(text(d, min(estimateOr(&l.ratio.most, unlearnedRatio), 4*scale)),
+	most.Prompt = Sum(text(d, estimateOr(&l.ratio.most, unlearnedRatio)),
 		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.most, unlearnedImage)))
 	if d.Unseen {
 		most.Prompt = Sum(most.Prompt, estimateOr(&l.unseen.most, unlearnedUnseen))
@@ -114,13 +136,14 @@ func text(d *Demand, ratio int64) int64 {
 }
 
 // Likely returns what a call used of which the provider said nothing, of whose answer so many bytes
-// of text came.
-func (e *Estimator) Likely(d *Demand, answered int64) (u prices.Usage) {
+// of text came. most is what it might use, according to [Estimator.Most] before it was sent: its prompt
+// is no more, nor is an answer that has a bound.
+func (e *Estimator) Likely(d *Demand, most *prices.Usage, answered int64) (u prices.Usage) {
 	if d.Free {
 		return u
 	}
-	l, most := e.of(d.Model), e.Most(d)
-	u.Prompt = Sum(text(d, min(estimateOr(&l.ratio.usual, usualRatio), 4*scale)),
+	l := e.of(d.Model)
+	u.Prompt = Sum(text(d, estimateOr(&l.ratio.usual, usualRatio)),
 		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.usual, usualImage)))
 	if d.Unseen {
 		u.Prompt = Sum(u.Prompt, estimateOr(&l.unseen.usual, usualUnseen))
@@ -143,31 +166,54 @@ func (e *Estimator) Learn(d *Demand, prompt, answer int64) {
 	defer l.mu.Unlock()
 	const most, mostOfAnswers = 999, 990
 	rest := max(0, prompt-min(d.Tokens, MaxTokens))
-	switch usual := min(estimateOr(&l.ratio.usual, usualRatio), 4*scale); {
+	switch usual := estimateOr(&l.ratio.usual, usualRatio); {
 	case d.Unseen:
-		l.unseen.learn(max(0, rest-text(d, usual)), most)
+		l.unseen.learn(max(0, rest-text(d, usual)), maxWindow, most)
 	case d.Images > 0:
-		l.image.learn((max(0, rest-text(d, usual))+d.Images-1)/d.Images, most)
+		l.image.learn((max(0, rest-text(d, usual))+d.Images-1)/d.Images, maxImage, most)
 	case d.Bytes > 0 && d.Tokens == 0 && rest > 0:
-		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, most)
+		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, maxRatio, most)
 	}
-	l.answer.learn(answer/max(d.Choices, 1), mostOfAnswers)
+	l.answer.learn(answer/max(d.Choices, 1), maxWindow, mostOfAnswers)
 }
 
 // learner is where a model's calls are learned from.
 func (e *Estimator) learner(m Model) *learned {
-	if l := e.of(m); l != &e.others {
-		return l
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.models[m]
-	if l == nil {
-		if len(e.models) >= maxModels {
-			return &e.others
-		}
-		l = new(learned)
-		e.models[m] = l
+	if l := e.models[m]; l != nil {
+		e.used.MoveToBack(l.all)
+		e.usedBy[m.Workspace].MoveToBack(l.own)
+		return l
 	}
+	e.makeRoom(m.Workspace)
+	m = Model{strings.Clone(m.Workspace), strings.Clone(m.Provider), strings.Clone(m.Host), strings.Clone(m.Name), strings.Clone(m.Endpoint)}
+	own := e.usedBy[m.Workspace]
+	if own == nil {
+		own = list.New()
+		e.usedBy[m.Workspace] = own
+	}
+	l := &learned{model: m}
+	l.all, l.own = e.used.PushBack(l), own.PushBack(l)
+	e.models[m] = l
 	return l
+}
+
+// makeRoom makes room for another model of a workspace. One that has some gives up one of its own, and
+// a workspace that has none gets the place of any that was unused for longest.
+func (e *Estimator) makeRoom(workspace string) {
+	held, oldest := 0, e.used.Front()
+	if own := e.usedBy[workspace]; own != nil {
+		held, oldest = own.Len(), own.Front()
+	}
+	if oldest == nil || fairshare.Left(int64(held+1), int64(maxModels-len(e.models)-1)) >= 0 {
+		return
+	}
+	l := oldest.Value.(*learned)
+	e.used.Remove(l.all)
+	own := e.usedBy[l.model.Workspace]
+	if own.Remove(l.own); own.Len() == 0 {
+		delete(e.usedBy, l.model.Workspace)
+	}
+	delete(e.models, l.model)
 }

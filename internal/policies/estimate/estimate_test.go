@@ -60,7 +60,8 @@ func TestSumsNeverOverflow(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "calls") {
 			e.Learn(&d, huge.Draw(t, "prompt"), huge.Draw(t, "answer"))
 		}
-		u, likely := e.Most(&d), e.Likely(&d, huge.Draw(t, "answered"))
+		u := e.Most(&d)
+		likely := e.Likely(&d, &u, huge.Draw(t, "answered"))
 		for _, n := range []int64{u.Prompt, u.Completion, Sum(u.Prompt, u.Completion), likely.Prompt} {
 			if n < 0 || n > MaxTokens {
 				t.Fatalf("%d tokens", n)
@@ -83,6 +84,10 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 		e.Learn(&images, 1000+2*800, 10)
 		e.Learn(&unseen, 1000+30_000, 10)
 	}
+	likely := func(d *Demand) int64 {
+		most := e.Most(d)
+		return e.Likely(d, &most, 0).Prompt
+	}
 	within := func(n, least, most int64) {
 		t.Helper()
 		if n < least || n > most {
@@ -92,8 +97,8 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 	within(e.Most(&text).Prompt, 1000, 1300)
 	within(e.Most(&images).Prompt, 2600, 3400)
 	within(e.Most(&unseen).Prompt, 30_000, 40_000)
-	within(e.Likely(&images, 0).Prompt, 2600, 3400)
-	within(e.Likely(&unseen, 0).Prompt, 30_000, 40_000)
+	within(likely(&images), 2600, 3400)
+	within(likely(&unseen), 30_000, 40_000)
 }
 
 // Answers of lognormal lengths, whose mean drifts: about 1 of 100 is longer than the learned
@@ -125,29 +130,114 @@ func TestLearnedBoundsHoldAsOftenAsTheySay(t *testing.T) {
 		t.Errorf("%.2f %% of the prompts had more tokens than the bound", 100*share)
 	}
 	d.Bytes = 4000
-	if prompt := e.Most(&d).Prompt; prompt > 2000 {
-		t.Errorf("4000 bytes are taken for %d tokens", prompt)
+	most := e.Most(&d)
+	if most.Prompt > 2000 {
+		t.Errorf("4000 bytes are taken for %d tokens", most.Prompt)
 	}
-	if u := e.Likely(&d, 400); u.Prompt < 800 || u.Prompt > 1100 || u.Completion != 100 {
+	if u := e.Likely(&d, &most, 400); u.Prompt < 800 || u.Prompt > 1100 || u.Completion != 100 {
 		t.Errorf("likely %+v", u)
 	}
 }
 
-func TestModelsBeyondTheBoundLearnTogether(t *testing.T) {
+// teach has a model's calls use so many tokens, often enough.
+func teach(e *Estimator, d Demand, prompt, answer int64) {
+	for range 2 * enough {
+		e.Learn(&d, prompt, answer)
+	}
+}
+
+// Whatever one workspace's providers say is nothing to the calls of another, of the same slug and model.
+func TestWorkspacesLearnOnlyFromTheirOwnCalls(t *testing.T) {
+	asked := func(workspace string) Demand {
+		return Demand{Model: Model{Workspace: workspace, Provider: "main", Name: "m", Endpoint: "chat"}, Bytes: 4000, Images: 1, Unseen: true, Most: -1}
+	}
+	e, fresh, victim := New(), New(), asked("blue")
+	for _, says := range []int64{0, 1, math.MaxInt64} {
+		for _, unseen := range []bool{true, false} {
+			d := asked("red")
+			d.Unseen = unseen
+			teach(e, d, says, says)
+			d.Images = 0
+			teach(e, d, says, says)
+		}
+		most, want := e.Most(&victim), fresh.Most(&victim)
+		if likely := e.Likely(&victim, &most, 400); most != want || likely != fresh.Likely(&victim, &want, 400) {
+			t.Errorf("after another workspace used %d: at most %+v, likely %+v", says, most, likely)
+		}
+	}
+}
+
+// A provider that reports absurd numbers is believed up to what models can do.
+func TestWhatIsLearnedIsBounded(t *testing.T) {
+	const absurd = 1 << 50
+	for name, c := range map[string]struct {
+		d              Demand
+		prompt, answer int64
+	}{
+		"text":     {Demand{Bytes: 100, Most: -1}, 400, maxWindow},
+		"an image": {Demand{Bytes: 100, Images: 3, Most: 5}, 100 + 3*maxImage, 5},
+		"unseen":   {Demand{Bytes: 100, Unseen: true, Most: 5}, 100 + maxWindow, 5},
+	} {
+		e := New()
+		teach(e, c.d, absurd, absurd)
+		if u := e.Most(&c.d); u.Prompt != c.prompt || u.Completion != c.answer {
+			t.Errorf("%s: %+v, want %d and %d", name, u, c.prompt, c.answer)
+		}
+	}
+}
+
+// What was learned while a call was under way does not make its prompt longer than what was reserved.
+func TestWhatIsLikelyIsNoMoreThanWasReserved(t *testing.T) {
+	e, d := New(), Demand{Bytes: 100, Unseen: true, Most: -1}
+	reserved := e.Most(&d)
+	teach(e, d, maxWindow, 10)
+	if u := e.Likely(&d, &reserved, 4000); u.Prompt != reserved.Prompt || u.Completion != 1000 {
+		t.Errorf("likely %+v of %+v", u, reserved)
+	}
+}
+
+// A workspace that calls ever new models has its share of what is remembered; it forgets its own that
+// it did not use for longest.
+func TestAWorkspaceHasItsShareOfTheModels(t *testing.T) {
+	e := New()
+	learn := func(workspace string, n int) Demand {
+		d := Demand{Model: Model{Workspace: workspace, Name: fmt.Sprint(n)}, Bytes: 100, Most: -1}
+		teach(e, d, 25, 10)
+		return d
+	}
+	knows := func(d Demand) bool { return e.Most(&d).Completion < unlearnedAnswer }
+	blue := learn("blue", 0)
+	first, second := learn("red", 0), learn("red", 1)
+	for n := range 2 * maxModels {
+		learn("red", n+2)
+		e.Learn(&second, 25, 10)
+	}
+	if !knows(blue) || knows(first) || !knows(second) {
+		t.Errorf("known: another's %v, unused %v, used %v", knows(blue), knows(first), knows(second))
+	}
+	green := learn("green", 0)
+	if held := e.usedBy["red"].Len(); !knows(green) || held > maxModels*3/4 || len(e.models) != held+2 {
+		t.Errorf("%d models, %d of one workspace; another's is known: %v", len(e.models), held, knows(green))
+	}
+}
+
+// However many workspaces there are, the bound holds, and each has the models that it used last.
+func TestModelsAreBounded(t *testing.T) {
 	e := New()
 	var wg sync.WaitGroup
 	for i := range 2 * maxModels {
 		wg.Go(func() {
-			d := Demand{Model: Model{Name: fmt.Sprint(i)}, Bytes: 100, Most: -1}
+			d := Demand{Model: Model{Workspace: fmt.Sprint(i), Name: "m"}, Bytes: 100, Most: -1}
 			e.Learn(&d, 25, 10)
 			e.Most(&d)
 		})
 	}
 	wg.Wait()
-	if len(e.models) != maxModels {
-		t.Errorf("%d models", len(e.models))
+	if len(e.models) > maxModels || e.used.Len() != len(e.models) || len(e.usedBy) != len(e.models) {
+		t.Errorf("%d models, %d in order, of %d workspaces", len(e.models), e.used.Len(), len(e.usedBy))
 	}
-	if answer := e.Most(&Demand{Model: Model{Name: "new"}, Most: -1}).Completion; answer > 12 {
-		t.Errorf("others answer with %d tokens", answer)
+	d := Demand{Model: Model{Workspace: "new"}, Bytes: 100, Most: -1}
+	if teach(e, d, 25, 10); e.Most(&d).Completion > 12 {
+		t.Error("a new workspace learns nothing")
 	}
 }
