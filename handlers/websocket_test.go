@@ -266,3 +266,42 @@ func TestSessionsAreMetered(t *testing.T) {
 		t.Errorf("another session of a spent budget: %v, %v", res, err)
 	}
 }
+
+// A session that the client ends before its response is done is booked by what came, as a stream is.
+func TestSessionsThatAreCutAreBooked(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		for {
+			if _, _, err := c.Read(r.Context()); err != nil {
+				return
+			}
+			for _, event := range []string{`{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","response_id":"r","delta":"` + strings.Repeat("word ", 200) + `"}`} {
+				if c.Write(r.Context(), websocket.MessageText, []byte(event)) != nil {
+					return
+				}
+			}
+		}
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 100_000})
+	c := open(t, g, key)
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"response.create"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, _, err := c.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.CloseNow()
+	eventually(t, "the record", func() bool { return len(records(t)) == 1 })
+	eventually(t, "the booking", func() bool {
+		used := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Int()
+		return used == 257 // 1,002 bytes of text, and 26 that were asked
+	})
+}

@@ -40,16 +40,17 @@ type Attempt struct {
 	Duration       time.Duration
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
-	replaced       *Buffer  // the body, if a hook has changed it; nil: none has
-	Seen           int64    // bytes of the answer's text that came, if the provider does not say what was used
-	Errored        bool     // the provider itself answered with an error, whatever the status
-	Estimated      bool     // the gateway answers itself, with an estimate
-	Warnings       []string // say what of the call was left out for this target
-	Abandoned      bool     // the client or the gateway gave it up while the provider may have worked on it
-	Private        bool     // other calls do not get the answer
-	answered       string   // the model that the answer names
-	meter          *meter   // nil: no limit of tokens or costs counts it
-	booked         *booked  // what it used; nil: that is not decided yet
+	replaced       *Buffer      // the body, if a hook has changed it; nil: none has
+	unsaid         prices.Usage // of a session: what nobody says of responses that are not done
+	Seen           int64        // bytes of the answer's text that came, if the provider does not say what was used
+	Errored        bool         // the provider itself answered with an error, whatever the status
+	Estimated      bool         // the gateway answers itself, with an estimate
+	Warnings       []string     // say what of the call was left out for this target
+	Abandoned      bool         // the client or the gateway gave it up while the provider may have worked on it
+	Private        bool         // other calls do not get the answer
+	answered       string       // the model that the answer names
+	meter          *meter       // nil: no limit of tokens or costs counts it
+	booked         *booked      // what it used; nil: that is not decided yet
 
 	// Mask hides the credentials that the provider got, in what is told of its answer; nil: there
 	// is none yet.

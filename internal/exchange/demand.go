@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"net/http"
+
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -157,7 +159,8 @@ func (x *Exchange) Book() {
 
 // Spent returns what an attempt used that is metered: what its provider said, from which estimates
 // learn, or else what is likely. An attempt of which no answer came, or an error, used nothing that is
-// known, unless it was given up while the provider worked on it.
+// known, unless it was given up while the provider worked on it. A session used what its responses say, and
+// what those that are not done likely did.
 func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {
 	b := a.book()
 	return b.tokens, b.cost
@@ -170,6 +173,9 @@ func (a *Attempt) book() booked {
 		switch {
 		case a.meter != nil && !a.meter.demand.Free:
 			b = a.used(a.meter)
+		case a.meter == nil && a.unsaid != (prices.Usage{}):
+			b.usage, b.estimated = a.Usage.Usage, true
+			b.usage.Add(&a.unsaid)
 		case a.meter == nil && a.Seen > 0 && !a.told(): // its record says it, though nothing counts it
 			if a.call.UsesModel() { // the body is gone by now
 				d := &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}
@@ -216,6 +222,12 @@ func (a *Attempt) used(m *meter) (b booked) {
 	answered := a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
 	switch {
+	case a.ProviderStatus == http.StatusSwitchingProtocols:
+		if u.Add(&a.unsaid); a.unsaid != (prices.Usage{}) {
+			b.usage, b.estimated = u, true
+		} else if a.Usage.Known {
+			e.Learn(d, u.Prompt, u.Completion)
+		}
 	case a.told():
 		e.Learn(d, u.Prompt, u.Completion)
 	case a.Usage.Known: // until the answer broke off

@@ -72,6 +72,9 @@ func tries(x *exchange.Exchange) []reqlog.Attempt {
 // watched the answer have noted it.
 func (rt *roundTrip) conclude(begun time.Time, why *error) {
 	rt.attempt.Duration = rt.x.Gateway.Now().Sub(begun)
+	if rt.session != nil {
+		rt.session.End()
+	}
 	switch {
 	case *why == nil:
 	case rt.held != nil:

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/internal/telemetry"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
 // A roundTrip is a request on its way to a provider, and the answer on its way back: what the
@@ -43,6 +45,8 @@ type roundTrip struct {
 	storesLater bool // a hook stores the response itself
 	end         int  // of the object that is the answer, before its bracket; 0: it is not in one piece
 	bare        bool // the object has no members
+
+	session *exchange.Session // counts what a WebSocket uses; nil: nothing does
 
 	over bool               // the attempt has ended, and was counted
 	span *telemetry.Attempt // nil: Caddy's tracing is off

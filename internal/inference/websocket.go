@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
@@ -28,6 +26,7 @@ type socket struct {
 	to    *watcher
 	check *exchange.Messages // nil: the client's messages pass
 	mask  *credentials.Mask
+	used  *exchange.Session // nil: nothing counts what it uses
 
 	client, provider websocket.Reader
 	toProvider       frames
@@ -82,6 +81,8 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	if s.check == nil && s.mask.Empty() {
 		return nil
 	}
+	s.used = rt.x.Session(rt.attempt)
+	rt.session = s.used
 	call := rt.call
 	s.client = websocket.Reader{Masked: true, Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
 	s.provider = websocket.Reader{Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
@@ -125,6 +126,9 @@ func (s *socket) forward(m websocket.Message) error {
 		if err := s.check.Check(m.Payload); err != nil {
 			s.refuse(err)
 			return nil
+		}
+		if s.used != nil {
+			s.used.Heard(m.Payload)
 		}
 	}
 	return s.toProvider.add(m)
@@ -178,22 +182,10 @@ func (s *socket) Read(p []byte) (int, error) {
 // pass passes a message of the provider on, without credentials.
 func (s *socket) pass(m websocket.Message) error {
 	s.mask.Hide(m.Payload)
-	if m.Opcode == websocket.Text && jsonscan.Mentions(m.Payload, `response.done"`) {
-		s.meter(m.Payload)
+	if s.used != nil && m.Opcode == websocket.Text {
+		s.used.Said(m.Payload)
 	}
 	return s.toClient.add(m)
-}
-
-// meter adds what an event says that a response of the session used.
-func (s *socket) meter(event []byte) {
-	if gjson.GetBytes(event, "type").Str != "response.done" {
-		return
-	}
-	var one exchange.Usage
-	if readUsage(&one, s.to.x.Endpoint.Name, []byte(gjson.GetBytes(event, "response.usage").Raw)); one.Known {
-		s.to.attempt.Usage.Add(&one.Usage)
-		s.to.attempt.Usage.Known = true
-	}
 }
 
 // unreadable is the failure of a provider whose message cannot be passed on.
