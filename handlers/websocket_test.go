@@ -129,6 +129,13 @@ func TestMessagesNameNoObjectsOfOthers(t *testing.T) {
 		"a custom voice":                    {`{"type":"session.update","session":{"audio":{"output":{"voice":{"id":"voice_1"}}}}}`, "object_not_found"},
 		"a voice by its name":               {`{"type":"session.update","session":{"audio":{"output":{"voice":"alloy"}}}}`, ""},
 		"another's fine-tuned model":        {`{"type":"session.update","session":{"model":"ft:gpt-realtime:org::1"}}`, "object_not_found"},
+		"the session's own model":           {`{"type":"session.update","session":{"model":"gpt-realtime"}}`, ""},
+		"another model":                     {`{"type":"session.update","session":{"model":"gpt-realtime-mini"}}`, "model_fixed"},
+		"another model of a response":       {`{"type":"response.create","response":{"model":"gpt-realtime-mini"}}`, "model_fixed"},
+		"a model that transcribes":          {`{"type":"session.update","session":{"input_audio_transcription":{"model":"whisper-1"}}}`, ""},
+		"a model that transcribes and more": {`{"type":"session.update","session":{"model":"whisper-1","input_audio_transcription":{"model":"whisper-1"}}}`, "model_fixed"},
+		"one of two sessions":               {`{"session":{"model":"whisper-1"},"session":{"input_audio_transcription":{"model":"whisper-1"}}}`, "model_fixed"},
+		"a session in other letters":        {`{"type":"session.update","Session":{"input_audio_transcription":{"model":"whisper-1"}}}`, "model_fixed"},
 		"an item of the session":            {`{"type":"response.create","response":{"conversation":"none","input":[{"type":"item_reference","id":"item_1"}]}}`, ""},
 		"the approval of a call":            {`{"type":"conversation.item.create","item":{"type":"mcp_approval_response","approval_request_id":"mcpr_1","approve":true}}`, ""},
 		"a blank before the JSON":           {" \n" + `{"file_id":"$other"}`, "object_not_found"},
@@ -304,4 +311,46 @@ func TestSessionsThatAreCutAreBooked(t *testing.T) {
 		used := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Int()
 		return used == 257 // 1,002 bytes of text, and 26 that were asked
 	})
+}
+
+// What a model of a session's transcriptions used counts for the policies of that model, and for no other's.
+func TestTranscriptionsOfASessionAreBookedByTheirModel(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		for {
+			if _, _, err := c.Read(r.Context()); err != nil {
+				return
+			}
+			const event = `{"type":"conversation.item.input_audio_transcription.completed","usage":{"type":"tokens","total_tokens":26,"input_tokens":17,"output_tokens":9}}`
+			if c.Write(r.Context(), websocket.MessageText, []byte(event)) != nil {
+				return
+			}
+		}
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	ids := make(map[string]string)
+	for _, model := range []string{"gpt-realtime", "gpt-4o-transcribe"} {
+		ids[model] = usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 100_000, "conditions": when("model", model)})
+	}
+	c := open(t, g, key)
+	for range 2 {
+		answer, err := say(t, c, websocket.MessageText, `{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"gpt-4o-transcribe"}}}}}`)
+		if err != nil {
+			t.Fatal(answer.Raw, err)
+		}
+	}
+	c.CloseNow()
+	eventually(t, "the record", func() bool { return len(records(t)) == 1 })
+	used := func(model string) int64 {
+		return g.Admin("GET", "/v1/policies/usage-limits/"+ids[model]+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Int()
+	}
+	eventually(t, "the booking", func() bool { return used("gpt-4o-transcribe") == 52 })
+	if n := used("gpt-realtime"); n != 0 {
+		t.Errorf("%d tokens of the session's own model", n)
+	}
 }

@@ -42,6 +42,7 @@ type Attempt struct {
 	Usage          Usage
 	replaced       *Buffer      // the body, if a hook has changed it; nil: none has
 	unsaid         prices.Usage // of a session: what nobody says of responses that are not done
+	beside         []*Attempt   // of a session: the models that transcribed
 	Seen           int64        // bytes of the answer's text that came, if the provider does not say what was used
 	Errored        bool         // the provider itself answered with an error, whatever the status
 	Estimated      bool         // the gateway answers itself, with an estimate
@@ -241,6 +242,11 @@ func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 	for _, a := range x.Attempts {
 		if b := a.booked; a != latest && b != nil && b.priced {
 			cost, known = cost.Plus(b.cost), true
+		}
+	}
+	for _, a := range latest.beside {
+		if one, priced := a.cost(x.Status); priced {
+			cost, known = cost.Plus(one), true
 		}
 	}
 	return cost, known

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/jsonscan"
 )
@@ -19,17 +21,18 @@ type Messages struct {
 	call     *Call
 	attempt  *Attempt
 	limiters []Limiter
+	session  *Session // nil: nothing counts what it uses
 	models   []string // that were admitted
 }
 
-// Messages returns the check of the messages for an attempt that became a WebSocket. It is nil for
-// a path that passes through with a credential that no other workspace uses: such messages may be
-// in any format.
-func (x *Exchange) Messages(a *Attempt) *Messages {
+// Messages returns the check of the messages for an attempt that became a WebSocket, whose use a session
+// counts; it may be nil. The check is nil for a path that passes through with a credential that no other
+// workspace uses: such messages may be in any format.
+func (x *Exchange) Messages(a *Attempt, session *Session) *Messages {
 	if x.Endpoint == &passThrough && !a.RecordsOwners() {
 		return nil
 	}
-	return &Messages{call: x.Call, attempt: a, limiters: x.limiters}
+	return &Messages{call: x.Call, attempt: a, limiters: x.limiters, session: session}
 }
 
 // Check refuses a message that names an object of another workspace, or a model that the call may
@@ -51,25 +54,47 @@ func (m *Messages) Check(message []byte) *Error {
 	if n.over {
 		return tooManyNamed()
 	}
-	for i, param := range n.params {
-		if param != "model" {
-			continue
-		}
-		if err := m.admit(n.ids[i]); err != nil {
+	if m.attempt.Guarded() {
+		if err := m.attempt.mustOwn(n.ids, n.params); err != nil {
 			return err
 		}
 	}
-	if !m.attempt.Guarded() {
-		return nil
+	var models []string
+	for i, param := range n.params {
+		if model := n.ids[i]; param == "model" && model != m.call.Model && model != m.attempt.Model {
+			models = append(models, model)
+		}
 	}
-	return m.attempt.mustOwn(n.ids, n.params)
+	slices.Sort(models)
+	if m.session != nil && !slices.Equal(models, transcribers(text, models)) {
+		return badRequest("model", "model_fixed", "The model of a session is the one that it was opened with. A message may only name another one for transcriptions, as session.audio.input.transcription.model.")
+	}
+	for _, model := range models {
+		if err := m.admit(model); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// admit admits a model beside that of the call: it counts like another call.
+// transcribers returns those of models that a message names for transcriptions.
+func transcribers(message []byte, models []string) (named []string) {
+	for _, at := range [...]string{"session.audio.input.transcription.model", "session.input_audio_transcription.model"} {
+		if model := gjson.GetBytes(message, at); model.Type == gjson.String && slices.Contains(models, model.Str) {
+			named = append(named, model.Str)
+		}
+	}
+	slices.Sort(named)
+	return named
+}
+
+// admit admits a model beside that of the call: it counts like another call, which lasts as long as the
+// session.
 func (m *Messages) admit(model string) *Error {
 	a := m.attempt
 	switch {
-	case model == m.call.Model || model == a.Model || slices.Contains(m.models, model):
+	case slices.Contains(m.models, model):
+		m.session.transcribes(model)
 		return nil
 	case len(model) > maxModel || len(m.models) == maxModels:
 		return badRequest("model", "too_many_models", "The messages of a WebSocket may name "+strconv.Itoa(maxModels)+" models, of up to "+strconv.Itoa(maxModel)+" bytes each, beside its own.")
@@ -79,16 +104,19 @@ func (m *Messages) admit(model string) *Error {
 		return modelNotAllowed(a.Route, model)
 	}
 	other := &Attempt{call: m.call, Target: a.Target, Route: a.Route, Edit: a.Edit, Model: model}
+	held := &transcriber{Attempt: other}
 	for _, l := range m.limiters {
 		hold, err := l.Admit(m.call.request.Context(), m.call, other)
 		if err != nil {
+			held.release()
 			return err
 		}
 		if hold != nil {
-			hold.Settle([]*Attempt{other})
+			held.holds = append(held.holds, hold)
 		}
 	}
 	m.models = append(m.models, model)
+	m.session.begins(held)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -22,6 +23,10 @@ type Session struct {
 	said   Usage
 	unsaid prices.Usage
 	ended  bool
+
+	// others are the models that transcribe, the latest of which is at.
+	others []*transcriber
+	at     *transcriber
 
 	// What the next response reads, about: what the provider said that the latest one read and
 	// answered, and what came after it.
@@ -55,6 +60,56 @@ func (x *Exchange) Session(a *Attempt) *Session {
 		return nil
 	}
 	return &Session{attempt: a, speaking: make(map[string]*speech)}
+}
+
+// A transcriber is a model that transcribes what the client of a session says.
+type transcriber struct {
+	*Attempt
+	holds []Hold // of its limits
+}
+
+// settle books what the model used.
+func (t *transcriber) settle() {
+	t.book()
+	for _, h := range t.holds {
+		h.Settle([]*Attempt{t.Attempt})
+	}
+}
+
+// release ends the holds of a model that was refused.
+func (t *transcriber) release() {
+	for _, h := range t.holds {
+		h.Release()
+	}
+}
+
+// begins says that a model transcribes from now on. Without a session, nobody says what it uses, and it
+// counts as a call.
+func (s *Session) begins(t *transcriber) {
+	t.ProviderStatus = http.StatusSwitchingProtocols
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.ended {
+			s.others, s.at = append(s.others, t), t
+			return
+		}
+	}
+	t.settle()
+}
+
+// transcribes says that a model which began does so again. s may be nil.
+func (s *Session) transcribes(model string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.others {
+		if t.Model == model {
+			s.at = t
+		}
+	}
 }
 
 // Heard counts a message of the client, which is valid JSON or none.
@@ -161,18 +216,22 @@ func (s *Session) Said(message []byte) {
 	case strings.HasPrefix(e.kind, "response.") && strings.HasSuffix(e.kind, ".delta"):
 		s.speech(e.response).text += e.delta
 	case e.kind == "conversation.item.input_audio_transcription.completed":
-		s.add(e.usage)
+		to := &s.said
+		if s.at != nil {
+			to = &s.at.Usage
+		}
+		to.add(e.usage)
 	}
 }
 
 // add adds what an event says, if it says anything, and returns it.
-func (s *Session) add(object []byte) (u prices.Usage, known bool) {
+func (u *Usage) add(object []byte) (more prices.Usage, known bool) {
 	if len(object) > 0 && object[0] == '{' {
-		known = usage.Read(&u, object, false, false)
+		known = usage.Read(&more, object, false, false)
 	}
-	s.said.Add(&u)
-	s.said.Known = s.said.Known || known
-	return u, known
+	u.Add(&more)
+	u.Known = u.Known || known
+	return more, known
 }
 
 // speech is the response with an id, which has begun. Without an id, it is the one that has begun.
@@ -195,7 +254,7 @@ func (s *Session) speech(id string) *speech {
 
 // done ends a response. If nobody says what it used, it is estimated, unless it failed.
 func (s *Session) done(e *serverEvent) {
-	used, told := s.add(e.usage)
+	used, told := s.said.add(e.usage)
 	if !told && e.status != "failed" {
 		used = s.broke(s.speech(e.response))
 	}
@@ -252,4 +311,8 @@ func (s *Session) End() {
 		s.broke(new(speech))
 	}
 	s.attempt.Usage, s.attempt.unsaid = s.said, s.unsaid
+	for _, t := range s.others {
+		t.settle()
+		s.attempt.beside = append(s.attempt.beside, t.Attempt)
+	}
 }

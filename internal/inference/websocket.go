@@ -77,12 +77,12 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 		res.Body.Close()
 		return answerError("the provider wants a WebSocket with " + res.Header.Get("Sec-Websocket-Extensions") + ", which nobody asked for")
 	}
-	s := &socket{ReadWriteCloser: conn, to: &rt.watcher, check: rt.x.Messages(rt.attempt), mask: rt.mask(false), closed: make(chan struct{})}
+	used := rt.x.Session(rt.attempt)
+	s := &socket{ReadWriteCloser: conn, to: &rt.watcher, check: rt.x.Messages(rt.attempt, used), mask: rt.mask(false), used: used, closed: make(chan struct{})}
 	if s.check == nil && s.mask.Empty() {
 		return nil
 	}
-	s.used = rt.x.Session(rt.attempt)
-	rt.session = s.used
+	rt.session = used
 	call := rt.call
 	s.client = websocket.Reader{Masked: true, Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
 	s.provider = websocket.Reader{Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
