@@ -354,3 +354,28 @@ func TestTranscriptionsOfASessionAreBookedByTheirModel(t *testing.T) {
 		t.Errorf("%d tokens of the session's own model", n)
 	}
 }
+
+// A message that does not go on ends the WebSocket, as a request body that does not is refused.
+func TestAMessageThatStallsEndsTheSession(t *testing.T) {
+	s := &session{vault: vault{objects: make(map[string][]string)}}
+	up := gatewaytest.NewUpstream(t, s.ServeHTTP)
+	g := gatewaytest.New(t, up.Provider("file"))
+	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\nbody_timeout 100ms\n}"
+	g.Load()
+	key, _ := g.Key("k")
+	c := open(t, g, key)
+	w, err := c.Writer(t.Context(), websocket.MessageText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(`{"type":"` + strings.Repeat("x", 10_000))); err != nil {
+		t.Fatal(err)
+	}
+	_, event, err := c.Read(t.Context())
+	if err != nil || gjson.GetBytes(event, "error.type").Str != "timeout_error" {
+		t.Errorf("%s, %v", event, err)
+	}
+	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("ended with %v", err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 const (
 	maxSocketMessage = 16 << 20        // bytes of a WebSocket's message; OpenAI's API takes 15 MB
 	farewell         = 5 * time.Second // for a client to close its side
+	lifetime         = time.Hour       // of a WebSocket; OpenAI's is the same
 )
 
 // A socket is the connection of a WebSocket to a provider, whose messages are looked at as they
@@ -31,6 +32,9 @@ type socket struct {
 	client, provider websocket.Reader
 	toProvider       frames
 	toClient         frames
+	fromClient       *exchange.Arriving
+	fromProvider     *exchange.Arriving
+	old              *time.Timer // nil: it may be open for any time
 	sent             int  // bytes of toClient
 	over             bool // toClient ends with a close frame
 
@@ -87,6 +91,13 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	s.client = websocket.Reader{Masked: true, Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
 	s.provider = websocket.Reader{Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
 	s.toProvider.call, s.toClient.call = call, call
+	s.fromClient = call.Arriving(func(late *exchange.Error) { s.refuse(late) })
+	s.fromProvider = call.Arriving(func(*exchange.Error) {
+		s.refuse(&websocket.Error{Code: websocket.CodeBadGateway, Reason: "A message of the provider did not come in time."})
+	})
+	if used != nil {
+		s.old = time.AfterFunc(lifetime, func() { s.refuse(tooOld()) })
+	}
 	res.Body = s
 	return nil
 }
@@ -96,7 +107,9 @@ func (s *socket) Write(p []byte) (int, error) {
 	if s.check == nil {
 		return s.ReadWriteCloser.Write(p)
 	}
+	s.fromClient.Came(len(p))
 	err := s.client.Read(p, s.forward)
+	defer func() { s.fromClient.Wait(s.client.Begun()) }()
 	if len(s.toProvider.b) > 0 {
 		_, unsent := s.ReadWriteCloser.Write(s.toProvider.b)
 		s.toProvider.clear()
@@ -145,6 +158,14 @@ func (s *socket) refuse(why error) {
 	s.ReadWriteCloser.Close()
 }
 
+// tooOld is the end of a WebSocket that has been open for too long.
+func tooOld() *exchange.Error {
+	return &exchange.Error{
+		Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "websocket_connection_limit_reached",
+		Message: "The WebSocket has been open for " + lifetime.String() + ": connect again.",
+	}
+}
+
 func (s *socket) refused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +181,9 @@ func (s *socket) Read(p []byte) (int, error) {
 			s.awaitClose()
 			return 0, io.EOF
 		}
+		s.fromProvider.Wait(s.provider.Begun())
 		n, err := s.ReadWriteCloser.Read(p)
+		s.fromProvider.Came(n)
 		if why := s.refused(); why != nil {
 			s.end(why)
 			continue
@@ -260,5 +283,10 @@ func (s *socket) awaitClose() {
 // Close closes the connection to the provider.
 func (s *socket) Close() error {
 	s.left.Do(func() { close(s.closed) })
+	s.fromClient.Stop()
+	s.fromProvider.Stop()
+	if s.old != nil {
+		s.old.Stop()
+	}
 	return s.ReadWriteCloser.Close()
 }

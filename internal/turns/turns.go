@@ -33,6 +33,7 @@ type Options struct {
 	Call     caddyhttp.HandlerFunc // makes a call
 	Server   *caddyhttp.Server
 	Stopping <-chan struct{} // closed when the configuration is unloaded
+	Patience time.Duration   // with a message that has begun, as with a request body; 0: no limit
 }
 
 // Serve answers the handshake of a WebSocket, which opened has authenticated, and serves it until
@@ -40,7 +41,7 @@ type Options struct {
 // The WebSocket counts as a call under way, beside those of its turns; the error is for the client
 // whose handshake was not answered.
 func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Options) *exchange.Error {
-	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID}
+	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID, patience: o.Patience}
 	var slot inflight.Lease
 	defer slot.Close()
 	defer s.lease.Close()
@@ -74,6 +75,8 @@ type session struct {
 	server  *caddyhttp.Server
 	now     func() time.Time
 	newID   func() string
+
+	patience time.Duration // with a message that has begun; 0: no limit
 
 	lease  inflight.Lease // of the messages that were read, and of the latest conversation
 	latest conversation
@@ -127,6 +130,11 @@ func (s *session) read(ctx context.Context) ([]byte, error) {
 		_ = s.conn.Close(websocket.StatusUnsupportedData, "send JSON as text")
 		return nil, errors.New("a message in binary")
 	}
+	late := exchange.NewArriving(s.patience, func() {
+		s.fail(ctx, http.StatusRequestTimeout, "message_too_slow", exchange.MessageTooSlow(s.patience).Message)
+		_ = s.conn.Close(websocket.StatusPolicyViolation, "message_too_slow")
+	})
+	defer late.Stop()
 	var b []byte
 	for {
 		if len(b) == cap(b) {
@@ -138,7 +146,9 @@ func (s *session) read(ctx context.Context) ([]byte, error) {
 			s.lease.Shrink(cap(b))
 			b = append(make([]byte, 0, size), b...)
 		}
+		late.Wait(true)
 		n, err := r.Read(b[len(b):cap(b)])
+		late.Came(n)
 		b = b[:len(b)+n]
 		if err == io.EOF {
 			return b, nil

@@ -171,3 +171,22 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// A message that does not go on ends the WebSocket, and holds no memory for longer.
+func TestAMessageThatStallsEndsTheWebSocket(t *testing.T) {
+	c := connect(t, &session{patience: time.Millisecond}, nil, func(http.ResponseWriter, *http.Request) { t.Error("called") })
+	w, err := c.Writer(t.Context(), websocket.MessageText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(strings.Repeat(" ", 10_000))); err != nil {
+		t.Fatal(err)
+	}
+	_, event, err := c.Read(t.Context())
+	if err != nil || gjson.GetBytes(event, "error.code").Str != "message_too_slow" || gjson.GetBytes(event, "status").Int() != 408 {
+		t.Errorf("%s, %v", event, err)
+	}
+	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("ended with %v", err)
+	}
+}

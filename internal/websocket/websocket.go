@@ -99,6 +99,9 @@ func (r *Reader) Read(b []byte, each func(Message) error) error {
 	return r.err
 }
 
+// Begun reports whether a message, or a frame, has begun and not ended.
+func (r *Reader) Begun() bool { return r.open || r.inside || r.have > 0 }
+
 // head reads bytes of a frame's header.
 func (r *Reader) head(b []byte) (n int, err error) {
 	for r.have < r.headerSize() && n < len(b) {

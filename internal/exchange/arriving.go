@@ -1,0 +1,77 @@
+package exchange
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// An Arriving is a message of a WebSocket that has to come in time, by the rule for request bodies: some of it
+// every so often, and in the long run at least leastRate bytes a second. Only the time spent waiting for more of
+// the message counts. It is safe for concurrent use.
+type Arriving struct {
+	patience time.Duration // 0: no limit
+	late     func()
+
+	mu     sync.Mutex
+	timer  *time.Timer // nil: nothing was waited for yet
+	begun  time.Time   // of waiting; zero: nobody waits
+	waited time.Duration
+}
+
+// NewArriving returns what calls late, once a message is late.
+func NewArriving(patience time.Duration, late func()) *Arriving {
+	return &Arriving{patience: patience, late: late}
+}
+
+// Arriving returns what calls late once a message of the call's WebSocket is late.
+func (c *Call) Arriving(late func(*Error)) *Arriving {
+	return NewArriving(c.patience, func() { late(MessageTooSlow(c.patience)) })
+}
+
+// Came says that so many bytes came.
+func (a *Arriving) Came(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.begun.IsZero() {
+		return
+	}
+	a.timer.Stop()
+	a.waited = max(0, a.waited+time.Since(a.begun)-time.Duration(n)*time.Second/leastRate)
+	a.begun = time.Time{}
+}
+
+// Wait says that the next bytes are waited for. With begun, they are of a message that has begun.
+func (a *Arriving) Wait(begun bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch left := a.patience - a.waited; {
+	case a.patience == 0:
+	case !begun:
+		a.waited = 0
+	case a.timer == nil:
+		a.begun, a.timer = time.Now(), time.AfterFunc(max(left, 0), a.late)
+	default:
+		a.begun = time.Now()
+		a.timer.Reset(max(left, 0))
+	}
+}
+
+// Stop ends the waiting.
+func (a *Arriving) Stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.patience = 0; a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// MessageTooSlow is the refusal of a message that does not come in time.
+func MessageTooSlow(patience time.Duration) *Error {
+	return &Error{
+		Status: http.StatusRequestTimeout, Type: typeTimeout,
+		Message: "A message of the WebSocket did not come in time: expected some of it every " + strconv.FormatInt(patience.Milliseconds(), 10) +
+			"ms, and in the long run at least " + strconv.Itoa(leastRate) + " bytes a second",
+	}
+}
