@@ -43,7 +43,7 @@ var shown = map[string]bool{
 
 // hides reports whether a header may hold a credential that Caddy does not redact itself.
 func (l *accessLog) hides(name string, values []string) bool {
-	if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || exchange.CredentialHeaders[name] {
+	if suffix, ok := l.headers.Suffix(name); ok && !shown[suffix] || !ok && !redactedByCaddy(name) && exchange.HoldsCredential(name, values) {
 		return true
 	}
 	const protocols = "Sec-Websocket-Protocol" // where browsers put the key

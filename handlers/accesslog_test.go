@@ -30,6 +30,8 @@ func loggedCall() *http.Request {
 		"User-Agent": {"client/1.0"}, "Accept": {"application/json", "*/*"}, "Authorization": {"Bearer secret"}, "Cookie": {"a=secret"},
 		"X-Gw-Api-Key": {"secret"}, "X-Gw-Provider": {"file"}, "X-Acme-Config": {"secret"}, "X-Acme-Trace-Id": {"t"}, "Api-Key": {"secret"},
 		"Sec-Websocket-Protocol": {"realtime, openai-insecure-api-key.secret"}, "Empty": {},
+		"Ocp-Apim-Subscription-Key": {"secret"}, "X-Functions-Key": {"secret"}, "Private-Token": {"secret"}, "Authentication": {"secret"}, "Helicone-Auth": {"secret"},
+		"X-Portkey-Api-Key": {"secret"}, "X-Aws-Secret": {"secret"}, "Referer": {"https://example.com/?k=secret"}, "Idempotency-Key": {"i"},
 	}
 	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), httptest.NewRecorder(), nil)
 }
@@ -50,7 +52,9 @@ func TestALoggedRequestIsCaddysWithoutCredentials(t *testing.T) {
 	if strings.Contains(got.Raw, "secret") {
 		t.Errorf("a credential is in %s", got.Raw)
 	}
-	hidden := map[string]bool{"X-Gw-Api-Key": true, "X-Acme-Config": true, "Api-Key": true, "Sec-Websocket-Protocol": true}
+	hidden := map[string]bool{"X-Gw-Api-Key": true, "X-Acme-Config": true, "Api-Key": true, "Sec-Websocket-Protocol": true,
+		"Ocp-Apim-Subscription-Key": true, "X-Functions-Key": true, "Private-Token": true, "Authentication": true, "Helicone-Auth": true, "X-Portkey-Api-Key": true,
+		"X-Aws-Secret": true, "Referer": true}
 	caddys.ForEach(func(key, want gjson.Result) bool {
 		if key.Str != "headers" && got.Get(key.Str).Raw != want.Raw {
 			t.Errorf("%s is %s, want %s", key.Str, got.Get(key.Str).Raw, want.Raw)

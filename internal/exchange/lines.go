@@ -69,7 +69,8 @@ func (l *fileLines) giveUp() {
 	l.partial = nil
 }
 
-// look looks at a line. One that begins as no JSON does is not a call, and names nothing.
+// look looks at a line. One that begins as no JSON does is not a call, and names nothing, unless there is an object in
+// it: readers differ in what ends a line.
 func (l *fileLines) look(line []byte, passes func([]byte) bool) {
 	line = bytes.Trim(line, blanks)
 	switch {
@@ -79,7 +80,7 @@ func (l *fileLines) look(line []byte, passes func([]byte) bool) {
 		if r.Raw(); r.Err() != nil || !passes(line) {
 			l.giveUp()
 		}
-	case line[0] <= ' ' || line[0] > '~' || bytes.IndexByte(line, 0) >= 0: // perhaps in another encoding
+	case line[0] <= ' ' || line[0] > '~' || bytes.IndexByte(line, 0) >= 0 || bytes.IndexByte(line, '{') >= 0: // perhaps in another encoding
 		l.giveUp()
 	}
 }

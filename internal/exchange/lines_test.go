@@ -43,6 +43,8 @@ func TestLinesOfAFileNameOnlyWhatTheyMay(t *testing.T) {
 		{"an item of another's", call(`{"input":[{"type":"reasoning","id":"other"}]}`), "", false},
 		{"a model of another's", call(`{"model":"ft:m"}`), "", false},
 		{"text", "what: it is\nno JSON", "", true},
+		{"a line that others take for two", "x\v" + call(`{"previous_response_id":"other"}`), "", false},
+		{"a line that others take for two, too", "x\f" + call(`{"previous_response_id":"other"}`), "", false},
 		{"an empty file", "", "", true},
 		{"what is not JSON to all", call(`{"x":NaN,"file_id":"other"}`), "", false},
 		{"several values in a line", `{"a":1} {"file_id":"own"}`, "", false},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -246,4 +247,24 @@ var CredentialHeaders = map[string]bool{
 func isSecretParameter(name string) bool {
 	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 	return secretParameters[name] || secretParameters[strings.TrimPrefix(name, "x_gw_")]
+}
+
+// credentialWords are words of the names of headers that hold credentials, wherever they are for.
+var credentialWords = setOf("Key", "Apikey", "Token", "Secret", "Auth", "Authentication", "Authorization", "Password", "Credential", "Credentials", "Signature", "Jwt")
+
+// HoldsCredential reports whether a header, by its canonical name, may hold a credential of any service: it has a word that
+// says so, or is the address of a page, with its query.
+func HoldsCredential(name string, values []string) bool {
+	switch name {
+	case "Idempotency-Key", "Sec-Websocket-Key": // nobody can use them
+		return false
+	case "Referer":
+		return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, "?") })
+	}
+	for word := range strings.SplitSeq(name, "-") {
+		if credentialWords[word] {
+			return true
+		}
+	}
+	return CredentialHeaders[name]
 }

@@ -35,8 +35,8 @@ type socket struct {
 	fromClient       *exchange.Arriving
 	fromProvider     *exchange.Arriving
 	old              *time.Timer // nil: it may be open for any time
-	sent             int  // bytes of toClient
-	over             bool // toClient ends with a close frame
+	sent             int         // bytes of toClient
+	over             bool        // toClient ends with a close frame
 
 	mu      sync.Mutex
 	refusal error // why the gateway ends the connection; nil: it does not
