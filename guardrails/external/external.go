@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ func init() {
 // A row is a check that asks a service.
 type row struct {
 	id, doc    string
+	aliases    []string // other ids
 	vendor     *guardrails.Vendor
 	judges     phases
 	parameters []guardrails.Parameter
@@ -50,6 +52,13 @@ type row struct {
 	timeout  time.Duration                                                        // 0: defaultTimeout
 	oneByOne bool                                                                 // each text has its own request
 	redacts  bool                                                                 // the parameter redact has texts replaced
+	replaces func(p *guardrails.Parameters) bool                                  // others have; nil: none
+	// locate says where the service is, if neither base nor the setting address does.
+	locate func(settings map[string]string) (string, error)
+	// takes is what is judged instead of the text; nil: the text.
+	takes func(c *check, s *guardrails.Subject) string
+	// valid is what the types of the parameters do not say of them; nil: nothing.
+	valid func(p *guardrails.Parameters) error
 	// authorize adds the credential, if it is not just a header.
 	authorize func(ctx context.Context, c *check, services guardrails.Services, settings map[string]string, q *guardrails.Request) error
 
@@ -104,9 +113,15 @@ func (r *row) kind() guardrails.Kind {
 		more = append(more, redactParameter)
 	}
 	return guardrails.Kind{
-		ID: r.id, Doc: r.doc, Vendor: r.vendor, Parameters: append(more, r.parameters...),
+		ID: r.id, Aliases: r.aliases, Doc: r.doc, Vendor: r.vendor, Parameters: append(more, r.parameters...),
 		New: func(p *guardrails.Parameters) (guardrails.Check, error) {
-			c := &check{row: r, p: p, timeout: timeoutOf(p, cmp.Or(r.timeout, defaultTimeout)), redact: r.redacts && p.Boolean("redact"), not: p.Boolean("not")}
+			c := &check{row: r, p: p, timeout: timeoutOf(p, cmp.Or(r.timeout, defaultTimeout)), not: p.Boolean("not")}
+			c.redact = r.redacts && p.Boolean("redact") || r.replaces != nil && r.replaces(p)
+			if r.valid != nil {
+				if err := r.valid(p); err != nil {
+					return nil, err
+				}
+			}
 			if r.vendor != nil {
 				c.own = p.Settings(r.vendor)
 			}
@@ -162,17 +177,21 @@ func (c *check) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Re
 		return guardrails.Result{}, errors.New(c.id + " judges only calls")
 	case c.judges == answers && s.Phase != guardrails.Output:
 		return guardrails.Result{}, errors.New(c.id + " judges only answers")
-	case s.Text() == "":
+	}
+	each := c.redact || c.oneByOne
+	texts := s.Texts
+	switch {
+	case c.takes != nil:
+		texts = []string{c.takes(c, s)}
+	case !each:
+		texts = []string{s.Text()}
+	}
+	if !slices.ContainsFunc(texts, func(text string) bool { return text != "" }) {
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	settings, err := c.settings(s.Services)
 	if err != nil {
 		return guardrails.Result{}, err
-	}
-	each := c.redact || c.oneByOne
-	texts := s.Texts
-	if !each {
-		texts = []string{s.Text()}
 	}
 	var all finding
 	var fixed []string
@@ -293,6 +312,11 @@ func (c *check) request(s *guardrails.Subject, settings map[string]string, text 
 	}
 	at, public := settings[cmp.Or(c.address, baseURL)], true
 	switch {
+	case at == "" && c.locate != nil:
+		var err error
+		if at, err = c.locate(settings); err != nil {
+			return nil, err
+		}
 	case at == "" && c.base == "":
 		return nil, errors.New("the credentials have no " + cmp.Or(c.address, baseURL))
 	case at == "":
@@ -301,7 +325,8 @@ func (c *check) request(s *guardrails.Subject, settings map[string]string, text 
 			return nil, err
 		}
 		public = strings.Contains(c.base, "{")
-	case !strings.Contains(at, "://"):
+	}
+	if !strings.Contains(at, "://") {
 		at = "https://" + at
 	}
 	at = strings.TrimRight(at, "/")

@@ -100,7 +100,8 @@ func (s *standIn) Now() time.Time { return time.Unix(1700000000, 0) }
 // A trial is a check, what is right to ask about a text, and answers with what they mean.
 type trial struct {
 	id, parameters, credentials string
-	output                      bool
+	output, wordless            bool   // wordless: there is no text
+	request, response           string // the bodies
 	want                        wanted
 	replies                     [][3]string // the answer; true, false or error; the texts that replace the text
 }
@@ -376,7 +377,12 @@ func TestServicesAreAskedAndUnderstood(t *testing.T) {
 		for _, r := range c.replies {
 			t.Run(c.id+" "+r[1], func(t *testing.T) {
 				s := &standIn{t: t, want: c.want, reply: r[0]}
-				result, err := made(t, c.id, c.parameters, c.credentials).Judge(t.Context(), subject(s, c.output))
+				of := subject(s, c.output)
+				of.Request, of.Response = []byte(c.request), []byte(c.response)
+				if c.wordless {
+					of.Texts = []string{""}
+				}
+				result, err := made(t, c.id, c.parameters, c.credentials).Judge(t.Context(), of)
 				got := map[bool]string{true: "true", false: "false"}[result.Verdict]
 				if err != nil {
 					got = "error"

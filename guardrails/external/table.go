@@ -37,6 +37,7 @@ var (
 	promptfoo     = vendor("promptfoo", baseURL)
 	promptSecured = vendor("promptsecurity", baseURL, key("apiKey"), guardrails.Parameter{Name: "apiDomain", Doc: "the host of the service"})
 	qualifire     = vendor("qualifire", baseURL, key("apiKey"))
+	sydelabs      = vendor("sydelabs", baseURL, key("apiKey"))
 	walled        = vendor("walledai", baseURL, key("apiKey"))
 	zscaler       = vendor("zscaler", baseURL, key("zscalerApiKey"))
 )
@@ -45,7 +46,7 @@ var (
 var bearer = map[string]string{"Authorization": "Bearer {apiKey}"}
 
 // table has the checks that are a row; more are in files of their own.
-var table = slices.Concat(rows, azureRows, patronusRows(), qualifireRows(), []row{bedrockGuard})
+var table = slices.Concat(rows, azureRows, patronusRows(), qualifireRows(), []row{acuvityScan, bedrockGuard, panwIntercept, qualifireToolUse, sydeGuard})
 
 var rows = []row{
 	{
@@ -129,23 +130,6 @@ var rows = []row{
 		id: "promptsecurity.protectResponse", doc: "Prompt Security lets the answer pass",
 		vendor: promptSecured, judges: answers, base: "https://{apiDomain}", path: "/api/protect", header: map[string]string{"APP-ID": "{apiKey}"},
 		body: object{"response": "$text"}, read: passes("result.response.passed"),
-	},
-	{
-		id: "panw-prisma-airs.intercept", doc: "the profile of Prisma AIRS lets the text pass",
-		vendor: panw, base: "https://service.api.aisecurity.paloaltonetworks.com", path: "/v1/scan/sync/request", header: map[string]string{"x-pan-token": "{AIRS_API_KEY}"},
-		parameters: []guardrails.Parameter{
-			{Name: "profile_name", Doc: "the profile"},
-			{Name: "profile_id", Doc: "or its id"},
-			{Name: "ai_model", Default: `"unknown-model"`, Doc: "the model, as reports name it"},
-			{Name: "app_user", Doc: "the user, as reports name it; default: _user of the metadata"},
-			{Name: "app_name", Doc: "the application, as reports name it"},
-		},
-		body: object{
-			"ai_profile": object{"profile_name": "$profile_name", "profile_id": "$profile_id"},
-			"metadata":   object{"ai_model": "$ai_model", "app_user": "$appUser", "app_name": "$app_name"},
-			"contents":   list{object{"prompt": "$call", "response": "$answer"}},
-		},
-		values: panwValues, read: word("action", []string{"allow"}, []string{"block"}),
 	},
 	{
 		id: "crowdstrike-aidr.guardChatCompletions", doc: "the policy of CrowdStrike AIDR does not block the text; what it changes is replaced with redact",

@@ -159,15 +159,6 @@ func pillarRow(id, path string, judges phases) row {
 	}
 }
 
-// panwValues has the user, as the parameters or the metadata name it.
-func panwValues(c *check, s *guardrails.Subject, _, name string) (any, bool) {
-	if v := c.p.Text("app_user"); name == "appUser" && v != "" {
-		return v, true
-	}
-	v := gjson.GetBytes(s.Metadata, "_user").Str
-	return v, name == "appUser" && v != ""
-}
-
 // crowdstrikeValues has the text as a chat, or its answer.
 func crowdstrikeValues(_ *check, s *guardrails.Subject, text, name string) (any, bool) {
 	all := messages(s, text)
@@ -264,7 +255,7 @@ func readJavelin(a *answer) (f finding, err error) {
 func patronusRows() (rows []row) {
 	for _, e := range []struct{ name, evaluator, criteria, doc string }{
 		{"phi", "phi", "", "Patronus finds no health information in the answer"},
-		{"pii", "pii", "", "Patronus finds no personal data in the answer"},
+		{"pii", "pii", "", "Patronus finds no personal data, or it is replaced with redact"},
 		{"toxicity", "toxicity", "", "Patronus finds the answer not toxic"},
 		{"isConcise", "judge", "patronus:is-concise", "Patronus finds the answer concise"},
 		{"isHelpful", "judge", "patronus:is-helpful", "Patronus finds the answer helpful"},
@@ -286,6 +277,10 @@ func patronusRows() (rows []row) {
 		if e.criteria != "" {
 			evaluator["criteria"] = e.criteria
 		}
+		if e.name == "pii" { // of calls too
+			r.judges, r.redacts, r.read = both, true, readPatronusPII
+			r.body = object{"evaluators": list{evaluator}, "evaluated_model_output": "$text"}
+		}
 		if e.name == "custom" {
 			r.parameters = []guardrails.Parameter{{Name: "criteria", Required: true, Doc: "the name of the criteria"}}
 		}
@@ -294,9 +289,31 @@ func patronusRows() (rows []row) {
 	return rows
 }
 
+// readPatronusPII reads the verdict of the evaluator, and where it has found personal data.
+func readPatronusPII(a *answer) (finding, error) {
+	f, err := passes("results.0.evaluation_result.pass")(a)
+	if err != nil || !f.found || !a.redact {
+		return f, err
+	}
+	var places []stretch
+	for _, p := range a.Get("results.0.evaluation_result.additional_info.positions").Array() {
+		at := p.Array()
+		if len(at) != 2 || at[0].Type != gjson.Number || at[1].Type != gjson.Number {
+			return f, a.unexpected("positions that are two numbers")
+		}
+		places = append(places, stretch{int(at[0].Num), int(at[1].Num), "[PII]"})
+	}
+	if f.fixable = len(places) > 0; f.fixable {
+		f.fixed, err = replaceStretches(a.text, places)
+	}
+	return f, err
+}
+
+var qualifireMode = guardrails.Parameter{Name: "mode", OneOf: []string{"speed", "balanced", "quality"}, Default: `"balanced"`, Doc: "speed or quality"}
+
 // qualifireRows are the evaluations of Qualifire.
 func qualifireRows() (rows []row) {
-	mode := guardrails.Parameter{Name: "mode", OneOf: []string{"speed", "balanced", "quality"}, Default: `"balanced"`, Doc: "speed or quality"}
+	mode := qualifireMode
 	for _, e := range []struct {
 		name       string
 		judges     phases
@@ -335,4 +352,39 @@ func aktoValues(_ *check, s *guardrails.Subject, text, name string) (any, bool) 
 		return s.Services.Now().Unix(), true
 	}
 	return nil, false
+}
+
+// sydeGuard has scores for three categories.
+var sydeGuard = row{
+	id: "sydelabs.sydeguard", doc: "no score of SydeGuard is above its threshold",
+	vendor: sydelabs, base: "https://guard.sydelabs.ai", path: "/api/v1/guard/generate-score", header: map[string]string{"x-api-key": "{apiKey}"},
+	parameters: []guardrails.Parameter{
+		{Name: "prompt_injection_threshold", Type: guardrails.Number, Default: "0.5", Max: 1, Doc: "the highest score that passes"},
+		{Name: "toxicity_threshold", Type: guardrails.Number, Default: "0.5", Max: 1, Doc: "the highest score that passes"},
+		{Name: "evasion_threshold", Type: guardrails.Number, Default: "0.5", Max: 1, Doc: "the highest score that passes"},
+	},
+	body: object{"prompt": "$text"}, read: readSydeGuard,
+}
+
+var sydeThresholds = map[string]string{"PROMPT_INJECT": "prompt_injection_threshold", "TOXIC": "toxicity_threshold", "EVASION": "evasion_threshold"}
+
+// readSydeGuard reads the scores; each of the three must be there.
+func readSydeGuard(a *answer) (f finding, err error) {
+	seen := make(map[string]bool)
+	for _, c := range a.Get("category_scores").Array() {
+		category, score := c.Get("category").Str, c.Get("score")
+		threshold, known := sydeThresholds[category]
+		if !known || score.Type != gjson.Number {
+			continue
+		}
+		seen[category] = true
+		if score.Num > a.p.Number(threshold) {
+			f.found = true
+			f.kinds = append(f.kinds, category)
+		}
+	}
+	if len(seen) < len(sydeThresholds) {
+		return f, a.unexpected("category_scores of every category")
+	}
+	return f, nil
 }
