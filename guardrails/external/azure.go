@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"errors"
 	"net/url"
 
 	"github.com/tidwall/gjson"
@@ -30,7 +29,7 @@ var azureCategories = []string{"Hate", "SelfHarm", "Sexual", "Violence"}
 var azureRows = []row{
 	{
 		id: "azure.contentSafety", doc: "Azure AI Content Safety finds no category of a severity, and nothing of the blocklists",
-		vendor: azure, address: "customHost", base: azureBase, path: "/contentsafety/text:analyze", query: "api-version={apiVersion}", authorize: azureLogin,
+		vendor: azure, address: "customHost", base: azureBase, path: "/contentsafety/text:analyze", query: "api-version={apiVersion}", needs: azureNeeds, authorize: azureLogin,
 		parameters: []guardrails.Parameter{
 			{Name: "categories", Type: guardrails.Texts, OneOf: azureCategories, Default: `["Hate","SelfHarm","Sexual","Violence"]`, Doc: "what counts"},
 			{Name: "severity", Type: guardrails.Integer, Default: "2", Max: 7, Doc: "the least that counts"},
@@ -41,19 +40,19 @@ var azureRows = []row{
 	},
 	{
 		id: "azure.shieldPrompt", doc: "Azure's Prompt Shields find no attack",
-		vendor: azure, judges: calls, address: "customHost", base: azureBase, path: "/contentsafety/text:shieldPrompt", query: "api-version={apiVersion}", authorize: azureLogin,
+		vendor: azure, judges: calls, address: "customHost", base: azureBase, path: "/contentsafety/text:shieldPrompt", query: "api-version={apiVersion}", needs: azureNeeds, authorize: azureLogin,
 		parameters: []guardrails.Parameter{azureVersion("2024-09-01")},
 		body:       object{"userPrompt": "$text", "documents": list{}}, read: flag("userPromptAnalysis.attackDetected", ""),
 	},
 	{
 		id: "azure.protectedMaterial", doc: "Azure finds no protected material in the answer",
-		vendor: azure, judges: answers, address: "customHost", base: azureBase, path: "/contentsafety/text:detectProtectedMaterial", query: "api-version={apiVersion}", authorize: azureLogin,
+		vendor: azure, judges: answers, address: "customHost", base: azureBase, path: "/contentsafety/text:detectProtectedMaterial", query: "api-version={apiVersion}", needs: azureNeeds, authorize: azureLogin,
 		parameters: []guardrails.Parameter{azureVersion("2024-09-01")},
 		body:       object{"text": "$text"}, read: flag("protectedMaterialAnalysis.detected", ""),
 	},
 	{
 		id: "azure.pii", doc: "Azure AI Language finds no personal data, or it is replaced with redact",
-		vendor: azure, address: "customHost", base: azureBase, path: "/language/:analyze-text", query: "api-version={apiVersion}", authorize: azureLogin, redacts: true,
+		vendor: azure, address: "customHost", base: azureBase, path: "/language/:analyze-text", query: "api-version={apiVersion}", needs: azureNeeds, authorize: azureLogin, redacts: true,
 		parameters: []guardrails.Parameter{
 			{Name: "domain", OneOf: []string{"none", "phi"}, Default: `"none"`, Doc: "phi: health information"},
 			{Name: "modelVersion", Default: `"latest"`, Doc: "the version of the model"},
@@ -74,19 +73,25 @@ func azureVersion(initial string) guardrails.Parameter {
 	return guardrails.Parameter{Name: "apiVersion", Default: `"` + initial + `"`, Doc: "the version of the API"}
 }
 
+// azureNeeds checks that there are all settings of the way to log in.
+func azureNeeds(settings map[string]string) error {
+	names := []string{"apiKey"}
+	if settings["azureAuthMode"] == "entra" {
+		names = []string{"azureEntraTenantId", "azureEntraClientId", "azureEntraClientSecret"}
+	}
+	for _, name := range names {
+		if settings[name] == "" {
+			return credentialError(name, "required: a string")
+		}
+	}
+	return nil
+}
+
 // azureLogin adds the key of the resource, or a token of Microsoft Entra ID.
 func azureLogin(ctx context.Context, _ *check, services guardrails.Services, settings map[string]string, q *guardrails.Request) error {
 	if settings["azureAuthMode"] != "entra" {
-		if settings["apiKey"] == "" {
-			return errors.New("the credentials have no apiKey")
-		}
 		q.Header.Set("Ocp-Apim-Subscription-Key", settings["apiKey"])
 		return nil
-	}
-	for _, name := range [...]string{"azureEntraTenantId", "azureEntraClientId", "azureEntraClientSecret"} {
-		if settings[name] == "" {
-			return errors.New("the credentials have no " + name)
-		}
 	}
 	token, err := services.Token(ctx, azure.ID, &guardrails.Login{
 		TokenURL: "https://login.microsoftonline.com/" + url.PathEscape(settings["azureEntraTenantId"]) + "/oauth2/v2.0/token",

@@ -1,6 +1,10 @@
 // Package external has the checks of guardrails that ask a service. A row of a table says for each
 // what is sent, and what an answer means; [check] does the rest. What a service answers is
 // untrusted: of it, results have only the names of categories.
+//
+// An error tells whose fault it is: a [guardrails.ParameterError] is one of the parameters or
+// credentials, one of [guardrails.Unreadable] that of the call, which a service refuses or is not
+// asked about, and any other that of the service.
 package external
 
 import (
@@ -55,6 +59,8 @@ type row struct {
 	replaces func(p *guardrails.Parameters) bool                                  // others have; nil: none
 	// locate says where the service is, if neither base nor the setting address does.
 	locate func(settings map[string]string) (string, error)
+	// needs is what the types of the settings do not say of them; nil: nothing.
+	needs func(settings map[string]string) error
 	// takes is what is judged instead of the text; nil: the text.
 	takes func(c *check, s *guardrails.Subject) string
 	// valid is what the types of the parameters do not say of them; nil: nothing.
@@ -129,6 +135,11 @@ func (r *row) kind() guardrails.Kind {
 			if c.forward, err = forwardedNames(p); err != nil {
 				return nil, err
 			}
+			if c.own != nil {
+				if _, err := c.target(c.own); err != nil {
+					return nil, err
+				}
+			}
 			if c.redact {
 				return redacting{c}, nil
 			}
@@ -201,7 +212,7 @@ func (c *check) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Re
 			continue
 		}
 		if asked++; asked > maxRequests {
-			return guardrails.Result{}, fmt.Errorf("there are more than %d texts", maxRequests)
+			return guardrails.Result{}, guardrails.Unreadable(fmt.Sprintf("there are more than %d texts", maxRequests))
 		}
 		f, err := c.ask(ctx, s, settings, text)
 		if err != nil {
@@ -249,7 +260,7 @@ func (c *check) settings(services guardrails.Services) (map[string]string, error
 	}
 	for i := range c.vendor.Settings {
 		if c.vendor.Settings[i].Required {
-			return nil, errors.New("the organisation has saved no credentials for " + c.vendor.ID)
+			return nil, &guardrails.ParameterError{Name: guardrails.Credentials, Message: "required, as the organisation has saved none for " + c.vendor.ID}
 		}
 	}
 	return nil, nil //nolint:nilnil // the vendor needs none
@@ -276,7 +287,27 @@ func (c *check) ask(ctx context.Context, s *guardrails.Subject, settings map[str
 		f, err = c.read(&answer{gjson.ParseBytes(body), c, s, text})
 		return err
 	})
+	var refused *statusError
+	if errors.As(err, &refused) && refused.ofText() {
+		err = guardrails.Unreadable(err.Error())
+	}
 	return f, err
+}
+
+// A statusError is an answer without a status of success.
+type statusError struct {
+	vendor string
+	status int
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%s answered with status %d", e.vendor, e.status)
+}
+
+// ofText reports whether the service refuses what it was asked about, such as a text that is too
+// long. Callers choose texts, so that this must not be the way around a check.
+func (e *statusError) ofText() bool {
+	return e.status == http.StatusBadRequest || e.status == http.StatusRequestEntityTooLarge || e.status == http.StatusUnprocessableEntity
 }
 
 // send sends a request, and reads the body of an answer with a status of success.
@@ -290,14 +321,82 @@ func send(ctx context.Context, services guardrails.Services, q *guardrails.Reque
 	}
 	defer a.Release()
 	if a.Status < 200 || a.Status > 299 {
-		return fmt.Errorf("%s answered with status %d", q.Vendor, a.Status)
+		return &statusError{q.Vendor, a.Status}
 	}
 	return read(a.Body)
 }
 
 // request is what is sent about a text.
 func (c *check) request(s *guardrails.Subject, settings map[string]string, text string) (*guardrails.Request, error) {
-	value := func(name string) string {
+	q, err := c.target(settings)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range forwarded(s, c.forward) {
+		if _, own := q.Header[name]; !own {
+			q.Header[name] = values
+		}
+	}
+	body, _ := render(c.body, func(name string) (any, bool) { return c.value(s, settings, text, name) })
+	q.Body, err = json.Marshal(body)
+	return q, err
+}
+
+// target is a request without what is said of a text: where it goes, and its header. An error is a
+// [guardrails.ParameterError], since only parameters and credentials are in it.
+func (c *check) target(settings map[string]string) (*guardrails.Request, error) {
+	if c.needs != nil {
+		if err := c.needs(settings); err != nil {
+			return nil, err
+		}
+	}
+	at, public := settings[cmp.Or(c.address, baseURL)], true
+	var err error
+	switch {
+	case at == "" && c.locate != nil:
+		if at, err = c.locate(settings); err != nil {
+			return nil, err
+		}
+	case at == "" && c.base == "":
+		return nil, credentialError(cmp.Or(c.address, baseURL), "required: a string")
+	case at == "":
+		if at, err = c.expand(settings, c.base, hostPart); err != nil {
+			return nil, err
+		}
+		public = strings.Contains(c.base, "{")
+	}
+	if !strings.Contains(at, "://") {
+		at = "https://" + at
+	}
+	path, err := c.expand(settings, c.path, pathPart)
+	if err != nil {
+		return nil, err
+	}
+	query, err := c.expand(settings, c.query, queryPart)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(strings.TrimRight(at, "/") + path)
+	if err != nil || u.Host == "" {
+		return nil, credentialError(cmp.Or(c.address, baseURL), "expected the URL of the service")
+	}
+	u.RawQuery = query
+	q := &guardrails.Request{Vendor: c.vendor.ID, Public: public, Method: http.MethodPost, URL: u, Header: make(http.Header)}
+	for name, template := range c.header {
+		v, err := c.expand(settings, template, headerPart)
+		if err != nil {
+			return nil, err
+		}
+		q.Header.Set(name, v)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	return q, nil
+}
+
+// expand is [expand] with settings and parameters. Errors name the former as members of the
+// parameter credentials.
+func (c *check) expand(settings map[string]string, template string, to part) (string, error) {
+	text, err := expand(template, func(name string) string {
 		if v, ok := settings[name]; ok {
 			return v
 		}
@@ -309,54 +408,17 @@ func (c *check) request(s *guardrails.Subject, settings map[string]string, text 
 		default:
 			return string(raw)
 		}
+	}, to)
+	var fault *guardrails.ParameterError
+	if errors.As(err, &fault) && slices.ContainsFunc(c.vendor.Settings, func(p guardrails.Parameter) bool { return p.Name == fault.Name }) {
+		return "", credentialError(fault.Name, fault.Message)
 	}
-	at, public := settings[cmp.Or(c.address, baseURL)], true
-	switch {
-	case at == "" && c.locate != nil:
-		var err error
-		if at, err = c.locate(settings); err != nil {
-			return nil, err
-		}
-	case at == "" && c.base == "":
-		return nil, errors.New("the credentials have no " + cmp.Or(c.address, baseURL))
-	case at == "":
-		var err error
-		if at, err = expand(c.base, value, hostPart); err != nil {
-			return nil, err
-		}
-		public = strings.Contains(c.base, "{")
-	}
-	if !strings.Contains(at, "://") {
-		at = "https://" + at
-	}
-	at = strings.TrimRight(at, "/")
-	path, err := expand(c.path, value, pathPart)
-	if err != nil {
-		return nil, err
-	}
-	query, err := expand(c.query, value, queryPart)
-	if err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(at + path)
-	if err != nil || u.Host == "" {
-		return nil, errors.New("the address of the service is not a URL")
-	}
-	u.RawQuery = query
-	q := &guardrails.Request{Vendor: c.vendor.ID, Public: public, Method: http.MethodPost, URL: u, Header: forwarded(s, c.forward)}
-	for name, template := range c.header {
-		v, err := expand(template, value, headerPart)
-		if err != nil {
-			return nil, err
-		}
-		q.Header.Set(name, v)
-	}
-	q.Header.Set("Content-Type", "application/json")
-	body, _ := render(c.body, func(name string) (any, bool) { return c.value(s, settings, text, name) })
-	if q.Body, err = json.Marshal(body); err != nil {
-		return nil, err
-	}
-	return q, nil
+	return text, err
+}
+
+// credentialError says what is wrong with a setting, wherever it was saved.
+func credentialError(name, message string) error {
+	return &guardrails.ParameterError{Name: guardrails.Credentials + "." + name, Message: message}
 }
 
 // baseURL is the setting that says where a service is, for most vendors.

@@ -170,10 +170,6 @@ var trials = []trial{
 		replies: [][3]string{{`{"result":{"count":0}}`, "true"}, {`{"result":{"count":1,"redacted_data":["<P>'s number is 12"]}}`, "true", "<P>'s number is 12"}, {`{"result":{"count":1}}`, "error"}},
 	},
 	{
-		id: "pangea.pii", parameters: `{}`, credentials: `{"apiKey":"k","domain":"x.y/@evil"}`,
-		replies: [][3]string{{`{"result":{"count":0}}`, "error"}},
-	},
-	{
 		id: "pangea.pii", parameters: `{}`, credentials: `{"apiKey":"k","domain":"aws.us.pangea.cloud"}`,
 		want:    wanted{"https://redact.aws.us.pangea.cloud/v1/redact_structured", map[string]string{"Authorization": "Bearer k"}, `{"data":["Ann's number is 12"]}`},
 		replies: [][3]string{{`{"result":{"count":1,"redacted_data":["x"]}}`, "false"}},
@@ -425,12 +421,6 @@ func TestEntraLogsInToTheTenant(t *testing.T) {
 	want := guardrails.Login{TokenURL: "https://login.microsoftonline.com/t%2F..%2Fx/oauth2/v2.0/token", ClientID: "c", ClientSecret: "s", Scope: "https://cognitiveservices.azure.com/.default"}
 	if len(s.logins) != 1 || s.logins[0] != want {
 		t.Errorf("logins %+v", s.logins)
-	}
-	if _, err := made(t, "azure.shieldPrompt", `{}`, `{"resourceName":"res","azureAuthMode":"entra"}`).Judge(t.Context(), subject(s, false)); err == nil || !strings.Contains(err.Error(), "azureEntraTenantId") {
-		t.Errorf("%v", err)
-	}
-	if _, err := made(t, "azure.shieldPrompt", `{}`, `{"resourceName":"res"}`).Judge(t.Context(), subject(s, false)); err == nil || !strings.Contains(err.Error(), "apiKey") {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -165,13 +165,14 @@ func (c *searching) request(s *guardrails.Subject, settings map[string]string, q
 	}
 	u, err := url.Parse(strings.TrimRight(at, "/") + "/search")
 	if err != nil || u.Host == "" {
-		return nil, errors.New("the address of the service is not a URL")
+		return nil, credentialError(baseURL, "expected the URL of the service")
 	}
 	q := &guardrails.Request{Vendor: c.vendor.ID, Public: public, Method: http.MethodPost, URL: u, Header: forwarded(s, c.forward)}
 	for name, template := range c.header {
 		v, err := expand(template, func(name string) string { return settings[name] }, headerPart)
-		if err != nil {
-			return nil, err
+		var fault *guardrails.ParameterError
+		if errors.As(err, &fault) {
+			return nil, credentialError(fault.Name, fault.Message)
 		}
 		q.Header.Set(name, v)
 	}

@@ -182,6 +182,6 @@ var rows = []row{
 		id: "lasso.classify", doc: "Lasso detects no violation",
 		vendor: lasso, address: "apiEndpoint", base: "https://server.lasso.security", path: "/gateway/v2/classify", header: map[string]string{"lasso-api-key": "{apiKey}"},
 		parameters: []guardrails.Parameter{{Name: "conversationId", Doc: "the conversation, as reports name it"}, {Name: "userId", Doc: "the user, as reports name it"}},
-		body:       object{"messages": "$messages"}, authorize: lassoHeaders, read: flag("violations_detected", "deputies"),
+		body:       object{"messages": "$messages"}, valid: lassoValid, authorize: lassoHeaders, read: flag("violations_detected", "deputies"),
 	},
 }

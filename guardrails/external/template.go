@@ -73,7 +73,8 @@ func headerPart(v string) (string, error) {
 	return v, nil
 }
 
-// expand returns a template with the values of the names in braces. One that has none is an error.
+// expand returns a template with the values of the names in braces. One that has none, or a wrong
+// one, is a [guardrails.ParameterError] with the name in braces.
 func expand(template string, value func(name string) string, p part) (string, error) {
 	var b strings.Builder
 	for {
@@ -86,11 +87,11 @@ func expand(template string, value func(name string) string, p part) (string, er
 		name, template, _ = strings.Cut(rest, "}")
 		v := value(name)
 		if v == "" {
-			return "", errors.New("the credentials or parameters have no " + name)
+			return "", &guardrails.ParameterError{Name: name, Message: "required: a string"}
 		}
 		v, err := p(v)
 		if err != nil {
-			return "", errors.New(name + ": " + err.Error())
+			return "", &guardrails.ParameterError{Name: name, Message: err.Error()}
 		}
 		b.WriteString(v)
 	}

@@ -222,6 +222,16 @@ func lassoHeaders(_ context.Context, c *check, _ guardrails.Services, _ map[stri
 	return errors.Join(optionalHeader(q, "lasso-conversation-id", c.p.Text("conversationId")), optionalHeader(q, "lasso-user-id", c.p.Text("userId")))
 }
 
+// lassoValid checks what becomes headers.
+func lassoValid(p *guardrails.Parameters) error {
+	for _, name := range [...]string{"conversationId", "userId"} {
+		if _, err := headerPart(p.Text(name)); err != nil {
+			return &guardrails.ParameterError{Name: name, Message: err.Error()}
+		}
+	}
+	return nil
+}
+
 func optionalHeader(q *guardrails.Request, name, v string) error {
 	if v == "" {
 		return nil
