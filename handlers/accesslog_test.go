@@ -52,9 +52,11 @@ func TestALoggedRequestIsCaddysWithoutCredentials(t *testing.T) {
 	if strings.Contains(got.Raw, "secret") {
 		t.Errorf("a credential is in %s", got.Raw)
 	}
-	hidden := map[string]bool{"X-Gw-Api-Key": true, "X-Acme-Config": true, "Api-Key": true, "Sec-Websocket-Protocol": true,
+	hidden := map[string]bool{
+		"X-Gw-Api-Key": true, "X-Acme-Config": true, "Api-Key": true, "Sec-Websocket-Protocol": true,
 		"Ocp-Apim-Subscription-Key": true, "X-Functions-Key": true, "Private-Token": true, "Authentication": true, "Helicone-Auth": true, "X-Portkey-Api-Key": true,
-		"X-Aws-Secret": true, "Referer": true}
+		"X-Aws-Secret": true, "Referer": true,
+	}
 	caddys.ForEach(func(key, want gjson.Result) bool {
 		if key.Str != "headers" && got.Get(key.Str).Raw != want.Raw {
 			t.Errorf("%s is %s, want %s", key.Str, got.Get(key.Str).Raw, want.Raw)

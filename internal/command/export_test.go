@@ -16,7 +16,8 @@ import (
 const passphrase = "correct horse battery staple"
 
 // secretsOfFill are the secrets that fill puts into a gateway.
-var secretsOfFill = []string{"plugin-0123456789abcdef", 
+var secretsOfFill = []string{
+	"plugin-0123456789abcdef",
 	"sk-provider-0123456789", "header-0123456789abcdef", "aws-secret-0123456789abcdef", "hvs.0123456789abcdef", "inline-0123456789abcdef", "hook-0123456789abcdef",
 }
 
