@@ -33,7 +33,7 @@ func init() {
 	for i := range searches {
 		kinds = append(kinds, searches[i].kind())
 	}
-	guardrails.Register(append(kinds, webhook, logging, validURLs)...)
+	guardrails.Register(append(kinds, webhook, logging, validURLs, jsonWebToken)...)
 }
 
 // A row is a check that asks a service.

@@ -1,0 +1,283 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+const (
+	keysTimeout  = 5 * time.Second
+	keysInterval = 10 * time.Second // the least between two requests for a key set, whatever tokens say
+	maxKeySets   = 256              // that are kept
+	maxKeySet    = 64 << 10         // bytes
+	maxToken     = 16 << 10
+)
+
+// jwtAlgorithms are those of public keys.
+var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+var jsonWebToken = guardrails.Kind{
+	ID: "default.jwt", Doc: "a header of the call has a JSON Web Token whose signature, times and claims are right",
+	Parameters: []guardrails.Parameter{
+		{Name: "jwksUri", Doc: "the URL of the keys; a host that is not public must be a trusted custom host"},
+		{Name: "jwks", Type: guardrails.Object, Doc: "the keys themselves, a JSON Web Key Set, instead of jwksUri"},
+		{Name: "headerKey", Default: `"Authorization"`, Doc: "the header; Bearer before the token is left out"},
+		{Name: "algorithms", Type: guardrails.Texts, OneOf: jwtAlgorithms, Default: `["RS256"]`, Doc: "the algorithms of signatures"},
+		{Name: "cacheMaxAge", Type: guardrails.Number, Default: "86400", Min: 1, Max: 604800, Doc: "seconds that keys are kept"},
+		{Name: "clockTolerance", Type: guardrails.Number, Default: "5", Max: 3600, Doc: "seconds that clocks may differ"},
+		{Name: "maxTokenAge", Default: `"1d"`, Doc: "how old a token with iat may be, such as 90s, 15m, 12h or 1d"},
+		{Name: "requiredClaims", Type: guardrails.Texts, Doc: "claims that there must be"},
+		timeoutParameter,
+	},
+	New: newTokenCheck,
+}
+
+func newTokenCheck(p *guardrails.Parameters) (guardrails.Check, error) {
+	c := &tokenChecked{
+		header: p.Text("headerKey"), claims: p.Texts("requiredClaims"), timeout: timeoutOf(p, keysTimeout),
+		keep: time.Duration(p.Number("cacheMaxAge")) * time.Second, skew: time.Duration(p.Number("clockTolerance") * float64(time.Second)),
+	}
+	for _, a := range p.Texts("algorithms") {
+		c.algorithms = append(c.algorithms, jose.SignatureAlgorithm(a))
+	}
+	wrong := func(name, message string) error { return &guardrails.ParameterError{Name: name, Message: message} }
+	if !isToken(c.header) {
+		return nil, wrong("headerKey", "expected the name of a header")
+	}
+	var err error
+	if c.age, err = ageOf(p.Text("maxTokenAge")); err != nil {
+		return nil, wrong("maxTokenAge", err.Error())
+	}
+	switch raw := p.Raw("jwks"); {
+	case raw != nil:
+		if c.keys, err = parseKeys(raw); err != nil {
+			return nil, wrong("jwks", err.Error())
+		}
+	case p.Text("jwksUri") == "":
+		return nil, wrong("jwksUri", "required without jwks: a string")
+	default:
+		c.uri, err = url.Parse(p.Text("jwksUri"))
+		if err != nil || c.uri.Host == "" || c.uri.Scheme != "https" && c.uri.Scheme != "http" || c.uri.User != nil {
+			return nil, wrong("jwksUri", "expected a URL such as https://login.example.com/keys")
+		}
+	}
+	return c, nil
+}
+
+// ageOf reads a duration, which may be in days too.
+func ageOf(text string) (time.Duration, error) {
+	unit := time.Duration(1)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		text, unit = days+"h", 24
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > 10*365*24*time.Hour/unit {
+		return 0, errors.New("expected a duration such as 90s, 15m, 12h or 1d")
+	}
+	return d * unit, nil
+}
+
+// parseKeys reads the public keys of a set.
+func parseKeys(raw []byte) (*jose.JSONWebKeySet, error) {
+	var set jose.JSONWebKeySet
+	if len(raw) > maxKeySet || json.Unmarshal(raw, &set) != nil {
+		return nil, errors.New("expected a JSON Web Key Set of at most 64 KiB")
+	}
+	set.Keys = slices.DeleteFunc(set.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !k.Valid() || k.Use != "" && k.Use != "sig" })
+	if len(set.Keys) == 0 {
+		return nil, errors.New("expected a JSON Web Key Set with a public key for signatures")
+	}
+	return &set, nil
+}
+
+// A tokenChecked check verifies a token of the call.
+type tokenChecked struct {
+	header     string
+	algorithms []jose.SignatureAlgorithm
+	claims     []string
+	uri        *url.URL
+	keys       *jose.JSONWebKeySet // nil: those of uri
+	keep, skew time.Duration
+	age        time.Duration
+	timeout    time.Duration
+}
+
+// Waits says that the check waits for others.
+func (*tokenChecked) Waits() {}
+
+// Judge verifies the token. What is wrong with it is a false verdict; keys that cannot be had are an
+// error.
+func (c *tokenChecked) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
+	switch {
+	case s.Phase == guardrails.Output:
+		return guardrails.Result{}, errors.New(jsonWebToken.ID + " judges only calls")
+	case s.Services == nil:
+		return guardrails.Result{}, errServices
+	}
+	why, err := c.refusal(ctx, s)
+	if err != nil {
+		return guardrails.Result{}, err
+	}
+	explanation := "The token is valid."
+	if why != "" {
+		explanation = "The token is not valid: " + why + "."
+	}
+	return guardrails.Result{Verdict: why == "", Data: map[string]any{"explanation": explanation}}, nil
+}
+
+// refusal is what is wrong with the token of a call, or "".
+func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (string, error) {
+	token := strings.TrimSpace(s.Header.Get(c.header))
+	if len(token) > 6 && strings.EqualFold(token[:7], "bearer ") {
+		token = strings.TrimSpace(token[7:])
+	}
+	switch {
+	case token == "":
+		return "the header has none", nil
+	case len(token) > maxToken:
+		return "it is too long", nil
+	}
+	signed, err := jose.ParseSignedCompact(token, c.algorithms)
+	if err != nil {
+		return "it is no signed token with one of the algorithms", nil //nolint:nilerr // the token is wrong, which is a verdict
+	}
+	key, err := c.key(ctx, s.Services, signed.Signatures[0].Protected.KeyID)
+	switch {
+	case err != nil:
+		return "", err
+	case key == nil:
+		return "there is no key with its kid", nil
+	case key.Algorithm != "" && key.Algorithm != signed.Signatures[0].Protected.Algorithm:
+		return "its key is for another algorithm", nil
+	}
+	payload, err := signed.Verify(key.Key)
+	if err != nil {
+		return "its signature is wrong", nil //nolint:nilerr // the token is wrong, which is a verdict
+	}
+	return c.wrong(payload, s.Services.Now()), nil
+}
+
+// wrong is what is wrong with the claims of a token.
+func (c *tokenChecked) wrong(payload []byte, now time.Time) string {
+	claims := gjson.ParseBytes(payload)
+	if !gjson.ValidBytes(payload) || !claims.IsObject() {
+		return "it has no claims"
+	}
+	at, skew := float64(now.UnixNano())/1e9, c.skew.Seconds()
+	for _, name := range [...]string{"exp", "nbf", "iat"} {
+		v := member(claims, name)
+		switch {
+		case !v.Exists():
+			continue
+		case v.Type != gjson.Number:
+			return name + " is no time"
+		}
+		switch {
+		case name == "exp" && at >= v.Num+skew:
+			return "it has expired"
+		case name == "nbf" && at < v.Num-skew, name == "iat" && at < v.Num-skew:
+			return "it is not valid yet"
+		case name == "iat" && at > v.Num+c.age.Seconds()+skew:
+			return "it is too old"
+		}
+	}
+	for _, name := range c.claims {
+		if v := member(claims, name); !v.Exists() || v.Type == gjson.Null {
+			return "it has no " + name
+		}
+	}
+	return ""
+}
+
+// key returns the key with an id, or the only one of a set for a token that names none; nil: there
+// is none.
+func (c *tokenChecked) key(ctx context.Context, services guardrails.Services, id string) (*jose.JSONWebKey, error) {
+	find := func(set *jose.JSONWebKeySet) *jose.JSONWebKey {
+		if id == "" && len(set.Keys) == 1 {
+			return &set.Keys[0]
+		}
+		if found := set.Key(id); id != "" && len(found) == 1 {
+			return &found[0]
+		}
+		return nil
+	}
+	if c.keys != nil {
+		return find(c.keys), nil
+	}
+	set, fetched := keySets.get(c.uri.String())
+	age := services.Now().Sub(fetched)
+	if set != nil && age >= 0 && age < c.keep {
+		if k := find(set); k != nil || age < keysInterval {
+			return k, nil
+		}
+	}
+	fresh, err := c.fetch(ctx, services)
+	switch {
+	case err == nil:
+		keySets.put(c.uri.String(), fresh, services.Now())
+		return find(fresh), nil
+	case set != nil && age >= 0 && age < c.keep: // a token of nobody is refused while the keys cannot be fetched anew
+		return find(set), nil
+	}
+	return nil, err
+}
+
+// fetch asks for the keys.
+func (c *tokenChecked) fetch(ctx context.Context, services guardrails.Services) (set *jose.JSONWebKeySet, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	q := &guardrails.Request{Vendor: jsonWebToken.ID, Public: true, Method: http.MethodGet, URL: c.uri, Header: http.Header{"Accept": {"application/jwk-set+json, application/json"}}}
+	err = send(ctx, services, q, c.timeout, func(body []byte) error {
+		set, err = parseKeys(body)
+		return err
+	})
+	return set, err
+}
+
+// keySets are key sets that were fetched, which are public. Each check decides how long it uses them.
+var keySets = &keptKeys{sets: make(map[string]keptSet)}
+
+type keptKeys struct {
+	mu   sync.Mutex
+	sets map[string]keptSet
+}
+
+type keptSet struct {
+	*jose.JSONWebKeySet
+	fetched time.Time
+}
+
+func (k *keptKeys) get(uri string) (*jose.JSONWebKeySet, time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sets[uri]
+	return s.JSONWebKeySet, s.fetched
+}
+
+// put keeps a set. Where there are too many, any other one makes room.
+func (k *keptKeys) put(uri string, set *jose.JSONWebKeySet, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for other := range k.sets {
+		if len(k.sets) < maxKeySets {
+			break
+		}
+		delete(k.sets, other)
+	}
+	k.sets[uri] = keptSet{set, now}
+}
+
+// Interface guard
+var _ guardrails.Waiter = (*tokenChecked)(nil)

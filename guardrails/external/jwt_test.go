@@ -1,0 +1,130 @@
+package external
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/caddy-gw/gateway/guardrails"
+)
+
+// An issuer publishes a key set.
+type issuer struct {
+	standIn
+	set  []byte
+	asks int
+	late time.Duration
+}
+
+func (i *issuer) Now() time.Time { return i.standIn.Now().Add(i.late) }
+
+func (i *issuer) Send(_ context.Context, q *guardrails.Request) (*guardrails.Answer, error) {
+	i.asks++
+	if q.Method != http.MethodGet || !q.Public || i.set == nil {
+		return nil, errors.New("could not be reached")
+	}
+	return guardrails.NewAnswer(200, i.set, nil), nil
+}
+
+func TestTokensAreVerified(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "k1", Algorithm: "EdDSA", Use: "sig"}}}))
+	token := func(key ed25519.PrivateKey, id, claims string) string {
+		signer := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil))
+		return must(must(signer.Sign([]byte(claims))).CompactSerialize())
+	}
+	at := func(seconds int) string { return strconv.Itoa(1700000000 + seconds) }
+	right := token(private, "k1", `{"sub":"ann","iat":`+at(-10)+`,"exp":`+at(60)+`}`)
+	none := "eyJhbGciOiJub25lIiwia2lkIjoiazEifQ." + strings.Split(right, ".")[1] + "."
+	for name, c := range map[string]struct{ parameters, header, want string }{
+		"right":              {`{}`, "Bearer " + right, "true"},
+		"small letters":      {`{}`, "bearer " + right, "true"},
+		"without Bearer":     {`{}`, right, "true"},
+		"missing":            {`{}`, "", "false"},
+		"no token":           {`{}`, "Bearer x", "false"},
+		"long":               {`{}`, strings.Repeat("a", maxToken+1), "false"},
+		"unsigned":           {`{}`, none, "false"},
+		"another key":        {`{}`, token(other, "k1", `{}`), "false"},
+		"unknown key":        {`{}`, token(private, "k2", `{}`), "false"},
+		"only key":           {`{}`, token(private, "", `{}`), "true"},
+		"another algorithm":  {`{"algorithms":["RS256"]}`, right, "false"},
+		"expired":            {`{}`, token(private, "k1", `{"exp":`+at(-5)+`}`), "false"},
+		"expired just now":   {`{}`, token(private, "k1", `{"exp":`+at(-4)+`}`), "true"},
+		"not yet":            {`{}`, token(private, "k1", `{"nbf":`+at(6)+`}`), "false"},
+		"soon":               {`{}`, token(private, "k1", `{"nbf":`+at(5)+`}`), "true"},
+		"of the future":      {`{}`, token(private, "k1", `{"iat":`+at(6)+`}`), "false"},
+		"old":                {`{"maxTokenAge":"1m"}`, token(private, "k1", `{"iat":`+at(-66)+`}`), "false"},
+		"old by default":     {`{}`, token(private, "k1", `{"iat":`+at(-86406)+`}`), "false"},
+		"of yesterday":       {`{}`, token(private, "k1", `{"iat":`+at(-86400)+`}`), "true"},
+		"a time as a string": {`{}`, token(private, "k1", `{"exp":"x"}`), "false"},
+		"no claims":          {`{}`, token(private, "k1", `[]`), "false"},
+		"required":           {`{"requiredClaims":["sub"]}`, right, "true"},
+		"required, missing":  {`{"requiredClaims":["sub","tenant"]}`, right, "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parameters := strings.Replace(c.parameters, "{", `{"jwks":`+string(set)+`,`, 1)
+			parameters = strings.Replace(parameters, ",}", "}", 1)
+			if !strings.Contains(parameters, "algorithms") {
+				parameters = strings.TrimSuffix(parameters, "}") + `,"algorithms":["EdDSA"]}`
+			}
+			of := subject(&standIn{t: t}, false)
+			of.Texts, of.Header = nil, http.Header{"Authorization": {c.header}}
+			r, err := made(t, "default.jwt", parameters, "").Judge(t.Context(), of)
+			if err != nil || strconv.FormatBool(r.Verdict) != c.want {
+				t.Errorf("%v, %v, want %s", r, err, c.want)
+			}
+		})
+	}
+
+	// Keys are fetched once, and not again for each unknown key.
+	i := &issuer{standIn: standIn{t: t}}
+	check := made(t, "default.jwt", `{"jwksUri":"https://login.example.com/keys","algorithms":["EdDSA"],"headerKey":"x-token"}`, "")
+	judge := func(token string) (guardrails.Result, error) {
+		of := subject(nil, false)
+		of.Services, of.Header = i, http.Header{"X-Token": {token}}
+		return check.Judge(t.Context(), of)
+	}
+	if _, err := judge(right); err == nil {
+		t.Error("no keys can be had, and that is no error")
+	}
+	i.set, i.asks = set, 0
+	for range 3 {
+		if r, err := judge(right); err != nil || !r.Verdict {
+			t.Errorf("%v, %v", r, err)
+		}
+		if r, err := judge(token(private, "k2", `{}`)); err != nil || r.Verdict {
+			t.Errorf("an unknown key: %v, %v", r, err)
+		}
+	}
+	if i.asks != 1 {
+		t.Errorf("%d requests for keys", i.asks)
+	}
+	i.set, i.late = nil, keysInterval
+	if r, err := judge(token(private, "k2", `{}`)); err != nil || r.Verdict || i.asks != 2 {
+		t.Errorf("an unknown key while no keys can be fetched: %v, %v, %d requests", r, err, i.asks)
+	}
+	if _, err := check.Judge(t.Context(), subject(&standIn{t: t}, true)); err == nil {
+		t.Error("it judges answers")
+	}
+	for _, parameters := range []string{`{}`, `{"jwksUri":"x"}`, `{"jwks":{}}`, `{"jwks":{"keys":[]}}`, `{"jwksUri":"https://x.example.com","maxTokenAge":"soon"}`, `{"jwksUri":"https://x.example.com","algorithms":["HS256"]}`, `{"jwksUri":"https://x.example.com","headerKey":"a b"}`} {
+		if len(guardrails.Lookup("default.jwt").Faults([]byte(parameters))) == 0 {
+			t.Errorf("%s is valid", parameters)
+		}
+	}
+}
