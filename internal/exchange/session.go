@@ -207,7 +207,6 @@ func (s *Session) Said(message []byte) {
 	case e.kind == "error":
 		s.awaited = max(0, s.awaited-1)
 	case e.kind == "response.created":
-		s.awaited = max(0, s.awaited-1)
 		s.speech(e.response)
 	case e.kind == "response.done":
 		s.done(&e)
@@ -247,6 +246,7 @@ func (s *Session) speech(id string) *speech {
 		}
 		if s.speaking[id] == nil {
 			s.speaking[strings.Clone(id)] = new(speech)
+			s.awaited = max(0, s.awaited-1)
 		}
 	}
 	return s.speaking[id]

@@ -39,6 +39,10 @@ func TestSessionsUseWhatCame(t *testing.T) {
 			messages: []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","delta":"hello"}`, `{"type":"response.done","response":{"usage":{"input_tokens":2,"output_tokens":1}}}`},
 			said:     prices.Usage{Prompt: 2, Completion: 1}, known: true,
 		},
+		"a response of a provider that does not say that it begins": {
+			messages: []string{asks, `{"type":"response.output_text.delta","delta":"hello"}`, done},
+			said:     said, known: true,
+		},
 		"a response that was cut": {
 			messages: []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","response_id":"r","delta":"12345678901234567890"}`, `{"type":"response.function_call_arguments.delta","response_id":"r","delta":"1234567890"}`},
 			unsaid:   prices.Usage{Prompt: 6, Completion: 9},
