@@ -91,7 +91,7 @@ type App struct {
 
 	// What the heap grows by between two garbage collections, in bytes: more saves CPU time,
 	// and takes memory. At least 4 MiB; 0 keeps Go's own setting, and so does a GOGC in the
-	// environment. Where much more is live, it is half of that. Default: 32 MiB.
+	// environment. Where much more is live, it is half of that. Default: 20 MiB.
 	GCHeadroom *int64 `json:"gc_headroom,omitempty"`
 
 	// The model of embeddings by which the cache finds answers to questions of the same
