@@ -32,7 +32,7 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(App{})
+	caddy.RegisterModule(new(App))
 }
 
 // App is the gw app, which holds the gateway's state and what its handlers share.
@@ -235,8 +235,9 @@ type Driver interface {
 	Open(logger *zap.Logger) (storage.Store, error)
 }
 
-// CaddyModule returns the Caddy module information.
-func (App) CaddyModule() caddy.ModuleInfo {
+// CaddyModule returns the Caddy module information. It copies nothing of the app: events are emitted
+// in its name while it is cleaned up.
+func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "gw", New: func() caddy.Module { return new(App) }}
 }
 

@@ -430,7 +430,7 @@ func noBlock(d *caddyfile.Dispenser, name string) error {
 // Interface guards
 var (
 	_ caddyfile.Unmarshaler = (*App)(nil)
-	_ caddy.Module          = App{}
+	_ caddy.Module          = (*App)(nil)
 )
 
 // eachOnce reads the block of an option that has no arguments: read reads what follows the name of
