@@ -127,7 +127,7 @@ func (l *Limits) watch(r *Rule, counter string, booked int64, refused bool) {
 	select {
 	case l.alerts.queue <- crossing{r, strings.Clone(counter), booked, refused}:
 	default: // a later call tells
-		l.alerts.unknow(counter)
+		l.alerts.forget(counter)
 	}
 }
 
@@ -156,8 +156,8 @@ func (a *alerts) note(counter string, reached told) bool {
 	return true
 }
 
-// unknow has the store asked what was told of a counter.
-func (a *alerts) unknow(counter string) {
+// forget has the store asked what was told of a counter.
+func (a *alerts) forget(counter string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.known, counter)
@@ -215,7 +215,7 @@ func (l *Limits) tell(c crossing) {
 		return errors.Join(err, l.alerts.rows.Put(tx, &row))
 	})
 	if err != nil {
-		l.alerts.unknow(c.counter) // a later call tells
+		l.alerts.forget(c.counter) // a later call tells
 		l.logger.Error("telling of a budget; the next call that it counts has it told again", zap.String("policy", c.rule.ID), zap.Error(err))
 	}
 }
