@@ -29,6 +29,8 @@ type segment struct {
 	// WideTerms are the terms that earlier versions stored. They are converted when
 	// they are read.
 	WideTerms []byte `json:"terms,omitempty"`
+
+	earlier bool // stored in the tables of an earlier version
 }
 
 // overhead is the maximum size of a segment's own row and the keys of both rows,
@@ -71,8 +73,9 @@ type archive struct {
 	name  string
 	keeps func(*Settings) (retention time.Duration, size int64)
 	db    *storage.DB
-	rows  *storage.Blobs
-	index *storage.Collection[segment]
+
+	tables  tables
+	earlier tables // of earlier versions: rows are read and removed, but not added
 
 	// A row with fewer records and fewer bytes is small.
 	smallCount int
@@ -123,19 +126,69 @@ const (
 
 func newArchive(db *storage.DB, name string, smallCount int, smallSize int64, keeps func(*Settings) (time.Duration, int64)) *archive {
 	return &archive{
-		name: name, keeps: keeps, db: db, rows: storage.NewBlobs(name), index: storage.NewCollection(name+"_segments", func(s *segment) string { return s.ID }),
-		smallCount: smallCount, smallSize: smallSize,
+		name: name, keeps: keeps, db: db, smallCount: smallCount, smallSize: smallSize,
+		tables: tables{
+			rows:  storage.NewBlobs("0." + name),
+			index: storage.NewCollection("~"+name, func(s *segment) string { return descending(s.ID) }),
+		},
+		earlier: tables{
+			rows:  storage.NewBlobs(name),
+			index: storage.NewCollection(name+"_segments", func(s *segment) string { return s.ID }),
+		},
 	}
+}
+
+// The tables of an archive hold its rows and its segments. A store that is a log-structured
+// merge tree, as Badger is, rewrites all rows between the keys of what it compacts. Rows are
+// only added at one end of their table, so that nothing old is rewritten if that is the end
+// of what else is written: the rows come before all other tables, in ascending order, and the
+// segments after them, in descending order. In the middle, as in earlier versions, a counter
+// that came before the rows made every compaction rewrite all of them.
+type tables struct {
+	rows  *storage.Blobs
+	index *storage.Collection[segment]
+}
+
+// descending returns the hexadecimal id with each digit replaced by its complement, so that
+// later ids come first.
+func descending(id string) string {
+	b := []byte(id)
+	for i, c := range b {
+		switch {
+		case '0' <= c && c <= '5':
+			b[i] = 'f' - (c - '0')
+		case '6' <= c && c <= '9':
+			b[i] = '9' - (c - '6')
+		case 'a' <= c && c <= 'f':
+			b[i] = '5' - (c - 'a')
+		}
+	}
+	return string(b)
+}
+
+// of returns the tables in which a segment and its row are stored.
+func (s *archive) of(seg *segment) *tables {
+	if seg.earlier {
+		return &s.earlier
+	}
+	return &s.tables
 }
 
 func (s *archive) load(ctx context.Context) error {
 	return s.db.View(ctx, func(tx storage.Tx) error {
-		for seg, err := range s.index.All(tx) {
+		for seg, err := range s.earlier.index.All(tx) {
 			if err != nil {
 				return err
 			}
 			if seg.WideTerms != nil {
 				seg.Terms, seg.WideTerms = narrowTerms(seg.WideTerms), nil
+			}
+			seg.earlier = true
+			s.append(seg)
+		}
+		for seg, err := range s.tables.index.Scan(tx, storage.Range{Reverse: true}) {
+			if err != nil {
+				return err
 			}
 			s.append(seg)
 		}
@@ -229,7 +282,7 @@ func (s *archive) row(tx storage.Tx, seg *segment) ([]byte, error) {
 }
 
 func (s *archive) appendRow(to []byte, tx storage.Tx, seg *segment) ([]byte, error) {
-	stored, err := s.rows.Get(tx, seg.ID)
+	stored, err := s.of(seg).rows.Get(tx, seg.ID)
 	if err != nil {
 		return to, err
 	}
@@ -237,10 +290,10 @@ func (s *archive) appendRow(to []byte, tx storage.Tx, seg *segment) ([]byte, err
 }
 
 func (s *archive) write(tx storage.Tx, seg *segment, row []byte) error {
-	if err := s.rows.Put(tx, seg.ID, row); err != nil {
+	if err := s.tables.rows.Put(tx, seg.ID, row); err != nil {
 		return err
 	}
-	return s.index.Put(tx, seg)
+	return s.tables.index.Put(tx, seg)
 }
 
 // merge merges the last rows, if they are small and numerous enough.
@@ -297,10 +350,14 @@ func (s *archive) mergeLast(n int) error {
 }
 
 func (s *archive) delete(tx storage.Tx, seg *segment) error {
-	if err := s.rows.Delete(tx, seg.ID); err != nil {
+	id, in := seg.ID, s.of(seg)
+	if err := in.rows.Delete(tx, id); err != nil {
 		return err
 	}
-	if err := s.index.Delete(tx, seg.ID); !errors.Is(err, storage.ErrNotFound) {
+	if in == &s.tables {
+		id = descending(id)
+	}
+	if err := in.index.Delete(tx, id); !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
 	return nil

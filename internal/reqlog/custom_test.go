@@ -117,11 +117,15 @@ func (m memory) Delete(key []byte) error {
 }
 
 func (m memory) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, error] {
-	if start != nil || reverse {
+	if start != nil {
 		panic("not needed here")
 	}
 	return func(yield func(storage.Item, error) bool) {
-		for _, key := range slices.Sorted(maps.Keys(m)) {
+		keys := slices.Sorted(maps.Keys(m))
+		if reverse {
+			slices.Reverse(keys)
+		}
+		for _, key := range keys {
 			if strings.HasPrefix(key, string(prefix)) && !yield(storage.Item{Key: []byte(key), Value: bytes.Clone(m[key])}, nil) {
 				return
 			}

@@ -34,14 +34,16 @@ func with(change func(*Settings)) Settings {
 func stored(t *testing.T, l *Log) (records, bodies int64) {
 	t.Helper()
 	err := l.blocks.db.View(t.Context(), func(tx storage.Tx) error {
-		for item, err := range tx.Scan([]byte("log"), nil, false) {
-			if err != nil {
-				return err
-			}
-			if size := int64(len(item.Key) + len(item.Value)); strings.HasPrefix(string(item.Key), "log_bodies") {
-				bodies += size
-			} else {
-				records += size
+		for _, table := range []string{"0.log", "~log"} {
+			for item, err := range tx.Scan([]byte(table), nil, false) {
+				if err != nil {
+					return err
+				}
+				if size := int64(len(item.Key) + len(item.Value)); strings.HasPrefix(string(item.Key), table+"_bodies") {
+					bodies += size
+				} else {
+					records += size
+				}
 			}
 		}
 		return nil

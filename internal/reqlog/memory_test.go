@@ -117,6 +117,7 @@ func TestSegmentsOfEarlierBuildsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newArchive(db, "test", 0, 0, func(*Settings) (time.Duration, int64) { return 0, 0 })
+	s.tables = s.earlier
 	if err := s.put(&seg, []byte("row")); err != nil {
 		t.Fatal(err)
 	}

@@ -4,35 +4,86 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
 
-// trimInterval is how long pages that were written or read stay in memory.
-const trimInterval = 2 * time.Second
+const (
+	trimInterval = 2 * time.Second       // how long pages that were written or read stay in memory
+	trimLook     = 50 * time.Millisecond // how often their number is looked at
+	trimGrowth   = 4 << 20               // bytes of pages more than after the last trim that are not left until its interval ends
+)
 
 // trim removes the pages of tables and of the value log from the memory of the process
 // until ctx ends. The library maps these files into memory for reading and writing, so
 // every page that was touched would count as memory of the process as long as the file
-// exists.
+// exists. A compaction may read and write all tables within a second, which is why the
+// pages are not only removed after an interval but also when there are more of them.
 func (s *Store) trim(ctx context.Context) {
-	tick := time.NewTicker(trimInterval)
+	// Reading it again does not need to open it, so that looking costs a few microseconds.
+	statm, err := os.Open("/proc/self/statm")
+	if err != nil {
+		s.opts.Logger.Warn("the memory of mapped tables cannot be observed, so they stay in memory", zap.Error(err))
+		return
+	}
+	defer statm.Close()
+	tick := time.NewTicker(trimLook)
 	defer tick.Stop()
 	var maps bytes.Buffer // reused, to avoid megabytes of garbage per minute in an idle gateway
+	last := trimmed{at: time.Now(), left: math.MaxInt64}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if readMaps(&maps) == nil {
-				pageOut(maps.Bytes(), s.dir)
-			}
 		}
+		mapped, err := fileMemory(statm)
+		if err == nil && !last.due(time.Now(), mapped) {
+			continue
+		}
+		if readMaps(&maps) == nil {
+			pageOut(maps.Bytes(), s.dir)
+		}
+		if mapped, err = fileMemory(statm); err != nil {
+			mapped = math.MaxInt64
+		}
+		last = trimmed{at: time.Now(), left: mapped}
 	}
+}
+
+// trimmed is when pages were last removed, and how many bytes of mapped files were left.
+type trimmed struct {
+	at   time.Time
+	left int64
+}
+
+// due reports whether pages are to be removed again when mapped bytes are in memory.
+func (t *trimmed) due(now time.Time, mapped int64) bool {
+	t.left = min(t.left, mapped) // others give memory back, too
+	return mapped-t.left >= trimGrowth || now.Sub(t.at) >= trimInterval
+}
+
+// fileMemory returns how many bytes of mapped files are in the memory of this process. The
+// format is that of /proc/<pid>/statm (see proc_pid_statm(5)).
+func fileMemory(statm *os.File) (int64, error) {
+	var b [128]byte
+	n, err := statm.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	fields := bytes.Fields(b[:n])
+	if len(fields) < 3 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	pages, err := strconv.ParseInt(string(fields[2]), 10, 64)
+	return pages * int64(os.Getpagesize()), err
 }
 
 // readMaps reads the memory mappings of this process.

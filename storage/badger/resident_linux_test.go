@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,5 +104,57 @@ func leavesMemory(t *testing.T, size int) {
 	read()
 	if n := pageOut(maps, filepath.Dir(dir)); n != 0 {
 		t.Errorf("%d files of another directory", n)
+	}
+}
+
+func TestPagesAreRemovedWhenThereAreMore(t *testing.T) {
+	start := time.Unix(1000, 0)
+	last := trimmed{at: start, left: 60 << 20}
+	for _, step := range []struct {
+		after  time.Duration
+		mapped int64
+		due    bool
+	}{
+		{50 * time.Millisecond, 60 << 20, false},
+		{100 * time.Millisecond, 60<<20 + trimGrowth - 1, false},
+		{150 * time.Millisecond, 60<<20 + trimGrowth, true},
+		{200 * time.Millisecond, 30 << 20, false}, // the program's own pages were removed
+		{250 * time.Millisecond, 30<<20 + trimGrowth, true},
+		{trimInterval - 1, 30 << 20, false},
+		{trimInterval, 30 << 20, true},
+	} {
+		if due := last.due(start.Add(step.after), step.mapped); due != step.due {
+			t.Errorf("after %v with %d bytes: %v, want %v", step.after, step.mapped, due, step.due)
+		}
+	}
+}
+
+func TestFileMemoryIsThatOfTheProcess(t *testing.T) {
+	statm, err := os.Open("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer statm.Close()
+	before, err := fileMemory(statm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "file")
+	const size = 64 << 20
+	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pages, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(pages) }()
+	if after, err := fileMemory(statm); err != nil || after-before < size/2 {
+		t.Errorf("%d bytes more after %d were mapped: %v", after-before, size, err)
 	}
 }
