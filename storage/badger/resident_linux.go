@@ -75,7 +75,7 @@ func (t *trimmed) due(now time.Time, mapped int64) bool {
 func fileMemory(statm *os.File) (int64, error) {
 	var b [128]byte
 	n, err := statm.ReadAt(b[:], 0)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	fields := bytes.Fields(b[:n])
