@@ -43,6 +43,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require golang.org/x/mod v0.42.0 // indirect
+
 require (
 	cel.dev/cel-go v0.32.0 // indirect
 	cel.dev/expr v0.25.3 // indirect

@@ -2,19 +2,8 @@
 // gw app (global option gw) and the handlers gw_admin, gw_ratelimit,
 // gw_inference and gw_echo.
 //
-// The folders, from the top layer down; a package imports only from the
-// layers below its own:
-//
-//	handlers, app                      Caddy modules and their Caddyfile syntax
-//	admin, inference                   the control plane's HTTP API; the data plane
-//	exchange, providers, policies,     one call; the dialects; the limits;
-//	reqlog                             the records of calls
-//	secrets                            secret managers
-//	credentials                        keys, callers, routes, secrets
-//	directory, audit                   organisations and workspaces; the audit trail
-//	storage                            the key-value store and its drivers
-//
-// docs/architecture.md tells the whole story.
+// docs/architecture.md describes the packages and their layers, and says which of
+// them others may import.
 package gateway
 
 import (

@@ -3,8 +3,8 @@ package providers
 import (
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // encoder returns how to write requests to the provider, which is compatible with OpenAI,

@@ -4,7 +4,7 @@ package acme
 import (
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
-	"github.com/caddy-gw/gateway/providers/jsonio"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 func init() {
@@ -21,7 +21,7 @@ var who = [...]string{chat.User: "human", chat.System: "rules", chat.Assistant: 
 
 // request writes {"engine": …, "live": …, "turns": [{"who": …, "says": …}]}.
 func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
-	var b jsonio.Builder
+	var b jsonscan.Builder
 	b.Open('{')
 	b.Member("engine", r.Model)
 	b.Key("live").Bool(r.Stream)
@@ -41,8 +41,8 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 type decoder struct{ over bool }
 
 func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
-	r := jsonio.NewReader(data)
-	r.Object(func(key jsonio.Key) {
+	r := jsonscan.NewReader(data)
+	r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("says"):
 			to.Event(&chat.Event{Kind: chat.TextPiece, Text: r.String()})

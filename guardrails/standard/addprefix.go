@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 var addPrefix = guardrails.Kind{

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 var jsonKeys = guardrails.Kind{

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Why a text has JSON that nobody knows.

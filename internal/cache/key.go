@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Key is the canonical hash of a call.

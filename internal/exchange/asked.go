@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // An asked is how long an answer a body asks for. Servers differ in the names that they read, and

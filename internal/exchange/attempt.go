@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // An Attempt is one request to one target of a call. The target is chosen as a whole and does not

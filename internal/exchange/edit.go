@@ -6,9 +6,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/validation"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Body returns the body to forward, with a reference for the caller to release: the client's

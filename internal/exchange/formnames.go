@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // errNaming refuses a form that could name objects in ways that the gateway does not read.

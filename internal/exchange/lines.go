@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // maxLine is how long a line of a file may be that a batch is made of, in bytes.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // naming is how a member of a body names an object.

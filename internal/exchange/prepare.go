@@ -15,10 +15,10 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/coding"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/internal/validation"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Limits bounds the bodies of calls, in bytes.

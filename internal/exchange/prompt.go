@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prompts/template"
 	"github.com/caddy-gw/gateway/internal/validation"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // renderPrompt replaces the body, which has the variables of a saved prompt, by what that

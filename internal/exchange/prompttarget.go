@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/prompts/template"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/validation"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // admitPrompted holds the body once more against the rules of its endpoint if prompts that the

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/usage"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Session is what an attempt that became a WebSocket of the Realtime API uses. The provider says it of

@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/validation"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A call names its model in its JSON body, in its form, in its query (?model=) or in its path

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Why says why a hook refuses.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Result is what a hook says of a call or an answer.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/versions"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 	"github.com/caddy-gw/gateway/storage"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Span is where a text stands in a body: a string with its quotes.

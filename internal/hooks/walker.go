@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A walker collects the texts of a body: all strings of what it is shown, but for those that are

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A frame is an event that was scanned and changed nothing in what is known of its stream. An

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Withholds reports whether hooks may refuse or change the answer.

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/upstream"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A guardrailHook runs the hooks of configs: those of calls for each target, from the body as the

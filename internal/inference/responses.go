@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 	"github.com/caddy-gw/gateway/providers/responses"
 )
 

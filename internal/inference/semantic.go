@@ -12,9 +12,9 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Semantic is the model of embeddings by which questions are compared.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A stream passes a provider's server-sent events on as they come, line by line and byte for

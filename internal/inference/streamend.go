@@ -7,8 +7,8 @@ import (
 	"io"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // finish decides what follows the last whole line.

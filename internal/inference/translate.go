@@ -302,7 +302,7 @@ func (t *translated) Close() error {
 	}
 	if s, ok := t.stream.(interface{ Used() (chat.Usage, bool) }); ok && !t.to.attempt.Usage.Known {
 		if u, told := s.Used(); told { // of a stream that was cut off
-			t.to.attempt.Usage = exchange.Usage{Known: true, Usage: u.Usage}
+			t.to.attempt.Usage = exchange.Usage{Known: true, Usage: tokensOf(&u)}
 		}
 	}
 	return t.src.Close()

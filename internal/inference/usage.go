@@ -5,8 +5,10 @@ import (
 	"cmp"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/usage"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
 )
 
 // book books what an answer, or the response in an event, says was used, and by which model.
@@ -36,5 +38,13 @@ func (w *watcher) remember(m *members) {
 func readUsage(u *exchange.Usage, endpoint string, object []byte) {
 	if len(object) > 0 && object[0] == '{' && usage.Read(&u.Usage, object, u.Known, endpoint == providers.Messages) {
 		u.Known = true
+	}
+}
+
+// tokensOf returns what a translated answer used as what is priced.
+func tokensOf(u *chat.Usage) prices.Usage {
+	return prices.Usage{
+		Prompt: u.Prompt, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, CacheHour: u.CacheHour, AudioIn: u.AudioIn, ImageIn: u.ImageIn,
+		Completion: u.Completion, AudioOut: u.AudioOut, ImageOut: u.ImageOut, Reasoning: u.Reasoning,
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/websocket"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 const (

@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // kindHooksFailed is the kind of a cut by which a guardrail ends a stream.

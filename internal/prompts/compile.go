@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prompts/template"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Compiled is a parsed version of a prompt or partial.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A line is the JSON of a record, which encoding/json can read. It is written by hand,

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Filter selects the records that match every field that is set, by any of the field's

@@ -20,7 +20,7 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 const (

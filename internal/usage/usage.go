@@ -4,8 +4,8 @@ package usage
 import (
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A figure is a count, and whether it is given.

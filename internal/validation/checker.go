@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // maxSteps bounds the length of a path that a rule reads: integrations[0].tracker.tags[1]

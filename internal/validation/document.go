@@ -3,7 +3,7 @@ package validation
 import (
 	"bytes"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // maxHead bounds what is looked at of a data URI before its data, which may be long.

@@ -3,7 +3,7 @@ package validation
 import (
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // names is the set of the rare members that a body has, at any depth. The pass that checks the

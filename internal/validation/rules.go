@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Table is the request table of an endpoint.

@@ -1,6 +1,6 @@
 package validation
 
-import "github.com/caddy-gw/gateway/internal/jsonscan"
+import "github.com/caddy-gw/gateway/providers/jsonscan"
 
 // siblings checks the rules between the fields of an object that was read.
 func (c *checker) siblings(f *Fields, given []Span) {

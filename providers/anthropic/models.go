@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // models lists the models in OpenAI's form, all on one page. Clients of Anthropic get its own.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Decoder decodes one answer of Converse or ConverseStream.

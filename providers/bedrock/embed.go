@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/embedding"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // embed requests embeddings from a model of Amazon's or Cohere's.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // asked returns the file that a path names: /files/<id>, or /files/<id>/content.

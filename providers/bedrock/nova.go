@@ -3,8 +3,8 @@ package bedrock
 import (
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // The efforts of Nova's reasoning. With the highest one, the model refuses a limit of tokens,

@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // thought reads reasoning: from reasoningText in a complete answer, from deltas in a

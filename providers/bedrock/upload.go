@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // partSize is how much of a file is sent at once. S3 requires at least 5 MiB for each part

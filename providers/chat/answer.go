@@ -1,7 +1,7 @@
 package chat
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Style holds what the writer of an answer adds to the model's output.

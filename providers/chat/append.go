@@ -3,7 +3,7 @@ package chat
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // An Encoder writes requests for a provider whose API resembles OpenAI's. Its fields say

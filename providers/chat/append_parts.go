@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // sendable returns the parts that the provider supports. Signed and redacted thinking is

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // blocks are the content_blocks of a message, in which the gateway's own answers carry the

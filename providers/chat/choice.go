@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // ReadAllowed reads the tools and the mode of a tool_choice of type allowed_tools: Chat

@@ -1,7 +1,7 @@
 package chat
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Chunks writes the events of a stream as server-sent events of Chat Completions, one chunk

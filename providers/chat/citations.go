@@ -3,7 +3,7 @@ package chat
 import (
 	"bytes"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // URLCitation returns the annotation for a web page, in the form of OpenAI's web search. start and

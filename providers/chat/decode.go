@@ -3,7 +3,8 @@ package chat
 import (
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // OpenAI decodes an answer of Chat Completions, from OpenAI or a compatible provider.
@@ -406,7 +407,9 @@ func ReadUsage(v []byte) (u Usage) {
 			})
 		}
 	})
-	u.Settle(u.Total)
+	counted := prices.Usage{Prompt: u.Prompt, Completion: u.Completion, Reasoning: u.Reasoning}
+	counted.Settle(u.Total)
+	u.Completion = counted.Completion
 	return u
 }
 

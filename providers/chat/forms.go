@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Form is how a caller knows a tool that is a function to providers.

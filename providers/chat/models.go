@@ -1,6 +1,6 @@
 package chat
 
-import "github.com/caddy-gw/gateway/internal/jsonscan"
+import "github.com/caddy-gw/gateway/providers/jsonscan"
 
 // A Model is a row of a list of models.
 type Model struct {

@@ -3,7 +3,7 @@ package chat
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Parse parses a Chat Completions request. Deprecated members are read as their successors:

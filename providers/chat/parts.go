@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // content reads a string, or an array of parts. Text parts without text are dropped.

@@ -17,8 +17,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
-	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Literal is an encoded JSON string, including the quotes. Nil means absent.
@@ -335,6 +334,17 @@ func (r *Request) AllowParts(kinds ...PartKind) error {
 // Usage is the number of tokens used. The prompt includes tokens that were read from or
 // written to caches, and the completion includes reasoning.
 type Usage struct {
-	prices.Usage
-	Total int64
+	Prompt     int64 // including:
+	CacheRead  int64
+	CacheWrite int64 // including, for an hour:
+	CacheHour  int64
+	AudioIn    int64
+	ImageIn    int64
+
+	Completion int64 // including:
+	AudioOut   int64
+	ImageOut   int64
+	Reasoning  int64
+
+	Total int64 // as the provider says it; 0: it does not
 }

@@ -3,7 +3,7 @@ package chat
 import (
 	"bytes"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A seal wraps data that a provider expects back, such as a signature, in a member of a

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A StreamWriter writes events in a client's dialect. Between Begin and Take it appends to

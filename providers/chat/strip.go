@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Foreign says which members of a Chat Completions body a provider refuses that did not

@@ -1,6 +1,6 @@
 package chat
 
-import "github.com/caddy-gw/gateway/internal/jsonscan"
+import "github.com/caddy-gw/gateway/providers/jsonscan"
 
 // Turns writes messages for APIs in which the roles must alternate: consecutive messages of
 // one role are merged. Messages without content are dropped, because such APIs refuse them.

@@ -3,10 +3,10 @@ package cohere
 import (
 	"net/http"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/embedding"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // embed requests float embeddings. Cohere requires input_type; its default here is

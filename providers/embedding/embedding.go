@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Request is a request for embeddings.

@@ -1,8 +1,8 @@
 package gemini
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // citations emits the web pages that an answer is grounded on, as annotations in the form

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // generationConfig writes the generation parameters.

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Decoder decodes one answer of generateContent, complete or as a stream, each message of

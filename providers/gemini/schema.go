@@ -1,8 +1,8 @@
 package gemini
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // schema writes a JSON schema. The API has two members for it: one takes a subset of

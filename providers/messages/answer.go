@@ -1,8 +1,8 @@
 package messages
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Message collects the events of an answer and writes it as one message.

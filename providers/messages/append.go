@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // DefaultMaxTokens is the max_tokens of requests without a limit, because Messages requires

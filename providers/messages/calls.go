@@ -1,8 +1,8 @@
 package messages
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // calls are the calls of a stream. In Messages, only one block is open at a time, but some

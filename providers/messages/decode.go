@@ -3,9 +3,8 @@ package messages
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
-	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Decoder decodes one answer of Messages.
@@ -130,9 +129,9 @@ func (u *usage) take(r *jsonscan.Reader) bool {
 
 func (d *Decoder) report(to chat.Sink) {
 	u := &d.usage
-	to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: chat.Usage{Usage: prices.Usage{
+	to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: chat.Usage{
 		Prompt: u.input + u.read + u.write, Completion: u.output, CacheRead: u.read, CacheWrite: u.write, CacheHour: u.hour, Reasoning: u.thinking,
-	}}})
+	}})
 }
 
 // A contentBlock is a block of content, of a complete answer or of content_block_start.

@@ -1,8 +1,8 @@
 package messages
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // own lists the API's members that other dialects do not have, and that are forwarded by

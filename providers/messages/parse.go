@@ -6,8 +6,8 @@ package messages
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Parse parses a Messages request for use with other providers. Tool results, which are

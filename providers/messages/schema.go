@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // ClosedSchema converts a JSON schema to the form that the API requires for structured

@@ -3,8 +3,8 @@ package messages
 import (
 	"bytes"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // sealedCall is the kind of seals on calls, which hold the signature of the reasoning that

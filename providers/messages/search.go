@@ -3,8 +3,8 @@ package messages
 import (
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // searchVersion is the version of the web search that every model with one has.

@@ -4,8 +4,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // unadjustable matches the models whose reasoning cannot be adjusted: those that always reason or

@@ -3,8 +3,8 @@ package mistral
 import (
 	"testing"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 func TestTheEffortIsOneThatTheModelKnows(t *testing.T) {

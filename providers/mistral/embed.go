@@ -1,9 +1,9 @@
 package mistral
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/embedding"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // embed renames the members that Mistral calls differently, and removes those that it

@@ -1,8 +1,8 @@
 package responses
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Events writes the events of a stream as server-sent events of Responses, each with its

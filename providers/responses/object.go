@@ -3,8 +3,8 @@ package responses
 import (
 	"slices"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Append appends the response, whose answer has ended.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // idDigits is the length of the unique part of a response's id. The ids of its items start

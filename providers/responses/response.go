@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // A Response collects the events of an answer and writes it as one response. With [Events],

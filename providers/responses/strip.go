@@ -1,8 +1,8 @@
 package responses
 
 import (
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // StripForeign returns the body of a call that creates a response, without what the gateway

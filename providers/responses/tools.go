@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // optional lists the tools that run at OpenAI and that a model can do without. Their types may

@@ -3,11 +3,11 @@ package vertex
 import (
 	"net/http"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/embedding"
 	"github.com/caddy-gw/gateway/providers/gemini"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // embed requests the embeddings of all inputs at once.

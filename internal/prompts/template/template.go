@@ -21,7 +21,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-gw/gateway/internal/jsonscan"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // Bounds of a template.
