@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -246,4 +247,14 @@ func validName(host string) bool {
 		}
 	}
 	return true
+}
+
+// CustomHostError converts an error of the host guard, from checking or dialing a host.
+func CustomHostError(err error) *Error {
+	message := "Invalid custom host"
+	var host *HostError
+	if errors.As(err, &host) {
+		message += ": " + host.Why
+	}
+	return &Error{Reason: BadCustomHost, Field: fieldCustomHost, Message: message, Err: err}
 }

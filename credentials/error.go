@@ -1,6 +1,9 @@
 package credentials
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Reason says why a caller or its request for a route was refused. The data plane and the
 // control plane each have one table that turns it into an answer.
@@ -46,6 +49,14 @@ func newError(reason Reason, field, format string, args ...any) *Error {
 func (r *Error) Error() string { return r.Message }
 
 func (r *Error) Unwrap() error { return r.Err }
+
+// Clip shortens what an error or a record repeats of a caller's input to 64 bytes.
+func Clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
 
 // Interface guards
 var _ error = (*Error)(nil)

@@ -2,8 +2,6 @@ package credentials
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -49,23 +47,6 @@ func (v *VirtualKey) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, (*row)(v))
 	v.opened = new(atomic.Pointer[opened])
 	return err
-}
-
-// An opened credential is in the clear, with its address parsed. It is read-only.
-type opened struct {
-	header   http.Header // added to every request
-	rules    *modelRules // of the integration
-	by       *HostGuard  // the guard that has checked its address
-	of       *Credential // a changed copy has to be opened again
-	base     *url.URL
-	key      Secret
-	settings map[string]Secret
-
-	account string // see [Route.Account]
-	alone   bool
-
-	mappings []SecretMapping // what fetched has beside
-	fetched  atomic.Pointer[fetched]
 }
 
 // slugs returns the values for the index by slug. Slugs contain no slashes.
