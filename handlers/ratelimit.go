@@ -178,19 +178,11 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		target.Metered(d, verdict.Most(), l.policies.Estimates())
 	}
 	h := &hold{policies: l.policies, verdict: verdict, logger: l.logger}
-	h.requests, h.tokens = tighter(l.requests, verdict.Requests), tighter(l.tokens, verdict.Tokens)
+	h.requests, h.tokens = ledger.Tighter(l.requests, verdict.Requests), ledger.Tighter(l.tokens, verdict.Tokens)
 	if target == nil {
 		l.requests, l.tokens = h.requests, h.tokens
 	}
 	return h, nil
-}
-
-// tighter returns the state with less left; either may be nil.
-func tighter(a, b *ledger.State) *ledger.State {
-	if a == nil || b != nil && b.Remaining < a.Remaining {
-		return b
-	}
-	return a
 }
 
 // A hold is a call that was counted.

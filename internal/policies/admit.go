@@ -227,9 +227,9 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		}
 		switch v.matched[i].counts {
 		case countsCalls:
-			v.Requests = tighter(v.Requests, s)
+			v.Requests = ledger.Tighter(v.Requests, s)
 		case countsTokens:
-			v.Tokens = tighter(v.Tokens, s)
+			v.Tokens = ledger.Tighter(v.Tokens, s)
 		}
 	}
 	if decision.Admitted {
@@ -261,13 +261,4 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 	} else if v.Denied.Type == Tokens {
 		v.Tokens = s
 	}
-}
-
-// tighter returns the state with less left, or of two with as little, the one that takes longer
-// to recover. a may be nil.
-func tighter(a, b *ledger.State) *ledger.State {
-	if a == nil || b.Remaining < a.Remaining || b.Remaining == a.Remaining && b.Reset > a.Reset {
-		return b
-	}
-	return a
 }

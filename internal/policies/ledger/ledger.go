@@ -163,6 +163,15 @@ type State struct {
 	RetryAfter time.Duration
 }
 
+// Tighter returns the state with less left, or of two with as little, the one that takes longer to
+// recover. Either may be nil.
+func Tighter(a, b *State) *State {
+	if a == nil || b != nil && (b.Remaining < a.Remaining || b.Remaining == a.Remaining && b.Reset > a.Reset) {
+		return b
+	}
+	return a
+}
+
 // Options are the options of a ledger. Their zero values are the defaults.
 type Options struct {
 	// Now is the wall clock; default: time.Now.

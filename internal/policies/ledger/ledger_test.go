@@ -333,3 +333,21 @@ func TestDecidesOnEveryClaim(t *testing.T) {
 		t.Errorf("after a release: %+v", decision)
 	}
 }
+
+func TestTheTighterOfTwoStates(t *testing.T) {
+	few, many := &State{Remaining: 1, Reset: time.Minute}, &State{Remaining: 2, Reset: time.Hour}
+	slow := &State{Remaining: 1, Reset: time.Hour}
+	for _, c := range []struct{ a, b, want *State }{
+		{nil, nil, nil},
+		{few, nil, few},
+		{nil, few, few},
+		{few, many, few},
+		{many, few, few},
+		{few, slow, slow},
+		{slow, few, slow},
+	} {
+		if got := Tighter(c.a, c.b); got != c.want {
+			t.Errorf("of %v and %v: %v", c.a, c.b, got)
+		}
+	}
+}
