@@ -47,20 +47,22 @@ func (g savedGuardrails) Defaults(workspace string, phase guardrails.Phase) (all
 	return all, nil
 }
 
-// savedSettings returns what the organisation has saved for a vendor of checks, or for a check.
-func (a *App) savedSettings(name string) (map[string]string, error) {
-	return a.services.Plugins.Settings(name)
+// checks are what the checks of all workspaces have in common that ask others.
+func (a *App) checks() upstream.Checks {
+	return upstream.Checks{
+		Saved: func(name string) (map[string]string, error) { return a.services.Plugins.Settings(name) },
+		Own: func(header string) bool {
+			_, own := a.headers.Suffix(header)
+			return own
+		},
+	}
 }
 
-// checkServices are what checks work with that ask others, apart from those of calls.
+// checkServices are what checks ask others with that judge no target of a call, and so have no
+// handler whose transport they use.
 func (a *App) checkServices() func(workspaceID string) guardrails.Services {
 	options := a.own()
 	options.Guard = a.guard
-	client := upstream.NewClient(a.transport.Pools(), options)
-	return func(workspaceID string) guardrails.Services {
-		return &upstream.CheckServices{Client: client, Workspace: workspaceID, Saved: a.savedSettings, Own: func(header string) bool {
-			_, own := a.headers.Suffix(header)
-			return own
-		}}
-	}
+	client, checks := upstream.NewClient(a.transport.Pools(), options), a.checks()
+	return func(workspaceID string) guardrails.Services { return checks.For(client, workspaceID) }
 }

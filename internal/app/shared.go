@@ -76,7 +76,7 @@ func (a *App) Forwarding() inference.Settings {
 			return a.services.Breakers.Of(workspaceID, configID)
 		},
 		Answers:     func() inference.Answers { return a.services.Answers },
-		SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Plugins: a.savedSettings, Own: a.own(), Random: random{}, Timeout: a.timeout,
+		SharedCache: a.CacheScope == scopeOrganisation, Semantic: a.SemanticCache.model(), Checks: a.checks(), Own: a.own(), Random: random{}, Timeout: a.timeout,
 	}
 }
 

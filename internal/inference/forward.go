@@ -38,12 +38,11 @@ type Settings struct {
 	SharedCache bool
 	Semantic    *Semantic // nil: only equal questions share answers
 	Own         upstream.Options
-	// Plugins returns what the organisation has saved for a vendor of checks, or nil. It may be nil.
-	Plugins func(name string) (map[string]string, error)
-	Random  routing.Rand
-	Timeout time.Duration // of an attempt, unless the request or its config sets one; 0: none
-	Idle    time.Duration // that a stream may be silent; 0: no limit
-	Headers time.Duration // until an answer's headers come, if there is no timeout; 0: no limit
+	Checks      upstream.Checks
+	Random      routing.Rand
+	Timeout     time.Duration // of an attempt, unless the request or its config sets one; 0: none
+	Idle        time.Duration // that a stream may be silent; 0: no limit
+	Headers     time.Duration // until an answer's headers come, if there is no timeout; 0: no limit
 }
 
 // Answers are those that are kept, see [cache.Cache].

@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
-	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
@@ -96,16 +95,8 @@ type guard struct {
 func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
 	return guardrails.Subject{
 		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.CallerID(),
-		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.checkServices(g.x.Call),
+		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.Checks.For(g.f.client, g.x.Caller.WorkspaceID),
 	}
-}
-
-// checkServices are what checks of a call work with that ask others.
-func (f *Forwarder) checkServices(c *exchange.Call) guardrails.Services {
-	return &upstream.CheckServices{Client: f.client, Workspace: c.Caller.WorkspaceID, Saved: f.Plugins, Own: func(header string) bool {
-		_, own := c.Gateway.Headers.Suffix(header)
-		return own
-	}}
 }
 
 // judgeCall runs the hooks of the call.

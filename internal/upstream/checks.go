@@ -13,14 +13,24 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// CheckServices are what the checks of guardrails work with that ask others.
-type CheckServices struct {
-	Client    *Client
-	Workspace string // whose calls are judged
+// Checks are what the checks of all workspaces have in common that ask others.
+type Checks struct {
 	// Saved returns what the organisation has saved for a vendor or a check, or nil.
 	Saved func(name string) (map[string]string, error)
 	// Own reports whether a header is the gateway's own.
 	Own func(header string) bool
+}
+
+// For returns what checks of a workspace's calls ask others with, over a client.
+func (c Checks) For(client *Client, workspace string) *CheckServices {
+	return &CheckServices{Checks: c, Client: client, Workspace: workspace}
+}
+
+// CheckServices are what the checks of guardrails work with that ask others.
+type CheckServices struct {
+	Checks
+	Client    *Client
+	Workspace string // whose calls are judged
 }
 
 // checkTimeout bounds a request of a check, whatever its own timeout is.
