@@ -2,34 +2,27 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net/http"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
 )
 
-// Bounds of what the audit trail keeps of a request.
-const (
-	maxChanges     = 64
-	maxChangeValue = 1024 // bytes of a value before, and of one after
-	maxAuditText   = 512  // bytes of a path and of a query
-)
+// maxAuditText bounds what the audit trail keeps of a path and of a query, in bytes.
+const maxAuditText = 512
 
 // newRecord returns the audit record of a request, without what is known only later.
 func (a *API) newRecord(rt *route, caller *credentials.Caller, r *http.Request) audit.Record {
 	return audit.Record{
 		OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
-		UserID: caller.UserID, Scope: rt.scopes[0], Method: r.Method, Path: shorten(r.URL.Path, maxAuditText), Query: shorten(r.URL.RawQuery, maxAuditText),
+		UserID: caller.UserID, Scope: rt.scopes[0], Method: r.Method, Path: audit.Shorten(r.URL.Path, maxAuditText), Query: audit.Shorten(r.URL.RawQuery, maxAuditText),
 		IP: clientIP(r), Country: a.country(r), UserAgent: userAgent(r, a.Authenticator), RequestID: cmp.Or(requestID(a.Headers, r.Header), requestUUID(r)),
 	}
 }
@@ -99,8 +92,12 @@ func membersOf(shown any, err error) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := make(map[string]any)
-	return members, json.Unmarshal(raw, &members)
+	decoded, err := audit.Decode(raw)
+	members, ok := decoded.(map[string]any)
+	if err == nil && !ok {
+		err = errors.New("what is shown is not an object")
+	}
+	return members, err
 }
 
 // edited returns what has changed in a row, and makes the record one of its workspace.
@@ -112,19 +109,24 @@ func (r *resource[Row]) edited(c *call, row *Row, before, after map[string]any) 
 // also has a change tell of another edit, for which the row that it is about has no members.
 func (c *call) also(e edit) { c.others = append(c.others, e) }
 
+// auditComparison is what the audit trail tells of an edit: of members that follow from what was done, nothing.
+var auditComparison = audit.Comparison{Ignored: []string{"object", "last_updated_at", "last_used_at", "updated_at"}, Max: audit.MaxChanges}
+
 // changed records what an edit, and those beside it, have changed.
 func (c *call) changed(e edit) {
 	c.record.Changes = nil
-	compare(&c.record.Changes, "", e.before, e.after)
-	for _, other := range c.others {
-		compare(&c.record.Changes, "", other.before, other.after)
+	for _, e := range append([]edit{e}, c.others...) {
+		c.record.Changes = append(c.record.Changes, auditComparison.Changes(e.before, e.after)...)
+	}
+	if len(c.record.Changes) > audit.MaxChanges {
+		c.record.Changes = c.record.Changes[:audit.MaxChanges]
 	}
 	for _, shown := range []map[string]any{e.after, e.before} {
 		if id, ok := shown["id"].(string); ok && c.record.ResourceID == "" {
 			c.record.ResourceID = id
 		}
 		if name, ok := shown["name"].(string); ok && c.record.ResourceName == "" {
-			c.record.ResourceName = shorten(name, 255)
+			c.record.ResourceName = audit.Shorten(name, 255)
 		}
 	}
 }
@@ -137,73 +139,4 @@ func (r *resource[Row]) concerns(c *call, row *Row) {
 	if w := r.workspace(row); w != "" {
 		c.record.WorkspaceID = w
 	}
-}
-
-// unchanged are members that say nothing about what was done.
-var unchanged = []string{"object", "last_updated_at", "last_used_at", "updated_at"}
-
-// compare appends the differences between two objects, whose members it names after at.
-func compare(changes *[]audit.Change, at string, before, after map[string]any) {
-	names := make([]string, 0, len(before)+len(after))
-	for name := range before {
-		names = append(names, name)
-	}
-	for name := range after {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if slices.Contains(unchanged, name) {
-			continue
-		}
-		from, to := before[name], after[name]
-		old, objects := from.(map[string]any)
-		if now, ok := to.(map[string]any); ok && objects {
-			compare(changes, at+name+".", old, now)
-			continue
-		}
-		was, is := jsonText(from), jsonText(to)
-		if was != is && len(*changes) < maxChanges { // of long texts, what differs may be cut off
-			*changes = append(*changes, audit.Change{Field: shorten(at+name, 255), From: shorten(was, maxChangeValue), To: shorten(is, maxChangeValue)})
-		}
-	}
-}
-
-// jsonText returns a value as JSON; "" for none.
-func jsonText(value any) string {
-	switch v := value.(type) {
-	case nil:
-		return ""
-	case map[string]any:
-		if len(v) == 0 {
-			return ""
-		}
-	case []any:
-		if len(v) == 0 {
-			return ""
-		}
-	case string:
-		if v == "" {
-			return ""
-		}
-	}
-	raw, err := json.Marshal(value, json.Deterministic(true), jsontext.EscapeForHTML(false))
-	if err != nil {
-		return "" // it came out of JSON
-	}
-	return string(raw)
-}
-
-// shorten cuts a text to some bytes, at a character.
-func shorten(s string, most int) string {
-	s = strings.ToValidUTF8(s, "�")
-	if len(s) <= most {
-		return s
-	}
-	const more = "…"
-	end := most - len(more)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + more
 }

@@ -115,7 +115,7 @@ func (x *session) write(ctx context.Context, steps []*step, who *audit.Record) e
 			}
 			r.Scope, r.OrganisationID, r.WorkspaceID = p.scope+action, x.organisation, p.workspace
 			r.Resource, r.ResourceID, r.ResourceName, r.Status = credentials.Clip(p.label), p.id, p.label, http.StatusOK
-			r.Changes = p.changes[:min(len(p.changes), maxChanges)]
+			r.Changes = p.changes[:min(len(p.changes), audit.MaxChanges)]
 			if err := x.Trail.Add(tx, &r); err != nil {
 				return err
 			}

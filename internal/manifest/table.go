@@ -286,14 +286,16 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 	if p.workspace = gjson.GetBytes(after, "workspace_id").Str; p.workspace == DefaultWorkspace {
 		p.workspace = x.workspace
 	}
-	if old == nil {
-		p.changes = difference("{}", string(after))
-	} else {
-		before, err := t.object(x, old)
-		if err != nil {
+	before := []byte("{}")
+	if old != nil {
+		if before, err = t.object(x, old); err != nil {
 			return nil, err
 		}
-		p.changes = difference(string(before), string(after))
+	}
+	if p.changes, err = difference(before, after); err != nil {
+		return nil, err
+	}
+	if old != nil {
 		for _, c := range p.changes {
 			if first, _, _ := strings.Cut(c.Field, "."); slices.Contains(t.fixed, first) {
 				return nil, wrong(at+"."+c.Field, "it does not change; make another object")
