@@ -83,9 +83,14 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 	return out, unasked, nil
 }
 
-// usageOption asks for the usage of a stream. It is appended to the members of a body, through
-// which sjson would search.
+// usageOption asks for the usage of a stream. It is appended to the members of a body that has no
+// such option and no other edit, which takes no search; see [asking] for the others.
 const usageOption = `,"stream_options":{"include_usage":true}`
+
+// asking returns an edit with the option that asks for the usage of a stream.
+func asking(edit *routing.Edit) *routing.Edit {
+	return edit.With("stream_options.include_usage", json.RawMessage("true"))
+}
 
 // onlyAppends reports whether the body needs no change but an appended usageOption.
 func (c *Call) onlyAppends(edit *routing.Edit) bool {
@@ -98,12 +103,8 @@ func (c *Call) completed(edit *routing.Edit, usage bool) *routing.Edit {
 	if c.Endpoint.Table == validation.Completion && !c.passthrough() && !c.report.Has("prompt") && !given(edit.Result("prompt", nil)) {
 		edit = edit.With("prompt", jsonscan.AppendQuoted(nil, validation.DefaultPrompt))
 	}
-	switch options := edit.Result("stream_options", c.member("stream_options")); {
-	case !usage || c.onlyAppends(edit):
-	case len(options) > 0 && options[0] == '{':
-		edit = edit.With("stream_options.include_usage", json.RawMessage("true"))
-	default:
-		edit = edit.With("stream_options", json.RawMessage(`{"include_usage":true}`))
+	if usage && !c.onlyAppends(edit) {
+		edit = asking(edit)
 	}
 	return edit
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/tidwall/sjson"
-
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/hooks"
@@ -98,7 +96,7 @@ func (a *Attempt) replacement(usage bool) (*Buffer, error) {
 		a.replaced.refs.Add(1)
 		return a.replaced, nil
 	}
-	body, err := sjson.SetRawBytes(a.replaced.b, "stream_options.include_usage", []byte("true"))
+	body, err := routing.Apply(a.replaced.b, asking(nil))
 	if err != nil {
 		return nil, badRequest("", "invalid_config", "The option for usage cannot be put into the body: "+err.Error())
 	}
