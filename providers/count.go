@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/providers/chat"
-	"github.com/caddy-gw/gateway/providers/jsonscan"
 	"github.com/caddy-gw/gateway/providers/messages"
 )
 
@@ -46,11 +45,7 @@ func estimate(c *Call) (*Request, error) {
 		n += tokensOfTool + textTokens(t.Name) + textTokens(t.Description) + textTokens(t.Parameters) + textTokens(t.Other)
 	}
 	n += textTokens(asked.Format.Schema)
-	b := jsonscan.Builder(nil)
-	b.Open('{')
-	b.Key("input_tokens").Int(n)
-	b.Close('}')
-	return &Request{Estimate: b}, nil
+	return &Request{Estimate: messages.AppendCount(nil, n)}, nil
 }
 
 func partTokens(p *chat.Part) int64 {

@@ -70,9 +70,5 @@ func count(dst, body []byte, _ http.Header) ([]byte, error) {
 	if n == nil {
 		return dst, errors.New("no number of tokens")
 	}
-	b := jsonscan.Builder(dst)
-	b.Open('{')
-	b.Key("input_tokens").Int(chat.Int(n))
-	b.Close('}')
-	return b, nil
+	return messages.AppendCount(dst, chat.Int(n)), nil
 }

@@ -294,22 +294,25 @@ func (p *parser) tool() (t Tool) {
 }
 
 func (p *parser) function() (t Tool) {
-	r := p.r
-	r.Object(func(key jsonscan.Key) {
-		switch string(key.Bytes()) {
-		case "name":
-			t.Name = r.String()
-		case "description":
-			t.Description = r.String()
-		case "parameters":
-			t.Parameters = r.Value()
-		case "strict":
-			t.Strict = r.Value()
-		case "cache_control":
-			t.Cache = r.Value()
-		}
-	})
+	p.r.Object(func(key jsonscan.Key) { t.Member(p.r, key, "parameters") })
 	return t
+}
+
+// Member reads a member that tools have in every dialect; schema is the name of that with the
+// parameters.
+func (t *Tool) Member(r *jsonscan.Reader, key jsonscan.Key, schema string) {
+	switch string(key.Bytes()) {
+	case "name":
+		t.Name = r.String()
+	case "description":
+		t.Description = r.String()
+	case schema:
+		t.Parameters = r.Value()
+	case "strict":
+		t.Strict = r.Value()
+	case "cache_control":
+		t.Cache = r.Value()
+	}
 }
 
 func (p *parser) toolChoice() (c ToolChoice) {

@@ -76,9 +76,5 @@ func AppendCount(dst, body []byte, _ http.Header) ([]byte, error) {
 	if total == nil {
 		return dst, errors.New("no number of tokens")
 	}
-	b := jsonscan.Builder(dst)
-	b.Open('{')
-	b.Key("input_tokens").Int(chat.Int(total))
-	b.Close('}')
-	return b, nil
+	return messages.AppendCount(dst, chat.Int(total)), nil
 }

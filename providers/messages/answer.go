@@ -126,6 +126,15 @@ func (k blockKind) String() string {
 	return [...]string{"", "text", "thinking", "redacted_thinking", "tool_use"}[k]
 }
 
+// AppendCount appends the answer to a request for the number of tokens of a call.
+func AppendCount(dst []byte, tokens int64) []byte {
+	b := jsonscan.Builder(dst)
+	b.Open('{')
+	b.Key("input_tokens").Int(tokens)
+	b.Close('}')
+	return b
+}
+
 func appendUsage(b *jsonscan.Builder, u chat.Usage) {
 	b.Open('{')
 	b.Key("input_tokens").Int(max(0, u.Prompt-u.CacheRead-u.CacheWrite))

@@ -319,19 +319,10 @@ func (p *parser) tool() {
 	var kind chat.Literal
 	start := r.Peek()
 	r.Object(func(key jsonscan.Key) {
-		switch string(key.Bytes()) {
-		case "type":
+		if key.Is("type") {
 			kind = r.String()
-		case "name":
-			t.Name = r.String()
-		case "description":
-			t.Description = r.String()
-		case "input_schema":
-			t.Parameters = r.Value()
-		case "strict":
-			t.Strict = r.Value()
-		case "cache_control":
-			t.Cache = r.Value()
+		} else {
+			t.Member(r, key, "input_schema")
 		}
 	})
 	if kind != nil && !kind.Is("custom") || t.Name == nil {

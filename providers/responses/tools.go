@@ -36,16 +36,6 @@ func (p *parser) tool(to *[]chat.Tool, at string, namespace chat.Literal) {
 		switch string(key.Bytes()) {
 		case "type":
 			kind = r.String()
-		case "name":
-			t.Name = r.String()
-		case "description":
-			t.Description = r.String()
-		case "parameters":
-			t.Parameters = r.Value()
-		case "strict":
-			t.Strict = r.Value()
-		case "cache_control":
-			t.Cache = r.Value()
 		case "tools":
 			tools = r.Value()
 		case "execution":
@@ -59,6 +49,8 @@ func (p *parser) tool(to *[]chat.Tool, at string, namespace chat.Literal) {
 					grammar = r.String()
 				}
 			})
+		default:
+			t.Member(r, key, "parameters")
 		}
 	})
 	switch {
