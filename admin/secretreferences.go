@@ -152,7 +152,7 @@ func showSecretReference(c *call, r *credentials.SecretReference) (*SecretRefere
 		return nil, err
 	}
 	shown := make(map[string]string, len(auth))
-	public := c.publicFields(r.Manager)
+	public := secrets.PublicFields(c.api.Managers[r.Manager])
 	for name, v := range auth {
 		if public[name] {
 			shown[name] = v
@@ -171,24 +171,6 @@ func showSecretReference(c *call, r *credentials.SecretReference) (*SecretRefere
 		out.Tags = map[string]string{}
 	}
 	return out, nil
-}
-
-// publicFields are the fields of a manager's auth_config that are not credentials; of one that
-// is not there any more, none is known.
-func (c *call) publicFields(manager string) map[string]bool {
-	public := make(map[string]bool)
-	m, ok := c.api.Managers[manager]
-	if !ok {
-		return public
-	}
-	login := m.Login()
-	public[login.Mode] = true
-	for _, fields := range login.Ways {
-		for _, f := range fields {
-			public[f.Name] = !f.Secret
-		}
-	}
-	return public
 }
 
 func (c *call) createSecretReference(in *createSecretReference) (*credentials.SecretReference, *createdSecretReference, error) {

@@ -79,6 +79,23 @@ type Field struct {
 	Place bool
 }
 
+// PublicFields returns the fields of a manager's auth_config that are not credentials. Of nil, a
+// manager that is not there any more, none is known.
+func PublicFields(m Manager) map[string]bool {
+	public := make(map[string]bool)
+	if m == nil {
+		return public
+	}
+	login := m.Login()
+	public[login.Mode] = true
+	for _, fields := range login.Ways {
+		for _, f := range fields {
+			public[f.Name] = !f.Secret
+		}
+	}
+	return public
+}
+
 // A FieldError says what is wrong with a field of a reference.
 type FieldError struct{ Field, Message string }
 

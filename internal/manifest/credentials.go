@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/secrets"
 )
 
 // credentialFields are the members of a [credentials.Credential] that are not in documents.
@@ -230,27 +231,12 @@ func readIntegration(x *session, f *form, old *credentials.Integration, at strin
 	}, nil
 }
 
-// publicFields are the fields of a manager's logins that are not credentials.
-func (x *session) publicFields(manager string) map[string]bool {
-	public := make(map[string]bool)
-	if m, ok := x.Managers[manager]; ok {
-		login := m.Login()
-		public[login.Mode] = true
-		for _, fields := range login.Ways {
-			for _, f := range fields {
-				public[f.Name] = !f.Secret
-			}
-		}
-	}
-	return public
-}
-
 func writeSecretReference(x *session, r *credentials.SecretReference, f *form) error {
 	auth, err := x.Keyring.OpenAuth(r)
 	if err != nil {
 		return err
 	}
-	public := x.publicFields(r.Manager)
+	public := secrets.PublicFields(x.Managers[r.Manager])
 	for name, value := range auth {
 		if !public[name] {
 			auth[name] = x.seal("secret_references/"+r.ID, value)
