@@ -2,13 +2,11 @@ package inference
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/cache"
-	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
@@ -25,14 +23,10 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	default:
 		return nil
 	}
-	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	body, err := rt.readWhole(res)
 	defer func() { rt.x.Free(cap(body)) }()
-	switch {
-	case inflight.Refused(err), errors.Is(err, errBodyStalled):
-		res.Body.Close()
+	if err != nil {
 		return err
-	case err != nil:
-		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
 	if asked {
 		if membersOf(body).onlyError() {

@@ -62,14 +62,10 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		res.ContentLength = -1
 		return rt.maskBody(res)
 	}
-	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	body, err := rt.readWhole(res)
 	defer rt.x.Free(cap(body))
-	switch {
-	case inflight.Refused(err), errors.Is(err, errBodyStalled):
-		res.Body.Close()
+	if err != nil {
 		return err
-	case err != nil:
-		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
 	out, err := rt.answer.Body(make([]byte, 0, len(body)+256), body, res.Header)
 	var failure *providers.Failure
@@ -193,6 +189,20 @@ func withoutDigests(h http.Header) {
 	for _, name := range []string{"Etag", "Content-Md5", "Digest", "Content-Digest", "Accept-Ranges"} {
 		delete(h, name)
 	}
+}
+
+// readWhole reads an answer that is looked at in one piece. Also if it fails, the capacity of the
+// result is reserved for the call, until the caller frees it.
+func (rt *roundTrip) readWhole(res *http.Response) ([]byte, error) {
+	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	switch {
+	case inflight.Refused(err), errors.Is(err, errBodyStalled):
+		res.Body.Close()
+		return body, err
+	case err != nil:
+		return body, rt.unreadable(res, "the provider's answer broke off: "+err.Error())
+	}
+	return body, nil
 }
 
 // readAtMost reads all of r, which has at most limit bytes. Also if it fails, the capacity of the

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
-	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
 // answered tells visits that a call has an answer that they do not follow; see [AnsweredHook].
@@ -84,14 +83,10 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {
 		return rt.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
 	}
-	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	body, err := rt.readWhole(res)
 	defer rt.call.Free(cap(body))
-	switch {
-	case inflight.Refused(err), errors.Is(err, errBodyStalled):
-		res.Body.Close()
+	if err != nil {
 		return err
-	case err != nil:
-		return rt.unreadable(res, "the provider's answer broke off: "+err.Error())
 	}
 	answer := &Answer{Attempt: rt.attempt, Status: res.StatusCode, Body: body}
 	for _, hook := range hooks {
