@@ -24,9 +24,15 @@ type Archive struct {
 
 // Archives returns the cases in testdata, by name. Other files there fail the test, except
 // in folders, where Go keeps seeds of fuzz tests.
-func Archives(t testing.TB) (all []*Archive) {
+func Archives(t testing.TB) []*Archive {
 	t.Helper()
-	entries, err := os.ReadDir("testdata")
+	return ArchivesIn(t, "testdata")
+}
+
+// ArchivesIn is like [Archives], for the cases in another folder.
+func ArchivesIn(t testing.TB, dir string) (all []*Archive) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +40,10 @@ func Archives(t testing.TB) (all []*Archive) {
 		if e.IsDir() && e.Name() == "fuzz" {
 			continue
 		}
-		all = append(all, Open(t, e.Name()))
+		all = append(all, openIn(t, dir, e.Name()))
 	}
 	if len(all) == 0 {
-		t.Fatal("no cases in testdata")
+		t.Fatalf("no cases in %s", dir)
 	}
 	return all
 }
@@ -45,11 +51,16 @@ func Archives(t testing.TB) (all []*Archive) {
 // Open reads the case in a file of testdata.
 func Open(t testing.TB, file string) *Archive {
 	t.Helper()
+	return openIn(t, "testdata", file)
+}
+
+func openIn(t testing.TB, dir, file string) *Archive {
+	t.Helper()
 	name, ok := strings.CutSuffix(file, ".txtar")
 	if !ok {
-		t.Fatalf("testdata/%s is not a case: expected a file NAME.txtar", file)
+		t.Fatalf("%s/%s is not a case: expected a file NAME.txtar", dir, file)
 	}
-	a := &Archive{Name: name, file: filepath.Join("testdata", file), seen: make(map[string]bool)}
+	a := &Archive{Name: name, file: filepath.Join(dir, file), seen: make(map[string]bool)}
 	var err error
 	if a.members, err = txtar.ParseFile(a.file); err != nil {
 		t.Fatal(err)
