@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 const masterKey = "a master key of more than 32 characters"
@@ -38,16 +38,7 @@ func (c *clock) add(d time.Duration) {
 
 func openDB(t testing.TB) *storage.DB {
 	t.Helper()
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := storage.NewDB(store)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.OpenDB(t)
 	return db
 }
 
@@ -249,11 +240,7 @@ func (o *overtaken) Update(ctx context.Context, fn func(storage.Tx) error) error
 // Two processes that open one new store at once share its data key: each opens what the
 // other sealed.
 func TestANewStoreGetsOneDataKey(t *testing.T) {
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := storetest.Open(t)
 	var first *Keyring
 	second := openKeyring(t, storage.NewDB(&overtaken{Store: store, other: func() { first = openKeyring(t, storage.NewDB(store), newClock()) }}), newClock())
 	sealed, err := first.SealText("id", "secret")

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 func TestVirtualKeySlugsAreUniqueInAWorkspace(t *testing.T) {
@@ -168,11 +168,7 @@ func TestSealedSecretDoesNotOpenUnderAnotherVirtualKey(t *testing.T) {
 
 // Rows of earlier versions are moved by one of the processes that start; the others wait.
 func TestEarlierSlugsAreMovedByOneProcess(t *testing.T) {
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := storetest.Open(t)
 	db := storage.NewDB(store)
 	k := openKeyring(t, db, newClock())
 	update(t, db, func(tx *storage.Txn) error {

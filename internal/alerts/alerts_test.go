@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/mail"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 var secret = credentials.NewSecret("whsec-0123456789abcdef")
@@ -44,16 +44,7 @@ func (f *fixture) at() time.Time { return time.Unix(0, f.clock.Load()).UTC() }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := storage.NewDB(store)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.OpenDB(t)
 	f := &fixture{t: t, answer: func() (int, error) { return 204, nil }}
 	f.clock.Store(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC).UnixNano())
 	var core zapcore.Core

@@ -28,8 +28,8 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 const (
@@ -78,16 +78,7 @@ func keySet(keys ...string) string { return `{"keys":[` + strings.Join(keys, ","
 
 func newIDP(t *testing.T) *idp {
 	t.Helper()
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &idp{t: t, db: storage.NewDB(store)}
-	t.Cleanup(func() {
-		if err := i.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	i := &idp{t: t, db: storetest.OpenDB(t)}
 	i.now.Store(start.UnixNano())
 	now := func() time.Time { return time.Unix(0, i.now.Load()) }
 	i.d = must(directory.Open(t.Context(), i.db, now, rand.Reader))

@@ -22,9 +22,9 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 const operatorKey = "the operator's key of more than 32 characters"
@@ -150,16 +150,7 @@ func (b *bench) shared(t *testing.T) {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := storage.NewDB(store)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.OpenDB(t)
 	now := func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 	keyring, err := credentials.OpenKeyring(t.Context(), db, credentials.NewSecret("master"), now, crand.Reader)
 	if err != nil {

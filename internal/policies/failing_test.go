@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // failingStore is a store that refuses writes while full is set.
@@ -46,20 +46,8 @@ func (s *failingStore) Write(ctx context.Context, fn func(storage.Tx) error) err
 // While the store cannot be written, calls under a limit are refused beyond what is leased, and others go on.
 // Nothing is admitted beyond the limit, then or afterwards.
 func TestCallsUnderALimitAreRefusedWhileTheStoreCannotBeWritten(t *testing.T) {
-	inner, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := &failingStore{Store: inner}
-	w := &world{t: t, db: storage.NewDB(store)}
-	w.booted = time.Now().Truncate(24 * time.Hour).UnixNano()
-	w.now.Store(w.booted)
-	t.Cleanup(func() {
-		if err := w.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.open()
+	store := &failingStore{Store: storetest.Open(t)}
+	w := newWorldOver(t, storage.NewDB(store))
 	w.put(RateLimit{Policy: Policy{ID: "p", WorkspaceID: "ws-1"}, Value: 10})
 	w.budget(budgetOf(Tokens, 1000))
 	w.settle(w.admit("ws-1", call{}), Used{Tokens: 50})
@@ -85,20 +73,8 @@ func TestCallsUnderALimitAreRefusedWhileTheStoreCannotBeWritten(t *testing.T) {
 
 // What a call used is not lost if it cannot be written when the call ends.
 func TestWhatIsUsedWhileTheStoreCannotBeWrittenIsBookedLater(t *testing.T) {
-	inner, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := &failingStore{Store: inner}
-	w := &world{t: t, db: storage.NewDB(store)}
-	w.booted = time.Now().Truncate(24 * time.Hour).UnixNano()
-	w.now.Store(w.booted)
-	t.Cleanup(func() {
-		if err := w.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.open()
+	store := &failingStore{Store: storetest.Open(t)}
+	w := newWorldOver(t, storage.NewDB(store))
 	w.budget(budgetOf(Tokens, 1000))
 	v := w.admit("ws-1", call{})
 	store.full.Store(true)

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // A world is a store with its policies and a clock that is set by hand.
@@ -38,18 +38,14 @@ func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, db: storage.NewDB(store)}
+	return newWorldOver(t, storetest.OpenDB(t))
+}
+
+func newWorldOver(t testing.TB, db *storage.DB) *world {
+	t.Helper()
+	w := &world{t: t, db: db}
 	w.booted = time.Now().Truncate(24 * time.Hour).UnixNano()
 	w.now.Store(w.booted)
-	t.Cleanup(func() {
-		if err := w.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	w.open()
 	return w
 }

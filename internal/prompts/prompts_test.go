@@ -11,22 +11,13 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/prompts/template"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 func open(t testing.TB) (*prompts.Store, *storage.DB) {
 	t.Helper()
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := storage.NewDB(store)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.OpenDB(t)
 	s, err := prompts.Open(t.Context(), db, time.Now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)

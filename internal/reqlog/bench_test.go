@@ -14,8 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
+	"github.com/caddy-gw/gateway/internal/storetest"
 )
 
 // cpu returns the CPU time that the process has used.
@@ -46,18 +45,11 @@ func sample(i int, at time.Time) *Record {
 }
 
 func benchLog(b testing.TB) *Log {
-	s, err := badger.Open(b.TempDir(), badger.Options{})
+	l, err := Open(context.Background(), storetest.OpenDB(b), Options{Now: time.Now, Random: rand.Reader, Logger: zap.NewNop()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := Open(context.Background(), storage.NewDB(s), Options{Now: time.Now, Random: rand.Reader, Logger: zap.NewNop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		l.Close()
-		s.Close()
-	})
+	b.Cleanup(l.Close)
 	return l
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
@@ -247,15 +248,10 @@ func TestTheStoreStaysWithinItsSizeUnderLoad(t *testing.T) {
 // Expired rows are removed in bounded transactions, bodies first, while calls are
 // served.
 func TestRetentionRunsWhileServing(t *testing.T) {
-	b, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
 	var now atomic.Int64
 	now.Store(epoch.UnixNano())
 	clock := func() time.Time { return time.Unix(0, now.Load()) }
-	l, err := Open(t.Context(), storage.NewDB(b), Options{Now: clock, Random: rand.Reader, Logger: zap.NewNop()})
+	l, err := Open(t.Context(), storetest.OpenDB(t), Options{Now: clock, Random: rand.Reader, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

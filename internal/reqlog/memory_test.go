@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // The segment of a row is small, and does not keep alive the memory of calls.
@@ -101,15 +101,7 @@ func TestSegmentsThatShareMemoryAreAsBefore(t *testing.T) {
 // Rows of earlier versions have hashes of four bytes, and counts by workspace as an
 // object.
 func TestSegmentsOfEarlierBuildsAreRead(t *testing.T) {
-	b, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	b := storetest.Open(t)
 	db := storage.NewDB(b)
 	old := []byte(`{"id":"a","last":"b","count":3,"size":9,"from":1,"to":2,"workspaces":{"w1":1,"w2":2},"terms":"AAAAAUmWAtKqu8zd"}`)
 	var seg segment

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // A hookedStore runs a hook before each write, which may wait or fail.
@@ -40,29 +40,13 @@ func (s *hookedStore) hook(before func() error) { s.before.Store(&before) }
 
 func openLog(t *testing.T, logger *zap.Logger) (*Log, *hookedStore) {
 	t.Helper()
-	l, store, closed := openClosed(t, logger)
-	t.Cleanup(closed)
-	return l, store
-}
-
-// openClosed is like openLog, for tests that close the log themselves.
-func openClosed(t *testing.T, logger *zap.Logger) (*Log, *hookedStore, func()) {
-	t.Helper()
-	b, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := &hookedStore{Store: b}
+	store := &hookedStore{Store: storetest.Open(t)}
 	l, err := Open(t.Context(), storage.NewDB(store), Options{Now: time.Now, Random: rand.Reader, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, store, func() {
-		l.Close()
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	t.Cleanup(l.Close)
+	return l, store
 }
 
 // byHand stops the log's own writer, so that a test can write at a time of its choice.
@@ -287,17 +271,9 @@ func TestAddAndCloseTogetherLoseNothingUncounted(t *testing.T) {
 }
 
 func TestCloseLeavesNoGoroutine(t *testing.T) {
-	b, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	db := storetest.OpenDB(t)
 	ignored := goleak.IgnoreCurrent()
-	l, err := Open(t.Context(), storage.NewDB(b), Options{Now: time.Now, Random: rand.Reader, Logger: zap.NewNop()})
+	l, err := Open(t.Context(), db, Options{Now: time.Now, Random: rand.Reader, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,27 +9,17 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/reqlog/reqlogtest"
-	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
+	"github.com/caddy-gw/gateway/internal/storetest"
 )
 
 func TestStore(t *testing.T) {
 	reqlogtest.Run(t, func(t *testing.T) (reqlog.Store, time.Time) {
-		b, err := badger.Open(t.TempDir(), badger.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		l, err := reqlog.Open(t.Context(), storage.NewDB(b), reqlog.Options{Now: func() time.Time { return now }, Random: rand.Reader, Logger: zap.NewNop()})
+		l, err := reqlog.Open(t.Context(), storetest.OpenDB(t), reqlog.Options{Now: func() time.Time { return now }, Random: rand.Reader, Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			l.Close()
-			if err := b.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		t.Cleanup(l.Close)
 		return l, now
 	})
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // A Friday.
@@ -52,16 +52,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t}
 	f.clock.Store(noon.UnixNano())
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.db = storage.NewDB(store)
-	t.Cleanup(func() {
-		if err := f.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	f.db = storetest.OpenDB(t)
 	key, err := audit.NewKey("key")
 	if err != nil {
 		t.Fatal(err)

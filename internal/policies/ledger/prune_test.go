@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
-	"github.com/caddy-gw/gateway/storage/badger"
 )
 
 // prune runs a step after those in progress.
@@ -105,11 +105,7 @@ func TestPruningSparesWhatIsWrittenMeanwhile(t *testing.T) {
 
 // Only one of the processes that share a store deletes records.
 func TestRecordsArePrunedByOneProcess(t *testing.T) {
-	store, err := badger.Open(t.TempDir(), badger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := storetest.Open(t)
 	other := storage.NewDB(store).Job("prune")
 	c := newClock()
 	l := open(store, Options{Now: c.Now, Job: storage.NewDB(store).Job("prune")})
