@@ -391,6 +391,9 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	if k.Metadata, err = within(own.Metadata, k.Metadata, created); err != nil {
 		return err
 	}
+	if own.TokenLimits != nil {
+		return forbidden("The JWT has limits of its own, which would not count the calls of a key that it makes or changes")
+	}
 	for _, limited := range []string{own.KeyID, own.CountedAs} {
 		if _, has := c.api.Limits.Carried.In(c.tx).Get(limited); has && k.CountedAs != limited {
 			return forbidden("The API key has limits of its own, which would not count the calls of a key that it makes or changes; use another key")

@@ -31,6 +31,8 @@ type Caller struct {
 	Rights *Rights
 	// TokenExpires is when the JWT expires by which the caller was identified; nil: by a key.
 	TokenExpires *time.Time
+	// TokenLimits are the limits that this JWT has itself, of package policies; nil: it has none.
+	TokenLimits any
 
 	scopes []string
 }

@@ -198,3 +198,53 @@ func TestTheOrganisationHasIssuers(t *testing.T) {
 		t.Errorf("without issuers it is %d", status)
 	}
 }
+
+// Limits in a JWT count the calls that are made with it, and refuse as those of an API key do.
+func TestAJWTHasLimitsOfItsOwn(t *testing.T) {
+	idp := newIssuer(t)
+	l := newLab(t, idp.options(), "")
+	issued := time.Now().Add(-time.Minute).Unix()
+	limited := func(id string, claims map[string]any) string {
+		claims["jti"], claims["iat"] = id, issued
+		return idp.token(claims)
+	}
+	ask := func(token string) *gatewaytest.Answer {
+		return l.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+token, "x-gw-provider: good")
+	}
+	passes := func(token string) {
+		t.Helper()
+		if a := ask(token); a.Status != 200 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+	refused := func(token string, status int, kind, code string) {
+		t.Helper()
+		if a := ask(token); a.Status != status || a.Get("error.type").Str != kind || a.Get("error.code").Str != code || !strings.Contains(a.Body, "the JWT's own limit") {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+	rates := func() map[string]any {
+		return map[string]any{"rate_limits": []any{map[string]any{"type": "requests", "unit": "rpd", "value": 2}}}
+	}
+	budget := map[string]any{"usage_limits": []any{map[string]any{"type": "tokens", "credit_limit": 100}}}
+	first, second, third := limited("1", rates()), limited("2", rates()), limited("3", budget)
+	for _, token := range []string{first, second} {
+		passes(token)
+		passes(token)
+		refused(token, 429, "api_key_rate_limit_error", "05")
+	}
+	for range 2 { // each uses 5, and reserves ninety or so
+		passes(third)
+	}
+	refused(third, 412, "api_key_exhaust_error", "04")
+	passes(idp.token(nil))
+	l.Stop()
+	l.Load()
+	refused(first, 429, "api_key_rate_limit_error", "05")
+	refused(third, 412, "api_key_exhaust_error", "04")
+	wrong := rates()
+	wrong["usage_limits"] = map[string]any{"credit_limit": .1}
+	if a := ask(limited("4", wrong)); a.Status != 401 || !strings.Contains(a.Body, "usage_limits.credit_limit: expected 1 or more") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}

@@ -275,6 +275,7 @@ func roundUp(d time.Duration) time.Duration {
 // carriedBy names the limits that objects have themselves, by the kind of object.
 var carriedBy = map[string]string{
 	policies.KeyAPIKey:      "the API key's own limit",
+	policies.KeyToken:       "the JWT's own limit",
 	policies.KeyWorkspace:   "the workspace's own limit",
 	policies.KeyVirtualKey:  "the provider's own limit",
 	policies.KeyIntegration: "the limit of the provider's integration in the workspace",

@@ -38,6 +38,7 @@ func content(a *policies.Alert) map[string]any {
 // objects are what the kinds of objects are called that have limits of their own.
 var objects = map[string]string{
 	policies.KeyAPIKey: "API key", policies.KeyWorkspace: "workspace", policies.KeyVirtualKey: "provider", policies.KeyIntegration: "integration",
+	policies.KeyToken: "JWT",
 }
 
 // message is the mail of an alert.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/identity"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/upstream"
 )
 
@@ -115,6 +116,13 @@ func (a *App) tokens(c *core) credentials.Tokens {
 				return "", false
 			}
 			return s.ID, true
+		},
+		Limits: func(t identity.LimitedToken) (any, error) {
+			limits, err := c.Limits.OfToken((*policies.Token)(&t))
+			if limits == nil {
+				return nil, err // and not a nil pointer
+			}
+			return limits, err
 		},
 	}
 	for _, j := range a.JWT {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies"
 )
 
 // Attribute returns what policies may ask of a prepared call: its value of a key, and another
@@ -68,6 +69,15 @@ func (a *Attempt) Attribute(key string) (value, alias string, ok bool) {
 
 // PromptByTarget reports whether the call's prompt depends on the target.
 func (c *Call) PromptByTarget() bool { return c.Config != nil && c.Config.Prompts }
+
+// TokenLimits returns the limits that the JSON Web Token has itself by which the caller was identified.
+func (c *Call) TokenLimits() *policies.TokenLimits {
+	limits, _ := c.Caller.TokenLimits.(*policies.TokenLimits)
+	return limits
+}
+
+// TokenLimits is [Call.TokenLimits] of the attempt's call.
+func (a *Attempt) TokenLimits() *policies.TokenLimits { return a.call.TokenLimits() }
 
 // PromptByTarget is [Call.PromptByTarget] of the attempt's call.
 func (a *Attempt) PromptByTarget() bool { return a.call.PromptByTarget() }

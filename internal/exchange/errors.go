@@ -209,9 +209,10 @@ const (
 )
 
 // carriers are the objects that have limits of their own, as their errors name them, and the codes of
-// these errors. Limits of keys and workspaces are found with the key.
+// these errors. Limits of keys and workspaces are found with the key, in place of which a JWT stands.
 var carriers = map[string]struct{ name, rateCode, budgetCode string }{
 	"api_key":      {"api_key", "05", "04"},
+	"jwt":          {"api_key", "05", "04"},
 	"workspace_id": {"workspace", "05", "04"},
 	"virtual_key":  {"virtual_key", "", "04"},
 	"integration":  {"integration", "", "04"},

@@ -65,8 +65,18 @@ type claims struct {
 		ConfigID string         `json:"config_id"`
 		Metadata jsontext.Value `json:"metadata"`
 	} `json:"defaults"`
-	UsageLimits []jsontext.Value `json:"usage_limits"`
-	RateLimits  []jsontext.Value `json:"rate_limits"`
+	UsageLimits jsontext.Value `json:"usage_limits"`
+	RateLimits  jsontext.Value `json:"rate_limits"`
+
+	limits any // what these two come to; nil: nothing
+}
+
+// present returns a claim, or nothing if it is null or an empty list.
+func present(claim jsontext.Value) []byte {
+	if claim.Kind() == 'n' || string(claim) == "[]" {
+		return nil
+	}
+	return claim
 }
 
 // parseClaims reads the claims of a token whose signature is right. Names count as they are

@@ -3,7 +3,9 @@ package identity
 import (
 	"cmp"
 	"crypto"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"slices"
@@ -51,8 +53,21 @@ type Options struct {
 	Client  *http.Client
 	// Config returns the id of a config of a workspace, by its id or slug. It may be nil.
 	Config func(workspaceID, idOrSlug string) (id string, ok bool)
+	// Limits reads the limits that a token has itself, for [credentials.Caller.TokenLimits]. The error says what is
+	// wrong with them. If it is nil, tokens with limits are refused.
+	Limits func(LimitedToken) (any, error)
 	Now    func() time.Time
 	Logger *zap.Logger
+}
+
+// A LimitedToken is a verified token that has limits of its own.
+type LimitedToken struct {
+	ID             string // a digest of what the issuer has signed
+	OrganisationID string
+	Issued         time.Time // zero: it does not say
+	Expires        time.Time // the last time that it may be used
+
+	UsageLimits, RateLimits []byte // the claims, in JSON; empty: it has none
 }
 
 // A Verifier identifies callers by JSON Web Tokens. It is safe for concurrent use.
@@ -115,7 +130,10 @@ func (v *Verifier) Authenticate(token string, digest *credentials.Digest) (c *cr
 		if by == nil {
 			return nil, nil, false
 		}
-		if known, refusal = by.verify(token); refusal != nil {
+		if known, refusal = by.verify(token); refusal == nil {
+			refusal = v.limit(token, known.claims)
+		}
+		if refusal != nil {
 			return nil, refusal, true
 		}
 		if refusal = v.inTime(known); refusal == nil {
@@ -186,6 +204,31 @@ func (v *Verifier) remember(digest credentials.Digest, k *verified) {
 	v.verified[digest] = k
 }
 
+// limit reads the limits of a verified token. Whoever has a token can write its signature in several ways, but what
+// is signed in one only, by which the token is counted.
+func (v *Verifier) limit(token string, c *claims) *credentials.Error {
+	t := LimitedToken{UsageLimits: present(c.UsageLimits), RateLimits: present(c.RateLimits)}
+	switch {
+	case len(t.UsageLimits) == 0 && len(t.RateLimits) == 0:
+		return nil
+	case v.Limits == nil:
+		return invalid("usage_limits and rate_limits are not supported here")
+	}
+	signed := sha256.Sum256([]byte(token[:strings.LastIndexByte(token, '.')]))
+	t.ID, t.Expires = hex.EncodeToString(signed[:]), c.Expires.time().Add(skew)
+	if v.Directory != nil {
+		t.OrganisationID = v.Directory.Organisation().ID
+	}
+	if c.IssuedAt != nil {
+		t.Issued = c.IssuedAt.time()
+	}
+	var err error
+	if c.limits, err = v.Limits(t); err != nil {
+		return invalid(err.Error())
+	}
+	return nil
+}
+
 // inTime returns an error if a token has expired, or is not valid yet.
 func (v *Verifier) inTime(k *verified) *credentials.Error {
 	now := v.Now()
@@ -232,8 +275,6 @@ func (i *issuer) verify(token string) (*verified, *credentials.Error) {
 		return nil, invalid("it has no exp")
 	case len(c.user()) > maxUser || !utf8.ValidString(c.user()) || strings.ContainsFunc(c.user(), unicode.IsControl):
 		return nil, invalid("email_id, sub or uid is not the name of a user")
-	case len(c.UsageLimits) > 0 || len(c.RateLimits) > 0:
-		return nil, invalid("usage_limits and rate_limits in a JWT are not supported; leave them out, and make a policy")
 	}
 	return &verified{c, i, from, keys}, nil
 }
@@ -364,7 +405,7 @@ func (v *Verifier) caller(c *claims) (*credentials.Caller, *credentials.Error) {
 		caller.KeyName, caller.OrganisationID, caller.WorkspaceID, caller.UserID = name, d.Organisation().ID, w.ID, c.user()
 	}
 	expires := c.Expires.time()
-	caller.TokenExpires, caller.Metadata = &expires, c.metadata()
+	caller.TokenExpires, caller.TokenLimits, caller.Metadata = &expires, c.limits, c.metadata()
 	if config := c.config(); config != "" && w != nil && v.Config != nil {
 		if id, ok := v.Config(w.ID, config); ok {
 			caller.ConfigID = id

@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -251,8 +252,6 @@ func TestClaimsAreChecked(t *testing.T) {
 	ok(object{"nbf": start.Add(30 * time.Second).Unix()})
 	no(object{"nbf": start.Add(31 * time.Second).Unix()}, credentials.InvalidKey, "nbf")
 	no(object{"iat": start.Add(time.Minute).Unix()}, credentials.InvalidKey, "iat")
-	no(object{"usage_limits": []object{{"credit_limit": 1}}}, credentials.InvalidKey, "usage_limits")
-	no(object{"rate_limits": []object{{"value": 1}}}, credentials.InvalidKey, "rate_limits")
 	ok(object{"usage_limits": []object{}, "rate_limits": nil})
 	no(object{"sub": strings.Repeat("x", 256)}, credentials.InvalidKey, "user")
 	no(object{"sub": "a\nb"}, credentials.InvalidKey, "user")
@@ -272,6 +271,48 @@ func TestClaimsAreChecked(t *testing.T) {
 	signer := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: edwards()}, new(jose.SignerOptions).WithHeader("kid", "ed")))
 	if _, refusal := i.authenticate(must(must(signer.Sign(raw)).CompactSerialize())); refusal == nil {
 		t.Error("claims that are there twice were accepted")
+	}
+}
+
+// Limits in a token are those of what the issuer has signed, whatever its signature looks like; they are read once, and
+// a token with wrong ones is refused.
+func TestTokensHaveLimits(t *testing.T) {
+	i := newIDP(t)
+	limited := object{"usage_limits": []object{{"credit_limit": 1}}, "rate_limits": object{"value": 1}, "iat": start.Unix()}
+	token := func(changes object) string { return sign(jose.EdDSA, edwards(), "ed", claimed(changes)) }
+	i.refuses(token(limited), credentials.InvalidKey, "not supported")
+	var read []LimitedToken
+	i.v.Limits = func(l LimitedToken) (any, error) {
+		if read = append(read, l); strings.Contains(string(l.RateLimits), "13") {
+			return nil, errors.New("rate_limits[0].value: expected another number")
+		}
+		return &read[len(read)-1].ID, nil
+	}
+	c := i.accepts(token(limited))
+	if c.TokenLimits == nil || len(read) != 1 {
+		t.Fatalf("%+v after %d reads", c, len(read))
+	}
+	if l := read[0]; string(l.UsageLimits) != `[{"credit_limit":1}]` || string(l.RateLimits) != `{"value":1}` || !l.Issued.Equal(start) ||
+		!l.Expires.Equal(start.Add(time.Hour+skew)) || l.OrganisationID != i.d.Organisation().ID || len(l.ID) != 2*sha256.Size {
+		t.Errorf("%+v", l)
+	}
+	if i.accepts(token(limited)); len(read) != 1 {
+		t.Errorf("read %d times", len(read))
+	}
+	// The last character of a signature has bits that say nothing.
+	same := token(limited)
+	same = same[:len(same)-1] + string(same[len(same)-1]+1)
+	if c, refusal := i.authenticate(same); refusal == nil && (c.TokenLimits == nil || read[len(read)-1].ID != read[0].ID) {
+		t.Error("another spelling of a token counts by itself")
+	}
+	i.accepts(token(object{"usage_limits": limited["usage_limits"], "jti": "other"}))
+	if l := read[len(read)-1]; l.ID == read[0].ID || l.RateLimits != nil || !l.Issued.IsZero() {
+		t.Errorf("another token: %+v", l)
+	}
+	i.refuses(token(object{"rate_limits": object{"value": 13}}), credentials.InvalidKey, "rate_limits[0].value: expected another number")
+	reads := len(read)
+	if c := i.accepts(token(object{"usage_limits": nil, "rate_limits": []object{}})); c.TokenLimits != nil || len(read) != reads {
+		t.Errorf("%+v", c.TokenLimits)
 	}
 }
 

@@ -129,8 +129,11 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	v.refs, v.matched = v.few[:0], v.fewMatched[:0]
 	alias, unread := f.ModelUnread()
 	now := l.now()
+	if t := f.TokenLimits(); t != nil && !l.tokens.use(workspace, t, now) {
+		return false, nil, errTooManyTokens
+	}
 	carried := l.Carried.of(workspace, f, now)
-	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], carried[0], carried[1], carried[2], carried[3], carried[4]} {
+	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], carried[0], carried[1], carried[2], carried[3], carried[4], carried[5]} {
 		for _, r := range list {
 			switch {
 			case !ask.includes(r, f):

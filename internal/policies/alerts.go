@@ -229,6 +229,9 @@ func (l *Limits) budgetOf(tx *storage.Txn, r *Rule) *UsageLimit {
 		}
 		return p
 	}
+	if r.carrier.Carrier == KeyToken { // which does not change
+		return r.carrier.budget()
+	}
 	c, ok := l.Carried.In(tx).Get(r.carrier.ID)
 	if !ok || c.Budget == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 // Carried is the limits that an object itself has, such as an API key: they count its calls, beside
 // the policies that match them.
 type Carried struct {
-	// Carrier is what kind of object it is: KeyAPIKey, KeyWorkspace, KeyVirtualKey (also a provider)
-	// or KeyIntegration. ID is the object's, or [IntegrationIn]'s.
+	// Carrier is what kind of object it is: KeyAPIKey, KeyWorkspace, KeyVirtualKey (also a provider),
+	// KeyIntegration or KeyToken. ID is the object's, or [IntegrationIn]'s.
 	Carrier        string `json:"carrier"`
 	ID             string `json:"id"`
 	WorkspaceID    string `json:"workspace_id,omitempty"`
@@ -191,10 +191,10 @@ func (s *CarriedLimits) rulesOf(id string, now time.Time) []*Rule {
 }
 
 // carriers is how many objects with limits a call may belong to.
-const carriers = 5
+const carriers = 6
 
 // of are the rules of the objects that a call belongs to: its key, the key that it is counted with,
-// its workspace, and of its target the virtual key and the integration.
+// its workspace, of its target the virtual key and the integration, and its JSON Web Token.
 func (s *CarriedLimits) of(workspace string, f Call, now time.Time) (rules [carriers][]*Rule) {
 	if key, with, ok := f.Attribute(KeyAPIKey); ok {
 		rules[0] = s.rulesOf(key, now)
@@ -210,6 +210,9 @@ func (s *CarriedLimits) of(workspace string, f Call, now time.Time) (rules [carr
 		if rules[4] = s.rulesOf(IntegrationIn(workspace, integration), now); rules[4] == nil {
 			rules[4] = s.rulesOf(integration, now)
 		}
+	}
+	if t := f.TokenLimits(); t != nil {
+		rules[5] = t.rules
 	}
 	return rules
 }

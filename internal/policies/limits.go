@@ -25,6 +25,7 @@ type Limits struct {
 	groups   *groups
 	learned  *estimate.Estimator
 	alerts   *alerts
+	tokens   tokens
 	now      func() time.Time
 	active   atomic.Pointer[active] // of what memory has
 	lasting  atomic.Int64           // how long reservations are held, about, in nanoseconds
@@ -54,6 +55,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), alerts: newAlerts(), now: now, logger: logger}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.lasting.Store(int64(time.Second))
+	p.tokens.of, p.tokens.max = make(map[string]*tokenUse), MaxTokens
 	rates, err := openStore(ctx, db, "rate-limit", func(p *RateLimit) *Policy { return &p.Policy }, (*RateLimit).Validate, now, p.refresh)
 	if err != nil {
 		return nil, err
@@ -86,6 +88,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	for _, rules := range a.byWorkspace {
 		err = errors.Join(err, restore(rules))
 	}
+	p.tokens.expired(p)
 	p.telling.Go(p.tellAlerts)
 	return p, err
 }
@@ -125,7 +128,11 @@ func (l *Limits) refresh() {
 // reset stores that the usage of a budget was reset because its time had come, and forgets what
 // was counted before. Until it is stored, every process finds the same from the schedule.
 func (l *Limits) reset(r *Rule) {
-	if r.carrier != nil {
+	switch {
+	case r.Carrier() == KeyToken:
+		l.resetToken(r)
+		return
+	case r.carrier != nil:
 		l.resetCarried(r.carrier.ID)
 		return
 	}

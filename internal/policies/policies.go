@@ -33,6 +33,8 @@ type Call interface {
 	ModelUnread() (alias string, unread bool)
 	// PromptByTarget reports whether the attribute prompt depends on the target.
 	PromptByTarget() bool
+	// TokenLimits returns the limits of the JSON Web Token by which the caller was identified; nil: there are none.
+	TokenLimits() *TokenLimits
 	// Demand returns what the call asks for. It is only asked of a call at its target.
 	Demand() estimate.Demand
 }

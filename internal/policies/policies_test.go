@@ -33,6 +33,9 @@ func (c call) PromptByTarget() bool {
 	return ok
 }
 
+// TokenLimits: in these tests, calls with a token are of another type.
+func (call) TokenLimits() *TokenLimits { return nil }
+
 // Demand is that of 100 bytes which are answered with 10 tokens at most, unless the call says
 // otherwise.
 func (c call) Demand() estimate.Demand {
