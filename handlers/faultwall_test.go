@@ -70,6 +70,7 @@ func TestTheFaultWall(t *testing.T) {
 			gjson.Get(body, "error.code").Type == gjson.Null && gjson.Get(body, "error.param").Raw == "null"
 	}
 	big := strings.Repeat("x", 2<<20)
+	unmetered := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 1000) + `"},"finish_reason":"stop"}]}`
 	line := strings.Repeat("y", 40<<20) // one read more than the limit is not noticed
 	for _, c := range []struct {
 		name     string
@@ -142,7 +143,8 @@ func TestTheFaultWall(t *testing.T) {
 		{name: "LF", serve: stream(role + hello + stopped + done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
 		{name: "missing [DONE]", serve: stream(role + hello + stopped), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
 		{name: "usage on a chunk that is not empty", serve: stream(role + hello + counted + done), stream: true, status: 200, body: exactly(role + hello + counted + done)},
-		{name: "usage missing", serve: respond(200, `{"choices":[]}`), status: 200, body: exactly(`{"choices":[]}`)},
+		{name: "usage missing", serve: respond(200, unmetered), status: 200, body: exactly(unmetered)},
+		{name: "usage and answer missing", serve: respond(200, `{"choices":[]}`), status: 200, body: exactly(`{"choices":[]}`)},
 		// A malformed line is taken out, and not fatal.
 		{name: "malformed line", serve: stream(role, hello, "data: {half\n\n", stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
 		{name: "malformed line before the first content", serve: stream(role, "data: {half\n\n", hello, stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
@@ -234,11 +236,15 @@ func TestTheFaultWall(t *testing.T) {
 	log.check(t)
 }
 
-// tokensSeen are those of the text of a stream, or else of all of an answer, at a token for four bytes.
+// tokensSeen are those of the text of an answer, at a token for four bytes. One in one piece that has none counts as its
+// bytes, up to what is reserved where a call names no maximum.
 func tokensSeen(body string) int64 {
+	const reserved = 4096
 	text := 0
 	if strings.HasPrefix(body, "{") && !gjson.Get(body, "error").Exists() {
-		text = len(body)
+		if text = len(gjson.Get(body, "choices.0.message.content").Str); text == 0 {
+			text = min(len(body), 4*reserved)
+		}
 	}
 	for line := range strings.Lines(body) {
 		text += len(gjson.Get(strings.TrimPrefix(strings.TrimSpace(line), "data:"), "choices.0.delta.content").Str)

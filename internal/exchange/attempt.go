@@ -44,6 +44,7 @@ type Attempt struct {
 	unsaid         prices.Usage // of a session: what nobody says of responses that are not done
 	beside         []*Attempt   // of a session: the models that transcribed
 	Seen           int64        // bytes of the answer's text that came, if the provider does not say what was used
+	Whole          int64        // bytes that came of an answer in one piece, text or not
 	Errored        bool         // the provider itself answered with an error, whatever the status
 	Estimated      bool         // the gateway answers itself, with an estimate
 	Warnings       []string     // say what of the call was left out for this target

@@ -176,7 +176,7 @@ func (a *Attempt) book() booked {
 		case a.meter == nil && a.unsaid != (prices.Usage{}):
 			b.usage, b.estimated = a.Usage.Usage, true
 			b.usage.Add(&a.unsaid)
-		case a.meter == nil && a.Seen > 0 && !a.told(): // its record says it, though nothing counts it
+		case a.meter == nil && a.came() && !a.told(): // its record says it, though nothing counts it
 			if a.call.UsesModel() { // the body is gone by now
 				d := &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}
 				b.estimate(a, &meter{d, unlearned.Most(d), unlearned})
@@ -197,9 +197,15 @@ var unlearned = estimate.New()
 // told reports whether the provider has said all that was used.
 func (a *Attempt) told() bool { return a.Usage.Known && a.Failure == "" && !a.Usage.Partial }
 
+// came reports whether something of an answer came.
+func (a *Attempt) came() bool { return a.Seen > 0 || a.Whole > 0 }
+
 // estimate is what an attempt is likely to have used whose answer broke off, or has no usage.
 func (b *booked) estimate(a *Attempt, m *meter) {
 	b.usage, b.estimated = m.estimates.Likely(m.demand, &m.most, a.Seen), true
+	if a.Seen == 0 { // no text was found in it
+		b.usage.Completion = min((a.Whole+3)/4, m.most.Completion)
+	}
 	if a.Usage.Known { // until the answer broke off
 		completion := max(a.Usage.Completion, b.usage.Completion)
 		b.usage = a.Usage.Usage
@@ -219,7 +225,7 @@ func (a *Attempt) Used() (u prices.Usage, known, estimated bool) {
 func (a *Attempt) used(m *meter) (b booked) {
 	d, e := m.demand, m.estimates
 	u := a.Usage.Usage
-	answered := a.Failure == "" || a.Seen > 0 || !a.FirstByte.IsZero() && !a.Errored
+	answered := a.Failure == "" || a.came() || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
 	switch {
 	case a.ProviderStatus == http.StatusSwitchingProtocols:

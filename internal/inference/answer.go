@@ -93,10 +93,11 @@ func (b *body) Read(p []byte) (int, error) {
 		b.begun = true
 		b.to.noteFirstByte()
 		if b.json {
-			b.to.saw(n)
+			before := b.tap.texts
 			if !whole {
 				b.tap.write(p[:n])
 			}
+			b.to.passed(n, b.tap.texts-before)
 			if b.to.x.Trace != nil && !b.long {
 				b.keep(p[:n])
 			}
@@ -104,6 +105,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if err != nil && b.json { // usage counts even if the answer broke off
 		b.to.book(answer)
+		if whole && b.to.attempt != nil && !b.to.attempt.Usage.Known {
+			b.to.passed(0, textIn(p[:n]))
+		}
 	}
 	switch out := b.to.out; {
 	case err == io.EOF:
@@ -112,7 +116,7 @@ func (b *body) Read(p []byte) (int, error) {
 			if b.to.x.Endpoint.Cacheable && out.Failure == "" && answer.onlyError() {
 				out.Failure = failureIn200
 				if a := b.to.attempt; a != nil {
-					a.Errored, a.Seen = true, 0 // what was read is not an answer
+					a.Errored, a.Seen, a.Whole = true, 0, 0 // what was read is not an answer
 				}
 			}
 			if !b.long {

@@ -2,7 +2,6 @@ package inference
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -42,51 +41,6 @@ func (f *frame) fits(event []byte) bool {
 
 // text returns how long the text is of an event that fits.
 func (f *frame) text(event []byte) int { return len(event) - f.start - (len(f.event) - f.end) }
-
-// textMembers are the members of events that hold text of an answer.
-var textMembers = [...]string{"content", "text", "arguments", "partial_json", "reasoning_content", "reasoning", "thinking", "delta", "refusal", "transcript"}
-
-// textIn returns how long the texts of an event are together.
-func textIn(event []byte) (n int) {
-	if bytes.Contains(event, []byte(`audio.delta"`)) { // whose delta is no text
-		return 0
-	}
-	for rest := event; ; {
-		i := bytes.IndexByte(rest, '"')
-		if i < 0 {
-			return n
-		}
-		rest = rest[i+1:]
-		if len(rest) == 0 || strings.IndexByte("ctaprd", rest[0]) < 0 {
-			continue
-		}
-		for _, name := range textMembers {
-			after, ok := bytes.CutPrefix(rest, []byte(name))
-			if !ok || len(after) == 0 || after[0] != '"' {
-				continue
-			}
-			value, isMember := bytes.CutPrefix(bytes.TrimLeft(after[1:], " \t"), []byte(":"))
-			if value = bytes.TrimLeft(value, " \t"); !isMember || len(value) == 0 || value[0] != '"' {
-				break
-			}
-			if end, _, err := jsonscan.Scanner(value).String(0); err == nil {
-				n += end - len(`""`)
-				rest = value[end:]
-			}
-			break
-		}
-	}
-}
-
-// textOf returns how long the texts of a stream's events are together.
-func textOf(stream []byte) (n int) {
-	for line := range bytes.Lines(stream) {
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			n += textIn(data)
-		}
-	}
-	return n
-}
 
 // take makes an event the frame, if it has a text. It was scanned.
 func (f *frame) take(event []byte) {

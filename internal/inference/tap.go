@@ -9,7 +9,7 @@ import (
 )
 
 // A tap reads a few members of an answer as its bytes pass, however long it is and in whatever
-// portions it comes. It does not validate: what it finds in other data than JSON is undefined.
+// portions it comes, and how long its texts are. It does not validate: what it finds in other data than JSON is undefined.
 type tap struct {
 	members
 
@@ -21,6 +21,13 @@ type tap struct {
 	keyRead  bool // its value comes next
 	key      []byte
 	value    *[]byte // of the current member; nil: it is not kept
+
+	texts  int                 // bytes of the texts that passed
+	next   textKind            // of the value that comes next
+	inText bool                // the string is a text
+	within int                 // depth of the object that a tool is called with; 0: it is not in one
+	name   [maxTextMember]byte // the beginning of the last string, of any depth
+	length int                 // how long that is
 }
 
 // members are the raw values of an answer's members; nil: it does not have it, or it is longer
@@ -106,10 +113,48 @@ func (t *tap) text(p []byte) (n int) {
 		}
 	}
 	t.keep(p[:n])
+	t.noteText(p[:n])
 	if t.inKey && !t.inString {
 		t.inKey, t.keyRead = false, true
 	}
 	return n
+}
+
+// noteText notes a part of a string, which may have its last quote.
+func (t *tap) noteText(part []byte) {
+	if t.within > 0 {
+		t.texts += len(part)
+		return
+	}
+	if !t.inString && len(part) > 0 {
+		part = part[:len(part)-1]
+	}
+	if t.length < len(t.name) {
+		copy(t.name[t.length:], part)
+	}
+	t.length += len(part)
+	if t.inText {
+		t.texts += len(part)
+	}
+}
+
+// nextText notes that the value of a member comes next, whose name was the last string.
+func (t *tap) nextText() {
+	if t.within == 0 && t.length <= len(t.name) {
+		t.next = kindOf(t.name[:t.length])
+	}
+}
+
+// beginText notes that a string begins, or an array or object at a depth.
+func (t *tap) beginText(c byte, depth int) {
+	switch {
+	case t.within > 0:
+	case c == '"':
+		t.inText, t.length = t.next != noText, 0
+	case c == '{' && t.next == inputText:
+		t.within = depth
+	}
+	t.next = noText
 }
 
 // escapes passes over the escapes of a part of a string that has no quote in it, from the
@@ -133,11 +178,16 @@ func (t *tap) escapes(p []byte, first int) int {
 // structure reads on outside of strings, at most to the beginning of one.
 func (t *tap) structure(p []byte) int {
 	from := 0 // of what was not kept yet
+	text := 0 // from where on it is in an object that a tool is called with
 	for i, c := range p {
 		switch c {
 		case '"':
 			t.keep(p[from : i+1])
 			t.inString = true
+			if t.within > 0 {
+				t.texts += i + 1 - text
+			}
+			t.beginText(c, t.depth)
 			if t.keyNext && t.depth == 1 {
 				t.inKey, t.keyNext, t.key = true, false, t.key[:0]
 			}
@@ -147,19 +197,30 @@ func (t *tap) structure(p []byte) int {
 			if t.depth == 1 {
 				t.keyNext = c == '{'
 			}
+			if t.next == inputText {
+				text = i
+			}
+			t.beginText(c, t.depth)
 		case '}', ']':
+			t.next = noText
+			if t.within > 0 && t.depth == t.within {
+				t.texts += i + 1 - text
+				t.within = 0
+			}
 			if t.depth--; t.depth == 0 {
 				t.keep(p[from:i])
 				from = i
 				t.value = nil
 			}
 		case ',':
+			t.next = noText
 			if t.depth == 1 {
 				t.keep(p[from:i])
 				from = i
 				t.keyNext, t.value = true, nil
 			}
 		case ':':
+			t.nextText()
 			if t.depth == 1 && t.keyRead {
 				t.keyRead = false
 				t.begin()
@@ -168,6 +229,9 @@ func (t *tap) structure(p []byte) int {
 		}
 	}
 	t.keep(p[from:])
+	if t.within > 0 {
+		t.texts += len(p) - text
+	}
 	return len(p)
 }
 

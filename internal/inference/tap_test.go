@@ -40,7 +40,7 @@ func anything(random *rand.Rand, depth int) any {
 }
 
 func object(random *rand.Rand, depth int) map[string]any {
-	names := []string{"id", "model", "usage", "usage_info", "error", "choices", "object", "x", `us"age`, `\`, "a longer key than any that matters to anyone", ""}
+	names := []string{"content", "text", "arguments", "input", "args", "type", "id", "model", "usage", "usage_info", "error", "choices", "object", "x", `us"age`, `\`, "a longer key than any that matters to anyone", ""}
 	o := make(map[string]any)
 	for range random.IntN(6) {
 		o[names[random.IntN(len(names))]] = anything(random, depth)
@@ -83,6 +83,83 @@ func TestATapFindsTheMembersInAnyPortions(t *testing.T) {
 	}
 }
 
+// textsOf is how long the texts of a value are, by a walk; kind is what it is.
+func textsOf(v gjson.Result, kind textKind) (n int) {
+	switch {
+	case v.Type == gjson.String && kind != noText:
+		return len(v.Raw) - len(`""`)
+	case v.IsObject() && kind == inputText:
+		return len(v.Raw)
+	case v.Type != gjson.JSON:
+		return 0
+	}
+	v.ForEach(func(key, value gjson.Result) bool {
+		kind := noText
+		if v.IsObject() {
+			kind = kindOf([]byte(key.Raw[1 : len(key.Raw)-1]))
+		}
+		n += textsOf(value, kind)
+		return true
+	})
+	return n
+}
+
+func TestATapFindsTheTextsInAnyPortions(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	found := 0
+	for range 20_000 {
+		doc, err := json.Marshal(object(random, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if random.IntN(2) == 0 {
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, doc, "", " "); err != nil {
+				t.Fatal(err)
+			}
+			doc = indented.Bytes()
+		}
+		var tapped tap
+		for rest := doc; len(rest) > 0; {
+			n := min(len(rest), 1+random.IntN(9))
+			tapped.write(rest[:n])
+			rest = rest[n:]
+		}
+		want := textsOf(gjson.ParseBytes(doc), noText)
+		if whole := textIn(doc); tapped.texts != want || whole != want {
+			t.Fatalf("%s: %d bytes of text in portions, %d in one piece, want %d", doc, tapped.texts, whole, want)
+		}
+		found += want
+	}
+	if found == 0 {
+		t.Error("no document has a text")
+	}
+}
+
+// The texts of answers in the shapes of the endpoints, which say no usage.
+func TestTheTextsOfAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer string
+		want   int
+	}{
+		"a conversation":      {`{"id":"c","choices":[{"message":{"role":"assistant","content":"12345678","refusal":null},"finish_reason":"stop"}]}`, 8},
+		"reasoning and calls": {`{"choices":[{"message":{"reasoning_content":"1234","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}}]}`, 4 + 9},
+		"a text":              {`{"choices":[{"text":"12345678","logprobs":{"tokens":["12345678"]}}]}`, 8},
+		"a message":           {`{"content":[{"type":"thinking","thinking":"12","signature":"xx"},{"type":"text","text":"1234"},{"type":"tool_use","input":{"a":"b"}}]}`, 2 + 4 + 9},
+		"a response":          {`{"instructions":"xxxx","text":{"format":{"type":"text"}},"output":[{"type":"message","content":[{"type":"output_text","text":"1234"}]},{"arguments":"12"}]}`, 6},
+		"of Gemini":           {`{"candidates":[{"content":{"parts":[{"text":"1234"},{"functionCall":{"args":{"a":1}}}]}}]}`, 4 + 7},
+		"spoken":              {`{"choices":[{"message":{"audio":{"data":"AAAA","transcript":"1234"}}}]}`, 4},
+		"nothing":             {`{"choices":[],"x":"yyyy"}`, 0},
+		"broken off":          {`{"choices":[{"message":{"content":"1234`, 4},
+	} {
+		var tapped tap
+		tapped.write([]byte(c.answer))
+		if whole := textIn([]byte(c.answer)); tapped.texts != c.want || whole != c.want && name != "broken off" {
+			t.Errorf("%s: %d bytes as it passes, %d in one piece, want %d", name, tapped.texts, whole, c.want)
+		}
+	}
+}
+
 func TestATapKeepsNoMoreThanItNeeds(t *testing.T) {
 	var tapped tap
 	tapped.write([]byte(`{"data":"`))
@@ -116,6 +193,9 @@ func FuzzTap(f *testing.F) {
 					t.Fatalf("%s is %q where it lies and %q in the tap", name, got, want)
 				}
 			}
+		}
+		if bytewise.texts != whole.texts {
+			t.Fatalf("%d bytes of text in one piece and %d byte by byte", whole.texts, bytewise.texts)
 		}
 		for name, got := range bytewise.named() {
 			if want := whole.named()[name]; !bytes.Equal(got, want) || (got == nil) != (want == nil) {

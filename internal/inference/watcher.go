@@ -36,6 +36,14 @@ func (w *watcher) saw(n int) {
 	}
 }
 
+// passed notes how many bytes of an answer in one piece came, and how many of these are text.
+func (w *watcher) passed(all, text int) {
+	if w.attempt != nil {
+		w.attempt.Whole += int64(all)
+		w.attempt.Seen += int64(text)
+	}
+}
+
 // erred notes that the answer is an error, as far as no text came before it.
 func (w *watcher) erred() {
 	if w.attempt != nil {

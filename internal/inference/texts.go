@@ -1,0 +1,91 @@
+package inference
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/caddy-gw/gateway/internal/jsonscan"
+)
+
+// textMembers are the members of answers and of their events that hold text, as strings; inputMembers are those with
+// what a tool is called with, as strings or objects.
+var (
+	textMembers  = [...]string{"content", "text", "arguments", "partial_json", "reasoning_content", "reasoning", "thinking", "delta", "refusal", "transcript"}
+	inputMembers = [...]string{"input", "args"}
+)
+
+// maxTextMember is how long their names are at most.
+const maxTextMember = len("reasoning_content")
+
+// A textKind says what the value of a member is.
+type textKind uint8
+
+const (
+	noText     textKind = iota
+	stringText          // text, if it is a string
+	inputText           // text, if it is a string or an object
+)
+
+// kindOf is what the value of a member is, by its name.
+func kindOf(name []byte) textKind {
+	for _, n := range textMembers {
+		if string(name) == n {
+			return stringText
+		}
+	}
+	for _, n := range inputMembers {
+		if string(name) == n {
+			return inputText
+		}
+	}
+	return noText
+}
+
+// textIn returns how long the texts of an answer or of an event are together. It takes an object that a tool is called
+// with for text as a whole. A [tap] finds the same.
+func textIn(answer []byte) (n int) {
+	if bytes.Contains(answer, []byte(`audio.delta"`)) { // whose delta is no text
+		return 0
+	}
+	for rest := answer; ; {
+		i := bytes.IndexByte(rest, '"')
+		if i < 0 {
+			return n
+		}
+		rest = rest[i+1:]
+		if len(rest) == 0 || strings.IndexByte("ctaprdi", rest[0]) < 0 {
+			continue
+		}
+		end := bytes.IndexByte(rest[:min(len(rest), maxTextMember+1)], '"')
+		if end < 0 {
+			continue
+		}
+		kind := kindOf(rest[:end])
+		value, isMember := bytes.CutPrefix(bytes.TrimLeft(rest[end+1:], " \t"), []byte(":"))
+		if value = bytes.TrimLeft(value, " \t"); kind == noText || !isMember || len(value) == 0 {
+			continue
+		}
+		switch {
+		case value[0] == '"':
+			if end, _, err := jsonscan.Scanner(value).String(0); err == nil {
+				n += end - len(`""`)
+				rest = value[end:]
+			}
+		case value[0] == '{' && kind == inputText:
+			if end, err := jsonscan.Scanner(value).Value(0, 0); err == nil {
+				n += end
+				rest = value[end:]
+			}
+		}
+	}
+}
+
+// textOf returns how long the texts of a stream's events are together.
+func textOf(stream []byte) (n int) {
+	for line := range bytes.Lines(stream) {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			n += textIn(data)
+		}
+	}
+	return n
+}
