@@ -123,6 +123,8 @@ func TestCallsAreCounted(t *testing.T) {
 		`caddy_gw_tokens_total{endpoint="chatComplete",model="listed",provider="counted-live",type="prompt"}`:        "7",
 		`caddy_gw_tokens_total{endpoint="chatComplete",model="listed",provider="counted-live",type="completion"}`:    "11",
 		`caddy_gw_tokens_total{endpoint="chatComplete",model="listed",provider="counted-live",type="cache_read"}`:    "5",
+		`caddy_gw_unpriced_calls_total{endpoint="chatComplete",model="listed",provider="counted-live"}`:              "1",
+		`caddy_gw_unpriced_calls_total{endpoint="chatComplete",model="listed",provider="counted-dead"}`:              "0",
 		`caddy_gw_attempts_total{endpoint="chatComplete",model="other",provider="counted-bad",status="5xx"}`:         "2",
 		`caddy_gw_retries_total{endpoint="chatComplete",model="other",provider="counted-bad"}`:                       "1",
 		`caddy_gw_fallbacks_total{endpoint="chatComplete",model="other",provider="counted-bad"}`:                     "1",

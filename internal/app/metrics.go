@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
@@ -244,3 +247,16 @@ var (
 	_ prometheus.Collector = breakerStates{}
 	_ prometheus.Collector = policyUsages{}
 )
+
+// saysUnpriced logs that calls have no price, once a minute, with one of them.
+func saysUnpriced(logger *zap.Logger, now func() time.Time) func(provider, model string) {
+	var said atomic.Int64 // Unix time in nanoseconds; 0: not yet
+	return func(provider, model string) {
+		at, last := now().UnixNano(), said.Load()
+		if last != 0 && at-last < int64(time.Minute) || !said.CompareAndSwap(last, at) {
+			return
+		}
+		logger.Info("calls have no price, so that their cost is not known and budgets of costs refuse them; set it with price",
+			zap.String("provider", provider), zap.String("model", credentials.Clip(model)))
+	}
+}

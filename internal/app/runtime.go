@@ -84,6 +84,7 @@ func (a *App) build(c *core) *Runtime {
 		Configs: &exchange.Configs{Store: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners, Prompts: c.Prompts, Guardrails: savedGuardrails{c.Guardrails, c.Directory},
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
 		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight, Calls: c.Calls, Aliases: named.names,
+		Unpriced: saysUnpriced(a.logger, time.Now),
 		WorkspaceMetadata: func(id string) json.RawMessage {
 			w, ok := c.Directory.Workspace(id)
 			if !ok {

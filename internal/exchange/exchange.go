@@ -63,6 +63,8 @@ type Gateway struct {
 	Calls *inflight.Budget
 	// Prices knows what models cost; nil: no price is known.
 	Prices *prices.Table
+	// Unpriced is told of each call whose cost is not known, because its model has no price; may be nil.
+	Unpriced func(provider, model string)
 }
 
 // An Exchange is a call, its attempts, and what became of it.
@@ -252,18 +254,25 @@ func (x *Exchange) Close() {
 
 // count counts a call that has ended.
 func (x *Exchange) count() {
-	m := x.Gateway.Metrics
+	m, cost, unpriced := x.Gateway.Metrics, prices.Amount(0), false
+	if len(x.Attempts) > 0 && !x.Hit() {
+		var priced bool
+		cost, priced = x.Cost()
+		unpriced = !priced && x.Usage().Known
+	}
+	if unpriced && x.Gateway.Unpriced != nil {
+		x.Gateway.Unpriced(x.Provider(), x.AskedModel())
+	}
 	if m == nil {
 		return
 	}
 	call := telemetry.Call{
-		Target: x.MetricTarget(x.Latest()),
+		Target: x.MetricTarget(x.Latest()), Cost: cost, Unpriced: unpriced,
 		Status: x.Status, Duration: x.Gateway.Now().Sub(x.Start), Cache: x.CacheStatus,
 	}
 	if len(x.Attempts) > 0 && !x.Hit() { // the cache uses no tokens
 		call.Usage = x.Usage().Usage
 	}
-	call.Cost, _ = x.Cost()
 	if x.Stream && Succeeded(x.Status) && !x.FirstByte.IsZero() {
 		call.FirstToken = x.FirstByte.Sub(x.Start)
 	}

@@ -34,8 +34,8 @@ var (
 
 // vectors are created once per process, so that they continue across reloads.
 type vectors struct {
-	requests, tokens, cost, attempts, retries, fallbacks, cache, hooks *prometheus.CounterVec
-	duration, firstToken                                               *prometheus.HistogramVec
+	requests, tokens, cost, unpriced, attempts, retries, fallbacks, cache, hooks *prometheus.CounterVec
+	duration, firstToken                                                         *prometheus.HistogramVec
 }
 
 var theVectors = sync.OnceValue(func() *vectors {
@@ -51,6 +51,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 		firstToken: histogram("time_to_first_token_seconds", "Time from the start of a streamed call to the first of its answer.", firstTokenBuckets, targetLabels),
 		tokens:     counter("tokens_total", "Tokens that providers said were used, by the gateway's own calls too.", append(targetLabels, "type")),
 		cost:       counter("cost_usd_total", "What calls cost in US dollars, the gateway's own too, at list prices, where they are known.", targetLabels),
+		unpriced:   counter("unpriced_calls_total", "Calls whose tokens are known, and not what they cost, because their model has no price.", targetLabels),
 		cache:      counter("cache_total", "Calls that asked for the cache of answers, by what it did.", append(targetLabels, "result")),
 		hooks:      counter("guardrails_total", "Guardrails and mutators that ran, by what they came to.", []string{"endpoint", "phase", "state"}),
 		attempts:   counter("attempts_total", "Requests to providers, the gateway's own too; the status is theirs, or error where they gave no answer, or canceled where the client left.", statusLabels),
@@ -60,7 +61,7 @@ var theVectors = sync.OnceValue(func() *vectors {
 })
 
 func (v *vectors) all() []prometheus.Collector {
-	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.cost, v.attempts, v.retries, v.fallbacks, v.cache, v.hooks}
+	return []prometheus.Collector{v.requests, v.duration, v.firstToken, v.tokens, v.cost, v.unpriced, v.attempts, v.retries, v.fallbacks, v.cache, v.hooks}
 }
 
 // Metrics counts calls. A nil one counts nothing.
@@ -113,7 +114,8 @@ type Call struct {
 	Cache      string        // x-gw-cache-status
 
 	prices.Usage
-	Cost prices.Amount // 0: none, or unknown
+	Cost     prices.Amount // 0: none, or unknown
+	Unpriced bool          // it is unknown, though the usage is known
 }
 
 // Call counts a call.
@@ -129,6 +131,9 @@ func (m *Metrics) Call(c *Call) {
 	}
 	if result := cacheResults[c.Cache]; result != "" {
 		m.vectors.cache.WithLabelValues(c.Endpoint, c.Provider, model, result).Inc()
+	}
+	if c.Unpriced {
+		m.vectors.unpriced.WithLabelValues(c.Endpoint, c.Provider, model).Inc()
 	}
 	m.used(&c.Target, model, &c.Usage, c.Cost)
 }
