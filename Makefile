@@ -4,7 +4,7 @@ GOLANGCI_LINT = go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
 help: ## List the commands
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: run
 run: ## Run the gateway with the example configuration
@@ -44,8 +44,15 @@ xcaddy: ## Build with xcaddy, as xcaddy.md says
 	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/caddy-gw/gateway@v0.0.0=. --output bin/xcaddy-caddy
 
 .PHONY: bench
-bench: ## Measure against plain Caddy, side by side
+bench: ## Measure against plain Caddy, side by side, and what limits cost
 	go run ./bench
+	go run ./bench -cases 2KB -rest 0s -proxies no-policy,policies-0,policies-1,policies-10,policies-100
+	go test ./internal/policies -run '^$$' -bench 'Policies|Keys' -timeout 30m
+
+.PHONY: bench-plugin
+bench-plugin: ## Measure limits beside those of the plugin caddy-ratelimit
+	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/mholt/caddy-ratelimit --output bin/limiter-caddy
+	go run ./bench -cases 2KB -rest 0s -proxies plain,rate_limit,no-policy,policies-1 -limiter bin/limiter-caddy
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a minute

@@ -122,8 +122,10 @@ func (l *lab) startProxy(ctx context.Context, o Options, s setup) error {
 			return err
 		}
 		return p.run(ctx, "nginx.conf", l.nginx(p), binary, "-p", p.home, "-e", "stderr", "-c")
+	case s.limiter:
+		return p.runCaddy(ctx, o.limiter, caddyfile(p, s, "", l.plainSites(p, s)))
 	case !s.gateway:
-		return p.runCaddy(ctx, o.binary, caddyfile(p, s, "", l.plainSites(p)))
+		return p.runCaddy(ctx, o.binary, caddyfile(p, s, "", l.plainSites(p, s)))
 	}
 	binary := o.binary
 	if s.name == otherName {
@@ -137,7 +139,7 @@ func (l *lab) startProxy(ctx context.Context, o Options, s setup) error {
 }
 
 // setUp prepares a gateway so that it does all of its work on each call: it creates
-// an API key, a rate limit that matches every call and refuses none, and the config of
+// an API key, rate limits of which one matches every call and refuses none, and the config of
 // the case with a fallback.
 func (p *process) setUp(ctx context.Context, s setup, adminKey string) error {
 	var key struct{ Key string }
@@ -145,13 +147,19 @@ func (p *process) setUp(ctx context.Context, s setup, adminKey string) error {
 	if err != nil {
 		return err
 	}
-	if s.policies {
-		for _, upstream := range upstreams {
-			err = p.control(ctx, adminKey, "/v1/policies/rate-limits",
-				`{"type":"requests","unit":"rpd","value":1e15,"conditions":[{"key":"provider","value":"`+upstream+`"}],"group_by":[{"key":"api_key"}]}`, nil)
-			if err != nil {
-				return err
-			}
+	matching, err := json.Marshal(upstreams)
+	if err != nil {
+		return err
+	}
+	for i := range s.policies {
+		of := string(matching)
+		if i > 0 {
+			of = `"` + dead + `"`
+		}
+		err = p.control(ctx, adminKey, "/v1/policies/rate-limits",
+			`{"type":"requests","unit":"rpd","value":1e15,"conditions":[{"key":"provider","value":`+of+`}],"group_by":[{"key":"api_key"}]}`, nil)
+		if err != nil {
+			return err
 		}
 	}
 	var config struct{ Slug string }
@@ -202,7 +210,7 @@ func (p *process) verify(ctx context.Context, s setup) error {
 	if err := c.check(res); err != nil {
 		return fmt.Errorf("%s: %w%s", p.name, err, p.output())
 	}
-	if limited := res.Header.Get("X-Ratelimit-Limit-Requests") != ""; limited != s.policies {
+	if limited := res.Header.Get("X-Ratelimit-Limit-Requests") != ""; limited != (s.policies > 0) {
 		return errors.New(p.name + ": the rate-limit policy does not match, or should not be there")
 	}
 	return nil

@@ -35,6 +35,7 @@ type Options struct {
 	warm    time.Duration // of each proxy, before the rounds of a case
 	binary  string        // a Caddy binary with the gateway; empty: build one
 	other   string        // a binary of another build, for the proxy of that name
+	limiter string        // a binary with the plugin rate_limit, for the proxy of that name
 	profile string        // the folder for profiles; empty: no profiles
 	chart   string        // the file for a chart; empty: none
 }
@@ -60,6 +61,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.DurationVar(&o.Rest, "rest", 2*time.Minute, "`time` without requests, after which resting memory is read")
 	flags.StringVar(&o.binary, "caddy", "", "Caddy `binary` to measure (default: build ./cmd/caddy)")
 	flags.StringVar(&o.other, "other", "", "Caddy `binary` of the proxy \"other\", such as one from before a change")
+	flags.StringVar(&o.limiter, "limiter", "", "Caddy `binary` of the proxy \"rate_limit\", with github.com/mholt/caddy-ratelimit")
 	flags.StringVar(&o.profile, "profile", "", "write CPU and allocation profiles of both proxies into `folder`, after the rounds of each case")
 	flags.StringVar(&o.chart, "chart", "", "write an SVG chart of the ratios of CPU time to `file`")
 	quick := flags.Bool("quick", false, "one round of 0.1 s and no rest, to see that it works")
@@ -85,6 +87,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return wrong
 	case slices.Contains(o.Proxies, otherName) != (o.other != ""):
 		return fmt.Errorf("-other and the proxy %q need each other", otherName)
+	case slices.Contains(o.Proxies, limiterName) != (o.limiter != ""):
+		return fmt.Errorf("-limiter and the proxy %q need each other", limiterName)
 	case o.Rest < 0:
 		return fmt.Errorf("rest must not be negative")
 	case o.Rounds < 1 || o.Duration <= 0 || o.Connections < 1 || o.Requests < 1:

@@ -60,6 +60,7 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		{"-proxies plain", "two proxies or more"},
 		{"-proxies plain,other", "need each other"},
 		{"-other caddy", "need each other"},
+		{"-proxies plain,rate_limit", "need each other"},
 		{"-rest -1s", "must not be negative"},
 		{"-rounds 0", "must be positive"},
 		{"twice", `unexpected argument "twice"`},

@@ -11,7 +11,9 @@ import (
 type setup struct {
 	name     string
 	gateway  bool
-	policies bool // a rate limit that matches each call
+	limits   bool // gw_ratelimit
+	policies int  // rate limits that a call is held against, the first of which matches it
+	limiter  bool // rate_limit, of another binary
 	metrics  bool
 	log      bool // the access log
 }
@@ -21,18 +23,25 @@ const (
 	gatewayName = "gateway"
 	otherName   = "other"
 	nginxName   = "nginx"
+	limiterName = "rate_limit"
 )
 
 // setups are the proxies by name. What a stage of the gateway costs is the difference
 // between the gateway and the one without that stage; what a change costs, that between the
-// gateway and the other one, which is another build.
+// gateway and the other one, which is another build; what a limit costs with the plugin rate_limit, that between
+// plain Caddy and the one with it.
 var setups = []setup{
 	{name: plainName, metrics: true, log: true},
-	{name: gatewayName, gateway: true, policies: true, metrics: true, log: true},
+	{name: gatewayName, gateway: true, limits: true, policies: 4, metrics: true, log: true},
 	{name: "no-policy", gateway: true, metrics: true, log: true},
-	{name: "no-metrics", gateway: true, policies: true, log: true},
-	{name: "no-access-log", gateway: true, policies: true, metrics: true},
-	{name: otherName, gateway: true, policies: true, metrics: true, log: true},
+	{name: "no-metrics", gateway: true, limits: true, policies: 4, log: true},
+	{name: "no-access-log", gateway: true, limits: true, policies: 4, metrics: true},
+	{name: "policies-0", gateway: true, limits: true, metrics: true, log: true},
+	{name: "policies-1", gateway: true, limits: true, policies: 1, metrics: true, log: true},
+	{name: "policies-10", gateway: true, limits: true, policies: 10, metrics: true, log: true},
+	{name: "policies-100", gateway: true, limits: true, policies: 100, metrics: true, log: true},
+	{name: limiterName, limiter: true, metrics: true, log: true},
+	{name: otherName, gateway: true, limits: true, policies: 4, metrics: true, log: true},
 	{name: nginxName, log: true},
 }
 
@@ -104,11 +113,26 @@ const reverseProxy = `reverse_proxy %s {
 }
 `
 
+// rateLimit is a limit of the plugin github.com/mholt/caddy-ratelimit that refuses no call of a run: as of a policy
+// that groups by keys, for a day.
+const rateLimit = `rate_limit {
+	zone bench {
+		key {http.request.header.Authorization}
+		window 24h
+		events 1000000
+	}
+}
+`
+
 // plainSites are reverse proxies, each at its own address, so that no matcher is needed.
-func (l *lab) plainSites(p *process) map[string]string {
+func (l *lab) plainSites(p *process, s setup) map[string]string {
 	sites := make(map[string]string)
 	for _, upstream := range upstreams {
-		sites[p.addresses[upstream]] = fmt.Sprintf(reverseProxy, l.upstreams[upstream])
+		site := fmt.Sprintf(reverseProxy, l.upstreams[upstream])
+		if s.limiter { // in a route, since Caddy does not know its place
+			site = "route {\n" + indent(rateLimit+site) + "}\n"
+		}
+		sites[p.addresses[upstream]] = site
 	}
 	return sites
 }
@@ -129,7 +153,7 @@ func (l *lab) gatewayOptions(adminKey string) string {
 }
 
 func gatewaySite(s setup) string {
-	if s.policies {
+	if s.limits {
 		return "gw_admin\ngw_ratelimit\ngw_inference\n"
 	}
 	return "gw_admin\ngw_inference\n"
