@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
-	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 )
 
 // lastOf is the last piece of a text among those of an event, or -1.
