@@ -14,7 +14,7 @@ import (
 
 // preparing are the functions that make a call.
 var preparing = []string{
-	"Begin", "prepare", "authenticate", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
+	"Begin", "prepare", "admitCaller", "receive", "configure", "route", "authenticate", "readTrace", "readMetadata", "readForm", "readBody", "readModel", "locate", "locateInQuery", "recall", "config", "savedConfig",
 	"readOptions", "readCaching", "takeBody", "checkBody", "renderPrompt", "admitPrompted", "startSpan",
 	"runStart",
 }
