@@ -143,7 +143,7 @@ func (p *Provider) request(c *Call) (*Request, error) {
 	if c.Endpoint == CountTokens && c.Body != nil {
 		return estimate(c)
 	}
-	return nil, &RequestError{"x-gw-provider", "endpoint_not_supported", "Provider " + p.Name + " does not serve " + c.Method + " /v1" + c.Path}
+	return nil, p.NotServed(c)
 }
 
 // oldStreams reports whether a call must not have stream_options.

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,8 +64,10 @@ type Provider struct {
 	Forward []string
 
 	// Serves lists the endpoints, besides conversations, that the provider serves in
-	// OpenAI's form. An endpoint of [Translated] that it neither serves nor translates is
-	// refused, or adapted to a conversation. Default: [OpenAIServes].
+	// OpenAI's form, or in its own at the same path. An endpoint of [Translated] that it
+	// neither serves nor translates is refused, or adapted to a conversation, as is any
+	// endpoint of the gateway if the provider has a Dialect. Default: [OpenAIServes], and
+	// nothing for a provider with a Dialect.
 	Serves []string
 	// Passes lists paths below /v1 that the provider serves in addition to the gateway's
 	// endpoints, and that are forwarded unchanged.
@@ -292,29 +293,8 @@ func KeyHeader(name string) func(c *Call, h http.Header) error {
 	}
 }
 
-// Translated lists the endpoints that are refused if a provider neither serves them in
-// OpenAI's form nor translates them. Other endpoints are forwarded to every provider.
-var Translated = []string{ChatComplete, Complete, Embed, Moderate, OCR, Rerank, Messages, CountTokens, CreateResponse}
-
-// OpenAIServes lists the endpoints that a compatible provider is assumed to serve if its
-// row does not say. If it does not, its own error answer is passed on.
-var OpenAIServes = []string{Complete, Embed, Moderate, Rerank, OCR}
-
 // Limits of OpenAI's API, of which compatible providers have more.
 var (
 	OpenAILimits     = chat.Limits{ToolName: 64, User: 64}
 	CompatibleLimits = chat.Limits{ToolName: 64, User: 64, SystemFirst: true}
 )
-
-// has reports whether the provider serves an endpoint in OpenAI's form.
-func (p *Provider) has(endpoint string) bool {
-	switch {
-	case !slices.Contains(Translated, endpoint):
-		return true
-	case endpoint == ChatComplete:
-		return p.Dialect == nil
-	case p.Serves != nil:
-		return slices.Contains(p.Serves, endpoint)
-	}
-	return p.Dialect == nil && slices.Contains(OpenAIServes, endpoint)
-}

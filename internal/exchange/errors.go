@@ -34,6 +34,8 @@ type Error struct {
 	Gateway bool
 	// Caller: the call is at fault, so that no other target can help.
 	Caller bool
+	// Unserved: the provider has no such endpoint, so that a fallback goes on, whatever its statuses.
+	Unserved bool
 	// Pointless: a retry would fail in the same way, whatever the status suggests.
 	Pointless  bool
 	RetryAfter time.Duration // rounded up to whole seconds; 0: no header

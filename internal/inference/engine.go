@@ -66,7 +66,8 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		t := plan.Target()
 		done := e.target(t, !x.Config.Root.Leaf())
 		own := e.err != nil && (e.err.Gateway || e.err.Caller) // the provider is not at fault
-		if x.ConfigID != "" && (done || !own) {
+		unserved := e.err != nil && e.err.Unserved
+		if x.ConfigID != "" && (done || !own && !unserved) {
 			circuit.Report(t, e.outcome(done))
 		}
 		if done {
@@ -76,7 +77,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		if len(x.Attempts) >= maxAttempts {
 			break
 		}
-		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: own}); !more {
+		if _, more := plan.Next(routing.Outcome{Status: e.status, GatewayException: own, Unserved: unserved}); !more {
 			err = plan.Err()
 			break
 		}

@@ -166,6 +166,9 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if refusal := f.adapt(q, call); refusal != nil {
 		return refusal
 	}
+	if err := p.Check(call); err != nil {
+		return refused(err)
+	}
 	if refusal := f.login(ctx, q, t, call, send); refusal != nil {
 		return refusal
 	}
@@ -242,7 +245,7 @@ func refused(err error) *exchange.Error {
 	if !errors.As(err, &r) {
 		return &exchange.Error{Status: http.StatusInternalServerError, Type: "server_error", Gateway: true, Message: "The call cannot be put into the provider's words", Err: err}
 	}
-	return &exchange.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Param: r.Param, Code: r.Code, Message: r.Message}
+	return &exchange.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Param: r.Param, Code: r.Code, Message: r.Message, Unserved: r.Code == providers.NotSupported}
 }
 
 // strict reports whether answers are limited to OpenAI's own fields. The request says so, or else

@@ -36,10 +36,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	case !call.Provider.Adapts(providers.CreateResponse):
 		return nil
 	case slices.Contains(statelessPaths, call.Path):
-		return refused(&providers.RequestError{
-			Param: "x-gw-provider", Code: "endpoint_not_supported",
-			Message: "Provider " + call.Provider.Name + " does not serve " + call.Method + " /v1" + call.Path,
-		})
+		return refused(call.Provider.NotServed(call))
 	case call.Endpoint != providers.CreateResponse:
 		if strings.HasPrefix(call.Path, "/responses/") && call.Endpoint != providers.Proxy {
 			return c.ResponseNotFound()

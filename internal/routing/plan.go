@@ -17,6 +17,9 @@ type Outcome struct {
 	// GatewayException is set if the gateway itself caused the failure, so that no other
 	// target is tried.
 	GatewayException bool
+	// Unserved is set if the target does not serve such calls, so that the next one is tried
+	// whatever statuses the strategy lists.
+	Unserved bool
 }
 
 // A RouteError means that no condition matches a call. The call is answered with 400.
@@ -71,7 +74,7 @@ func (p *Plan) Next(o Outcome) (*Target, bool) {
 	p.target = nil
 	for len(p.frames) > 0 && !o.GatewayException {
 		f := &p.frames[len(p.frames)-1]
-		if f.node.Strategy.moves(o.Status) {
+		if o.Unserved || f.node.Strategy.moves(o.Status) {
 			if i := p.choice(f.node, f.next, f.bypass); i >= 0 {
 				f.next = i + 1
 				p.descend(f.node.Targets[i])

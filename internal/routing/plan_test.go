@@ -430,3 +430,17 @@ func TestStickyLastsForItsTimeAndMovesOnlyWhoMust(t *testing.T) {
 		t.Errorf("changes in time: %d of %d, by key: %d, by version: %d", changes, periods, byKey, byVersion)
 	}
 }
+
+// A target that does not serve the endpoint is no failure that a strategy could leave out.
+func TestAFallbackGoesOnWhereATargetDoesNotServeTheEndpoint(t *testing.T) {
+	c, faults := Parse([]byte(`{"strategy":{"mode":"fallback","on_status_codes":[503]},"targets":[`+vk+`,`+vk+`,`+vk+`]}`), Options{Saved: true})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	paths, err := walk(c, Input{}, func(path string) Outcome {
+		return Outcome{Status: 400, Unserved: strings.HasSuffix(path, "[0]")}
+	})
+	if want := []string{"config.targets[0]", "config.targets[1]"}; err != nil || !slices.Equal(paths, want) {
+		t.Errorf("got %v, %v, want %v", paths, err, want)
+	}
+}

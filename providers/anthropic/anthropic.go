@@ -17,7 +17,12 @@ func init() {
 		Auth:    auth,
 		Headers: map[string]string{"anthropic_beta": "Anthropic-Beta"},
 		Forward: []string{"Anthropic-Version", "Anthropic-Beta"},
-		Serves:  []string{providers.Messages, providers.CountTokens},
+		// Its models are in its own form for its own clients. Files and skills have the paths of
+		// OpenAI's, and are Anthropic's.
+		Serves: []string{
+			providers.Messages, providers.CountTokens, providers.ListModels, providers.RetrieveModel,
+			"uploadFile", "listFiles", "retrieveFile", "retrieveFileContent", "deleteFile", "skills",
+		},
 		Dialect: &providers.Dialect{
 			Request: request,
 			Decoder: func(*providers.Call) chat.Decoder { return new(messages.Decoder) },

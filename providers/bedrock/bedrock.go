@@ -31,7 +31,7 @@ import (
 func init() { providers.Register(provider()) }
 
 func provider() providers.Provider {
-	p := providers.Provider{
+	return providers.Provider{
 		Name:    "bedrock",
 		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://bedrock-runtime.{aws_region}.amazonaws.com",
@@ -63,27 +63,6 @@ func provider() providers.Provider {
 			"retrieveFileContent": fileContent,
 			"deleteFile":          deleteFile,
 		},
-	}
-	for _, name := range unserved {
-		p.Endpoints[name] = refuse
-	}
-	return p
-}
-
-// unserved lists the endpoints that the Bedrock runtime has no equivalent of, and whose
-// paths it does not serve. Paths that belong to no endpoint are forwarded unchanged,
-// because a client may use Bedrock's own API.
-var unserved = []string{
-	"createFinetune", "listFinetunes", "retrieveFinetune", "cancelFinetune", "listFinetuneEvents", "listFinetuneCheckpoints",
-	"listChatCompletions", "countResponseInputTokens", "compactResponse", "getModelResponse", "deleteModelResponse",
-	"cancelModelResponse", "listResponseInputItems",
-	"imageGenerate", "imageEdit", "createSpeech", "createTranscription", "createTranslation", "realtime",
-}
-
-func refuse(c *providers.Call) (*providers.Request, error) {
-	return nil, &providers.RequestError{
-		Param: "x-gw-provider", Code: "endpoint_not_supported",
-		Message: "Provider " + c.Provider.Name + " does not serve " + c.Method + " /v1" + c.Path,
 	}
 }
 

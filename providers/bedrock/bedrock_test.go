@@ -18,7 +18,10 @@ const ask = `{"model":"anthropic.claude-x-v1:0","stream":true,"max_tokens":9,"me
 
 func TestWhatBedrockHasNoLikeOfIsRefused(t *testing.T) {
 	p := provider()
-	for _, endpoint := range append(slices.Clone(unserved), providers.Complete, providers.Moderate, providers.Rerank, providers.OCR) {
+	for _, endpoint := range []string{
+		"createFinetune", "listFinetunes", "listChatCompletions", "getModelResponse", "imageGenerate", "createSpeech", "createTranscription", "realtime", "assistants",
+		providers.Complete, providers.Moderate, providers.Rerank, providers.OCR,
+	} {
 		_, err := p.Prepare(newCall(t, endpoint, ask))
 		var refusal *providers.RequestError
 		if !errors.As(err, &refusal) || refusal.Code != "endpoint_not_supported" {

@@ -25,6 +25,9 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 
 // converse returns the body of such a request.
 func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
+	if err := r.OneChoice(); err != nil {
+		return nil, err
+	}
 	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, r.SizeHint(len(c.Body)))}}
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {

@@ -54,9 +54,12 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, nil
 }
 
-// check refuses content that Cohere does not support, which is anything but text and
+// check refuses several choices, and content that Cohere does not support, which is anything but text and
 // images. Text documents are sent as text, and other documents in the member documents.
 func check(r *chat.Request) error {
+	if err := r.OneChoice(); err != nil {
+		return err
+	}
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
 			p := &r.Messages[i].Parts[k]

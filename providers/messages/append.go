@@ -31,6 +31,9 @@ type Options struct {
 // What the API refuses is left out: blank texts and stop sequences, messages without content,
 // and thinking without a signature. What it does not support is an error of type *chat.Unsupported.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
+	if err := r.OneChoice(); err != nil {
+		return nil, err
+	}
 	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
 	name := o.Name

@@ -43,6 +43,7 @@ var settings = []struct{ name, value string }{
 	{"temperature", `0.12345`},
 	{"top_p", `0.12345`},
 	{"top_k", `12345`},
+	{"n", `2`},
 	{"seed", `12345`},
 	{"frequency_penalty", `0.12345`},
 	{"presence_penalty", `0.12345`},
@@ -75,7 +76,7 @@ func outcome(t *testing.T, provider, model string, set map[string]string, name, 
 		switch name {
 		case "max_completion_tokens":
 			name = "max_tokens"
-		case "parallel_tool_calls", "seed", "frequency_penalty", "presence_penalty", "safety_settings", "safe_prompt", "documents", "guardrail_config":
+		case "n", "parallel_tool_calls", "seed", "frequency_penalty", "presence_penalty", "safety_settings", "safe_prompt", "documents", "guardrail_config":
 			return "" // callers of Messages cannot say it
 		case "reasoning_effort":
 			name, value = "output_config", `{"effort":"high"}`
@@ -146,4 +147,22 @@ func TestTheTableOfSettingsIsWhatBecomesOfThem(t *testing.T) {
 		b.WriteString("\n")
 	}
 	compare(t, text, settingsBegin, b.String())
+}
+
+// A call for several choices gets several, or an error that says which field it is about: an answer
+// with one would be missed only by who counts.
+func TestSeveralChoicesAreMadeOrRefused(t *testing.T) {
+	for _, target := range targets {
+		if target.provider != "anthropic" && target.provider != "bedrock" && target.provider != "vertex-ai" && target.provider != "cohere" {
+			continue
+		}
+		for n, refused := range map[string]bool{"1": false, "null": false, "1.0": false, "2": true, "128": true} {
+			c := (&dialecttest.Case{Endpoint: providers.ChatComplete, Settings: target.settings, Key: "KEY", Body: json.RawMessage(fmt.Sprintf(`{"model":%q,"n":%s,"messages":[{"role":"user","content":"Hi"}]}`, target.model, n))}).Call(target.provider)
+			_, err := c.Provider.Prepare(c)
+			var refusal *providers.RequestError
+			if is := errors.As(err, &refusal) && refusal.Param == "n" && refusal.Code == "unsupported_parameter" && strings.HasPrefix(refusal.Message, "n must be 1"); is != refused || err != nil && !is {
+				t.Errorf("%s, n %s: %v", target.title, n, err)
+			}
+		}
+	}
 }

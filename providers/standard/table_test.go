@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/providers"
 	_ "github.com/caddy-gw/gateway/providers/standard"
 )
@@ -98,12 +100,21 @@ func compare(t *testing.T, text []byte, begin, table string) {
 	}
 }
 
-func TestEveryProviderServesOnlyWhatEndpointsHaveNames(t *testing.T) {
+func TestEveryProviderServesOnlyEndpointsOfTheGateway(t *testing.T) {
+	var served []string
+	for e := range exchange.Endpoints() {
+		served = append(served, e.Name)
+	}
 	for _, name := range providers.Names() {
 		p, _ := providers.Lookup(name)
 		for _, e := range p.Serves {
-			if endpointNames[e] == "" && e != providers.Messages && e != providers.CountTokens {
+			if !slices.Contains(served, e) || p.Dialect == nil && endpointNames[e] == "" {
 				t.Errorf("%s serves %s", name, e)
+			}
+		}
+		for e := range p.Endpoints {
+			if !slices.Contains(served, e) {
+				t.Errorf("%s translates %s", name, e)
 			}
 		}
 	}
