@@ -17,6 +17,7 @@ const (
 	CallPiece                     // arguments: Tool, and Text, a piece of JSON as a literal
 	LogProbs                      // Raw, in OpenAI's form
 	Annotation                    // Raw, a citation in OpenAI's form
+	WebSearch                     // a search of the web that the provider has made: ID, and the query in Text
 	Finish                        // the choice ends: Finish, RawFinish
 	UsageEvent                    // Usage so far
 	Failure                       // the answer ends with an error: its message in Text, its type in Name

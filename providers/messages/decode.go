@@ -12,6 +12,7 @@ type Decoder struct {
 	usage    usage
 	blocks   map[int64]*toolUse // by index
 	tools    int                // number of calls so far
+	answered bool               // by the call of schemaTool
 	finished bool
 	ended    bool
 	cited    citations
@@ -20,8 +21,10 @@ type Decoder struct {
 
 // A toolUse is a block of a stream that calls a tool.
 type toolUse struct {
-	tool  int
-	input chat.Raw // the input at its start; nil if it was empty, or deltas followed
+	tool   int
+	text   bool         // the call is of schemaTool: its input is the text of the answer
+	search chat.Literal // the id of a web search, which the provider runs: input has all of its input
+	input  chat.Raw     // the input at its start; nil if it was empty, or deltas followed
 }
 
 func (d *Decoder) emit(to chat.Sink, e chat.Event) {
@@ -88,6 +91,9 @@ func (d *Decoder) Body(body []byte, to chat.Sink) error {
 
 func (d *Decoder) finish(to chat.Sink, reason chat.Literal) {
 	d.finished = true
+	if d.answered && d.tools == 0 && reason.Is("tool_use") {
+		reason = chat.Quote("end_turn")
+	}
 	d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
 }
 
@@ -181,12 +187,33 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	case "redacted_thinking":
 		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
 	case "tool_use":
+		if b.name.Is(schemaTool) {
+			d.answered = true
+			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: chat.Quote(string(b.input))})
+			return
+		}
 		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
 		if b.input != nil {
 			d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: d.tools, Text: chat.Quote(string(b.input))})
 		}
 		d.tools++
+	case "server_tool_use":
+		if b.name.Is("web_search") {
+			d.searched(b.id, b.input, to)
+		}
 	}
+}
+
+// searched emits a search of the web, of which the model has given the input.
+func (d *Decoder) searched(id chat.Literal, input chat.Raw, to chat.Sink) {
+	e := chat.Event{Kind: chat.WebSearch, ID: id}
+	r := jsonscan.NewReader(input)
+	r.Object(func(key jsonscan.Key) {
+		if key.Is("query") {
+			e.Text = r.String()
+		}
+	})
+	d.emit(to, e)
 }
 
 // Message decodes an event of a stream, by the type in its data.
@@ -248,8 +275,13 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 		})
 	case "content_block_stop":
 		d.annotate(to)
-		if b := d.blocks[index]; b != nil && b.input != nil {
-			d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: chat.Quote(string(b.input))})
+		switch b := d.blocks[index]; {
+		case b == nil || b.input == nil:
+		case b.search != nil:
+			d.searched(b.search, b.input, to)
+			b.input = nil
+		default:
+			d.piece(b, chat.Quote(string(b.input)), to)
 			b.input = nil
 		}
 	case "message_stop":
@@ -283,18 +315,33 @@ func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 		}
 	case "redacted_thinking":
 		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
-	case "tool_use":
-		if d.blocks == nil {
-			d.blocks = make(map[int64]*toolUse)
+	case "server_tool_use":
+		if b.name.Is("web_search") {
+			d.note(index, &toolUse{search: slices.Clone(b.id), input: chat.Raw{}})
+			if string(b.input) != "{}" {
+				d.blocks[index].input = slices.Clone(b.input)
+			}
 		}
+	case "tool_use":
 		called := &toolUse{tool: d.tools}
 		if b.input != nil && string(b.input) != "{}" { // some providers send no deltas
 			called.input = slices.Clone(b.input)
 		}
-		d.blocks[index] = called
+		d.note(index, called)
+		if called.text = b.name.Is(schemaTool); called.text {
+			d.answered = true
+			return
+		}
 		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: b.id, Name: b.name})
 		d.tools++
 	}
+}
+
+func (d *Decoder) note(index int64, b *toolUse) {
+	if d.blocks == nil {
+		d.blocks = make(map[int64]*toolUse)
+	}
+	d.blocks[index] = b
 }
 
 func (d *Decoder) delta(index int64, delta chat.Raw, to chat.Sink) {
@@ -311,15 +358,33 @@ func (d *Decoder) delta(index int64, delta chat.Raw, to chat.Sink) {
 			d.emit(to, chat.Event{Kind: chat.ThoughtSeal, Signature: r.String()})
 		case "partial_json":
 			// Tools that the provider runs itself are not calls of the client's.
-			if b := d.blocks[index]; b != nil {
+			switch b := d.blocks[index]; {
+			case b == nil:
+			case b.search != nil:
+				if piece := chat.Literal(r.String()); len(b.input)+len(piece) <= maxQuery {
+					b.input = append(b.input, piece.Text()...)
+				}
+			default:
 				piece := chat.Literal(r.String())
 				if !piece.Empty() {
 					b.input = nil
 				}
-				d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: piece})
+				d.piece(b, piece, to)
 			}
 		}
 	})
+}
+
+// maxQuery bounds the input of a web search, in bytes.
+const maxQuery = 64 << 10
+
+// piece emits a piece of the input of a call.
+func (d *Decoder) piece(b *toolUse, piece chat.Literal, to chat.Sink) {
+	if b.text {
+		d.emit(to, chat.Event{Kind: chat.TextPiece, Text: piece})
+		return
+	}
+	d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: piece})
 }
 
 // End reports whether the message is complete.

@@ -16,6 +16,7 @@ type family struct {
 	effort   int
 	xhigh    int // an effort; before, it is high
 	max      int // an effort; before, it is high
+	schemas  int // of answers; before, a tool has the schema
 
 	// adaptiveOnly is the first version that refuses a budget of thinking, and temperature,
 	// top_p and top_k too.
@@ -26,9 +27,9 @@ type family struct {
 const never = math.MaxInt
 
 var families = map[string]family{
-	"opus":   {adaptive: 46, effort: 45, xhigh: 47, max: 46, adaptiveOnly: 47},
-	"sonnet": {adaptive: 46, effort: 46, xhigh: never, max: 46, adaptiveOnly: 50},
-	"haiku":  {adaptive: 50, effort: 50, xhigh: never, max: 50, adaptiveOnly: 50},
+	"opus":   {adaptive: 46, effort: 45, xhigh: 47, max: 46, schemas: 41, adaptiveOnly: 47},
+	"sonnet": {adaptive: 46, effort: 46, xhigh: never, max: 46, schemas: 45, adaptiveOnly: 50},
+	"haiku":  {adaptive: 50, effort: 50, xhigh: never, max: 50, schemas: 45, adaptiveOnly: 50},
 	"fable":  {alwaysThinks: true},
 	"mythos": {alwaysThinks: true},
 }

@@ -236,6 +236,10 @@ func (w *Events) ended(at int, it *item) {
 		b = w.of("response.custom_tool_call_input.done", at, it)
 		b.Key("input").Quoted(it.arguments)
 		w.end(b)
+	case webItem:
+		for _, state := range []string{"in_progress", "searching", "completed"} {
+			w.end(w.of("response.web_search_call."+state, at, it))
+		}
 	case reasoningItem:
 		if it.summary != nil {
 			b := w.ofSummary("response.reasoning_summary_text.done", at, it)

@@ -140,6 +140,12 @@ func (w *Response) item(b *jsonscan.Builder, it *item) {
 		b.Key("execution").Text("client")
 		b.Key("arguments").Raw((&chat.Call{Arguments: slices.Concat([]byte{'"'}, it.arguments, []byte{'"'})}).Input())
 		it.sign(b)
+	case webItem:
+		b.Key("status").Text(status)
+		b.Key("action").Open('{')
+		b.Key("type").Text("search")
+		b.Key("query").Quoted(it.arguments)
+		b.Close('}')
 	case reasoningItem:
 		b.Key("summary").Open('[')
 		if it.summary != nil {

@@ -32,12 +32,13 @@ const (
 	callItem
 	customItem // a call of a custom tool
 	searchItem // a search for further tools, which the caller runs
+	webItem    // a search of the web, which the provider has run; its arguments are the query
 	reasoningItem
 )
 
 var (
-	kindNames = [...]string{messageItem: "message", callItem: "function_call", customItem: "custom_tool_call", searchItem: "tool_search_call", reasoningItem: "reasoning"}
-	kindIDs   = [...]string{messageItem: "msg_", callItem: "fc_", customItem: "ctc_", searchItem: "tsc_", reasoningItem: "rs_"}
+	kindNames = [...]string{messageItem: "message", callItem: "function_call", customItem: "custom_tool_call", searchItem: "tool_search_call", webItem: "web_search_call", reasoningItem: "reasoning"}
+	kindIDs   = [...]string{messageItem: "msg_", callItem: "fc_", customItem: "ctc_", searchItem: "tsc_", webItem: "ws_", reasoningItem: "rs_"}
 )
 
 // An item is one element of the output.
@@ -104,6 +105,12 @@ func (w *Response) take(e *chat.Event, to *Events) {
 		w.addText(e, to)
 	case chat.Annotation:
 		w.annotate(e, to)
+	case chat.WebSearch:
+		w.close(to)
+		it := w.add(webItem)
+		it.arguments = append(it.arguments, jsonscan.Inside(e.Text)...)
+		to.added(len(w.items)-1, it)
+		w.end(len(w.items)-1, to)
 	case chat.LogProbs:
 		w.logProbs = append(w.logProbs[:0], elements(e.Raw, "content")...)
 	case chat.ThoughtPiece:
