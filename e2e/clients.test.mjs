@@ -284,6 +284,26 @@ function anthropicSDK(SDK) {
     asked();
   }));
 
+  for (const stream of [false, true]) {
+    test(`an error of the gateway is one of the API's${stream ? ', streamed' : ''}`, async () => {
+      const body = { model: `@${slugOf('openai')}/gpt-5`, max_tokens: 20, messages: [{ role: 'user', content: QUESTION }], stream };
+      const stranger = new SDK({ baseURL: world.gateway.url.replace(/\/v1$/, ''), apiKey: 'unknown', maxRetries: 0 });
+      for (const [asking, model, kind, type] of [
+        [stranger, body.model, SDK.AuthenticationError, 'authentication_error'],
+        [client(), '@nobody/m', SDK.BadRequestError, 'invalid_request_error'],
+      ]) {
+        await assert.rejects(asking.messages.create({ ...body, model }), (error) => {
+          assert.ok(error instanceof kind, String(error));
+          assert.equal(error.error.type, 'error');
+          assert.equal(error.error.error.type, type);
+          assert.equal(error.error.request_id, error.headers.get('x-gw-trace-id'));
+          return true;
+        });
+      }
+      assert.equal(world.providers.take().length, 0);
+    });
+  }
+
   for (const name of ['anthropic', 'google']) {
     test(`countTokens, ${name}`, async () => {
       const model = `@${slugOf(name)}/${MODELS[name][0]}`;

@@ -210,7 +210,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	endpoint, refusal := endpointOf(r, h.access)
 	switch {
 	case refusal != nil:
-		refusal.Write(w, h.headers)
+		refusal.Write(w, h.headers, exchange.EnvelopeOf(r))
 		return nil
 	case endpoint == nil && (probe{h.ready}).serve(w, r):
 		return nil

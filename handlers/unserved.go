@@ -22,7 +22,7 @@ func (l *accessLog) serveNext(w http.ResponseWriter, r *http.Request, next caddy
 		return err
 	}
 	path, _ := exchange.RedactPath(r.URL.Path, l.own)
-	exchange.Unserved(path, meantPath(path)).Write(w, nil)
+	exchange.Unserved(path, meantPath(path)).Write(w, nil, exchange.EnvelopeOf(r))
 	return nil
 }
 

@@ -102,7 +102,7 @@ func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
 				if err == nil || err.Status != 400 || err.Code != "invalid_config" || err.Param != c.param || !strings.Contains(err.Message, c.message) {
 					t.Fatalf("got %+v", err)
 				}
-				mustBeEnvelope(t, err.JSON())
+				mustBeEnvelope(t, err.JSON(Envelope{}))
 				return
 			}
 			if err != nil {
@@ -220,12 +220,12 @@ func TestEveryFaultOfAConfigIsListed(t *testing.T) {
 	if err == nil || err.Status != http.StatusBadRequest || err.Code != "invalid_config" || err.Param != "x-gw-config" {
 		t.Fatalf("got %+v", err)
 	}
-	mustBeEnvelope(t, err.JSON())
+	mustBeEnvelope(t, err.JSON(Envelope{}))
 	var answer struct {
 		Message string
 		Errors  []string
 	}
-	if err := json.Unmarshal(err.JSON(), &answer); err != nil {
+	if err := json.Unmarshal(err.JSON(Envelope{}), &answer); err != nil {
 		t.Fatal(err)
 	}
 	if len(answer.Errors) != len(want) {
@@ -243,8 +243,8 @@ func TestEveryFaultOfAConfigIsListed(t *testing.T) {
 		t.Errorf("the call has the config %+v", x.Config)
 	}
 	for _, valid := range []string{"x-gw-config", "unknown", chat} {
-		if e := badRequest("", "x", valid); strings.Contains(string(e.JSON()), `"errors"`) {
-			t.Errorf("an answer without faults lists some: %s", e.JSON())
+		if e := badRequest("", "x", valid); strings.Contains(string(e.JSON(Envelope{})), `"errors"`) {
+			t.Errorf("an answer without faults lists some: %s", e.JSON(Envelope{}))
 		}
 	}
 }

@@ -13,9 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// An Error is an answer of the data plane that refuses a call. Its envelope suits clients that
-// read status and message, and OpenAI's, which read error.message, error.type, error.param and
-// error.code.
+// An Error is an answer of the data plane that refuses a call, in an [Envelope].
 type Error struct {
 	Status  int
 	Message string
@@ -265,74 +263,6 @@ func Unmetered(budget bool, message string) *Error {
 	return e
 }
 
-// Write answers with the error. It does not log it.
-func (e *Error) Write(w http.ResponseWriter, headers *Headers) {
-	body, media := e.JSON(), "application/json"
-	if e.Answer != nil {
-		body, media = e.Answer, e.Media
-	}
-	h := w.Header()
-	h["Content-Type"] = []string{media}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	if e.RetryAfter > 0 {
-		seconds := (e.RetryAfter + time.Second - 1) / time.Second
-		h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
-	}
-	for _, f := range e.Header {
-		if f.Value != "" {
-			h[f.Name] = []string{f.Value}
-		}
-	}
-	if e.Allow != "" {
-		h["Allow"] = []string{e.Allow}
-	}
-	if e.Gateway && headers != nil {
-		headers.Set(h, HeaderException, "true")
-	}
-	if e.Gateway && e.RetryAfter == 0 || e.Pointless {
-		h["X-Should-Retry"] = []string{"false"} // OpenAI's clients obey it
-	}
-	w.WriteHeader(e.Status)
-	_, _ = w.Write(body) // an error means that the client left
-}
-
-// JSON is the envelope.
-func (e *Error) JSON() []byte {
-	body, err := json.Marshal(envelope{Status: "failure", Message: e.Message, Error: errorBody{e.Message, e.Type, null(e.Param), null(e.Code), e.Field}, Errors: e.Errors, Hooks: e.Hooks})
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return body
-}
-
-type envelope struct {
-	Status  string    `json:"status"`
-	Message string    `json:"message"`
-	Error   errorBody `json:"error"`
-	Errors  []string  `json:"errors,omitempty"`
-
-	Hooks json.RawMessage `json:"hook_results,omitempty"`
-}
-
-type errorBody struct {
-	Message string  `json:"message"`
-	Type    string  `json:"type"`
-	Param   *string `json:"param"`
-	Code    *string `json:"code"`
-	Field   string  `json:"field,omitempty"`
-}
-
-func null(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// Interface guards
-var _ error = (*Error)(nil)
-
 // unknownResponse refuses a call about a stored response that the gateway does not know.
 func unknownResponse(id string) *Error {
 	return &Error{
@@ -340,3 +270,6 @@ func unknownResponse(id string) *Error {
 		Message: "Response with id '" + credentials.Clip(id) + "' not found. If a call with its own provider credential made it, name the provider with x-gw-provider",
 	}
 }
+
+// Interface guards
+var _ error = (*Error)(nil)

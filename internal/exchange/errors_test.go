@@ -91,14 +91,14 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 		if !errors.Is(e, cause) || e.Error() != "words" {
 			t.Errorf("reason %d: the cause is lost: %v", reason, e)
 		}
-		inner := mustBeEnvelope(t, e.JSON())
+		inner := mustBeEnvelope(t, e.JSON(Envelope{}))
 		if inner["param"] != "x-gw-provider" {
 			t.Errorf("reason %d: param %v", reason, inner["param"])
 		}
 		if _, ok := inner["field"]; ok != want[reason].field {
 			t.Errorf("reason %d: error.field is there: %v", reason, ok)
 		}
-		if strings.Contains(string(e.JSON()), "cause") {
+		if strings.Contains(string(e.JSON(Envelope{})), "cause") {
 			t.Errorf("reason %d: the caller sees the cause", reason)
 		}
 	}
@@ -126,7 +126,7 @@ func TestEveryErrorHasAnEnvelopeWhateverItsWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			e.Write(w, headersOf(t))
+			e.Write(w, headersOf(t), Envelope{})
 			inner := mustBeEnvelope(t, w.Body.Bytes())
 			if w.Code != e.Status {
 				t.Errorf("status %d, want %d", w.Code, e.Status)
@@ -151,7 +151,7 @@ func TestWriteRoundsRetryAfterUp(t *testing.T) {
 		24 * time.Hour: "86400",
 	} {
 		w := httptest.NewRecorder()
-		RateLimited("slow down", after).Write(w, nil)
+		RateLimited("slow down", after).Write(w, nil, Envelope{})
 		if got := w.Header().Get("Retry-After"); got != want || w.Code != http.StatusTooManyRequests {
 			t.Errorf("%s: got %q, status %d", after, got, w.Code)
 		}
@@ -160,7 +160,7 @@ func TestWriteRoundsRetryAfterUp(t *testing.T) {
 
 func TestWriteSaysWhichMethodWouldDo(t *testing.T) {
 	w := httptest.NewRecorder()
-	MethodNotAllowed("GET", []string{"POST"}).Write(w, nil)
+	MethodNotAllowed("GET", []string{"POST"}).Write(w, nil, Envelope{})
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("status %d, allow %q", w.Code, w.Header().Get("Allow"))
 	}

@@ -201,10 +201,10 @@ func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	x.Conclude(e.Status, e.Message)
 	x.SetHeader(w.Header())
 	if x.KeepsExcerpts() {
-		x.Sent(e.JSON())
+		x.Sent(e.JSON(x.envelope()))
 	}
 	linger := x.lingers(w)
-	e.Write(w, x.Gateway.Headers)
+	e.Write(w, x.Gateway.Headers, x.envelope())
 	if linger {
 		x.linger(w)
 	}

@@ -80,10 +80,10 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 				if err == nil || err.Status != c.status || err.Code != c.code {
 					t.Fatalf("got %+v", err)
 				}
-				mustBeEnvelope(t, err.JSON())
+				mustBeEnvelope(t, err.JSON(Envelope{}))
 				for _, secret := range []string{w.key, w.weak, providerKey, "sk-stored", "sk-file"} {
-					if bytes.Contains(err.JSON(), []byte(secret)) {
-						t.Errorf("a secret in %s", err.JSON())
+					if bytes.Contains(err.JSON(Envelope{}), []byte(secret)) {
+						t.Errorf("a secret in %s", err.JSON(Envelope{}))
 					}
 				}
 				return
@@ -179,9 +179,9 @@ func TestPrepareRefusesWhatIsNoGoodCall(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			inner := mustBeEnvelope(t, err.JSON())
+			inner := mustBeEnvelope(t, err.JSON(Envelope{}))
 			if err.Status != c.status || err.Code != c.code || inner["param"] != c.param {
-				t.Errorf("got %d %s", err.Status, err.JSON())
+				t.Errorf("got %d %s", err.Status, err.JSON(Envelope{}))
 			}
 		})
 	}
@@ -272,7 +272,7 @@ func FuzzPrepare(f *testing.F) {
 		x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 		defer x.Close()
 		if err := x.Prepare(limits); err != nil {
-			mustBeEnvelope(t, err.JSON())
+			mustBeEnvelope(t, err.JSON(Envelope{}))
 			if err.Status != 400 {
 				t.Fatalf("status %d of %q", err.Status, body)
 			}

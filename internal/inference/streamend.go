@@ -115,6 +115,7 @@ func errorEvent(endpoint, message string, number int64, why errorCode) []byte {
 		b.Key("error").Open('{')
 		b.Key("type").Text("api_error")
 		b.Key("message").Text(message)
+		b.Key("code").Text(why.code)
 		b.Close('}')
 	case exchange.CreateResponse:
 		b = append(b, "event: error\ndata: "...)

@@ -4,7 +4,7 @@ import "net/http"
 
 // errorTypes maps statuses to the API's types of errors.
 var errorTypes = map[int]string{
-	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusBadRequest:            invalidRequest,
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusPaymentRequired:       "billing_error",
 	http.StatusForbidden:             "permission_error",
@@ -17,8 +17,9 @@ var errorTypes = map[int]string{
 }
 
 const (
-	overloaded = "overloaded_error"
-	apiError   = "api_error"
+	invalidRequest = "invalid_request_error"
+	overloaded     = "overloaded_error"
+	apiError       = "api_error"
 )
 
 // ErrorType returns the API's type for a provider's error. The status is 0 if there is
@@ -28,7 +29,7 @@ func ErrorType(name string, status int) string {
 		return name
 	}
 	for _, t := range errorTypes {
-		if name == t {
+		if name == t && (name != invalidRequest || errorTypes[status] == "") { // which OpenAI's API says of any status
 			return name
 		}
 	}

@@ -20,6 +20,11 @@ func TestErrorsHaveTypesThatTheClientsOfTheAPIKnow(t *testing.T) {
 		{"api_error", 400, "api_error"},
 		{"x", 422, "invalid_request_error"},
 		{"x", 500, "api_error"},
+		{"invalid_request_error", 0, "invalid_request_error"},
+		{"invalid_request_error", 404, "not_found_error"}, // as OpenAI's API says it
+		{"invalid_request_error", 413, "request_too_large"},
+		{"invalid_request_error", 422, "invalid_request_error"},
+		{"overloaded_error", 500, "overloaded_error"},
 		{"ERROR", 0, "api_error"},
 	} {
 		if got := messages.ErrorType(c.name, c.status); got != c.want {
