@@ -145,7 +145,7 @@ logs {
 		}
 	}
 	for model, want := range map[string]string{"lost": "nobody", "conf": "pc-nothing", "unknown": "provider header is required"} {
-		if a := ask(key, model); a.Status != 400 || !strings.Contains(a.Get("error.message").Str, want) {
+		if a := ask(key, model); a.Status != 400 || !strings.Contains(a.Body, want) {
 			t.Errorf("%s: %d %s", model, a.Status, a.Body)
 		}
 	}
@@ -186,10 +186,16 @@ func TestAnUnknownPathNamesTheRouteThatIsSpeltNearlySo(t *testing.T) {
 		"/v1/virtual-key":          "/v1/virtual-keys",
 		"/v1/config/pc-x":          "/v1/configs/{slug}",
 		"/v1/Chat/completions":     "/v1/chat/completions",
+		"/v1/keys":                 "/v1/api-keys",
+		"/v1/keys/x":               "/v1/api-keys/{id}",
+		"/v1/users":                "/v1/admin/users",
+		"/v1/rate-limits":          "/v1/policies/rate-limits",
+		"/v1/generations":          "/v1/images/generations",
+		"/v1/references":           "/v1/secret-references",
 	} {
 		for _, headers := range [][]string{nil, {"x-gw-provider: one"}} {
 			a := g.Do("POST", path, `{"messages":[]}`, append(headers, "x-gw-api-key: "+key)...)
-			if a.Status < 400 || !strings.Contains(a.Get("error.message").Str, want) {
+			if a.Status < 400 || !strings.Contains(a.Body, want) {
 				t.Errorf("%s %s: %d %s", path, headers, a.Status, a.Body)
 			}
 		}
@@ -197,7 +203,12 @@ func TestAnUnknownPathNamesTheRouteThatIsSpeltNearlySo(t *testing.T) {
 	if a := g.Do("POST", "/v1/api-keys/workspace/servic", `{}`, "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 404 || !strings.Contains(a.Body, "did you mean /v1/api-keys/workspace/service?") {
 		t.Errorf("the control plane: %d %s", a.Status, a.Body)
 	}
-	for _, path := range []string{"/v1/something/else", "/v1/x", "/v1/" + strings.Repeat("chat/", 200)} {
+	for _, method := range []string{"GET", "POST"} {
+		if a := g.Do(method, "/v1/keys", `{"name":"k"}`, "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 400 || !strings.HasPrefix(a.Get("error.message").Str, method+" /v1/keys is none of the gateway's endpoints") || !strings.HasSuffix(a.Get("error.message").Str, "did you mean /v1/api-keys?") {
+			t.Errorf("%s: %d %s", method, a.Status, a.Body)
+		}
+	}
+	for _, path := range []string{"/v1/something/else", "/v1/x", "/v1/content", "/v1/s", "/v1/" + strings.Repeat("chat/", 200)} {
 		if a := g.Do("GET", path, "", "x-gw-api-key: "+key, "x-gw-provider: one"); strings.Contains(a.Body, "did you mean") {
 			t.Errorf("%s: %s", path, a.Body)
 		}

@@ -228,3 +228,15 @@ func FuzzEndpointOf(f *testing.F) {
 		}
 	})
 }
+
+func TestThePathWithTheSameEndIsNear(t *testing.T) {
+	others := []string{"/v1/admin/users", "/v1/admin/workspaces/{id}/users/{user_id}", "/v1/api-keys", "/v1/api-keys/{id}", "/v1/policies/rate-limits", "/v1/virtual-keys"}
+	for path, want := range map[string]string{
+		"/v1/keys": "/v1/api-keys", "/v1/key": "/v1/api-keys", "/v1/keys/k": "/v1/api-keys/{id}", "/v1/users": "/v1/admin/users", "/v1/limits": "/v1/policies/rate-limits",
+		"/v1/generations": "/v1/images/generations", "/v1/speech": "/v1/audio/speech", "/v1/completion": "/v1/completions", "/v1": "", "/v1/": "", "/": "", "/v1/x/y/z": "", "/v2/keys": "",
+	} {
+		if got := Nearest(path, others...); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}

@@ -23,8 +23,9 @@ var paths = func() []string {
 	return all
 }()
 
-// Nearest returns the path of the data plane, or of others, that is spelt nearly as path is; ""
-// where there is none. What stands for a segment in braces may be anything.
+// Nearest returns the path of the data plane, or of others, that is spelt nearly as path is, or of
+// which path has the end, as /v1/keys has that of /v1/api-keys; "" where there is none. What stands
+// for a segment in braces may be anything.
 func Nearest(path string, others ...string) string {
 	path = strings.TrimRight(path, "/")
 	if len(path) > maxSpelled || path == "" {
@@ -44,7 +45,44 @@ func Nearest(path string, others ...string) string {
 			}
 		}
 	}
+	if best != "" && least < maxEdits {
+		return best
+	}
+	least = maxAdded + 1
+	for _, list := range [...][]string{paths, others} {
+		for _, to := range list {
+			if n := added(strings.ToLower(candidates[len(candidates)-1]), to, least); n < least {
+				best, least = to, n
+			}
+		}
+	}
 	return best
+}
+
+// maxAdded is how many segments, and words of a segment, a path may lack at its beginning.
+const maxAdded = 2
+
+// added counts the segments and the words of a segment, divided by hyphens, that pattern has before
+// what path has after its version, up to most.
+func added(path, pattern string, most int) (n int) {
+	got, want := strings.Split(path, "/"), strings.Split(pattern, "/")
+	more := len(want) - len(got)
+	if len(got) < 3 || more < 0 || more >= most || got[1] != want[1] || strings.Contains(strings.Join(want[2:3+more], "/"), "{") {
+		return most
+	}
+	n = more
+	for i, segment := range got[2:] {
+		to := want[2+more+i]
+		if to == segment || to == segment+"s" || strings.HasPrefix(to, "{") {
+			continue
+		}
+		before, found := strings.CutSuffix(strings.TrimSuffix(to, "s"), "-"+strings.TrimSuffix(segment, "s"))
+		if !found {
+			return most
+		}
+		n += 1 + strings.Count(before, "-")
+	}
+	return min(n, most)
 }
 
 // edits counts the changes of a byte, see [credentials.Distance], to make in a path so that it is one of

@@ -149,11 +149,11 @@ func (c *Call) noRoute(refusal *credentials.Error) *Error {
 	if id := c.responseID(); id != "" && c.selection.Slug() == "" {
 		return unknownResponse(id)
 	}
-	if c.Endpoint == &passThrough {
-		if meant := didYouMean("/v1"+c.Path, c.Gateway.ControlPlane...); meant != "" {
-			refusal.Message += meant
-			return CredentialError(refusal)
-		}
+	if c.Endpoint == &passThrough && refusal.Field == "x-gw-provider" {
+		path := "/v1" + c.Path
+		refusal.Message = c.request.Method + " " + credentials.Clip(path) + " is none of the gateway's endpoints, and no provider is named that may have it (x-gw-provider)" +
+			didYouMean(path, c.Gateway.ControlPlane...)
+		return CredentialError(refusal)
 	}
 	if _, unseen := c.ModelUnread(); unseen {
 		return c.RefuseUnread("nothing else says where the call goes")
