@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -31,6 +32,7 @@ type carriedBudget struct {
 	PeriodicReset     Optional[string]    `json:"periodic_reset,omitempty"`
 	PeriodicResetDays Optional[int]       `json:"periodic_reset_days,omitempty"`
 	NextUsageResetAt  Optional[time.Time] `json:"next_usage_reset_at,omitempty"`
+	OnUnknownPrice    string              `json:"on_unknown_price,omitempty" enum:"refuse,allow" doc:"Of type cost: what to do with calls to models of which no price is known. Default: refuse."`
 }
 
 // shownBudget is the budget of an object, as it is shown.
@@ -42,6 +44,7 @@ type shownBudget struct {
 	PeriodicReset     *string  `json:"periodic_reset" doc:"monthly or weekly."`
 	PeriodicResetDays *int     `json:"periodic_reset_days"`
 	NextUsageResetAt  *string  `json:"next_usage_reset_at" format:"date-time"`
+	OnUnknownPrice    string   `json:"on_unknown_price,omitempty" enum:"refuse,allow"`
 }
 
 // CarriedFields are the fields of limits in bodies that make or change an API key.
@@ -198,7 +201,7 @@ func (c *call) limitsOf(id string) shownLimits {
 	out.exhausted, out.lastResetAt = used >= b.Limit && !has.EachWorkspace, formatOptionalTime(at.LastResetAt)
 	out.budget = &shownBudget{
 		Type: b.Type, CreditLimit: b.Amount(b.Limit), CurrentUsage: b.Amount(used), PeriodicReset: text(at.PeriodicReset),
-		NextUsageResetAt: formatOptionalTime(at.NextResetAt),
+		NextUsageResetAt: formatOptionalTime(at.NextResetAt), OnUnknownPrice: b.OnUnknownPrice,
 	}
 	if b.AlertThreshold != nil {
 		threshold := b.Amount(*b.AlertThreshold)
@@ -276,6 +279,7 @@ func (c *call) budget(had *policies.UsageLimit, in *carriedBudget, inside string
 	if err := alertThreshold(b, inside, in.AlertThreshold); err != nil {
 		return nil, err
 	}
+	b.OnUnknownPrice = cmp.Or(in.OnUnknownPrice, b.OnUnknownPrice)
 	return b, c.schedule(&b.Schedule, inside, in.PeriodicReset, in.PeriodicResetDays, in.NextUsageResetAt)
 }
 

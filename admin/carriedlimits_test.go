@@ -36,12 +36,14 @@ func TestAPIKeysHaveLimitsOfTheirOwn(t *testing.T) {
 	shows(map[string]string{
 		"rate_limits.#": "1", "usage_limits.credit_limit": "5", "usage_limits.alert_threshold": "1", "usage_limits.periodic_reset": "null", "usage_limits.periodic_reset_days": "10",
 	})
+	a.ok("PUT", path, `{"usage_limits":{"on_unknown_price":"allow"}}`)
+	shows(map[string]string{"usage_limits.credit_limit": "5", "usage_limits.on_unknown_price": `"allow"`})
 	a.ok("PUT", path, `{"reset_usage":true}`)
 	if at := a.ok("GET", path, "").get("last_reset_at"); at.Type != gjson.String {
 		t.Errorf("reset at %s", at.Raw)
 	}
 	a.ok("PUT", path, `{"usage_limits":{"type":"tokens","credit_limit":1000}}`)
-	shows(map[string]string{"usage_limits.type": `"tokens"`, "usage_limits.alert_threshold": "null", "usage_limits.periodic_reset_days": "null"})
+	shows(map[string]string{"usage_limits.type": `"tokens"`, "usage_limits.on_unknown_price": "", "usage_limits.alert_threshold": "null", "usage_limits.periodic_reset_days": "null"})
 	a.ok("PUT", path, `{"usage_limits":null,"rate_limits":null}`)
 	shows(map[string]string{"usage_limits": "null", "rate_limits": "[]"})
 
@@ -54,6 +56,8 @@ func TestAPIKeysHaveLimitsOfTheirOwn(t *testing.T) {
 		`{"usage_limits":{"credit_limit":0.5}}`:                                                                      "usage_limits.credit_limit",
 		`{"usage_limits":{"credit_limit":99,"type":"tokens"}}`:                                                       "usage_limits.credit_limit",
 		`{"usage_limits":{"credit_limit":100.5,"type":"tokens"}}`:                                                    "usage_limits.credit_limit",
+		`{"usage_limits":{"credit_limit":100,"type":"tokens","on_unknown_price":"allow"}}`:                           "usage_limits.on_unknown_price",
+		`{"usage_limits":{"credit_limit":5,"on_unknown_price":"guess"}}`:                                             "usage_limits.on_unknown_price",
 		`{"usage_limits":{"type":"requests"}}`:                                                                       "usage_limits.credit_limit",
 		`{"usage_limits":{"credit_limit":5,"alert_threshold":5}}`:                                                    "usage_limits.alert_threshold",
 		`{"usage_limits":{"credit_limit":5,"periodic_reset":"daily"}}`:                                               "usage_limits.periodic_reset",

@@ -106,7 +106,14 @@ func (a *API) guardrails() {
 		name:      func(g *hooks.Guardrail) string { return g.Slug },
 		workspace: func(g *hooks.Guardrail) string { return g.WorkspaceID },
 		allow: func(c *call, g *hooks.Guardrail, action string) error {
+			if action == "invoke" {
+				return c.need("guardrails.invoke")
+			}
 			return c.need(guardrailScope(g.WorkspaceID, action))
+		},
+		// Workspaces may name those of the organisation in their configs, and so try them.
+		shared: func(_ *call, _ string, g *hooks.Guardrail, action string) bool {
+			return action == "invoke" && g.WorkspaceID == ""
 		},
 	}
 	create(a, all, (*call).createGuardrail)

@@ -385,6 +385,20 @@ func TestAGuardrailIsTried(t *testing.T) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
+	// Workspaces may try those of the organisation, which they may name in configs, and see no more of them.
+	organisations := "/v1/guardrails/" + a.ok("POST", "/v1/guardrails", `{"name":"o","organisation_id":"`+a.s.Directory.Organisation().ID+`","checks":[{"id":"default.regexReplace","parameters":{"rule":"\\d+","redactText":"#"}}]}`).get("slug").Str
+	if out := a.as(key, "POST", organisations+"/invoke", `{"text":"card 1234"}`); out.status != 200 || out.get("text").Str != "card #" {
+		t.Errorf("the organisation's: %d %s", out.status, out.body)
+	}
+	reader, _ := a.key("workspace/service", `"guardrails.read","guardrails.list","guardrails.invoke"`)
+	if out := a.as(reader, "GET", organisations, ""); out.status != 404 {
+		t.Errorf("the organisation's is shown: %d %s", out.status, out.body)
+	}
+	a.workspace("elsewhere")
+	stranger := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"elsewhere","scopes":["guardrails.invoke"]}`).get("key").Str
+	if out := a.as(stranger, "POST", redacts, `{"text":"a"}`); out.status != 404 {
+		t.Errorf("another workspace's: %d %s", out.status, out.body)
+	}
 	other, _ := a.key("workspace/service", `"guardrails.read"`)
 	if out := a.as(other, "POST", redacts, `{"text":"a"}`); out.status != 403 {
 		t.Errorf("without the scope: %d %s", out.status, out.body)

@@ -126,11 +126,7 @@ func TestEachSecuritySettingGivesItsScopes(t *testing.T) {
 		for role := range callers {
 			want := slices.Clone(base[role])
 			if role == s.Role {
-				for _, scope := range s.Scopes {
-					if !strings.HasSuffix(scope, "_api_keys.create") || role != roles.WorkspaceMember { // members create no keys
-						want = append(want, scope)
-					}
-				}
+				want = append(want, s.Scopes...)
 				slices.Sort(want)
 				want = slices.Compact(want)
 			}
@@ -189,5 +185,29 @@ func TestSecuritySettingsAreTheOrganisationsOrTheWorkspaces(t *testing.T) {
 	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"red","scopes":["workspaces.update"]}`).get("key").Str
 	for _, who := range []string{manager, key} {
 		a.refuses(who, "PUT", "/v1/admin/workspaces/red", `{"security_settings":{"membersWriteConfigs":true}}`, 403, "only admins")
+	}
+}
+
+// Members change the keys that are theirs, as long as the setting says so, and create none.
+func TestMembersChangeTheirOwnKeysWhereTheSettingIsOn(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("red")
+	id, member := a.member("member@example.com", "red", roles.WorkspaceMember)
+	own := "/v1/api-keys/" + a.ok("POST", "/v1/api-keys/workspace/user", `{"name":"own","workspace_id":"red","user_id":"`+id+`","scopes":["completions.write"]}`).get("id").Str
+	set := func(on string) {
+		a.ok("PUT", "/v1/admin/workspaces/red", `{"security_settings":{"membersWriteApiKeys":`+on+`}}`)
+	}
+	for _, on := range []bool{true, false} {
+		set(fmt.Sprint(on))
+		for _, c := range [][3]string{{"PUT", own, `{"name":"mine"}`}, {"POST", own + "/rotate", `{}`}} {
+			if out := a.as(member, c[0], c[1], c[2]); (out.status == 200) != on || !on && out.status != 403 {
+				t.Errorf("with the setting %t: %s %s: %d %s", on, c[0], c[1], out.status, out.body)
+			}
+		}
+		a.refuses(member, "POST", "/v1/api-keys/workspace/user", `{"name":"k","scopes":["completions.write"]}`, 403, "workspace_user_api_keys.create")
+	}
+	set("true")
+	if out := a.as(member, "DELETE", own, ""); out.status != 200 {
+		t.Errorf("revoking: %d %s", out.status, out.body)
 	}
 }

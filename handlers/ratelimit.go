@@ -283,10 +283,10 @@ var carriedBy = map[string]string{
 
 // deny is the answer to a call that a policy refused.
 func deny(d *policies.Denial) *exchange.Error {
-	name := "policy " + d.ID
+	name, price := "policy "+d.ID, "the policy's on_unknown_price"
 	switch own, carried := carriedBy[d.Carrier()]; {
 	case carried:
-		name = own
+		name, price = own, "on_unknown_price in its usage_limits"
 	case d.Name != "":
 		name = "policy " + d.Name + " (" + d.ID + ")"
 	}
@@ -294,7 +294,7 @@ func deny(d *policies.Denial) *exchange.Error {
 	case d.Unmetered != "":
 		return exchange.Unmetered(d.Budget(), "Usage limit: "+name+" counts "+counted(d.Type)+", and what the call uses is not known: "+d.Unmetered)
 	case d.UnknownPrice:
-		return exchange.OverBudget("Usage limit: " + name + " counts costs, and the price of the model is not known; set its price, or the policy's on_unknown_price to allow")
+		return exchange.OverBudget("Usage limit: " + name + " counts costs, and the price of the model is not known; set its price, or " + price + " to allow")
 	case !d.Budget():
 		what := d.Unit
 		if d.Type == policies.Tokens {

@@ -38,7 +38,7 @@ func (p *UsageLimit) Validate() error {
 	case p.OnUnknownPrice != "" && p.OnUnknownPrice != Refuse && p.OnUnknownPrice != Allow:
 		return &FieldError{"on_unknown_price", "expected refuse or allow"}
 	case p.OnUnknownPrice != "" && p.Type != Cost:
-		return &FieldError{"on_unknown_price", "expected a policy of type cost"}
+		return &FieldError{"on_unknown_price", "expected only for the type cost"}
 	}
 	if err := p.Schedule.validate(); err != nil {
 		return err

@@ -74,8 +74,8 @@ func ofRole(prefix string, role Workspace) []Setting {
 		s := &all[i]
 		switch s.Name {
 		case "membersWriteApiKeys":
-			// Members change their own keys alone, which are user keys.
-			s.Scopes = append(writes("workspace_user_api_keys"), "workspace_user_api_keys.rotate")
+			// Members create no keys, and change their own alone, which are user keys.
+			s.Scopes = []string{"workspace_user_api_keys.update", "workspace_user_api_keys.delete", "workspace_user_api_keys.rotate"}
 		case "membersWriteConfigs", "membersWriteGuardrails", "membersWritePrompts":
 			s.Off = true
 		}
