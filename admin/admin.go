@@ -117,6 +117,8 @@ type API struct {
 	strangers *throttle
 	written   *quota         // quotas of custom records
 	views     map[string]any // of type view, by path
+
+	documents *documents
 }
 
 // New returns the API for the given services.
@@ -142,11 +144,10 @@ func New(s Services) *API {
 			},
 			Security: []map[string][]string{{"key": {}}, {"bearer": {}}, {"anthropic": {}}},
 		},
-		OpenAPIPath:   "/v1/openapi",
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any)}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}}
 	a.auditLogs()
 	a.organisation()
 	a.workspaces()
@@ -185,6 +186,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p := pageFor(r); p != nil {
 		p.ServeHTTP(w, r)
+		return
+	}
+	if a.serveDocument(w, r) {
 		return
 	}
 	if r.URL.Path != path.Clean(r.URL.Path) {

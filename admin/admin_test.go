@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -207,6 +208,14 @@ func (a *api) as(key, method, path, body string) answer {
 		a.t.Errorf("%s %s: %d, unlike the OpenAPI document: %s: %s", method, path, w.Code, fault, w.Body)
 	}
 	return answer{w.Code, w.Header(), w.Body.String()}
+}
+
+// paths are the operations of the OpenAPI document, but for those of the data plane.
+func (a *api) paths() map[string]gjson.Result {
+	a.t.Helper()
+	all := a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map()
+	maps.DeleteFunc(all, func(path string, _ gjson.Result) bool { return !admin.Reserved(path) })
+	return all
 }
 
 func (a *api) do(method, path, body string) answer {

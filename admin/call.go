@@ -125,7 +125,8 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 
 func (a *API) errorResponse() *huma.Response {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Error](), true, "Error")
-	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	example := map[string]any{"success": false, "data": map[string]any{"message": "name: expected required property to be present", "errorCode": "AB01"}}
+	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}}
 }
 
 // authorise checks that the caller has one of the route's scopes before it reads the
@@ -195,6 +196,11 @@ func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 	if err := lease.Grow(bodySize(r)); err != nil {
 		w.Header().Set("Retry-After", "1")
 		e := failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
+		c.audit(e.status)
+		writeError(w, e)
+		return
+	}
+	if e := checkListQuery(ctx.Operation(), r.URL.RawQuery); e != nil {
 		c.audit(e.status)
 		writeError(w, e)
 		return

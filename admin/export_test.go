@@ -60,3 +60,21 @@ func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {
 	}
 	return faults
 }
+
+// Unlike returns how a body differs from its description in the OpenAPI document.
+func (a *API) Unlike(path, method string, body []byte) []string {
+	document := a.huma.OpenAPI()
+	item := document.Paths[path]
+	operation := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete}[method]
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		return []string{err.Error()}
+	}
+	var result huma.ValidateResult
+	huma.Validate(document.Components.Schemas, operation.RequestBody.Content["application/json"].Schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, v, &result)
+	var faults []string
+	for _, err := range result.Errors {
+		faults = append(faults, err.Error())
+	}
+	return faults
+}

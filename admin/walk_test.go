@@ -97,7 +97,7 @@ func TestEveryRouteIsForWhoItIsFor(t *testing.T) {
 		"nobody":                    {"gw-unknown", nil},
 	}
 	cells := 0
-	for path, methods := range a.as(ownerKey, "GET", "/v1/openapi.json", "").get("paths").Map() {
+	for path, methods := range a.paths() {
 		path = strings.TrimPrefix(path, "/v1")
 		for method := range methods.Map() {
 			method = strings.ToUpper(method)

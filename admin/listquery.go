@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
+
+// checkListQuery refuses parameters that a list does not have, or has twice, because a list that is
+// not filtered looks like one that is. Requests that are not for a list pass.
+func checkListQuery(op *huma.Operation, rawQuery string) *Error {
+	if op.Method != http.MethodGet || rawQuery == "" {
+		return nil
+	}
+	var known []string
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			known = append(known, p.Name)
+		}
+	}
+	if !slices.Contains(known, "page_size") {
+		return nil
+	}
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return invalid("query", "expected name=value, percent-encoded and separated by &")
+	}
+	var faults []string
+	for name, values := range query {
+		switch {
+		case !slices.Contains(known, name) && !inPath(op, name):
+			fault := credentials.Clip(name) + ": there is no such filter"
+			if near := credentials.Nearest(name, known); near != "" {
+				fault += " (did you mean " + near + "?)"
+			}
+			faults = append(faults, fault)
+		case len(values) > 1:
+			faults = append(faults, credentials.Clip(name)+": it is given twice; several values are separated by commas")
+		}
+	}
+	if faults == nil {
+		return nil
+	}
+	slices.Sort(faults)
+	slices.Sort(known)
+	if more := len(faults) - maxQueryFaults; more > 0 {
+		faults = append(faults[:maxQueryFaults], fmt.Sprintf("and %d more", more))
+	}
+	return failure(http.StatusBadRequest, "%s. Filters of this list: %s", strings.Join(faults, "; "), strings.Join(known, ", "))
+}
+
+// maxQueryFaults is how many parameters an error names.
+const maxQueryFaults = 8
+
+// inPath reports whether a parameter is also one of the path. Some clients send those twice, as
+// workspaceId.
+func inPath(op *huma.Operation, name string) bool {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.In == "path" && plain(p.Name) == plain(name) })
+}
