@@ -107,6 +107,7 @@ func TestABudgetOfATokenIsReset(t *testing.T) {
 	w.refusedByToken(c)
 	w.pass(24 * time.Hour)
 	w.must(1, "ws-1", c)
+	w.jobs.Wait() // closing would leave what is forgotten to the end of the token
 	w.restart()
 	c = read()
 	w.must(1, "ws-1", c)
