@@ -114,7 +114,7 @@ func TestAWorkspaceIsDeletedWithAllThatItHas(t *testing.T) {
 		if err := a.responses.Put(t.Context(), w, "resp_"+w, &stored.Response{Object: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.objects.Claim(t.Context(), w, "local", []string{"file-" + w}, a.s.Now(), false); err != nil {
+		if err := a.objects.Claim(t.Context(), w, "local", []stored.Listed{{ID: "file-" + w, List: "files"}}, a.s.Now(), false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -148,7 +148,7 @@ var exactRows, patternRows = func() (map[string][]*Endpoint, [][]*Endpoint) {
 	all := make([]*Endpoint, 0, len(endpoints)+len(familyRows))
 	for _, table := range [][]Endpoint{endpoints, familyRows, promptRows} {
 		for i := range table {
-			table[i].Objects = objectRows[table[i].Method+" "+strings.TrimPrefix(table[i].Path, "/v1")]
+			table[i].Objects = objectsOf(table[i].Method, strings.TrimPrefix(table[i].Path, "/v1"))
 			table[i].metering = meteringOf(&table[i])
 			all = append(all, &table[i])
 		}

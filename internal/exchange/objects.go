@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,8 +19,12 @@ type Objects struct {
 	Related []string
 	// Models are the paths of the models that jobs created.
 	Models []string
-	// List is set if the answer is a list of all objects of the credential.
-	List bool
+	// List is set if the answer is a list of all objects of the credential, and OldestFirst if it
+	// begins with the oldest of them where the query does not say.
+	List, OldestFirst bool
+	// In is the path of the list, without the first slash, that shows the created objects. It is
+	// only given if that is not the list of the same path.
+	In string
 	// ModelList is set if the answer is a list of models, which must not show models created by
 	// jobs of other workspaces.
 	ModelList bool
@@ -84,7 +89,7 @@ var objectRows = map[string]Objects{
 	"GET /fine_tuning/jobs/{fine_tuning_job_id}": {Related: jobFiles, Models: jobModels},
 	"GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints": {Models: []string{"data.#.fine_tuned_model_checkpoint"}},
 
-	"GET /chat/completions":  lists,
+	"GET /chat/completions":  {List: true, OldestFirst: true},
 	"POST /chat/completions": {Created: []string{"id"}, CreatedInEvents: []string{"id"}, ShortLived: true, StoreParam: "store"},
 	"POST /responses": {
 		Created: []string{"id"}, CreatedInEvents: []string{"response.id"}, ShortLived: true, StoreParam: "store", StoreDefault: true, HasItems: true,
@@ -111,16 +116,16 @@ var objectRows = map[string]Objects{
 	"POST /containers":                                     creates,
 	"POST /conversations":                                  {Created: []string{"id"}, HasItems: true},
 	"POST /conversations/{id}/items":                       items,
-	"GET /evals":                                           lists,
+	"GET /evals":                                           {List: true, OldestFirst: true},
 	"POST /evals":                                          creates,
 	"POST /uploads":                                        creates,
 	"POST /uploads/{id}/parts":                             shortLived,
-	"POST /uploads/{id}/complete":                          {Created: []string{"file.id"}},
+	"POST /uploads/{id}/complete":                          {Created: []string{"file.id"}, In: "files"},
 	"GET /videos":                                          lists,
 	"POST /videos":                                         creates,
-	"POST /videos/{id}/remix":                              creates,
-	"POST /videos/edits":                                   creates,
-	"POST /videos/extensions":                              creates,
+	"POST /videos/{id}/remix":                              {Created: []string{"id"}, In: "videos"},
+	"POST /videos/edits":                                   {Created: []string{"id"}, In: "videos"},
+	"POST /videos/extensions":                              {Created: []string{"id"}, In: "videos"},
 	"POST /videos/characters":                              creates,
 	"GET /skills":                                          lists,
 	"POST /skills":                                         creates,
@@ -137,6 +142,27 @@ var objectRows = map[string]Objects{
 	"POST /fine_tuning/alpha/graders/run": noObjects, "POST /fine_tuning/alpha/graders/validate": noObjects,
 	// Models are everybody's, but for those that jobs made: see Attempt.Hides.
 	"GET /models": {None: true, ModelList: true}, modelRows[0]: noObjects, modelRows[1]: noObjects, modelRows[2]: noObjects, modelRows[3]: noObjects, modelRows[4]: noObjects, modelRows[5]: noObjects,
+}
+
+// objectsOf is the row of an endpoint, whose path is without its version.
+func objectsOf(method, path string) Objects {
+	o := objectRows[method+" "+path]
+	if o.In == "" && (o.List || o.Creates() && objectRows[http.MethodGet+" "+path].List) {
+		o.In = strings.TrimPrefix(path, "/")
+	}
+	return o
+}
+
+// shownIn is the list that shows the objects whose ids are in a member of an answer, beside those that
+// the call created; "": none does.
+func shownIn(member string) string {
+	switch {
+	case strings.HasSuffix(member, "container_id"):
+		return "containers"
+	case strings.HasSuffix(member, "file_id"), strings.HasSuffix(member, "result_files"):
+		return "files"
+	}
+	return ""
 }
 
 // each are the paths of members of the objects in a list.

@@ -9,7 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -219,21 +222,116 @@ func (a *Attempt) unreadObjects() *Error {
 // Claim notes that the call's workspace made objects. It has to be called before the caller gets
 // their ids. With lenient, objects of other workspaces are left alone. The error is for the
 // caller.
-func (a *Attempt) Claim(ids []string, lenient bool) *Error {
-	if len(ids) == 0 {
+func (a *Attempt) Claim(objects []stored.Listed, lenient bool) *Error {
+	if len(objects) == 0 {
 		return nil
 	}
 	ctx, workspace, slug := context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, saved(a.Route)
+	ids := make([]string, len(objects))
+	for i := range objects {
+		ids[i] = objects[i].ID
+	}
 	var err error
-	if a.call.Endpoint.Objects.ShortLived {
+	if o := &a.call.Endpoint.Objects; o.ShortLived {
 		err = a.call.Gateway.Responses.Claim(ctx, workspace, slug, ids)
+		if err == nil && o.In != "" {
+			err = a.call.Gateway.Owners.NoteListed(ctx, workspace, a.Route.Account, objects, a.call.Gateway.Now())
+		}
 	} else {
-		err = a.call.Gateway.Owners.Claim(ctx, workspace, a.Route.Account, ids, a.call.Gateway.Now(), lenient)
+		err = a.call.Gateway.Owners.Claim(ctx, workspace, a.Route.Account, objects, a.call.Gateway.Now(), lenient)
 		if f := a.call.formNames; err == nil && !lenient && f != nil && f.linesRead() {
 			err = a.call.Gateway.Owners.NoteRead(ctx, workspace, a.Route.Account, ids)
 		}
 	}
 	return a.notNoted(err)
+}
+
+// Made is an object that an answer names: its id is in a member of the answer, or of an event. With
+// created, the call has created it.
+func (a *Attempt) Made(answer []byte, member, id string, created bool) stored.Listed {
+	if !created {
+		related := stored.Listed{ID: id, List: shownIn(member)}
+		if related.List != "" {
+			related.Created = finished(answer)
+		}
+		return related
+	}
+	o := &a.call.Endpoint.Objects
+	made := stored.Listed{ID: id, List: o.In}
+	if o.In != "" {
+		object := gjson.ParseBytes(answer)
+		if outer, inside := strings.CutSuffix(member, ".id"); inside {
+			object = object.Get(outer)
+		}
+		SeenIn(object, &made)
+	}
+	if o.ShortLived {
+		made.Kept = stored.Retention
+	}
+	return made
+}
+
+// finished is when what an answer is about was done, in seconds since 1970; 0: that is not known. What
+// came of it is a little older.
+func finished(answer []byte) int64 {
+	for _, name := range [...]string{"completed_at", "finished_at"} {
+		if v := gjson.GetBytes(answer, name); v.Type == gjson.Number && v.Int() > 0 {
+			return v.Int()
+		}
+	}
+	return 0
+}
+
+// SeenIn notes what an object says of its place in a list.
+func SeenIn(object gjson.Result, o *stored.Listed) {
+	for _, name := range [...]string{"created_at", "created"} {
+		if v := object.Get(name); v.Type == gjson.Number && v.Int() > 0 {
+			o.Created = v.Int()
+			break
+		}
+	}
+	if v := object.Get("purpose"); o.List == "files" && v.Type == gjson.String && len(v.Str) <= maxPurpose {
+		o.Purpose = v.Str
+	}
+}
+
+const maxPurpose = 64 // bytes
+
+// Next returns objects of the call's workspace in a stretch of the list that it asks for, see
+// [stored.Owners.Next].
+func (a *Attempt) Next(s stored.Stretch, n int, want func(*stored.Listed) bool) ([]stored.Listed, bool, *Error) {
+	s.List = a.call.Endpoint.Objects.In
+	next, more, err := a.call.Gateway.Owners.Next(a.call.request.Context(), a.call.Caller.WorkspaceID, a.Route.Account, s, n, want)
+	if err != nil {
+		return nil, false, Unavailable("What the workspace made cannot be looked up for now", err)
+	}
+	return next, more, nil
+}
+
+// Unsure returns objects of the call's workspace of which it is not known where the list has them, see
+// [stored.Owners.Unsure].
+func (a *Attempt) Unsure(n int) ([]string, *Error) {
+	ids, err := a.call.Gateway.Owners.Unsure(a.call.request.Context(), a.call.Caller.WorkspaceID, a.Route.Account, a.call.Endpoint.Objects.In, n)
+	if err != nil {
+		return nil, Unavailable("What the workspace made cannot be looked up for now", err)
+	}
+	return ids, nil
+}
+
+// Learn notes where objects of the call's workspace are in the list that it asks for, and which the
+// provider does not have any more. It reports whether that changes what Next returns.
+func (a *Attempt) Learn(seen []stored.Listed, gone []string) (moved bool, refusal *Error) {
+	for i := range seen {
+		seen[i].List = a.call.Endpoint.Objects.In
+		if rows := exactRows[a.call.Endpoint.Path]; slices.ContainsFunc(rows, func(e *Endpoint) bool { return e.Objects.Creates() && e.Objects.ShortLived }) {
+			seen[i].Kept = stored.Retention
+		}
+	}
+	moved, err := a.call.Gateway.Owners.Learn(context.WithoutCancel(a.call.request.Context()), a.call.Caller.WorkspaceID, a.Route.Account, seen, gone, a.call.Gateway.Now())
+	if err != nil {
+		return false, Unavailable("What the workspace made cannot be noted for now", err)
+	}
+	return moved, nil
 }
 
 func (a *Attempt) notNoted(err error) *Error {

@@ -42,7 +42,11 @@ type Responses interface {
 
 // Owners are whose an object is, see [stored.Owners].
 type Owners interface {
-	Claim(ctx context.Context, workspace, slug string, ids []string, at time.Time, lenient bool) error
+	Claim(ctx context.Context, workspace, slug string, objects []stored.Listed, at time.Time, lenient bool) error
+	NoteListed(ctx context.Context, workspace, slug string, objects []stored.Listed, at time.Time) error
+	Next(ctx context.Context, workspace, slug string, s stored.Stretch, n int, want func(*stored.Listed) bool) (listed []stored.Listed, more bool, err error)
+	Unsure(ctx context.Context, workspace, slug, list string, n int) (ids []string, err error)
+	Learn(ctx context.Context, workspace, slug string, seen []stored.Listed, gone []string, now time.Time) (moved bool, err error)
 	Owns(ctx context.Context, workspace, slug string, ids []string) (owns []bool, err error)
 	Release(ctx context.Context, workspace, slug, id string) error
 	NoteRead(ctx context.Context, workspace, slug string, ids []string) error

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -41,8 +43,17 @@ func (o *ownership) Request(ctx context.Context, r *Request) (any, *exchange.Err
 	if objects.List && target.Guarded() {
 		t, to := r.Target, operation{endpoint: x.Endpoint.Name, method: x.Method(), path: r.Path}
 		c.page = func(query string) (int, []byte, error) {
+			to := to
 			to.query = query
 			return o.f.fetch(ctx, x, target, t, to)
+		}
+		c.object = func(id, query string) (int, []byte, error) {
+			path := to.path + "/" + url.PathEscape(id)
+			of, _ := exchange.EndpointOf(http.MethodGet, "/v1"+path)
+			if of == nil {
+				return http.StatusNotFound, nil, nil
+			}
+			return o.f.fetch(ctx, x, target, t, operation{of.Name, http.MethodGet, path, query})
 		}
 	}
 	if !adapted {
@@ -70,6 +81,8 @@ type claims struct {
 	models bool // the answer is a list of models, some of which are hidden
 	// page fetches another page of the list that is requested; nil: the answer is not filtered.
 	page func(query string) (status int, body []byte, err error)
+	// object fetches an object of that list.
+	object func(id, query string) (status int, body []byte, err error)
 }
 
 // claim says where the ids of created objects are in the answer to a request.
@@ -116,7 +129,7 @@ func (c *claims) Response(_ context.Context, res *http.Response) error {
 	}
 	if x.Endpoint.Objects.Location {
 		if location := res.Header.Get("Location"); location != "" {
-			if err := c.target.Claim([]string{path.Base(location)}, false); err != nil {
+			if err := c.target.Claim([]stored.Listed{{ID: path.Base(location)}}, false); err != nil {
 				res.Body.Close()
 				return err
 			}
@@ -170,13 +183,17 @@ func (c *claims) take(body []byte) *exchange.Error {
 	if !c.claims {
 		return nil
 	}
-	if err := c.target.Claim(c.fresh(body, c.created), false); err != nil {
+	if err := c.target.Claim(c.made(body, c.created, true), false); err != nil {
 		return err
 	}
-	if err := c.target.Claim(c.fresh(body, c.related), true); err != nil {
+	if err := c.target.Claim(c.made(body, c.related, false), true); err != nil {
 		return err
 	}
-	return c.target.ClaimModels(c.fresh(body, c.byModels))
+	var models []string
+	for _, member := range c.byModels {
+		models = append(models, c.fresh(body, member)...)
+	}
+	return c.target.ClaimModels(models)
 }
 
 // Event notes the objects that an event of a stream has created.
@@ -185,9 +202,9 @@ func (c *claims) Event(data []byte) error {
 	if !c.claims || c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
 		return nil
 	}
-	err := c.target.Claim(c.fresh(data, c.events), false)
+	err := c.target.Claim(c.made(data, c.events, true), false)
 	if err == nil {
-		err = c.target.Claim(c.fresh(data, c.related), true)
+		err = c.target.Claim(c.made(data, c.related, false), true)
 	}
 	if err == nil {
 		return nil
@@ -195,8 +212,30 @@ func (c *claims) Event(data []byte) error {
 	return &cut{kind: "object_not_stored", why: "made something whose owner could not be stored: " + err.Error()}
 }
 
-// fresh returns the ids in members of an answer that were not seen in this call before.
-func (c *claims) fresh(body []byte, members []string) (ids []string) {
+// made returns the objects in members of an answer that were not seen in this call before. With
+// created, the call has created them.
+func (c *claims) made(body []byte, members []string, created bool) (objects []stored.Listed) {
+	add := func(body []byte, member string) {
+		for _, id := range c.fresh(body, member) {
+			objects = append(objects, c.target.Made(body, member, id, created))
+		}
+	}
+	for _, member := range members {
+		of, inList := strings.CutPrefix(member, "data.#.")
+		if !inList {
+			add(body, member)
+			continue
+		}
+		gjson.GetBytes(body, "data").ForEach(func(_, item gjson.Result) bool {
+			add([]byte(item.Raw), of)
+			return true
+		})
+	}
+	return objects
+}
+
+// fresh returns the ids in a member of an answer that were not seen in this call before.
+func (c *claims) fresh(body []byte, member string) (ids []string) {
 	var add func(v gjson.Result)
 	add = func(v gjson.Result) {
 		switch {
@@ -214,9 +253,7 @@ func (c *claims) fresh(body []byte, members []string) (ids []string) {
 			ids = append(ids, v.Str)
 		}
 	}
-	for _, member := range members {
-		add(gjson.GetBytes(body, member))
-	}
+	add(gjson.GetBytes(body, member))
 	return ids
 }
 

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,9 +13,10 @@ import (
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
-// Bounds of the search for the next object of a workspace in the list of all.
+// Bounds of the search for the next object of a workspace in the list of all. What is not found there
+// is asked for by its id.
 const (
-	maxPages  = 50
+	maxPages  = 2
 	pageLimit = 100 // objects of a page, as providers have it
 )
 
@@ -60,7 +62,8 @@ func readPage(body []byte) *page {
 
 // shown returns the list in an answer with only the objects that the call's workspace made. If a
 // page has none of them, the next page is fetched: clients continue from the last object of a
-// page.
+// page. If that has none either, what others made may go on for long: the gateway knows which objects
+// of the workspace are behind it, and fetches some of them.
 func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 	rt, x := c.rt, c.rt.x
 	query, err := url.ParseQuery(x.Query)
@@ -68,6 +71,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 		return nil, refusedList("its query cannot be read")
 	}
 	backwards := query.Get("before") != "" && query.Get("after") == ""
+	asked := maps.Clone(query)
 	first := readPage(body)
 	p, most, held := first, 0, 0
 	defer func() { x.Free(held) }()
@@ -93,13 +97,14 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 		default:
 			end = p.ids[len(p.ids)-1]
 		}
+		last := created(p.data, backwards)
 		p.keep(owns)
 		if len(p.data) > 0 || !p.more || end == "" {
 			p.cut(most, backwards)
-			return p.append(first), nil
+			return p.append(first), c.learn(p)
 		}
 		if n == maxPages {
-			return nil, refusedList("the first " + strconv.Itoa(n) + " pages have nothing that this workspace made")
+			return c.fetched(&gap{first: first, query: asked, backwards: backwards, created: last, most: most})
 		}
 		query.Set("limit", strconv.Itoa(pageLimit))
 		if backwards {

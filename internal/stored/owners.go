@@ -19,6 +19,7 @@ type Owners struct {
 	rows   *storage.Collection[owned]
 	counts *storage.Collection[ownedCount]
 	models *storage.Cached[owned]
+	places places
 	room   *storage.Job
 	limit  int
 }
@@ -60,6 +61,7 @@ func OpenOwners(ctx context.Context, db *storage.DB) (*Owners, error) {
 			storage.Index[owned]{Name: "workspace", Keys: func(o *owned) []string { return []string{o.WorkspaceID} }}),
 		counts: storage.NewCollection("object_count", func(c *ownedCount) string { return c.WorkspaceID }),
 		models: storage.NewCached(db, storage.NewCollection("owned_model", (*owned).key)),
+		places: newPlaces(),
 		room:   db.Job("owned-objects"),
 		limit:  MaxObjects,
 	}
@@ -74,33 +76,61 @@ const atOnce = 1000
 
 // Claim notes that objects of a provider are a workspace's. With lenient, what is another's
 // stays so, and is not an error.
-func (o *Owners) Claim(ctx context.Context, workspace, account string, ids []string, at time.Time, lenient bool) error {
-	for ids := range slices.Chunk(ids, atOnce) {
-		if err := o.claimSome(ctx, workspace, account, ids, at, lenient); err != nil {
+func (o *Owners) Claim(ctx context.Context, workspace, account string, objects []Listed, at time.Time, lenient bool) error {
+	for some := range slices.Chunk(objects, atOnce/2) { // each has two rows, one of them with two entries
+		if err := o.claimSome(ctx, workspace, account, some, at, lenient); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *Owners) claimSome(ctx context.Context, workspace, account string, ids []string, at time.Time, lenient bool) error {
-	err := o.claim(ctx, workspace, account, ids, at, lenient)
+// NoteListed notes where objects of a workspace are in a list, which others say whose they are.
+func (o *Owners) NoteListed(ctx context.Context, workspace, account string, objects []Listed, at time.Time) error {
+	for some := range slices.Chunk(objects, atOnce/2) {
+		err := o.db.Write(ctx, func(tx storage.Tx) error {
+			for _, object := range some {
+				if len(object.ID) > MaxID {
+					return ErrLongID
+				}
+				switch old, err := o.places.get(tx, workspace, account, object.ID); {
+				case err != nil:
+					return err
+				case old != nil:
+					continue
+				}
+				if err := o.places.note(tx, workspace, account, object, at); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Owners) claimSome(ctx context.Context, workspace, account string, objects []Listed, at time.Time, lenient bool) error {
+	err := o.claim(ctx, workspace, account, objects, at, lenient)
 	if errors.Is(err, ErrTooManyObjects) {
 		// Two processes that did it at once would forget twice as many.
 		err = o.room.Wait(ctx, func(ctx context.Context, step storage.Step) error {
-			return o.makeRoom(ctx, step, workspace, len(ids))
+			return o.makeRoom(ctx, step, workspace, len(objects))
 		})
 		if err == nil {
-			err = o.claim(ctx, workspace, account, ids, at, lenient)
+			err = o.claim(ctx, workspace, account, objects, at, lenient)
 		}
 	}
 	return err
 }
 
-func (o *Owners) claim(ctx context.Context, workspace, account string, ids []string, at time.Time, lenient bool) error {
+func (o *Owners) claim(ctx context.Context, workspace, account string, objects []Listed, at time.Time, lenient bool) error {
 	return o.db.Write(ctx, func(tx storage.Tx) error {
 		added := 0
-		for _, id := range ids {
+		for _, object := range objects {
+			id := object.ID
 			if len(id) > MaxID {
 				return ErrLongID
 			}
@@ -114,6 +144,9 @@ func (o *Owners) claim(ctx context.Context, workspace, account string, ids []str
 				return err
 			}
 			if err := o.rows.Put(tx, &owned{Account: account, ID: id, WorkspaceID: workspace, At: at.UTC()}); err != nil {
+				return err
+			}
+			if err := o.places.note(tx, workspace, account, object, at); err != nil {
 				return err
 			}
 			added++
@@ -144,8 +177,8 @@ func (o *Owners) count(tx storage.Tx, workspace string, n int) error {
 // be: nobody has them from then on. If there is room for n, nothing is to do.
 func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace string, n int) error {
 	type aged struct {
-		key string
-		at  time.Time
+		key, account, id string
+		at               time.Time
 	}
 	var all []aged
 	err := o.db.View(ctx, func(tx storage.Tx) error {
@@ -153,7 +186,7 @@ func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace stri
 			if err != nil {
 				return err
 			}
-			all = append(all, aged{row.Account + "/" + row.ID, row.At})
+			all = append(all, aged{row.key(), row.Account, row.ID, row.At})
 		}
 		return nil
 	})
@@ -164,7 +197,7 @@ func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace stri
 	if len(all)+n <= o.limit {
 		return nil
 	}
-	for some := range slices.Chunk(all[:min(n+o.limit/100, len(all))], atOnce) {
+	for some := range slices.Chunk(all[:min(n+o.limit/100, len(all))], atOnce/2) {
 		err := o.db.Write(ctx, func(tx storage.Tx) error {
 			if err := step.Fence(tx); err != nil {
 				return err
@@ -175,6 +208,9 @@ func (o *Owners) makeRoom(ctx context.Context, step storage.Step, workspace stri
 				case err == nil:
 					gone++
 				case !errors.Is(err, storage.ErrNotFound):
+					return err
+				}
+				if err := o.places.remove(tx, workspace, old.account, old.id); err != nil {
 					return err
 				}
 			}
@@ -260,6 +296,9 @@ func (o *Owners) Release(ctx context.Context, workspace, account, id string) err
 			return nil
 		}
 		if err := o.rows.Delete(tx, account+"/"+id); err != nil {
+			return err
+		}
+		if err := o.places.remove(tx, workspace, account, id); err != nil {
 			return err
 		}
 		return o.count(tx, workspace, -1)

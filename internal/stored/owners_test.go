@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,14 @@ func owners(t *testing.T, db *storage.DB) *Owners {
 		t.Fatal(err)
 	}
 	return o
+}
+
+// files are objects that the list of files shows.
+func files(ids ...string) (objects []Listed) {
+	for _, id := range ids {
+		objects = append(objects, Listed{ID: id, List: "files", Created: 1})
+	}
+	return objects
 }
 
 type noted struct {
@@ -60,7 +69,7 @@ func TestAnObjectHasOneWorkspace(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0, 1:
 				lenient := rapid.Bool().Draw(rt, "lenient")
-				err := o.Claim(t.Context(), w, p, ids, time.Unix(int64(step), 0), lenient)
+				err := o.Claim(t.Context(), w, p, files(ids...), time.Unix(int64(step), 0), lenient)
 				fresh, others := 0, false
 				for _, id := range ids {
 					switch have, ok := model[p+"/"+id]; {
@@ -105,6 +114,23 @@ func TestAnObjectHasOneWorkspace(t *testing.T) {
 					delete(model, p+"/"+ids[0])
 				}
 			}
+			var shown, mine []string
+			listed, more, err := o.Next(t.Context(), w, p, Stretch{List: "files"}, 100, func(*Listed) bool { return true })
+			if err != nil || more {
+				rt.Fatal(more, err)
+			}
+			for _, l := range listed {
+				shown = append(shown, l.ID)
+			}
+			for key, have := range model {
+				if id, ok := strings.CutPrefix(key, p+"/"); ok && have.workspace == w {
+					mine = append(mine, id)
+				}
+			}
+			slices.SortFunc(mine, func(a, b string) int { return cmp.Or(model[p+"/"+a].at-model[p+"/"+b].at, cmp.Compare(a, b)) })
+			if !slices.Equal(shown, mine) {
+				rt.Fatalf("the list of %s has %v, want %v", w, shown, mine)
+			}
 			owns, err := o.Owns(t.Context(), w, p, ids)
 			if err != nil {
 				rt.Fatal(err)
@@ -125,7 +151,7 @@ func TestManyObjectsAreClaimed(t *testing.T) {
 	for i := range ids {
 		ids[i] = "file-" + strconv.Itoa(i)
 	}
-	if err := owners(t, db).Claim(t.Context(), "ws", "openai", ids, time.Now(), true); err != nil {
+	if err := owners(t, db).Claim(t.Context(), "ws", "openai", files(ids...), time.Now(), true); err != nil {
 		t.Error(err)
 	}
 	if err := NewResponses(db).Claim(t.Context(), "ws", "openai", ids); err != nil {
@@ -179,7 +205,7 @@ func TestRoomIsMadeByOneProcess(t *testing.T) {
 	one, other := owners(t, db), owners(t, storage.NewDB(beside{db}))
 	one.limit, other.limit = 4, 4
 	claim := func(o *Owners, ids ...string) error {
-		return o.Claim(t.Context(), "ws", "p", ids, time.Unix(int64(len(ids[0])), 0), false)
+		return o.Claim(t.Context(), "ws", "p", files(ids...), time.Unix(int64(len(ids[0])), 0), false)
 	}
 	if err := claim(one, "a", "bb", "ccc", "dddd"); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func (r *Responses) Put(ctx context.Context, workspace, id string, t *Response) 
 			}
 			return err
 		}
-		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Response: *t}, retention)
+		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Response: *t}, Retention)
 	})
 }
 

@@ -33,8 +33,8 @@ type remembered struct {
 	Response
 }
 
-// retention is how long OpenAI stores responses.
-const retention = 30 * 24 * time.Hour
+// Retention is how long OpenAI stores responses.
+const Retention = 30 * 24 * time.Hour
 
 // NewResponses returns the responses of a store.
 func NewResponses(db *storage.DB) *Responses {
@@ -48,7 +48,7 @@ func (r *Responses) Remember(ctx context.Context, workspace, id, slug string) er
 		if _, err := r.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug}, retention)
+		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug}, Retention)
 	})
 }
 
@@ -75,7 +75,7 @@ func (r *Responses) claim(ctx context.Context, workspace, slug string, ids []str
 			case !errors.Is(err, storage.ErrNotFound):
 				return err
 			}
-			if err := r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug, Shared: true}, retention); err != nil {
+			if err := r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug, Shared: true}, Retention); err != nil {
 				return err
 			}
 		}

@@ -43,6 +43,9 @@ func (r *Responses) RemoveSome(ctx context.Context, step storage.Step, workspace
 // there may be more. Nobody has them from then on. Its models are not forgotten: they would be
 // everybody's.
 func (o *Owners) RemoveSome(ctx context.Context, step storage.Step, workspace string) (more bool, err error) {
+	if n, err := o.removePlaces(ctx, step, workspace); n == atOnce || err != nil {
+		return n == atOnce, err
+	}
 	var keys []string
 	err = o.db.View(ctx, func(tx storage.Tx) error {
 		keys = nil
