@@ -249,7 +249,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
 				v.limits.watch(r, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
 			}
-			d.RetryAfter = max(time.Second, time.Duration(v.limits.lasting.Load()))
+			d.RetryAfter = v.limits.waits.wait(claims[i].Key)
 		case s.RetryAfter == ledger.Never:
 			d.RetryAfter = r.Window
 		}

@@ -28,7 +28,7 @@ type Limits struct {
 	tokens   tokens
 	now      func() time.Time
 	active   atomic.Pointer[active] // of what memory has
-	lasting  atomic.Int64           // how long reservations are held, about, in nanoseconds
+	waits    waits                  // of callers of budgets
 	changing sync.Mutex             // of active
 
 	usages    usages
@@ -54,7 +54,6 @@ type active struct {
 func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time.Time, logger *zap.Logger) (_ *Limits, err error) {
 	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), alerts: newAlerts(), now: now, logger: logger}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.lasting.Store(int64(time.Second))
 	p.tokens.of, p.tokens.max = make(map[string]*tokenUse), MaxTokens
 	rates, err := openStore(ctx, db, "rate-limit", func(p *RateLimit) *Policy { return &p.Policy }, (*RateLimit).Validate, now, p.refresh)
 	if err != nil {
@@ -167,6 +166,7 @@ func (l *Limits) Forget(ctx context.Context, id string) error { return l.forget(
 func (l *Limits) forget(ctx context.Context, name string) error {
 	err := errors.Join(l.ledger.Forget(ctx, prefix(name)), l.forgetAlerts(ctx, prefix(name)))
 	l.groups.forget(name)
+	l.waits.forget(prefix(name))
 	return err
 }
 

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"context"
-	"time"
 
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -21,35 +20,26 @@ func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
 		return nil
 	}
 	var few [4]int64
-	final, estimated := few[:0], false
+	final := few[:0]
 	for _, r := range v.matched {
 		units := int64(1)
 		switch r.counts {
 		case countsTokens:
-			units, estimated = used.Tokens, true
+			units = used.Tokens
 		case countsCost:
-			units, estimated = int64(used.Cost), true
+			units = int64(used.Cost)
 		}
 		final = append(final, max(units, 0))
-	}
-	if estimated {
-		l.lasted(l.now().Sub(v.begun))
 	}
 	err := l.ledger.Settle(ctx, v.reservation, final)
 	for i, r := range v.matched {
 		if r.Budget() {
 			counter, booked := l.ledger.Booked(v.reservation, i)
+			l.waits.held(counter, l.now().Sub(v.begun))
 			l.watch(r, counter, booked, false)
 		}
 	}
 	return err
-}
-
-// lasted averages how long reservations are held.
-func (l *Limits) lasted(d time.Duration) {
-	const weight = 16
-	old := l.lasting.Load()
-	l.lasting.Store(old + (int64(max(d, 0))-old)/weight)
 }
 
 // Estimates says what calls may use, and learns what they did.
