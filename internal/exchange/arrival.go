@@ -116,6 +116,8 @@ func (c *Call) BodyError(err error) *Error {
 			Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large", Caller: true,
 			Message: "Payload size exceeds the limit for uploads",
 		}
+	case errors.Is(err, errParts):
+		return tooManyParts()
 	case errors.Is(err, errModel):
 		return invalidForm()
 	case errors.Is(err, errNaming):

@@ -28,9 +28,13 @@ type form struct {
 	start, end int  // of the model's value
 	found      bool // it has a model
 	over       bool // it ended, and has none
+	parts      int
 }
 
-const maxPartHeader = 8 << 10
+const (
+	maxPartHeader = 8 << 10 // bytes
+	maxParts      = 1000    // of a form: each costs as much as a large text does
+)
 
 func newForm(boundary string) *form { return &form{delimiter: []byte("\r\n--" + boundary)} }
 
@@ -70,6 +74,9 @@ func (f *form) scan(b []byte) bool {
 			return false
 		}
 		f.begun = true
+		if f.parts++; f.parts > maxParts {
+			return true
+		}
 		var readable bool
 		if f.name, readable = partName(header[:length+4]); !readable {
 			return true
@@ -161,6 +168,9 @@ func (c *Call) readForm(boundary string) *Error {
 	if refusal := c.peek(f.scan); refusal != nil {
 		return refusal
 	}
+	if f.parts > maxParts {
+		return tooManyParts()
+	}
 	c.form = f
 	if len(f.model) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
@@ -169,7 +179,7 @@ func (c *Call) readForm(boundary string) *Error {
 	if !f.found {
 		return nil
 	}
-	rest := &restOfForm{src: c.spool.src, delimiter: f.delimiter}
+	rest := &restOfForm{src: c.spool.src, delimiter: f.delimiter, parts: f.parts}
 	if err := rest.look(c.spool.kept[f.end:]); err != nil {
 		return c.BodyError(err)
 	}
@@ -189,6 +199,15 @@ func (c *Call) peek(enough func(head []byte) bool) *Error {
 // routed and counted.
 var errModel = errors.New("the form must have its field model once, and headers of its parts that can be read, of at most 8 KiB")
 
+// errParts refuses a form of too many parts.
+var errParts = errors.New("a form of more than " + strconv.Itoa(maxParts) + " parts")
+
+func tooManyParts() *Error {
+	e := badRequest("", "too_many_parts", "Invalid form passed: it has more than "+strconv.Itoa(maxParts)+" parts")
+	e.Caller = true
+	return e
+}
+
 // invalidForm refuses a form that turned out to be wrong while it passed.
 func invalidForm() *Error {
 	e := badRequest("model", "invalid_form", "Invalid form passed: "+errModel.Error())
@@ -201,6 +220,7 @@ func invalidForm() *Error {
 type restOfForm struct {
 	src       io.Reader
 	delimiter []byte
+	parts     int    // so far
 	window    []byte // the end of what was read, which may be incomplete
 	over      bool   // the form ended
 	err       error
@@ -249,6 +269,9 @@ func (r *restOfForm) look(b []byte) error {
 		}
 		if length < 0 {
 			return errModel
+		}
+		if r.parts++; r.parts > maxParts {
+			return errParts
 		}
 		if name, readable := partName(header[:length+4]); !readable || name == "model" {
 			return errModel

@@ -189,6 +189,53 @@ func (p *portions) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(p.n
 
 // Whatever comes, in whatever portions, the model is what Go's own reader finds first,
 // and what is not it stays as it was.
+// Each part costs something, so that their number is bounded, wherever they are read.
+func TestPartsOfFormsAreBounded(t *testing.T) {
+	t.Parallel()
+	fields := func(n int, last ...string) string {
+		parts := make([]string, n, n+1)
+		for i := range parts {
+			parts[i] = "x=1"
+		}
+		return formOf(append(parts, last...)...)
+	}
+	read := func(body string) *Error {
+		r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
+		c := &Call{Endpoint: &Endpoint{Body: Stream}, request: r}
+		c.spool = NewSpool(strings.NewReader(body), 1<<20, nil)
+		if refusal := c.readForm("b"); refusal != nil {
+			return refusal
+		}
+		_, err := io.ReadAll(c.spool.Reader())
+		return c.BodyError(err)
+	}
+	named := func(body string, lines *fileLines) *Error {
+		f := newFormNames(strings.NewReader(body), "b")
+		f.lines = lines
+		_, err := io.ReadAll(f)
+		return new(Call).BodyError(err)
+	}
+	for name, refusal := range map[string]*Error{
+		"before the model": read(fields(maxParts, "model=m")),
+		"behind the model": read(formOf("model=m")[:len(formOf("model=m"))-len("--b--\r\n")] + fields(maxParts)),
+		"names":            named(fields(maxParts+1), nil),
+		"lines":            named(fields(maxParts+1), new(fileLines)),
+	} {
+		if refusal == nil || refusal.Status != 400 || refusal.Code != "too_many_parts" || !refusal.Caller {
+			t.Errorf("%s: %+v", name, refusal)
+		}
+	}
+	for name, refusal := range map[string]*Error{
+		"model": read(fields(maxParts-1, "model=m")),
+		"names": named(fields(maxParts), nil),
+		"lines": named(fields(maxParts), new(fileLines)),
+	} {
+		if refusal != nil {
+			t.Errorf("%s: as many as there may be: %v", name, refusal)
+		}
+	}
+}
+
 func FuzzForm(f *testing.F) {
 	for _, body := range []string{formOf("model=m", "file=x"), formOf("file=--b", "model=m\r\n"), formOf("a=1", "b=2"), "--b--", "--b\r\n\r\n\r\n--b"} {
 		f.Add([]byte(body), uint16(7))

@@ -25,6 +25,7 @@ type formNames struct {
 	window    []byte // the end of what was read, which may be incomplete
 	inValue   bool   // the window begins in the value of a part
 	field     string // the part's name, "" of one that is not kept
+	parts     int
 	over      bool
 	err       error
 
@@ -59,7 +60,7 @@ func (f *formNames) Read(p []byte) (int, error) {
 	if n > 0 {
 		switch why := f.look(p[:n]); {
 		case why == nil:
-		case f.lines != nil:
+		case f.lines != nil && !errors.Is(why, errParts):
 			f.over, f.window = true, nil
 			f.lines.giveUp()
 		default:
@@ -121,6 +122,9 @@ func (f *formNames) look(b []byte) error {
 		}
 		if length < 0 {
 			return errNaming
+		}
+		if f.parts++; f.parts > maxParts {
+			return errParts
 		}
 		var name string
 		var readable bool

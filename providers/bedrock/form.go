@@ -16,6 +16,7 @@ import (
 type form struct {
 	src           *tracked
 	parts         *multipart.Reader
+	count         int // of parts so far
 	purpose, name string
 }
 
@@ -54,11 +55,21 @@ func (f *form) errorOf(err error) error {
 	return &providers.RequestError{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it cannot be read to its end"}
 }
 
+// maxParts bounds the parts of a form, each of which costs something.
+const maxParts = 1000
+
+func (f *form) next() (*multipart.Part, error) {
+	if f.count++; f.count > maxParts+1 { // the last one is the end
+		return nil, &providers.RequestError{Param: "file", Code: "too_many_parts", Message: "Invalid form passed: it has more than " + strconv.Itoa(maxParts) + " parts"}
+	}
+	return f.parts.NextPart()
+}
+
 // file advances to the content of the file. Files whose purpose comes after them must fit
 // into one part.
 func (f *form) file() (content io.Reader, err error) {
 	for {
-		p, err := f.parts.NextPart()
+		p, err := f.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -125,7 +136,7 @@ func (f *form) field(p *multipart.Part) error {
 // rest reads what follows the file.
 func (f *form) rest() error {
 	for {
-		p, err := f.parts.NextPart()
+		p, err := f.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
