@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -9,7 +11,7 @@ import (
 
 // An Arriving is a message of a WebSocket that has to come in time, by the rule for request bodies: some of it
 // every so often, and in the long run at least leastRate bytes a second. Only the time spent waiting for more of
-// the message counts. It is safe for concurrent use.
+// the message counts. By the same rule, the other side has to take what it is sent. It is safe for concurrent use.
 type Arriving struct {
 	patience time.Duration // 0: no limit
 	late     func()
@@ -74,4 +76,25 @@ func MessageTooSlow(patience time.Duration) *Error {
 		Message: "A message of the WebSocket did not come in time: expected some of it every " + strconv.FormatInt(patience.Milliseconds(), 10) +
 			"ms, and in the long run at least " + strconv.Itoa(leastRate) + " bytes a second",
 	}
+}
+
+// ErrNotTaken is the cause of the end of a call whose client does not take what it is sent.
+var ErrNotTaken = errors.New("the client did not take what it was sent in time")
+
+// NotTaken reports whether the call has ended because its client did not take what it was sent.
+func (c *Call) NotTaken() bool { return errors.Is(context.Cause(c.request.Context()), ErrNotTaken) }
+
+// StopWriting ends a write to the client that is blocked, and all that follow, with an error.
+func (c *Call) StopWriting() {
+	// A writer without deadlines is not a server's, so no client can be slow.
+	_ = http.NewResponseController(c.writer).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// TimeToTake is how long a client may take for a message of so many bytes that it is sent at once: patience,
+// and more for what a slow connection has to carry. With a patience of 0 there is no limit.
+func TimeToTake(patience time.Duration, size int) time.Duration {
+	if patience == 0 {
+		return 0
+	}
+	return patience + time.Duration(size)*time.Second/leastRate
 }

@@ -64,6 +64,8 @@ const (
 	failureIn200    = "the provider answered with an error and status 200"
 	failureInStream = "the provider's stream ended with an error"
 	clientLeft      = "the client left"
+	notTaken        = "the gateway ended the WebSocket: the client did not take what it was sent in time"
+	notTakenThere   = "the gateway ended the WebSocket: the provider did not take what it was sent in time"
 	gatewayStopped  = "the gateway was shut down"
 )
 
@@ -126,7 +128,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.json, b.kept = false, nil
 		}
 	case errors.Is(err, context.Canceled): // the client left
-		out.Failure = gone()
+		out.Failure = gone(b.to.x)
 	case errors.Is(err, errBodyStalled):
 		out.Failure, out.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"
 	case err != nil:

@@ -110,7 +110,7 @@ func clientGone(r *http.Request, x *exchange.Exchange) bool {
 	if r.Context().Err() == nil || x.BodyLate() != nil {
 		return false
 	}
-	x.Conclude(statusClientGone, gone())
+	x.Conclude(statusClientGone, gone(x))
 	return true
 }
 
@@ -119,7 +119,7 @@ func (rt *roundTrip) clientGone(r *http.Request) bool {
 	if r.Context().Err() == nil || rt.x.BodyLate() != nil || rt.out.Complete {
 		return false
 	}
-	rt.out.Status, rt.out.Failure = rt.attempt.ProviderStatus, gone()
+	rt.out.Status, rt.out.Failure = rt.attempt.ProviderStatus, gone(rt.x)
 	return clientGone(r, rt.x)
 }
 
@@ -142,9 +142,12 @@ func shell(r *http.Request, rt *roundTrip) *http.Request {
 	return out
 }
 
-// gone says why the client reads no further.
-func gone() string {
-	if caddy.Exiting() {
+// gone says why the client of a call reads no further.
+func gone(x *exchange.Exchange) string {
+	switch {
+	case x.NotTaken():
+		return notTaken
+	case caddy.Exiting():
 		return gatewayStopped
 	}
 	return clientLeft

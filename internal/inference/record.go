@@ -75,6 +75,11 @@ func (rt *roundTrip) conclude(begun time.Time, why *error) {
 	if rt.session != nil {
 		rt.session.End()
 	}
+	if rt.paced != nil {
+		if why := rt.paced.failure(); why != "" {
+			rt.fail(why)
+		}
+	}
 	switch {
 	case *why == nil:
 	case rt.held != nil:

@@ -47,6 +47,7 @@ type roundTrip struct {
 	bare        bool // the object has no members
 
 	session *exchange.Session // counts what a WebSocket uses; nil: nothing does
+	paced   *paced            // the WebSocket; nil: it is none
 
 	over bool               // the attempt has ended, and was counted
 	span *telemetry.Attempt // nil: Caddy's tracing is off

@@ -82,6 +82,8 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 		return answerError("the provider wants a WebSocket with " + res.Header.Get("Sec-Websocket-Extensions") + ", which nobody asked for")
 	}
 	used := rt.x.Session(rt.attempt)
+	rt.paced = pace(rt.call, conn)
+	conn, res.Body = rt.paced.provider(), rt.paced
 	s := &socket{ReadWriteCloser: conn, to: &rt.watcher, check: rt.x.Messages(rt.attempt, used), mask: rt.mask(false), used: used, closed: make(chan struct{})}
 	if s.check == nil && s.mask.Empty() {
 		return nil
@@ -98,7 +100,10 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	if used != nil {
 		s.old = time.AfterFunc(lifetime, func() { s.refuse(tooOld()) })
 	}
-	res.Body = s
+	rt.paced.ReadWriteCloser = s
+	rt.paced.of.end = func() {
+		s.refuse(&websocket.Error{Code: websocket.CodeBadGateway, Reason: "The provider did not take a message in time."})
+	}
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Options struct {
 	Call     caddyhttp.HandlerFunc // makes a call
 	Server   *caddyhttp.Server
 	Stopping <-chan struct{} // closed when the configuration is unloaded
-	Patience time.Duration   // with a message that has begun, as with a request body; 0: no limit
+	Patience time.Duration   // with a message that has begun, as with a request body, and with the client to take one; 0: no limit
 }
 
 // Serve answers the handshake of a WebSocket, which opened has authenticated, and serves it until
@@ -59,8 +59,8 @@ func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Opti
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxMessage)
 	s.conn = conn
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
 	old := time.NewTimer(lifetime)
 	defer old.Stop()
 	s.serve(ctx, cancel, o.Stopping, old.C)
@@ -76,7 +76,8 @@ type session struct {
 	now     func() time.Time
 	newID   func() string
 
-	patience time.Duration // with a message that has begun; 0: no limit
+	patience time.Duration // with a message that has begun, and with the client to take one; 0: no limit
+	cancel   context.CancelCauseFunc
 
 	lease  inflight.Lease // of the messages that were read, and of the latest conversation
 	latest conversation
@@ -85,10 +86,11 @@ type session struct {
 // serve serves one message after the other. A client may send the next one while a response is on
 // its way, but no more. Between two of them it ends when the configuration is unloaded, or when the
 // WebSocket is old.
-func (s *session) serve(ctx context.Context, cancel context.CancelFunc, stopping <-chan struct{}, old <-chan time.Time) {
+func (s *session) serve(ctx context.Context, cancel context.CancelCauseFunc, stopping <-chan struct{}, old <-chan time.Time) {
+	s.cancel = cancel
 	messages := make(chan []byte, 1)
 	go func() {
-		defer cancel() // the client has left: a response on its way is for nobody
+		defer cancel(nil) // the client has left: a response on its way is for nobody
 		for {
 			message, err := s.read(ctx)
 			if err != nil {
@@ -261,8 +263,15 @@ func (s *session) warmUp(ctx context.Context, request *request, base string) {
 	s.keep(id, base, request.before, request.items)
 }
 
-// send sends an event. If it cannot be sent, the client has left, which the reader notices.
+// send sends an event. If it cannot be sent, the client has left, which the reader notices. A client that does
+// not take it in time ends the WebSocket, and the call that is under way.
 func (s *session) send(ctx context.Context, event []byte) {
+	if s.patience > 0 {
+		late := time.AfterFunc(min(exchange.TimeToTake(s.patience, len(event)), lifetime), func() {
+			s.cancel(exchange.ErrNotTaken) // which closes the connection
+		})
+		defer late.Stop()
+	}
 	_ = s.conn.Write(ctx, websocket.MessageText, event)
 }
 

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
@@ -28,8 +30,8 @@ func connect(t *testing.T, s *session, old <-chan time.Time, call http.HandlerFu
 		s.conn, s.request = conn, r
 		s.now, s.newID = time.Now, func() string { return "1" }
 		s.call = func(w http.ResponseWriter, r *http.Request) error { call(w, r); return nil }
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
 		s.serve(ctx, cancel, nil, old)
 	}))
 	t.Cleanup(server.Close)
@@ -73,6 +75,28 @@ func TestAnOldWebSocketEnds(t *testing.T) {
 	}
 	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// A client that reads nothing ends the WebSocket, and the call that is under way knows why.
+func TestAClientThatReadsNothingEndsTheWebSocket(t *testing.T) {
+	causes := make(chan error, 1)
+	c := connect(t, &session{patience: 20 * time.Millisecond}, nil, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := []byte(`data: {"type":"x","text":"` + strings.Repeat("y", 256) + "\"}\n\n")
+		for {
+			if _, err := w.Write(event); err != nil {
+				break
+			}
+		}
+		<-r.Context().Done()
+		causes <- context.Cause(r.Context())
+	})
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(create)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-causes; !errors.Is(err, exchange.ErrNotTaken) {
+		t.Errorf("the call ended because of %v", err)
 	}
 }
 
