@@ -22,6 +22,9 @@ type Parameter struct {
 	// Secret: a string that is a credential, or an object whose texts are. Nobody is shown them
 	// once they are saved.
 	Secret bool
+	// Address: a string that is a URL. Nobody is shown the values of its query once they are saved,
+	// since they may be credentials.
+	Address bool
 	// Members are those of an object, which then has no others; nil: it may have any.
 	Members []Parameter
 	Doc     string

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -18,11 +17,9 @@ import (
 )
 
 const (
-	keysTimeout  = 5 * time.Second
-	keysInterval = 10 * time.Second // the least between two requests for a key set, whatever tokens say
-	maxKeySets   = 256              // that are kept
-	maxKeySet    = 64 << 10         // bytes
-	maxToken     = 16 << 10
+	keysTimeout = 5 * time.Second
+	maxKeySet   = 64 << 10 // bytes
+	maxToken    = 16 << 10
 )
 
 // jwtAlgorithms are those of public keys.
@@ -31,7 +28,7 @@ var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512
 var jsonWebToken = guardrails.Kind{
 	ID: "default.jwt", Doc: "a header of the call has a JSON Web Token whose signature, times and claims are right",
 	Parameters: []guardrails.Parameter{
-		{Name: "jwksUri", Doc: "the URL of the keys; a host that is not public must be a trusted custom host"},
+		{Name: "jwksUri", Address: true, Doc: "the URL of the keys; a host that is not public must be a trusted custom host"},
 		{Name: "jwks", Type: guardrails.Object, Doc: "the keys themselves, a JSON Web Key Set, instead of jwksUri"},
 		{Name: "headerKey", Default: `"Authorization"`, Doc: "the header; Bearer before the token is left out"},
 		{Name: "algorithms", Type: guardrails.Texts, OneOf: jwtAlgorithms, Default: `["RS256"]`, Doc: "the algorithms of signatures"},
@@ -153,7 +150,7 @@ func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (stri
 	if err != nil {
 		return "it is no signed token with one of the algorithms", nil //nolint:nilerr // the token is wrong, which is a verdict
 	}
-	key, err := c.key(ctx, s.Services, signed.Signatures[0].Protected.KeyID)
+	key, err := c.key(ctx, s, signed.Signatures[0].Protected.KeyID)
 	switch {
 	case err != nil:
 		return "", err
@@ -203,7 +200,7 @@ func (c *tokenChecked) wrong(payload []byte, now time.Time) string {
 
 // key returns the key with an id, or the only one of a set for a token that names none; nil: there
 // is none.
-func (c *tokenChecked) key(ctx context.Context, services guardrails.Services, id string) (*jose.JSONWebKey, error) {
+func (c *tokenChecked) key(ctx context.Context, s *guardrails.Subject, id string) (*jose.JSONWebKey, error) {
 	find := func(set *jose.JSONWebKeySet) *jose.JSONWebKey {
 		if id == "" && len(set.Keys) == 1 {
 			return &set.Keys[0]
@@ -216,22 +213,13 @@ func (c *tokenChecked) key(ctx context.Context, services guardrails.Services, id
 	if c.keys != nil {
 		return find(c.keys), nil
 	}
-	set, fetched := keySets.get(c.uri.String())
-	age := services.Now().Sub(fetched)
-	if set != nil && age >= 0 && age < c.keep {
-		if k := find(set); k != nil || age < keysInterval {
-			return k, nil
-		}
+	set, err := keySets.get(ctx, keySource{s.Workspace, c.uri.String()}, c.keep, s.Services.Now,
+		func(set *jose.JSONWebKeySet) bool { return find(set) != nil },
+		func(ctx context.Context) (*jose.JSONWebKeySet, error) { return c.fetch(ctx, s.Services) })
+	if err != nil {
+		return nil, err
 	}
-	fresh, err := c.fetch(ctx, services)
-	switch {
-	case err == nil:
-		keySets.put(c.uri.String(), fresh, services.Now())
-		return find(fresh), nil
-	case set != nil && age >= 0 && age < c.keep: // a token of nobody is refused while the keys cannot be fetched anew
-		return find(set), nil
-	}
-	return nil, err
+	return find(set), nil
 }
 
 // fetch asks for the keys.
@@ -244,39 +232,6 @@ func (c *tokenChecked) fetch(ctx context.Context, services guardrails.Services) 
 		return err
 	})
 	return set, err
-}
-
-// keySets are key sets that were fetched, which are public. Each check decides how long it uses them.
-var keySets = &keptKeys{sets: make(map[string]keptSet)}
-
-type keptKeys struct {
-	mu   sync.Mutex
-	sets map[string]keptSet
-}
-
-type keptSet struct {
-	*jose.JSONWebKeySet
-	fetched time.Time
-}
-
-func (k *keptKeys) get(uri string) (*jose.JSONWebKeySet, time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.sets[uri]
-	return s.JSONWebKeySet, s.fetched
-}
-
-// put keeps a set. Where there are too many, any other one makes room.
-func (k *keptKeys) put(uri string, set *jose.JSONWebKeySet, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for other := range k.sets {
-		if len(k.sets) < maxKeySets {
-			break
-		}
-		delete(k.sets, other)
-	}
-	k.sets[uri] = keptSet{set, now}
 }
 
 // Interface guard

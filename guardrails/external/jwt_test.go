@@ -103,7 +103,11 @@ func TestTokensAreVerified(t *testing.T) {
 	if _, err := judge(right); err == nil {
 		t.Error("no keys can be had, and that is no error")
 	}
-	i.set, i.asks = set, 0
+	i.set = set
+	if _, err := judge(right); err == nil || i.asks != 1 {
+		t.Errorf("what failed just now is asked for again: %v, %d requests", err, i.asks)
+	}
+	i.asks, i.late = 0, keysInterval
 	for range 3 {
 		if r, err := judge(right); err != nil || !r.Verdict {
 			t.Errorf("%v, %v", r, err)
@@ -115,9 +119,12 @@ func TestTokensAreVerified(t *testing.T) {
 	if i.asks != 1 {
 		t.Errorf("%d requests for keys", i.asks)
 	}
-	i.set, i.late = nil, keysInterval
+	i.set, i.late = nil, 2*keysInterval
 	if r, err := judge(token(private, "k2", `{}`)); err != nil || r.Verdict || i.asks != 2 {
 		t.Errorf("an unknown key while no keys can be fetched: %v, %v, %d requests", r, err, i.asks)
+	}
+	if r, err := judge(token(private, "k2", `{}`)); err != nil || r.Verdict || i.asks != 2 {
+		t.Errorf("an unknown key, again at once: %v, %v, %d requests", r, err, i.asks)
 	}
 	if _, err := check.Judge(t.Context(), subject(&standIn{t: t}, true)); err == nil {
 		t.Error("it judges answers")
