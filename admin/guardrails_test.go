@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 func init() {
@@ -232,6 +234,91 @@ func TestCredentialsOfServicesAreMasked(t *testing.T) {
 	}
 	if out := a.do("PUT", path, strings.Replace(body(key, "https://b.example.com", header), "a.example", "d.example", 1)); out.status != 400 || !strings.Contains(out.body, `headers.X\\.Own`) {
 		t.Errorf("a kept header goes elsewhere: %d %s", out.status, out.body)
+	}
+}
+
+// The values of a URL's query may be credentials: they are shown to nobody, also not in the audit trail, and go
+// nowhere else.
+func TestQueriesOfURLsOfChecksAreMasked(t *testing.T) {
+	a := newAPI(t)
+	body := func(url, header string) string {
+		return `{"name":"Asks","checks":[{"id":"default.webhook","parameters":{"webhookURL":"` + url + `","headers":{"x-own":"` + header + `"}}},
+			{"id":"default.log","parameters":{"logURL":"https://log.example.com/?k=CANARY-2"}},
+			{"id":"default.jwt","parameters":{"jwksUri":"https://login.example.com/keys?k=CANARY-3"}}]}`
+	}
+	path := "/v1/guardrails/" + a.ok("POST", "/v1/guardrails", body("https://a.example.com/hook?k=CANARY-1&l=CANARY-4", "header-0123456789")).get("slug").Str
+	shown := a.ok("GET", path, "")
+	url, header := shown.get("checks.0.parameters.webhookURL").Str, shown.get("checks.0.parameters.headers.x-own").Str
+	if strings.Contains(shown.body, "CANARY") || url != "https://a.example.com/hook?k=*****&l=*****" {
+		t.Errorf("shown as %s", shown.body)
+	}
+	kept := func() gjson.Result {
+		g, _ := a.s.Guardrails.Get(shown.get("slug").Str)
+		text, err := a.s.Guardrails.Text(g.Current())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gjson.ParseBytes(text.Checks)
+	}
+	sent := func(checks string) answer { return a.do("PUT", path, `{"checks":`+checks+`}`) }
+	mustKeep := func(what string) {
+		t.Helper()
+		now := kept()
+		for path, want := range map[string]string{
+			"0.parameters.webhookURL": "https://a.example.com/hook?k=CANARY-1&l=CANARY-4", "0.parameters.headers.x-own": "header-0123456789",
+			"1.parameters.logURL": "https://log.example.com/?k=CANARY-2", "2.parameters.jwksUri": "https://login.example.com/keys?k=CANARY-3",
+		} {
+			if got := now.Get(path).Str; got != want {
+				t.Errorf("%s: %s is %s", what, path, got)
+			}
+		}
+	}
+	checks := shown.get("checks").Raw
+	if out := sent(checks); out.status != 200 {
+		t.Errorf("as shown: %d %s", out.status, out.body)
+	}
+	mustKeep("as shown")
+	for what, replaced := range map[string][2]string{
+		"another host":                          {"a.example.com", "b.example.com"},
+		"another path":                          {"/hook", "/other"},
+		"another scheme":                        {"https://a.", "http://a."},
+		"another parameter":                     {"l=*****", "m=*****"},
+		"of another check":                      {"https://login.example.com/keys", "https://log.example.com/"},
+		"a header, the values of another query": {"k=*****&l=*****", "k=new&l=new"},
+	} {
+		if out := sent(strings.Replace(checks, replaced[0], replaced[1], 1)); out.status != 400 || !strings.Contains(out.body, "checks.") {
+			t.Errorf("%s: %d %s", what, out.status, out.body)
+		}
+		mustKeep(what)
+	}
+	if out := sent(strings.Replace(strings.Replace(checks, url, "https://b.example.com/?k=CANARY-5", 1), header, "header-9876543210", 1)); out.status != 200 || kept().Get("0.parameters.webhookURL").Str != "https://b.example.com/?k=CANARY-5" {
+		t.Errorf("another URL in clear: %d %s", out.status, out.body)
+	}
+	for _, url := range []string{"https://user:pass@a.example.com", "https://user@a.example.com/?k=v"} {
+		if out := a.do("POST", "/v1/guardrails", body(url, "h")); out.status != 400 || !strings.Contains(out.body, "webhookURL") {
+			t.Errorf("%s: %d %s", url, out.status, out.body)
+		}
+	}
+	for _, url := range []string{"https://user:pass@a.example.com", "https://a.example.com?k=v"} {
+		out := a.do("POST", "/v1/guardrails", `{"name":"n","checks":[{"id":"mistral.moderateContent","parameters":{"categories":["pii"],"credentials":{"apiKey":"k","baseUrl":"`+url+`"}}}]}`)
+		if out.status != 400 || !strings.Contains(out.body, "baseUrl") {
+			t.Errorf("%s: %d %s", url, out.status, out.body)
+		}
+	}
+	a.ok("DELETE", path, "")
+	err := a.store.View(t.Context(), func(tx storage.Tx) error {
+		for item, err := range tx.Scan(nil, nil, false) {
+			if err != nil {
+				return err
+			}
+			if bytes.Contains(item.Value, []byte("CANARY")) {
+				t.Errorf("the store has in clear: %q = %.300q", item.Key, item.Value)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

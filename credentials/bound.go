@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,7 +44,11 @@ type Bound struct {
 	Name   string // the last element of the path
 	Secret Secret
 	For    Destination
+	// Shown is how the control plane shows it; "": as its Hint.
+	Shown string
 }
+
+func (b *Bound) hint() string { return cmp.Or(b.Shown, b.Secret.Hint()) }
 
 // A Binding holds all secrets of a stored resource. Changes of a resource check each secret
 // that is kept against it, so that no secret is sent anywhere it was not saved for. The
@@ -62,7 +67,7 @@ func (b *Binding) Add(s Bound) {
 	if b.fields == nil {
 		b.fields, b.shown, b.at = make(map[string]Bound), make(map[[2]string][]Bound), make(map[[3]string][]Bound)
 	}
-	hint := s.Secret.Hint()
+	hint := s.hint()
 	shown, at := [2]string{s.Name, hint}, [3]string{s.Name, hint, s.For.Key()}
 	b.fields[s.Field] = s
 	b.shown[shown] = append(b.shown[shown], s)
@@ -90,7 +95,7 @@ func (b *Binding) Take(field, name, sent string, to Destination) (Secret, error)
 		return NewSecret(sent), nil
 	}
 	was, stayed := b.fields[field]
-	stayed = stayed && was.Name == name && was.Secret.Hint() == sent
+	stayed = stayed && was.Name == name && was.hint() == sent
 	if stayed && to.differs(was.For) == "" {
 		return was.Secret, nil
 	}

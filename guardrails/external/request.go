@@ -91,6 +91,9 @@ func (c *check) target(settings map[string]string) (*guardrails.Request, error) 
 	if !strings.Contains(at, "://") {
 		at = "https://" + at
 	}
+	if base, err := url.Parse(at); err != nil || base.User != nil || strings.ContainsAny(at, "?#") {
+		return nil, credentialError(cmp.Or(c.address, baseURL), "expected the URL of the service, without credentials and a query")
+	}
 	path, err := c.expand(settings, c.path, pathPart)
 	if err != nil {
 		return nil, err

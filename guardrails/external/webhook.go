@@ -19,7 +19,7 @@ const webhookTimeout = 3 * time.Second
 // hookParameters are the parameters of checks that send the whole call somewhere.
 func hookParameters(address string) []guardrails.Parameter {
 	return []guardrails.Parameter{
-		{Name: address, Required: true, Doc: "where the call is sent by POST; a host that is not public must be a trusted custom host"},
+		{Name: address, Required: true, Address: true, Doc: "where the call is sent by POST; a host that is not public must be a trusted custom host"},
 		{Name: "headers", Type: guardrails.Any, Secret: true, Doc: "of the request: an object of texts, or one as JSON in a string"},
 		timeoutParameter, forwardParameter,
 	}

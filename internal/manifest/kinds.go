@@ -385,13 +385,13 @@ var (
 // replaceParameters replaces the credentials among the parameters of checks.
 func replaceParameters(checks string, secret func(string) (string, error)) (replaced string, err error) {
 	replaced = checks
-	hooks.SecretParameters([]byte(checks), func(_ gjson.Result, path, _, value string) {
+	hooks.SecretParameters([]byte(checks), func(_ gjson.Result, s *hooks.SecretParameter) {
 		var other string
 		if err == nil {
-			other, err = secret(value)
+			other, err = secret(s.Value)
 		}
 		if err == nil {
-			replaced, err = sjson.Set(replaced, path, other)
+			replaced, err = sjson.Set(replaced, s.Path, other)
 		}
 	})
 	return replaced, err

@@ -34,7 +34,9 @@ func (e *Edit) findSecrets() {
 		}
 	}
 	for i := range w.found {
-		e.secrets = append(e.secrets, credentials.NewSecret(w.found[i].value))
+		if w.found[i].shown == "" { // a URL is no credential as a whole
+			e.secrets = append(e.secrets, credentials.NewSecret(w.found[i].value))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -28,7 +29,7 @@ func Unmask(text, old string) (string, error) {
 // destination at.
 func Secrets(text string, at credentials.Destination) (b credentials.Binding) {
 	_, _ = rewrite(text, at, func(s *span) (string, error) {
-		b.Add(credentials.Bound{Field: s.path, Name: s.name, Secret: credentials.NewSecret(s.value), For: s.to})
+		b.Add(credentials.Bound{Field: s.path, Name: s.name, Secret: credentials.NewSecret(s.value), For: s.to, Shown: s.shown})
 		return s.value, nil
 	})
 	return b
@@ -55,10 +56,11 @@ type span struct {
 	path, name string
 	value      string // a string, or JSON
 	to         credentials.Destination
+	shown      string // how it is shown, if it is a URL with a query
 }
 
 // hint returns the masked form of the credential.
-func (s *span) hint() string { return credentials.NewSecret(s.value).Hint() }
+func (s *span) hint() string { return cmp.Or(s.shown, credentials.NewSecret(s.value).Hint()) }
 
 // rewrite replaces the credentials of a config and keeps all other bytes. If the text is
 // not JSON, the result is empty.
@@ -106,12 +108,12 @@ func (w *walker) target(path string, b []byte, start int, above credentials.Dest
 		switch {
 		case name == "api_key", IsSecret(name):
 			if v[0] != 'n' {
-				w.found = append(w.found, span{from, end, at, name, valueText(v), to})
+				w.found = append(w.found, span{start: from, end: end, path: at, name: name, value: valueText(v), to: to})
 			}
 		case name == credentials.CustomHeaders && v[0] == '{': // of settings: all are taken for credentials
 			mustScan(second(eachMember(v, func(m member) {
 				if v := v[m.start:m.end]; v[0] == '"' {
-					w.found = append(w.found, span{from + m.start, from + m.end, in(at, m.name()), m.name(), text(v), to})
+					w.found = append(w.found, span{start: from + m.start, end: from + m.end, path: in(at, m.name()), name: m.name(), value: text(v), to: to})
 				}
 			})))
 		case vendorKeys[name].use != 0:
@@ -207,6 +209,7 @@ func (w *walker) free(path, name string, b []byte, start, end int, to func() cre
 	from := start
 	for _, s := range w.found[first:] {
 		around.Write(b[from:s.start])
+		around.WriteString(s.shown) // of a URL, where it leads
 		from = s.end
 	}
 	around.Write(b[from:end])
@@ -231,8 +234,13 @@ func (w *walker) texts(path, name string, b []byte, start, end int) {
 	case '[':
 		mustScan(eachElement(v, func(n, from, to int) { w.texts(item(path, n), "", b, start+from, start+to) }))
 	case '"':
-		if soundsSecret(name) || strings.EqualFold(name, "headers") {
-			w.found = append(w.found, span{start: start, end: end, path: path, name: name, value: text(v)})
+		s := span{start: start, end: end, path: path, name: name, value: text(v)}
+		secret := soundsSecret(name) || strings.EqualFold(name, "headers")
+		if !secret && soundsURL(name) {
+			s.shown, secret = credentials.MaskQuery(s.value)
+		}
+		if secret {
+			w.found = append(w.found, s)
 		}
 	}
 }
@@ -245,6 +253,13 @@ func valueText(v []byte) string {
 		return text(v)
 	}
 	return string(v)
+}
+
+// soundsURL reports whether a name that is not the gateway's suggests a URL, the values of whose query may be
+// credentials.
+func soundsURL(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, "url") || strings.HasSuffix(name, "uri")
 }
 
 // soundsSecret reports whether a name that is not the gateway's suggests a credential.

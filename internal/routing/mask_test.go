@@ -21,6 +21,18 @@ func TestMaskHidesCredentialsAndKeepsEveryOtherByte(t *testing.T) {
 	}
 }
 
+// hook is a config with a check that sends calls to a URL.
+func hook(url, authorization string) string {
+	return `{"before_request_hooks":[{"checks":[{"id":"default.webhook","parameters":{"webhookURL":"` + url + `","headers":{"authorization":"` + authorization + `"}}}]}]}`
+}
+
+func TestTheQueryOfAURLIsMasked(t *testing.T) {
+	text := hook("https://a.net/h?k=CANARY&l=", "Bearer 0123456789")
+	if got, want := Mask(text), hook("https://a.net/h?k=*****&l=", "Be*****789"); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A stored credential stays where it was saved for: what leads it elsewhere is named.
 func TestAMaskedCredentialStaysWithItsDestination(t *testing.T) {
 	const (
@@ -56,6 +68,10 @@ func TestAMaskedCredentialStaysWithItsDestination(t *testing.T) {
 		{name: "in parameters, above another target", old: `{"override_params":{"token":"token-of-a-body"},"targets":[{"provider":"a"}]}`, sent: `{"override_params":{"token":"to*****ody"},"targets":[{"provider":"a"},{"provider":"b"}]}`, wrong: "targets: send override_params.token along"},
 		{name: "in parameters, as shown", old: `{"override_params":{"token":"token-of-a-body"},"targets":[{"provider":"a"}]}`, sent: `{"override_params":{"token":"to*****ody"},"targets":[{"provider":"a","weight":2}]}`, want: `{"override_params":{"token":"token-of-a-body"},"targets":[{"provider":"a","weight":2}]}`},
 		{name: "in a body's parameters", old: `{"provider":"a","override_params":{"tools":[{"server_url":"https://a.net","authorization":"token-of-a-tool"}]}}`, sent: `{"provider":"a","override_params":{"tools":[{"server_url":"https://evil.net","authorization":"to*****ool"}]}}`, wrong: "override_params: send override_params.tools[0].authorization along"},
+		{name: "the query of a URL, as shown", old: hook("https://a.net/h?k=secret&l=", "Bearer 0123456789"), sent: hook("https://a.net/h?k=*****&l=", "Be*****789"), want: hook("https://a.net/h?k=secret&l=", "Bearer 0123456789")},
+		{name: "the query of a URL, at another host", old: hook("https://a.net/h?k=secret", "Bearer 0123456789"), sent: hook("https://evil.net/h?k=*****", "Bearer new"), wrong: "before_request_hooks[0].checks[0].parameters.webhookURL: a masked value that stands for no stored credential"},
+		{name: "a header, at another host with a query", old: hook("https://a.net/h?k=secret", "Bearer 0123456789"), sent: hook("https://evil.net/h?k=new", "Be*****789"), wrong: "before_request_hooks: send before_request_hooks[0].checks[0].parameters.headers.authorization along"},
+		{name: "a URL in clear", old: hook("https://a.net/h?k=secret", "Bearer 0123456789"), sent: hook("https://b.net/h?k=new", "Bearer new"), want: hook("https://b.net/h?k=new", "Bearer new")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
