@@ -77,7 +77,7 @@ func (c *call) accessOf(i *credentials.Integration) (*IntegrationWorkspaces, err
 
 func (c *call) globalAccess(i *credentials.Integration) globalAccess {
 	limits := c.limitsOf(i.ID)
-	return globalAccess{Enabled: i.Everywhere, UsageLimits: limits.listed(), RateLimits: limits.rates}
+	return globalAccess{Enabled: i.AllWorkspaces, UsageLimits: limits.listed(), RateLimits: limits.rates}
 }
 
 // setAccessLimits changes the limits of an integration: in one workspace, or for "" in each that has none
@@ -116,7 +116,7 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 		if err := c.setAccessLimits(i, "", &in.Global.ListedLimits, "global_workspace_access.", false); err != nil {
 			return nil, err
 		}
-		i.Everywhere = bool(in.Global.Enabled)
+		i.AllWorkspaces = bool(in.Global.Enabled)
 	}
 	access := make(map[string]bool)
 	if !in.Override {

@@ -232,7 +232,7 @@ func (a *API) callerOf(r *http.Request) (*credentials.Caller, *Error) {
 	}
 	a.Trail.Unknown()
 	switch refusal.Reason {
-	case credentials.MissingScope: // a JWT that is right, of nobody here
+	case credentials.MissingScope: // a valid JWT, of no user here
 		return nil, forbidden("%s", refusal.Message)
 	case credentials.KeysUnavailable:
 		return nil, failure(http.StatusServiceUnavailable, "%s", refusal.Message)

@@ -162,7 +162,7 @@ func showSecretReference(c *call, r *credentials.SecretReference) (*SecretRefere
 	}
 	out := &SecretReference{
 		SecretReferenceRow: showSecretReferenceRow(c, r), OrganisationID: r.OrganisationID, Description: text(r.Description), SecretPath: r.Path, SecretKey: text(r.Key),
-		AllowAllWorkspaces: r.Everywhere, AllowedWorkspaces: r.Workspaces, Tags: r.Tags, CreatedBy: r.CreatedBy, AuthConfig: shown,
+		AllowAllWorkspaces: r.AllWorkspaces, AllowedWorkspaces: r.Workspaces, Tags: r.Tags, CreatedBy: r.CreatedBy, AuthConfig: shown,
 	}
 	if out.AllowedWorkspaces == nil {
 		out.AllowedWorkspaces = []string{}
@@ -179,7 +179,7 @@ func (c *call) createSecretReference(in *createSecretReference) (*credentials.Se
 	}
 	r := &credentials.SecretReference{
 		ID: storage.NewID(c.api.Random), OrganisationID: c.caller.OrganisationID, Slug: in.Slug, Name: in.Name, Manager: in.ManagerType,
-		Path: in.SecretPath, Everywhere: in.AllowedWorkspaces == nil, CreatedBy: c.caller.UserID,
+		Path: in.SecretPath, AllWorkspaces: in.AllowedWorkspaces == nil, CreatedBy: c.caller.UserID,
 	}
 	if r.CreatedBy == "" {
 		r.CreatedBy = c.caller.KeyName
@@ -245,7 +245,7 @@ func (c *call) applySecretReference(r *credentials.SecretReference, in *SecretRe
 		}
 	}
 	if in.AllowedWorkspaces != nil {
-		r.Workspaces, r.Everywhere = nil, false
+		r.Workspaces, r.AllWorkspaces = nil, false
 		for _, named := range in.AllowedWorkspaces {
 			w, ok := c.api.Directory.Workspace(named)
 			if !ok {
@@ -257,12 +257,12 @@ func (c *call) applySecretReference(r *credentials.SecretReference, in *SecretRe
 		}
 	}
 	if in.AllowAllWorkspaces != nil {
-		r.Everywhere = bool(*in.AllowAllWorkspaces)
+		r.AllWorkspaces = bool(*in.AllowAllWorkspaces)
 	}
 	switch {
-	case r.Everywhere && in.AllowedWorkspaces != nil:
+	case r.AllWorkspaces && in.AllowedWorkspaces != nil:
 		return invalid("allow_all_workspaces", "expected false beside allowed_workspaces")
-	case r.Everywhere:
+	case r.AllWorkspaces:
 		r.Workspaces = nil
 	case len(r.Workspaces) == 0:
 		return invalid("allowed_workspaces", "expected at least one where allow_all_workspaces is false")

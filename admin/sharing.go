@@ -33,7 +33,7 @@ func (c *call) showSharing(p *prompts.Prompt) SharingFields {
 	}
 	at := formatTime(s.SharedAt)
 	out.AccessLevel, out.SharedAt, out.SharedBy, out.SharedFrom = "workspaces", &at, text(s.SharedBy), text(s.VersionID)
-	if s.Everywhere {
+	if s.AllWorkspaces {
 		out.AccessLevel, out.AllWorkspaces, out.ShareOrganisation = "organisation", 1, &p.OrganisationID
 	} else if c.sees(p.WorkspaceID) {
 		out.SharedWith = s.Workspaces
@@ -107,15 +107,15 @@ func (a *API) sharing(all *resource[prompts.Prompt]) {
 }
 
 func (c *call) share(p *prompts.Prompt, in *sharePrompt) (*empty, error) {
-	s := &prompts.Share{Everywhere: in.AccessLevel != "workspaces", SharedBy: c.caller.UserID, SharedAt: c.api.Now().UTC()}
+	s := &prompts.Share{AllWorkspaces: in.AccessLevel != "workspaces", SharedBy: c.caller.UserID, SharedAt: c.api.Now().UTC()}
 	switch {
 	case p.Archived:
 		return nil, invalid("status", "it is archived")
-	case s.Everywhere && len(in.Workspaces) > 0:
+	case s.AllWorkspaces && len(in.Workspaces) > 0:
 		return nil, invalid("workspaces", "expected access_level workspaces beside it")
-	case !s.Everywhere && len(in.Workspaces) == 0:
+	case !s.AllWorkspaces && len(in.Workspaces) == 0:
 		return nil, invalid("workspaces", "expected at least one")
-	case !s.Everywhere && c.caller.WorkspaceID != "":
+	case !s.AllWorkspaces && c.caller.WorkspaceID != "":
 		return nil, forbidden("workspaces: only a key of the organisation names workspaces; share with the organisation")
 	}
 	for _, named := range in.Workspaces {
@@ -158,7 +158,7 @@ func (c *call) share(p *prompts.Prompt, in *sharePrompt) (*empty, error) {
 	return &empty{}, c.reshare(p, s)
 }
 
-// reshare stores with whom a prompt or partial is shared; nil: with nobody. A partial stays shared where a prompt
+// reshare stores with whom a prompt or partial is shared; nil: it is not shared. A partial stays shared where a prompt
 // is that inserts it, and where a prompt of the workspace itself or, for a prompt, a config refers
 // to it.
 func (c *call) reshare(p *prompts.Prompt, s *prompts.Share) error {

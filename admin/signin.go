@@ -23,7 +23,7 @@ type authSettings struct {
 	JWT         []tokenIssuer   `json:"jwt" nullable:"false"`
 }
 
-// A tokenIssuer is somebody whose JSON Web Tokens stand in the place of API keys.
+// A tokenIssuer issues JSON Web Tokens that callers send instead of API keys.
 type tokenIssuer struct {
 	Issuer   string         `json:"issuer" minLength:"1" maxLength:"1024" doc:"The claim iss of its tokens."`
 	Audience []string       `json:"audience" minItems:"1" maxItems:"16" nullable:"false" doc:"The claim aud of its tokens that are for this gateway: one of these."`

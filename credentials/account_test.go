@@ -14,8 +14,8 @@ func TestWhoSharesAnIntegrationsAccount(t *testing.T) {
 		"of nobody yet":      {Integration{Credential: Credential{ID: "i"}}, "integration:i", true},
 		"of one":             {Integration{Credential: Credential{ID: "i"}, Access: map[string]bool{"a": true, "b": false}}, "integration:i", true},
 		"of two":             {Integration{Credential: Credential{ID: "i"}, Access: map[string]bool{"a": true, "b": true}}, "integration:i", false},
-		"of all":             {Integration{Credential: Credential{ID: "i"}, Everywhere: true}, "integration:i", false},
-		"of all but for one": {Integration{Credential: Credential{ID: "i"}, Everywhere: true, Access: map[string]bool{"a": false}}, "integration:i", false},
+		"of all":             {Integration{Credential: Credential{ID: "i"}, AllWorkspaces: true}, "integration:i", false},
+		"of all but for one": {Integration{Credential: Credential{ID: "i"}, AllWorkspaces: true, Access: map[string]bool{"a": false}}, "integration:i", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.integration.account() != c.account || c.integration.alone() != c.alone {

@@ -26,10 +26,10 @@ type Integration struct {
 	// Adjustments are its pricing_adjustments; see [prices.ParseAdjustment]. nil: none.
 	Adjustments json.RawMessage `json:"adjustments,omitempty"`
 
-	// Access is whether a workspace may use it, by its id; Everywhere is for those that are
+	// Access is whether a workspace may use it, by its id; AllWorkspaces is for those that are
 	// not in it. The workspace that has it always may.
-	Access     map[string]bool `json:"access,omitempty"`
-	Everywhere bool            `json:"everywhere,omitempty"`
+	Access        map[string]bool `json:"access,omitempty"`
+	AllWorkspaces bool            `json:"everywhere,omitempty"`
 	// DefaultSlug is the slug of the provider that a workspace gets when it gets access, "":
 	// the integration's own; NoDefault: it gets none.
 	DefaultSlug string `json:"default_slug,omitempty"`
@@ -55,7 +55,7 @@ func (i *Integration) EnabledIn(workspace string) bool {
 	if enabled, ok := i.Access[workspace]; ok {
 		return enabled
 	}
-	return i.Everywhere
+	return i.AllWorkspaces
 }
 
 // account is what objects that are made with the credential are told apart by; "": it is a
@@ -75,7 +75,7 @@ func (i *Integration) alone() bool {
 			enabled++
 		}
 	}
-	return i.WorkspaceID != "" || !i.Everywhere && enabled < 2
+	return i.WorkspaceID != "" || !i.AllWorkspaces && enabled < 2
 }
 
 // ProviderSlug is the slug of the provider that a workspace gets.

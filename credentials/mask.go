@@ -24,8 +24,8 @@ type Mask struct {
 // A word is a text that is hidden.
 type word struct {
 	text string
-	head string // the beginning of text that nobody escapes, at most maxHead bytes
-	bare bool   // nobody escapes any of it
+	head string // the beginning of text that is never escaped, at most maxHead bytes
+	bare bool   // none of it is ever escaped
 }
 
 const (

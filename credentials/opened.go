@@ -51,10 +51,10 @@ func (r *Router) accountOfSecret(route *Route, mappings []SecretMapping) {
 		}
 	}
 	ref, ok := r.Keyring.SecretReference(of.Reference)
-	if !ok || !ref.Everywhere && len(ref.Workspaces) < 2 && route.Account == "" {
+	if !ok || !ref.AllWorkspaces && len(ref.Workspaces) < 2 && route.Account == "" {
 		return // without the reference, Fetch refuses the call
 	}
-	route.Account, route.Alone = "secret:"+ref.ID, !ref.Everywhere && len(ref.Workspaces) < 2
+	route.Account, route.Alone = "secret:"+ref.ID, !ref.AllWorkspaces && len(ref.Workspaces) < 2
 }
 
 // open opens the credential of a slug, with the rules of its integration about models. The

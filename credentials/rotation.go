@@ -171,7 +171,7 @@ func (k *Keyring) Rotate(tx *storage.Txn, a *APIKey, prefix string, transition t
 	return secret, k.ReplaceAPIKey(tx, a)
 }
 
-// RotateUnattended is Rotate for when nobody waits for the secret: it is kept, sealed, until
+// RotateUnattended is Rotate for when no request waits for the secret: it is kept, sealed, until
 // [Keyring.Claim].
 func (k *Keyring) RotateUnattended(tx *storage.Txn, a *APIKey, prefix string) error {
 	secret, err := k.Rotate(tx, a, prefix, a.Rotation.Transition())

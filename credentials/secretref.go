@@ -25,7 +25,7 @@ type SecretReference struct {
 	Path           string            `json:"path"`
 	Key            string            `json:"key,omitempty"` // in a secret that is a JSON object
 	Auth           []byte            `json:"auth"`          // sealed; see [Keyring.SealAuth]
-	Everywhere     bool              `json:"everywhere,omitempty"`
+	AllWorkspaces  bool              `json:"everywhere,omitempty"`
 	Workspaces     []string          `json:"workspaces,omitempty"` // ids of those that may use it, unless all may
 	Tags           map[string]string `json:"tags,omitempty"`
 	CreatedBy      string            `json:"created_by,omitempty"`
@@ -35,7 +35,7 @@ type SecretReference struct {
 
 // Allows reports whether the credentials of a workspace may have the secret.
 func (r *SecretReference) Allows(workspace string) bool {
-	return r.Everywhere || slices.Contains(r.Workspaces, workspace)
+	return r.AllWorkspaces || slices.Contains(r.Workspaces, workspace)
 }
 
 // MaxSecretReferences bounds the secret references of an organisation.

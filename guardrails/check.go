@@ -101,7 +101,7 @@ type Subject struct {
 	// Asked returns, in phase Output, the text of the call, as [Subject.Text] does in phase Input;
 	// nil: it is not known.
 	Asked func() string
-	// Services are for checks that ask others; nil: nobody can be asked.
+	// Services are for checks that ask others; nil: no service can be asked.
 	Services Services
 	// Calls: the answer calls tools.
 	Calls bool

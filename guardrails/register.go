@@ -20,7 +20,7 @@ type Kind struct {
 	// Doc says when the verdict is true.
 	Doc        string
 	Parameters []Parameter
-	// Vendor is who the check asks; nil: nobody. It has the parameter [Credentials] then.
+	// Vendor is the service that the check asks; nil: none. It has the parameter [Credentials] then.
 	Vendor *Vendor
 	// New makes a check with parameters that are valid according to the table. Its error says
 	// what is wrong with them, and may be a *ParameterError.

@@ -17,7 +17,7 @@ type Services interface {
 	// Settings returns what the organisation has saved for a vendor or a check, see [Vendor]; nil:
 	// nothing.
 	Settings(name string) (map[string]string, error)
-	// Reserved reports whether a header is the gateway's own, which nobody else is sent.
+	// Reserved reports whether a header is the gateway's own, which is not sent to others.
 	Reserved(header string) bool
 	Now() time.Time
 }

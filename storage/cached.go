@@ -10,7 +10,7 @@ import (
 
 // A Cached is a [Collection] whose rows are all kept in memory, for what every
 // request reads: reading takes no store and no decoding. Rows are shared and
-// immutable: nobody changes a *T that came out of one. To change a row, Put
+// immutable: a *T that came out of one is never changed. To change a row, Put
 // another under its id.
 //
 // Memory follows the [Feed] of the [DB], so all writes of these rows must go

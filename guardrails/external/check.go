@@ -50,7 +50,7 @@ func (redacting) Transforms() {}
 // Waits says that the check waits for others.
 func (*check) Waits() {}
 
-var errServices = errors.New("nobody can be asked here")
+var errServices = errors.New("no service can be asked here")
 
 // Judge asks the service about the text, or about each of them if that is replaced.
 func (c *check) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {

@@ -40,11 +40,11 @@ func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	d := data{"textExcerpt": guardrails.Excerpt(text), "not": c.not}
-	schema, err := c.take()
+	schema, err := c.acquire()
 	if err != nil {
 		return guardrails.Result{}, err
 	}
-	defer c.give(schema)
+	defer c.release(schema)
 	schema.begin(ctx, text)
 	const what = "JSON that is valid according to the schema"
 	found := false
@@ -81,8 +81,8 @@ func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.
 	return judged(false, c.not, what, d), nil
 }
 
-// take returns a compiled schema that nobody uses.
-func (c *schemed) take() (*boundedSchema, error) {
+// acquire returns a compiled schema that is not in use.
+func (c *schemed) acquire() (*boundedSchema, error) {
 	select {
 	case schema := <-c.idle:
 		return schema, nil
@@ -91,7 +91,7 @@ func (c *schemed) take() (*boundedSchema, error) {
 	}
 }
 
-func (c *schemed) give(schema *boundedSchema) {
+func (c *schemed) release(schema *boundedSchema) {
 	select {
 	case c.idle <- schema:
 	default:

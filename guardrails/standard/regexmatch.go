@@ -50,7 +50,7 @@ func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails
 const maxGroups = 20
 
 // detailsOf tells of a match the beginnings of its texts, of maxGroups groups at most.
-func detailsOf(found *jsregexp.Found, matched string) data {
+func detailsOf(found *jsregexp.Match, matched string) data {
 	captures := make([]string, min(len(found.Groups), maxGroups))
 	for i := range captures {
 		captures[i] = guardrails.Excerpt(found.Groups[i])

@@ -101,7 +101,7 @@ func (a *App) provisionJWT() error {
 	return nil
 }
 
-// tokens returns what verifies JWTs, or nil if nobody calls.
+// tokens returns what verifies JWTs, or nil if no calls are served.
 func (a *App) tokens(c *core) credentials.Tokens {
 	if a.offline {
 		return nil

@@ -185,7 +185,7 @@ func TestABackupIsRestored(t *testing.T) {
 
 func TestAServerThatIsNotThereIsSaid(t *testing.T) {
 	c := &terminal{t, []string{"--address", gatewaytest.FreeAddress(t)}}
-	c.fails("nobody listens", "key", "list")
+	c.fails("no process listens", "key", "list")
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	if err := os.WriteFile(file, []byte("{\nadmin off\ngw {\nstorage badger "+filepath.Join(t.TempDir(), "none")+"\n}\n}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func connect(cmd *cobra.Command) (*server, error) {
 	}
 	if address != "" {
 		s, err := dial(cmd.Context(), address)
-		if err == nil || explicit || !errors.Is(err, errNobody) {
+		if err == nil || explicit || !errors.Is(err, errNotListening) {
 			return s, err
 		}
 	}
@@ -80,8 +80,8 @@ func connect(cmd *cobra.Command) (*server, error) {
 	return &server{local: rt, release: release}, nil
 }
 
-// errNobody means that nobody listens at an address.
-var errNobody = errors.New("nobody listens")
+// errNotListening means that no process listens at an address.
+var errNotListening = errors.New("no process listens")
 
 // dial connects to an admin endpoint.
 func dial(ctx context.Context, address string) (*server, error) {
@@ -100,7 +100,7 @@ func dial(ctx context.Context, address string) (*server, error) {
 	}
 	conn, err := connect(ctx)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w at %s: %w", errNobody, address, err)
+		return nil, fmt.Errorf("%w at %s: %w", errNotListening, address, err)
 	}
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func (d *Directory) Invites() []*Invite { return d.invites.All() }
 // Invite returns an invite by its id.
 func (d *Directory) Invite(id string) (*Invite, bool) { return d.invites.Get(strings.ToLower(id)) }
 
-// OpenInvite returns the invite that nobody has accepted or cancelled, and that may have expired,
+// OpenInvite returns the invite that was neither accepted nor cancelled, and that may have expired,
 // of an e-mail address.
 func (d *Directory) OpenInvite(email string) (*Invite, bool) {
 	return d.invites.Find(byEmail, strings.ToLower(email))

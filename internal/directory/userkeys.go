@@ -122,7 +122,7 @@ type SignIn struct {
 	Issuers []TokenIssuer `json:"issuers,omitempty"`
 }
 
-// A TokenIssuer is somebody whose JSON Web Tokens are accepted in the place of API keys.
+// A TokenIssuer issues JSON Web Tokens that are accepted instead of API keys.
 type TokenIssuer struct {
 	Issuer   string          `json:"issuer"`             // the claim iss
 	Audience []string        `json:"audience"`           // the claim aud has to have one of them

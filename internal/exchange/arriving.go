@@ -18,7 +18,7 @@ type Arriving struct {
 
 	mu     sync.Mutex
 	timer  *time.Timer // nil: nothing was waited for yet
-	begun  time.Time   // of waiting; zero: nobody waits
+	begun  time.Time   // of waiting; zero: not waiting
 	waited time.Duration
 }
 

@@ -69,7 +69,7 @@ type Call struct {
 	unread    unread            // why the model may be one that was not read
 	invalid   *validation.Error // found by the endpoint's tables, which a config may ignore
 
-	softly string // why a hook refuses the call with an answer, once that can be made; "": none does
+	softDenial string // why a hook refuses the call with an answer, once that can be made; "": none does
 
 	slot  inflight.Lease // among the calls under way, until it is closed
 	lease inflight.Lease // of the call's memory, until it is closed

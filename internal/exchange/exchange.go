@@ -47,7 +47,7 @@ type Gateway struct {
 	Prompts Prompts
 	// Guardrails are the saved guardrails; nil: there are none.
 	Guardrails Guardrails
-	// CheckServices are what checks of a workspace's calls ask others with; nil: nobody can be asked.
+	// CheckServices are what checks of a workspace's calls ask others with; nil: no service can be asked.
 	CheckServices func(workspaceID string) guardrails.Services
 	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
 	Aliases func(workspaceID string) []string

@@ -13,13 +13,13 @@ type Note interface {
 	Record(r *reqlog.Record)
 }
 
-// A LateNote is complete only when work is done that follows the call.
-type LateNote interface {
+// A DeferredNote is complete only when work is done that follows the call.
+type DeferredNote interface {
 	Note
-	// Late returns the work, and how many bytes of memory it needs; nil: there is none. If there
+	// Deferred returns the work, and how many bytes of memory it needs; nil: there is none. If there
 	// is no room for it, the work only notes that. It needs nothing of the call that
 	// [Exchange.Close] releases.
-	Late() (bytes int, work func(room bool))
+	Deferred() (bytes int, work func(room bool))
 }
 
 // notes are those of a call, by the stages that they are of.

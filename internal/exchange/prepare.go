@@ -68,7 +68,7 @@ func (c *Call) receive(limits Limits, selection *credentials.Selection) *Error {
 	if err := c.takeBody(limits); err != nil {
 		return err
 	}
-	if err := c.refuseSoftly(); err != nil {
+	if err := c.denySoftly(); err != nil {
 		return err
 	}
 	if c.Endpoint.Prompt {
@@ -114,7 +114,7 @@ func (c *Call) configure() *Error {
 		if err := c.startHooks(c.Config.Start); err != nil {
 			return err
 		}
-		if err := c.refuseSoftly(); err != nil {
+		if err := c.denySoftly(); err != nil {
 			return err
 		}
 	}

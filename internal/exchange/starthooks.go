@@ -63,20 +63,20 @@ func (c *Call) runStart(list []*hooks.Hook) *Error {
 	}
 	why := hooks.Why(out.Denied, guardrails.Start)
 	if out.Denied.SoftDeny && hooks.SoftRefusal(c.Endpoint.Name, "", "", why, c.Gateway.Now()) != nil {
-		c.softly = cmp.Or(c.softly, why)
+		c.softDenial = cmp.Or(c.softDenial, why)
 		return nil
 	}
 	return Denied(why, hooks.JSON(c.Started, nil))
 }
 
-// refuseSoftly answers a call that a start hook refuses so, now that it is known whether it is to
+// denySoftly answers a call that a start hook refuses so, now that it is known whether it is to
 // be answered by a stream.
-func (c *Call) refuseSoftly() *Error {
-	if c.softly == "" {
+func (c *Call) denySoftly() *Error {
+	if c.softDenial == "" {
 		return nil
 	}
-	answer := hooks.SoftRefusal(c.Endpoint.Name, c.NewID(), c.Model, c.softly, c.Gateway.Now())
-	refusal := &Error{Status: http.StatusOK, Type: "hooks_failed", Message: c.softly, Answer: answer, Media: "application/json"}
+	answer := hooks.SoftRefusal(c.Endpoint.Name, c.NewID(), c.Model, c.softDenial, c.Gateway.Now())
+	refusal := &Error{Status: http.StatusOK, Type: "hooks_failed", Message: c.softDenial, Answer: answer, Media: "application/json"}
 	if c.Stream {
 		stream, err := (&cache.Entry{Body: answer}).As(c.Endpoint.Name, true)
 		if err != nil {

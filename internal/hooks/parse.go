@@ -93,7 +93,7 @@ func Parse(list List, path string, raw []byte, report func(path, message string)
 }
 
 // Saved makes a hook of a saved guardrail's checks and actions. Faults are those of the parameters
-// of checks, too, and of checks that nobody has.
+// of checks, too, and of unknown checks.
 func Saved(checks, actions []byte, report func(path, message string)) *Hook {
 	r := &reader{report: report, list: BeforeRequest}
 	h := &Hook{Key: key(checks, actions)}

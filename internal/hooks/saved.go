@@ -96,7 +96,7 @@ func (s *Store) Usable(workspace, idOrSlug string) (*Guardrail, bool) {
 // guardrail does not have.
 var ErrUnknown = errors.New("there is no such guardrail")
 
-// Hook returns a version of a guardrail that a workspace may use, as a hook that nobody changes.
+// Hook returns a version of a guardrail that a workspace may use, as a hook that must not be changed.
 func (s *Store) Hook(workspace, idOrSlug, version string) (*Hook, error) {
 	g, ok := s.Usable(workspace, idOrSlug)
 	if !ok {

@@ -15,8 +15,8 @@ func (f *Forwarder) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool
 	var all []func(room bool)
 	size := 0
 	for n := range x.Notes() {
-		if n, ok := n.(exchange.LateNote); ok {
-			if bytes, work := n.Late(); work != nil {
+		if n, ok := n.(exchange.DeferredNote); ok {
+			if bytes, work := n.Deferred(); work != nil {
 				all, size = append(all, work), size+bytes
 			}
 		}
@@ -40,33 +40,33 @@ func (f *Forwarder) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool
 		}
 		add(r)
 	}
-	if !room || !f.late.start(func() { end(true) }) {
+	if !room || !f.background.start(func() { end(true) }) {
 		end(false)
 	}
 }
 
 // Bounds of what runs after calls.
 const (
-	maxLate    = 1000 // calls that wait
-	lateAtOnce = 32
+	maxQueued     = 1000 // calls that wait
+	maxBackground = 32
 )
 
-// A lateQueue runs functions in the background, in their order, some of them at the same time.
-type lateQueue struct {
+// A backgroundQueue runs functions in the background, in their order, some of them at the same time.
+type backgroundQueue struct {
 	mu      sync.Mutex
 	running int
 	waiting []func()
 }
 
 // start has a function run, and reports whether there is room for it.
-func (q *lateQueue) start(run func()) bool {
+func (q *backgroundQueue) start(run func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.running < lateAtOnce:
+	case q.running < maxBackground:
 		q.running++
 		go q.work(run)
-	case len(q.waiting) < maxLate:
+	case len(q.waiting) < maxQueued:
 		q.waiting = append(q.waiting, run)
 	default:
 		return false
@@ -74,14 +74,14 @@ func (q *lateQueue) start(run func()) bool {
 	return true
 }
 
-func (q *lateQueue) work(run func()) {
+func (q *backgroundQueue) work(run func()) {
 	for ; run != nil; run = q.next() {
 		run()
 	}
 }
 
 // next returns what waits, or nil: nothing does, and one function less is running.
-func (q *lateQueue) next() func() {
+func (q *backgroundQueue) next() func() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {

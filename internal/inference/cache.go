@@ -213,7 +213,7 @@ func (l *lookup) own(entry *cache.Entry) (*cache.Entry, error) {
 
 const minID = 16 // characters of the unique part
 
-// Deliver records the answer, unless nobody else may have it.
+// Deliver records the answer, unless it is private to the call.
 func (l *lookup) Deliver(res *http.Response, attempt *exchange.Attempt) {
 	if attempt.Private {
 		return

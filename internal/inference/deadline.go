@@ -21,18 +21,18 @@ type deadline struct {
 	timer  *time.Timer
 	after  time.Duration
 	lifted atomic.Bool
-	next   atomic.Pointer[steady] // what the timer is for, once the deadline is lifted
+	next   atomic.Pointer[stallGuard] // what the timer is for, once the deadline is lifted
 }
 
 // limit sets the deadline, and returns the context that it ends.
 func (rt *roundTrip) limit(parent context.Context) context.Context {
-	d, why := &rt.deadline, errAttemptTimeout
-	d.after = rt.patience.answer
+	d, why := &rt.deadlineRoom, errAttemptTimeout
+	d.after = rt.timeouts.answer
 	if d.after == 0 {
-		d.after, why = rt.patience.headers, errHeadersLate
+		d.after, why = rt.timeouts.headers, errHeadersLate
 	}
 	if d.after == 0 {
-		rt.late = nil
+		rt.deadline = nil
 		return parent
 	}
 	d.ctx, d.cancel = context.WithCancelCause(parent)
@@ -43,7 +43,7 @@ func (rt *roundTrip) limit(parent context.Context) context.Context {
 			s.stall()
 		}
 	})
-	rt.late = d
+	rt.deadline = d
 	return d.ctx
 }
 
@@ -68,7 +68,7 @@ func (d *deadline) lift() {
 
 // pass lifts the deadline, and passes its timer on. It returns nil if the timer has fired or may
 // do so yet, as it may for a deadline that was lifted before.
-func (d *deadline) pass(to *steady) *time.Timer {
+func (d *deadline) pass(to *stallGuard) *time.Timer {
 	if d == nil || d.lifted.Swap(true) || !d.timer.Stop() {
 		return nil
 	}
@@ -83,14 +83,14 @@ func (d *deadline) end() {
 	}
 }
 
-// headersLate returns the deadline that starts over while a request body is being sent, and with
+// headerDeadline returns the deadline that starts over while a request body is being sent, and with
 // each of several requests; nil: there is none. A timeout set by a request or a config does not
 // start over.
-func (rt *roundTrip) headersLate() *deadline {
-	if rt.patience.answer > 0 {
+func (rt *roundTrip) headerDeadline() *deadline {
+	if rt.timeouts.answer > 0 {
 		return nil
 	}
-	return rt.late
+	return rt.deadline
 }
 
 // restart starts the time over.

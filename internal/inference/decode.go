@@ -25,7 +25,7 @@ func (q *request) send(pool http.RoundTripper, r *http.Request) (*http.Response,
 		return res, nil // it cannot be decoded, nor looked into
 	case unknown != "" && res.StatusCode < http.StatusBadRequest:
 		res.Body.Close()
-		return nil, answerError("the provider sent " + unknown + ", which nobody asked for")
+		return nil, answerError("the provider sent " + unknown + ", which was not requested")
 	case unknown != "": // the status says enough
 		return res, nil
 	}

@@ -20,12 +20,12 @@ import (
 // A Forwarder forwards calls through Caddy's reverse proxy.
 type Forwarder struct {
 	Settings
-	hooks     []Hook
-	proxy     caddyhttp.MiddlewareHandler
-	transport *Transport
-	client    *upstream.Client // for the calls of the gateway's own
-	logger    *zap.Logger
-	late      lateQueue
+	hooks      []Hook
+	proxy      caddyhttp.MiddlewareHandler
+	transport  *Transport
+	client     *upstream.Client // for the calls of the gateway's own
+	logger     *zap.Logger
+	background backgroundQueue
 }
 
 // Settings are shared by all forwarders.

@@ -91,7 +91,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 	switch {
 	case out.Denied != nil:
 		why := hooks.Why(out.Denied, guardrails.Output)
-		soft := g.softly(answer.Attempt, why)
+		soft := g.softRefusal(answer.Attempt, why)
 		if !out.Denied.SoftDeny || soft == nil {
 			return exchange.Denied(why, j.JSON())
 		}
@@ -114,7 +114,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 // begin forgets what hooks said of the answer of another attempt.
 func (g *guard) begin() {
 	j := g.judgment
-	j.after, j.failed, j.hideAnswer, j.late = nil, failed(j.before), false, nil
+	j.after, j.failed, j.hideAnswer, j.deferred = nil, failed(j.before), false, nil
 	g.x.Free(g.reserved)
 	g.reserved = 0
 	g.answer, g.recorder = nil, nil

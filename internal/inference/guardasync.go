@@ -17,7 +17,7 @@ func (g *guard) Delivered(_ context.Context, attempt *exchange.Attempt) { g.Answ
 // Answered has the hooks run once the call is over that decide nothing: those of the call and, if a
 // provider has answered it, those of the answer. What the cache has was judged when it was made.
 func (g *guard) Answered(attempt *exchange.Attempt, sent bool) {
-	l := &late{guard: g, call: g.subject(attempt, guardrails.Input), answer: g.subject(attempt, guardrails.Output)}
+	l := &deferredJudgment{guard: g, call: g.subject(attempt, guardrails.Input), answer: g.subject(attempt, guardrails.Output)}
 	l.call.Header = l.call.Header.Clone()
 	l.answer.Header, l.answer.Status = l.call.Header, http.StatusOK
 	l.answer.Response = g.answer
@@ -34,11 +34,11 @@ func (g *guard) Answered(attempt *exchange.Attempt, sent bool) {
 	if !l.judges && !hooks.Asks(g.before, true) && len(l.informed) == 0 {
 		return
 	}
-	g.judgment.late = l
+	g.judgment.deferred = l
 }
 
-// A late judgment is of a call that is over.
-type late struct {
+// A deferredJudgment is of a call that is over.
+type deferredJudgment struct {
 	*guard
 	call, answer guardrails.Subject
 	size         int           // of the memory that it needs, in bytes
@@ -59,7 +59,7 @@ func (g *guard) informed() (list []*hooks.Hook) {
 }
 
 // run runs the hooks, if there is room for that.
-func (l *late) run(room bool) {
+func (l *deferredJudgment) run(room bool) {
 	ctx, j, now := context.Background(), l.judgment, l.x.Gateway.Now
 	drop := func(list []*hooks.Hook, phase guardrails.Phase, async bool) []hooks.Result {
 		return hooks.DroppedResults(list, phase, async, now())
@@ -102,7 +102,7 @@ func (l *late) run(room bool) {
 }
 
 // whole is a stream in one piece.
-func (l *late) whole(room bool) ([]byte, error) {
+func (l *deferredJudgment) whole(room bool) ([]byte, error) {
 	if !room || l.stream.full {
 		return nil, inflight.ErrFull
 	}

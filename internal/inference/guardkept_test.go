@@ -229,7 +229,7 @@ func TestNobodyWaitsForHooksThatDecideNothing(t *testing.T) {
 // Without room, they do not run, which the record says.
 func TestHooksThatDoNotRunAreTold(t *testing.T) {
 	b := newGuardBench(t)
-	b.late.running, b.late.waiting = lateAtOnce, make([]func(), maxLate)
+	b.background.running, b.background.waiting = maxBackground, make([]func(), maxQueued)
 	for _, stream := range []bool{false, true} {
 		b.say(t, "one", judgedEndpoints[0], stream, "fine")
 		var r *reqlog.Record
@@ -246,8 +246,8 @@ func TestHooksThatDoNotRunAreTold(t *testing.T) {
 }
 
 func TestWhatRunsLaterRunsInOrder(t *testing.T) {
-	var q lateQueue
-	q.running = lateAtOnce - 1
+	var q backgroundQueue
+	q.running = maxBackground - 1
 	var order []int
 	done := make(chan struct{})
 	for i := range 10 {

@@ -121,7 +121,7 @@ func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.
 	}
 	why := hooks.Why(out.Denied, guardrails.Input)
 	if out.Denied.SoftDeny {
-		if body := g.softly(chosen, why); body != nil {
+		if body := g.softRefusal(chosen, why); body != nil {
 			j.failed = false
 			return g.reply(chosen, body)
 		}
@@ -129,8 +129,8 @@ func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.
 	return nil, exchange.Denied(why, j.JSON())
 }
 
-// softly is an answer that says why there is no other; nil: the endpoint has none.
-func (g *guard) softly(a *exchange.Attempt, why string) []byte {
+// softRefusal is an answer that says why there is no other; nil: the endpoint has none.
+func (g *guard) softRefusal(a *exchange.Attempt, why string) []byte {
 	return hooks.SoftRefusal(g.x.Endpoint.Name, g.x.NewID(), a.Model, why, g.x.Gateway.Now())
 }
 

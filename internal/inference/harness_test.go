@@ -122,8 +122,8 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 		b.conclude(x)
 	default:
 		for n := range x.Notes() {
-			if n, ok := n.(exchange.LateNote); ok {
-				if _, work := n.Late(); work != nil {
+			if n, ok := n.(exchange.DeferredNote); ok {
+				if _, work := n.Deferred(); work != nil {
 					work(true)
 				}
 			}

@@ -15,7 +15,7 @@ type judgment struct {
 	before, after []hooks.Result
 	failed        bool // a hook failed that does not refuse
 	strict        bool // streams have no hook_results
-	late          *late
+	deferred      *deferredJudgment
 
 	// hideRequest and hideAnswer: the body is not kept for the request log, because it may have
 	// texts that a hook was to remove.
@@ -46,13 +46,13 @@ func (j *judgment) Record(r *reqlog.Record) {
 	}
 }
 
-// Late returns the hooks that judge the call once it is over.
-func (j *judgment) Late() (bytes int, work func(room bool)) {
-	if j.late == nil {
+// Deferred returns the hooks that judge the call once it is over.
+func (j *judgment) Deferred() (bytes int, work func(room bool)) {
+	if j.deferred == nil {
 		return 0, nil
 	}
-	return j.late.size, j.late.run
+	return j.deferred.size, j.deferred.run
 }
 
 // Interface guards
-var _ exchange.LateNote = (*judgment)(nil)
+var _ exchange.DeferredNote = (*judgment)(nil)

@@ -79,7 +79,7 @@ func (rt *roundTrip) maskBody(res *http.Response) error {
 		return nil
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return rt.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+encoding+", which was not requested")
 	}
 	rt.masked = masked{src: res.Body, mask: m}
 	res.Body = &rt.masked

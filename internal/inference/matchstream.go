@@ -43,7 +43,7 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 			rt.mask(true).Hide(look.failed)
 			return rt.refuse(res, providers.ReadEvent(look.failed), look.failed)
 		case err != nil, !look.ended:
-			return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that broke off")
+			return rt.unreadable(res, "the provider sent a stream that was not requested, and that broke off")
 		}
 	}
 	entry := cache.Entry{Stream: !asked, Body: body}
@@ -52,7 +52,7 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	case err != nil && asked: // it is not an answer that could be told as a stream
 		return rt.replaceBody(res, bytes.Clone(body))
 	case err != nil:
-		return rt.unreadable(res, "the provider sent a stream that nobody asked for, and that cannot be converted: "+err.Error())
+		return rt.unreadable(res, "the provider sent a stream that was not requested, and that cannot be converted: "+err.Error())
 	}
 	if err := rt.replaceBody(res, out); err != nil {
 		return err

@@ -141,7 +141,7 @@ func (c *claims) Response(_ context.Context, res *http.Response) error {
 	case c.page == nil && !c.models && (!c.claims || media == "text/event-stream" && res.StatusCode == http.StatusOK):
 		return nil // the events of a stream are looked at as they pass
 	case res.Header.Get("Content-Encoding") != "":
-		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which was not requested")
 	}
 	body, err := readAtMost(rt.call, res.Body, maxWhole)
 	switch {

@@ -20,16 +20,16 @@ import (
 type roundTrip struct {
 	request
 	watcher
-	patience  patience
-	late      *deadline     // of the request under way; nil: there is none
-	steady    *steady       // of the answer's body; nil: there is none, or no limit
-	untraced  untraced      // the context of the request under way
-	deadline  deadline      // room for late
-	stalling  steady        // room for steady
-	whole     body          // the answer's body, if it is not a stream
-	masked    masked        // room for the answer's body without credentials
-	passes    http.Response // the answer without its trailers
-	maxHeader int64         // most bytes of an answer's headers
+	timeouts     timeouts
+	deadline     *deadline   // of the request under way; nil: there is none
+	stallGuard   *stallGuard // of the answer's body; nil: there is none, or no limit
+	untraced     untraced    // the context of the request under way
+	deadlineRoom deadline
+	stallRoom    stallGuard
+	whole        body          // the answer's body, if it is not a stream
+	masked       masked        // room for the answer's body without credentials
+	passes       http.Response // the answer without its trailers
+	maxHeader    int64         // most bytes of an answer's headers
 
 	// tentative: another attempt may follow, so that a failure is returned and not sent to the
 	// client.
@@ -53,8 +53,8 @@ type roundTrip struct {
 	span *telemetry.Attempt // nil: Caddy's tracing is off
 }
 
-// A patience is how long a provider may take; 0: no limit.
-type patience struct {
+// timeouts are how long a provider may take; 0: no limit.
+type timeouts struct {
 	answer  time.Duration // until the answer begins
 	headers time.Duration // until its headers come, if there is no limit for the answer
 	idle    time.Duration // that a stream may be silent after that

@@ -189,7 +189,7 @@ func TestAStageCanDoWhatGuardrailsDo(t *testing.T) {
 // The engine, and what moves requests and answers, know stages by their interfaces only.
 func TestTheEngineKnowsNoStage(t *testing.T) {
 	stages := []string{"ownership", "claims", "guardrailHook", "guard", "judgment", "cacheHook", "lookup", "batchOutput", "outputFile"}
-	for _, name := range []string{"engine.go", "visits.go", "stages.go", "inspect.go", "annotate.go", "reply.go", "answer.go", "request.go", "roundtrip.go", "transport.go", "stream.go", "record.go", "forward.go"} {
+	for _, name := range []string{"engine.go", "visits.go", "stages.go", "inspect.go", "annotate.go", "reply.go", "answer.go", "request.go", "roundtrip.go", "transport.go", "stream.go", "record.go", "background.go", "forward.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 
 var errBodyStalled = errors.New("no more of the answer came in time")
 
-// A steady body fails with errBodyStalled if the provider sends nothing for too long. Only the
+// A stallGuard is a body that fails with errBodyStalled if the provider sends nothing for too long. Only the
 // time spent waiting for the provider counts.
-type steady struct {
+type stallGuard struct {
 	io.ReadCloser
 	after   time.Duration
 	option  string // that set the limit, for errors
@@ -21,37 +21,37 @@ type steady struct {
 	lifted  atomic.Bool
 }
 
-// steadied bounds how long the provider may be silent while it answers.
-func (rt *roundTrip) steadied(res *http.Response) {
-	rt.steady = nil
+// guardStalls bounds how long the provider may be silent while it answers.
+func (rt *roundTrip) guardStalls(res *http.Response) {
+	rt.stallGuard = nil
 	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	s := &rt.stalling
-	s.ReadCloser, s.after, s.option = res.Body, rt.patience.headers, "provider_header_timeout"
+	s := &rt.stallRoom
+	s.ReadCloser, s.after, s.option = res.Body, rt.timeouts.headers, "provider_header_timeout"
 	if media := mediaType(res.Header); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
-		s.after, s.option = rt.patience.idle, "stream_idle_timeout"
+		s.after, s.option = rt.timeouts.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {
 		return
 	}
-	if rt.patience.answer == 0 && !rt.x.PassesThrough() { // an upload may still start the deadline over
-		s.timer = rt.late.pass(s)
+	if rt.timeouts.answer == 0 && !rt.x.PassesThrough() { // an upload may still start the deadline over
+		s.timer = rt.deadline.pass(s)
 	}
 	if s.timer == nil {
 		s.timer = time.AfterFunc(s.after, s.stall)
 		s.timer.Stop()
 	}
-	rt.steady, res.Body = s, s
+	rt.stallGuard, res.Body = s, s
 }
 
 // stall ends a Read that waits for the provider.
-func (s *steady) stall() {
+func (s *stallGuard) stall() {
 	s.stalled.Store(true)
 	_ = s.Close()
 }
 
-func (s *steady) Read(p []byte) (int, error) {
+func (s *stallGuard) Read(p []byte) (int, error) {
 	if s.lifted.Load() {
 		return s.ReadCloser.Read(p)
 	}
@@ -65,14 +65,14 @@ func (s *steady) Read(p []byte) (int, error) {
 }
 
 // lift removes the limit: the stream has its own.
-func (s *steady) lift() {
+func (s *stallGuard) lift() {
 	if s != nil {
 		s.lifted.Store(true)
 	}
 }
 
 // passed returns the error that the body ended with, or nil if it did not stall.
-func (s *steady) passed() error {
+func (s *stallGuard) passed() error {
 	if s != nil && s.stalled.Load() {
 		return errBodyStalled
 	}
@@ -81,8 +81,8 @@ func (s *steady) passed() error {
 
 // passed returns why the provider was too slow, or nil if it was not.
 func (rt *roundTrip) passed() error {
-	if late := rt.late.passed(); late != nil {
-		return late
+	if err := rt.deadline.passed(); err != nil {
+		return err
 	}
-	return rt.steady.passed()
+	return rt.stallGuard.passed()
 }

@@ -43,7 +43,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		}
 		return rt.maskBody(res)
 	case res.Header.Get("Content-Encoding") != "":
-		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which was not requested")
 	}
 	if rt.answer.Begin != nil {
 		rt.answer.Begin(res.Header)

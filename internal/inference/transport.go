@@ -128,24 +128,24 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := rt.http(&rt.untraced)
 	pool.Mark(out.Header)
 	if rt.body == nil && rt.x.PassesThrough() {
-		out.Body = &uploading{out.Body, rt.headersLate()}
+		out.Body = &uploading{out.Body, rt.headerDeadline()}
 	}
 	res, err := rt.send(pool, out)
 	if err == nil {
-		res, err = rt.follow(pool, out, res, rt.headersLate())
+		res, err = rt.follow(pool, out, res, rt.headerDeadline())
 	}
 	if err == nil {
 		res = rt.withoutTrailers(res)
 		rt.attempt.ProviderStatus = res.StatusCode
-		rt.steadied(res)
-		if rt.patience.answer == 0 { // the body may take its time
-			rt.late.lift()
+		rt.guardStalls(res)
+		if rt.timeouts.answer == 0 { // the body may take its time
+			rt.deadline.lift()
 		}
 		if why := refuseStatus(res, req); why != "" {
 			res.Body.Close()
 			err = answerError(why)
-		} else if rt.patience.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
-			res.Body = &bodyWithDeadline{res.Body, rt.late}
+		} else if rt.timeouts.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+			res.Body = &bodyWithDeadline{res.Body, rt.deadline}
 		}
 		if err == nil {
 			err = rt.translate(res)
@@ -159,27 +159,27 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	if err != nil {
-		late := rt.passed()
-		rt.attempt.Abandoned = rt.abandoned(err, late != nil || req.Context().Err() != nil)
-		if late != nil && rt.held != nil { // an answer that broke off cannot be held
+		tooSlow := rt.passed()
+		rt.attempt.Abandoned = rt.abandoned(err, tooSlow != nil || req.Context().Err() != nil)
+		if tooSlow != nil && rt.held != nil { // an answer that broke off cannot be held
 			rt.held.Body.Close()
 			rt.held = nil
 		}
-		rt.late.lift()
+		rt.deadline.lift()
 		if rt.held == nil {
-			rt.late.end()
+			rt.deadline.end()
 		}
 		switch {
 		case rt.x.BodyLate() != nil:
 			err = rt.x.BodyLate()
-		case late != nil:
-			err = late
+		case tooSlow != nil:
+			err = tooSlow
 		case req.Context().Err() != nil:
 			return nil, req.Context().Err()
 		}
 		return nil, rt.attemptFailed(err)
 	}
-	rt.late.lift()
+	rt.deadline.lift()
 	rt.answered(res)
 	return res, nil
 }

@@ -81,7 +81,7 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 		return nil
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" {
-		return rt.unreadable(res, "the provider sent "+encoding+", which nobody asked for")
+		return rt.unreadable(res, "the provider sent "+encoding+", which was not requested")
 	}
 	body, err := rt.readWhole(res)
 	defer rt.call.Free(cap(body))

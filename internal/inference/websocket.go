@@ -79,7 +79,7 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	conn, ok := res.Body.(io.ReadWriteCloser)
 	if !ok || res.Header.Get("Sec-Websocket-Extensions") != "" {
 		res.Body.Close()
-		return answerError("the provider wants a WebSocket with " + res.Header.Get("Sec-Websocket-Extensions") + ", which nobody asked for")
+		return answerError("the provider wants a WebSocket with " + res.Header.Get("Sec-Websocket-Extensions") + ", which was not requested")
 	}
 	used := rt.x.Session(rt.attempt)
 	rt.paced = pace(rt.call, conn)

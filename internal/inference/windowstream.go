@@ -98,7 +98,7 @@ func (w *windowed) refuse() error {
 	g, denied := w.g, w.window.Denied
 	why := hooks.Why(denied, guardrails.Output)
 	if denied.SoftDeny {
-		if body := g.softly(w.res.Attempt, why); body != nil {
+		if body := g.softRefusal(w.res.Attempt, why); body != nil {
 			switch {
 			case w.usage != nil:
 				body, _ = sjson.SetRawBytes(body, "usage", w.usage)

@@ -204,7 +204,7 @@ func (l *Lease) Grow(n int) error {
 	}
 	l.n.Add(int64(n))
 	if l.closed.Load() { // in the meantime: what Close did not see is given back here
-		l.give(l.n.Swap(0))
+		l.giveBack(l.n.Swap(0))
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (l *Lease) Shrink(n int) {
 		has := l.n.Load()
 		give := min(has, int64(n))
 		if l.n.CompareAndSwap(has, has-give) {
-			l.give(give)
+			l.giveBack(give)
 			return
 		}
 	}
@@ -263,11 +263,11 @@ func (l *Lease) Close() {
 	if l == nil || l.share == nil || l.closed.Swap(true) {
 		return
 	}
-	l.give(l.n.Swap(0))
+	l.giveBack(l.n.Swap(0))
 	l.share.users.Add(-1)
 }
 
-func (l *Lease) give(n int64) {
+func (l *Lease) giveBack(n int64) {
 	l.share.add(-n)
 	l.share.budget.used.Add(-n)
 }

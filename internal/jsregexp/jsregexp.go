@@ -176,21 +176,21 @@ func (re *Regexp) backtrackAll(text string, n int, end time.Time) (all [][]int, 
 	return all, nil
 }
 
-// A Found is a match with its groups.
-type Found struct {
+// A Match is a match with its groups.
+type Match struct {
 	Start, End int // in bytes
 	Groups     []string
 	Named      map[string]string
 }
 
 // Find returns the first match, or nil. The error is ErrTimeout, ErrMemory or that of the context.
-func (re *Regexp) Find(ctx context.Context, text string) (*Found, error) {
+func (re *Regexp) Find(ctx context.Context, text string) (*Match, error) {
 	if re.linear != nil {
 		at, err := re.linear.Find(ctx, text)
 		if at == nil {
 			return nil, err
 		}
-		f := &Found{Start: at[0], End: at[1]}
+		f := &Match{Start: at[0], End: at[1]}
 		for i, name := range re.linear.SubexpNames() {
 			if i == 0 {
 				continue
@@ -208,7 +208,7 @@ func (re *Regexp) Find(ctx context.Context, text string) (*Found, error) {
 		return nil, givenUp(err)
 	}
 	start, length := m.ByteRange()
-	f := &Found{Start: start, End: start + length}
+	f := &Match{Start: start, End: start + length}
 	for _, number := range re.backtrack.GetGroupNumbers() {
 		if number == 0 {
 			continue
@@ -226,7 +226,7 @@ func (re *Regexp) Find(ctx context.Context, text string) (*Found, error) {
 	return f, nil
 }
 
-func (f *Found) add(name, group string) {
+func (f *Match) add(name, group string) {
 	f.Groups = append(f.Groups, group)
 	if name != "" {
 		if f.Named == nil {

@@ -32,7 +32,7 @@ type Plugin struct {
 const Max = 1000
 
 // Name returns the vendor with an id, or that of the check with an id, and how the id is written.
-// ok is false if there is none, or nobody is asked by the check.
+// ok is false if there is none, or the check asks no service.
 func Name(id string) (v *guardrails.Vendor, name string, ok bool) {
 	v = guardrails.VendorOf(id)
 	switch {

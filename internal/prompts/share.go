@@ -10,11 +10,11 @@ import (
 // A Share makes a prompt or a partial available to other workspaces of its organisation, which
 // may read, render and fork it.
 type Share struct {
-	Everywhere bool      `json:"everywhere,omitempty"` // in every workspace
-	Workspaces []string  `json:"workspaces,omitempty"` // otherwise in these, by id
-	VersionID  string    `json:"version_id"`           // that was published when it was shared
-	SharedBy   string    `json:"shared_by,omitempty"`  // a user
-	SharedAt   time.Time `json:"shared_at"`
+	AllWorkspaces bool      `json:"everywhere,omitempty"` // in every workspace
+	Workspaces    []string  `json:"workspaces,omitempty"` // otherwise in these, by id
+	VersionID     string    `json:"version_id"`           // that was published when it was shared
+	SharedBy      string    `json:"shared_by,omitempty"`  // a user
+	SharedAt      time.Time `json:"shared_at"`
 }
 
 // MaxShared is the maximum number of workspaces that a prompt is shared with by name.
@@ -22,7 +22,7 @@ const MaxShared = 500
 
 // In reports whether a workspace may use what is shared.
 func (s *Share) In(workspace string) bool {
-	return s != nil && (s.Everywhere || slices.Contains(s.Workspaces, workspace))
+	return s != nil && (s.AllWorkspaces || slices.Contains(s.Workspaces, workspace))
 }
 
 // Covers reports whether s is available wherever other is.
@@ -32,8 +32,8 @@ func (s *Share) Covers(other *Share) bool {
 		return true
 	case s == nil:
 		return false
-	case s.Everywhere || other.Everywhere:
-		return s.Everywhere
+	case s.AllWorkspaces || other.AllWorkspaces:
+		return s.AllWorkspaces
 	}
 	return !slices.ContainsFunc(other.Workspaces, func(w string) bool { return !s.In(w) })
 }
@@ -44,7 +44,7 @@ func (s *Share) With(other *Share) *Share {
 	if other == nil {
 		return &both
 	}
-	if both.Everywhere = s.Everywhere || other.Everywhere; both.Everywhere {
+	if both.AllWorkspaces = s.AllWorkspaces || other.AllWorkspaces; both.AllWorkspaces {
 		both.Workspaces = nil
 		return &both
 	}

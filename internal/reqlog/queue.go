@@ -11,7 +11,7 @@ type queue struct {
 	custom waiting
 	limit  int64
 	closed bool
-	read   chan struct{} // to be closed when what waits now is written; nil: nobody waits for that
+	read   chan struct{} // to be closed when what waits now is written; nil: nothing waits for that
 
 	some chan struct{} // has a token once there are records
 	full chan struct{} // once they fill a block, or the queue is closed

@@ -104,7 +104,7 @@ func (r *Rotator) Start() {
 	})
 }
 
-// Close stops, and writes when keys were last used. Events that nobody has handled yet are lost.
+// Close stops, and writes when keys were last used. Events that were not handled yet are lost.
 func (r *Rotator) Close() {
 	r.cancel()
 	r.done.Wait()

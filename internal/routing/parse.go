@@ -132,7 +132,7 @@ func (p *parser) whole(raw []byte) bool {
 		p.errorf("", "expected a JSON object")
 		return false
 	}
-	return unique(v, 1) || p.once("", v, 1)
+	return unique(v, 1) || p.findDuplicates("", v, 1)
 }
 
 // unique reports whether every key in v is unique and v is not too deep.
@@ -161,9 +161,9 @@ func unique(v []byte, depth int) bool {
 	return ok && len(slices.Compact(keys)) == len(keys)
 }
 
-// once reports the keys in v that occur more than once, and returns whether v is not too
+// findDuplicates reports the keys in v that occur more than once, and returns whether v is not too
 // deep to be parsed.
-func (p *parser) once(path string, v []byte, depth int) bool {
+func (p *parser) findDuplicates(path string, v []byte, depth int) bool {
 	if v[0] != '{' && v[0] != '[' {
 		return true
 	}
@@ -175,7 +175,7 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 	if v[0] == '[' {
 		mustScan(eachElement(v, func(n, start, end int) {
 			if !unique(v[start:end], depth+1) {
-				ok = p.once(item(path, n), v[start:end], depth+1) && ok
+				ok = p.findDuplicates(item(path, n), v[start:end], depth+1) && ok
 			}
 		}))
 		return ok
@@ -188,7 +188,7 @@ func (p *parser) once(path string, v []byte, depth int) bool {
 		}
 		seen[name] = true
 		if !unique(v[m.start:m.end], depth+1) {
-			ok = p.once(in(path, name), v[m.start:m.end], depth+1) && ok
+			ok = p.findDuplicates(in(path, name), v[m.start:m.end], depth+1) && ok
 		}
 	})
 	mustScan(err)

@@ -90,7 +90,7 @@ func (s *session) serve(ctx context.Context, cancel context.CancelCauseFunc, sto
 	s.cancel = cancel
 	messages := make(chan []byte, 1)
 	go func() {
-		defer cancel(nil) // the client has left: a response on its way is for nobody
+		defer cancel(nil) // the client has left: a response on its way is discarded
 		for {
 			message, err := s.read(ctx)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 // webhook is the operation of posting to a URL of the operator's.
 var webhook = Operation{Name: "webhook", Timeout: 5 * time.Second}
 
-// maxIgnored is what is read of an answer that nobody needs, so that its connection can be used again.
+// maxIgnored is how much is read of an answer that is ignored, so that its connection can be used again.
 const maxIgnored = 16 << 10
 
 // Notify posts a JSON body to a URL that the operator chose, and returns the status of the answer.

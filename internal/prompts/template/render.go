@@ -207,7 +207,7 @@ func (r *Renderer) variablePartial(path []string) {
 	v := r.lookup(path)
 	if len(v) < 2 || v[0] != '"' {
 		if name := strings.Join(path, "."); len(r.unnamed) < maxNamed {
-			r.unnamed = once(r.unnamed, name)
+			r.unnamed = appendUnique(r.unnamed, name)
 		}
 		return
 	}
@@ -222,7 +222,7 @@ func (r *Renderer) partial(name string) {
 	switch {
 	case p == nil:
 		if len(r.missing) < maxNamed {
-			r.missing = once(r.missing, clip(name))
+			r.missing = appendUnique(r.missing, clip(name))
 		}
 		return
 	case slices.Contains(r.within, name):

@@ -405,12 +405,12 @@ func (n *Names) add(t *Template) {
 		if o.start == o.end {
 			name = "."
 		}
-		*to = once(*to, name)
+		*to = appendUnique(*to, name)
 	}
 }
 
-// once appends name unless it is already there.
-func once(names []string, name string) []string {
+// appendUnique appends name unless it is already there.
+func appendUnique(names []string, name string) []string {
 	for _, n := range names {
 		if n == name {
 			return names
