@@ -58,7 +58,7 @@ func (s *shelf) serve(r *http.Request) *http.Response {
 		limit = min(limit, n)
 	}
 	at := func(id string) int { return slices.IndexFunc(all, func(o shelved) bool { return o.id == id }) }
-	more := false
+	var more bool
 	if id := query.Get("before"); id != "" {
 		all = all[:at(id)]
 		more = len(all) > limit

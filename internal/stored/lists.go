@@ -354,15 +354,26 @@ func (o *Owners) placeAll(ctx context.Context, workspace string) error {
 
 // listOf returns which list shows an object, by its id; "": none does, or it is not known.
 func listOf(id string) string {
-	for _, known := range [...]struct{ prefix, list string }{
-		{"file-", "files"}, {"assistant-", "files"}, {"batch_", "batches"}, {"ftjob-", "fine_tuning/jobs"}, {"asst_", "assistants"},
-		{"vs_", "vector_stores"}, {"cntr_", "containers"}, {"eval_", "evals"}, {"video_", "videos"}, {"skill_", "skills"},
-	} {
-		if strings.HasPrefix(id, known.prefix) {
-			return known.list
+	for prefix, list := range listsOf {
+		if strings.HasPrefix(id, prefix) {
+			return list
 		}
 	}
 	return ""
+}
+
+// listsOf are the lists by how the ids begin of what they show.
+var listsOf = map[string]string{
+	"file-":      "files",
+	"assistant-": "files",
+	"batch_":     "batches",
+	"ftjob-":     "fine_tuning/jobs",
+	"asst_":      "assistants",
+	"vs_":        "vector_stores",
+	"cntr_":      "containers",
+	"eval_":      "evals",
+	"video_":     "videos",
+	"skill_":     "skills",
 }
 
 // removePlaces forgets where at most atOnce objects of a workspace are, and reports how many that
