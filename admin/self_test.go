@@ -69,3 +69,25 @@ func TestAJWTInThePlaceOfAKey(t *testing.T) {
 	a.now.Add(int64(1001 * time.Hour))
 	a.refuses(program, "GET", "/v1/configs", "", 401, "expired")
 }
+
+// A JWT with limits makes and rotates no keys, whose calls its limits would not count.
+func TestAJWTWithLimitsMakesNoKeys(t *testing.T) {
+	const key = `{"name":"k","scopes":["completions.write"]}`
+	a := newAPI(t)
+	a.workspace("red")
+	ada := a.user("ada@example.com", roles.Admin)
+	limited := a.jwt(map[string]any{"sub": ada, "gw_workspace": "red", "usage_limits": []any{map[string]any{"credit_limit": 1}}})
+	free := a.jwt(map[string]any{"sub": ada, "gw_workspace": "red"})
+	made := a.as(free, "POST", "/v1/api-keys/workspace/service", key)
+	if made.status != 200 {
+		t.Fatalf("%d %s", made.status, made.body)
+	}
+	a.refuses(limited, "POST", "/v1/api-keys/workspace/service", key, 403, "The JWT has limits of its own")
+	a.refuses(limited, "POST", "/v1/api-keys/"+made.get("id").Str+"/rotate", "{}", 403, "The JWT has limits of its own")
+	if out := a.as(limited, "GET", "/v1/api-keys/"+made.get("id").Str, ""); out.status != 200 {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if out := a.as(free, "POST", "/v1/api-keys/"+made.get("id").Str+"/rotate", "{}"); out.status != 200 {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+}

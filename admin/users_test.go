@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/identity"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/storage"
@@ -42,7 +43,10 @@ func tokens(t testing.TB, d *directory.Directory, now func() time.Time) credenti
 	if err != nil {
 		t.Fatal(err)
 	}
-	return identity.NewVerifier(identity.Options{Directory: d, Now: now, Logger: zap.NewNop(), Issuers: []identity.Issuer{{Name: "tests", Audience: []string{"gw"}, Keys: keys}}})
+	return identity.NewVerifier(identity.Options{
+		Directory: d, Now: now, Logger: zap.NewNop(), Issuers: []identity.Issuer{{Name: "tests", Audience: []string{"gw"}, Keys: keys}},
+		Limits: func(identity.LimitedToken) (any, error) { return new(policies.TokenLimits), nil },
+	})
 }
 
 // jwt returns a JWT with claims beside those that it must have.

@@ -50,6 +50,7 @@ type tokenBudget struct {
 	PeriodicReset     *string    `json:"periodic_reset"`
 	PeriodicResetDays *int       `json:"periodic_reset_days"`
 	NextUsageResetAt  *time.Time `json:"next_usage_reset_at"`
+	OnUnknownPrice    *string    `json:"on_unknown_price"`
 }
 
 // tokenRate is a rate limit in a claim.
@@ -139,6 +140,9 @@ func (c *Carried) claimBudget(t *Token) error {
 			return &FieldError{"usage_limits.alert_threshold", err.Error()}
 		}
 		b.AlertThreshold = &units
+	}
+	if in.OnUnknownPrice != nil {
+		b.OnUnknownPrice = *in.OnUnknownPrice
 	}
 	if in.PeriodicReset != nil {
 		b.PeriodicReset = *in.PeriodicReset

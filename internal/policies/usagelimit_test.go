@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -405,7 +406,11 @@ func BenchmarkPolicies(b *testing.B) {
 					}
 					w.budget(p)
 				}
-				c := call{KeyAPIKey: {"key"}, "price": {"1"}}
+				price, err := prices.ParsePrice(map[string]string{"input_mtok": "1", "output_mtok": "1"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				c := &keyCall{"key", estimate.Demand{Bytes: 100, Most: 10, Price: price}}
 				b.ReportAllocs()
 				for b.Loop() {
 					v, err := w.Admit(b.Context(), "ws-1", c, ScopeAll, 0)
