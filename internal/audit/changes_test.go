@@ -25,7 +25,8 @@ func TestChangesBetweenObjects(t *testing.T) {
 		"empty":            {Comparison{}, `{"a":"","b":[],"c":{},"d":null}`, `{}`, nil},
 		"empty is a value": {Comparison{Empty: true}, `{"a":"","b":[],"c":{},"d":null}`, `{}`, []string{`a "" `, `b [] `, `c {} `}},
 		"hidden": {
-			Comparison{Hide: func(string) string { return `"x"` }}, `{"a":1}`, `{"a":2}`,
+			Comparison{Hide: func(string) string { return `"x"` }},
+			`{"a":1}`, `{"a":2}`,
 			[]string{`a "x" "(another)"`},
 		},
 		"at most": {Comparison{Max: 1}, `{"a":1,"b":1}`, `{"a":2,"b":2}`, []string{`a 1 2`}},
