@@ -3,13 +3,17 @@ package inference
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -19,10 +23,17 @@ import (
 
 // watching is a watcher of the answer to a call of an endpoint.
 func watching(path string) *watcher {
-	w := &watcher{x: &exchange.Exchange{Call: &exchange.Call{
-		Gateway:  &exchange.Gateway{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }},
-		Endpoint: endpointOf(path),
-	}}}
+	headers, err := exchange.NewHeaders(nil)
+	if err != nil {
+		panic(err)
+	}
+	g := &exchange.Gateway{
+		Headers: headers, Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }, Random: rand.Reader,
+		Acquire: func() func() { return func() {} },
+	}
+	r := httptest.NewRequest(http.MethodPost, path, nil)
+	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{}))
+	w := &watcher{x: g.Begin(httptest.NewRecorder(), r, endpointOf(path))}
 	w.of(&exchange.Attempt{Route: &credentials.Route{Provider: "file"}})
 	return w
 }
