@@ -308,6 +308,15 @@ func (a *Attempt) Next(s stored.Stretch, n int, want func(*stored.Listed) bool) 
 	return next, more, nil
 }
 
+// MadeAt returns when an object of the call's workspace was made, see [stored.Owners.MadeAt].
+func (a *Attempt) MadeAt(id string) (int64, *Error) {
+	made, err := a.call.Gateway.Owners.MadeAt(a.call.request.Context(), a.call.Caller.WorkspaceID, a.Route.Account, id)
+	if err != nil {
+		return 0, Unavailable("What the workspace made cannot be looked up for now", err)
+	}
+	return made, nil
+}
+
 // Unsure returns objects of the call's workspace of which it is not known where the list has them, see
 // [stored.Owners.Unsure].
 func (a *Attempt) Unsure(n int) ([]string, *Error) {

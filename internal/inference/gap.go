@@ -1,13 +1,16 @@
 package inference
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -22,9 +25,13 @@ const (
 	fetchAtOnce = 8
 )
 
+// settles is how long an object that the provider does not have may be one that it does not have yet.
+const settles = time.Hour
+
 // A gap is a part of a list in which the workspace has nothing. Whatever the others made, the page
 // behind it costs at most maxPages and maxFetches requests: as many as it has objects, and more only
-// for those of the workspace that the provider does not have any more, or that the query leaves out.
+// for those of the workspace that the provider does not have any more, or that the query leaves out, and
+// for the order of those that were made within one second.
 type gap struct {
 	first     *page      // of the list
 	query     url.Values // of the call
@@ -34,7 +41,9 @@ type gap struct {
 
 	bodies  map[string][]byte // of objects that were fetched
 	without map[string]bool   // those that the query leaves out
-	held    int               // bytes of memory
+	made    map[string]int64  // when those that follow were made
+	orders  map[int64][]string
+	held    int // bytes of memory
 }
 
 // created returns when the object at the end of a page was made, on the side of the next one.
@@ -62,9 +71,31 @@ func (c *claims) learn(p *page) *exchange.Error {
 	return refusal
 }
 
+// reached reports whether the pages that were read go further than the second in which the object was made that
+// the list begins behind. Within that second, and where the provider's list has another order than that of when
+// objects were made, the provider alone says what follows it.
+func (c *claims) reached(g *gap) (bool, *exchange.Error) {
+	from := g.query.Get("after")
+	if g.backwards {
+		from = g.query.Get("before")
+	}
+	if from == "" || g.created == 0 {
+		return true, nil
+	}
+	made, refusal := c.target.MadeAt(from)
+	if refusal != nil || made == 0 {
+		return true, refusal
+	}
+	if g.stretch(c.rt.x.Endpoint.Objects.OldestFirst).Newest {
+		return g.created < made, nil
+	}
+	return g.created > made, nil
+}
+
 // fetched returns the page that follows a gap.
 func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 	g.bodies, g.without = make(map[string][]byte), make(map[string]bool)
+	g.made, g.orders = make(map[string]int64), make(map[int64][]string)
 	defer func() { c.rt.x.Free(g.held) }()
 	most := min(g.most, maxObjects)
 	stretch := g.stretch(c.rt.x.Endpoint.Objects.OldestFirst)
@@ -77,8 +108,17 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 		if refusal != nil {
 			return nil, refusal
 		}
+		requests, refusal := c.inOrder(g, next)
+		if refusal != nil {
+			return nil, refusal
+		}
+		fetches += requests
+		if len(next) > most {
+			next, more = next[:most], true
+		}
 		var missing []string
 		for _, o := range next {
+			g.made[o.ID] = o.Created
 			if g.bodies[o.ID] == nil {
 				missing = append(missing, o.ID)
 			}
@@ -178,8 +218,101 @@ func (c *claims) fetchAll(g *gap, ids []string) *exchange.Error {
 	if refusal != nil {
 		return refusal
 	}
+	// Those that were just made stay in the list, because providers may be late to have them.
+	recent := c.rt.x.Gateway.Now().Add(-settles).Unix()
+	gone = slices.DeleteFunc(gone, func(id string) bool { return g.made[id] > recent })
 	_, refusal = c.target.Learn(seen, gone)
 	return refusal
+}
+
+// inOrder puts objects that were made within one second into the order in which the provider lists them,
+// which it alone knows: a client goes on behind the last one of a page, and the provider says what follows it.
+// It returns how many requests that took.
+func (c *claims) inOrder(g *gap, objects []stored.Listed) (requests int, _ *exchange.Error) {
+	for len(objects) > 0 {
+		n := 1
+		for n < len(objects) && objects[n].Created == objects[0].Created {
+			n++
+		}
+		same := objects[:n]
+		objects = objects[n:]
+		if n == 1 {
+			continue
+		}
+		order := g.orders[same[0].Created]
+		if slices.ContainsFunc(same, func(o stored.Listed) bool { return !slices.Contains(order, o.ID) }) {
+			var asked int
+			var refusal *exchange.Error
+			order, asked, refusal = c.orderOf(g, same)
+			if requests += asked; refusal != nil {
+				return requests, refusal
+			}
+			g.orders[same[0].Created] = order
+		}
+		slices.SortFunc(same, func(a, b stored.Listed) int {
+			return cmp.Compare(slices.Index(order, a.ID), slices.Index(order, b.ID))
+		})
+	}
+	return requests, nil
+}
+
+// orderOf returns the ids of objects that were made within one second, in the order in which the list is read.
+func (c *claims) orderOf(g *gap, same []stored.Listed) (order []string, requests int, _ *exchange.Error) {
+	var rest []string
+	for _, o := range same {
+		rest = append(rest, o.ID)
+	}
+	for len(rest) > 1 && requests < maxFetches {
+		next := rest[0]
+		follow, asked, refusal := c.follow(g, next, same[0].Created)
+		if requests += asked; refusal != nil {
+			return nil, requests, refusal
+		}
+		follow = slices.DeleteFunc(follow, func(id string) bool { return id == next || !slices.Contains(rest, id) })
+		rest = slices.DeleteFunc(rest, func(id string) bool { return id == next || slices.Contains(follow, id) })
+		order = slices.Concat([]string{next}, follow, order)
+	}
+	return slices.Concat(rest, order), requests, nil
+}
+
+// follow returns the ids of what the provider lists behind an object, as far as it was made in the same second.
+func (c *claims) follow(g *gap, id string, second int64) (ids []string, requests int, _ *exchange.Error) {
+	x := c.rt.x
+	query := maps.Clone(g.query)
+	query.Set("limit", strconv.Itoa(pageLimit))
+	cursor := "after"
+	if g.backwards {
+		cursor = "before"
+	} else {
+		query.Del("before")
+	}
+	for requests < maxInSecond {
+		query.Set(cursor, id)
+		requests++
+		status, body, err := c.page(query.Encode())
+		p := readPage(body)
+		switch {
+		case err != nil:
+			return nil, requests, c.rt.failure(err)
+		case status >= 400 && status < 500 && status != http.StatusTooManyRequests:
+			x.Free(cap(body))
+			return ids, requests, nil // the object is gone, or the query leaves it out
+		case status != http.StatusOK || p == nil:
+			x.Free(cap(body))
+			return nil, requests, refusedList("provider " + c.rt.target.Route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
+		}
+		last := created(p.data, g.backwards)
+		some := slices.Clone(p.ids)
+		x.Free(cap(body))
+		if g.backwards {
+			slices.Reverse(some)
+		}
+		if ids = append(ids, some...); len(some) == 0 || !p.more || last != second {
+			return ids, requests, nil
+		}
+		id = some[len(some)-1]
+	}
+	return ids, requests, nil
 }
 
 // stretch returns the part of the list that the query asks for, in the order in which it is read.
@@ -194,6 +327,9 @@ func (g *gap) stretch(oldestFirst bool) stored.Stretch {
 	s := stored.Stretch{Newest: newest, From: g.query.Get("after"), Until: g.query.Get("before"), Created: g.created}
 	if g.backwards {
 		s.Newest, s.From, s.Until = !newest, s.Until, ""
+	}
+	if g.created != 0 {
+		s.From = "" // the pages that were read go further than that
 	}
 	return s
 }

@@ -16,8 +16,9 @@ import (
 // Bounds of the search for the next object of a workspace in the list of all. What is not found there
 // is asked for by its id.
 const (
-	maxPages  = 2
-	pageLimit = 100 // objects of a page, as providers have it
+	maxPages    = 2
+	maxInSecond = 20  // pages that were made in the same second as the object that a list begins behind
+	pageLimit   = 100 // objects of a page, as providers have it
 )
 
 // A page is a page of a list, in OpenAI's format.
@@ -103,8 +104,16 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 			p.cut(most, backwards)
 			return p.append(first), c.learn(p)
 		}
-		if n == maxPages {
-			return c.fetched(&gap{first: first, query: asked, backwards: backwards, created: last, most: most})
+		if n >= maxPages {
+			g := &gap{first: first, query: asked, backwards: backwards, created: last, most: most}
+			switch reached, refusal := c.reached(g); {
+			case refusal != nil:
+				return nil, refusal
+			case reached:
+				return c.fetched(g)
+			case n == maxInSecond: // which of them follow the cursor, the pages alone say
+				return nil, refusedList("of the first " + strconv.Itoa(n) + " pages this workspace made nothing, and they are not of another second than the object that they begin behind")
+			}
 		}
 		query.Set("limit", strconv.Itoa(pageLimit))
 		if backwards {

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"fmt"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,6 +59,11 @@ func (s *shelf) serve(r *http.Request) *http.Response {
 		limit = min(limit, n)
 	}
 	at := func(id string) int { return slices.IndexFunc(all, func(o shelved) bool { return o.id == id }) }
+	for _, name := range []string{"after", "before"} {
+		if id := query.Get(name); id != "" && at(id) < 0 {
+			return answering(404, "application/json", `{"error":{"message":"none"}}`)
+		}
+	}
 	var more bool
 	if id := query.Get("before"); id != "" {
 		all = all[:at(id)]
@@ -135,10 +141,8 @@ func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
 			lateNow := late && len(noteLater) < 50 && rapid.Bool().Draw(rt, "late")
 			for range rapid.IntRange(1, 40).Draw(rt, "many") {
 				seconds += rapid.SampledFrom([]int64{0, 1, 1, 5}).Draw(rt, "seconds")
-				if late { // within a second, the order is that in which they were noted
-					seconds++
-				}
-				now = time.Unix(seconds, 0).Add(time.Duration(len(s.objects)) * time.Microsecond)
+				// Those that are made at once are noted in any order.
+				now = time.Unix(seconds, 0).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "noted")) * time.Millisecond)
 				o := shelved{id: fmt.Sprintf("file-%d-%d", run, len(s.objects)), created: seconds, purpose: purpose}
 				s.objects = append(s.objects, o)
 				if who == "" {
@@ -217,14 +221,29 @@ func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
 			if limit > 0 {
 				bound = maxPages + min(limit, maxObjects) + gone
 			}
+			bound += tied(s.objects)
 			if late {
-				bound = maxPages + maxFetches
+				bound = maxPages + maxFetches + tied(s.objects)
 			}
 			if most > bound {
 				rt.Fatalf("%d requests for a page of %s, at most %d are enough", most, query.Encode(), bound)
 			}
 		}
 	})
+}
+
+// tied returns how many requests the order of objects may take at most of which several were made within a second.
+func tied(objects []shelved) (n int) {
+	count := make(map[int64]int)
+	for _, o := range objects {
+		count[o.created]++
+	}
+	for _, k := range count {
+		if k > 1 {
+			n += k * k
+		}
+	}
+	return n
 }
 
 // One workspace that makes thousands of objects is nothing to the lists of another.
@@ -258,5 +277,58 @@ func TestAListIsNotRefusedBecauseOfOthers(t *testing.T) {
 	}
 	if ids, most = b.walk(t, s, url.Values{"purpose": {"assistants"}}, false); len(ids) > 0 || most > maxPages {
 		t.Errorf("the list has %v, after %d requests", ids, most)
+	}
+}
+
+// What a workspace uploads at once, in many threads, is listed in the provider's order, each once, even if the
+// gateway noted it in another one.
+func TestAListOfWhatWasMadeAtOnceEnds(t *testing.T) {
+	b := newBench(t)
+	b.shared(t)
+	s := &shelf{path: "/v1/files", largest: 100}
+	b.serve = s.serve
+	second := int64(1000)
+	upload := func(n, inSecond int) (made []shelved) {
+		for i := range n {
+			if i%inSecond == 0 {
+				second++
+			}
+			made = append(made, shelved{id: fmt.Sprint("file-", len(s.objects)+i), created: second, purpose: "batch"})
+		}
+		s.objects = append(s.objects, made...)
+		return made
+	}
+	claim := func(workspace string, made []shelved) {
+		for i, o := range made {
+			listed := []stored.Listed{{ID: o.id, List: "files", Created: o.created, Purpose: o.purpose}}
+			if err := b.gateway.Owners.Claim(t.Context(), workspace, "one", listed, time.Unix(o.created, int64(i)), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	claim("another", upload(300, 100))
+	own := upload(64, 8)
+	var want []string
+	for _, o := range own {
+		want = append(want, o.id)
+	}
+	noted := slices.Clone(own)
+	mathrand.New(mathrand.NewPCG(3, 4)).Shuffle(len(noted), func(i, k int) { noted[i], noted[k] = noted[k], noted[i] })
+	claim("ws", noted)
+	claim("another", upload(480, 100))
+	for _, limit := range []string{"", "1", "7", "20"} {
+		for _, order := range []string{"asc", "desc"} {
+			query := url.Values{"order": {order}}
+			if limit != "" {
+				query.Set("limit", limit)
+			}
+			expected := slices.Clone(want)
+			if order == "desc" {
+				slices.Reverse(expected)
+			}
+			if got, _ := b.walk(t, s, query, false); !slices.Equal(got, expected) {
+				t.Errorf("%s, %s at a time: %v, want %v", order, limit, got, expected)
+			}
+		}
 	}
 }

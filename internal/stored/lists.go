@@ -30,8 +30,8 @@ type Stretch struct {
 	List   string
 	Newest bool // from the newest object to the oldest
 	// From is the object that it begins behind, and Until the one that it ends before; "": it
-	// begins, or ends, where the list does. If it is not known where From is, Created is when it
-	// was made.
+	// begins, or ends, where the list does. If it is not known where From is, it begins with what
+	// was made in the second Created, if that is not 0.
 	From, Until string
 	Created     int64
 }
@@ -149,8 +149,8 @@ func (l *places) remove(tx storage.Tx, workspace, account, id string) error {
 	return l.rows.Delete(tx, p.byID())
 }
 
-// Next returns objects of a workspace in a stretch of a list: at most n of those that want accepts, in
-// order. more: there are others behind them.
+// Next returns objects of a workspace in a stretch of a list: n of those that want accepts, in order, and all
+// others that were made in the same second as the last one, up to maxInSecond. more: there are others behind them.
 func (o *Owners) Next(ctx context.Context, workspace, account string, s Stretch, n int, want func(*Listed) bool) (listed []Listed, more bool, err error) {
 	if err := o.placeAll(ctx, workspace); err != nil {
 		return nil, false, err
@@ -159,7 +159,7 @@ func (o *Owners) Next(ctx context.Context, workspace, account string, s Stretch,
 	err = o.db.View(ctx, func(tx storage.Tx) error {
 		listed, more = nil, false
 		r := storage.Range{Prefix: all, Reverse: s.Newest}
-		if s.From != "" {
+		if s.From != "" || s.Created != 0 {
 			from, err := o.places.get(tx, workspace, account, s.From)
 			switch {
 			case err != nil:
@@ -185,7 +185,7 @@ func (o *Owners) Next(ctx context.Context, workspace, account string, s Stretch,
 			if !want(&next) {
 				continue
 			}
-			if len(listed) == n {
+			if k := len(listed); k >= n && (p.Created != listed[k-1].Created || k >= n+maxInSecond) {
 				more = true
 				return nil
 			}
@@ -194,6 +194,21 @@ func (o *Owners) Next(ctx context.Context, workspace, account string, s Stretch,
 		return nil
 	})
 	return listed, more, err
+}
+
+// maxInSecond is how many objects more than asked for are returned because they were made in the same second.
+const maxInSecond = 500
+
+// MadeAt returns when an object of a workspace was made, in seconds since 1970; 0: that is not known.
+func (o *Owners) MadeAt(ctx context.Context, workspace, account, id string) (made int64, err error) {
+	err = o.db.View(ctx, func(tx storage.Tx) error {
+		p, err := o.places.get(tx, workspace, account, id)
+		if made = 0; err == nil && p != nil && !p.Unsure {
+			made = p.Created
+		}
+		return err
+	})
+	return made, err
 }
 
 // Unsure returns at most n objects of a workspace of which it is not known where they are in a list, until

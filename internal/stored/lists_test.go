@@ -82,12 +82,16 @@ func TestStretchesOfAList(t *testing.T) {
 			s.Until = all[until].id
 		}
 		n := rapid.IntRange(1, 5).Draw(rt, "n")
+		end := min(from+n, until)
+		for end > from && end < until && all[end].created == all[end-1].created {
+			end++ // a second is returned as a whole
+		}
 		var want []string
-		for _, o := range all[from:min(from+n, until)] {
+		for _, o := range all[from:end] {
 			want = append(want, o.id)
 		}
 		got, more := next(t, o, s, n)
-		if !slices.Equal(got, want) || more != (until-from > n) {
+		if !slices.Equal(got, want) || more != (until > end) {
 			rt.Fatalf("%+v has %v and more: %v, want %v of %v", s, got, more, want, all)
 		}
 	})
