@@ -73,9 +73,9 @@ const (
 	CreateResponse = "createModelResponse"
 	Models         = "models"
 	RetrieveModel  = "model"
+	CreateFinetune = "createFinetune"
 
-	realtime       = "realtime"
-	createFinetune = "createFinetune"
+	realtime = "realtime"
 )
 
 // endpoints is the table of the data plane: OpenAI's endpoints, and others that its clients call.
@@ -93,7 +93,7 @@ var endpoints = []Endpoint{
 	{Name: BatchOutput, Method: "GET", Path: "/v1/batches/{batch_id}/output", Body: None, Single: true},
 	{Name: "cancelBatch", Method: "POST", Path: "/v1/batches/{batch_id}/cancel", Body: None, Single: true},
 
-	{Name: createFinetune, Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob, Models: []string{"method"}},
+	{Name: CreateFinetune, Method: "POST", Path: "/v1/fine_tuning/jobs", Single: true, Table: validation.FineTuningJob, Models: []string{"method"}},
 	{Name: "listFinetunes", Method: "GET", Path: "/v1/fine_tuning/jobs", Body: None, Single: true, Query: validation.FineTuningJobList},
 	{Name: "retrieveFinetune", Method: "GET", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}", Body: None, Single: true},
 	{Name: "cancelFinetune", Method: "POST", Path: "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel", Body: None, Single: true},

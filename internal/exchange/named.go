@@ -114,7 +114,7 @@ type names struct {
 // namedIn reads the objects that a body names. What is not JSON names none.
 func namedIn(body []byte, endpoint *Endpoint, adapted bool, hides func(model string) bool) *names {
 	n := &names{
-		hides: hides, plain: inertIn[endpoint.Name], evals: endpoint.Name == evals, tunes: endpoint.Name == createFinetune, items: endpoint.Objects.HasItems,
+		hides: hides, plain: inertIn[endpoint.Name], evals: endpoint.Name == evals, tunes: endpoint.Name == CreateFinetune, items: endpoint.Objects.HasItems,
 		adapted: adapted, session: endpoint.Name == realtime,
 	}
 	if n.evals || n.tunes || n.may(body) {

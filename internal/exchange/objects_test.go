@@ -84,7 +84,7 @@ func TestMembersOfAnswersAreFound(t *testing.T) {
 func TestBodiesThatNameObjects(t *testing.T) {
 	t.Parallel()
 	endpoints := map[string]*Endpoint{
-		"": &passThrough, "messages": {Name: "messages"}, "evals": {Name: evals}, createFinetune: {Name: createFinetune}, vectorStores: {Name: vectorStores},
+		"": &passThrough, "messages": {Name: "messages"}, "evals": {Name: evals}, CreateFinetune: {Name: CreateFinetune}, vectorStores: {Name: vectorStores},
 		"conversations": {Name: "conversations", Objects: objectRows["POST /conversations"]}, CreateResponse: {Name: CreateResponse, Objects: objectRows["POST /responses"]},
 	}
 	for _, c := range []struct{ endpoint, body, want string }{
@@ -138,9 +138,9 @@ func TestBodiesThatNameObjects(t *testing.T) {
 		{"evals", `{"data_source":{"type":"responses","source":{"metadata":{"a":"b"}}}}`, "shared data_source.source "},
 		{"evals", `{"data_source":{"type":"jsonl","type":"traces","source":{"type":"file_id","id":"a"}}}`, "shared data_source jsonl, traces"},
 		{"evals", `{"data_source_config":{"type":"custom","item_schema":{"type":"object","properties":{"source":{"type":"string"}}}}}`, ""},
-		{createFinetune, `{"model":"m","training_file":"a","integrations":[]}`, "a"},
-		{createFinetune, `{"model":"m","training_file":"a","integrations":[{"type":"wandb","wandb":{"project":"p"}}]}`, "shared integrations "},
-		{createFinetune, `{"Integr\u0061tions":[{"type":"wandb"}]}`, "shared integrations "},
+		{CreateFinetune, `{"model":"m","training_file":"a","integrations":[]}`, "a"},
+		{CreateFinetune, `{"model":"m","training_file":"a","integrations":[{"type":"wandb","wandb":{"project":"p"}}]}`, "shared integrations "},
+		{CreateFinetune, `{"Integr\u0061tions":[{"type":"wandb"}]}`, "shared integrations "},
 		{vectorStores, `{"file_ids":["a"],"attributes":{"thread_id":"x"},"files":[{"file_id":"b","attributes":{"model":"ft:x"}}]}`, "a b"},
 		{"", `{"prompt":"hello"}`, ""},
 	} {

@@ -106,6 +106,36 @@ type CheckError struct {
 	unreadable bool // because of what it was to judge, which therefore fails
 }
 
+// Worse merges the results of hooks about several bodies: of each hook, those about the body that it
+// objects to most, and of equal ones the first. Both lists are of the same hooks; the first may be
+// nil. The execution times are added.
+func Worse(before, now []Result) []Result {
+	if before == nil {
+		return now
+	}
+	for i := range before {
+		took := before[i].ExecutionTime + now[i].ExecutionTime
+		if now[i].severity() > before[i].severity() {
+			before[i] = now[i]
+		}
+		before[i].ExecutionTime = took
+	}
+	return before
+}
+
+// severity is the greater the more a hook objects.
+func (r *Result) severity() int {
+	switch {
+	case r.Deny:
+		return 3
+	case !r.Verdict:
+		return 2
+	case r.State == ErroredPassed:
+		return 1
+	}
+	return 0
+}
+
 // A FeedbackResult is the grade that a call gets.
 type FeedbackResult struct {
 	Value    float64         `json:"value"`

@@ -117,7 +117,11 @@ var dialects = map[string]*dialect{
 	}},
 	"messages":            {request: messagesRequest, answer: messagesAnswer},
 	"createModelResponse": {request: responsesRequest, answer: responsesAnswer},
+	// Lines of their files, which are in the dialects of many providers.
+	"createBatch": {request: everyMember}, "createFinetune": {request: everyMember},
 }
+
+func everyMember(w *walker, key string, at int) { w.value(key, at) }
 
 func chatRequest(w *walker, key string, at int) {
 	switch key {

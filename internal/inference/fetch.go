@@ -13,25 +13,11 @@ import (
 const maxFetched = 4 << 20
 
 // fetch gets a JSON answer of a provider that a caller's call needs first, or beside its own: a
-// page of its list, or the batch whose output it asks for. It goes with the headers and settings
-// of the call, and through the same pools and the same guard as its attempts.
+// page of its list, or the batch whose output it asks for.
 func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, t *routing.Target, to operation) (status int, body []byte, err error) {
 	q := &request{call: x.Call, target: target}
 	defer q.close()
-	if refusal := f.shape(ctx, q, t, to, true); refusal != nil {
-		return 0, nil, refusal
-	}
-	r, err := http.NewRequestWithContext(upstream.WithVars(ctx), q.method, q.url.String(), nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	delete(q.header, "Content-Type")
-	r.Header = q.header
-	pool := f.transport.pools.Of(target.Route)
-	res, err := q.send(pool, r)
-	if err == nil {
-		res, err = q.follow(pool, r, res, nil)
-	}
+	res, err := f.open(ctx, q, t, to)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -42,4 +28,25 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 	}
 	q.mask(false).Hide(body)
 	return res.StatusCode, body, err
+}
+
+// open sends a request without a body that a caller's call needs first, or beside its own. It goes
+// with the headers and settings of the call, and through the same pools and the same guard as its
+// attempts. The caller closes the answer's body, and then the request.
+func (f *Forwarder) open(ctx context.Context, q *request, t *routing.Target, to operation) (*http.Response, error) {
+	if refusal := f.shape(ctx, q, t, to, true); refusal != nil {
+		return nil, refusal
+	}
+	r, err := http.NewRequestWithContext(upstream.WithVars(ctx), q.method, q.url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	delete(q.header, "Content-Type")
+	r.Header = q.header
+	pool := f.transport.pools.Of(q.target.Route)
+	res, err := q.send(pool, r)
+	if err != nil {
+		return nil, err
+	}
+	return q.follow(pool, r, res, nil)
 }

@@ -21,6 +21,9 @@ type guardrailHook struct{ f *Forwarder }
 // Before runs the hooks of the call.
 func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	c.SetNote(h, nil) // it is of the target before
+	if members := filesOf[c.Endpoint.Name]; members != nil {
+		return h.beforeLines(c, members)
+	}
 	if !hooks.Judged(c.Endpoint.Name, guardrails.Input) {
 		return nil, nil, nil
 	}
@@ -36,37 +39,44 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 			c.Vary = append(c.Vary, "hook: "+hook.Key)
 		}
 	}
-	body, _, err := c.Chosen().Body(false)
-	if err != nil {
-		refusal := exchange.AsError(err)
-		refusal.Caller = true
+	g, refusal := h.guard(c, before, after)
+	if refusal != nil {
 		return nil, nil, refusal
-	}
-	if body == nil {
-		return nil, nil, uncheckable(c)
-	}
-	// The hooks get a copy, since a check that waits for others may be left behind with it, and
-	// their texts are another.
-	if err := c.Reserve(2 * len(body.Bytes())); err != nil {
-		body.Release()
-		return nil, nil, exchange.Overloaded(err)
-	}
-	g := &guard{f: h.f, x: c.Exchange, before: before, after: after, request: bytes.Clone(body.Bytes())}
-	body.Release()
-	if jsonscan.Members(g.request, nil) != nil {
-		return nil, nil, uncheckable(c)
 	}
 	if c.Endpoint.Name == exchange.CreateResponse && hooks.Decides(after) && gjson.GetBytes(g.request, "background").Bool() {
 		return nil, nil, unreadCall("background", "A response with background: true cannot be checked: guardrails of the config hold the answer back until they have judged it. Send background: false")
 	}
-	strict, refusal := strict(c.Call, c.Target)
-	if refusal != nil {
-		return nil, nil, refusal
-	}
-	g.judgment = &judgment{x: c.Exchange, strict: strict}
-	c.SetNote(h, g.judgment)
 	r, refusal := g.judgeCall(ctx, c)
 	return g, r, refusal
+}
+
+// guard returns the visit of a call whose body hooks can read.
+func (h *guardrailHook) guard(c *Candidate, before, after []*hooks.Hook) (*guard, *exchange.Error) {
+	strict, refusal := strict(c.Call, c.Target)
+	if refusal != nil {
+		return nil, refusal
+	}
+	body, _, err := c.Chosen().Body(false)
+	if err != nil {
+		refusal := exchange.AsError(err)
+		refusal.Caller = true
+		return nil, refusal
+	}
+	if body == nil {
+		return nil, uncheckable(c)
+	}
+	defer body.Release()
+	// The hooks get a copy, since a check that waits for others may be left behind with it, and
+	// their texts are another.
+	if err := c.Reserve(2 * len(body.Bytes())); err != nil {
+		return nil, exchange.Overloaded(err)
+	}
+	g := &guard{f: h.f, x: c.Exchange, judgment: &judgment{x: c.Exchange, strict: strict}, before: before, after: after, request: bytes.Clone(body.Bytes())}
+	if jsonscan.Members(g.request, nil) != nil {
+		return nil, uncheckable(c)
+	}
+	c.SetNote(h, g.judgment)
+	return g, nil
 }
 
 // uncheckable refuses a call whose body no hook can read.
