@@ -1,6 +1,7 @@
 package external
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -134,4 +135,44 @@ func TestTokensAreVerified(t *testing.T) {
 			t.Errorf("%s is valid", parameters)
 		}
 	}
+}
+
+// No claims make a check panic, and what is no object, or lacks a claim that is required, is not right.
+func FuzzClaims(f *testing.F) {
+	for _, seed := range []string{`{"sub":"ann","iat":1700000000,"exp":1700000060}`, `{"exp":"x"}`, `{"exp":1e400}`, `{"nbf":-1}`, `[]`, `{"exp":1,"exp":1800000000,"sub":null}`, "\xff"} {
+		f.Add([]byte(seed), "1d")
+	}
+	f.Fuzz(func(t *testing.T, payload []byte, age string) {
+		c := &tokenChecked{claims: []string{"sub"}, age: time.Hour, skew: 5 * time.Second}
+		if d, err := ageOf(age); err == nil {
+			if d <= 0 {
+				t.Fatalf("%q is %v", age, d)
+			}
+			c.age = d
+		}
+		if c.wrong(payload, time.Unix(1700000000, 0)) == "" && (!json.Valid(payload) || bytes.TrimSpace(payload)[0] != '{' || !bytes.Contains(payload, []byte("sub")) && !bytes.Contains(payload, []byte(`\u`))) {
+			t.Fatalf("%q is right", payload)
+		}
+	})
+}
+
+// What parses as a key set has public keys alone.
+func FuzzKeys(f *testing.F) {
+	for _, seed := range []string{`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"a"}]}`, `{"keys":[{"kty":"oct","k":"AA"}]}`, `{"keys":null}`, `[]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		set, err := parseKeys(raw)
+		if err != nil {
+			return
+		}
+		for i := range set.Keys {
+			if !set.Keys[i].IsPublic() {
+				t.Fatalf("%q has a secret", raw)
+			}
+		}
+		if len(set.Keys) == 0 {
+			t.Fatalf("%q has no key", raw)
+		}
+	})
 }

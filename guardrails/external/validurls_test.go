@@ -88,3 +88,21 @@ func TestURLsAreRequestedOrLookedUp(t *testing.T) {
 		t.Errorf("after its time: %v", err)
 	}
 }
+
+// URLs are places of the text, once each, which do not end as a sentence does.
+func FuzzURLs(f *testing.F) {
+	for _, seed := range []string{"see https://a.example.com/x(1) and (https://b.example.com/?q=1).", "http://a http://a!", "https://\"x\"", "(((https://a.b/c)))...", strings.Repeat("https://a.b/) ", 30)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		all := urlsOf(text)
+		if len(all) > maxURLs+1 {
+			t.Fatalf("%d URLs", len(all))
+		}
+		for i, u := range all {
+			if !strings.Contains(text, u) || strings.ContainsAny(u, " \n\"<>") || slices.Contains(all[:i], u) || strings.ContainsAny(u[len(u)-1:], ".,;!?*_") {
+				t.Fatalf("%q in %q", u, text)
+			}
+		}
+	})
+}
