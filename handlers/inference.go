@@ -53,7 +53,8 @@ type Inference struct {
 	StreamIdleTimeout caddy.Duration `json:"stream_idle_timeout,omitempty"`
 
 	// How long a request body may take to go on; it also has to come with at least 1,024
-	// bytes a second in the long run. Default: 1 minute.
+	// bytes a second in the long run. By the same rule a client has to take its answer.
+	// Default: 1 minute.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	// How long a provider may take to send the headers of its answer if neither the call nor its

@@ -84,6 +84,23 @@ var ErrNotTaken = errors.New("the client did not take what it was sent in time")
 // NotTaken reports whether the call has ended because its client did not take what it was sent.
 func (c *Call) NotTaken() bool { return errors.Is(context.Cause(c.request.Context()), ErrNotTaken) }
 
+// Patience is how long the client may keep the gateway waiting; 0: for as long as it likes.
+func (c *Call) Patience() time.Duration { return c.patience }
+
+// EndAnswer ends the answer of a call whose client does not take it in time. It reports false if the client is none of
+// a server, so that it cannot be slow.
+func (c *Call) EndAnswer() bool {
+	c.untaken.Store(true) // before the write that it ends fails
+	err := http.NewResponseController(c.writer).SetWriteDeadline(time.Unix(1, 0))
+	if err != nil {
+		c.untaken.Store(false)
+	}
+	return err == nil
+}
+
+// AnswerNotTaken reports whether EndAnswer has ended the answer.
+func (c *Call) AnswerNotTaken() bool { return c.untaken.Load() }
+
 // StopWriting ends a write to the client that is blocked, and all that follow, with an error.
 func (c *Call) StopWriting() {
 	// A writer without deadlines is not a server's, so no client can be slow.
@@ -96,5 +113,8 @@ func TimeToTake(patience time.Duration, size int) time.Duration {
 	if patience == 0 {
 		return 0
 	}
-	return patience + time.Duration(size)*time.Second/leastRate
+	return patience + TimeOf(size)
 }
+
+// TimeOf is how long the slowest connection that is waited for carries so many bytes.
+func TimeOf(size int) time.Duration { return time.Duration(size) * time.Second / leastRate }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -79,8 +80,9 @@ type Call struct {
 // A body is the body of a call, as far as it was read. It is not frozen: it is released once no
 // attempt needs it any more.
 type body struct {
-	writer    http.ResponseWriter // to the client; only its read deadline is used
+	writer    http.ResponseWriter // to the client; only its deadlines are used
 	patience  time.Duration       // with the client
+	untaken   atomic.Bool         // the client did not take the answer in time
 	arrival   arrival
 	buffer    *Buffer         // of a body that was read whole
 	codings   []string        // of the body as it was sent

@@ -145,6 +145,8 @@ func shell(r *http.Request, rt *roundTrip) *http.Request {
 // gone says why the client of a call reads no further.
 func gone(x *exchange.Exchange) string {
 	switch {
+	case x.AnswerNotTaken():
+		return answerNotTaken
 	case x.NotTaken():
 		return notTaken
 	case caddy.Exiting():

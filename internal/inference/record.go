@@ -80,6 +80,10 @@ func (rt *roundTrip) conclude(begun time.Time, why *error) {
 			rt.fail(why)
 		}
 	}
+	if rt.x.AnswerNotTaken() { // the provider's may have come to its end already
+		rt.out.Complete = false
+		rt.fail(answerNotTaken)
+	}
 	switch {
 	case *why == nil:
 	case rt.held != nil:

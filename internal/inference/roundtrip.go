@@ -27,6 +27,7 @@ type roundTrip struct {
 	deadlineRoom deadline
 	stallRoom    stallGuard
 	whole        body          // the answer's body, if it is not a stream
+	taken        taken         // room for the answer's body as the client takes it
 	masked       masked        // room for the answer's body without credentials
 	passes       http.Response // the answer without its trailers
 	maxHeader    int64         // most bytes of an answer's headers
