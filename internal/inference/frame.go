@@ -12,6 +12,7 @@ import (
 type frame struct {
 	event      []byte
 	start, end int // of the text in it, without its quotes; 0: there is no frame
+	copies     textCopy
 	misses     int // events in a row that did not fit
 }
 
@@ -42,9 +43,9 @@ func (f *frame) fits(event []byte) bool {
 // text returns how long the text is of an event that fits.
 func (f *frame) text(event []byte) int { return len(event) - f.start - (len(f.event) - f.end) }
 
-// take makes an event the frame, if it has a text. It was scanned.
-func (f *frame) take(event []byte) {
-	f.start = 0
+// take makes an event the frame, if it has a text, which is of a copy. It was scanned.
+func (f *frame) take(event []byte, copies textCopy) {
+	f.start, f.copies = 0, copies
 	if f.misses++; f.misses > maxMisses || len(event) > maxFrame {
 		return
 	}

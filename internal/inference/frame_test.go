@@ -83,7 +83,7 @@ func TestStreamsAreTheSameWithAndWithoutFrames(t *testing.T) {
 func TestAFrameFitsWhatDiffersInItsTextAlone(t *testing.T) {
 	const form = `{"id":"c","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`
 	var f frame
-	f.take(fmt.Appendf(nil, form, `"Hel"`))
+	f.take(fmt.Appendf(nil, form, `"Hel"`), inPortions)
 	for text, want := range map[string]bool{`"lo"`: true, `""`: true, `"\n"`: true, `"a\\"`: true, `"a\"`: false, `"a","b":"c"`: false, `null`: false, "\"\n\"": false} {
 		if event := fmt.Appendf(nil, form, text); f.fits(event) != want {
 			t.Errorf("%s: %v", event, !want)
@@ -93,7 +93,7 @@ func TestAFrameFitsWhatDiffersInItsTextAlone(t *testing.T) {
 		t.Error("another choice fits")
 	}
 	for i := range maxMisses + 1 {
-		f.take(fmt.Appendf(nil, `{"seq":%d,"content":"a"}`, i))
+		f.take(fmt.Appendf(nil, `{"seq":%d,"content":"a"}`, i), inPortions)
 	}
 	if f.fits([]byte(`{"seq":8,"content":"a"}`)) {
 		t.Error("a stream whose events differ elsewhere keeps frames")

@@ -49,7 +49,8 @@ type stream struct {
 	refused    error // why a hook ends it
 	addedUsage bool  // the client does not ask for usage: a chunk that has nothing else is removed
 
-	frame frame // the last event that is like many
+	frame frame     // the last event that is like many
+	texts textCount // that came
 
 	// Of the current event.
 	scan            jsonscan.Scanner
@@ -58,6 +59,7 @@ type stream struct {
 	failed, ends    bool
 	empty           bool // it has an empty list of choices
 	begins          bool // it begins a message, whose usage says nothing of the answer
+	copies          textCopy
 	spare           bool // it has only usage, which the client does not ask for
 }
 
@@ -297,9 +299,9 @@ func (s *stream) event(data []byte) bool {
 	case len(data) == 0 || data[0] != '{':
 		return wellFormed(data)
 	}
-	s.usage, s.response, s.failed, s.ends, s.empty, s.begins = nil, nil, false, s.finished, false, false
+	s.usage, s.response, s.failed, s.ends, s.empty, s.begins, s.copies = nil, nil, false, s.finished, false, false, inPortions
 	if s.frame.fits(data) {
-		s.to.saw(s.frame.text(data))
+		s.to.saw(s.texts.add(s.frame.copies, s.frame.text(data)))
 	} else {
 		finished, closed := s.finished, s.closed
 		s.scan = jsonscan.Scanner(data)
@@ -308,9 +310,9 @@ func (s *stream) event(data []byte) bool {
 		}
 		s.finished = s.ends
 		if s.usage == nil && s.response == nil && !s.failed && !s.empty && s.finished == finished && s.closed == closed {
-			s.frame.take(data)
+			s.frame.take(data, s.copies)
 		}
-		s.to.saw(textIn(data))
+		s.to.saw(s.texts.add(s.copies, textIn(data)))
 	}
 	for _, hook := range s.hooks {
 		if s.refused = hook.Event(data); s.refused != nil {
@@ -354,6 +356,7 @@ func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 		s.closed = s.closed || lastEvents[string(value)]
 		s.failed = s.failed || string(value) == `"response.failed"`
 		s.begins = string(value) == `"message_start"`
+		s.copies = copyOf(value)
 	case value[0] != '{':
 	case key.Is("usage"):
 		s.usage = value

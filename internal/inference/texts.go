@@ -2,7 +2,10 @@ package inference
 
 import (
 	"bytes"
+	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -82,10 +85,50 @@ func textIn(answer []byte) (n int) {
 
 // textOf returns how long the texts of a stream's events are together.
 func textOf(stream []byte) (n int) {
+	var c textCount
 	for line := range bytes.Lines(stream) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			n += textIn(data)
+			n += c.add(copyOf([]byte(gjson.GetBytes(data, "type").Raw)), textIn(data))
 		}
 	}
 	return n
+}
+
+// A textCopy says which copy of the answer's texts an event belongs to. The Responses API sends each text several
+// times: in portions, whole, with its part, with its item, and with the response.
+type textCopy uint8
+
+const (
+	inPortions textCopy = iota
+	inText
+	inPart
+	inItem
+	inResponse
+	textCopies
+)
+
+// copyOf is the copy that an event with a type, which is a JSON string or nothing, belongs to.
+func copyOf(eventType []byte) textCopy {
+	switch string(eventType) {
+	case `"response.content_part.done"`, `"response.reasoning_summary_part.done"`:
+		return inPart
+	case `"response.output_item.done"`:
+		return inItem
+	case `"response.completed"`, `"response.incomplete"`, `"response.failed"`:
+		return inResponse
+	}
+	if bytes.HasPrefix(eventType, []byte(`"response.`)) && bytes.HasSuffix(eventType, []byte(`.done"`)) {
+		return inText
+	}
+	return inPortions
+}
+
+// A textCount counts the texts of a stream once, although it may have several copies of them.
+type textCount struct{ of [textCopies]int }
+
+// add counts n bytes of a copy, and returns by how much the longest copy has grown.
+func (c *textCount) add(of textCopy, n int) (more int) {
+	before := slices.Max(c.of[:])
+	c.of[of] += n
+	return max(0, c.of[of]-before)
 }
