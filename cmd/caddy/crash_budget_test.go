@@ -72,6 +72,7 @@ func TestABudgetOfDollarsSurvivesKill9(t *testing.T) {
 			cursor = "&cursor=" + next
 		}
 	}
+	asked := strings.Replace(body, `"m"`, `"@paid/m"`, 1)
 	// spend makes calls until the budget is spent, or until the process is killed, which it is after some answers; 0:
 	// it is not.
 	spend := func(killAfter int) (spent bool) {
@@ -80,7 +81,7 @@ func TestABudgetOfDollarsSurvivesKill9(t *testing.T) {
 		for range clients {
 			group.Go(func() {
 				for {
-					status, _, err := p.try("POST", "/v1/chat/completions", key, strings.Replace(body, `"m"`, `"@paid/m"`, 1))
+					status, _, err := p.try("POST", "/v1/chat/completions", key, asked)
 					if err != nil {
 						return
 					}
@@ -114,11 +115,25 @@ func TestABudgetOfDollarsSurvivesKill9(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(15, 9))
+	call := func() { // and wait until it is recorded
+		before := recorded()
+		if status, answer := p.do("POST", "/v1/chat/completions", key, asked); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		for deadline := time.Now().Add(10 * time.Second); recorded() < before+each-rounding; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("a call is not recorded")
+			}
+		}
+	}
 	for round := range kills {
+		call()
+		begun := time.Now()
 		if spend(1 + random.IntN(250)) {
 			t.Fatalf("round %d: the budget is spent already", round)
 		}
 		p.kill()
+		took := time.Since(begun)
 		for deadline := time.Now().Add(10 * time.Second); provider.Open() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the provider still has connections of a process that was killed")
@@ -127,8 +142,8 @@ func TestABudgetOfDollarsSurvivesKill9(t *testing.T) {
 		p.start()
 		served, has, told := float64(len(provider.Calls()))*each, counted(), recorded()
 		lost := float64(round+1) * (lease + clients*reserved)
-		t.Logf("round %d: served %.3f, counted %.3f, recorded %.3f", round, served, has, told)
-		if has < served-rounding || has < told-rounding || has > served+lost+rounding || told > served+rounding {
+		t.Logf("round %d, killed after %v: served %.3f, counted %.3f, recorded %.3f", round, took, served, has, told)
+		if has < served-rounding || has < told-rounding || has > served+lost+rounding || told > served+rounding || told < float64(round+1)*each-rounding {
 			t.Errorf("round %d: %v dollars are counted and %v recorded, the provider has served %v; at most %v more may count", round, has, told, served, lost)
 		}
 	}
