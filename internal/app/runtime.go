@@ -80,7 +80,7 @@ func (a *App) build(c *core) *Runtime {
 	router.Alias = named.target
 	gateway := &exchange.Gateway{
 		CheckServices: a.checkServices(),
-		Authenticator: authenticator, Router: router, Headers: a.headers, Now: time.Now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
+		Authenticator: authenticator, Router: router, Headers: a.headers, Now: clocks.now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
 		Configs: &exchange.Configs{Store: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners, Prompts: c.Prompts, Guardrails: savedGuardrails{c.Guardrails, c.Directory},
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
 		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight, Calls: c.Calls, Aliases: named.names,

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -57,7 +56,7 @@ type Services struct {
 // be opened, the store is closed; otherwise Close closes it. Secrets in the store are
 // sealed with master, rows of the audit trail with seal.
 func openServices(ctx context.Context, store storage.Store, master credentials.Secret, seal audit.Key, logger *zap.Logger) (_ *Services, err error) {
-	now, random, db := time.Now, rand.Reader, storage.NewDB(store)
+	now, random, db := clocks.now, rand.Reader, storage.NewDB(store)
 	s := &Services{
 		DB: db, Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
 	}
@@ -103,7 +102,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Plugins, err = plugins.Open(ctx, db, s.Keyring, now, random); err != nil {
 		return nil, err
 	}
-	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Uptime: uptime, Job: db.Job("rate-limit-records")}); err != nil {
+	if s.Counter, err = ledger.Open(ctx, db, ledger.Options{Now: now, Elapsed: clocks.elapsed, Uptime: clocks.uptime, Job: db.Job("rate-limit-records")}); err != nil {
 		return nil, err
 	}
 	s.onClose(func() error { return s.Counter.Close(context.Background()) })
@@ -145,6 +144,6 @@ func (s *Services) Close() error {
 // the configuration.
 func (s *Services) managed() admin.Services {
 	return admin.Services{
-		Set: s.Set, DB: s.DB, Trail: s.Trail, Records: s.Records, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: time.Now, Random: rand.Reader,
+		Set: s.Set, DB: s.DB, Trail: s.Trail, Records: s.Records, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: clocks.now, Random: rand.Reader,
 	}
 }
