@@ -27,7 +27,7 @@ type authSettings struct {
 type tokenIssuer struct {
 	Issuer   string         `json:"issuer" minLength:"1" maxLength:"1024" doc:"The claim iss of its tokens."`
 	Audience []string       `json:"audience" minItems:"1" maxItems:"16" nullable:"false" doc:"The claim aud of its tokens that are for this gateway: one of these."`
-	JWKSURL  []string       `json:"jwks_url,omitempty" maxItems:"4" nullable:"false" doc:"Where its public keys are. One of this and jwks is required."`
+	JWKSURL  []string       `json:"jwks_url,omitempty" maxItems:"4" nullable:"false" doc:"Where its public keys are. The values of its query, which may be credentials, are masked, and kept if they are sent so. One of this and jwks is required."`
 	JWKS     map[string]any `json:"jwks,omitempty" doc:"Its public keys, a JSON Web Key Set without private parameters."`
 }
 
@@ -43,7 +43,11 @@ type emailDomain struct {
 func showSignIn(s *directory.SignIn) authSettings {
 	out := authSettings{InvitedOnly: s.InvitedOnly, Domains: []emailDomain{}, JWT: []tokenIssuer{}}
 	for _, i := range s.Issuers {
-		shown := tokenIssuer{Issuer: i.Issuer, Audience: i.Audience, JWKSURL: i.URLs}
+		shown := tokenIssuer{Issuer: i.Issuer, Audience: i.Audience}
+		for _, address := range i.URLs {
+			masked, _ := credentials.MaskQuery(address)
+			shown.JWKSURL = append(shown.JWKSURL, masked)
+		}
 		_ = json.Unmarshal(i.Keys, &shown.JWKS) // was created from such an object, or is none
 		out.JWT = append(out.JWT, shown)
 	}
@@ -123,6 +127,7 @@ func (c *call) applyIssuers(s *directory.SignIn, in []tokenIssuer) error {
 	if r := c.caller.Rights; !c.caller.Owner && (r == nil || r.Organisation != roles.Owner) {
 		return forbidden("auth_settings.jwt: only owners change the issuers of JWTs")
 	}
+	before := s.Issuers
 	s.Issuers = nil
 	named := make(map[string]bool)
 	for n, i := range in {
@@ -136,9 +141,14 @@ func (c *call) applyIssuers(s *directory.SignIn, in []tokenIssuer) error {
 				return invalid(field+".audience["+strconv.Itoa(m)+"]", "expected from 1 to 1024 bytes")
 			}
 		}
-		stored := directory.TokenIssuer{Issuer: i.Issuer, Audience: i.Audience, URLs: i.JWKSURL}
+		stored := directory.TokenIssuer{Issuer: i.Issuer, Audience: i.Audience}
 		for m, address := range i.JWKSURL {
 			at := field + ".jwks_url[" + strconv.Itoa(m) + "]"
+			address, ok := unmaskKeySet(address, i.Issuer, before)
+			if !ok {
+				return invalid(at, "the values of its query have to be sent in clear, because they stand for none that is stored for this issuer and URL, or for several")
+			}
+			stored.URLs = append(stored.URLs, address)
 			u, err := url.Parse(address)
 			if err != nil || len(address) > 2048 || u.User != nil || u.Fragment != "" {
 				return invalid(at, "expected the URL of a JSON Web Key Set")
@@ -166,4 +176,26 @@ func (c *call) applyIssuers(s *directory.SignIn, in []tokenIssuer) error {
 		s.Issuers = append(s.Issuers, stored)
 	}
 	return nil
+}
+
+// unmaskKeySet returns the URL of a key set as it is stored, if it is sent as it is shown. What is shown has its
+// destination, so that no other URL gets its query. ok is false if it stands for none of the issuer, or for several.
+func unmaskKeySet(address, issuer string, stored []directory.TokenIssuer) (whole string, ok bool) {
+	if !strings.Contains(address, credentials.Masked) {
+		return address, true
+	}
+	for _, i := range stored {
+		if i.Issuer != issuer {
+			continue
+		}
+		for _, old := range i.URLs {
+			if shown, masked := credentials.MaskQuery(old); masked && shown == address {
+				if ok && old != whole {
+					return "", false
+				}
+				whole, ok = old, true
+			}
+		}
+	}
+	return whole, ok
 }

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/credentials"
 )
 
 const (
@@ -87,7 +90,8 @@ func (r *remoteKeys) begin(now time.Time) {
 		r.mu.Lock()
 		switch {
 		case err != nil:
-			r.logger.Error("fetching the keys of JWTs; the ones before are used for a day", zap.String("jwks_url", r.url), zap.Error(err))
+			shown, _ := credentials.MaskQuery(r.url)
+			r.logger.Error("fetching the keys of JWTs; the ones before are used for a day", zap.String("jwks_url", shown), zap.Error(err))
 		case r.set == nil || digest != r.digest: // tokens that were verified with the same set stay so
 			r.set, r.digest = set, digest
 		}
@@ -109,6 +113,9 @@ func (r *remoteKeys) fetch() (set *KeySet, digest [sha256.Size]byte, err error) 
 	}
 	req.Header.Set("Accept", "application/jwk-set+json, application/json")
 	res, err := r.client.Do(req)
+	if failed := new(url.Error); errors.As(err, &failed) {
+		err = failed.Err // without the URL, whose query may be a credential
+	}
 	if err != nil {
 		return nil, digest, err
 	}

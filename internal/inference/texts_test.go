@@ -47,11 +47,10 @@ func TestTextsThatAStreamRepeatsCountOnce(t *testing.T) {
 			t.Errorf("%d copies: textOf is %d, want %d", copies, got, want)
 		}
 	}
-	all := repeated(texts, 5)
-	if got := textOf([]byte(all[strings.Index(all, "event: response.output_text.done"):])); got != want {
-		t.Errorf("without the first portions: %d, want %d", got, want)
-	}
-	if got := textOf([]byte(all[strings.Index(all, "event: response.completed"):])); got != want {
-		t.Errorf("with the response alone: %d, want %d", got, want)
+	for _, from := range []string{"event: response.output_text.done", "event: response.completed"} {
+		_, rest, found := strings.Cut(repeated(texts, 5), from)
+		if got := textOf([]byte(from + rest)); got != want || !found {
+			t.Errorf("from the first %q on: %d bytes, want %d", from, got, want)
+		}
 	}
 }
