@@ -80,6 +80,7 @@ type LogMetrics struct {
 	ReasoningTokens  int64    `json:"reasoning_units"`
 	Cost             *float64 `json:"cost" doc:"In cents, at list prices; 0 of an answer from the cache. null: not known."`
 	Currency         string   `json:"cost_currency"`
+	PriceVersion     string   `json:"price_version,omitempty" doc:"Identifies the prices that cost was computed with: the list and those of the Caddyfile, and behind a + those of the integration. Left out where no prices were needed."`
 	CacheStatus      *string  `json:"cache_status"`
 	StreamMode       int      `json:"stream_mode" enum:"0,1"`
 	IsProxyCall      bool     `json:"is_proxy_call"`
@@ -131,7 +132,7 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 	}
 	if r.CostKnown {
 		cents := r.Cost.Cents()
-		m.Cost = &cents
+		m.Cost, m.PriceVersion = &cents, r.PriceVersion
 	}
 	if r.Stream {
 		m.StreamMode = 1

@@ -208,7 +208,7 @@ func (c *call) joined(w *directory.Workspace, u *directory.User) error {
 // exportFields are the fields of records that exports may have.
 var exportFields = []string{
 	"id", "trace_id", "created_at", "request", "response", "is_success", "ai_org", "ai_model", "req_units", "res_units", "total_units", "request_url",
-	"cost", "cost_currency", "response_time", "response_status_code", "mode", "config", "prompt_slug", "metadata",
+	"cost", "cost_currency", "price_version", "response_time", "response_status_code", "mode", "config", "prompt_slug", "metadata",
 }
 
 // exportSettings are the settings of exports of the request log.

@@ -1,7 +1,9 @@
 package credentials
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -82,6 +84,8 @@ type modelRules struct {
 	listed     map[string]*modelRule // by their normal names
 	slugs      []string              // of those that are enabled
 	adjustment *prices.Adjustment    // of models without one of their own; nil: none
+	// priceVersion identifies the prices; "": there are none.
+	priceVersion string
 }
 
 type modelRule struct {
@@ -111,6 +115,29 @@ func pricingOf(config, adjustments json.RawMessage) (p pricing, err error) {
 	return p, err
 }
 
+// versionOf identifies the prices of an integration; "": it has none of its own.
+func versionOf(i *Integration) string {
+	own, sum := i.Adjustments != nil, sha256.New()
+	fmt.Fprintf(sum, "%s", i.Adjustments)
+	for n := range i.Models {
+		m := &i.Models[n]
+		own = own || m.Pricing != nil || m.Adjustments != nil || m.BaseModel != ""
+		fmt.Fprintf(sum, "\x00%s\x00%s\x00%s\x00%s", m.Slug, m.BaseModel, m.Pricing, m.Adjustments)
+	}
+	if !own {
+		return ""
+	}
+	return prices.ShortSum(sum)
+}
+
+// PriceVersion identifies the prices that PriceOf knows, of which those of the list have a version.
+func (r *Route) PriceVersion(list string) string {
+	if r.rules == nil || r.rules.priceVersion == "" {
+		return list
+	}
+	return list + "+" + r.rules.priceVersion
+}
+
 // rulesOf makes the rules of an integration; nil where it has none.
 func (r *Router) rulesOf(i *Integration) (rules *modelRules, err error) {
 	if i == nil || len(i.Models) == 0 && !i.OnlyListed && i.Adjustments == nil {
@@ -120,7 +147,7 @@ func (r *Router) rulesOf(i *Integration) (rules *modelRules, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rules = &modelRules{onlyListed: i.OnlyListed, listed: make(map[string]*modelRule, len(i.Models)), adjustment: of.adjustment}
+	rules = &modelRules{onlyListed: i.OnlyListed, listed: make(map[string]*modelRule, len(i.Models)), adjustment: of.adjustment, priceVersion: versionOf(i)}
 	for n := range i.Models {
 		m := &i.Models[n]
 		rule := &modelRule{slug: m.Slug, enabled: m.Enabled, baseModel: m.BaseModel}

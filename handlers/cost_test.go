@@ -102,6 +102,9 @@ func TestCallsHaveTheirCost(t *testing.T) {
 			if r.Get("metrics.cost_currency").Str != "USD" {
 				t.Error(r.Body)
 			}
+			if version := r.Get("metrics.price_version"); math.IsNaN(c.want) == version.Exists() || version.Exists() && len(version.Str) != 12 {
+				t.Errorf("of the prices %q\n%s", version.Raw, r.Body)
+			}
 		})
 	}
 }
@@ -124,6 +127,9 @@ func TestCostIsToldEverywhere(t *testing.T) {
 		ask("x-gw-provider: costly", "x-gw-cache: simple"), ask("x-gw-provider: costly", "x-gw-cache: simple"), ask("x-gw-provider: unknown"),
 	}
 	for i, want := range []string{fmt.Sprint(cents), "0", "null"} {
+		if version := logOf(g, records[i]).Get("metrics.price_version"); version.Exists() != (i == 0) {
+			t.Errorf("call %d: of the prices %q", i, version.Raw)
+		}
 		if got := logOf(g, records[i]).Get("metrics.cost").Raw; got != want {
 			t.Errorf("call %d: %s, want %s", i, got, want)
 		}

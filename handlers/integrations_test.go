@@ -163,8 +163,12 @@ func TestAnIntegrationAdjustsPrices(t *testing.T) {
 		if a.Status != 200 {
 			t.Fatalf("%s: %d %s", model, a.Status, a.Body)
 		}
-		if got := logOf(g, a).Get("metrics.cost").Float(); math.Abs(got-want) > 1e-9 {
+		record := logOf(g, a)
+		if got := record.Get("metrics.cost").Float(); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s cost %v cents, want %v", model, got, want)
+		}
+		if version := record.Get("metrics.price_version").Str; len(version) != len("list12digits+own12digits0") || version[12] != '+' {
+			t.Errorf("%s: of the prices %q", model, version)
 		}
 	}
 }

@@ -253,6 +253,14 @@ func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 	return cost, known
 }
 
+// PriceVersion identifies the prices by which [Exchange.Cost] is made; "": the call cost nothing by any.
+func (x *Exchange) PriceVersion() string {
+	if len(x.Attempts) == 0 || x.Hit() {
+		return ""
+	}
+	return x.Latest().Route.PriceVersion(x.Gateway.Prices.Version())
+}
+
 // cost is the cost of an attempt of a call that was answered with a status. If that is not 200,
 // only usage that the provider reported costs something.
 func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {

@@ -21,7 +21,9 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.AllMetadata(),
 	}
 	r.PromptSlug, r.PromptVersion = x.Prompt, int64(x.PromptVersion)
-	r.Cost, r.CostKnown = x.Cost()
+	if r.Cost, r.CostKnown = x.Cost(); r.CostKnown {
+		r.PriceVersion = x.PriceVersion()
+	}
 	if a := x.Latest(); a != nil {
 		r.PromptSlug, r.PromptVersion = a.Prompt, int64(a.PromptVersion)
 		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey

@@ -339,3 +339,37 @@ func TestABoundOfWhatHasNoPriceIsNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// A version stands for the same prices, and changes with each of them.
+func TestVersionsTellPricesApart(t *testing.T) {
+	price := func(usd string) *Price {
+		p, err := ParsePrice(map[string]string{"input_mtok": usd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	own := func(provider, model, usd string) string {
+		return table(t, Override{provider, model, price(usd)}).Version()
+	}
+	if a, b := own("p", "m", "1"), own("p", "m", "1"); a != b || len(a) != 12 {
+		t.Errorf("the same prices have the versions %q and %q", a, b)
+	}
+	other, err := NewTable(nil, []byte("[]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]string)
+	for name, version := range map[string]string{
+		"the list": table(t).Version(), "another list": other.Version(), "a price": own("p", "m", "1"), "another price": own("p", "m", "2"),
+		"of another model": own("p", "n", "1"), "of another provider": own("q", "m", "1"),
+	} {
+		if seen[version] != "" {
+			t.Errorf("%s has the version of %s", name, seen[version])
+		}
+		seen[version] = name
+	}
+	if v := (*Table)(nil).Version(); v != "" {
+		t.Errorf("no table has the version %q", v)
+	}
+}

@@ -1,6 +1,10 @@
 package prices
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +31,7 @@ type Override struct {
 type Table struct {
 	own       []Override // the first that matches is used
 	catalogue catalogue
+	version   string
 	found     sync.Map // name → *model, nil: there is none
 	names     atomic.Int64
 }
@@ -46,12 +51,31 @@ func NewTable(own []Override, file []byte) (*Table, error) {
 	t := &Table{own: own}
 	var err error
 	if file == nil {
+		file = published
 		t.catalogue, err = embedded()
 	} else {
 		t.catalogue, err = parse(file)
 	}
+	sum := sha256.New()
+	_, _ = sum.Write(file)
+	for _, o := range own {
+		fmt.Fprintf(sum, "\x00%s\x00%s\x00%v", o.Provider, o.Model, *o.Price)
+	}
+	t.version = ShortSum(sum)
 	return t, err
 }
+
+// Version identifies the list of prices together with those of the operator, in twelve hexadecimal digits: two tables
+// with the same version have the same prices.
+func (t *Table) Version() string {
+	if t == nil {
+		return ""
+	}
+	return t.version
+}
+
+// ShortSum is the beginning of a checksum by which versions of prices are told apart.
+func ShortSum(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:6]) }
 
 // Of returns the price of a model at a time, or nil if there is none. providers are the
 // names of the provider.

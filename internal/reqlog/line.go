@@ -92,6 +92,7 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 	l.integer("reasoning_tokens", r.Reasoning)
 	l.flag("cost_known", r.CostKnown)
 	l.integer("cost", int64(r.Cost))
+	l.text("price_version", r.PriceVersion)
 	l.text("cache_status", r.CacheStatus)
 	l.integer("malformed", int64(r.Malformed))
 	l.text("failure", r.Failure)

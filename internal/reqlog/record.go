@@ -42,8 +42,9 @@ type Record struct {
 	CacheWrite       int64     `json:"cache_write_tokens,omitempty"`
 	Reasoning        int64     `json:"reasoning_tokens,omitempty"`
 
-	CostKnown bool          `json:"cost_known,omitempty"`
-	Cost      prices.Amount `json:"cost,omitempty"`
+	CostKnown    bool          `json:"cost_known,omitempty"`
+	Cost         prices.Amount `json:"cost,omitempty"`
+	PriceVersion string        `json:"price_version,omitempty"` // of the prices that Cost was computed with
 
 	CacheStatus string `json:"cache_status,omitempty"`
 	Malformed   int    `json:"malformed,omitempty"` // events that were removed from a stream
