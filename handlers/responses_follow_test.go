@@ -90,7 +90,7 @@ func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 	first := k.create(`{"model":"m","input":"Weather?"}`)
 	body := `{"model":"n","max_output_tokens":9,"previous_response_id":"` + first.Get("id").Str + `","input":[{"type":"function_call_output","call_id":"toolu_1","output":"sunny"}]`
 	a, _ := k.ask("POST", responsesPath, body+"}", "x-gw-provider: seek")
-	if a.Status != 200 || a.Get("output_text").Str != "ok" || a.Get("usage.total_tokens").Int() != 5 || other.Last(t).Path != "/v1/chat/completions" {
+	if a.Status != 200 || a.Get("output.0.content.0.text").Str != "ok" || a.Get("usage.total_tokens").Int() != 5 || other.Last(t).Path != "/v1/chat/completions" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	same(t, "sent", other.Last(t).Body, `{"model":"n","max_tokens":9,"messages":[{"role":"user","content":"Weather?"},

@@ -126,7 +126,7 @@ func TestAResponseOfAProviderThatHasNoneIsKeptAndFoundWithTheServiceKeyAlone(t *
 	suffix := strings.TrimPrefix(id, "resp_")
 	same(t, "response", a.Body, fmt.Sprintf(`{"id":%q,"object":"response","created_at":%d,"status":"completed","error":null,"incomplete_details":null,
 		"model":"claude-x","output":[{"id":"msg_%s00","type":"message","status":"completed","role":"assistant",
-		"content":[{"type":"output_text","text":"Hello!","annotations":[],"logprobs":[]}]}],"output_text":"Hello!",
+		"content":[{"type":"output_text","text":"Hello!","annotations":[],"logprobs":[]}]}],
 		"background":false,"instructions":"Be brief.","max_output_tokens":50,"metadata":{"a":"b"},"parallel_tool_calls":true,"previous_response_id":null,
 		"reasoning":{"effort":null,"summary":null},"store":true,"temperature":0.5,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],
 		"top_p":1,"truncation":"disabled","usage":{"input_tokens":12,"input_tokens_details":{"cached_tokens":2},"output_tokens":5,
@@ -284,7 +284,7 @@ func TestAResponseFallsBackFromWhoHasResponsesToWhoHasNone(t *testing.T) {
 	k.on("500", respond(500, overloaded))
 	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bad"},{"provider":"@claude"}]}`
 	a, _ := k.ask("POST", responsesPath, `{"model":"m","input":"hi"}`, "x-gw-config: "+config, cue+"500")
-	if a.Status != 200 || a.Get("output_text").Str != "Hello!" {
+	if a.Status != 200 || a.Get("output.0.content.0.text").Str != "Hello!" {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	if a, _ := k.ask("GET", responsesPath+"/"+a.Get("id").Str, ""); a.Status != 200 {

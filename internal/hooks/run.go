@@ -62,6 +62,9 @@ func runWith(ctx context.Context, turns *fairshare.Semaphore, list []*Hook, s gu
 	if s.Phase == guardrails.Output {
 		r.body = s.Response
 		r.subject.Asked = asked(&s)
+		if s.Type == "createModelResponse" && !async && Decides(list) {
+			r.body = WithoutOutputText(r.body)
+		}
 	}
 	for _, h := range list {
 		if h.Async != async {
@@ -86,11 +89,12 @@ func runWith(ctx context.Context, turns *fairshare.Semaphore, list []*Hook, s gu
 		}
 	}
 	out.Unfinished = r.unfinished
-	if r.changed && !async {
+	switch {
+	case async:
+	case r.changed && s.Phase == guardrails.Output:
+		out.Body = withoutCopies(r.body)
+	case r.changed, s.Phase == guardrails.Output && len(r.body) < len(s.Response):
 		out.Body = r.body
-		if s.Phase == guardrails.Output {
-			out.Body = withoutCopies(out.Body)
-		}
 	}
 	if r.changed || r.unfinished || out.Denied != nil && s.Phase == guardrails.Output {
 		conceal(out.Results)

@@ -5,11 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -369,29 +365,6 @@ func sizeOf(spans []Span) (n int) {
 		n += s.End - s.Start
 	}
 	return n
-}
-
-// withoutCopies removes from an answer what repeats texts of it that were replaced: probabilities
-// of tokens, blocks of content and speech.
-func withoutCopies(answer []byte) []byte {
-	drop := func(list, members string, copies ...string) {
-		gjson.GetBytes(answer, list).ForEach(func(i, v gjson.Result) bool {
-			for _, name := range copies {
-				if v.Get(members + name).Exists() {
-					if out, err := sjson.DeleteBytes(answer, list+"."+strconv.FormatInt(i.Int(), 10)+"."+members+name); err == nil {
-						answer = out
-					}
-				}
-			}
-			return true
-		})
-	}
-	drop("choices", "", "logprobs")
-	drop("choices", "message.", "content_blocks", "audio")
-	for i := range gjson.GetBytes(answer, "output.#").Int() {
-		drop("output."+strconv.FormatInt(i, 10)+".content", "", "logprobs")
-	}
-	return answer
 }
 
 // isObject reports whether a body is a JSON object.

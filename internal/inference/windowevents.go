@@ -31,12 +31,23 @@ func (w *windowed) note(data []byte) {
 	}
 }
 
-// like keeps the latest event of a text of a response.
+// like keeps of the latest event of a text of a response what an inserted one has, too: which text
+// it is, and nothing that its provider said in it.
 func (w *windowed) like(old, data []byte) []byte {
 	if w.endpoint != exchange.CreateResponse {
 		return []byte{}
 	}
-	return append(old[:0], data...)
+	b := jsonscan.Builder(old[:0])
+	b.Open('{')
+	_ = jsonscan.Members(data, func(m jsonscan.Member) error { // it was read before
+		switch name := m.Key.String(); name {
+		case "type", "sequence_number", "item_id", "output_index", "content_index", "summary_index":
+			b.Key(name).Raw(data[m.Start:m.End])
+		}
+		return nil
+	})
+	b.Close('}')
+	return b
 }
 
 // keep keeps what was let go of a text of a response, which later events repeat.
@@ -79,10 +90,13 @@ func (w *windowed) bare(data []byte) []byte {
 		for i := range gjson.GetBytes(data, "choices.#").Int() {
 			choice := "choices." + strconv.FormatInt(i, 10)
 			drop(choice + ".logprobs")
-			drop(choice + ".delta.content_blocks")
-			drop(choice + ".delta.audio.data")
+			for _, message := range [...]string{".delta", ".message"} {
+				drop(choice + message + ".content_blocks")
+				drop(choice + message + ".audio.data")
+			}
 		}
 	case exchange.CreateResponse:
+		data = hooks.WithoutResponseOutputText(data)
 		if jsonscan.Mentions(data, `logprobs"`) {
 			drop("logprobs")
 			drop("part.logprobs")

@@ -61,8 +61,6 @@ func (w *Response) object(b *jsonscan.Builder, status string) {
 		w.item(b, &w.items[i])
 	}
 	b.Close(']')
-	b.Key("output_text")
-	w.outputText(b)
 	if len(w.Echo) > 0 {
 		b.Raw(w.Echo)
 	}
@@ -80,24 +78,6 @@ func orElse(l chat.Literal, other string) []byte {
 		return []byte(other)
 	}
 	return l
-}
-
-// outputText writes the text of all messages, or null if there is none.
-func (w *Response) outputText(b *jsonscan.Builder) {
-	var text []byte
-	said := false
-	for i := range w.items {
-		for k := range w.items[i].part {
-			if p := &w.items[i].part[k]; !p.refusal {
-				text, said = append(text, p.text...), true
-			}
-		}
-	}
-	if !said {
-		b.Raw(null)
-		return
-	}
-	b.Quoted(text)
 }
 
 // item writes an item as it is so far.
