@@ -169,6 +169,9 @@ func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {
 // book is what the attempt used, which is decided once.
 func (a *Attempt) book() booked {
 	if a.booked == nil {
+		if a.Usage.Nothing() && a.Seen > 0 { // some servers do not count, and say so with zeros
+			a.Usage.Known = false
+		}
 		var b booked
 		switch {
 		case a.meter != nil && !a.meter.demand.Free:

@@ -116,6 +116,9 @@ type Usage struct {
 	prices.Usage
 }
 
+// Nothing reports whether the provider says that nothing at all was used.
+func (u *Usage) Nothing() bool { return u.Known && u.Usage == (prices.Usage{}) }
+
 const contextVar = "gw.exchange"
 
 // Of returns the exchange of a request, or nil.

@@ -109,7 +109,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if err != nil && b.json { // usage counts even if the answer broke off
 		b.to.book(answer)
-		if whole && b.to.attempt != nil && !b.to.attempt.Usage.Known {
+		if whole && b.to.attempt != nil && (!b.to.attempt.Usage.Known || b.to.attempt.Usage.Nothing()) {
 			b.to.passed(0, textIn(p[:n]))
 		}
 	}

@@ -301,7 +301,7 @@ func (s *stream) event(data []byte) bool {
 	}
 	s.usage, s.response, s.failed, s.ends, s.empty, s.begins, s.copies = nil, nil, false, s.finished, false, false, inPortions
 	if s.frame.fits(data) {
-		s.to.saw(s.texts.add(s.frame.copies, s.frame.text(data)))
+		s.text(data, s.frame.copies, s.frame.text(data))
 	} else {
 		finished, closed := s.finished, s.closed
 		s.scan = jsonscan.Scanner(data)
@@ -312,7 +312,7 @@ func (s *stream) event(data []byte) bool {
 		if s.usage == nil && s.response == nil && !s.failed && !s.empty && s.finished == finished && s.closed == closed {
 			s.frame.take(data, s.copies)
 		}
-		s.to.saw(s.texts.add(s.copies, textIn(data)))
+		s.text(data, s.copies, textIn(data))
 	}
 	for _, hook := range s.hooks {
 		if s.refused = hook.Event(data); s.refused != nil {
@@ -339,6 +339,14 @@ func (s *stream) event(data []byte) bool {
 	}
 	s.spare = s.addedUsage && s.empty && s.usage != nil
 	return !s.spare
+}
+
+// text notes how long the texts of an event are. One that has a picture or sound instead counts as an
+// answer in one piece does in which there is no text.
+func (s *stream) text(data []byte, of textCopy, n int) {
+	if s.to.saw(s.texts.add(of, n)); n == 0 && jsonscan.Mentions(data, `data:`, `b64_json"`, `partial_image_b64"`, `audio"`, `image_generation_call"`, `response.audio.delta"`, `response.output_audio.delta"`) {
+		s.to.passed(len(data), 0)
+	}
 }
 
 // member looks at a member of an event. newStream makes a function of it once, to save an

@@ -28,6 +28,8 @@ type tap struct {
 	within int                 // depth of the object that a tool is called with; 0: it is not in one
 	name   [maxTextMember]byte // the beginning of the last string, of any depth
 	length int                 // how long that is
+
+	interprets bool // an item with the code of a tool began
 }
 
 // members are the raw values of an answer's members; nil: it does not have it, or it is longer
@@ -133,15 +135,20 @@ func (t *tap) noteText(part []byte) {
 		copy(t.name[t.length:], part)
 	}
 	t.length += len(part)
-	if t.inText {
+	switch {
+	case t.inText:
 		t.texts += len(part)
+	case !t.inString && t.length == len(interpreterCall):
+		t.interprets = t.interprets || string(t.name[:t.length]) == interpreterCall
 	}
 }
 
 // nextText notes that the value of a member comes next, whose name was the last string.
 func (t *tap) nextText() {
 	if t.within == 0 && t.length <= len(t.name) {
-		t.next = kindOf(t.name[:t.length])
+		if t.next = kindOf(t.name[:t.length]); t.interprets && string(t.name[:t.length]) == "code" {
+			t.next = stringText
+		}
 	}
 }
 

@@ -142,15 +142,17 @@ func TestTheTextsOfAnswers(t *testing.T) {
 		answer string
 		want   int
 	}{
-		"a conversation":      {`{"id":"c","choices":[{"message":{"role":"assistant","content":"12345678","refusal":null},"finish_reason":"stop"}]}`, 8},
-		"reasoning and calls": {`{"choices":[{"message":{"reasoning_content":"1234","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}}]}`, 4 + 9},
-		"a text":              {`{"choices":[{"text":"12345678","logprobs":{"tokens":["12345678"]}}]}`, 8},
-		"a message":           {`{"content":[{"type":"thinking","thinking":"12","signature":"xx"},{"type":"text","text":"1234"},{"type":"tool_use","input":{"a":"b"}}]}`, 2 + 4 + 9},
-		"a response":          {`{"instructions":"xxxx","text":{"format":{"type":"text"}},"output":[{"type":"message","content":[{"type":"output_text","text":"1234"}]},{"arguments":"12"}]}`, 6},
-		"of Gemini":           {`{"candidates":[{"content":{"parts":[{"text":"1234"},{"functionCall":{"args":{"a":1}}}]}}]}`, 4 + 7},
-		"spoken":              {`{"choices":[{"message":{"audio":{"data":"AAAA","transcript":"1234"}}}]}`, 4},
-		"nothing":             {`{"choices":[],"x":"yyyy"}`, 0},
-		"broken off":          {`{"choices":[{"message":{"content":"1234`, 4},
+		"a conversation":       {`{"id":"c","choices":[{"message":{"role":"assistant","content":"12345678","refusal":null},"finish_reason":"stop"}]}`, 8},
+		"reasoning and calls":  {`{"choices":[{"message":{"reasoning_content":"1234","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}}]}`, 4 + 9},
+		"a text":               {`{"choices":[{"text":"12345678","logprobs":{"tokens":["12345678"]}}]}`, 8},
+		"a message":            {`{"content":[{"type":"thinking","thinking":"12","signature":"xx"},{"type":"text","text":"1234"},{"type":"tool_use","input":{"a":"b"}}]}`, 2 + 4 + 9},
+		"a response":           {`{"instructions":"xxxx","text":{"format":{"type":"text"}},"output":[{"type":"message","content":[{"type":"output_text","text":"1234"}]},{"arguments":"12"}]}`, 6},
+		"of Gemini":            {`{"candidates":[{"content":{"parts":[{"text":"1234"},{"functionCall":{"args":{"a":1}}}]}}]}`, 4 + 7},
+		"spoken":               {`{"choices":[{"message":{"audio":{"data":"AAAA","transcript":"1234"}}}]}`, 4},
+		"a tool's code":        {`{"error":{"code":"xxxx"},"output":[{"type":"code_interpreter_call","code":"12345678","outputs":[]},{"type":"code_interpreter_call","code":"1234"}]}`, 12},
+		"the code of an error": {`{"error":{"code":"xxxx"}}`, 0},
+		"nothing":              {`{"choices":[],"x":"yyyy"}`, 0},
+		"broken off":           {`{"choices":[{"message":{"content":"1234`, 4},
 	} {
 		var tapped tap
 		tapped.write([]byte(c.answer))

@@ -17,8 +17,11 @@ var (
 	inputMembers = [...]string{"input", "args"}
 )
 
-// maxTextMember is how long their names are at most.
-const maxTextMember = len("reasoning_content")
+// interpreterCall is the type of an item whose member "code" is text. That of errors is not.
+const interpreterCall = "code_interpreter_call"
+
+// maxTextMember is how long these are at most.
+const maxTextMember = len(interpreterCall)
 
 // A textKind says what the value of a member is.
 type textKind uint8
@@ -50,6 +53,7 @@ func textIn(answer []byte) (n int) {
 	if bytes.Contains(answer, []byte(`audio.delta"`)) { // whose delta is no text
 		return 0
 	}
+	interprets := false
 	for rest := answer; ; {
 		i := bytes.IndexByte(rest, '"')
 		if i < 0 {
@@ -63,7 +67,11 @@ func textIn(answer []byte) (n int) {
 		if end < 0 {
 			continue
 		}
+		interprets = interprets || string(rest[:end]) == interpreterCall
 		kind := kindOf(rest[:end])
+		if interprets && string(rest[:end]) == "code" {
+			kind = stringText
+		}
 		value, isMember := bytes.CutPrefix(bytes.TrimLeft(rest[end+1:], " \t"), []byte(":"))
 		if value = bytes.TrimLeft(value, " \t"); kind == noText || !isMember || len(value) == 0 {
 			continue

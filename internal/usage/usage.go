@@ -8,28 +8,34 @@ import (
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
-// A figure is a count, and whether it is given.
+// A figure is a count, and whether it is given; bad: something else is given that is no count.
 type figure struct {
-	n     int64
-	given bool
+	n          int64
+	given, bad bool
 }
 
 // maxFigure is more than any call can use, of anything.
 const maxFigure = 1_000_000_000
 
-// read reads a count. Values that are not plausible numbers are ignored.
+// read reads a count. null is none.
 func (f *figure) read(r *jsonscan.Reader) {
-	if v := r.Value(); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
+	v := r.Value()
+	if len(v) == 0 || v[0] == 'n' {
+		return
+	}
+	if v[0] >= '0' && v[0] <= '9' {
 		if n, err := strconv.ParseFloat(string(v), 64); err == nil && n <= maxFigure {
-			*f = figure{int64(n), true}
+			*f = figure{n: int64(n), given: true}
+			return
 		}
 	}
+	*f = figure{bad: true}
 }
 
 // readThousands reads a count in thousandths.
 func (f *figure) readThousands(r *jsonscan.Reader) {
 	if n, err := strconv.ParseFloat(string(r.Value()), 64); err == nil && n >= 0 && n*1000 <= maxFigure {
-		*f = figure{int64(n * 1000), true}
+		*f = figure{n: int64(n * 1000), given: true}
 	}
 }
 
@@ -145,9 +151,13 @@ func figuresOf(usage []byte) (f figures) {
 
 // Read adds the counts of a usage object to u, and reports whether it has numbers of
 // tokens; known says that an earlier one had. Later values replace earlier ones. Anthropic
-// does not include cached tokens in those of the prompt.
+// does not include cached tokens in those of the prompt. Where the tokens of the prompt or of the answer
+// are no plausible count, nothing is believed of it.
 func Read(u *prices.Usage, object []byte, known, anthropic bool) bool {
 	f := figuresOf(object)
+	if f.prompt.bad || f.input.bad || f.completion.bad || f.output.bad {
+		return false
+	}
 	put(&u.Milliseconds, f.seconds)
 	whole := put(&u.Completion, f.completion, f.output)
 	put(&u.Reasoning, f.ofCompletion.reasoning)

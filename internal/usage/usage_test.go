@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -24,5 +25,27 @@ func TestCachedTokensInEachSpelling(t *testing.T) {
 		if !usage.Read(&u, []byte(c.object), false, false) || u.Prompt != 9 || u.Completion != 1 || u.CacheRead != c.cached {
 			t.Errorf("%s: %+v", c.name, u)
 		}
+	}
+}
+
+// A usage of which one half cannot be read is none: the other would be taken for all that was used.
+func TestAUsageThatIsHalfUnreadableIsNone(t *testing.T) {
+	before := prices.Usage{Prompt: 1, Completion: 2}
+	for _, bad := range []string{"1e30", "-5", `"5"`, "true", "[5]", "{}"} {
+		for _, object := range []string{
+			`{"prompt_tokens":9,"completion_tokens":BAD,"total_tokens":9}`, `{"prompt_tokens":BAD,"completion_tokens":9,"total_tokens":9}`,
+			`{"input_tokens":9,"output_tokens":BAD}`, `{"input_tokens":BAD,"output_tokens":9}`,
+		} {
+			for _, anthropic := range []bool{false, true} {
+				u := before
+				if object = strings.Replace(object, "BAD", bad, 1); usage.Read(&u, []byte(object), false, anthropic) || u != before {
+					t.Errorf("%s is %+v", object, u)
+				}
+			}
+		}
+	}
+	var u prices.Usage
+	if !usage.Read(&u, []byte(`{"prompt_tokens":9,"completion_tokens":null,"total_tokens":9}`), false, false) || u.Prompt != 9 {
+		t.Errorf("null is %+v", u)
 	}
 }

@@ -92,7 +92,9 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 		return nil
 	}
 	if usage != nil {
-		d.emit(to, Event{Kind: UsageEvent, Usage: ReadUsage(usage)})
+		if u, ok := ReadUsage(usage); ok {
+			d.emit(to, Event{Kind: UsageEvent, Usage: u})
+		}
 	}
 	return nil
 }
@@ -372,15 +374,27 @@ func (d *OpenAI) begin(to Sink, choice, tool int, c *Call) {
 	d.emit(to, Event{Kind: CallStart, Choice: choice, Tool: tool, ID: id, Name: orElse(c.Name, `""`), Signature: c.Signature})
 }
 
-// ReadUsage reads usage in the form of Chat Completions or of Responses.
-func ReadUsage(v []byte) (u Usage) {
+// ReadUsage reads usage in the form of Chat Completions or of Responses. It is not ok if the tokens of
+// the prompt or of the answer are no count: what is left would be taken for all that was used.
+func ReadUsage(v []byte) (u Usage, ok bool) {
 	r := jsonscan.NewReader(v)
+	ok = true
+	count := func() int64 {
+		v := r.Value()
+		n := Int(v)
+		if n == 0 && string(v) != "null" {
+			f, err := strconv.ParseFloat(string(v), 64)
+			ok = ok && err == nil && f >= 0 && f < 1
+		}
+		ok = ok && n >= 0
+		return n
+	}
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "prompt_tokens", "input_tokens":
-			u.Prompt = Int(r.Value())
+			u.Prompt = count()
 		case "completion_tokens", "output_tokens":
-			u.Completion = Int(r.Value())
+			u.Completion = count()
 		case "num_cached_tokens", "prompt_cache_hit_tokens", "cached_tokens": // Mistral, DeepSeek, Moonshot
 			u.CacheRead = max(u.CacheRead, Int(r.Value()))
 		case "total_tokens":
@@ -410,7 +424,7 @@ func ReadUsage(v []byte) (u Usage) {
 	counted := prices.Usage{Prompt: u.Prompt, Completion: u.Completion, Reasoning: u.Reasoning}
 	counted.Settle(u.Total)
 	u.Completion = counted.Completion
-	return u
+	return u, ok
 }
 
 // Interface guards
