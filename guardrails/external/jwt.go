@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/jws"
 )
 
 const (
@@ -146,7 +147,10 @@ func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (stri
 	case len(token) > maxToken:
 		return "it is too long", nil
 	}
-	signed, err := jose.ParseSignedCompact(token, c.algorithms)
+	signed, err := jws.Parse(token, c.algorithms)
+	if errors.Is(err, jws.ErrSpelling) {
+		return "its parts are not in base64url as it is written without padding", nil
+	}
 	if err != nil {
 		return "it is no signed token with one of the algorithms", nil //nolint:nilerr // the token is wrong, which is a verdict
 	}

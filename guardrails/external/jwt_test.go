@@ -52,6 +52,9 @@ func TestTokensAreVerified(t *testing.T) {
 	}
 	at := func(seconds int) string { return strconv.Itoa(1700000000 + seconds) }
 	right := token(private, "k1", `{"sub":"ann","iat":`+at(-10)+`,"exp":`+at(60)+`}`)
+	// The last character of its claims has bits that say nothing.
+	claims := strings.Split(token(private, "k1", `{"a":1}`), ".")
+	claims[1] = claims[1][:len(claims[1])-1] + string(claims[1][len(claims[1])-1]+1)
 	none := "eyJhbGciOiJub25lIiwia2lkIjoiazEifQ." + strings.Split(right, ".")[1] + "."
 	for name, c := range map[string]struct{ parameters, header, want string }{
 		"right":              {`{}`, "Bearer " + right, "true"},
@@ -61,6 +64,8 @@ func TestTokensAreVerified(t *testing.T) {
 		"no token":           {`{}`, "Bearer x", "false"},
 		"long":               {`{}`, strings.Repeat("a", maxToken+1), "false"},
 		"unsigned":           {`{}`, none, "false"},
+		"another spelling":   {`{}`, strings.Join(claims, "."), "false"},
+		"padding":            {`{}`, right + "==", "false"},
 		"another key":        {`{}`, token(other, "k1", `{}`), "false"},
 		"unknown key":        {`{}`, token(private, "k2", `{}`), "false"},
 		"only key":           {`{}`, token(private, "", `{}`), "true"},

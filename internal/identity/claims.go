@@ -123,6 +123,34 @@ func (c *claims) scopes() (scopes []string, named bool) {
 	return slices.Compact(scopes), named
 }
 
+// What claims take in memory beside their texts, in bytes, about.
+const (
+	claimsSize = 1 << 10 // with the entry of the map that they are in
+	limitsSize = 4 << 10 // a rate limit of each type, and a budget
+	textSize   = 16      // a string in an array
+)
+
+// size is how many bytes of memory claims take, about.
+func (c *claims) size() int {
+	n := claimsSize + len(c.UsageLimits) + len(c.RateLimits)
+	for _, t := range [...]string{c.Issuer, c.Organisation, c.OrganisationAlias, c.Workspace, c.WorkspaceAlias, c.Email, c.Subject, c.UID, c.config()} {
+		n += len(t)
+	}
+	for _, list := range [...]texts{c.Audience, c.Scope, c.Scopes} {
+		n += textSize * cap(list)
+		for _, t := range list {
+			n += len(t)
+		}
+	}
+	if c.Defaults != nil {
+		n += cap(c.Defaults.Metadata)
+	}
+	if c.limits != nil {
+		n += limitsSize
+	}
+	return n
+}
+
 // metadata is the metadata of the token's calls, or nil.
 func (c *claims) metadata() json.RawMessage {
 	if c.Defaults == nil || len(c.Defaults.Metadata) == 0 {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/jws"
 )
 
 const (
@@ -31,8 +32,9 @@ const (
 	// skew is how much the clocks of issuers may differ from this one.
 	skew = 30 * time.Second
 
-	// maxVerified bounds the tokens that are remembered as verified.
-	maxVerified = 10_000
+	// maxVerified and maxVerifiedSize, in bytes, bound the tokens that are remembered as verified.
+	maxVerified     = 10_000
+	maxVerifiedSize = 32 << 20
 )
 
 // An Issuer is somebody whose JSON Web Tokens are accepted instead of API keys.
@@ -79,6 +81,7 @@ type Verifier struct {
 
 	mu       sync.RWMutex
 	verified map[credentials.Digest]*verified // by the digest of the whole token
+	size     int                              // bytes of memory of verified, about
 }
 
 type issuer struct {
@@ -191,21 +194,32 @@ func (k *verified) holds() bool {
 	return !k.by.gone.Load() && (k.from < 0 || k.by.remote[k.from].current() == k.keys)
 }
 
-// remember remembers a verified token. Where there are too many, any other one makes room.
+// remember remembers a verified token. Where there are too many, or too large ones, any others make room.
 func (v *Verifier) remember(digest credentials.Digest, k *verified) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.forget(digest)
+	size := k.size()
 	for other := range v.verified {
-		if len(v.verified) < maxVerified {
+		if len(v.verified) < maxVerified && v.size+size <= maxVerifiedSize {
 			break
 		}
-		delete(v.verified, other)
+		v.forget(other)
 	}
 	v.verified[digest] = k
+	v.size += size
 }
 
-// limit reads the limits of a verified token. Whoever has a token can write its signature in several ways, but what
-// is signed in one only, by which the token is counted.
+// forget forgets a verified token, if it is remembered.
+func (v *Verifier) forget(digest credentials.Digest) {
+	if k := v.verified[digest]; k != nil {
+		delete(v.verified, digest)
+		v.size -= k.size()
+	}
+}
+
+// limit reads the limits of a verified token. It is counted by what is signed, which can be written in one way only
+// ([jws.Parse]); whoever has a token may be able to make other signatures that are right, too.
 func (v *Verifier) limit(token string, c *claims) *credentials.Error {
 	t := LimitedToken{UsageLimits: present(c.UsageLimits), RateLimits: present(c.RateLimits)}
 	switch {
@@ -226,6 +240,7 @@ func (v *Verifier) limit(token string, c *claims) *credentials.Error {
 	if c.limits, err = v.Limits(t); err != nil {
 		return invalid(err.Error())
 	}
+	c.UsageLimits, c.RateLimits = nil, nil
 	return nil
 }
 
@@ -251,15 +266,18 @@ func invalid(why string) *credentials.Error {
 // verify verifies the signature of a token, and the claims that stay as they are.
 func (i *issuer) verify(token string) (*verified, *credentials.Error) {
 	// Only the algorithms that are allowed here can be those of the header.
-	jws, err := jose.ParseSignedCompact(token, allowed)
+	signed, err := jws.Parse(token, allowed)
+	if errors.Is(err, jws.ErrSpelling) {
+		return nil, invalid(err.Error())
+	}
 	if err != nil {
 		return nil, invalid("expected a signed JWT with one of the algorithms " + algorithmNames())
 	}
-	header := jws.Signatures[0].Protected
+	header := signed.Signatures[0].Protected
 	if refusal := checkHeader(&header); refusal != nil {
 		return nil, refusal
 	}
-	payload, keys, from, refusal := i.open(jws, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
+	payload, keys, from, refusal := i.open(signed, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -276,6 +294,7 @@ func (i *issuer) verify(token string) (*verified, *credentials.Error) {
 	case len(c.user()) > maxUser || !utf8.ValidString(c.user()) || strings.ContainsFunc(c.user(), unicode.IsControl):
 		return nil, invalid("email_id, sub or uid is not the name of a user")
 	}
+	c.Audience = nil // it is checked, and may be long
 	return &verified{c, i, from, keys}, nil
 }
 
@@ -306,7 +325,7 @@ func checkHeader(h *jose.Header) *credentials.Error {
 
 // open returns the payload of a token whose signature is right, and the key set by which that was
 // found out. If no key has the id, the remote keys are fetched again.
-func (i *issuer) open(jws *jose.JSONWebSignature, id string, algorithm jose.SignatureAlgorithm) (payload []byte, set *KeySet, from int, _ *credentials.Error) {
+func (i *issuer) open(signed *jose.JSONWebSignature, id string, algorithm jose.SignatureAlgorithm) (payload []byte, set *KeySet, from int, _ *credentials.Error) {
 	for again := false; ; again = true {
 		var fit []any
 		has, missing := false, false
@@ -330,7 +349,7 @@ func (i *issuer) open(jws *jose.JSONWebSignature, id string, algorithm jose.Sign
 		}
 		switch {
 		case len(fit) == 1:
-			payload, err := jws.Verify(fit[0])
+			payload, err := signed.Verify(fit[0])
 			if err != nil {
 				return nil, nil, 0, invalid("its signature is wrong")
 			}
