@@ -197,7 +197,8 @@ func Destination(text string, at credentials.Destination) credentials.Destinatio
 }
 
 // free visits values whose names are not the gateway's, such as parameters of a body.
-// Credentials among them are recognised by their names. Such a credential is bound to the
+// Credentials among them are recognised by their names, and URLs that may have some by what
+// they are. Such a credential is bound to the
 // values around it, too, because they may contain an address.
 func (w *walker) free(path, name string, b []byte, start, end int, to func() credentials.Destination) {
 	first := len(w.found)
@@ -236,7 +237,7 @@ func (w *walker) texts(path, name string, b []byte, start, end int) {
 	case '"':
 		s := span{start: start, end: end, path: path, name: name, value: text(v)}
 		secret := soundsSecret(name) || strings.EqualFold(name, "headers")
-		if !secret && soundsURL(name) {
+		if !secret { // a URL, whatever its name is
 			s.shown, secret = credentials.MaskQuery(s.value)
 		}
 		if secret {
@@ -253,13 +254,6 @@ func valueText(v []byte) string {
 		return text(v)
 	}
 	return string(v)
-}
-
-// soundsURL reports whether a name that is not the gateway's suggests a URL, the values of whose query may be
-// credentials.
-func soundsURL(name string) bool {
-	name = strings.ToLower(name)
-	return strings.HasSuffix(name, "url") || strings.HasSuffix(name, "uri")
 }
 
 // soundsSecret reports whether a name that is not the gateway's suggests a credential.

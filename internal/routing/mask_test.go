@@ -33,6 +33,42 @@ func TestTheQueryOfAURLIsMasked(t *testing.T) {
 	}
 }
 
+// URLs are found whatever their names are, and however deep.
+func TestTheQueryOfAURLIsMaskedWhateverItsName(t *testing.T) {
+	t.Parallel()
+	for _, url := range []struct{ text, shown string }{
+		{"https://a.net/h?k=CANARY", "https://a.net/h?k=*****"}, {"http://u:CANARY@a.net/h", "http://*****@a.net/h"}, {"https://a.net/#CANARY", "https://a.net/#*****"},
+	} {
+		for _, form := range []string{
+			`"URL"`, `{"x":"URL"}`, `["URL"]`, `{"urls":["URL"]}`, `{"endpoint":"URL"}`, `{"link":"URL"}`, `{"webhook":"URL"}`, `{"image_url":{"u":"URL"}}`,
+			`[[{"":["x","URL"]}]]`, `{"tools":[{"a":{"b":[{"c":"URL"}]}}]}`,
+		} {
+			for _, in := range []string{`{"provider":"a","override_params":{"p":FORM}}`, `{"targets":[{"provider":"a","default_params":{"p":FORM}}]}`, `{"before_request_hooks":[{"checks":[{"id":"x","parameters":{"p":FORM}}]}]}`, `{"provider":"a","unknown":FORM}`} {
+				text := strings.Replace(strings.Replace(in, "FORM", form, 1), "URL", url.text, 1)
+				want := strings.Replace(text, url.text, url.shown, 1)
+				masked := Mask(text)
+				if masked != want || strings.Contains(masked, "CANARY") {
+					t.Errorf("%s is shown as %s", text, masked)
+					continue
+				}
+				if back, err := Unmask(masked, text); back != text || err != nil {
+					t.Errorf("%s comes back as %s, %v", masked, back, err)
+				}
+				// It is nobody else's, and leads nowhere else.
+				for _, other := range []string{strings.Replace(masked, "a.net", "b.net", 1), strings.Replace(masked, `"p":`, `"q":`, 1), strings.Replace(masked, `"unknown":`, `"other":`, 1)} {
+					if back, err := Unmask(other, text); other != masked && err == nil {
+						t.Errorf("%s comes back as %s", other, back)
+					}
+				}
+			}
+		}
+	}
+	const plain = `{"provider":"a","override_params":{"a":"https://a.net/h","b":"what is https://a.net?","c":["mailto:a@b.net?subject=c"]}}`
+	if got := Mask(plain); got != plain {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A stored credential stays where it was saved for: what leads it elsewhere is named.
 func TestAMaskedCredentialStaysWithItsDestination(t *testing.T) {
 	const (
@@ -71,6 +107,9 @@ func TestAMaskedCredentialStaysWithItsDestination(t *testing.T) {
 		{name: "the query of a URL, as shown", old: hook("https://a.net/h?k=secret&l=", "Bearer 0123456789"), sent: hook("https://a.net/h?k=*****&l=", "Be*****789"), want: hook("https://a.net/h?k=secret&l=", "Bearer 0123456789")},
 		{name: "the query of a URL, at another host", old: hook("https://a.net/h?k=secret", "Bearer 0123456789"), sent: hook("https://evil.net/h?k=*****", "Bearer new"), wrong: "before_request_hooks[0].checks[0].parameters.webhookURL: a masked value that stands for no stored credential"},
 		{name: "a header, at another host with a query", old: hook("https://a.net/h?k=secret", "Bearer 0123456789"), sent: hook("https://evil.net/h?k=new", "Be*****789"), wrong: "before_request_hooks: send before_request_hooks[0].checks[0].parameters.headers.authorization along"},
+		{name: "a URL of a list, moved to another name", old: `{"provider":"a","override_params":{"x":["https://a.net/?k=s"]}}`, sent: `{"provider":"a","override_params":{"y":["https://a.net/?k=*****"]}}`, wrong: "override_params: send override_params.y[0] along"},
+		{name: "a URL of a list, at another provider", old: `{"provider":"a","override_params":{"x":["https://a.net/?k=s"]}}`, sent: `{"provider":"b","override_params":{"x":["https://a.net/?k=*****"]}}`, wrong: "provider: send override_params.x[0] along"},
+		{name: "two URLs that look the same", old: `{"provider":"a","override_params":{"x":["https://a.net/?k=s","https://a.net/?k=t"]}}`, sent: `{"provider":"a","override_params":{"x":["https://a.net/?k=*****","https://a.net/?k=*****"]}}`, want: `{"provider":"a","override_params":{"x":["https://a.net/?k=s","https://a.net/?k=t"]}}`},
 		{name: "a URL in clear", old: hook("https://a.net/h?k=secret", "Bearer 0123456789"), sent: hook("https://b.net/h?k=new", "Bearer new"), want: hook("https://b.net/h?k=new", "Bearer new")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
