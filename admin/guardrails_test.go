@@ -322,6 +322,55 @@ func TestQueriesOfURLsOfChecksAreMasked(t *testing.T) {
 	}
 }
 
+// A mask that stands for nothing that is stored is refused, and is not taken for the credential.
+func TestMasksOfChecksThatStandForNothingAreRefused(t *testing.T) {
+	a := newAPI(t)
+	const url = "https://a.example.com/hook?k=CANARY-1"
+	check := func(url, headers string) string {
+		return `{"name":"Asks","checks":[{"id":"default.webhook","parameters":{"webhookURL":"` + url + `","headers":` + headers + `}}]}`
+	}
+	const headers = `{"X-Own":"header-0123456789"}`
+	path := "/v1/guardrails/" + a.ok("POST", "/v1/guardrails", check(url, headers)).get("slug").Str
+	shown := a.ok("GET", path, "")
+	shownURL, mask := shown.get("checks.0.parameters.webhookURL").Str, shown.get("checks.0.parameters.headers.X-Own").Str
+	if !strings.Contains(shownURL, "*****") || !strings.Contains(mask, "*****") {
+		t.Fatal(shown.body)
+	}
+	kept := func() string {
+		g, _ := a.s.Guardrails.Get(shown.get("slug").Str)
+		text, err := a.s.Guardrails.Text(g.Current())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text.Checks)
+	}
+	before := kept()
+	for name, c := range map[string]struct{ url, headers, field string }{
+		"another header":              {shownURL, `{"X-Other":"` + mask + `"}`, "headers.X-Other"},
+		"one more header":             {shownURL, `{"X-Own":"` + mask + `","X-Other":"` + mask + `"}`, "checks.0.parameters.headers"},
+		"in other letters":            {shownURL, `{"x-own":"` + mask + `"}`, "headers.x-own"},
+		"JSON in a string":            {shownURL, `"{\"X-Own\":\"` + mask + `\"}"`, "checks.0.parameters.headers"},
+		"another mask":                {shownURL, `{"X-Own":"xx*****yyy"}`, "headers.X-Own"},
+		"after a scheme":              {shownURL, `{"X-Own":"Bearer ` + mask + `"}`, "headers.X-Own"},
+		"in the path of a URL":        {"https://a.example.com/*****", headers, "webhookURL"},
+		"after a semicolon":           {"https://a.example.com/hook;k=*****", headers, "webhookURL"},
+		"in the host of a URL":        {"https://*****.example.com/hook", headers, "webhookURL"},
+		"in a fragment":               {shownURL + "#*****", headers, "webhookURL"},
+		"in clear, and one in a path": {"https://a.example.com/*****?k=new", headers, "webhookURL"},
+	} {
+		changed := strings.Replace(check(c.url, c.headers), `"name":"Asks",`, "", 1)
+		if out := a.do("PUT", path, changed); out.status != 400 || !strings.Contains(out.body, c.field) || kept() != before {
+			t.Errorf("%s: %d %s; kept %s", name, out.status, out.body, kept())
+		}
+		if out := a.do("POST", "/v1/guardrails", check(c.url, c.headers)); out.status != 400 || !strings.Contains(out.body, "checks.0.parameters.") {
+			t.Errorf("%s, of a new one: %d %s", name, out.status, out.body)
+		}
+	}
+	if a.ok("PUT", path, strings.Replace(check(shownURL, `{"X-Own":"`+mask+`"}`), `"name":"Asks",`, "", 1)); kept() != before {
+		t.Errorf("as shown, it is %s", kept())
+	}
+}
+
 func TestAGuardrailInUseIsNotDeleted(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("blue")

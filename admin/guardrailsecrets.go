@@ -36,12 +36,13 @@ func shownParameter(s *hooks.SecretParameter) string {
 
 // unmaskChecks returns checks with the credentials that are sent as they are shown replaced by the
 // stored ones. Where anything else of a check changes, such as where the credential goes, it has to
-// be sent in clear.
+// be sent in clear. What is masked and stands for nothing that is stored is an error.
 func unmaskChecks(checks, stored []byte) (whole []byte, err error) {
 	// First the URLs, which are where the other credentials go.
 	if whole, err = unmaskAddresses(checks, stored); err != nil {
 		return nil, err
 	}
+	kept := make(map[string]string) // by its path
 	hooks.SecretParameters(whole, func(check gjson.Result, s *hooks.SecretParameter) {
 		hooks.SecretParameters(stored, func(old gjson.Result, was *hooks.SecretParameter) {
 			if s.Address || was.Name != s.Name || shownParameter(was) != s.Value || s.Value == was.Value || err != nil {
@@ -53,8 +54,14 @@ func unmaskChecks(checks, stored []byte) (whole []byte, err error) {
 			}
 			if out, wrong := sjson.SetBytes(whole, s.Path, was.Value); wrong == nil {
 				whole = out
+				kept[s.Path] = was.Value
 			}
 		})
+	})
+	hooks.SecretParameters(whole, func(_ gjson.Result, s *hooks.SecretParameter) {
+		if !s.Address && err == nil && strings.Contains(s.Value, credentials.Masked) && kept[s.Path] != s.Value {
+			err = invalid("checks."+s.Path, "a masked value that stands for no stored credential; send the credential itself")
+		}
 	})
 	return whole, err
 }
@@ -82,7 +89,7 @@ func unmaskAddresses(checks, stored []byte) (whole []byte, err error) {
 			same = found[0]
 		}
 		if same == "" {
-			err = invalid("checks."+s.Path, "the values of its query have to be sent in clear, because they stand for none that is stored for this URL, or for several")
+			err = invalid("checks."+s.Path, "what is masked has to be sent in clear, because it stands for nothing that is stored for this URL, or for several values")
 			return
 		}
 		if out, wrong := sjson.SetBytes(whole, s.Path, same); wrong == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A SecretParameter is a credential among the parameters of a check, or a URL whose query may have
-// some.
+// some or that may be masked.
 type SecretParameter struct {
 	Path  string // in the list of checks, or in the parameters
 	Name  string // in the parameters
@@ -53,7 +53,7 @@ func secretTexts(rows []guardrails.Parameter, parameters gjson.Result, at string
 		case p.Members != nil:
 			secretTexts(p.Members, v, at+p.Name+".", visit)
 		case p.Address:
-			if strings.ContainsAny(v.Str, "?#@") {
+			if strings.ContainsAny(v.Str, "?#@*") {
 				visit(&SecretParameter{Path: at + p.Name, Name: at + p.Name, Value: v.Str, Address: true})
 			}
 		case !p.Secret:
