@@ -250,13 +250,23 @@ func (c *call) configText(text, old, workspace string, allowMissing bool) (strin
 		}
 	}
 	// Errors are reported first, because the credentials of an invalid config cannot be
-	// found reliably.
-	if _, faults := routing.Parse([]byte(text), o); len(faults) > 0 {
-		return "", failure(http.StatusBadRequest, "config: %s", strings.TrimPrefix(strings.Join(faults.Strings(), "; "), "config: "))
+	// found reliably. Checks are made of the credentials, and not of their masks.
+	masked := o
+	masked.BrokenChecks = true
+	if _, faults := routing.Parse([]byte(text), masked); len(faults) > 0 {
+		_, faults = routing.Parse([]byte(text), o)
+		return "", wrongConfig(faults)
 	}
 	whole, err := routing.Unmask(text, old)
 	if err != nil {
 		return "", invalid("config", "%s", err)
 	}
+	if _, faults := routing.Parse([]byte(whole), o); len(faults) > 0 {
+		return "", wrongConfig(faults)
+	}
 	return whole, nil
+}
+
+func wrongConfig(faults routing.ConfigErrors) error {
+	return failure(http.StatusBadRequest, "config: %s", strings.TrimPrefix(strings.Join(faults.Strings(), "; "), "config: "))
 }

@@ -412,6 +412,32 @@ func TestConfigsNameGuardrailsThatAreThere(t *testing.T) {
 	}
 }
 
+// A config with a check that is written wrongly is refused as a saved guardrail is.
+func TestChecksOfConfigsAreValidated(t *testing.T) {
+	a := newAPI(t)
+	slug := a.ok("POST", "/v1/configs", `{"name":"c","config":{"provider":"@local","input_guardrails":[{"regexMatch":{"rule":"x"},"deny":true}]}}`).get("slug").Str
+	for hooks, want := range map[string][]string{
+		`"input_guardrails":[{"default.regexMach":{"rule":"x"},"deny":true}]`:                                        {"config: input_guardrails[0].default.regexMach: there is no check default.regexMach"},
+		`"output_mutators":[{"default.regexMatch":{"rule":"(","nott":true}}]`:                                        {"output_mutators[0].default.regexMatch.rule: ", "output_mutators[0].default.regexMatch.nott: unknown parameter"},
+		`"before_request_hooks":[{"checks":[{"id":"default.nope"}]}],"input_guardrails":[{"contains":{"wrods":[]}}]`: {"before_request_hooks[0].checks[0].id: ", "input_guardrails[0].contains.wrods: "},
+		`"targets":[{"provider":"@local","input_guardrails":[{"nope":{}}]}],"retry":7`:                               {"targets[0].input_guardrails[0].nope: ", "retry: "},
+	} {
+		for method, path := range map[string]string{"POST": "/v1/configs", "PUT": "/v1/configs/" + slug} {
+			out := a.do(method, path, `{"name":"c","config":{"provider":"@local",`+hooks+`}}`)
+			for _, message := range want {
+				if out.status != 400 || !strings.Contains(out.get("data.message").Str, message) {
+					t.Errorf("%s %s: %d %s, want %s", method, hooks, out.status, out.body, message)
+				}
+			}
+		}
+	}
+	// Masked credentials are not what is validated.
+	webhook := `{"config":{"provider":"@local","input_guardrails":[{"default.regexMatch":{"rule":"x"},"deny":true}],"api_key":"sk-0123456789"}}`
+	a.ok("PUT", "/v1/configs/"+slug, webhook)
+	shown := a.ok("GET", "/v1/configs/"+slug, "").get("config").Str
+	a.ok("PUT", "/v1/configs/"+slug, `{"config":`+shown+`}`)
+}
+
 func TestTheOrganisationHasGuardrailsOfAllCalls(t *testing.T) {
 	a := newAPI(t)
 	blue := a.workspace("blue")

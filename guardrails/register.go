@@ -76,27 +76,37 @@ func Kinds() []*Kind {
 // Make makes a check with parameters, an object. Parameters that the kind does not have are
 // ignored.
 func (k *Kind) Make(parameters json.RawMessage) (Check, error) {
-	p, faults := parse(k.ID, k.Parameters, parameters)
+	check, faults := k.Try(parameters)
 	for _, fault := range faults {
 		if !fault.Unknown {
 			return nil, fault
 		}
 	}
-	return k.New(p)
+	return check, nil
 }
 
 // Faults returns everything that is wrong with parameters, unknown ones among it.
 func (k *Kind) Faults(parameters json.RawMessage) []*ParameterError {
+	_, faults := k.Try(parameters)
+	return faults
+}
+
+// Try makes a check with parameters, and returns everything that is wrong with them. With unknown
+// parameters only, there is a check nevertheless.
+func (k *Kind) Try(parameters json.RawMessage) (Check, []*ParameterError) {
 	p, faults := parse(k.ID, k.Parameters, parameters)
-	if len(faults) > 0 {
-		return faults
+	for _, fault := range faults {
+		if !fault.Unknown {
+			return nil, faults
+		}
 	}
-	if _, err := k.New(p); err != nil {
+	check, err := k.New(p)
+	if err != nil {
 		var fault *ParameterError
 		if !errors.As(err, &fault) {
 			fault = &ParameterError{Message: err.Error()}
 		}
-		return []*ParameterError{fault}
+		return nil, append(faults, fault)
 	}
-	return nil
+	return check, faults
 }

@@ -66,11 +66,12 @@ func (call *Call) readCaching(h http.Header) *Error {
 		return badRequest("x-gw-cache-namespace", "invalid_value", "Invalid cache namespace passed: expected at most "+strconv.Itoa(maxNamespace)+" bytes")
 	}
 	ttl := get(HeaderCacheTTL)
-	if strings.Trim(ttl, "0123456789") != "" {
+	c.MaxAge = age(ttl)
+	if ttl != "" && (c.MaxAge == 0 || strings.Trim(ttl, "0123456789") != "") {
 		return badRequest("x-gw-cache-ttl", "invalid_value", fmt.Sprintf("Invalid cache ttl passed: expected a number of seconds from %d to %d",
 			cache.MinMaxAge/time.Second, cache.MaxMaxAge/time.Second))
 	}
-	if c.MaxAge = age(ttl); c.MaxAge == 0 {
+	if c.MaxAge == 0 {
 		for _, directive := range strings.Split(h.Get("Cache-Control"), ",") {
 			if seconds, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(directive)), "max-age="); ok {
 				c.MaxAge = age(seconds)

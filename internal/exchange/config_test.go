@@ -94,6 +94,8 @@ func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
 		{"no JSON and no slug", config(`["a"]`), 0, 0, "x-gw-config", "Invalid config passed. You need to pass a valid json"},
 		{"half a config", config(`{"provider":"@file"`), 0, 0, "x-gw-config", "Invalid config passed"},
 		{"a config that says nothing", config(`{}`), 0, 0, "x-gw-config", "Invalid config passed"},
+		{"an unknown check", config(`{"provider":"@file","input_guardrails":[{"default.regexMach":{"rule":"x"},"deny":true}]}`), 0, 0, "x-gw-config", "Invalid config passed: input_guardrails[0].default.regexMach: there is no check default.regexMach"},
+		{"a deny without checks", config(`{"provider":"@file","before_request_hooks":[{"deny":true}]}`), 0, 0, "x-gw-config", "Invalid config passed: before_request_hooks[0]: expected at least one check"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := w.begin(t, w.call(chat, c.header...))

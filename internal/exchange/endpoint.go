@@ -230,6 +230,9 @@ func Served(path string) bool {
 // they ignore at the end of a segment.
 func intendedPath(path string) string {
 	plain := strings.TrimRight(canonical(path), "/")
+	for strings.HasPrefix(plain, "/v1/v1/") { // a client adds /v1 to an address that has it
+		plain = plain[len("/v1"):]
+	}
 	if plain == path {
 		return ""
 	}

@@ -157,7 +157,6 @@ var outlaws = []string{
 func TestEverythingElseBelowV1IsPassedThrough(t *testing.T) {
 	for _, path := range []string{
 		"/v1/chat", "/v1/anything/else", "/v1/a", "/v1/a/b/c/d", "/v1/batches/b_1/other", "/v1/files/f/content/x", "/v1/a:b", "/v1/a%20b", "/v1/%C3%A9", "/v1/...", "/v1/..a", "/v1/a.b",
-		"/v1/v1/chat/completions",
 	} {
 		for _, method := range methods {
 			e, allow := EndpointOf(method, path)
@@ -237,6 +236,23 @@ func TestThePathWithTheSameEndIsNear(t *testing.T) {
 	} {
 		if got := Nearest(path, others...); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+// A client adds /v1 to a base URL that has it: that is no path of the provider.
+func TestTheVersionTwiceIsNoPath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/v1/messages": "/v1/messages", "/v1/v1/chat/completions": "/v1/chat/completions", "/v1/v1/v1/models": "/v1/models", "/v1/V1/responses/": "/v1/responses",
+		"/v1/v1/files/file-1": "/v1/files/{file_id}",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			if e, allow := EndpointOf(method, path); e != nil || allow != nil {
+				t.Errorf("%s %s: %+v, %v", method, path, e, allow)
+			}
+		}
+		if message := NotFound(path).Message; !strings.HasSuffix(message, ", expected "+want) {
+			t.Errorf("%s: %s", path, message)
 		}
 	}
 }

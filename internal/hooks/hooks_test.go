@@ -3,8 +3,10 @@ package hooks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +23,7 @@ import (
 
 func parse(t *testing.T, list List, raw string) []*Hook {
 	t.Helper()
-	return Parse(list, "hooks", []byte(raw), func(path, message string) { t.Errorf("%s: %s", path, message) })
+	return Parse(list, "hooks", []byte(raw), true, func(path, message string) { t.Errorf("%s: %s", path, message) })
 }
 
 func TestShorthandsAreHooks(t *testing.T) {
@@ -71,10 +73,10 @@ func TestFaultsOfHooks(t *testing.T) {
 		{`[{"max_buffer_bytes":0}]`, "hooks[0].max_buffer_bytes: expected an integer from 1 to 16777216"},
 		{`[{"on_fail":{"feedback":{"value":"x"}}}]`, "hooks[0].on_fail.feedback.value: expected a number"},
 		{`[` + strings.Repeat(`{},`, 50) + `{}]`, "hooks: expected at most 50 elements"},
-		{`[{"checks":[` + strings.Repeat(`{"id":"a"},`, 50) + `{"id":"a"}]}]`, "hooks[0].checks: expected at most 50 checks"},
+		{`[{"checks":[` + strings.Repeat(`{"id":"notNull"},`, 50) + `{"id":"notNull"}]}]`, "hooks[0].checks: expected at most 50 checks"},
 	} {
 		var got []string
-		Parse(BeforeRequest, "hooks", []byte(c[0]), func(path, message string) { got = append(got, path+": "+message) })
+		Parse(BeforeRequest, "hooks", []byte(c[0]), false, func(path, message string) { got = append(got, path+": "+message) })
 		if len(got) != 1 || got[0] != c[1] {
 			t.Errorf("%.60s: %q, want %q", c[0], got, c[1])
 		}
@@ -240,7 +242,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for list := range Lists {
-			for _, h := range Parse(list, "x", raw, func(string, string) {}) {
+			for _, h := range Parse(list, "x", raw, false, func(string, string) {}) {
 				h.ModeOf()
 			}
 		}
@@ -306,6 +308,68 @@ func TestWhatNobodyCanReadIsSaid(t *testing.T) {
 	}
 }
 
+// What is wrong with checks is told all at once, by the paths of a config.
+func TestChecksOfConfigsAreValidated(t *testing.T) {
+	for _, c := range []struct {
+		list List
+		raw  string
+		want []string
+	}{
+		{InputGuardrails, `[{"default.regexMach":{"rule":"x"},"deny":true}]`, []string{"x[0].default.regexMach: there is no check default.regexMach"}},
+		{OutputGuardrails, `["g",{"regexMatch":{"rule":"(","nott":true},"second":{"id":"default.contains","wrods":["a"],"words":["a"]}}]`, []string{
+			"x[1].regexMatch.nott: unknown parameter of default.regexMatch", "x[1].regexMatch.rule: ", "x[1].second.wrods: unknown parameter of default.contains",
+		}},
+		{BeforeRequest, `[{"checks":[{"id":"default.nope"},{"id":"contains","parameters":{"words":1}},{"id":"default.notNull","parameters":{"is_enabled":true}}]}]`, []string{
+			"x[0].checks[0].id: there is no check default.nope", "x[0].checks[1].parameters.words: ",
+		}},
+		{InputMutators, `[{"checks":{"rule":"x"}}]`, []string{"x[0].checks: there is no check default.checks"}},
+		{StartHooks, `[{"deny":true}]`, []string{"x[0]: expected at least one check"}},
+		{AfterRequest, `[{"checks":[{"id":"default.nope","is_enabled":false},{}]}]`, []string{"x[0].checks[0].id: there is no check", "x[0].checks[1].id: required"}},
+		{InputGuardrails, `["g",{"id":"g"},{"deny":true,"contains":{"words":["a"],"name":"mine","failOnError":true}}]`, nil},
+	} {
+		faults := func(broken bool) (all []string) {
+			Parse(c.list, "x", []byte(c.raw), broken, func(path, message string) { all = append(all, path+": "+message) })
+			return all
+		}
+		got := faults(false)
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%s: %q, want %q", c.raw, got, c.want)
+		}
+		if kept := faults(true); len(kept) > 0 && !strings.HasSuffix(kept[0], "required: the id of a check") {
+			t.Errorf("%s, saved before: %q", c.raw, kept)
+		}
+	}
+}
+
+// A check that cannot be made never judges: a hook that is to refuse or change what it judges
+// refuses, and says so.
+func TestChecksThatCannotBeMadeDoNotPass(t *testing.T) {
+	for raw, c := range map[string]struct {
+		list   List
+		denied bool
+		state  State
+	}{
+		`[{"default.regexMach":{"rule":"x"},"deny":true}]`:                           {InputGuardrails, true, Failed},
+		`[{"id":"h","checks":[{"id":"notNull"},{"id":"default.nope"}],"deny":true}]`: {BeforeRequest, true, Failed},
+		`[{"regexMatch":{"rule":"("},"deny":true}]`:                                  {InputGuardrails, true, Failed},
+		`[{"regexReplace":{"rule":"("}}]`:                                            {InputMutators, true, Failed},
+		`[{"regexMatch":{"rule":"("}}]`:                                              {InputGuardrails, false, ErroredPassed},
+		`[{"regexMatch":{"rule":"("},"deny":true,"async":true}]`:                     {InputGuardrails, false, ErroredPassed},
+		`[{"default.nope":{"is_enabled":false},"deny":true}]`:                        {InputGuardrails, false, Passed},
+		`[{"regexMatch":{"rule":"a","nott":true},"deny":true}]`:                      {InputGuardrails, false, Passed},
+	} {
+		list := parse(t, c.list, raw)
+		s := guardrails.Subject{Type: "embed", Request: json.RawMessage(`{"input":"a"}`)}
+		out := Run(t.Context(), list, s, list[0].Async, time.Now)
+		if (out.Denied != nil) != c.denied || out.Results[0].State != c.state {
+			t.Errorf("%s: %+v", raw, out)
+		}
+		if c.denied && !strings.Contains(Why(out.Denied, guardrails.Input), "cannot be made: ") {
+			t.Errorf("%s: %s", raw, Why(out.Denied, guardrails.Input))
+		}
+	}
+}
+
 // A check that was to change a text and did not is told.
 func TestUnfinishedChangesAreTold(t *testing.T) {
 	for raw, want := range map[string]bool{
@@ -341,7 +405,8 @@ func TestWhatCannotBeJudgedIsRefused(t *testing.T) {
 		{`{"test.slow":{},"deny":true,"timeout":5}`, true, false, "TimeoutError"},
 		{`{"test.service":{},"slow":{"id":"default.notNull"},"deny":true,"timeout":5}`, false, false, "TimeoutError"},
 		{`{"test.service":{},"slow":{"id":"default.notNull"},"deny":true,"sequential":true,"timeout":5}`, true, false, "TimeoutError"},
-		{`{"regexMatch":{},"deny":true}`, false, false, "Error"},
+		{`{"test.errs":{},"deny":true}`, false, false, "Error"},
+		{`{"regexMatch":{},"deny":true}`, true, false, "Error"}, // it cannot be made
 		{`{"test.panics":{},"deny":true}`, true, false, "UnreadableError"},
 	} {
 		for phase, list := range map[guardrails.Phase]List{guardrails.Input: InputGuardrails, guardrails.Output: OutputGuardrails} {
@@ -365,6 +430,7 @@ func TestWhatCannotBeJudgedIsRefused(t *testing.T) {
 func init() {
 	guardrails.Register(
 		guardrails.Kind{ID: "test.slow", New: func(*guardrails.Parameters) (guardrails.Check, error) { return waiting{}, nil }},
+		guardrails.Kind{ID: "test.errs", New: func(*guardrails.Parameters) (guardrails.Check, error) { return erring{}, nil }},
 		guardrails.Kind{ID: "test.service", New: func(*guardrails.Parameters) (guardrails.Check, error) { return service{}, nil }},
 		guardrails.Kind{ID: "test.panics", New: func(*guardrails.Parameters) (guardrails.Check, error) { return panicking{}, nil }},
 		guardrails.Kind{ID: "test.unread", New: func(*guardrails.Parameters) (guardrails.Check, error) { return unreadFinder{}, nil }},
@@ -491,4 +557,11 @@ func TestChecksOfLargeTextsTakeTurns(t *testing.T) {
 			t.Errorf("%d that got no turn are refused", denied)
 		}
 	})
+}
+
+// An erring check has a service that is not there.
+type erring struct{}
+
+func (erring) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
+	return guardrails.Result{}, errors.New("the service is not there")
 }

@@ -42,16 +42,19 @@ func (l List) explicit() bool { return l == BeforeRequest || l == AfterRequest }
 type reader struct {
 	report func(path, message string)
 	list   List
+	// broken: checks that cannot be made are no faults.
+	broken bool
 }
 
 func (r *reader) errorf(path, format string, args ...any) {
 	r.report(path, fmt.Sprintf(format, args...))
 }
 
-// Parse reads a list of a config at a path. raw is valid JSON. Parameters of checks are not
-// faults: a check that cannot be made is reported when it is to run.
-func Parse(list List, path string, raw []byte, report func(path, message string)) []*Hook {
-	r := &reader{report, list}
+// Parse reads a list of a config at a path. raw is valid JSON. Unless broken is set, unknown checks
+// and what is wrong with the parameters of checks are faults. With it, as for a config that was saved
+// when its checks were right, a check that cannot be made is reported when it is to run.
+func Parse(list List, path string, raw []byte, broken bool, report func(path, message string)) []*Hook {
+	r := &reader{report, list, broken}
 	v := gjson.ParseBytes(raw)
 	if !v.IsArray() {
 		r.errorf(path, "expected an array")
@@ -69,6 +72,9 @@ func Parse(list List, path string, raw []byte, report func(path, message string)
 		switch {
 		case v.IsObject():
 			r.object(h, at, v)
+			if h.Deny && len(h.Checks) == 0 && h.Slug == "" && !broken {
+				r.errorf(at, "expected at least one check beside deny, or the id of a saved guardrail without it")
+			}
 		case v.Type != gjson.String || list.explicit():
 			r.errorf(at, "expected an object%s", map[bool]string{false: " or the slug of a guardrail"}[list.explicit()])
 		case v.Str == "" || len(v.Str) > 256:
@@ -113,17 +119,6 @@ func Saved(checks, actions []byte, report func(path, message string)) *Hook {
 		}
 		return true
 	})
-	for i, u := range h.Checks {
-		at := fmt.Sprintf("checks[%d]", i)
-		kind := guardrails.Lookup(u.ID)
-		if kind == nil {
-			r.errorf(at+".id", "there is no check %s", guardrails.Excerpt(u.ID))
-			continue
-		}
-		for _, fault := range kind.Faults([]byte(gjson.GetBytes(checks, strconv.Itoa(i)+".parameters").Raw)) {
-			r.errorf(at+"."+strings.TrimSuffix("parameters."+fault.Name, "."), "%s", fault.Message)
-		}
-	}
 	return h
 }
 
@@ -178,7 +173,7 @@ func (r *reader) object(h *Hook, at string, v gjson.Result) {
 			if given := v.Get("id"); given.Type == gjson.String && given.Str != "" {
 				id = given.Str
 			}
-			h.Checks = append(h.Checks, use(id, []byte(v.Raw), v.Get("is_enabled"), v))
+			h.Checks = append(h.Checks, r.use(path, path, id, []byte(v.Raw), v.Get("is_enabled"), v))
 			checked = true
 		}
 		return true
@@ -204,19 +199,24 @@ func (r *reader) checks(h *Hook, at string, v gjson.Result) {
 			return true
 		}
 		id, parameters := v.Get("id"), v.Get("parameters")
-		if id.Type != gjson.String || id.Str == "" {
+		enabled := v.Get("is_enabled")
+		switch {
+		case id.Type != gjson.String || id.Str == "":
 			r.errorf(path+".id", "required: the id of a check")
-		}
-		if parameters.Exists() && parameters.Type != gjson.Null && !parameters.IsObject() {
+			h.Checks = append(h.Checks, Use{Disabled: true})
+		case parameters.Exists() && parameters.Type != gjson.Null && !parameters.IsObject():
 			r.errorf(path+".parameters", "expected an object")
+			h.Checks = append(h.Checks, Use{Disabled: true})
+		default:
+			h.Checks = append(h.Checks, r.use(path+".id", path+".parameters", id.Str, []byte(parameters.Raw), enabled, parameters))
 		}
-		h.Checks = append(h.Checks, use(id.Str, []byte(parameters.Raw), v.Get("is_enabled"), parameters))
 		return true
 	})
 }
 
-// use makes a check. A name without a vendor is one of the default checks.
-func use(id string, parameters json.RawMessage, enabled, options gjson.Result) Use {
+// use makes a check of what stands at two paths. A name without a vendor is one of the default
+// checks.
+func (r *reader) use(atID, at, id string, parameters json.RawMessage, enabled, options gjson.Result) Use {
 	if !strings.Contains(id, ".") {
 		id = "default." + id
 	}
@@ -224,9 +224,21 @@ func use(id string, parameters json.RawMessage, enabled, options gjson.Result) U
 	kind := guardrails.Lookup(id)
 	if kind == nil {
 		u.Err = fmt.Errorf("there is no check %s", guardrails.Excerpt(id))
+		if !r.broken {
+			r.report(atID, u.Err.Error())
+		}
 		return u
 	}
-	u.Check, u.Err = kind.Make(parameters)
+	var faults []*guardrails.ParameterError
+	u.Check, faults = kind.Try(parameters)
+	for _, fault := range faults {
+		if u.Check == nil && u.Err == nil && !fault.Unknown {
+			u.Err = fault
+		}
+		if !r.broken {
+			r.report(strings.TrimSuffix(at+"."+fault.Name, "."), fault.Message)
+		}
+	}
 	return u
 }
 

@@ -17,7 +17,13 @@ func Why(h *Hook, phase guardrails.Phase) string {
 		what = "The guardrail checks at the start of the request failed"
 	case guardrails.Input:
 	}
-	return what + ": " + h.ID
+	what += ": " + h.ID
+	for _, u := range h.Checks {
+		if u.Check == nil && u.Err != nil && !u.Disabled {
+			return what + ": the check " + guardrails.Excerpt(u.ID) + " cannot be made: " + u.Err.Error()
+		}
+	}
+	return what
 }
 
 // SoftRefusal is an answer in the dialect of an endpoint that says why there is no other; nil: the

@@ -76,7 +76,7 @@ func (r *Result) Counted() string {
 func (r *Result) add(c *CheckResult) {
 	switch {
 	case c.Verdict:
-	case c.Error != nil && !c.FailOnError && !c.Error.unreadable:
+	case c.Error != nil && !c.FailOnError && !c.Error.fails:
 		if r.State == Passed {
 			r.State = ErroredPassed
 		}
@@ -103,7 +103,7 @@ type CheckError struct {
 	Name    string `json:"name"` // Error, TimeoutError or UnreadableError
 	Message string `json:"message"`
 
-	unreadable bool // because of what it was to judge, which therefore fails
+	fails bool // whatever fail_on_error says: see [checkError]
 }
 
 // Worse merges the results of hooks about several bodies: of each hook, those about the body that it

@@ -182,15 +182,15 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 			}
 		}
 	}
-	unreadable := false
+	fails := false
 	for _, c := range checks {
 		if c != nil {
 			result.Transformed = result.Transformed || c.Transformed
-			unreadable = unreadable || c.Error != nil && c.Error.unreadable
+			fails = fails || c.Error != nil && c.Error.fails
 			result.add(c)
 		}
 	}
-	result.Deny = !result.Verdict && !h.Async && (h.Deny || unreadable && h.decides())
+	result.Deny = !result.Verdict && !h.Async && (h.Deny || fails && h.decides())
 	result.ExecutionTime = r.now().Sub(begun).Milliseconds()
 	result.grade(h)
 	return result
@@ -238,14 +238,18 @@ func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, or
 	return c
 }
 
-// checkError says why a check of a hook could not judge.
+// checkError says why a check of a hook could not judge. It fails if that is because of what it was
+// to judge, or if it cannot be made, and so would never judge, and the hook is to refuse or change
+// what it judges.
 func checkError(err error, h *Hook, u *Use) *CheckError {
-	e := &CheckError{Name: "Error", Message: err.Error(), unreadable: unreadable(err, u)}
+	e := &CheckError{Name: "Error", Message: err.Error(), fails: unreadable(err, u)}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Name, e.Message = "TimeoutError", fmt.Sprintf("the checks took longer than %v", h.Timeout)
-	case e.unreadable:
+	case e.fails:
 		e.Name = "UnreadableError"
+	case u.Check == nil:
+		e.fails = h.decides() && !h.Async
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
@@ -277,9 +278,14 @@ func (e *engine) sleep(d time.Duration) bool {
 // failed notes the failure of an attempt.
 func (e *engine) failed(rt *roundTrip, why error) {
 	if rt.held == nil {
-		e.f.logger.Error("attempt failed",
-			zap.String("provider", rt.target.Route.Provider), zap.String("trace_id", e.x.TraceID), zap.Error(why))
-		e.fail(rt, rt.failure(why))
+		failure := rt.failure(why)
+		level := zapcore.ErrorLevel
+		if failure.Status == exchange.StatusHooksDenied { // a hook does what it is for
+			level = zapcore.DebugLevel
+		}
+		e.f.logger.Log(level, "attempt failed",
+			zap.String("provider", rt.target.Route.Provider), zap.String("trace_id", e.x.TraceID), zap.Int("status", failure.Status), zap.String("error", reason(why)))
+		e.fail(rt, failure)
 		return
 	}
 	e.fail(rt, nil)

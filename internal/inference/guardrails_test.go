@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ func init() {
 	guardrails.Register(
 		guardrails.Kind{ID: "test.panics", New: func(*guardrails.Parameters) (guardrails.Check, error) { return panicking{}, nil }},
 		guardrails.Kind{ID: "test.unreadable", New: func(*guardrails.Parameters) (guardrails.Check, error) { return judgesNothing{}, nil }},
+		guardrails.Kind{ID: "test.errs", New: func(*guardrails.Parameters) (guardrails.Check, error) { return erring{}, nil }},
 		guardrails.Kind{ID: "test.hangs", New: func(*guardrails.Parameters) (guardrails.Check, error) { return hanging{}, nil }},
 	)
 }
@@ -35,6 +37,13 @@ type judgesNothing struct{}
 
 func (judgesNothing) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
 	return guardrails.Result{Verdict: true}, guardrails.Unreadable("every text is too long")
+}
+
+// An erring check has a service that is not there.
+type erring struct{}
+
+func (erring) Judge(context.Context, *guardrails.Subject) (guardrails.Result, error) {
+	return guardrails.Result{}, errors.New("the service is not there")
 }
 
 // A hanging check waits for others, who never answer, and does not mind its context.
@@ -109,10 +118,9 @@ func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
 		{"transform", `{"default.regexReplace":{"rule":"\\d+","redactText":"#"}}`, 200, "good #", "passed"},
 		{"two transforms", `{"regexReplace":{"rule":"\\d+","redactText":"#"},"second":{"id":"default.regexReplace","rule":"go","redactText":""}}`, 200, "od #", "passed"},
 		{"transform and deny", `{"regexReplace":{"rule":"\\d+","failOnDetection":true},"deny":true}`, 446, "", "failed"},
-		{"error", `{"default.regexMatch":{},"deny":true}`, 200, "good 1234", "errored_passed"},
-		{"unknown check", `{"default.nonesuch":{},"deny":true}`, 200, "good 1234", "errored_passed"},
-		{"error that fails", `{"default.regexMatch":{},"deny":true,"fail_on_error":true}`, 446, "", "failed"},
-		{"error of a check that fails", `{"default.regexMatch":{"failOnError":true},"deny":true}`, 446, "", "failed"},
+		{"error", `{"test.errs":{},"deny":true}`, 200, "good 1234", "errored_passed"},
+		{"error that fails", `{"test.errs":{},"deny":true,"fail_on_error":true}`, 446, "", "failed"},
+		{"error of a check that fails", `{"test.errs":{"failOnError":true},"deny":true}`, 446, "", "failed"},
 		{"panic", `{"test.panics":{},"deny":true}`, 446, "", "failed"},
 		{"unreadable", `{"test.unreadable":{},"deny":true}`, 446, "", "failed"},
 		{"panic that fails", `{"test.panics":{},"deny":true,"fail_on_error":true}`, 446, "", "failed"},

@@ -33,7 +33,7 @@ func (rt *roundTrip) count(ctx context.Context, why error) {
 	}
 	rt.over = true
 	x := rt.x
-	if m := x.Gateway.Metrics; m != nil {
+	if m := x.Gateway.Metrics; m != nil && rt.estimate == nil { // the gateway's own answer is no request to a provider
 		t := x.MetricTarget(rt.attempt)
 		m.Attempt(&t, rt.attempt.ProviderStatus, ctx.Err() != nil, rt.attempt.Retry > 0)
 	}

@@ -31,6 +31,9 @@ type Options struct {
 	// shown to the user. If it is nil, the hosts must be checked before the target is
 	// called.
 	CheckHost func(host string) error
+	// BrokenChecks is set if unknown checks and wrong parameters of checks are no errors, because the
+	// config was saved before they were: such a check is reported when it is to run.
+	BrokenChecks bool
 	// HeaderPrefixes are the prefixes of the gateway's headers besides x-gw-, in lower
 	// case.
 	HeaderPrefixes []string

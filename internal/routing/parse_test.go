@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	_ "github.com/caddy-gw/gateway/guardrails/standard"
 )
 
 // saved are the options of a saved config; only "saved" is a saved provider.
@@ -122,7 +124,14 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"virtual_key":"k","a b":1}`, []string{`["a b"]: unknown key`}},
 		{`{"virtual_key":"k","` + strings.Repeat("x", 80) + `":1}`, []string{`["` + strings.Repeat("x", 64) + `…"]: unknown key`}},
 		{`{"options":[{"provider":"openai"}]}`, []string{"options: no longer accepted: use targets"}},
-		{`{"virtual_key":"k","start_hooks":[{"default.jwt":{},"async":true}]}`, []string{"start_hooks[0]: expected a guardrail that is not async: start hooks decide, and change nothing"}},
+		{`{"virtual_key":"k","start_hooks":[{"default.notNull":{},"async":true}]}`, []string{"start_hooks[0]: expected a guardrail that is not async: start hooks decide, and change nothing"}},
+		{
+			`{"virtual_key":"k","before_request_hooks":[{"checks":[{"id":"default.nope"}]}],"strategy":{"mode":"single"},"targets":[{"virtual_key":"k","input_guardrails":[{"regexMatch":{"rule":"(","nott":true},"deny":true}]}],"output_guardrails":[{"contains":{"wrods":["x"],"words":["x"]}}]}`,
+			[]string{
+				"before_request_hooks[0].checks[0].id: there is no check default.nope", "output_guardrails[0].contains.wrods: unknown parameter of default.contains",
+				"targets[0].input_guardrails[0].regexMatch.nott: unknown parameter of default.regexMatch", "targets[0].input_guardrails[0].regexMatch.rule: invalid regular expression: error parsing regexp: missing closing ) in `(`",
+			},
+		},
 		{`{"strategy":{"mode":"single"},"targets":[{"virtual_key":"k","start_hooks":[]}]}`, []string{"targets[0].start_hooks: only allowed at the top of a config"}},
 		{
 			`{"virtual_key":"k","before_request_hooks":["g"],"after_request_hooks":{},"input_guardrails":[7],"output_guardrails":[{"deny":1}],"input_mutators":[{"x":1}],"output_mutators":[""],"start_hooks":[1]}`,

@@ -21,6 +21,7 @@ func References(text string, o Options) (all []Reference) {
 		all = append(all, r)
 		return ""
 	}
+	o.BrokenChecks = true
 	Parse([]byte(text), o)
 	return all
 }

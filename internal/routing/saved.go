@@ -88,8 +88,10 @@ func (s *ConfigStore) Get(idOrSlug string) (*Saved, bool) {
 func (s *ConfigStore) Text(v *Version) (string, error) { return s.history.Text(v) }
 
 // Config returns a version, parsed with o. It is parsed once. A version that was valid when
-// it was saved can be invalid if the options have changed since.
+// it was saved can be invalid if the options have changed since. Its checks may be gone: see
+// [Options.BrokenChecks].
 func (s *ConfigStore) Config(v *Version, o Options) (*Config, error) {
+	o.BrokenChecks = true
 	return s.history.Parsed(v, func(text string) (*Config, error) {
 		c, faults := Parse([]byte(text), o)
 		if len(faults) > 0 {
