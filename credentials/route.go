@@ -91,7 +91,9 @@ func (r *Router) Route(c *Caller, s Selection) (*Route, *Error) {
 	case n.builtIn == "":
 		return nil, newError(NoProvider, fieldProvider, "Either x-gw-config or x-gw-provider header is required unless the model names its provider: use the model @provider/name, save a config as the API key's default, or make the model an alias (/v1/model-aliases)")
 	case field == fieldModel && r.Blocks(c.WorkspaceID):
-		return nil, inlineProvider(field)
+		refusal := inlineProvider(field)
+		refusal.Message += "; " + Clip(n.builtIn) + " of the model " + Clip(s.Model) + " was read as a provider: write @<slug of a saved provider>/" + Clip(model) + ", or make the model an alias (/v1/model-aliases)"
+		return nil, refusal
 	default:
 		s.Provider = n.builtIn
 		return r.builtIn(s, model)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -28,6 +29,21 @@ func (a *App) checkAliases() error {
 		}
 	}
 	return nil
+}
+
+// warnOfAliases warns of aliases that only something in the store can serve.
+func (a *App) warnOfAliases() {
+	for _, name := range slices.Sorted(maps.Keys(a.Aliases)) {
+		to := a.Aliases[name]
+		at, isModel := strings.CutPrefix(to, "@")
+		slug, _, _ := strings.Cut(at, "/")
+		switch {
+		case isModel && a.providers[slug] == nil:
+			a.logger.Warn("alias of a provider that is not in the gw block: its calls fail unless a virtual key has this slug", zap.String("alias", name), zap.String("provider", slug))
+		case !isModel && !strings.HasPrefix(to, "pc-"): // as saved configs are named
+			a.logger.Warn("alias is read as that of a saved config: its calls fail unless there is one; write @<provider>/<model> for a model", zap.String("alias", name), zap.String("config", to))
+		}
+	}
 }
 
 // unmarshalAlias parses alias <model> <@provider/model or config>.

@@ -205,7 +205,7 @@ type Provider struct {
 	// The dialect it speaks: the name of a built-in provider. Required.
 	Type string `json:"type"`
 
-	// Where it is, up to where an endpoint's path such as /chat/completions begins.
+	// Where it is, up to where an endpoint's path such as /chat/completions begins; for google, vertex-ai, bedrock and cohere, up to the version.
 	// It may be private. Default: the built-in provider's.
 	BaseURL string `json:"base_url,omitempty"`
 
@@ -354,6 +354,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.checkAliases(); err != nil {
 		return err
 	}
+	a.warnOfAliases()
 	if a.parse.Limits, err = routing.LimitsFrom(os.Getenv); err != nil {
 		return err
 	}

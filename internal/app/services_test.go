@@ -3,12 +3,14 @@ package app
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
@@ -118,5 +120,21 @@ func TestAnAliasStandsForAModelOrAConfig(t *testing.T) {
 		case err != nil && (c.want == "" || !strings.HasPrefix(err.Error(), c.want)):
 			t.Errorf("%s %s: %v", c.name, c.to, err)
 		}
+	}
+}
+
+// An alias that nothing in the configuration can serve is named when it is read.
+func TestAliasesOfWhatIsNotThereAreWarnedOf(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	(&App{
+		Aliases:   map[string]string{"lost": "@nope/gpt-4o", "bare": "gpt-4o", "fine": "@openai/gpt-4o", "config": "pc-router-1a2b3c"},
+		providers: map[string]*credentials.Provider{"openai": {}}, logger: zap.New(core),
+	}).warnOfAliases()
+	var warned []string
+	for _, entry := range logs.All() {
+		warned = append(warned, fmt.Sprint(entry.ContextMap()["alias"]))
+	}
+	if !slices.Equal(warned, []string{"bare", "lost"}) {
+		t.Errorf("warned of %q", warned)
 	}
 }

@@ -483,3 +483,21 @@ func TestTheHeadersThatSetWhatAConfigCould(t *testing.T) {
 		t.Errorf("a timeout is not blocked: got %v", err)
 	}
 }
+
+// A model that names no provider is repeated, with what the client may have meant.
+func TestAModelWithoutAProviderIsNamed(t *testing.T) {
+	w := newWorld(t)
+	const asks = `{"model":"gpt-99","messages":[{"role":"user","content":"hi"}]}`
+	for alias, want := range map[string]string{"": "did you mean @file/gpt-99?", "gpt-90": "did you mean gpt-90?"} {
+		w.Aliases = func(string) []string { return []string{alias} }
+		err := w.begin(t, w.call(asks, "x-gw-api-key", w.key)).Prepare(limits)
+		if err == nil || err.Status != 400 || !strings.Contains(err.Message, "the model gpt-99 names no provider") || !strings.HasSuffix(err.Message, want) {
+			t.Errorf("%s: %+v", alias, err)
+		}
+	}
+	w.Router.Alias = func(string, string) string { return "gpt-4o" }
+	err := w.begin(t, w.call(asks, "x-gw-api-key", w.key)).Prepare(limits)
+	if err == nil || err.Param != "model" || !strings.Contains(err.Message, "The model gpt-99 is an alias of the config gpt-4o: ") {
+		t.Errorf("an alias of what is not there: %+v", err)
+	}
+}

@@ -107,7 +107,15 @@ func (c *Call) configure() *Error {
 	}
 	version, _ := c.Gateway.Headers.Get(c.request.Header, HeaderConfigVersion)
 	var err *Error
-	if c.Config, err = c.config(cmp.Or(c.selection.Config, c.aliased(&c.selection)), version); err != nil {
+	alias := ""
+	if c.selection.Config == "" {
+		alias = c.aliased(&c.selection)
+	}
+	if c.Config, err = c.config(cmp.Or(c.selection.Config, alias), version); err != nil {
+		if alias != "" && err.Param == "x-gw-config" { // which the call does not have
+			err.Param = "model"
+			err.Message = "The model " + credentials.Clip(c.selection.Model) + " is an alias of the config " + credentials.Clip(alias) + ": " + err.Message
+		}
 		return err
 	}
 	if c.Config != nil {
@@ -158,7 +166,30 @@ func (c *Call) noRoute(refusal *credentials.Error) *Error {
 	if _, unseen := c.ModelUnread(); unseen {
 		return c.RefuseUnread("nothing else says where the call goes")
 	}
+	if refusal.Field == "x-gw-provider" {
+		if c.selection.Model == "" {
+			refusal.Message = "Either x-gw-config or x-gw-provider header is required: the call has no model that could name its provider; send x-gw-provider: @slug, or save a config as the API key's default"
+		} else {
+			refusal.Message += c.meant()
+		}
+	}
 	return CredentialError(refusal)
+}
+
+// meant is what the answer to a call without a provider says of its model: which alias or which
+// provider of the workspace the client may have meant.
+func (c *Call) meant() string {
+	model := c.selection.Model
+	said := "; the model " + credentials.Clip(model) + " names no provider, and is no alias of the workspace"
+	if c.Gateway.Aliases != nil {
+		if alias := credentials.Nearest(model, c.Gateway.Aliases(c.Caller.WorkspaceID)); alias != "" && alias != model {
+			return said + "; did you mean " + credentials.Clip(alias) + "?"
+		}
+	}
+	if slugs := c.Gateway.Router.Saved(c.Caller); len(slugs) > 0 {
+		said += "; did you mean @" + slugs[0] + "/" + credentials.Clip(model) + "?"
+	}
+	return said
 }
 
 // aliased is the saved config that the call's model is an alias of, "" where it is of none, or
