@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,7 +64,10 @@ func TestAJWTInThePlaceOfAKey(t *testing.T) {
 	a.refuses(a.jwt(map[string]any{"exp": 1}), "GET", "/v1/configs", "", 401, "expired")
 	a.refuses(a.jwt(map[string]any{"aud": "x"}), "GET", "/v1/configs", "", 401, "aud")
 	a.refuses(a.jwt(map[string]any{"iss": "x"}), "GET", "/v1/configs", "", 401, "unknown")
-	a.refuses(program+"x", "GET", "/v1/configs", "", 401, "signature")
+	signature := strings.LastIndexByte(program, '.') + 1
+	other := map[bool]string{true: "B", false: "A"}[program[signature] == 'A']
+	a.refuses(program[:signature]+other+program[signature+1:], "GET", "/v1/configs", "", 401, "signature")
+	a.refuses(program+"x", "GET", "/v1/configs", "", 401, "base64url")
 	a.refuses(ownerKey, "GET", "/v1/configs?a="+program, "", 400, "in the query")
 	a.refuses(ownerKey, "GET", "/v1/configs/"+program, "", 400, "path")
 	a.now.Add(int64(1001 * time.Hour))
