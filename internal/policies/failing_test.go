@@ -62,7 +62,15 @@ func TestCallsUnderALimitAreRefusedWhileTheStoreCannotBeWritten(t *testing.T) {
 	w.must(20, "ws-2", call{})
 
 	store.full.Store(false)
-	for range 9 {
+	v, err := w.Admit(t.Context(), "ws-1", call{}, ScopeAll, time.Hour)
+	for errors.Is(err, storage.ErrUnwritable) { // a write that began before fails
+		v, err = w.Admit(t.Context(), "ws-1", call{}, ScopeAll, time.Hour)
+	}
+	if err != nil || v.Denied != nil {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	w.settle(v, Used{Tokens: 50})
+	for range 8 {
 		w.settle(w.admit("ws-1", call{}), Used{Tokens: 50})
 	}
 	w.refused("ws-1", call{}, "p")
