@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // An Arriving is a message of a WebSocket that has to come in time, by the rule for request bodies: some of it
@@ -91,7 +93,7 @@ func (c *Call) Patience() time.Duration { return c.patience }
 // a server, so that it cannot be slow.
 func (c *Call) EndAnswer() bool {
 	c.untaken.Store(true) // before the write that it ends fails
-	err := http.NewResponseController(c.writer).SetWriteDeadline(time.Unix(1, 0))
+	err := c.stopWriting()
 	if err != nil {
 		c.untaken.Store(false)
 	}
@@ -104,7 +106,24 @@ func (c *Call) AnswerNotTaken() bool { return c.untaken.Load() }
 // StopWriting ends a write to the client that is blocked, and all that follow, with an error.
 func (c *Call) StopWriting() {
 	// A writer without deadlines is not a server's, so no client can be slow.
-	_ = http.NewResponseController(c.writer).SetWriteDeadline(time.Unix(1, 0))
+	_ = c.stopWriting()
+}
+
+// stopWriting sets a deadline that has passed. Caddy's writer with a timeout for idle clients is for the goroutine
+// alone that writes, but what it writes to has deadlines that others may set.
+func (c *Call) stopWriting() error {
+	passed := time.Unix(1, 0)
+	for w := c.writer; w != nil; {
+		if idle, ok := w.(*caddyhttp.IdleTimeoutWriter); ok {
+			return idle.Ctrl.SetWriteDeadline(passed)
+		}
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = inner.Unwrap()
+	}
+	return http.NewResponseController(c.writer).SetWriteDeadline(passed)
 }
 
 // TimeToTake is how long a client may take for a message of so many bytes that it is sent at once: patience,
