@@ -72,6 +72,8 @@ func leavesMemory(t *testing.T, size int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
+	s.gc() // else the store's own trimming may be first
+	s.trimmer.Wait()
 	read := func() {
 		t.Helper()
 		if err := s.View(context.Background(), func(tx storage.Tx) error {
