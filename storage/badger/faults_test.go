@@ -160,11 +160,8 @@ func sumRows(rows map[string]uint32) string {
 // If a file of a store is missing, truncated or damaged, the store has all its rows, or
 // is refused with an error that names the file.
 func TestAFaultIsNeverSilentlyLess(t *testing.T) {
-	if underRace {
-		t.Skip("opening and reading stores again and again takes minutes under the race detector, which finds nothing there")
-	}
 	flips := 10
-	if testing.Short() {
+	if testing.Short() || underRace {
 		flips = 2
 	}
 	for _, crashed := range []bool{false, true} {
