@@ -157,6 +157,23 @@ func TestTheCacheIsCounted(t *testing.T) {
 	})
 }
 
+// An estimate of tokens is the gateway's own answer, and no request to a provider that failed.
+func TestAnEstimateOfTokensIsNoAttempt(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, nil)
+	g := startScraped(t, up.Provider("estimated"))
+	key, _ := g.Key("k")
+	mustCount(t, g, func() {
+		if a := g.Do("POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, "x-gw-api-key: "+key, "x-gw-provider: estimated"); a.Status != 200 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}, map[string]string{`caddy_gw_requests_total{endpoint="messagesCountTokens",model="other",provider="estimated",status="2xx"}`: "1"})
+	for series := range scrape(t, g) {
+		if strings.HasPrefix(series, "caddy_gw_attempts_total{") && strings.Contains(series, `provider="estimated"`) {
+			t.Error(series)
+		}
+	}
+}
+
 func TestMetricsGoThroughReloads(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
 	g := startScraped(t, up.Provider("reloaded"))

@@ -38,7 +38,7 @@ type bench struct {
 	kept    int // bytes of bodies that are kept
 	answers map[string]func() *http.Response
 	noteURL bool                               // what is sent is noted with its whole URL
-	serve   func(*http.Request) *http.Response // answers instead of all others; nil: nobody does
+	serve   func(*http.Request) *http.Response // answers instead of all others, or returns nil when the request has ended; nil: it is not asked
 
 	mu     sync.Mutex // several providers are asked for their models at once
 	bodies []string   // that the providers got
@@ -67,7 +67,10 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 		b.note("sent to " + r.URL.Host)
 	}
 	if b.serve != nil {
-		return b.serve(r), nil
+		if res := b.serve(r); res != nil {
+			return res, nil
+		}
+		return nil, context.Cause(r.Context())
 	}
 	if answer := b.answers[r.URL.Path]; answer != nil {
 		b.note(r.URL.Path)

@@ -13,6 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
@@ -369,5 +373,41 @@ func BenchmarkServe(b *testing.B) {
 				w.events = w.events[:0]
 			}
 		})
+	}
+}
+
+// A hook that refuses an answer does what it is for. Everything else that ends an attempt is an error of the log, with
+// the status that the attempt has, whatever the proxy makes of it.
+func TestOnlyFailuresAreErrorsInTheLog(t *testing.T) {
+	refusing := &scripted{complete: func(*Answer) *exchange.Error {
+		return &exchange.Error{Status: exchange.StatusHooksDenied, Type: "hooks_failed", Message: "no"}
+	}}
+	for name, c := range map[string]struct {
+		hook    *scripted
+		timeout string
+		level   zapcore.Level
+		status  int64
+	}{
+		"a refusal": {refusing, "", zapcore.DebugLevel, exchange.StatusHooksDenied},
+		"a timeout": {new(scripted), "1", zapcore.ErrorLevel, http.StatusRequestTimeout},
+	} {
+		core, logs := observer.New(zapcore.DebugLevel)
+		b := newBench(t)
+		b.logger = zap.New(core)
+		c.hook.recordedHold = &recordedHold{bench: b}
+		b.hooks = []Hook{c.hook}
+		header := []string{"X-Gw-Provider", "one"}
+		if c.timeout != "" {
+			b.serve = func(r *http.Request) *http.Response {
+				<-r.Context().Done() // it never answers
+				return nil
+			}
+			header = append(header, "X-Gw-Request-Timeout", c.timeout)
+		}
+		b.call(t, plainChat, nil, header...)
+		lines := logs.FilterMessage("attempt failed").All()
+		if len(lines) != 1 || lines[0].Level != c.level || lines[0].ContextMap()["status"] != c.status {
+			t.Errorf("%s: %+v", name, lines)
+		}
 	}
 }
