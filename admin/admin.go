@@ -112,6 +112,7 @@ type API struct {
 	Services
 	mux      *router
 	huma     huma.API
+	refusal  *huma.Response // what errors are in the document
 	refusals *throttle
 	// strangers throttles clients of open routes, by their addresses.
 	strangers *throttle
@@ -148,6 +149,7 @@ func New(s Services) *API {
 		DefaultFormat: "application/json",
 	}
 	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}}
+	a.refusal = errorResponse(a.huma.OpenAPI())
 	a.auditLogs()
 	a.organisation()
 	a.workspaces()

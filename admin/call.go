@@ -104,7 +104,7 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 			Parameters:   slices.Clone(rt.params),
 			Metadata:     map[string]any{ours: true, itemParams: rt.params},
 			Middlewares:  huma.Middlewares{middleware},
-			Responses:    map[string]*huma.Response{"default": a.errorResponse()},
+			Responses:    map[string]*huma.Response{"default": a.refusal},
 		}
 		maps.Copy(operation.Responses, rt.responses)
 		huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
@@ -123,8 +123,9 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 	}
 }
 
-func (a *API) errorResponse() *huma.Response {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Error](), true, "Error")
+// errorResponse describes errors, for all operations.
+func errorResponse(document *huma.OpenAPI) *huma.Response {
+	schema := document.Components.Schemas.Schema(reflect.TypeFor[Error](), true, "Error")
 	example := map[string]any{"success": false, "data": map[string]any{"message": "name: expected required property to be present", "errorCode": "AB01"}}
 	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}}
 }

@@ -39,7 +39,7 @@ func describe(document *huma.OpenAPI) {
 	for _, name := range []string{"CreateAPIKey", "UpdateAPIKey"} {
 		schemas[name].Properties["scopes"].Items.Extensions = map[string]any{"enum": credentials.Scopes()}
 	}
-	var examples map[string]any
+	var examples map[string]json.RawMessage // as they are sent: decoded, they would take memory
 	if err := json.Unmarshal(examplesJSON, &examples); err != nil {
 		panic("examples.json: " + err.Error()) // it is part of the program
 	}
@@ -48,7 +48,9 @@ func describe(document *huma.OpenAPI) {
 			if operation != nil && operation.RequestBody != nil {
 				// Bodies are read as bytes for the audit trail, but they are JSON.
 				delete(operation.RequestBody.Content, "application/octet-stream")
-				operation.RequestBody.Content["application/json"].Example = examples[operation.Method+" "+path]
+				if example := examples[operation.Method+" "+path]; example != nil {
+					operation.RequestBody.Content["application/json"].Example = example
+				}
 			}
 		}
 	}

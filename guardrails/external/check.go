@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -167,14 +169,22 @@ func (c *check) ask(ctx context.Context, s *guardrails.Subject, settings map[str
 	return f, err
 }
 
-// kindName is what the name of a category looks like.
-var kindName = regexp.MustCompile(`^[\pL\pN][\pL\pN _/.:&'-]{0,63}$`)
+// isKindName reports whether a name may be that of a category: at most 64 letters, digits, spaces
+// and _/.:&'-, of which the first is a letter or a digit.
+func isKindName(name string) bool {
+	for i, c := range name {
+		if !unicode.IsLetter(c) && !unicode.IsNumber(c) && (i == 0 || !strings.ContainsRune(" _/.:&'-", c)) {
+			return false
+		}
+	}
+	return name != "" && utf8.RuneCountInString(name) <= 64
+}
 
 // names returns the names of categories once each, without what is none.
 func names(list []string) []string {
 	seen, all := make(map[string]bool), []string{}
 	for _, name := range list {
-		if !seen[name] && kindName.MatchString(name) && len(all) < maxKinds {
+		if !seen[name] && isKindName(name) && len(all) < maxKinds {
 			seen[name] = true
 			all = append(all, name)
 		}

@@ -44,9 +44,9 @@ var pii = guardrails.Kind{
 // matchesOf finds the matches of an expression that have none of some characters next to them, and
 // that are valid; valid may be nil.
 func matchesOf(pattern string, next func(rune) bool, valid func(match string) bool) finder {
-	re := textsearch.MustCompile(pattern)
+	re := textsearch.Lazy(pattern)
 	return func(ctx context.Context, text string) (places []guardrails.Place, err error) {
-		all, err := re.FindAll(ctx, text, -1)
+		all, err := re().FindAll(ctx, text, -1)
 		for _, m := range all {
 			if alone(text, m[0], m[1], next) && (valid == nil || valid(text[m[0]:m[1]])) {
 				places = append(places, guardrails.Place{Start: m[0], End: m[1]})
@@ -157,11 +157,11 @@ var ibanLengths = map[string]int{
 	"RS": 22, "SA": 24, "SE": 24, "SI": 19, "SK": 24, "SM": 27, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "XK": 20,
 }
 
-var ibanStart = textsearch.MustCompile(`[A-Z]{2}\d{2}`)
+var ibanStart = textsearch.Lazy(`[A-Z]{2}\d{2}`)
 
 // ibans finds account numbers with their checksums, which may be in groups with blanks between them.
 func ibans(ctx context.Context, text string) (places []guardrails.Place, err error) {
-	starts, err := ibanStart.FindAll(ctx, text, -1)
+	starts, err := ibanStart().FindAll(ctx, text, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -205,18 +205,18 @@ func isIBAN(number string) bool {
 }
 
 var (
-	ipv4 = textsearch.MustCompile(`\d{1,3}(?:\.\d{1,3}){3}`)
-	ipv6 = textsearch.MustCompile(`[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}`)
+	ipv4 = textsearch.Lazy(`\d{1,3}(?:\.\d{1,3}){3}`)
+	ipv6 = textsearch.Lazy(`[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}`)
 )
 
 // addresses finds IP addresses.
 func addresses(ctx context.Context, text string) (places []guardrails.Place, err error) {
-	add := func(re *textsearch.Regexp, next func(rune) bool, valid func(string) bool) {
+	add := func(re func() *textsearch.Regexp, next func(rune) bool, valid func(string) bool) {
 		if err != nil {
 			return
 		}
 		var all [][]int
-		all, err = re.FindAll(ctx, text, -1)
+		all, err = re().FindAll(ctx, text, -1)
 		for _, m := range all {
 			found := text[m[0]:m[1]]
 			if _, err := netip.ParseAddr(found); err == nil && alone(text, m[0], m[1], next) && valid(found) {

@@ -15,7 +15,7 @@ type secretRule struct {
 	keyword  string // which a text with one has, whatever its case; "": it may have none
 	pattern  string
 	entropy  float64 // the least, in bits a character, of the last group; 0: any
-	compiled *textsearch.Regexp
+	compiled func() *textsearch.Regexp
 }
 
 var secretRules = []secretRule{
@@ -55,7 +55,7 @@ var secrets = guardrails.Kind{
 
 func init() {
 	for i := range secretRules {
-		secretRules[i].compiled = textsearch.MustCompile(secretRules[i].pattern)
+		secretRules[i].compiled = textsearch.Lazy(secretRules[i].pattern)
 	}
 }
 
@@ -66,7 +66,7 @@ func (r *secretRule) find(ctx context.Context, text string) (places []guardrails
 			return nil, err
 		}
 	}
-	all, err := r.compiled.FindAllSubmatch(ctx, text, -1)
+	all, err := r.compiled().FindAllSubmatch(ctx, text, -1)
 	for _, m := range all {
 		start, end := m[len(m)-2], m[len(m)-1]
 		if len(m) == 2 && !alone(text, start, end, isWord) || r.entropy > 0 && entropy(text[start:end]) < r.entropy {

@@ -99,8 +99,9 @@ func (t *Table) Models(provider string) []Model {
 		return nil
 	}
 	var all []Model
-	for i := range p.models {
-		if m := &p.models[i]; !m.Deprecated && !strings.ContainsAny(m.ID, " *") {
+	models := p.models()
+	for i := range models {
+		if m := &models[i]; !m.Deprecated && !strings.ContainsAny(m.ID, " *") {
 			all = append(all, m.Model)
 		}
 	}

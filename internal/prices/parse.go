@@ -8,7 +8,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // maxDollars bounds the price of a unit, so that an [Amount] can hold it.
@@ -52,7 +55,7 @@ func ParsePrice(dollars map[string]string) (*Price, error) {
 type catalogue map[string]*provider
 
 type provider struct {
-	models    []model // the first that matches is used
+	models    func() []model // the first that matches is used
 	fallbacks []string
 }
 
@@ -70,46 +73,83 @@ type dated struct {
 }
 
 //go:embed data.json
-var published []byte
+var published string
 
 // parse parses a catalogue in the form of genai-prices' data.json. It ignores what it does
 // not know, such as new units.
 func parse(data []byte) (catalogue, error) {
 	var all []struct {
-		ID        string   `json:"id"`
-		Fallbacks []string `json:"fallback_model_providers"`
-		Models    []struct {
-			ID            string          `json:"id"`
-			Name          string          `json:"name"`
-			ContextWindow int64           `json:"context_window"`
-			Deprecated    bool            `json:"deprecated"`
-			Match         match           `json:"match"`
-			Prices        json.RawMessage `json:"prices"`
-		} `json:"models"`
+		ID        string          `json:"id"`
+		Fallbacks []string        `json:"fallback_model_providers"`
+		Models    json.RawMessage `json:"models"`
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("expected a JSON array of providers with their models, as genai-prices publishes it: %w", err)
 	}
 	c := make(catalogue, len(all))
 	for _, p := range all {
-		to := &provider{fallbacks: p.Fallbacks, models: make([]model, 0, len(p.Models))}
-		for _, m := range p.Models {
-			prices, err := parseDated(m.Prices)
-			if err == nil && m.Match.test == nil {
-				err = fmt.Errorf("match: it is missing")
-			}
-			if err != nil {
-				return nil, fmt.Errorf("provider %s, model %s: %w", p.ID, m.ID, err)
-			}
-			about := Model{ID: m.ID, Name: m.Name, ContextWindow: max(m.ContextWindow, 0), Deprecated: m.Deprecated}
-			if err := about.readUnits(m.Prices); err != nil {
-				return nil, fmt.Errorf("provider %s, model %s: %w", p.ID, m.ID, err)
-			}
-			to.models = append(to.models, model{about, m.Match.test, prices})
+		models, err := parseModels(p.Models)
+		if err != nil {
+			return nil, fmt.Errorf("provider %s%w", p.ID, err)
 		}
-		c[p.ID] = to
+		c[p.ID] = &provider{func() []model { return models }, p.Fallbacks}
 	}
 	return c, nil
+}
+
+// index finds the providers of the build's own catalogue, and parses the models of one when they
+// are first needed: most gateways have a few providers, and the models of all of them took 3 MB.
+func index(data string) catalogue {
+	c := make(catalogue)
+	for _, p := range gjson.Parse(data).Array() {
+		id, models := p.Get("id").Str, p.Get("models").Raw
+		var fallbacks []string
+		for _, f := range p.Get("fallback_model_providers").Array() {
+			fallbacks = append(fallbacks, f.Str)
+		}
+		c[id] = &provider{sync.OnceValue(func() []model {
+			parsed, err := parseModels([]byte(models))
+			if err != nil {
+				panic("data.json: provider " + id + err.Error()) // it is part of the program
+			}
+			return parsed
+		}), fallbacks}
+	}
+	return c
+}
+
+// parseModels parses the models of a provider. The message of an error follows the provider's name.
+func parseModels(data []byte) ([]model, error) {
+	var all []struct {
+		ID            string          `json:"id"`
+		Name          string          `json:"name"`
+		ContextWindow int64           `json:"context_window"`
+		Deprecated    bool            `json:"deprecated"`
+		Match         match           `json:"match"`
+		Prices        json.RawMessage `json:"prices"`
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf(": models: %w", err)
+	}
+	models := make([]model, 0, len(all))
+	for _, m := range all {
+		prices, err := parseDated(m.Prices)
+		if err == nil && m.Match.test == nil {
+			err = fmt.Errorf("match: it is missing")
+		}
+		if err != nil {
+			return nil, fmt.Errorf(", model %s: %w", m.ID, err)
+		}
+		about := Model{ID: m.ID, Name: m.Name, ContextWindow: max(m.ContextWindow, 0), Deprecated: m.Deprecated}
+		if err := about.readUnits(m.Prices); err != nil {
+			return nil, fmt.Errorf(", model %s: %w", m.ID, err)
+		}
+		models = append(models, model{about, m.Match.test, prices})
+	}
+	return models, nil
 }
 
 func parseDated(raw json.RawMessage) ([]dated, error) {

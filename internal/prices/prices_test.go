@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,16 +203,37 @@ func TestUnitsStandWhereTheyAreLookedFor(t *testing.T) {
 
 // Each other name is of a provider that the catalogue has.
 func TestOtherNamesAreKnown(t *testing.T) {
-	c, err := embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := embedded()
 	for name, id := range catalogueNames {
 		if c[id] == nil {
 			t.Errorf("%s is to be %s, which the catalogue has not", name, id)
 		}
 		if c[name] != nil {
 			t.Errorf("the catalogue has %s itself", name)
+		}
+	}
+}
+
+// The build's own catalogue is valid, and read provider by provider it is what it is as a whole.
+func TestProvidersAreReadOneByOne(t *testing.T) {
+	whole, err := parse([]byte(published))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := index(published)
+	if len(own) != len(whole) || len(own) < 20 {
+		t.Fatalf("%d providers, want %d", len(own), len(whole))
+	}
+	for id, p := range whole {
+		models := own[id].models()
+		if want := p.models(); len(models) != len(want) || !slices.Equal(own[id].fallbacks, p.fallbacks) {
+			t.Errorf("%s: %d models, want %d", id, len(models), len(want))
+			continue
+		}
+		for i, want := range p.models() {
+			if !reflect.DeepEqual(models[i].Model, want.Model) || !reflect.DeepEqual(models[i].at(now), want.at(now)) {
+				t.Errorf("%s: %s differs", id, want.ID)
+			}
 		}
 	}
 }
@@ -251,7 +274,7 @@ func TestBrokenCataloguesSayWhere(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`[{"id":"p","fallback_model_providers":["p"],"models":[{"id":"m","match":{"or":[{"regex":"^(?!a)"},{"and":[]}]},"prices":{"input_mtok":{"base":1,"tiers":[{"start":1,"price":2}]}}}]}]`))
-	f.Add(published[:2000])
+	f.Add([]byte(published[:2000]))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tab, err := NewTable(nil, b)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ type name struct{ provider, model string }
 const maxNames = 2048
 
 // embedded is the catalogue of this build.
-var embedded = sync.OnceValues(func() (catalogue, error) { return parse(published) })
+var embedded = sync.OnceValue(func() catalogue { return index(published) })
 
 // NewTable returns a table with the operator's prices and, as a fallback, those in file,
 // which has the form of genai-prices' data.json. If it is nil, those of this build are
@@ -50,14 +51,14 @@ var embedded = sync.OnceValues(func() (catalogue, error) { return parse(publishe
 func NewTable(own []Override, file []byte) (*Table, error) {
 	t := &Table{own: own}
 	var err error
+	sum := sha256.New()
 	if file == nil {
-		file = published
-		t.catalogue, err = embedded()
+		t.catalogue = embedded()
+		_, _ = io.WriteString(sum, published)
 	} else {
 		t.catalogue, err = parse(file)
+		_, _ = sum.Write(file)
 	}
-	sum := sha256.New()
-	_, _ = sum.Write(file)
 	for _, o := range own {
 		fmt.Fprintf(sum, "\x00%s\x00%s\x00%v", o.Provider, o.Model, *o.Price)
 	}
@@ -141,8 +142,9 @@ func (c catalogue) find(id, lower string) *model {
 		if of == nil {
 			continue
 		}
-		if i := slices.IndexFunc(of.models, func(m model) bool { return m.matches(lower) }); i >= 0 {
-			return &of.models[i]
+		models := of.models()
+		if i := slices.IndexFunc(models, func(m model) bool { return m.matches(lower) }); i >= 0 {
+			return &models[i]
 		}
 	}
 	return nil

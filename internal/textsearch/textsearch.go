@@ -60,13 +60,16 @@ func Compile(expression string) (*Regexp, error) {
 	return r, nil
 }
 
-// MustCompile compiles an expression of the program's own.
-func MustCompile(expression string) *Regexp {
-	r, err := Compile(expression)
-	if err != nil {
-		panic(err)
-	}
-	return r
+// Lazy returns an expression of the program's own, which is compiled when it is first asked for: it
+// takes time at a start, and memory, only of those that use it.
+func Lazy(expression string) func() *Regexp {
+	return sync.OnceValue(func() *Regexp {
+		r, err := Compile(expression)
+		if err != nil {
+			panic(err)
+		}
+		return r
+	})
 }
 
 // longest is how many bytes a match has at most, or unbounded.

@@ -19,7 +19,7 @@ var expressions = []string{
 // However a text is divided, all of its matches and their groups are found, and no others.
 func TestPiecesFindWhatAWholeSearchFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := MustCompile(rapid.SampledFrom(expressions).Draw(t, "expression"))
+		r := Lazy(rapid.SampledFrom(expressions).Draw(t, "expression"))()
 		text := rapid.StringMatching(`[ab1éKſ \n\x80]{0,120}`).Draw(t, "text")
 		if cut := rapid.IntRange(0, len(text)).Draw(t, "cut"); rapid.Bool().Draw(t, "cuts") {
 			text = text[:cut] + text[min(cut+1, len(text)):] // perhaps not UTF-8
@@ -77,12 +77,12 @@ func TestSearchesEndWithTheirContext(t *testing.T) {
 	for _, expression := range []string{`x`, `x[^y]*y`, `a`, `\Aa*?x`, `^a|ba`, `(?:a[^b]*b)|a`} {
 		for left := range 3 {
 			ctx := &ending{t.Context(), left}
-			if all, err := MustCompile(expression).FindAll(ctx, text, -1); !errors.Is(err, context.DeadlineExceeded) || ctx.left != -1 {
+			if all, err := Lazy(expression)().FindAll(ctx, text, -1); !errors.Is(err, context.DeadlineExceeded) || ctx.left != -1 {
 				t.Errorf("%s: %d matches, %v, looked at %d times more", expression, len(all), err, -1-ctx.left)
 			}
 		}
 	}
-	if all, err := MustCompile(`a`).FindAll(t.Context(), text, -1); err != nil || len(all) != len(text) {
+	if all, err := Lazy(`a`)().FindAll(t.Context(), text, -1); err != nil || len(all) != len(text) {
 		t.Errorf("%d matches, %v", len(all), err)
 	}
 }
