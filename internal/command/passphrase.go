@@ -41,11 +41,16 @@ const (
 	maxP = 4
 )
 
+// defaultN is scrypt's cost of a new document.
+const defaultN = 1 << 17
+
+var newN = defaultN // the tests have less
+
 // newSealing returns the sealing of a new document, and its key.
 func newSealing(passphrase string) (*sealing, []byte, error) {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
-	s := &sealing{KDF: "scrypt", N: 1 << 17, R: 8, P: 1, Salt: base64.StdEncoding.EncodeToString(salt)}
+	s := &sealing{KDF: "scrypt", N: newN, R: 8, P: 1, Salt: base64.StdEncoding.EncodeToString(salt)}
 	key, err := s.derive(passphrase)
 	if err != nil {
 		return nil, nil, err
