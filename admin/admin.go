@@ -175,6 +175,7 @@ func New(s Services) *API {
 	a.rateLimits()
 	a.usageLimits()
 	a.logs()
+	a.fieldRestrictions()
 	describe(a.huma.OpenAPI())
 	return a
 }

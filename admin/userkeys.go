@@ -2,8 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -203,42 +201,6 @@ func (c *call) joined(w *directory.Workspace, u *directory.User) error {
 	}
 	_, err := c.api.Keyring.Issue(c.tx, storage.NewID(c.api.Random), c.api.KeyPrefix, k)
 	return err
-}
-
-// exportFields are the fields of records that exports may have.
-var exportFields = []string{
-	"id", "trace_id", "created_at", "request", "response", "is_success", "ai_org", "ai_model", "req_units", "res_units", "total_units", "request_url",
-	"cost", "cost_currency", "price_version", "response_time", "response_status_code", "mode", "config", "prompt_slug", "metadata",
-}
-
-// exportSettings are the settings of exports of the request log.
-type exportSettings struct {
-	Denied []string `json:"deniedFields" maxItems:"64" nullable:"false" doc:"Fields of records that no export has, such as request."`
-}
-
-func showExport(e directory.Export) exportSettings {
-	return exportSettings{append([]string{}, e.Denied...)}
-}
-
-func (in *exportSettings) read() (directory.Export, error) {
-	denied := make([]string, 0, len(in.Denied))
-	for i, name := range in.Denied {
-		field := "export_settings.deniedFields[" + strconv.Itoa(i) + "]"
-		known := false
-		for _, f := range exportFields {
-			known = known || f == name
-		}
-		if !known {
-			return directory.Export{}, invalid(field, "expected one of %s, got %q", strings.Join(exportFields, ", "), credentials.Clip(name))
-		}
-		for _, other := range denied {
-			if other == name {
-				return directory.Export{}, invalid(field, "the field is named twice")
-			}
-		}
-		denied = append(denied, name)
-	}
-	return directory.Export{Denied: denied}, nil
 }
 
 // applySections applies what a workspace decides of the sections that are not security settings.

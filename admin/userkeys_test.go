@@ -226,10 +226,42 @@ func TestSectionsOfSettingsAreOverriddenWhereTheyMay(t *testing.T) {
 	a.refuses(ownerKey, "PUT", "/v1/admin/workspaces/"+a.s.Directory.DefaultWorkspace().Slug, `{"settings":{"user_api_key_auto_create":true}}`, 400, "default_workspace_user_api_key_auto_create")
 }
 
+const restrictionsPath = "/v1/logs/exports/field-restrictions"
+
+// The fields that exports may not have are those of the organisation, or of the workspace where it
+// decides itself.
+func TestTheFieldsThatExportsMayNotHaveAreTold(t *testing.T) {
+	a := newAPI(t)
+	red := a.workspace("red")
+	a.ok("PUT", "/v1/admin/organisation", `{"export_settings":{"deniedFields":["request"]},"workspace_overrides":{"export_settings":true}}`)
+	a.ok("PUT", "/v1/admin/workspaces/red", `{"export_settings":{"deniedFields":["metadata","cost"]}}`)
+	for _, path := range []string{restrictionsPath, "/v2" + strings.TrimPrefix(restrictionsPath, "/v1")} {
+		if out := a.ok("GET", path, ""); out.body != `{"object":"field-restrictions","workspace_id":null,"denied_fields":["request"]}` {
+			t.Errorf("%s", out.body)
+		}
+	}
+	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"red","scopes":["logs.export"]}`).get("key").Str
+	want := `{"object":"field-restrictions","workspace_id":"` + red + `","denied_fields":["metadata","cost"]}`
+	for _, out := range []answer{a.ok("GET", restrictionsPath+"?workspace_id=red", ""), a.as(key, "GET", restrictionsPath, ""), a.as(key, "GET", restrictionsPath+"?workspace_id="+red, "")} {
+		if out.body != want {
+			t.Errorf("%d %s, want %s", out.status, out.body, want)
+		}
+	}
+	a.refuses(key, "GET", restrictionsPath+"?workspace_id="+a.s.Directory.DefaultWorkspace().Slug, "", 403, "another workspace")
+	a.refuses(ownerKey, "GET", restrictionsPath+"?workspace_id=nope", "", 404, "workspace_id")
+	a.ok("PUT", "/v1/admin/organisation", `{"workspace_overrides":{"export_settings":false}}`)
+	if out := a.as(key, "GET", restrictionsPath, ""); out.get("denied_fields").Raw != `["request"]` {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	for _, name := range []string{"mode", "is_success"} { // every export has them
+		a.refuses(ownerKey, "PUT", "/v1/admin/organisation", `{"export_settings":{"deniedFields":["`+name+`"]}}`, 400, "export_settings.deniedFields[0]")
+	}
+}
+
 // laterRules are the settings that nothing can violate yet, because what obeys them is not built:
 // exports of the request log, and signing in. They must be obeyed from the first day of those.
 var laterRules = map[string]string{
-	"export_settings.deniedFields":                   "exports of the request log have none of these fields (condition 2)",
+	"export_settings.deniedFields":                   "exports of the request log have none of these fields (condition 2); " + restrictionsPath + " tells them",
 	"auth_settings.disable_auto_provision_user":      "signing in makes no users",
 	"auth_settings.session_settings.max_session_ttl": "older sessions are refused",
 	"auth_settings.email_domains":                    "only users of these domains sign in",
@@ -238,7 +270,7 @@ var laterRules = map[string]string{
 func TestRulesForLaterAreStoredAndShown(t *testing.T) {
 	a := newAPI(t)
 	for _, path := range a.handler.Paths() {
-		if strings.Contains(path, "/exports") || strings.Contains(path, "/auth/") && path != "/v1/auth/self" {
+		if strings.Contains(path, "/exports") && path != restrictionsPath || strings.Contains(path, "/auth/") && path != "/v1/auth/self" {
 			t.Errorf("%s is there now: it must obey its settings, and a test must say so: %v", path, laterRules)
 		}
 	}

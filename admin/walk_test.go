@@ -26,7 +26,7 @@ var resourceOfPath = map[string][]string{
 var actionOf = map[string]string{
 	"GET /admin/organisation": "read", "GET /admin/organisation/defaults": "read", "GET /gateway/health": "read", "GET /admin/workspaces/{workspace_id}/users": "list",
 	"POST /admin/users/invites/{invite_id}/resend": "create", "POST /api-keys/{id}/rotate": "rotate", "POST /guardrails/{guardrailId}/invoke": "invoke",
-	"GET /logs/{log_id}": "view", "POST /logs": "write", "DELETE /integrations/{slug}/models": "update",
+	"GET /logs/{log_id}": "view", "GET /logs/exports/field-restrictions": "export", "POST /logs": "write", "DELETE /integrations/{slug}/models": "update",
 	"PUT /prompts/{prompt_id}/makeDefault": "publish", "PUT /prompts/{prompt_id}/versions/{version_id}": "publish", "PUT /prompts/partials/{prompt_partial_id}/makeDefault": "publish",
 }
 

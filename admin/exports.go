@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+)
+
+// deniable are the fields of records that exports may be denied.
+var deniable = []string{
+	"id", "trace_id", "created_at", "request", "response", "ai_org", "ai_model", "req_units", "res_units", "total_units", "request_url",
+	"cost", "cost_currency", "price_version", "response_time", "response_status_code", "config", "prompt_slug", "metadata",
+}
+
+// exportSettings are the settings of exports of the request log.
+type exportSettings struct {
+	Denied []string `json:"deniedFields" maxItems:"64" nullable:"false" doc:"Fields of records that no export has, such as request."`
+}
+
+func showExport(e directory.Export) exportSettings {
+	return exportSettings{append([]string{}, e.Denied...)}
+}
+
+func (in *exportSettings) read() (directory.Export, error) {
+	denied := make([]string, 0, len(in.Denied))
+	for i, name := range in.Denied {
+		field := "export_settings.deniedFields[" + strconv.Itoa(i) + "]"
+		if !slices.Contains(deniable, name) {
+			return directory.Export{}, invalid(field, "expected one of %s, got %q", strings.Join(deniable, ", "), credentials.Clip(name))
+		}
+		if slices.Contains(denied, name) {
+			return directory.Export{}, invalid(field, "the field is named twice")
+		}
+		denied = append(denied, name)
+	}
+	return directory.Export{Denied: denied}, nil
+}
+
+// FieldRestrictions are the fields that exports of a workspace, or of the organisation, may not have.
+type FieldRestrictions struct {
+	Object      string   `json:"object" enum:"field-restrictions"`
+	WorkspaceID *string  `json:"workspace_id" doc:"Whose exports they are; null: those of the organisation."`
+	Denied      []string `json:"denied_fields" nullable:"false" doc:"Fields of records, such as request."`
+}
+
+// fieldRestrictions adds GET /logs/exports/field-restrictions: the fields that are denied after the
+// settings of the organisation and the workspace.
+func (a *API) fieldRestrictions() {
+	register(a, route{
+		method: http.MethodGet, path: "/logs/exports/field-restrictions", scopes: []string{"logs.export"},
+		summary: "Get the fields that exports of records may not have",
+	}, func(c *call, in *InWorkspace) (*output[FieldRestrictions], error) {
+		id, err := c.inWorkspace(in.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		out := FieldRestrictions{Object: "field-restrictions", Denied: showExport(c.api.Directory.Organisation().Export).Denied}
+		if w, ok := c.api.Directory.Workspace(id); ok {
+			out.WorkspaceID, out.Denied = &w.ID, showExport(c.api.Directory.ExportOf(w)).Denied
+		}
+		return &output[FieldRestrictions]{out}, nil
+	})
+}
