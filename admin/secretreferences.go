@@ -352,8 +352,8 @@ func wayOf(login secrets.Login, way string) ([]secrets.Field, error) {
 		return fields, nil
 	}
 	field, expected := secrets.AuthField(login.Mode), strings.Join(slices.Sorted(maps.Keys(login.Ways)), ", ")
-	if slices.Contains(login.Unsupported, way) {
-		return nil, invalid(field, "%s is not supported yet, expected one of %s", way, expected)
+	if why, known := login.Unavailable[way]; known {
+		return nil, invalid(field, "%s: %s; expected one of %s", way, why, expected)
 	}
 	return nil, invalid(field, "expected one of %s", expected)
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/secrets/awssm"
 )
 
 const (
@@ -85,8 +89,8 @@ func TestTheLoginOfASecretReferenceIsBoundToItsManager(t *testing.T) {
 	a.ok("PUT", references+"/s", `{"auth_config":{"vault_addr":"https://other.example.com","vault_token":"hvs.of-the-other-one"}}`)
 	for body, want := range map[string]string{
 		`{"name":"n","manager_type":"nope","auth_config":{},"secret_path":"x"}`:                                                      "manager_type: expected one of aws_sm, azure_kv, environment, hashicorp_vault",
-		`{"name":"n","manager_type":"aws_sm","auth_config":{"aws_auth_type":"assumedRole"},"secret_path":"x"}`:                       "assumedRole is not supported yet, expected one of accessKey",
-		`{"name":"n","manager_type":"azure_kv","auth_config":{"azure_auth_mode":"managed"},"secret_path":"x"}`:                       "managed is not supported yet",
+		`{"name":"n","manager_type":"aws_sm","auth_config":{"aws_auth_type":"assumedRole"},"secret_path":"x"}`:                       "assumedRole: the operator's configuration has no identity of the gateway; see secrets aws_sm; expected one of accessKey",
+		`{"name":"n","manager_type":"azure_kv","auth_config":{"azure_auth_mode":"managed"},"secret_path":"x"}`:                       "managed: the operator's configuration has no identity of the gateway",
 		`{"name":"n","manager_type":"hashicorp_vault","secret_path":"x/y"}`:                                                          "auth_config.vault_auth_type",
 		`{"name":"n","manager_type":"environment","secret_path":"GW_ENCRYPTION_KEY"}`:                                                "secret_path: the operator's configuration does not list",
 		`{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY","auth_config":{"x":"y"}}`:                                 "auth_config.x",
@@ -189,4 +193,25 @@ func TestMappingsStandForRequiredSettings(t *testing.T) {
 		}
 	}
 	a.ok("PUT", "/v1/integrations/b", `{"configurations":{"aws_auth_type":"accessKey","aws_region":"us-east-1"},`+both+`}`)
+}
+
+// Whoever may make references uses the identity of the machine only where the operator's
+// configuration has one.
+func TestReferencesUseTheIdentityOfTheMachine(t *testing.T) {
+	a := newAPI(t)
+	m := &awssm.Manager{Identity: "instance", Region: "eu-west-1"}
+	if err := m.Provision(caddy.Context{}); err != nil {
+		t.Fatal(err)
+	}
+	a.s.Managers["aws_sm"] = m
+	a.serve()
+	a.ok("POST", references, `{"name":"n","slug":"own","manager_type":"aws_sm","auth_config":{"aws_auth_type":"serviceRole"},"secret_path":"prod/x"}`)
+	a.ok("POST", references, `{"name":"n","slug":"role","manager_type":"aws_sm","auth_config":{"aws_auth_type":"assumedRole","aws_role_arn":"arn:aws:iam::123456789012:role/r","aws_external_id":"e1","aws_region":"us-east-1"},"secret_path":"prod/x"}`)
+	if out := a.ok("GET", references+"/role", ""); out.get("auth_config").Raw != `{"aws_auth_type":"assumedRole","aws_external_id":"e1","aws_region":"us-east-1","aws_role_arn":"arn:aws:iam::123456789012:role/r"}` {
+		t.Errorf("%s", out.body)
+	}
+	a.refuses(ownerKey, "PUT", references+"/role", `{"auth_config":{"aws_role_arn":"r"}}`, 400, "auth_config.aws_role_arn: expected the ARN of a role")
+	a.refuses(ownerKey, "PUT", references+"/own", `{"auth_config":{"aws_auth_type":"serviceRole","aws_role_arn":"r"}}`, 400, "auth_config.aws_role_arn: unknown field")
+	key, _ := a.key("workspace/service", `"virtual_keys.create"`)
+	a.refuses(key, "POST", references, `{"name":"n","manager_type":"aws_sm","auth_config":{"aws_auth_type":"serviceRole"},"secret_path":"prod/x"}`, 403, "lacks the scope")
 }

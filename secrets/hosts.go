@@ -46,18 +46,28 @@ func (h Hosts) Client(c *Clients, u *url.URL) *http.Client {
 	return c.Public
 }
 
-// UnmarshalHosts reads the Caddyfile tokens of a module whose only option is hosts.
-func UnmarshalHosts(d *caddyfile.Dispenser) (hosts []string, err error) {
+// UnmarshalOptions reads the Caddyfile tokens of a module: hosts, and options with one value each,
+// by their names.
+func UnmarshalOptions(d *caddyfile.Dispenser, hosts *[]string, values map[string]*string) error {
 	d.Next() // consume the module's name
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if d.Val() != "hosts" {
-			return nil, d.Errf("unrecognized subdirective %q", d.Val())
+		value, single := values[d.Val()]
+		switch {
+		case single && *value != "":
+			return d.Errf("%s is given twice", d.Val())
+		case single:
+			if !d.AllArgs(value) {
+				return d.ArgErr()
+			}
+		case d.Val() == "hosts":
+			args := d.RemainingArgs()
+			if len(args) == 0 {
+				return d.ArgErr()
+			}
+			*hosts = append(*hosts, args...)
+		default:
+			return d.Errf("unrecognized subdirective %q", d.Val())
 		}
-		args := d.RemainingArgs()
-		if len(args) == 0 {
-			return nil, d.ArgErr()
-		}
-		hosts = append(hosts, args...)
 	}
-	return hosts, nil
+	return nil
 }

@@ -41,11 +41,15 @@ type Guard interface {
 	Check(host string) (*url.URL, error)
 }
 
-// Clients are the HTTP clients of a fetch. Both follow no redirects, and bound the size and the
+// Clients are the HTTP clients of a fetch. They follow no redirects, and bound the size and the
 // time of answers.
 type Clients struct {
-	Public   *http.Client     // for hosts that the operator did not choose: none is private
-	Operator *http.Client     // for hosts in the operator's configuration
+	Public   *http.Client // for hosts that the operator did not choose: none is private
+	Operator *http.Client // for hosts in the operator's configuration
+	// Metadata reaches the services at link-local addresses that give a machine or a container its
+	// own credentials, and nothing else. Only what the operator's configuration says may use them;
+	// the other clients never reach them.
+	Metadata *http.Client
 	Now      func() time.Time // the time of signatures and tokens
 }
 
@@ -66,7 +70,7 @@ func (Auth) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(credentials.Mask
 type Login struct {
 	Mode        string             // the field, such as vault_auth_type; "": there is one way
 	Ways        map[string][]Field // by the value of Mode
-	Unsupported []string           // known values of Mode that do not work yet
+	Unavailable map[string]string  // known values of Mode that do not work here, and why
 }
 
 // A Field is a field of an auth_config. All are texts.
@@ -126,7 +130,7 @@ func (e *Error) Error() string {
 
 // Refused reports whether the manager refused the credentials of the request.
 func (e *Error) Refused() bool {
-	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest && slices.Contains(awsExpired, e.Code)
 }
 
 // Refusal reports whether an error says that there is no such secret, or that the gateway may not
@@ -145,7 +149,7 @@ func Refusal(err error) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusGone:
 		return true
 	case http.StatusBadRequest: // how logins are refused, and everything by AWS
-		return answered.What == "login" || slices.Contains(awsRefusals, answered.Code)
+		return answered.What == "login" && !slices.Contains(awsBusy, answered.Code) || slices.Contains(awsRefusals, answered.Code)
 	}
 	return false
 }
@@ -153,6 +157,12 @@ func Refusal(err error) bool {
 // awsRefusals are the error codes of AWS for secrets that are gone, are being deleted, or may not be
 // read.
 var awsRefusals = []string{"AccessDeniedException", "InvalidRequestException", "ResourceNotFoundException", "UnrecognizedClientException"}
+
+// awsExpired are those for credentials that have ended, which a new login replaces.
+var awsExpired = []string{"ExpiredTokenException", "UnrecognizedClientException"}
+
+// awsBusy are those of logins that are refused for now.
+var awsBusy = []string{"Throttling", "ThrottlingException", "IDPCommunicationError"}
 
 // Code returns s if it looks like an error code, and "" if it could be anything else.
 func Code(s string) string {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -33,6 +34,22 @@ func (anywhere) CheckDial(host string, to netip.AddrPort) error {
 		return &credentials.HostError{Why: err.Error()}
 	}
 	return guard.CheckDial(host, to)
+}
+
+// metadataGuard allows only the services that give a machine or a container its own credentials:
+// those of AWS and Azure, of ECS, and of EKS.
+var metadataGuard addressCheck = identityServices{
+	netip.MustParseAddrPort("169.254.169.254:80"), netip.MustParseAddrPort("169.254.170.2:80"),
+	netip.MustParseAddrPort("169.254.170.23:80"), netip.MustParseAddrPort("[fd00:ec2::23]:80"),
+}
+
+type identityServices []netip.AddrPort
+
+func (s identityServices) CheckDial(_ string, to netip.AddrPort) error {
+	if !slices.Contains(s, netip.AddrPortFrom(to.Addr().Unmap(), to.Port())) {
+		return &credentials.HostError{Why: "it is no service that gives a machine its identity"}
+	}
+	return nil
 }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)

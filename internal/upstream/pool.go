@@ -23,11 +23,13 @@ const (
 	maxResponseHeader = 256 << 10
 )
 
-// Pools are two separate pools of connections: one for hosts that the operator chose, and
-// one for hosts that callers and tenants chose.
+// Pools are separate pools of connections: one for hosts that the operator chose, one for hosts
+// that callers and tenants chose, and one for the services that give the machine its identity,
+// which the others never reach.
 type Pools struct {
 	Operator *Pool
 	Public   *Pool
+	Metadata *Pool
 }
 
 // NewPools creates the pools with the options of Caddy's HTTP transport. guard checks the
@@ -41,6 +43,10 @@ func NewPools(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard *credentia
 	}
 	// With a proxy, only the proxy's address would be checked.
 	p.Public.Proxy, p.Public.public = nil, true
+	if p.Metadata, err = newPool(ctx, t, metadataGuard); err != nil {
+		return Pools{}, err
+	}
+	p.Metadata.Proxy, p.Metadata.DisableKeepAlives = nil, true
 	return p, nil
 }
 
@@ -56,7 +62,7 @@ func (p Pools) of(public bool) *Pool {
 
 // Retire stops keeping idle connections. Requests that are under way finish.
 func (p Pools) Retire() {
-	for _, pool := range []*Pool{p.Operator, p.Public} {
+	for _, pool := range []*Pool{p.Operator, p.Public, p.Metadata} {
 		if pool != nil {
 			pool.retire()
 		}

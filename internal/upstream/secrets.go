@@ -13,11 +13,11 @@ var secret = Operation{Name: "secret", Timeout: 15 * time.Second, MaxAnswer: sec
 
 // SecretClients returns the HTTP clients for the requests to a secret manager in ctx.
 func (c *Client) SecretClients(ctx context.Context, manager string) *secrets.Clients {
-	client := func(public bool) *http.Client {
+	client := func(pool *Pool) *http.Client {
 		return &http.Client{
-			Transport:     &carrier{client: c, ctx: WithVars(ctx), op: &secret, provider: manager, pool: bounded{c.pools.of(public), int64(secret.MaxAnswer)}},
+			Transport:     &carrier{client: c, ctx: WithVars(ctx), op: &secret, provider: manager, pool: bounded{pool, int64(secret.MaxAnswer)}},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
-	return &secrets.Clients{Public: client(true), Operator: client(false), Now: c.now}
+	return &secrets.Clients{Public: client(c.pools.Public), Operator: client(c.pools.Operator), Metadata: client(c.pools.Metadata), Now: c.now}
 }

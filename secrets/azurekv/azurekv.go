@@ -20,14 +20,22 @@ import (
 
 func init() { caddy.RegisterModule(new(Manager)) }
 
-// Manager reads secrets from Azure Key Vault. It logs in as an application of Entra ID.
+// Manager reads secrets from Azure Key Vault. It logs in as an application of Entra ID, or as what
+// the machine is.
 type Manager struct {
 	// Hosts that may be private, such as those of a private endpoint:
 	// *.vault.azure.net. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
-	hosts  secrets.Hosts
-	tokens secrets.Tokens
+	// The identity that references without credentials of their own use: instance, a managed
+	// identity of the virtual machine by its metadata service; or workload, that of the Kubernetes
+	// service account. Whoever may make references can read all secrets that it may. Default:
+	// none, and such references are refused.
+	Identity string `json:"identity,omitempty"`
+
+	hosts    secrets.Hosts
+	identity *identity
+	tokens   secrets.Tokens
 }
 
 // Fields of auth_config.
@@ -37,12 +45,23 @@ const (
 	fieldClient = "azure_entra_client_id"
 	fieldSecret = "azure_entra_client_secret"
 	fieldVault  = "azure_vault_url"
+	fieldOwn    = "azure_managed_client_id"
+)
+
+// Values of azure_auth_mode.
+const (
+	byEntra   = "entra"
+	byManaged = "managed"
+	byDefault = "default"
 )
 
 const apiVersion = "7.4"
 
 // A cloud is one of Azure's: the domain of its vaults, and where applications log in.
 type cloud struct{ domain, authority string }
+
+// resource is what tokens for its vaults are for.
+func (c cloud) resource() string { return "https://" + c.domain }
 
 var clouds = []cloud{
 	{"vault.azure.net", "https://login.microsoftonline.com"},
@@ -62,6 +81,7 @@ func cloudOf(vault *url.URL) (c cloud, ok bool) {
 
 var (
 	tenantName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]{0,127}$`)
+	clientID   = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 	secretName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,127}(/[a-zA-Z0-9]{1,64})?$`)
 )
 
@@ -72,30 +92,41 @@ func (*Manager) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the configuration.
 func (m *Manager) Provision(caddy.Context) (err error) {
-	m.hosts, err = secrets.NewHosts(m.Hosts)
+	if m.hosts, err = secrets.NewHosts(m.Hosts); err == nil && m.Identity != "" {
+		m.identity, err = newIdentity(m.Identity)
+	}
 	return err
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	secrets azure_kv {
-//		hosts <hosts...>
+//		hosts    <hosts...>
+//		identity instance|workload
 //	}
-func (m *Manager) UnmarshalCaddyfile(d *caddyfile.Dispenser) (err error) {
-	m.Hosts, err = secrets.UnmarshalHosts(d)
-	return err
+func (m *Manager) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return secrets.UnmarshalOptions(d, &m.Hosts, map[string]*string{"identity": &m.Identity})
 }
 
 // Login describes the auth_config.
-func (*Manager) Login() secrets.Login {
-	return secrets.Login{Mode: fieldMode, Ways: map[string][]secrets.Field{
-		"entra": {
+func (m *Manager) Login() secrets.Login {
+	vault := secrets.Field{Name: fieldVault, Required: true, Place: true}
+	l := secrets.Login{Mode: fieldMode, Ways: map[string][]secrets.Field{
+		byEntra: {
 			{Name: fieldTenant, Required: true, Place: true},
 			{Name: fieldClient, Required: true},
 			{Name: fieldSecret, Required: true, Secret: true},
-			{Name: fieldVault, Required: true, Place: true},
+			vault,
 		},
-	}, Unsupported: []string{"managed", "default"}}
+	}}
+	if m.identity == nil {
+		const why = "the operator's configuration has no identity of the gateway; see secrets azure_kv"
+		l.Unavailable = map[string]string{byManaged: why, byDefault: why}
+		return l
+	}
+	l.Ways[byManaged] = []secrets.Field{{Name: fieldOwn}, vault}
+	l.Ways[byDefault] = []secrets.Field{vault}
+	return l
 }
 
 // Check checks the vault, the tenant and the name.
@@ -107,8 +138,11 @@ func (m *Manager) Check(r *secrets.Reference, guard secrets.Guard) error {
 	if _, ok := cloudOf(u); !ok || u.Scheme != "https" || u.Port() != "" || strings.Trim(u.Path, "/") != "" {
 		return &secrets.FieldError{Field: secrets.AuthField(fieldVault), Message: "expected the address of a key vault, such as https://name.vault.azure.net"}
 	}
-	switch {
-	case !tenantName.MatchString(r.Auth[fieldTenant]):
+	own := r.Auth[fieldOwn]
+	switch way := r.Auth[fieldMode]; {
+	case own != "" && !clientID.MatchString(own):
+		return &secrets.FieldError{Field: secrets.AuthField(fieldOwn), Message: "expected the client id of a managed identity, a UUID"}
+	case way != byManaged && way != byDefault && !tenantName.MatchString(r.Auth[fieldTenant]):
 		return &secrets.FieldError{Field: secrets.AuthField(fieldTenant), Message: "expected the id or the domain of a tenant"}
 	case !secretName.MatchString(r.Path):
 		return &secrets.FieldError{Field: secrets.FieldPath, Message: "expected the name of a secret, or name/version"}
@@ -126,13 +160,15 @@ func (m *Manager) Fetch(ctx context.Context, r *secrets.Reference, c *secrets.Cl
 	if !ok {
 		return value, &credentials.HostError{Why: "it is not a key vault"}
 	}
-	tenant, client, secret := r.Auth[fieldTenant], r.Auth[fieldClient], r.Auth[fieldSecret]
-	key := secrets.KeyOf(of.authority, tenant, client, secret)
-	return m.tokens.Use(ctx, key, c.Now(), func(ctx context.Context) (secrets.Token, error) {
-		form := url.Values{
-			"grant_type": {"client_credentials"}, "client_id": {client}, "client_secret": {secret}, "scope": {"https://" + of.domain + "/.default"},
+	key, log := secrets.KeyOf(of.authority, r.Auth[fieldTenant], r.Auth[fieldClient], r.Auth[fieldSecret]), asApplication
+	if r.Auth[fieldMode] != byEntra {
+		if m.identity == nil { // the configuration has changed
+			return value, &secrets.FieldError{Field: secrets.AuthField(fieldMode), Message: "the operator's configuration has no identity of the gateway any more"}
 		}
-		return login(ctx, c, of.authority+"/"+tenant+"/oauth2/v2.0/token", form)
+		key, log = secrets.KeyOf(m.Identity, of.domain, r.Auth[fieldOwn]), m.identity.login
+	}
+	return m.tokens.Use(ctx, key, c.Now(), func(ctx context.Context) (secrets.Token, error) {
+		return log(ctx, of, r.Auth, c)
 	}, func(token string) (credentials.Secret, error) {
 		u := vault.JoinPath("secrets", r.Path)
 		u.RawQuery = url.Values{"api-version": {apiVersion}}.Encode()
@@ -140,13 +176,26 @@ func (m *Manager) Fetch(ctx context.Context, r *secrets.Reference, c *secrets.Cl
 	})
 }
 
-func login(ctx context.Context, c *secrets.Clients, address string, form url.Values) (t secrets.Token, err error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+// asApplication logs in with the secret of an application.
+func asApplication(ctx context.Context, of cloud, auth secrets.Auth, c *secrets.Clients) (secrets.Token, error) {
+	return askEntra(ctx, c, of, auth[fieldTenant], url.Values{"client_id": {auth[fieldClient]}, "client_secret": {auth[fieldSecret]}})
+}
+
+// askEntra requests the token of an application for the vaults of a cloud.
+func askEntra(ctx context.Context, c *secrets.Clients, of cloud, tenant string, form url.Values) (t secrets.Token, err error) {
+	form.Set("grant_type", "client_credentials")
+	form.Set("scope", of.resource()+"/.default")
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, of.authority+"/"+tenant+"/oauth2/v2.0/token", strings.NewReader(form.Encode()))
 	if err != nil {
 		return t, err
 	}
 	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	status, answer, err := secrets.Do(c.Public, q)
+	return login(c.Public, q, c.Now())
+}
+
+// login sends a request for a token, and reads the answer.
+func login(client *http.Client, q *http.Request, now time.Time) (t secrets.Token, err error) {
+	status, answer, err := secrets.Do(client, q)
 	if err != nil {
 		return t, err
 	}
@@ -156,7 +205,7 @@ func login(ctx context.Context, c *secrets.Clients, address string, form url.Val
 	}
 	t.Secret = credentials.NewSecret(token)
 	if seconds := gjson.GetBytes(answer, "expires_in").Int(); seconds > 0 {
-		t.Until = c.Now().Add(time.Duration(min(seconds, int64(24*time.Hour/time.Second))) * time.Second)
+		t.Until = now.Add(time.Duration(min(seconds, int64(24*time.Hour/time.Second))) * time.Second)
 	}
 	return t, nil
 }

@@ -33,7 +33,19 @@ type unreachable struct{ host string }
 
 func (e *unreachable) Error() string { return "no route to " + e.host }
 
-// Clients returns the clients of a fetch, with the hosts that either reaches.
+// Clients returns the clients of a fetch, with the hosts that either reaches. There is no metadata
+// service.
 func Clients(public, operator Hosts, now func() time.Time) *secrets.Clients {
-	return &secrets.Clients{Public: &http.Client{Transport: public}, Operator: &http.Client{Transport: operator}, Now: now}
+	return &secrets.Clients{Public: client(public), Operator: client(operator), Metadata: client(nil), Now: now}
+}
+
+// OnMachine returns clients with the hosts of a metadata service.
+func OnMachine(c *secrets.Clients, metadata Hosts) *secrets.Clients {
+	with := *c
+	with.Metadata = client(metadata)
+	return &with
+}
+
+func client(hosts Hosts) *http.Client {
+	return &http.Client{Transport: hosts, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

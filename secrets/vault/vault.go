@@ -7,11 +7,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -57,8 +55,6 @@ const (
 	byAppRole    = "approle"
 	byKubernetes = "kubernetes"
 )
-
-const maxToken = 64 << 10 // of the service account, in bytes
 
 // CaddyModule returns the Caddy module information.
 func (*Vault) CaddyModule() caddy.ModuleInfo {
@@ -165,7 +161,7 @@ func (v *Vault) Fetch(ctx context.Context, r *secrets.Reference, c *secrets.Clie
 		if !v.hosts.List(base) { // the configuration may have changed
 			return credentials.Secret{}, &credentials.HostError{Why: "the operator does not list it for the token of a service account"}
 		}
-		jwt, err := serviceAccount(v.KubernetesToken)
+		jwt, err := secrets.ReadToken(v.KubernetesToken)
 		if err != nil {
 			return credentials.Secret{}, err
 		}
@@ -176,20 +172,6 @@ func (v *Vault) Fetch(ctx context.Context, r *secrets.Reference, c *secrets.Clie
 	return v.tokens.Use(ctx, key, c.Now(), func(ctx context.Context) (secrets.Token, error) {
 		return s.login(ctx, way, body, c.Now())
 	}, read)
-}
-
-// serviceAccount reads the token of a service account, which Kubernetes replaces regularly.
-func serviceAccount(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("reading the token of the service account: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxToken))
-	if err != nil {
-		return "", fmt.Errorf("reading the token of the service account: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
 }
 
 // A session is a fetch from one server.
