@@ -1,12 +1,14 @@
 package admin_test
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
 // changeBodies are bodies that change something, for the routes that operationBodies leaves out, or
@@ -77,9 +79,66 @@ func changeWorld(a *api) map[string]string {
 		world[at] = id
 	}
 	a.spend(key)
+	world["{log_id}"] = a.recorded("trace-of-the-tests")
 	world["{entity_id}"] = a.ok("GET", "/v1/policies/usage-limits/"+budget+"/entities", "").get("data.0.id").Str
 	world["{user_id}"] = member
 	return world
+}
+
+// recorded adds the record of a call in the default workspace, waits until it can be read, and returns
+// its trace id.
+func (a *api) recorded(trace string) string {
+	a.t.Helper()
+	a.s.Records.Add(&reqlog.Record{TraceID: trace, At: a.s.Now(), WorkspaceID: a.s.Directory.DefaultWorkspace().ID, Status: 200})
+	deadline := time.Now().Add(20 * time.Second)
+	for a.ok("GET", "/v1/logs", "").get("total").Int() == 0 {
+		if time.Now().After(deadline) {
+			a.t.Fatal("no record is written")
+		}
+		runtime.Gosched()
+	}
+	return trace
+}
+
+// prepare makes objects for a route, and returns a path and a body with which it succeeds.
+func (a *api) prepare(method, path string) (target, body string) {
+	a.t.Helper()
+	name := method + " " + path
+	world := changeWorld(a)
+	target, body = path, operationBodies[name]
+	if own, ok := changeBodies[name]; ok {
+		body = own
+	}
+	at := "" // the longest path of an object that begins this one
+	for known := range world {
+		if strings.HasPrefix(known, "/") && len(known) > len(at) && (path == known || strings.HasPrefix(path, known+"/")) {
+			at = known
+		}
+	}
+	if at != "" {
+		target = at[:strings.IndexByte(at, '{')] + world[at] + path[len(at):]
+	}
+	for _, name := range []string{"{entity_id}", "{user_id}", "{log_id}"} {
+		target = strings.ReplaceAll(target, name, world[name])
+	}
+	target = strings.NewReplacer("{version_id}", "1", "{model}", "gpt-4o").Replace(target)
+	for name, id := range world {
+		body = strings.ReplaceAll(body, name, id)
+	}
+	switch {
+	case strings.Contains(target, "{"):
+		a.t.Fatalf("no object is known for %s", target)
+	case strings.HasSuffix(path, "/models") && method == "DELETE":
+		target += "?slugs=gpt-4o"
+	case strings.HasSuffix(path, "/unshare") || strings.HasSuffix(path, "/share") && method == "DELETE":
+		a.ok("PUT", target[:strings.LastIndexByte(target, '/')]+"/share", `{}`)
+	case strings.HasPrefix(path, "/v1/model-configs") && method == "DELETE":
+		a.ok("PUT", target, operationBodies["PUT "+path])
+	}
+	if method != "GET" && method != "DELETE" && body == "" {
+		body = `{}`
+	}
+	return target, body
 }
 
 // spend has a key make a call that the policies count.
@@ -124,40 +183,7 @@ func TestEveryWriteTellsWhatItChanged(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a := newAPI(t)
-				world := changeWorld(a)
-				target, body := path, operationBodies[name]
-				if own, ok := changeBodies[name]; ok {
-					body = own
-				}
-				at := "" // the longest path of an object that begins this one
-				for known := range world {
-					if strings.HasPrefix(known, "/") && len(known) > len(at) && (path == known || strings.HasPrefix(path, known+"/")) {
-						at = known
-					}
-				}
-				if at != "" {
-					target = at[:strings.IndexByte(at, '{')] + world[at] + path[len(at):]
-				}
-				for _, name := range []string{"{entity_id}", "{user_id}"} {
-					target = strings.ReplaceAll(target, name, world[name])
-				}
-				target = strings.NewReplacer("{version_id}", "1", "{model}", "gpt-4o").Replace(target)
-				for name, id := range world {
-					body = strings.ReplaceAll(body, name, id)
-				}
-				switch {
-				case strings.Contains(target, "{"):
-					t.Fatalf("no object is known for %s", target)
-				case strings.HasSuffix(path, "/models") && method == "DELETE":
-					target += "?slugs=gpt-4o"
-				case strings.HasSuffix(path, "/unshare") || strings.HasSuffix(path, "/share") && method == "DELETE":
-					a.ok("PUT", target[:strings.LastIndexByte(target, '/')]+"/share", `{}`)
-				case strings.HasPrefix(path, "/v1/model-configs") && method == "DELETE":
-					a.ok("PUT", target, operationBodies["PUT "+path])
-				}
-				if method != "DELETE" && body == "" {
-					body = `{}`
-				}
+				target, body := a.prepare(method, path)
 				a.now.Add(int64(time.Minute))
 				a.ok(method, target, body)
 				row := a.trail()[0]
