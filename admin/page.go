@@ -45,6 +45,18 @@ func pageOf[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) 
 	return out
 }
 
+// pageOfAll returns a page of rows of which none is left out. It looks only at those of the page.
+func pageOfAll[R, T any](rows []*R, p Paging, show func(*R) T) *listOutput[T] {
+	out := &listOutput[T]{List[T]{Object: "list", Total: len(rows), Data: []T{}}}
+	if p.PageSize > 0 && p.CurrentPage <= len(rows)/p.PageSize { // or else the product could overflow
+		rest := rows[p.CurrentPage*p.PageSize:]
+		for _, row := range rest[:min(p.PageSize, len(rest))] {
+			out.Body.Data = append(out.Body.Data, show(row))
+		}
+	}
+	return out
+}
+
 func clientIP(r *http.Request) string {
 	if ip, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok {
 		return ip

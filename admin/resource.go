@@ -101,21 +101,25 @@ func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *
 				return nil, err
 			}
 		}
+		rows, own := r.listed(c, only, any(*in))
+		if own && keep == nil {
+			return pageOfAll(rows, (*in).page(), func(row *Row) V { return show(c, row) }), nil
+		}
 		visible := r.visible(c, only, "list")
-		return pageOf(r.listed(c, only, any(*in)), (*in).page(), func(row *Row) bool {
+		return pageOf(rows, (*in).page(), func(row *Row) bool {
 			return visible(row) && (keep == nil || keep(c, row, in))
 		}, func(row *Row) V { return show(c, row) }), nil
 	})
 }
 
 // listed returns the rows that a list chooses from: those of its workspace where there is an index,
-// unless it may have others.
-func (r *resource[Row]) listed(c *call, only string, filter any) []*Row {
+// unless it may have others. own: they are all of that workspace, which the caller sees.
+func (r *resource[Row]) listed(c *call, only string, filter any) (rows []*Row, own bool) {
 	workspace := cmp.Or(only, c.caller.WorkspaceID)
 	if f, ok := filter.(interface{ foreign() bool }); workspace == "" || r.rowsOf == nil || ok && f.foreign() {
-		return r.rows(c)
+		return r.rows(c), false
 	}
-	return r.rowsOf(c, workspace)
+	return r.rowsOf(c, workspace), c.sees(workspace)
 }
 
 // get adds GET path/{param}.
