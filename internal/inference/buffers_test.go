@@ -25,7 +25,7 @@ func (p *atMost) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.
 // must not become more of them.
 func TestABurstIsPassedOnInAsManyPiecesAsItCame(t *testing.T) {
 	src, events := burst(200)
-	seen, err := firstEvents(src, false)
+	seen, err := firstEvents(src, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -104,10 +105,15 @@ func (m *masked) Read(p []byte) (int, error) {
 		case len(p) == 0:
 			return 0, nil
 		case len(m.held) > 0:
-			m.more(len(p))
+			if err := m.more(len(p)); err != nil {
+				return 0, err
+			}
 			continue
 		}
 		n, err := m.src.Read(p)
+		if errors.Is(err, errNotYet) {
+			return 0, err
+		}
 		passed := n
 		if err != nil {
 			m.err = err
@@ -125,21 +131,23 @@ func (m *masked) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// more reads more behind what is held back.
-func (m *masked) more(most int) {
+// more reads more behind what is held back. It returns errNotYet if nothing came in time; other errors
+// are kept in m.
+func (m *masked) more(most int) error {
 	from := len(m.held)
 	m.held = append(m.held, make([]byte, min(most, leastRead))...)
 	n, err := m.src.Read(m.held[from:])
 	m.held = m.held[:from+n]
+	if errors.Is(err, errNotYet) {
+		return err
+	}
 	if m.done = len(m.held); err != nil {
 		m.err = err
 		m.mask.Hide(m.held)
 	} else {
 		m.done = m.mask.Pass(m.held)
 	}
+	return nil
 }
-
-// ready reports whether a Read would return at once.
-func (m *masked) ready() bool { return m.done > 0 || m.err != nil || isReady(m.src) }
 
 func (m *masked) Close() error { return m.src.Close() }

@@ -58,14 +58,15 @@ func (p *peeked) drop() {
 
 // begins looks at the beginning of an answer with status 200. It returns nil if it may go to the
 // client, and otherwise why not. With ahead, real output has to follow: until then another attempt
-// may. Without, a stream has to begin with an event that is not an error; events that came together
-// with the first one are looked at, too. What was read is put back.
-func begins(c *exchange.Call, res *http.Response, ahead bool) (why error) {
+// may. Without, a stream has to begin with an event that is not an error, and if that says nothing,
+// no error may follow it soon: body, whose reads can be limited, is what the stream is read from (nil:
+// the first event decides). What was read is put back.
+func begins(c *exchange.Call, res *http.Response, ahead bool, body *patientBody) (why error) {
 	media := mediaType(res.Header)
 	var seen []byte
 	switch {
 	case media == "text/event-stream":
-		seen, why = firstEvents(res.Body, ahead)
+		seen, why = firstEvents(res.Body, ahead, body)
 	case media == "application/json" && ahead:
 		seen, why = wholeJSON(res.Body, res.ContentLength)
 	default:
@@ -86,16 +87,17 @@ const maxQuiet = 15 * time.Second
 // once, so that a burst is not divided.
 var firstReads = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// firstEvents reads events until one is output, or an error, or the end; unless ahead, until any.
-// The memory is the caller's, and no more than what was read.
-func firstEvents(r io.Reader, ahead bool) (seen []byte, why error) {
+// firstEvents reads events until one is output, or an error, or the end; unless ahead, until any, and
+// from a patientBody those of the next moment. The memory is the caller's, and no more than what was read.
+func firstEvents(r io.Reader, ahead bool, body *patientBody) (seen []byte, why error) {
 	room := firstReads.Get().(*[4 << 10]byte)
 	defer firstReads.Put(room)
-	seen, why = firstEventsIn(room[:0], r, ahead)
+	seen, why = firstEventsIn(room[:0], r, ahead, body)
 	return bytes.Clone(seen), why
 }
 
-func firstEventsIn(seen []byte, r io.Reader, ahead bool) ([]byte, error) {
+func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *patientBody) ([]byte, error) {
+	defer body.lift()
 	look := startScanner{}
 	var deadline time.Time
 	for len(seen) < maxPeeked {
@@ -108,7 +110,7 @@ func firstEventsIn(seen []byte, r io.Reader, ahead bool) ([]byte, error) {
 		switch wrong := look.at(seen[from:], err == io.EOF); {
 		case look.failed != nil:
 			return seen, look.failed
-		case look.output, look.begun && !ahead && len(seen) < cap(seen) && !isReady(r):
+		case look.output, look.begun && !ahead && body == nil, errors.Is(err, errNotYet):
 			return seen, nil
 		case wrong != nil:
 			return seen, incompleteError{"the provider's stream cannot be read", wrong}
@@ -118,6 +120,9 @@ func firstEventsIn(seen []byte, r io.Reader, ahead bool) ([]byte, error) {
 			return seen, incompleteError{"the provider's stream broke off before any output", err}
 		}
 		if !ahead {
+			if look.begun {
+				body.limit(preambleWait)
+			}
 			if now := time.Now(); deadline.IsZero() {
 				deadline = now.Add(maxQuiet)
 			} else if now.After(deadline) {
@@ -126,12 +131,6 @@ func firstEventsIn(seen []byte, r io.Reader, ahead bool) ([]byte, error) {
 		}
 	}
 	return seen, nil
-}
-
-// isReady reports whether more of a stream came together with what was read.
-func isReady(r io.Reader) bool {
-	t, ok := r.(interface{ ready() bool })
-	return ok && t.ready()
 }
 
 // A startScanner looks at the first events of a stream.

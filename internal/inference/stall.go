@@ -29,7 +29,7 @@ func (rt *roundTrip) guardStalls(res *http.Response) {
 	}
 	s := &rt.stallRoom
 	s.ReadCloser, s.after, s.option = res.Body, rt.timeouts.headers, "provider_header_timeout"
-	if media := mediaType(res.Header); media == "text/event-stream" || media == "application/vnd.amazon.eventstream" {
+	if isStream(mediaType(res.Header)) {
 		s.after, s.option = rt.timeouts.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {

@@ -49,7 +49,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		rt.answer.Begin(res.Header)
 	}
 	media := mediaType(res.Header)
-	if rt.answer.Stream != nil && (rt.answer.Media != "" || media == "text/event-stream" || media == "application/vnd.amazon.eventstream") {
+	if rt.answer.Stream != nil && (rt.answer.Media != "" || isStream(media)) {
 		if rt.answer.Media != "" {
 			media = rt.answer.Media
 			withoutDigests(res.Header)
@@ -250,18 +250,18 @@ func (t *translated) Read(p []byte) (int, error) {
 		if t.err != nil {
 			return 0, t.err
 		}
-		t.fill()
+		if err := t.fill(); err != nil {
+			return 0, err
+		}
 	}
 	n := copy(p, t.out[t.read:])
 	t.read += n
 	return n, nil
 }
 
-// ready reports whether a Read would return at once.
-func (t *translated) ready() bool { return t.read < len(t.out) || t.err != nil }
-
-// fill reads from the provider once, and translates what came.
-func (t *translated) fill() {
+// fill reads from the provider once, and translates what came. It returns errNotYet if nothing did in
+// time; other errors are kept in t.
+func (t *translated) fill() error {
 	switch {
 	case t.in == nil:
 		t.in = make([]byte, smallSize)
@@ -270,6 +270,9 @@ func (t *translated) fill() {
 	}
 	t.out, t.read = t.out[:0], 0
 	n, err := t.src.Read(t.in)
+	if errors.Is(err, errNotYet) {
+		return err
+	}
 	t.full = n == len(t.in)
 	if n > 0 {
 		var wrong error
@@ -295,6 +298,7 @@ func (t *translated) fill() {
 		}
 	}
 	t.err = err
+	return nil
 }
 
 // malformed is the error of a stream that cannot be translated. An error of the gateway's own is
