@@ -28,6 +28,7 @@ func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 	if err := r.OneChoice(); err != nil {
 		return nil, err
 	}
+	r = answersByTool(c, r)
 	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, r.SizeHint(len(c.Body)))}}
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {
@@ -45,6 +46,20 @@ func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 	w.tier(r)
 	w.Close('}')
 	return w.Builder, nil
+}
+
+// answersByTool lets Claude models that accept no schema of their answers call a tool instead.
+func answersByTool(c *providers.Call, r *chat.Request) *chat.Request {
+	model := foundation(c)
+	if r.Format.Kind != chat.FormatSchema || !isAnthropic(model) || r.Lookup("outputConfig") != nil {
+		return r
+	}
+	m := messages.ModelOf(model)
+	thinking := member(jsonscan.NewReader(additionalFields(r)), "thinking")
+	if thinking == nil {
+		thinking = m.Thinking(r)
+	}
+	return messages.AnswersByTool(r, m, thinking)
 }
 
 // members lists what Converse accepts besides what all providers share. They are forwarded
@@ -197,10 +212,7 @@ func (w *writer) output(r *chat.Request) {
 func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 	model := foundation(c)
 	var fields []chat.Member
-	own := r.Lookup("additionalModelRequestFields")
-	if own == nil {
-		own = r.Lookup("additional_model_request_fields")
-	}
+	own := additionalFields(r)
 	if own != nil {
 		err := jsonscan.Members(own, func(m jsonscan.Member) error {
 			fields = append(fields, chat.Member{Name: m.Key.String(), Value: own[m.Start:m.End]})
@@ -251,6 +263,14 @@ func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 	}
 	w.Close('}')
 	return nil
+}
+
+// additionalFields are the caller's fields that the model accepts and Converse does not, or nil.
+func additionalFields(r *chat.Request) chat.Raw {
+	if own := r.Lookup("additionalModelRequestFields"); own != nil {
+		return own
+	}
+	return r.Lookup("additional_model_request_fields")
 }
 
 // anthropicOutput reports whether output_config is Anthropic's, which holds an effort, and

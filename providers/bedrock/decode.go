@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
+	"github.com/caddy-gw/gateway/providers/messages"
 )
 
 // A Decoder decodes one answer of Converse or ConverseStream.
@@ -13,7 +14,8 @@ type Decoder struct {
 	r          jsonscan.Reader
 	event      chat.Event
 	tools      int           // that were called
-	blocks     map[int64]int // by index: the tool that the block calls
+	answered   bool          // by a call of messages.SchemaTool
+	blocks     map[int64]int // by index: the tool that the block calls, or answerTool
 	index      int64         // of the block of the latest delta
 	blob       []byte        // redacted reasoning collected so far for that block
 	ended      bool
@@ -21,6 +23,9 @@ type Decoder struct {
 	cited      citations
 	said       int64 // 1 + the index of the latest block with text
 }
+
+// answerTool is the tool of a block whose input is the text of the answer.
+const answerTool = -1
 
 var reasons = map[string]chat.FinishReason{
 	"end_turn": chat.Stop, "stop_sequence": chat.Stop, "max_tokens": chat.Length, "model_context_window_exceeded": chat.Length,
@@ -75,11 +80,19 @@ func (d *Decoder) Body(body []byte, to chat.Sink) error {
 	d.emit(to, chat.Event{Kind: chat.Start})
 	c := jsonscan.NewReader(content)
 	c.Array(func() { d.block(c, to) })
-	d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
+	d.finish(to, reason)
 	if usage != nil {
 		d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(jsonscan.NewReader(usage))})
 	}
 	return nil
+}
+
+// finish emits the end of the answer. A call that is the answer is none to the caller.
+func (d *Decoder) finish(to chat.Sink, reason chat.Literal) {
+	if d.answered && d.tools == 0 && reason.Is("tool_use") {
+		reason = chat.Quote("end_turn")
+	}
+	d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
 }
 
 // member reads the next value and returns its member at the path given by names.
@@ -124,6 +137,11 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 			var t tool
 			r.Object(func(key jsonscan.Key) { t.member(r, key) })
 			if t.server {
+				return
+			}
+			if t.name.Is(messages.SchemaTool) {
+				d.answered = true
+				d.emit(to, chat.Event{Kind: chat.TextPiece, Text: chat.Quote(string(t.input))})
 				return
 			}
 			d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: orEmpty(t.id), Name: orEmpty(t.name)})
@@ -224,7 +242,7 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 		d.delta(r, index, to)
 	case "messageStop":
 		d.ended = true
-		d.emit(to, chat.Event{Kind: chat.Finish, Finish: reasons[reason.Text()], RawFinish: reason})
+		d.finish(to, reason)
 	case "metadata": // follows messageStop
 		if usage != nil {
 			r.Reset(usage)
@@ -248,6 +266,10 @@ func (d *Decoder) begin(r *jsonscan.Reader, index int64, to chat.Sink) {
 		if d.blocks == nil {
 			d.blocks = make(map[int64]int)
 		}
+		if t.name.Is(messages.SchemaTool) {
+			d.answered, d.blocks[index] = true, answerTool
+			return
+		}
 		d.blocks[index] = d.tools
 		d.emit(to, chat.Event{Kind: chat.CallStart, Tool: d.tools, ID: orEmpty(t.id), Name: orEmpty(t.name)})
 		d.tools++
@@ -270,7 +292,12 @@ func (d *Decoder) delta(r *jsonscan.Reader, index int64, to chat.Sink) {
 		case "toolUse":
 			piece := chat.Literal(member(r, "input"))
 			// Tools that the provider runs itself are not calls of the client's.
-			if n, ok := d.blocks[index]; ok && len(piece) > 1 && piece[0] == '"' {
+			n, ok := d.blocks[index]
+			switch {
+			case !ok || len(piece) < 2 || piece[0] != '"':
+			case n == answerTool:
+				d.emit(to, chat.Event{Kind: chat.TextPiece, Text: piece})
+			default:
 				d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: n, Text: piece})
 			}
 		}

@@ -42,7 +42,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	}
 	m := ModelOf(name)
 	thinking := m.Thinking(r)
-	r = answersByTool(r, m, budget(thinking) > 0)
+	r = AnswersByTool(r, m, thinking)
 	b.Open('{')
 	if o.Version != "" {
 		b.Key("anthropic_version").Text(o.Version)

@@ -12,7 +12,7 @@ type Decoder struct {
 	usage    usage
 	blocks   map[int64]*toolUse // by index
 	tools    int                // number of calls so far
-	answered bool               // by the call of schemaTool
+	answered bool               // by the call of SchemaTool
 	finished bool
 	ended    bool
 	cited    citations
@@ -22,7 +22,7 @@ type Decoder struct {
 // A toolUse is a block of a stream that calls a tool.
 type toolUse struct {
 	tool   int
-	text   bool         // the call is of schemaTool: its input is the text of the answer
+	text   bool         // the call is of SchemaTool: its input is the text of the answer
 	search chat.Literal // the id of a web search, which the provider runs: input has all of its input
 	input  chat.Raw     // the input at its start; nil if it was empty, or deltas followed
 }
@@ -187,7 +187,7 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	case "redacted_thinking":
 		d.emit(to, chat.Event{Kind: chat.ThoughtBlob, Text: b.data})
 	case "tool_use":
-		if b.name.Is(schemaTool) {
+		if b.name.Is(SchemaTool) {
 			d.answered = true
 			d.emit(to, chat.Event{Kind: chat.TextPiece, Text: chat.Quote(string(b.input))})
 			return
@@ -328,7 +328,7 @@ func (d *Decoder) begin(index int64, content chat.Raw, to chat.Sink) {
 			called.input = slices.Clone(b.input)
 		}
 		d.note(index, called)
-		if called.text = b.name.Is(schemaTool); called.text {
+		if called.text = b.name.Is(SchemaTool); called.text {
 			d.answered = true
 			return
 		}

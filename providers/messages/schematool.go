@@ -6,20 +6,20 @@ import (
 	"github.com/caddy-gw/gateway/providers/chat"
 )
 
-// schemaTool is the tool whose input is the answer, for models that accept no schema of their
+// SchemaTool is the tool whose input is the answer, for models that accept no schema of their
 // answers.
-const schemaTool = "gateway_structured_answer"
+const SchemaTool = "gateway_structured_answer"
 
-// answersByTool returns a request in which the schema of the answer is that of a tool that the model
-// has to call, or the same request if the model accepts schemas, or none is asked for.
-// The [Decoder] makes a text of that call.
-func answersByTool(r *chat.Request, m Model, thinks bool) *chat.Request {
+// AnswersByTool returns a request in which the schema of the answer is that of a tool that the model
+// has to call, or the same request if the model accepts schemas, or none is asked for. thinking is
+// the model's, or nil. Decoders make a text of that call.
+func AnswersByTool(r *chat.Request, m Model, thinking chat.Raw) *chat.Request {
 	if r.Format.Kind != chat.FormatSchema || r.Format.Schema == nil || m.version == 0 || m.version >= m.schemas || r.Lookup("output_config") != nil {
 		return r
 	}
 	own := *r
 	own.Format = chat.Format{}
-	tool := chat.Tool{Name: chat.Quote(schemaTool), Description: r.Format.Description, Parameters: r.Format.Schema}
+	tool := chat.Tool{Name: chat.Quote(SchemaTool), Description: r.Format.Description, Parameters: r.Format.Schema}
 	if tool.Description == nil {
 		tool.Description = chat.Quote("Gives the answer, in the form that its input has to have. Call it instead of writing a text.")
 	}
@@ -33,7 +33,7 @@ func answersByTool(r *chat.Request, m Model, thinks bool) *chat.Request {
 	own.Tools = append(slices.Clip(others), tool)
 	own.Parallel = chat.Raw("false")
 	switch {
-	case thinks: // which the API refuses beside a tool that must be called
+	case budget(thinking) > 0: // which the API refuses beside a tool that must be called
 		own.ToolChoice = chat.ToolChoice{Mode: chat.Auto}
 	case len(others) == 0:
 		own.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: tool.Name}
