@@ -204,7 +204,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if exchange.OpensResponses(r) {
 		gw, err := h.running(r.Context())
 		if err == nil { // otherwise the client left before the gateway had started
-			h.access.serveTurns(w, r, gw.calls, h.stopping, h.limits().Patience, func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
+			h.access.serveTurns(w, r, gw.calls, h.stopping, h.limits().StallTimeout, func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
 		}
 		return nil
 	}
@@ -260,7 +260,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 }
 
 func (h *Inference) limits() exchange.Limits {
-	return exchange.Limits{Body: h.MaxBody, Upload: h.MaxUpload, Replay: int(h.MaxReplay), Patience: time.Duration(h.BodyTimeout)}
+	return exchange.Limits{Body: h.MaxBody, Upload: h.MaxUpload, Replay: int(h.MaxReplay), StallTimeout: time.Duration(h.BodyTimeout)}
 }
 
 // endpointOf returns the endpoint of a request: nil if the path is not the gateway's, and an

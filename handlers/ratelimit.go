@@ -94,7 +94,7 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if exchange.OpensResponses(r) {
 		gw, err := h.running(r.Context())
 		if err == nil { // otherwise the client left before the gateway had started
-			h.access.serveTurns(w, r, gw.calls, h.stopping, h.most().Patience, func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
+			h.access.serveTurns(w, r, gw.calls, h.stopping, h.most().StallTimeout, func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
 		}
 		return nil
 	}

@@ -12,11 +12,11 @@ import (
 
 // serveTurns serves a WebSocket of the Responses API, each of whose messages is a call that begins
 // at this handler.
-func (l *accessLog) serveTurns(w http.ResponseWriter, r *http.Request, gw calls, stopping <-chan struct{}, patience time.Duration, call caddyhttp.HandlerFunc) {
+func (l *accessLog) serveTurns(w http.ResponseWriter, r *http.Request, gw calls, stopping <-chan struct{}, stallTimeout time.Duration, call caddyhttp.HandlerFunc) {
 	endpoint, _ := exchange.EndpointOf(http.MethodPost, r.URL.Path)
 	opened, refusal := gw.Authenticate(r, endpoint)
 	if refusal == nil {
-		refusal = turns.Serve(w, r, opened, turns.Options{Call: call, Server: l.server, Stopping: stopping, Patience: patience})
+		refusal = turns.Serve(w, r, opened, turns.Options{Call: call, Server: l.server, Stopping: stopping, StallTimeout: stallTimeout})
 	}
 	if refusal != nil { // a call like any other that is refused
 		x := gw.Begin(w, r, endpoint)

@@ -63,7 +63,7 @@ func (a *App) RaiseLimits(l exchange.Limits) {
 	a.limits.Body = max(a.limits.Body, l.Body)
 	a.limits.Upload = max(a.limits.Upload, l.Upload)
 	a.limits.Replay = max(a.limits.Replay, l.Replay)
-	a.limits.Patience = max(a.limits.Patience, l.Patience)
+	a.limits.StallTimeout = max(a.limits.StallTimeout, l.StallTimeout)
 }
 
 // Limits returns the largest limits of any handler in the configuration.

@@ -80,22 +80,22 @@ type Call struct {
 // A body is the body of a call, as far as it was read. It is not frozen: it is released once no
 // attempt needs it any more.
 type body struct {
-	writer    http.ResponseWriter // to the client; only its deadlines are used
-	patience  time.Duration       // with the client
-	untaken   atomic.Bool         // the client did not take the answer in time
-	arrival   arrival
-	buffer    *Buffer         // of a body that was read whole
-	codings   []string        // of the body as it was sent
-	decoder   *coding.Reader  // nil: nothing is decoded
-	spool     *Spool          // of a body that passes through
-	form      *form           // what was read of a form that passes through
-	formNames *formNames      // the objects that a form names; nil: they are not read
-	opaque    bool            // buffer is not JSON
-	binary    bool            // the body that passes through is media, and not text
-	upload    bool            // the body that passes through is a form without parameters of a model
-	model     validation.Span // of the model in buffer
-	report    validation.Report
-	committed bool // buffer was released
+	writer        http.ResponseWriter // to the client; only its deadlines are used
+	stallTimeout  time.Duration       // with the client
+	answerStalled atomic.Bool         // the client did not take the answer in time
+	timed         timedBody
+	buffer        *Buffer         // of a body that was read whole
+	codings       []string        // of the body as it was sent
+	decoder       *coding.Reader  // nil: nothing is decoded
+	spool         *Spool          // of a body that passes through
+	form          *form           // what was read of a form that passes through
+	formNames     *formNames      // the objects that a form names; nil: they are not read
+	opaque        bool            // buffer is not JSON
+	binary        bool            // the body that passes through is media, and not text
+	upload        bool            // the body that passes through is a form without parameters of a model
+	model         validation.Span // of the model in buffer
+	report        validation.Report
+	committed     bool // buffer was released
 }
 
 // Reserve reserves n bytes of memory for the call, until [Call.Free] or the end of the call. The

@@ -25,9 +25,9 @@ func (c *Call) lingers(w http.ResponseWriter) bool {
 		return false
 	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || c.buffer != nil || c.committed:
 		return false
-	case c.BodyLate() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
+	case c.BodyStalled() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
 		return false
-	case r.Header.Get("Expect") != "" && c.arrival.src == nil: // the client waits before it sends the body
+	case r.Header.Get("Expect") != "" && c.timed.src == nil: // the client waits before it sends the body
 		return false
 	}
 	w.Header()["Connection"] = []string{"close"}

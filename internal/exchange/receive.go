@@ -20,14 +20,14 @@ type Limits struct {
 	Upload int64 // of those that pass through
 	Replay int   // of what is kept of the latter, for another attempt
 
-	// Patience is how long the client may stall while it sends the body; 0: no limit.
-	Patience time.Duration
+	// StallTimeout is how long the client may stall while it sends the body; 0: no limit.
+	StallTimeout time.Duration
 }
 
 // takeBody reads the body, or makes ready to pass it through, depending on the endpoint. Content
 // codings are decoded on the way.
 func (c *Call) takeBody(limits Limits) *Error {
-	c.patience = limits.Patience
+	c.stallTimeout = limits.StallTimeout
 	contentType, length := c.request.Header.Get("Content-Type"), c.request.ContentLength
 	if length != 0 && c.request.Body != nil {
 		c.codings = coding.Of(c.request.Header)
@@ -82,18 +82,18 @@ func (c *Call) takeBody(limits Limits) *Error {
 	return nil
 }
 
-// arriving returns the request's body, which has to come in time.
-func (c *Call) arriving() *arrival {
-	c.arrival.src, c.arrival.to, c.arrival.patience = c.request.Body, c.writer, c.patience
-	return &c.arrival
+// timedBody returns the request's body, which has to come in time.
+func (c *Call) timedBody() *timedBody {
+	c.timed.src, c.timed.to, c.timed.timeout = c.request.Body, c.writer, c.stallTimeout
+	return &c.timed
 }
 
 // incoming returns the request's body, decoded. As it was sent, it has at most limit bytes.
 func (c *Call) incoming(limit int64) io.Reader {
 	if c.codings == nil {
-		return c.arriving()
+		return c.timedBody()
 	}
-	c.decoder = coding.NewReader(&limited{c.arriving(), limit}, c.codings, c)
+	c.decoder = coding.NewReader(&limited{c.timedBody(), limit}, c.codings, c)
 	return c.decoder
 }
 
@@ -123,8 +123,8 @@ func (c *Call) readBody(limit int64) *Error {
 	switch {
 	case refusal != nil:
 		return refusal
-	case errors.Is(err, errBodySlow):
-		return bodyTooSlow(c.patience)
+	case errors.Is(err, errBodyStalled):
+		return bodyTooSlow(c.stallTimeout)
 	case errors.Is(err, errBodyTooLarge):
 		return tooLarge(limit)
 	case inflight.Refused(err):

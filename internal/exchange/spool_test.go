@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// patience is how long a test waits for what should come at once.
-const patience = 5 * time.Second
+// waitLimit is how long a test waits for what should come at once.
+const waitLimit = 5 * time.Second
 
 func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
 	const body = "0123456789"
@@ -176,7 +176,7 @@ func TestABlockedReaderThatWasClosedDoesNotDisturbTheNext(t *testing.T) {
 		if !replayable || string(got) != "abc" {
 			t.Errorf("replayable %v, read %q", replayable, got)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Error("the next reader waits for the client, though what it reads was kept")
 		src.next <- "def"
 		<-done

@@ -57,7 +57,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 		rt.whole = body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == ""}
 		res.Body = &rt.whole
 	}
-	rt.mustBeTaken(res)
+	rt.timeAnswer(res)
 }
 
 // Why calls failed although their status was 200.
@@ -65,9 +65,9 @@ const (
 	failureIn200    = "the provider answered with an error and status 200"
 	failureInStream = "the provider's stream ended with an error"
 	clientLeft      = "the client left"
-	answerNotTaken  = "the gateway ended the answer: the client did not take it in time (body_timeout)"
-	notTaken        = "the gateway ended the WebSocket: the client did not take what it was sent in time"
-	notTakenThere   = "the gateway ended the WebSocket: the provider did not take what it was sent in time"
+	answerStalled   = "the gateway ended the answer: the client did not take it in time (body_timeout)"
+	clientStalled   = "the gateway ended the WebSocket: the client did not take what it was sent in time"
+	providerStalled = "the gateway ended the WebSocket: the provider did not take what it was sent in time"
 	gatewayStopped  = "the gateway was shut down"
 )
 

@@ -137,7 +137,7 @@ func (v *lineGuard) file(ctx context.Context, id string) *exchange.Error {
 	res, err := v.f.open(ctx, q, v.c.Target, operation{"retrieveFileContent", http.MethodGet, "/files/" + id + "/content", ""})
 	switch {
 	case ctx.Err() != nil:
-		return late(id)
+		return filesTooSlow(id)
 	case err != nil:
 		return (&request{call: v.x.Call, target: target}).failure(err)
 	}
@@ -151,8 +151,8 @@ func (v *lineGuard) file(ctx context.Context, id string) *exchange.Error {
 	return v.lines(ctx, id, provider, res.Body)
 }
 
-// late refuses files that take too long.
-func late(id string) *exchange.Error {
+// filesTooSlow refuses files that take too long.
+func filesTooSlow(id string) *exchange.Error {
 	return unreadCall("", "Guardrails could not check file "+id+" within "+filesTime.String()+": send fewer calls in a file")
 }
 
@@ -167,7 +167,7 @@ func (v *lineGuard) lines(ctx context.Context, id, provider string, content io.R
 		case errors.As(err, &refusal):
 			return refusal
 		case ctx.Err() != nil:
-			return late(id)
+			return filesTooSlow(id)
 		case err != nil && !over:
 			return misbehaved(provider+" did not send all of file "+id+", which guardrails have to check", err)
 		}
@@ -176,7 +176,7 @@ func (v *lineGuard) lines(ctx context.Context, id, provider string, content io.R
 				return refusal
 			}
 			if ctx.Err() != nil { // a check may have passed because of that
-				return late(id)
+				return filesTooSlow(id)
 			}
 		}
 		if over {

@@ -12,10 +12,10 @@ import (
 // for as long as it likes. Caddy reads from it in one goroutine, and writes what it read to the client.
 type paced struct {
 	io.ReadWriteCloser
-	call     *exchange.Call
-	client   *exchange.Arriving
-	given    int         // bytes that the last Read returned
-	notTaken atomic.Bool // by the client
+	call    *exchange.Call
+	client  *exchange.StallTimer
+	pending int         // bytes that the last Read returned
+	stalled atomic.Bool // by the client
 
 	of *pacedProvider
 }
@@ -26,13 +26,13 @@ func pace(call *exchange.Call, conn io.ReadWriteCloser) *paced {
 	p := &paced{call: call}
 	p.of = &pacedProvider{ReadWriteCloser: conn}
 	p.of.end = func() { p.Close() }
-	p.of.to = call.Arriving(func(*exchange.Error) {
-		p.of.notTaken.Store(true)
+	p.of.to = call.StallTimer(func(*exchange.Error) {
+		p.of.stalled.Store(true)
 		p.of.end() // which ends a blocked Write
 	})
 	p.ReadWriteCloser = p.of
-	p.client = call.Arriving(func(*exchange.Error) {
-		p.notTaken.Store(true)
+	p.client = call.StallTimer(func(*exchange.Error) {
+		p.stalled.Store(true)
 		call.StopWriting()
 		p.Close()
 	})
@@ -44,10 +44,10 @@ func (p *paced) provider() io.ReadWriteCloser { return p.of }
 // Read returns what is for the client. That it is called again means that the client, or the buffers of
 // its connection, have taken all of what it returned before.
 func (p *paced) Read(b []byte) (int, error) {
-	p.client.Came(p.given)
+	p.client.Transferred(p.pending)
 	n, err := p.ReadWriteCloser.Read(b)
-	if p.given = n; n > 0 {
-		p.client.Wait(true)
+	if p.pending = n; n > 0 {
+		p.client.Start(true)
 	}
 	return n, err
 }
@@ -62,10 +62,10 @@ func (p *paced) Close() error {
 // failure is why the connection ended, if a side did not take what it was sent, or "".
 func (p *paced) failure() string {
 	switch {
-	case p.notTaken.Load():
-		return notTaken
-	case p.of.notTaken.Load():
-		return notTakenThere
+	case p.stalled.Load():
+		return clientStalled
+	case p.of.stalled.Load():
+		return providerStalled
 	}
 	return ""
 }
@@ -73,14 +73,14 @@ func (p *paced) failure() string {
 // A pacedProvider is the connection to the provider.
 type pacedProvider struct {
 	io.ReadWriteCloser
-	to       *exchange.Arriving
-	end      func() // closes the connection
-	notTaken atomic.Bool
+	to      *exchange.StallTimer
+	end     func() // closes the connection
+	stalled atomic.Bool
 }
 
 func (p *pacedProvider) Write(b []byte) (int, error) {
-	p.to.Wait(true)
+	p.to.Start(true)
 	n, err := p.ReadWriteCloser.Write(b)
-	p.to.Came(n)
+	p.to.Transferred(n)
 	return n, err
 }

@@ -82,9 +82,9 @@ func (rt *roundTrip) conclude(begun time.Time, why *error) {
 			rt.fail(why)
 		}
 	}
-	if rt.x.AnswerNotTaken() { // the provider's may have come to its end already
+	if rt.x.AnswerStalled() { // the provider's may have come to its end already
 		rt.out.Complete = false
-		rt.fail(answerNotTaken)
+		rt.fail(answerStalled)
 	}
 	switch {
 	case *why == nil:

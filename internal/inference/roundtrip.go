@@ -29,7 +29,7 @@ type roundTrip struct {
 	patience     *patientBody // what a stream is read from; nil: it is none, or is read up to its output anyway
 	patientRoom  patientBody
 	whole        body          // the answer's body, if it is not a stream
-	taken        taken         // room for the answer's body as the client takes it
+	timed        timedAnswer   // room for the answer's body as the client takes it
 	masked       masked        // room for the answer's body without credentials
 	passes       http.Response // the answer without its trailers
 	maxHeader    int64         // most bytes of an answer's headers

@@ -171,8 +171,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			rt.deadline.end()
 		}
 		switch {
-		case rt.x.BodyLate() != nil:
-			err = rt.x.BodyLate()
+		case rt.x.BodyStalled() != nil:
+			err = rt.x.BodyStalled()
 		case tooSlow != nil:
 			err = tooSlow
 		case req.Context().Err() != nil:

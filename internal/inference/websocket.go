@@ -32,9 +32,9 @@ type socket struct {
 	client, provider websocket.Reader
 	toProvider       frames
 	toClient         frames
-	fromClient       *exchange.Arriving
-	fromProvider     *exchange.Arriving
-	old              *time.Timer // nil: it may be open for any time
+	fromClient       *exchange.StallTimer
+	fromProvider     *exchange.StallTimer
+	expiry           *time.Timer // nil: it may be open for any time
 	sent             int         // bytes of toClient
 	over             bool        // toClient ends with a close frame
 
@@ -93,12 +93,12 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	s.client = websocket.Reader{Masked: true, Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
 	s.provider = websocket.Reader{Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
 	s.toProvider.call, s.toClient.call = call, call
-	s.fromClient = call.Arriving(func(late *exchange.Error) { s.refuse(late) })
-	s.fromProvider = call.Arriving(func(*exchange.Error) {
+	s.fromClient = call.StallTimer(func(stalled *exchange.Error) { s.refuse(stalled) })
+	s.fromProvider = call.StallTimer(func(*exchange.Error) {
 		s.refuse(&websocket.Error{Code: websocket.CodeBadGateway, Reason: "A message of the provider did not come in time."})
 	})
 	if used != nil {
-		s.old = time.AfterFunc(lifetime, func() { s.refuse(tooOld()) })
+		s.expiry = time.AfterFunc(lifetime, func() { s.refuse(tooOld()) })
 	}
 	rt.paced.ReadWriteCloser = s
 	rt.paced.of.end = func() {
@@ -112,9 +112,9 @@ func (s *socket) Write(p []byte) (int, error) {
 	if s.check == nil {
 		return s.ReadWriteCloser.Write(p)
 	}
-	s.fromClient.Came(len(p))
+	s.fromClient.Transferred(len(p))
 	err := s.client.Read(p, s.forward)
-	defer func() { s.fromClient.Wait(s.client.Begun()) }()
+	defer func() { s.fromClient.Start(s.client.Begun()) }()
 	if len(s.toProvider.b) > 0 {
 		_, unsent := s.ReadWriteCloser.Write(s.toProvider.b)
 		s.toProvider.clear()
@@ -186,9 +186,9 @@ func (s *socket) Read(p []byte) (int, error) {
 			s.awaitClose()
 			return 0, io.EOF
 		}
-		s.fromProvider.Wait(s.provider.Begun())
+		s.fromProvider.Start(s.provider.Begun())
 		n, err := s.ReadWriteCloser.Read(p)
-		s.fromProvider.Came(n)
+		s.fromProvider.Transferred(n)
 		if why := s.refused(); why != nil {
 			s.end(why)
 			continue
@@ -290,8 +290,8 @@ func (s *socket) Close() error {
 	s.left.Do(func() { close(s.closed) })
 	s.fromClient.Stop()
 	s.fromProvider.Stop()
-	if s.old != nil {
-		s.old.Stop()
+	if s.expiry != nil {
+		s.expiry.Stop()
 	}
 	return s.ReadWriteCloser.Close()
 }

@@ -30,10 +30,10 @@ const (
 
 // Options are what Serve needs beside the handshake.
 type Options struct {
-	Call     caddyhttp.HandlerFunc // makes a call
-	Server   *caddyhttp.Server
-	Stopping <-chan struct{} // closed when the configuration is unloaded
-	Patience time.Duration   // with a message that has begun, as with a request body, and with the client to take one; 0: no limit
+	Call         caddyhttp.HandlerFunc // makes a call
+	Server       *caddyhttp.Server
+	Stopping     <-chan struct{} // closed when the configuration is unloaded
+	StallTimeout time.Duration   // with a message that has begun, as with a request body, and with the client to take one; 0: no limit
 }
 
 // Serve answers the handshake of a WebSocket, which opened has authenticated, and serves it until
@@ -41,7 +41,7 @@ type Options struct {
 // The WebSocket counts as a call under way, beside those of its turns; the error is for the client
 // whose handshake was not answered.
 func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Options) *exchange.Error {
-	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID, patience: o.Patience}
+	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID, stallTimeout: o.StallTimeout}
 	var slot inflight.Lease
 	defer slot.Close()
 	defer s.lease.Close()
@@ -76,8 +76,8 @@ type session struct {
 	now     func() time.Time
 	newID   func() string
 
-	patience time.Duration // with a message that has begun, and with the client to take one; 0: no limit
-	cancel   context.CancelCauseFunc
+	stallTimeout time.Duration // with a message that has begun, and with the client to take one; 0: no limit
+	cancel       context.CancelCauseFunc
 
 	lease  inflight.Lease // of the messages that were read, and of the latest conversation
 	latest conversation
@@ -132,11 +132,11 @@ func (s *session) read(ctx context.Context) ([]byte, error) {
 		_ = s.conn.Close(websocket.StatusUnsupportedData, "send JSON as text")
 		return nil, errors.New("a message in binary")
 	}
-	late := exchange.NewArriving(s.patience, func() {
-		s.fail(ctx, http.StatusRequestTimeout, "message_too_slow", exchange.MessageTooSlow(s.patience).Message)
+	timer := exchange.NewStallTimer(s.stallTimeout, func() {
+		s.fail(ctx, http.StatusRequestTimeout, "message_too_slow", exchange.MessageTooSlow(s.stallTimeout).Message)
 		_ = s.conn.Close(websocket.StatusPolicyViolation, "message_too_slow")
 	})
-	defer late.Stop()
+	defer timer.Stop()
 	var b []byte
 	for {
 		if len(b) == cap(b) {
@@ -148,9 +148,9 @@ func (s *session) read(ctx context.Context) ([]byte, error) {
 			s.lease.Shrink(cap(b))
 			b = append(make([]byte, 0, size), b...)
 		}
-		late.Wait(true)
+		timer.Start(true)
 		n, err := r.Read(b[len(b):cap(b)])
-		late.Came(n)
+		timer.Transferred(n)
 		b = b[:len(b)+n]
 		if err == io.EOF {
 			return b, nil
@@ -266,11 +266,11 @@ func (s *session) warmUp(ctx context.Context, request *request, base string) {
 // send sends an event. If it cannot be sent, the client has left, which the reader notices. A client that does
 // not take it in time ends the WebSocket, and the call that is under way.
 func (s *session) send(ctx context.Context, event []byte) {
-	if s.patience > 0 {
-		late := time.AfterFunc(min(exchange.TimeToTake(s.patience, len(event)), lifetime), func() {
-			s.cancel(exchange.ErrNotTaken) // which closes the connection
+	if s.stallTimeout > 0 {
+		timer := time.AfterFunc(min(exchange.WriteTimeout(s.stallTimeout, len(event)), lifetime), func() {
+			s.cancel(exchange.ErrClientStalled) // which closes the connection
 		})
-		defer late.Stop()
+		defer timer.Stop()
 	}
 	_ = s.conn.Write(ctx, websocket.MessageText, event)
 }

@@ -81,7 +81,7 @@ func TestAnOldWebSocketEnds(t *testing.T) {
 // A client that reads nothing ends the WebSocket, and the call that is under way knows why.
 func TestAClientThatReadsNothingEndsTheWebSocket(t *testing.T) {
 	causes := make(chan error, 1)
-	c := connect(t, &session{patience: 20 * time.Millisecond}, nil, func(w http.ResponseWriter, r *http.Request) {
+	c := connect(t, &session{stallTimeout: 20 * time.Millisecond}, nil, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		event := []byte(`data: {"type":"x","text":"` + strings.Repeat("y", 256) + "\"}\n\n")
 		for {
@@ -95,7 +95,7 @@ func TestAClientThatReadsNothingEndsTheWebSocket(t *testing.T) {
 	if err := c.Write(t.Context(), websocket.MessageText, []byte(create)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-causes; !errors.Is(err, exchange.ErrNotTaken) {
+	if err := <-causes; !errors.Is(err, exchange.ErrClientStalled) {
 		t.Errorf("the call ended because of %v", err)
 	}
 }
@@ -198,7 +198,7 @@ func FuzzMessage(f *testing.F) {
 
 // A message that does not go on ends the WebSocket, and holds no memory for longer.
 func TestAMessageThatStallsEndsTheWebSocket(t *testing.T) {
-	c := connect(t, &session{patience: time.Millisecond}, nil, func(http.ResponseWriter, *http.Request) { t.Error("called") })
+	c := connect(t, &session{stallTimeout: time.Millisecond}, nil, func(http.ResponseWriter, *http.Request) { t.Error("called") })
 	w, err := c.Writer(t.Context(), websocket.MessageText)
 	if err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-const patienceOfTaken = 200 * time.Millisecond
+const stallTimeout = 200 * time.Millisecond
 
-// takenGateway is a gateway whose provider does what serve says.
-func takenGateway(t *testing.T, serve http.HandlerFunc) (*gatewaytest.Gateway, *gatewaytest.Upstream, string) {
+// stallGateway is a gateway whose provider does what serve says.
+func stallGateway(t *testing.T, serve http.HandlerFunc) (*gatewaytest.Gateway, *gatewaytest.Upstream, string) {
 	up := gatewaytest.NewUpstream(t, serve)
 	g := gatewaytest.New(t, up.Provider("file"))
-	g.Site = fmt.Sprintf("gw_admin\ngw_ratelimit\ngw_inference {\nbody_timeout %v\n}", patienceOfTaken)
+	g.Site = fmt.Sprintf("gw_admin\ngw_ratelimit\ngw_inference {\nbody_timeout %v\n}", stallTimeout)
 	g.Load()
 	key, _ := g.Key("k")
 	return g, up, key
@@ -31,7 +31,7 @@ func takenGateway(t *testing.T, serve http.HandlerFunc) (*gatewaytest.Gateway, *
 func TestAClientThatReadsNothingEndsTheAnswer(t *testing.T) {
 	const size = 32 << 20 // more than the buffers of connections have room for
 	long := strings.Repeat("x", 1<<10)
-	g, up, key := takenGateway(t, func(w http.ResponseWriter, r *http.Request) {
+	g, up, key := stallGateway(t, func(w http.ResponseWriter, r *http.Request) {
 		media, begin, portion, end := "application/json", `{"choices":[{"index":0,"message":{"role":"assistant","content":"`, long, `"},"finish_reason":"stop"}],`+usage30+`}`
 		if r.Header.Get("X-Client-Request-Id") == "stream" {
 			media, begin, portion, end = "text/event-stream", "", `data: {"choices":[{"index":0,"delta":{"content":"`+long+`"}}]}`+"\n\n", stopped+done
@@ -79,7 +79,7 @@ func TestAClientThatReadsNothingEndsTheAnswer(t *testing.T) {
 func TestASlowClientAndASlowProviderAreWaitedFor(t *testing.T) {
 	const events = 3 << 10
 	event := `data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 4<<10) + `"}}]}` + "\n\n"
-	g, _, key := takenGateway(t, func(w http.ResponseWriter, r *http.Request) {
+	g, _, key := stallGateway(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for n := range events {
 			if _, err := io.WriteString(w, event); err != nil {
@@ -87,7 +87,7 @@ func TestASlowClientAndASlowProviderAreWaitedFor(t *testing.T) {
 			}
 			if n == 1 {
 				w.(http.Flusher).Flush()
-				<-time.After(3 * patienceOfTaken)
+				<-time.After(3 * stallTimeout)
 			}
 		}
 		_, _ = io.WriteString(w, stopped+done)
@@ -99,7 +99,7 @@ func TestASlowClientAndASlowProviderAreWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, pauses := int64(0), time.NewTicker(patienceOfTaken/4)
+		read, pauses := int64(0), time.NewTicker(stallTimeout/4)
 		for err == nil {
 			var n int64
 			n, err = io.CopyN(io.Discard, res.Body, 256<<10)
