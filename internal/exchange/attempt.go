@@ -40,17 +40,17 @@ type Attempt struct {
 	Duration       time.Duration
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
-	replaced       *Buffer      // the body, if a hook has changed it; nil: none has
-	unsaid         prices.Usage // of a session: what nobody says of responses that are not done
-	beside         []*Attempt   // of a session: the models that transcribed
-	Seen           int64        // bytes of the answer's text that came, if the provider does not say what was used
-	Whole          int64        // bytes that came of an answer in one piece, text or not
+	rewritten      *Buffer      // the body, if a hook has changed it; nil: none has
+	estimated      prices.Usage // of a session: for responses whose usage was not reported
+	transcribers   []*Attempt   // of a session: the models that transcribed
+	TextBytes      int64        // of the answer, as far as it came; 0 if the provider reports usage
+	BodyBytes      int64        // of an answer that is not a stream, as far as it came
 	Errored        bool         // the provider itself answered with an error, whatever the status
 	Estimated      bool         // the gateway answers itself, with an estimate
 	Warnings       []string     // say what of the call was left out for this target
 	Abandoned      bool         // the client or the gateway gave it up while the provider may have worked on it
 	Private        bool         // other calls do not get the answer
-	answered       string       // the model that the answer names
+	answerModel    string       // the model that the answer names
 	meter          *meter       // nil: no limit of tokens or costs counts it
 	booked         *booked      // what it used; nil: that is not decided yet
 
@@ -210,10 +210,10 @@ func (x *Exchange) AskedModel() string {
 
 // AnsweredBy notes the model that an answer names. Its price applies if there is none for the
 // model that was asked for, such as a deployment of Azure.
-func (a *Attempt) AnsweredBy(model string) {
+func (a *Attempt) SetAnswerModel(model string) {
 	const maxModel = 256
 	if len(model) <= maxModel {
-		a.answered = model
+		a.answerModel = model
 	}
 }
 
@@ -245,7 +245,7 @@ func (x *Exchange) Cost() (cost prices.Amount, known bool) {
 			cost, known = cost.Plus(b.cost), true
 		}
 	}
-	for _, a := range latest.beside {
+	for _, a := range latest.transcribers {
 		if one, priced := a.cost(x.Status); priced {
 			cost, known = cost.Plus(one), true
 		}
@@ -266,7 +266,7 @@ func (x *Exchange) PriceVersion() string {
 func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
 	u := &a.Usage
 	reported := u.Known || u.Pages > 0 || u.Milliseconds > 0
-	for _, model := range [...]string{a.Model, a.answered} {
+	for _, model := range [...]string{a.Model, a.answerModel} {
 		if p := a.price(model); p != nil {
 			if !reported && (status != http.StatusOK || !p.OnlyCalls()) {
 				return 0, false

@@ -36,24 +36,25 @@ func (a *Attempt) Demand() estimate.Demand {
 	if base := a.Route.BaseURL; base != nil && !a.Route.Stored {
 		d.Model.Host = base.Host
 	}
-	body, fault := a.asks()
+	body, reason := a.requestBody()
 	switch {
-	case fault != "":
-		d.Unmetered = fault
+	case reason != "":
+		d.Unmetered = reason
 	case body == nil:
-		a.uploads(&d, &m)
+		a.addUpload(&d, &m)
 	default:
-		a.reads(&d, &m, body)
+		a.addJSON(&d, &m, body)
 	}
 	return d
 }
 
-// asks is the body that the attempt asks with, before it is translated; nil: it is no JSON object.
-func (a *Attempt) asks() (body []byte, fault string) {
+// requestBody is the body of the attempt before it is translated; nil: it is not JSON. The reason is why it
+// cannot be made; "": it can.
+func (a *Attempt) requestBody() (body []byte, reason string) {
 	c := a.call
 	switch {
-	case a.replaced != nil:
-		return a.replaced.b, ""
+	case a.rewritten != nil:
+		return a.rewritten.b, ""
 	case c.buffer == nil, c.opaque:
 		return nil, ""
 	case a.Edit.Empty():
@@ -66,10 +67,10 @@ func (a *Attempt) asks() (body []byte, fault string) {
 	return body, ""
 }
 
-// reads completes the demand of a call with a JSON body.
-func (a *Attempt) reads(d *estimate.Demand, m *metering, body []byte) {
+// addJSON adds what a JSON body asks for.
+func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 	q, in := askedOf(body, m), contentOf(body)
-	d.Bytes, d.Tokens, d.Images, d.Unseen = in.text, in.tokens+q.tokens, in.images, in.unseen
+	d.Bytes, d.Tokens, d.Images, d.HasUnseen = in.text, in.tokens+q.tokens, in.images, in.unseen
 	d.Media = d.Media || in.media
 	d.Unmetered = q.fault
 	if q.background && m.background {
@@ -93,28 +94,28 @@ func (a *Attempt) reads(d *estimate.Demand, m *metering, body []byte) {
 }
 
 const (
-	maxPages       = 1000     // of a document for OCR
-	maxAudio       = 25 << 20 // bytes of an upload whose length is not known
-	leastByteRate  = 750      // of a second of audio
-	usualByteRate  = 4000
-	bytesOfSpoken  = 16 // of audio, that make a token at least
-	milliPerSecond = 1000
+	maxPages           = 1000     // of a document for OCR
+	maxAudio           = 25 << 20 // bytes of an upload whose length is not known
+	minAudioByteRate   = 750      // of a second of audio
+	usualAudioByteRate = 4000
+	audioBytesPerToken = 16 // of audio, that make a token at least
+	milliPerSecond     = 1000
 )
 
-// uploads completes the demand of a call whose body passes through.
-func (a *Attempt) uploads(d *estimate.Demand, m *metering) {
+// addUpload adds what a body that passes through may use.
+func (a *Attempt) addUpload(d *estimate.Demand, m *metering) {
 	size := a.call.request.ContentLength
 	if size < 0 {
 		size = maxAudio
 	}
 	switch {
 	case m.audio:
-		d.Tokens = size / bytesOfSpoken
-		d.Milliseconds, d.UsualMilliseconds = size*milliPerSecond/leastByteRate, size*milliPerSecond/usualByteRate
+		d.Tokens = size / audioBytesPerToken
+		d.Milliseconds, d.UsualMilliseconds = size*milliPerSecond/minAudioByteRate, size*milliPerSecond/usualAudioByteRate
 	case m.images:
-		d.Unseen, d.Choices = true, maxMadeImages
+		d.HasUnseen, d.Choices = true, maxMadeImages
 	default:
-		d.Unseen = size > 0
+		d.HasUnseen = size > 0
 	}
 }
 
@@ -169,17 +170,17 @@ func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {
 // book is what the attempt used, which is decided once.
 func (a *Attempt) book() booked {
 	if a.booked == nil {
-		if a.Usage.Nothing() && a.Seen > 0 { // some servers do not count, and say so with zeros
+		if a.Usage.Nothing() && a.TextBytes > 0 { // some servers do not count, and say so with zeros
 			a.Usage.Known = false
 		}
 		var b booked
 		switch {
 		case a.meter != nil && !a.meter.demand.Free:
 			b = a.used(a.meter)
-		case a.meter == nil && a.unsaid != (prices.Usage{}):
+		case a.meter == nil && a.estimated != (prices.Usage{}):
 			b.usage, b.estimated = a.Usage.Usage, true
-			b.usage.Add(&a.unsaid)
-		case a.meter == nil && a.came() && !a.told(): // its record says it, though nothing counts it
+			b.usage.Add(&a.estimated)
+		case a.meter == nil && a.hasOutput() && !a.usageComplete(): // its record says it, though nothing counts it
 			if a.call.UsesModel() { // the body is gone by now
 				d := &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}
 				b.estimate(a, &meter{d, unlearned.Most(d), unlearned})
@@ -197,17 +198,17 @@ const maxUnmetered = 64 << 10
 // unlearned estimates what is not metered.
 var unlearned = estimate.New()
 
-// told reports whether the provider has said all that was used.
-func (a *Attempt) told() bool { return a.Usage.Known && a.Failure == "" && !a.Usage.Partial }
+// usageComplete reports whether the provider reported the usage of all of the answer.
+func (a *Attempt) usageComplete() bool { return a.Usage.Known && a.Failure == "" && !a.Usage.Partial }
 
-// came reports whether something of an answer came.
-func (a *Attempt) came() bool { return a.Seen > 0 || a.Whole > 0 }
+// hasOutput reports whether any of the answer's content came.
+func (a *Attempt) hasOutput() bool { return a.TextBytes > 0 || a.BodyBytes > 0 }
 
 // estimate is what an attempt is likely to have used whose answer broke off, or has no usage.
 func (b *booked) estimate(a *Attempt, m *meter) {
-	b.usage, b.estimated = m.estimates.Likely(m.demand, &m.most, a.Seen), true
-	if a.Seen == 0 { // no text was found in it
-		b.usage.Completion = min((a.Whole+3)/4, m.most.Completion)
+	b.usage, b.estimated = m.estimates.Likely(m.demand, &m.most, a.TextBytes), true
+	if a.TextBytes == 0 { // no text was found in it
+		b.usage.Completion = min((a.BodyBytes+3)/4, m.most.Completion)
 	}
 	if a.Usage.Known { // until the answer broke off
 		completion := max(a.Usage.Completion, b.usage.Completion)
@@ -228,16 +229,16 @@ func (a *Attempt) Used() (u prices.Usage, known, estimated bool) {
 func (a *Attempt) used(m *meter) (b booked) {
 	d, e := m.demand, m.estimates
 	u := a.Usage.Usage
-	answered := a.Failure == "" || a.came() || !a.FirstByte.IsZero() && !a.Errored
+	answered := a.Failure == "" || a.hasOutput() || !a.FirstByte.IsZero() && !a.Errored
 	answered = answered && a.ProviderStatus >= 200 && a.ProviderStatus < 300
 	switch {
 	case a.ProviderStatus == http.StatusSwitchingProtocols:
-		if u.Add(&a.unsaid); a.unsaid != (prices.Usage{}) {
+		if u.Add(&a.estimated); a.estimated != (prices.Usage{}) {
 			b.usage, b.estimated = u, true
 		} else if a.Usage.Known {
 			e.Learn(d, u.Prompt, u.Completion)
 		}
-	case a.told():
+	case a.usageComplete():
 		e.Learn(d, u.Prompt, u.Completion)
 	case a.Usage.Known: // until the answer broke off
 		b.estimate(a, m)

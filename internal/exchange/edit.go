@@ -32,7 +32,7 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 	}
 	unasked = a.WithoutUsage()
 	usage = usage && unasked
-	if a.replaced != nil {
+	if a.rewritten != nil {
 		body, err = a.replacement(usage)
 		return body, unasked, err
 	}
@@ -174,5 +174,5 @@ func (a *Attempt) Streams() bool { return a.call.buffer != nil && a.call.streams
 // report true if it has none. Without an edit, what the gateway itself adds has names of its own.
 func (a *Attempt) MayHave(name string) bool {
 	c := a.call
-	return c.buffer == nil || c.opaque || a.replaced != nil || !a.Edit.Empty() || c.report.MayHave(name)
+	return c.buffer == nil || c.opaque || a.rewritten != nil || !a.Edit.Empty() || c.report.MayHave(name)
 }

@@ -24,7 +24,7 @@ func TestAChangedBodyMayHaveAnyMember(t *testing.T) {
 		"edited": attempt(func(a *Attempt) {
 			a.Edit = new(routing.Edit).With("messages.0.content_blocks", json.RawMessage(`[]`))
 		}),
-		"replaced": attempt(func(a *Attempt) { a.replaced = new(Buffer) }),
+		"replaced": attempt(func(a *Attempt) { a.rewritten = new(Buffer) }),
 		"opaque":   attempt(func(a *Attempt) { a.call.opaque = true }),
 	} {
 		if !a.MayHave("content_blocks") {

@@ -73,8 +73,8 @@ func (x *Exchange) Excerpts() (request []byte, requestSize int64, answer []byte,
 // keepRequest keeps the beginning of the request's body, or of what hooks have made of it: what
 // they removed is not kept.
 func (x *Exchange) keepRequest(body []byte) {
-	if a := x.chosen; a != nil && a.replaced != nil {
-		body = a.replaced.b
+	if a := x.chosen; a != nil && a.rewritten != nil {
+		body = a.rewritten.b
 	}
 	x.excerpts.request, x.excerpts.requestSize = x.excerpts.head(body), int64(len(body))
 }

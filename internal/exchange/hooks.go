@@ -87,16 +87,16 @@ func (x *Exchange) Replace(body []byte) {
 	b := &Buffer{b: body}
 	b.refs.Store(1)
 	b.forgotten.Store(true) // the target holds it for all its attempts
-	x.chosen.replaced = b
+	x.chosen.rewritten = b
 }
 
 // replacement is the body that hooks have made.
 func (a *Attempt) replacement(usage bool) (*Buffer, error) {
 	if !usage {
-		a.replaced.refs.Add(1)
-		return a.replaced, nil
+		a.rewritten.refs.Add(1)
+		return a.rewritten, nil
 	}
-	body, err := routing.Apply(a.replaced.b, asking(nil))
+	body, err := routing.Apply(a.rewritten.b, asking(nil))
 	if err != nil {
 		return nil, badRequest("", "invalid_config", "The option for usage cannot be put into the body: "+err.Error())
 	}

@@ -94,7 +94,7 @@ func (m *Messages) admit(model string) *Error {
 	a := m.attempt
 	switch {
 	case slices.Contains(m.models, model):
-		m.session.transcribes(model)
+		m.session.resumeTranscriber(model)
 		return nil
 	case len(model) > maxModel || len(m.models) == maxModels:
 		return badRequest("model", "too_many_models", "The messages of a WebSocket may name "+strconv.Itoa(maxModels)+" models, of up to "+strconv.Itoa(maxModel)+" bytes each, beside its own.")
@@ -116,7 +116,7 @@ func (m *Messages) admit(model string) *Error {
 		}
 	}
 	m.models = append(m.models, model)
-	m.session.begins(held)
+	m.session.startTranscriber(held)
 	return nil
 }
 

@@ -12,54 +12,53 @@ import (
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
-// A Session is what an attempt that became a WebSocket of the Realtime API uses. The provider says it of
-// each response that is done, and of each transcription. Of a response that is not done when the session
-// ends, what came counts, and what it had to read. It is safe for concurrent use: the messages of both sides
-// are read at the same time.
+// A Session counts what an attempt that became a WebSocket of the Realtime API uses. The provider reports it
+// for each response that is done, and for each transcription. For a response that is not done when the session
+// ends, it is estimated from what was sent and received. A Session is safe for concurrent use: the messages of
+// both sides are read at the same time.
 type Session struct {
 	attempt *Attempt
 
-	mu     sync.Mutex
-	said   Usage
-	unsaid prices.Usage
-	ended  bool
+	mu        sync.Mutex
+	reported  Usage
+	estimated prices.Usage
+	ended     bool
 
-	// others are the models that transcribe, the latest of which is at.
-	others []*transcriber
-	at     *transcriber
+	// transcribers are the models that transcribe; transcriber is the current one.
+	transcribers []*transcriber
+	transcriber  *transcriber
 
-	// What the next response reads, about: what the provider said that the latest one read and
-	// answered, and what came after it.
-	before   prices.Usage
-	text     int64 // bytes
-	audio    int64 // bytes of base64
-	images   int64
-	narrow   bool // the audio is that of a telephone, at a sixth of the bits
-	awaited  int  // responses that the client asked for, and that have not begun
-	speaking map[string]*speech
+	// The input of the next response, about: the input and output of the latest one, and what was sent since.
+	history   prices.Usage
+	text      int64 // bytes
+	audio     int64 // bytes of base64
+	images    int64
+	telephone bool // the audio is that of a telephone, at a sixth of the bits
+	requested int  // responses that the client asked for, and that have not begun
+	open      map[string]*openResponse
 }
 
-// A speech is a response that has begun.
-type speech struct{ text, audio int64 } // bytes, of base64 for audio
+// An openResponse is a response that has begun.
+type openResponse struct{ text, audio int64 } // bytes, of base64 for audio
 
 const (
-	maxSpeeches      = 64 // at the same time; more are taken for one
-	bytesOfToken     = 4  // of text
-	bytesOfHeard     = 4800 * 4 / 3
-	bytesOfSaid      = 2400 * 4 / 3 // of audio of the default format: 24,000 samples a second of 16 bits
-	narrower         = 6
-	tokensOfAnyImage = 2048
+	maxOpenResponses         = 64 // at the same time; more are taken for one
+	textBytesPerToken        = 4  // of text
+	inputAudioBytesPerToken  = 4800 * 4 / 3
+	outputAudioBytesPerToken = 2400 * 4 / 3 // of audio of the default format: 24,000 samples a second of 16 bits
+	telephoneRatio           = 6
+	tokensPerImage           = 2048
 )
 
-// narrowFormats are the names of audio with 8,000 samples a second of 8 bits.
-var narrowFormats = []string{`g711_ulaw"`, `g711_alaw"`, `audio/pcmu"`, `audio/pcma"`}
+// telephoneFormats are the names of audio with 8,000 samples a second of 8 bits.
+var telephoneFormats = []string{`g711_ulaw"`, `g711_alaw"`, `audio/pcmu"`, `audio/pcma"`}
 
 // Session returns what counts the use of an attempt that became a WebSocket; nil: nothing does.
 func (x *Exchange) Session(a *Attempt) *Session {
 	if x.Endpoint.Name != realtime {
 		return nil
 	}
-	return &Session{attempt: a, speaking: make(map[string]*speech)}
+	return &Session{attempt: a, open: make(map[string]*openResponse)}
 }
 
 // A transcriber is a model that transcribes what the client of a session says.
@@ -83,37 +82,37 @@ func (t *transcriber) release() {
 	}
 }
 
-// begins says that a model transcribes from now on. Without a session, nobody says what it uses, and it
-// counts as a call.
-func (s *Session) begins(t *transcriber) {
+// startTranscriber says that a model transcribes from now on. Without a session its usage is not known, and
+// it counts as a call.
+func (s *Session) startTranscriber(t *transcriber) {
 	t.ProviderStatus = http.StatusSwitchingProtocols
 	if s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.ended {
-			s.others, s.at = append(s.others, t), t
+			s.transcribers, s.transcriber = append(s.transcribers, t), t
 			return
 		}
 	}
 	t.settle()
 }
 
-// transcribes says that a model which began does so again. s may be nil.
-func (s *Session) transcribes(model string) {
+// resumeTranscriber makes a model that was started the current one again. s may be nil.
+func (s *Session) resumeTranscriber(model string) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.others {
+	for _, t := range s.transcribers {
 		if t.Model == model {
-			s.at = t
+			s.transcriber = t
 		}
 	}
 }
 
-// Heard counts a message of the client, which is valid JSON or none.
-func (s *Session) Heard(message []byte) {
+// ClientEvent counts a message of the client, which need not be JSON.
+func (s *Session) ClientEvent(message []byte) {
 	var kind string
 	r := jsonscan.NewReader(message)
 	r.Object(func(key jsonscan.Key) {
@@ -129,9 +128,9 @@ func (s *Session) Heard(message []byte) {
 	case "input_audio_buffer.append":
 		return
 	case "response.create":
-		s.awaited = min(s.awaited+1, maxSpeeches)
+		s.requested = min(s.requested+1, maxOpenResponses)
 	case "session.update":
-		s.narrow = jsonscan.Mentions(message, narrowFormats...)
+		s.telephone = jsonscan.Mentions(message, telephoneFormats...)
 	}
 	c := contentOf(message)
 	s.text += max(0, c.text-audio)
@@ -195,29 +194,29 @@ func readEvent(message []byte) (e serverEvent) {
 	return e
 }
 
-// Said counts an event of the provider.
-func (s *Session) Said(message []byte) {
+// ServerEvent counts an event of the provider.
+func (s *Session) ServerEvent(message []byte) {
 	e := readEvent(message)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ended:
 	case e.kind == "session.created", e.kind == "session.updated":
-		s.narrow = jsonscan.Mentions(message, narrowFormats...)
+		s.telephone = jsonscan.Mentions(message, telephoneFormats...)
 	case e.kind == "error":
-		s.awaited = max(0, s.awaited-1)
+		s.requested = max(0, s.requested-1)
 	case e.kind == "response.created":
-		s.speech(e.response)
+		s.response(e.response)
 	case e.kind == "response.done":
 		s.done(&e)
 	case e.kind == "response.audio.delta", e.kind == "response.output_audio.delta":
-		s.speech(e.response).audio += e.delta
+		s.response(e.response).audio += e.delta
 	case strings.HasPrefix(e.kind, "response.") && strings.HasSuffix(e.kind, ".delta"):
-		s.speech(e.response).text += e.delta
+		s.response(e.response).text += e.delta
 	case e.kind == "conversation.item.input_audio_transcription.completed":
-		to := &s.said
-		if s.at != nil {
-			to = &s.at.Usage
+		to := &s.reported
+		if s.transcriber != nil {
+			to = &s.transcriber.Usage
 		}
 		to.add(e.usage)
 	}
@@ -233,70 +232,70 @@ func (u *Usage) add(object []byte) (more prices.Usage, known bool) {
 	return more, known
 }
 
-// speech is the response with an id, which has begun. Without an id, it is the one that has begun.
-func (s *Session) speech(id string) *speech {
-	if id == "" && len(s.speaking) == 1 {
-		for _, only := range s.speaking {
+// response returns the open response with an id, or the only one if there is no id.
+func (s *Session) response(id string) *openResponse {
+	if id == "" && len(s.open) == 1 {
+		for _, only := range s.open {
 			return only
 		}
 	}
-	if s.speaking[id] == nil {
-		if len(s.speaking) >= maxSpeeches {
+	if s.open[id] == nil {
+		if len(s.open) >= maxOpenResponses {
 			id = ""
 		}
-		if s.speaking[id] == nil {
-			s.speaking[strings.Clone(id)] = new(speech)
-			s.awaited = max(0, s.awaited-1)
+		if s.open[id] == nil {
+			s.open[strings.Clone(id)] = new(openResponse)
+			s.requested = max(0, s.requested-1)
 		}
 	}
-	return s.speaking[id]
+	return s.open[id]
 }
 
-// done ends a response. If nobody says what it used, it is estimated, unless it failed.
+// done ends a response. If the provider does not report its usage, it is estimated, unless it failed.
 func (s *Session) done(e *serverEvent) {
-	used, told := s.said.add(e.usage)
-	if !told && e.status != "failed" {
-		used = s.broke(s.speech(e.response))
+	used, known := s.reported.add(e.usage)
+	if !known && e.status != "failed" {
+		used = s.estimate(s.response(e.response))
 	}
 	switch {
-	case s.speaking[e.response] != nil:
-		delete(s.speaking, e.response)
-	case len(s.speaking) == 0: // the provider does not say that one begins
-		s.awaited = max(0, s.awaited-1)
+	case s.open[e.response] != nil:
+		delete(s.open, e.response)
+	case len(s.open) == 0: // the provider does not say that one begins
+		s.requested = max(0, s.requested-1)
 	default: // nor which one it is
-		clear(s.speaking)
+		clear(s.open)
 	}
-	if told || e.status != "failed" {
-		s.before = prices.Usage{Prompt: estimate.Sum(used.Prompt, used.Completion), AudioIn: estimate.Sum(used.AudioIn, used.AudioOut)}
+	if known || e.status != "failed" {
+		s.history = prices.Usage{Prompt: estimate.Sum(used.Prompt, used.Completion), AudioIn: estimate.Sum(used.AudioIn, used.AudioOut)}
 		s.text, s.audio, s.images = 0, 0, 0
 	}
 }
 
-// reads is what the next response reads.
-func (s *Session) reads() prices.Usage {
-	heard := s.tokensOf(s.audio, bytesOfHeard)
-	u := prices.Usage{Prompt: estimate.Sum(s.before.Prompt, heard, s.text/bytesOfToken, estimate.Times(s.images, tokensOfAnyImage)), AudioIn: estimate.Sum(s.before.AudioIn, heard)}
+// nextInput is an estimate of the input of the next response.
+func (s *Session) nextInput() prices.Usage {
+	audio := s.tokensOf(s.audio, inputAudioBytesPerToken)
+	u := prices.Usage{Prompt: estimate.Sum(s.history.Prompt, audio, s.text/textBytesPerToken, estimate.Times(s.images, tokensPerImage)), AudioIn: estimate.Sum(s.history.AudioIn, audio)}
 	u.Bound()
 	return u
 }
 
-func (s *Session) tokensOf(audio, wide int64) int64 {
-	if s.narrow {
-		wide /= narrower
+func (s *Session) tokensOf(audio, bytesPerToken int64) int64 {
+	if s.telephone {
+		bytesPerToken /= telephoneRatio
 	}
-	return (audio + wide - 1) / wide
+	return (audio + bytesPerToken - 1) / bytesPerToken
 }
 
-// broke counts a response of which nobody says what it used.
-func (s *Session) broke(r *speech) prices.Usage {
-	u := s.reads()
-	u.AudioOut = s.tokensOf(r.audio, bytesOfSaid)
-	u.Completion = u.AudioOut + (r.text+bytesOfToken-1)/bytesOfToken
-	s.unsaid.Add(&u)
+// estimate counts a response whose usage the provider does not report.
+func (s *Session) estimate(r *openResponse) prices.Usage {
+	u := s.nextInput()
+	u.AudioOut = s.tokensOf(r.audio, outputAudioBytesPerToken)
+	u.Completion = u.AudioOut + (r.text+textBytesPerToken-1)/textBytesPerToken
+	s.estimated.Add(&u)
 	return u
 }
 
-// End ends the session: its attempt has used what was counted. What comes later does not count.
+// End ends the session, and sets the usage of its attempt. Later events are not counted.
 func (s *Session) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,15 +303,15 @@ func (s *Session) End() {
 		return
 	}
 	s.ended = true
-	for _, r := range s.speaking {
-		s.broke(r)
+	for _, r := range s.open {
+		s.estimate(r)
 	}
-	for range s.awaited {
-		s.broke(new(speech))
+	for range s.requested {
+		s.estimate(new(openResponse))
 	}
-	s.attempt.Usage, s.attempt.unsaid = s.said, s.unsaid
-	for _, t := range s.others {
+	s.attempt.Usage, s.attempt.estimated = s.reported, s.estimated
+	for _, t := range s.transcribers {
 		t.settle()
-		s.attempt.beside = append(s.attempt.beside, t.Attempt)
+		s.attempt.transcribers = append(s.attempt.transcribers, t.Attempt)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func newSession() (*Session, *Attempt) {
 	a := new(Attempt)
-	return &Session{attempt: a, speaking: make(map[string]*speech)}, a
+	return &Session{attempt: a, open: make(map[string]*openResponse)}, a
 }
 
 const (
@@ -90,16 +90,16 @@ func TestSessionsUseWhatCame(t *testing.T) {
 			s, a := newSession()
 			for _, m := range c.messages {
 				if m[0] == '>' {
-					s.Heard([]byte(m[1:]))
+					s.ClientEvent([]byte(m[1:]))
 				} else {
-					s.Said([]byte(m))
+					s.ServerEvent([]byte(m))
 				}
 			}
 			s.End()
-			s.Said([]byte(done)) // too late
+			s.ServerEvent([]byte(done)) // too late
 			s.End()
-			if a.Usage.Usage != c.said || a.Usage.Known != c.known || a.unsaid != c.unsaid {
-				t.Errorf("said %+v (%v), not said %+v; want %+v, %+v", a.Usage.Usage, a.Usage.Known, a.unsaid, c.said, c.unsaid)
+			if a.Usage.Usage != c.said || a.Usage.Known != c.known || a.estimated != c.unsaid {
+				t.Errorf("said %+v (%v), not said %+v; want %+v, %+v", a.Usage.Usage, a.Usage.Known, a.estimated, c.said, c.unsaid)
 			}
 		})
 	}
@@ -120,11 +120,11 @@ func TestSessionsCountEachResponseOnce(t *testing.T) {
 				if !begun {
 					open[id] = 0
 				}
-				s.Said([]byte(`{"type":"response.created","response":{"id":"` + id + `"}}`))
+				s.ServerEvent([]byte(`{"type":"response.created","response":{"id":"` + id + `"}}`))
 			case 1:
 				n := rapid.IntRange(0, 50).Draw(t, "text")
 				open[id] += int64(n) + 2
-				s.Said(fmt.Appendf(nil, `{"type":"response.output_text.delta","response_id":%q,"delta":"%s"}`, id, fmt.Sprintf("%050d", 0)[:n]))
+				s.ServerEvent(fmt.Appendf(nil, `{"type":"response.output_text.delta","response_id":%q,"delta":"%s"}`, id, fmt.Sprintf("%050d", 0)[:n]))
 			case 2:
 				if !begun {
 					continue
@@ -132,7 +132,7 @@ func TestSessionsCountEachResponseOnce(t *testing.T) {
 				in, out := rapid.Int64Range(0, 1000).Draw(t, "in"), rapid.Int64Range(0, 1000).Draw(t, "out")
 				prompt, completion = prompt+in, completion+out
 				delete(open, id)
-				s.Said(fmt.Appendf(nil, `{"type":"response.done","response":{"id":%q,"usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}}`, id, in, out, in+out))
+				s.ServerEvent(fmt.Appendf(nil, `{"type":"response.done","response":{"id":%q,"usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}}`, id, in, out, in+out))
 			}
 		}
 		s.End()
@@ -140,8 +140,8 @@ func TestSessionsCountEachResponseOnce(t *testing.T) {
 		for _, n := range open {
 			text += (n + 3) / 4
 		}
-		if a.Usage.Prompt != prompt || a.Usage.Completion != completion || a.unsaid.Completion != text {
-			t.Fatalf("said %+v, not said %+v; want %d and %d, and %d of text", a.Usage.Usage, a.unsaid, prompt, completion, text)
+		if a.Usage.Prompt != prompt || a.Usage.Completion != completion || a.estimated.Completion != text {
+			t.Fatalf("said %+v, not said %+v; want %d and %d, and %d of text", a.Usage.Usage, a.estimated, prompt, completion, text)
 		}
 	})
 }
@@ -153,11 +153,11 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, heard, said []byte) {
 		s, a := newSession()
 		for range 3 {
-			s.Heard(heard)
-			s.Said(said)
+			s.ClientEvent(heard)
+			s.ServerEvent(said)
 		}
 		s.End()
-		for _, u := range []prices.Usage{a.Usage.Usage, a.unsaid} {
+		for _, u := range []prices.Usage{a.Usage.Usage, a.estimated} {
 			bounded := u
 			if bounded.Bound(); u.Prompt < 0 || u.Completion < 0 || u.AudioIn < 0 || u.AudioOut < 0 || bounded != u {
 				t.Fatalf("%+v", u)

@@ -120,7 +120,7 @@ func (b *body) Read(p []byte) (int, error) {
 			if b.to.x.Endpoint.Cacheable && out.Failure == "" && answer.onlyError() {
 				out.Failure = failureIn200
 				if a := b.to.attempt; a != nil {
-					a.Errored, a.Seen, a.Whole = true, 0, 0 // what was read is not an answer
+					a.Errored, a.TextBytes, a.BodyBytes = true, 0, 0 // what was read is not an answer
 				}
 			}
 			if !b.long {

@@ -40,7 +40,7 @@ func TestTextsThatAStreamRepeatsCountOnce(t *testing.T) {
 		if _, err := io.Copy(io.Discard, newStream(&provider{portions: [][]byte{[]byte(repeated(texts, copies))}, err: io.EOF}, w, 0)); err != nil && copies == 5 {
 			t.Fatal(err)
 		}
-		if got := w.attempt.Seen; got != int64(want) {
+		if got := w.attempt.TextBytes; got != int64(want) {
 			t.Errorf("%d copies: %d bytes were seen, want %d", copies, got, want)
 		}
 		if got := textOf([]byte(repeated(texts, copies))); got != want {

@@ -21,7 +21,7 @@ func (w *watcher) book(m *members) {
 		w.attempt.Usage.Pages = pages
 	}
 	if model := text(m.model); model != "" {
-		w.attempt.AnsweredBy(model)
+		w.attempt.SetAnswerModel(model)
 	}
 }
 

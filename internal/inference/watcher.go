@@ -32,15 +32,15 @@ func (w *watcher) fail(why string) {
 // used.
 func (w *watcher) saw(n int) {
 	if w.attempt != nil {
-		w.attempt.Seen += int64(n)
+		w.attempt.TextBytes += int64(n)
 	}
 }
 
 // passed notes how many bytes of an answer in one piece came, and how many of these are text.
 func (w *watcher) passed(all, text int) {
 	if w.attempt != nil {
-		w.attempt.Whole += int64(all)
-		w.attempt.Seen += int64(text)
+		w.attempt.BodyBytes += int64(all)
+		w.attempt.TextBytes += int64(text)
 	}
 }
 

@@ -146,7 +146,7 @@ func (s *socket) forward(m websocket.Message) error {
 			return nil
 		}
 		if s.used != nil {
-			s.used.Heard(m.Payload)
+			s.used.ClientEvent(m.Payload)
 		}
 	}
 	return s.toProvider.add(m)
@@ -211,7 +211,7 @@ func (s *socket) Read(p []byte) (int, error) {
 func (s *socket) pass(m websocket.Message) error {
 	s.mask.Hide(m.Payload)
 	if s.used != nil && m.Opcode == websocket.Text {
-		s.used.Said(m.Payload)
+		s.used.ServerEvent(m.Payload)
 	}
 	return s.toClient.add(m)
 }

@@ -195,7 +195,7 @@ func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
 		if results := gjson.ParseBytes(judged(x).JSON()); results.Get("after_request_hooks.0.state").Str != "failed" || !results.Get("after_request_hooks.0.deny").Bool() {
 			t.Errorf("%s: results %s", c.name, results)
 		}
-		if a := x.Latest(); !a.Usage.Known && a.Seen == 0 {
+		if a := x.Latest(); !a.Usage.Known && a.TextBytes == 0 {
 			t.Errorf("%s: nothing was booked", c.name)
 		}
 	}

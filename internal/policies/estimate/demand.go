@@ -17,9 +17,9 @@ type Demand struct {
 	Unreported bool
 
 	// The prompt: bytes of text, as they are sent; tokens that are not text, at most; images; and
-	// whether it has more that is not seen, such as files and earlier turns.
+	// whether it refers to content that the call does not have, such as files and earlier turns.
 	Bytes, Tokens, Images int64
-	Unseen                bool
+	HasUnseen             bool
 
 	// Pages of a document and milliseconds of audio, at most; UsualMilliseconds is what is likely.
 	Pages, Milliseconds, UsualMilliseconds int64
@@ -55,7 +55,7 @@ func Sum(all ...int64) (sum int64) {
 
 // Bounded reports whether the call can use no more than [Estimator.Most] says, but for the ratio of
 // tokens and bytes.
-func (d *Demand) Bounded() bool { return d.Free || d.Most >= 0 && !d.Unseen && d.Images == 0 }
+func (d *Demand) Bounded() bool { return d.Free || d.Most >= 0 && !d.HasUnseen && d.Images == 0 }
 
 // Cost returns what a call may cost at most that uses so much; known: it has a price.
 func (d *Demand) Cost(most *prices.Usage) (cost prices.Amount, known bool) {

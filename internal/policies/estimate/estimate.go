@@ -115,7 +115,7 @@ func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 	l := e.of(d.Model)
 	most.Prompt = Sum(text(d, estimateOr(&l.ratio.most, unlearnedRatio)),
 		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.most, unlearnedImage)))
-	if d.Unseen {
+	if d.HasUnseen {
 		most.Prompt = Sum(most.Prompt, estimateOr(&l.unseen.most, unlearnedUnseen))
 	}
 	answer := d.Most
@@ -145,7 +145,7 @@ func (e *Estimator) Likely(d *Demand, most *prices.Usage, answered int64) (u pri
 	l := e.of(d.Model)
 	u.Prompt = Sum(text(d, estimateOr(&l.ratio.usual, usualRatio)),
 		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.usual, usualImage)))
-	if d.Unseen {
+	if d.HasUnseen {
 		u.Prompt = Sum(u.Prompt, estimateOr(&l.unseen.usual, usualUnseen))
 	}
 	u.Prompt = min(u.Prompt, most.Prompt)
@@ -167,7 +167,7 @@ func (e *Estimator) Learn(d *Demand, prompt, answer int64) {
 	const most, mostOfAnswers = 999, 990
 	rest := max(0, prompt-min(d.Tokens, MaxTokens))
 	switch usual := estimateOr(&l.ratio.usual, usualRatio); {
-	case d.Unseen:
+	case d.HasUnseen:
 		l.unseen.learn(max(0, rest-text(d, usual)), maxWindow, most)
 	case d.Images > 0:
 		l.image.learn((max(0, rest-text(d, usual))+d.Images-1)/d.Images, maxImage, most)

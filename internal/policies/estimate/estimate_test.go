@@ -38,7 +38,7 @@ func TestBeforeAnythingIsLearnedAByteIsAToken(t *testing.T) {
 		"larger names":   {Demand{Bytes: 100, Most: 7, Named: 9000}, 100, 9000, true},
 		"in tokens":      {Demand{Bytes: 100, Tokens: 50}, 150, 0, true},
 		"images":         {Demand{Bytes: 100, Images: 2}, 100 + 2*unlearnedImage, 0, false},
-		"unseen":         {Demand{Bytes: 100, Unseen: true, Most: 7}, 100 + unlearnedUnseen, 7, false},
+		"unseen":         {Demand{Bytes: 100, HasUnseen: true, Most: 7}, 100 + unlearnedUnseen, 7, false},
 		"without models": {Demand{Bytes: 100, Most: -1, Free: true}, 0, 0, true},
 		"absurd":         {Demand{Bytes: math.MaxInt64, Most: math.MaxInt64, Choices: math.MaxInt64, Images: math.MaxInt64, Tokens: math.MaxInt64}, MaxTokens, MaxTokens, false},
 	} {
@@ -54,7 +54,7 @@ func TestSumsNeverOverflow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := New()
 		d := Demand{
-			Bytes: huge.Draw(t, "bytes"), Tokens: huge.Draw(t, "tokens"), Images: huge.Draw(t, "images"), Unseen: rapid.Bool().Draw(t, "unseen"),
+			Bytes: huge.Draw(t, "bytes"), Tokens: huge.Draw(t, "tokens"), Images: huge.Draw(t, "images"), HasUnseen: rapid.Bool().Draw(t, "unseen"),
 			Most: rapid.OneOf(rapid.Just(int64(-1)), huge).Draw(t, "most"), Named: huge.Draw(t, "named"), Choices: huge.Draw(t, "choices"),
 		}
 		for range rapid.IntRange(0, 40).Draw(t, "calls") {
@@ -78,7 +78,7 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 	e := New()
 	text := Demand{Model: Model{Name: "m"}, Bytes: 4000, Most: 10}
 	images, unseen := text, text
-	images.Images, unseen.Unseen = 2, true
+	images.Images, unseen.HasUnseen = 2, true
 	for range 2 * enough {
 		e.Learn(&text, 1000, 10)
 		e.Learn(&images, 1000+2*800, 10)
@@ -149,13 +149,13 @@ func teach(e *Estimator, d Demand, prompt, answer int64) {
 // Whatever one workspace's providers say is nothing to the calls of another, of the same slug and model.
 func TestWorkspacesLearnOnlyFromTheirOwnCalls(t *testing.T) {
 	asked := func(workspace string) Demand {
-		return Demand{Model: Model{Workspace: workspace, Provider: "main", Name: "m", Endpoint: "chat"}, Bytes: 4000, Images: 1, Unseen: true, Most: -1}
+		return Demand{Model: Model{Workspace: workspace, Provider: "main", Name: "m", Endpoint: "chat"}, Bytes: 4000, Images: 1, HasUnseen: true, Most: -1}
 	}
 	e, fresh, victim := New(), New(), asked("blue")
 	for _, says := range []int64{0, 1, math.MaxInt64} {
 		for _, unseen := range []bool{true, false} {
 			d := asked("red")
-			d.Unseen = unseen
+			d.HasUnseen = unseen
 			teach(e, d, says, says)
 			d.Images = 0
 			teach(e, d, says, says)
@@ -176,7 +176,7 @@ func TestWhatIsLearnedIsBounded(t *testing.T) {
 	}{
 		"text":     {Demand{Bytes: 100, Most: -1}, 400, maxWindow},
 		"an image": {Demand{Bytes: 100, Images: 3, Most: 5}, 100 + 3*maxImage, 5},
-		"unseen":   {Demand{Bytes: 100, Unseen: true, Most: 5}, 100 + maxWindow, 5},
+		"unseen":   {Demand{Bytes: 100, HasUnseen: true, Most: 5}, 100 + maxWindow, 5},
 	} {
 		e := New()
 		teach(e, c.d, absurd, absurd)
@@ -188,7 +188,7 @@ func TestWhatIsLearnedIsBounded(t *testing.T) {
 
 // What was learned while a call was under way does not make its prompt longer than what was reserved.
 func TestWhatIsLikelyIsNoMoreThanWasReserved(t *testing.T) {
-	e, d := New(), Demand{Bytes: 100, Unseen: true, Most: -1}
+	e, d := New(), Demand{Bytes: 100, HasUnseen: true, Most: -1}
 	reserved := e.Most(&d)
 	teach(e, d, maxWindow, 10)
 	if u := e.Likely(&d, &reserved, 4000); u.Prompt != reserved.Prompt || u.Completion != 1000 {
