@@ -141,7 +141,7 @@ func (a *API) usageLimits() {
 		}
 		v.Usage = make(map[string]valueUsage, len(all))
 		for _, e := range all {
-			v.Usage[e.Group] = valueUsage{p.Amount(e.Booked), usageStatus(p, e), e.AlertTold, e.ExhaustedTold}
+			v.Usage[e.Group] = valueUsage{p.Amount(e.Booked), usageStatus(p, e), e.ThresholdAlerted, e.ExhaustedAlerted}
 		}
 		return &v, nil
 	})

@@ -33,10 +33,10 @@ type APIKey struct {
 	PreviousUntil *time.Time `json:"previous_until,omitempty"` // how long it works
 	Unclaimed     []byte     `json:"unclaimed,omitempty"`      // the secret of an unattended rotation, sealed
 
-	// The times of which events told: the expiry and the rotation that come, the expiry that came.
-	ToldExpiring *time.Time `json:"told_expiring,omitempty"`
-	ToldRotating *time.Time `json:"told_rotating,omitempty"`
-	ToldExpired  *time.Time `json:"told_expired,omitempty"`
+	// The expiries and the rotation for which events were sent: upcoming ones, and an expiry that has passed.
+	NotifiedExpiring *time.Time `json:"told_expiring,omitempty"`
+	NotifiedRotating *time.Time `json:"told_rotating,omitempty"`
+	NotifiedExpired  *time.Time `json:"told_expired,omitempty"`
 }
 
 // digests are those by which the key is found. A secret that does not work any more is still

@@ -1,4 +1,4 @@
-// Package alerts tells of budgets whose alert threshold was reached, or that are exhausted: as an
+// Package alerts notifies of budgets whose alert threshold was reached, or that are exhausted: as an
 // event of Caddy, by mail, and to a webhook. What waits for the webhook is in the store, so that
 // a restart does not lose it.
 package alerts
@@ -27,7 +27,7 @@ const (
 
 // Settings are where alerts go, by a configuration.
 type Settings struct {
-	// Emit tells of an event. It may take its time.
+	// Emit emits an event. It may take its time.
 	Emit func(name string, data map[string]any)
 	// Mail sends mail to the addresses that Emails returns for an API key; nil: none is sent.
 	Mail   mailer
@@ -39,8 +39,8 @@ type Settings struct {
 // mailer is [mail.Sender].
 type mailer interface{ Send(m *mail.Message) }
 
-// A Teller tells of alerts. It is safe for concurrent use.
-type Teller struct {
+// A Notifier sends alerts. It is safe for concurrent use.
+type Notifier struct {
 	db       *storage.DB
 	now      func() time.Time
 	logger   *zap.Logger
@@ -49,16 +49,16 @@ type Teller struct {
 
 	queue      chan *policies.Alert
 	wake       chan struct{} // something waits for the webhook
-	told, lost atomic.Int64
+	sent, lost atomic.Int64
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// New returns a teller, which does nothing before Start.
-func New(db *storage.DB, now func() time.Time, logger *zap.Logger) *Teller {
-	t := &Teller{
+// New returns a notifier, which does nothing before Start.
+func New(db *storage.DB, now func() time.Time, logger *zap.Logger) *Notifier {
+	t := &Notifier{
 		db: db, now: now, logger: logger, queue: make(chan *policies.Alert, maxQueued), wake: make(chan struct{}, 1),
 		waiting: storage.NewCollection("alert-delivery", func(d *delivery) string { return d.Alert.ID },
 			storage.Index[delivery]{Name: byAll, Counted: true, Keys: func(*delivery) []string { return []string{""} }}),
@@ -68,36 +68,36 @@ func New(db *storage.DB, now func() time.Time, logger *zap.Logger) *Teller {
 }
 
 // Configure applies the settings of a configuration, until release is called.
-func (t *Teller) Configure(s Settings) (release func()) {
+func (t *Notifier) Configure(s Settings) (release func()) {
 	release = t.settings.Use(s)
 	t.awaken()
 	return release
 }
 
-// Start starts telling, until Close.
-func (t *Teller) Start() {
-	t.done.Go(t.tellAll)
+// Start starts sending, until Close.
+func (t *Notifier) Start() {
+	t.done.Go(t.notifyAll)
 	t.done.Go(t.deliverAll)
 }
 
-// Close tells what is queued, except to the webhook: that goes on after a restart.
-func (t *Teller) Close() {
+// Close sends what is queued, except to the webhook: that goes on after a restart.
+func (t *Notifier) Close() {
 	t.cancel()
 	t.done.Wait()
 }
 
-// Counts returns how many alerts were told, and how many the webhook did not get.
-func (t *Teller) Counts() (told, undelivered int64) { return t.told.Load(), t.lost.Load() }
+// Counts returns how many alerts were sent, and how many the webhook did not get.
+func (t *Notifier) Counts() (sent, undelivered int64) { return t.sent.Load(), t.lost.Load() }
 
-// Add has an alert told once the transaction is committed.
-func (t *Teller) Add(tx *storage.Txn, a *policies.Alert) error {
+// Add has an alert sent once the transaction is committed.
+func (t *Notifier) Add(tx *storage.Txn, a *policies.Alert) error {
 	if t.settings.Get().Webhook != nil {
 		if err := t.await(tx, a); err != nil {
 			return err
 		}
 	}
 	tx.OnCommit(func() {
-		t.told.Add(1)
+		t.sent.Add(1)
 		select {
 		case t.queue <- a:
 		default:
@@ -107,16 +107,16 @@ func (t *Teller) Add(tx *storage.Txn, a *policies.Alert) error {
 	return nil
 }
 
-func (t *Teller) tellAll() {
+func (t *Notifier) notifyAll() {
 	for {
 		select {
 		case a := <-t.queue:
-			t.tell(a)
+			t.notify(a)
 		case <-t.ctx.Done():
 			for {
 				select {
 				case a := <-t.queue:
-					t.tell(a)
+					t.notify(a)
 				default:
 					return
 				}
@@ -125,8 +125,8 @@ func (t *Teller) tellAll() {
 	}
 }
 
-// tell has an event and mail made of an alert.
-func (t *Teller) tell(a *policies.Alert) {
+// notify has an event and mail made of an alert.
+func (t *Notifier) notify(a *policies.Alert) {
 	s := t.settings.Get()
 	if s.Emit != nil {
 		s.Emit(a.Type, content(a))

@@ -32,7 +32,7 @@ type post struct {
 }
 
 type fixture struct {
-	*Teller
+	*Notifier
 	t      *testing.T
 	clock  atomic.Int64
 	logs   *observer.ObservedLogs
@@ -49,14 +49,14 @@ func newFixture(t *testing.T) *fixture {
 	f.clock.Store(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC).UnixNano())
 	var core zapcore.Core
 	core, f.logs = observer.New(zap.DebugLevel)
-	f.Teller = New(db, f.at, zap.New(core))
+	f.Notifier = New(db, f.at, zap.New(core))
 	return f
 }
 
 // restart opens the store anew, as after a crash.
 func (f *fixture) restart() {
 	core, logs := observer.New(zap.DebugLevel)
-	f.Teller, f.logs = New(f.db, f.at, zap.New(core)), logs
+	f.Notifier, f.logs = New(f.db, f.at, zap.New(core)), logs
 }
 
 func (f *fixture) hook() Settings {
@@ -218,8 +218,8 @@ func TestTheNumberThatWaitsIsBounded(t *testing.T) {
 	if n, _ := f.deliver(); n != maxWaiting {
 		t.Errorf("%d posts", n)
 	}
-	if told, lost := f.Counts(); told != maxWaiting+2 || lost != 2 {
-		t.Errorf("%d told, %d undelivered", told, lost)
+	if sent, lost := f.Counts(); sent != maxWaiting+2 || lost != 2 {
+		t.Errorf("%d told, %d undelivered", sent, lost)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestAnAlertIsAnEventAndMail(t *testing.T) {
 	})()
 	f.Start()
 	f.add("a")
-	f.Close() // what is queued is told
+	f.Close() // what is queued is sent
 	if e := <-events; e["name"] != policies.AlertThreshold || e["id"] != "a" || e["current_usage"] != 8.5 || len(events) != 0 {
 		t.Errorf("%v", e)
 	}

@@ -64,7 +64,7 @@ type delivery struct {
 }
 
 // await has an alert wait for the webhook. If too many do, it is given up.
-func (t *Teller) await(tx *storage.Txn, a *policies.Alert) error {
+func (t *Notifier) await(tx *storage.Txn, a *policies.Alert) error {
 	n, err := t.waiting.Count(tx, byAll, "")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (t *Teller) await(tx *storage.Txn, a *policies.Alert) error {
 	return t.waiting.Put(tx, &delivery{Alert: *a, Due: t.now()})
 }
 
-func (t *Teller) awaken() {
+func (t *Notifier) awaken() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -85,13 +85,13 @@ func (t *Teller) awaken() {
 }
 
 // giveUp logs an alert that the webhook does not get.
-func (t *Teller) giveUp(a *policies.Alert, why error) {
+func (t *Notifier) giveUp(a *policies.Alert, why error) {
 	t.lost.Add(1)
 	t.logger.Error("an alert is not delivered to the webhook", zap.Any("alert", content(a)), zap.Error(why))
 }
 
-// deliverAll posts what is due, until the teller is closed.
-func (t *Teller) deliverAll() {
+// deliverAll posts what is due, until the notifier is closed.
+func (t *Notifier) deliverAll() {
 	for {
 		next, err := t.Deliver(t.ctx)
 		if err != nil && t.ctx.Err() == nil && !errors.Is(err, storage.ErrLockHeld) && !errors.Is(err, storage.ErrLeaseLost) {
@@ -112,7 +112,7 @@ func (t *Teller) deliverAll() {
 
 // Deliver posts the alerts that are due, one after the other, and returns how long it takes until
 // another one may be. Of several processes, one does.
-func (t *Teller) Deliver(ctx context.Context) (next time.Duration, err error) {
+func (t *Notifier) Deliver(ctx context.Context) (next time.Duration, err error) {
 	next = poll
 	for err == nil {
 		var d *delivery
@@ -129,7 +129,7 @@ func (t *Teller) Deliver(ctx context.Context) (next time.Duration, err error) {
 }
 
 // due returns an alert that is due, or else how long none will be.
-func (t *Teller) due(ctx context.Context) (due *delivery, next time.Duration, err error) {
+func (t *Notifier) due(ctx context.Context) (due *delivery, next time.Duration, err error) {
 	now, hook := t.now(), t.settings.Get().Webhook
 	next = poll
 	err = t.db.View(ctx, func(tx storage.Tx) error {
@@ -152,7 +152,7 @@ func (t *Teller) due(ctx context.Context) (due *delivery, next time.Duration, er
 }
 
 // attempt posts an alert that is due.
-func (t *Teller) attempt(ctx context.Context, step storage.Step, id string) error {
+func (t *Notifier) attempt(ctx context.Context, step storage.Step, id string) error {
 	hook := t.settings.Get().Webhook
 	var d *delivery
 	err := t.db.View(ctx, func(tx storage.Tx) (err error) {
@@ -197,7 +197,7 @@ func (t *Teller) attempt(ctx context.Context, step storage.Step, id string) erro
 }
 
 // post posts an alert. Any status from 200 to 299 means that the webhook has it.
-func (t *Teller) post(ctx context.Context, hook *Webhook, a *policies.Alert) error {
+func (t *Notifier) post(ctx context.Context, hook *Webhook, a *policies.Alert) error {
 	body, err := json.Marshal(content(a))
 	if err != nil {
 		return err

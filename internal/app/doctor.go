@@ -215,7 +215,7 @@ func (p *checker) hosts(ctx context.Context, d *Diagnosis) {
 		})
 	}
 	wait.Wait()
-	told, wrong := 0, 0
+	answered, wrong := 0, 0
 	for i, h := range all {
 		a := answers[i]
 		if a.err != nil {
@@ -224,17 +224,17 @@ func (p *checker) hosts(ctx context.Context, d *Diagnosis) {
 		}
 		d.add("provider", FindingOK, "", "%s at %s answers", h.name, h.url)
 		if a.says {
-			told++
+			answered++
 			if a.skew.Abs() > maxClockSkew {
 				wrong++
 			}
 		}
 	}
 	switch {
-	case told == 0:
+	case answered == 0:
 		d.add("clock", FindingWarning, "See that the machine synchronises its clock, such as with chrony.", "no host told the time, so that the clock could not be compared")
-	case 2*wrong > told:
-		d.add("clock", FindingError, "Synchronise the clock, such as with chrony: expiries, rotations and limits depend on it.", "the clock differs from that of %d of %d hosts by more than %s", wrong, told, maxClockSkew)
+	case 2*wrong > answered:
+		d.add("clock", FindingError, "Synchronise the clock, such as with chrony: expiries, rotations and limits depend on it.", "the clock differs from that of %d of %d hosts by more than %s", wrong, answered, maxClockSkew)
 	default:
 		d.add("clock", FindingOK, "", "the clock is right")
 	}

@@ -154,8 +154,8 @@ func (a *App) alerted() float64 {
 	if !a.started() {
 		return 0
 	}
-	told, _ := a.services.Alerts.Counts()
-	return float64(told)
+	sent, _ := a.services.Alerts.Counts()
+	return float64(sent)
 }
 
 func (a *App) undelivered() float64 {
@@ -187,13 +187,13 @@ const maxBreakerStates = 500
 
 func (s breakerStates) Collect(metrics chan<- prometheus.Metric) {
 	type key struct{ config, target string }
-	told := make(map[key]bool)
+	seen := make(map[key]bool)
 	for _, b := range s.app.notClosed() {
 		k := key{b.Config, b.Path}
-		if told[k] || len(told) == maxBreakerStates { // the same target may have had another provider before
+		if seen[k] || len(seen) == maxBreakerStates { // the same target may have had another provider before
 			continue
 		}
-		told[k] = true
+		seen[k] = true
 		state := "open"
 		if b.HalfOpen {
 			state = "half_open"

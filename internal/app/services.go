@@ -41,7 +41,7 @@ type Services struct {
 	Secrets   *secretcache.Cache
 	Breakers  *routing.Breakers
 	Counter   ledger.Counter
-	Alerts    *alerts.Teller
+	Alerts    *alerts.Notifier
 	Answers   *cache.Cache
 	InFlight  *inflight.Budget // of bytes
 	Calls     *inflight.Budget

@@ -367,7 +367,7 @@ func readAPIKey(x *session, f *form, old *credentials.APIKey, at string) (func(*
 		switch {
 		case old != nil: // its secret may have been rotated since
 			k.Digest, k.Previous, k.PreviousUntil, k.Hint, k.Unclaimed = old.Digest, old.Previous, old.PreviousUntil, old.Hint, old.Unclaimed
-			k.ToldExpiring, k.ToldRotating, k.ToldExpired = old.ToldExpiring, old.ToldRotating, old.ToldExpired
+			k.NotifiedExpiring, k.NotifiedRotating, k.NotifiedExpired = old.NotifiedExpiring, old.NotifiedRotating, old.NotifiedExpired
 			if k.Rotation != nil && old.Rotation != nil && k.Rotation.Period == old.Rotation.Period && k.Rotation.Days == old.Rotation.Days {
 				k.Rotation.NextAt = old.Rotation.NextAt
 			}

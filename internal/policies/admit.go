@@ -247,7 +247,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		switch {
 		case r.Budget():
 			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
-				v.limits.watch(r, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
+				v.limits.checkAlerts(r, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
 			}
 			d.RetryAfter = v.limits.waits.wait(claims[i].Key)
 		case s.RetryAfter == ledger.Never:

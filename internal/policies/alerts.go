@@ -14,14 +14,14 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// What an alert tells.
+// Types of alerts.
 const (
 	AlertThreshold = "usage_limit_threshold_reached" // of the budget's alert_threshold
 	AlertExhausted = "usage_limit_exhausted"
 )
 
-// An Alert tells, once in a period, that what is booked of a budget has reached its alert threshold,
-// or that it is exhausted.
+// An Alert is sent once in a period, when what is booked of a budget has reached its alert threshold,
+// or when it is exhausted.
 type Alert struct {
 	ID   string    `json:"id"` // of this alert
 	Type string    `json:"type"`
@@ -50,8 +50,8 @@ const (
 	// maxAlerts is how many counters may wait to be looked at.
 	maxAlerts = 1000
 
-	// maxKnownTold is of how many counters memory knows what was told of them.
-	maxKnownTold = 10_000
+	// maxKnown is for how many counters the alerts that were sent are kept in memory.
+	maxKnown = 10_000
 
 	// A budget is exhausted when its limit is booked, or when it has refused a call of which nine
 	// tenths are booked: calls of tokens and costs are refused before the limit is reached.
@@ -60,22 +60,22 @@ const (
 	alertTimeout = 10 * time.Second
 )
 
-// told is what has been told of a counter: what the alert threshold and the limit were then.
-type told struct {
+// sentAlerts are the alerts that were sent for a counter, with the alert threshold and the limit at the time.
+type sentAlerts struct {
 	ID        string `json:"id"`
 	Threshold *int64 `json:"threshold,omitempty"`
 	Limit     *int64 `json:"limit,omitempty"`
 }
 
-// covers reports whether all that a counter has reached was told. What is lowered afterwards is not told
-// again.
-func (t *told) covers(reached told) bool {
-	covers := func(told, reached *int64) bool { return reached == nil || told != nil && *told >= *reached }
+// covers reports whether alerts were sent for all that a counter has reached. A threshold that is lowered
+// afterwards is no reason for another.
+func (t *sentAlerts) covers(reached sentAlerts) bool {
+	covers := func(sent, reached *int64) bool { return reached == nil || sent != nil && *sent >= *reached }
 	return covers(t.Threshold, reached.Threshold) && covers(t.Limit, reached.Limit)
 }
 
 // reach returns what a counter has reached; refused: a call was, because there is no room.
-func reach(limit, threshold *int64, booked int64, refused bool) (reached told) {
+func reach(limit, threshold *int64, booked int64, refused bool) (reached sentAlerts) {
 	if threshold != nil && booked >= *threshold {
 		reached.Threshold = threshold
 	}
@@ -85,7 +85,7 @@ func reach(limit, threshold *int64, booked int64, refused bool) (reached told) {
 	return reached
 }
 
-// crossing is a counter of which something may have to be told.
+// crossing is a counter for which an alert may be due.
 type crossing struct {
 	rule    *Rule
 	counter string
@@ -93,30 +93,30 @@ type crossing struct {
 	refused bool
 }
 
-// alerts are what has been told of budgets.
+// alerts are the alerts of budgets: those that were sent, and counters to be checked.
 type alerts struct {
-	rows  *storage.Collection[told]
+	rows  *storage.Collection[sentAlerts]
 	queue chan crossing
-	// add takes an alert, in the transaction that notes that it is told. It may be nil.
+	// add sends an alert, in the transaction that stores that it is sent. It may be nil.
 	add func(*storage.Txn, *Alert) error
 
 	mu    sync.Mutex
-	known map[string]told // by counter, of some
+	known map[string]sentAlerts // by counter, of some
 }
 
 func newAlerts() *alerts {
 	return &alerts{
-		rows:  storage.NewCollection("budget-alert", func(t *told) string { return t.ID }),
-		queue: make(chan crossing, maxAlerts), known: make(map[string]told),
+		rows:  storage.NewCollection("budget-alert", func(t *sentAlerts) string { return t.ID }),
+		queue: make(chan crossing, maxAlerts), known: make(map[string]sentAlerts),
 	}
 }
 
-// OnAlert has add called with each alert, in the transaction that notes that it is told: if that does
+// OnAlert has add called with each alert, in the transaction that stores that it is sent: if that does
 // not commit, the alert is added again later. It is called before the first call is admitted.
 func (l *Limits) OnAlert(add func(*storage.Txn, *Alert) error) { l.alerts.add = add }
 
-// watch has alerts told of a counter of which so much is booked. It is called on the way of calls.
-func (l *Limits) watch(r *Rule, counter string, booked int64, refused bool) {
+// checkAlerts queues a counter if an alert may be due. It is called by calls, so that it must be fast.
+func (l *Limits) checkAlerts(r *Rule, counter string, booked int64, refused bool) {
 	if (r.alertAt == nil || booked < *r.alertAt) && booked < r.Limit && !refused {
 		return
 	}
@@ -126,15 +126,15 @@ func (l *Limits) watch(r *Rule, counter string, booked int64, refused bool) {
 	}
 	select {
 	case l.alerts.queue <- crossing{r, strings.Clone(counter), booked, refused}:
-	default: // a later call tells
+	default: // a later call queues it
 		l.alerts.forget(counter)
 	}
 }
 
-// note notes that what a counter has reached will be told, and reports whether that is new, as far as
-// memory knows.
-func (a *alerts) note(counter string, reached told) bool {
-	if reached == (told{}) {
+// note notes that alerts will be sent for what a counter has reached, and reports whether that is new, as
+// far as memory knows.
+func (a *alerts) note(counter string, reached sentAlerts) bool {
+	if reached == (sentAlerts{}) {
 		return false
 	}
 	a.mu.Lock()
@@ -143,7 +143,7 @@ func (a *alerts) note(counter string, reached told) bool {
 	if ok && known.covers(reached) {
 		return false
 	}
-	if !ok && len(a.known) >= maxKnownTold {
+	if !ok && len(a.known) >= maxKnown {
 		clear(a.known)
 	}
 	if reached.Threshold != nil {
@@ -156,24 +156,24 @@ func (a *alerts) note(counter string, reached told) bool {
 	return true
 }
 
-// forget has the store asked what was told of a counter.
+// forget has the alerts of a counter read from the store again.
 func (a *alerts) forget(counter string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.known, counter)
 }
 
-// tellAlerts tells what is queued, until the limits are closed.
-func (l *Limits) tellAlerts() {
+// sendAlerts sends the alerts of queued counters, until the limits are closed.
+func (l *Limits) sendAlerts() {
 	for {
 		select {
 		case c := <-l.alerts.queue:
-			l.tell(c)
+			l.sendAlert(c)
 		case <-l.ctx.Done():
 			for {
 				select {
 				case c := <-l.alerts.queue:
-					l.tell(c)
+					l.sendAlert(c)
 				default:
 					return
 				}
@@ -182,8 +182,8 @@ func (l *Limits) tellAlerts() {
 	}
 }
 
-// tell tells what a counter has reached, unless that was told.
-func (l *Limits) tell(c crossing) {
+// sendAlert sends the alerts that are due for a counter.
+func (l *Limits) sendAlert(c crossing) {
 	ctx, cancel := context.WithTimeout(context.Background(), alertTimeout)
 	defer cancel()
 	err := l.db.Update(ctx, func(tx *storage.Txn) error {
@@ -195,28 +195,28 @@ func (l *Limits) tell(c crossing) {
 		if period := countersOf(p.ID, at.Resets); !strings.HasPrefix(c.counter, prefix(period)) {
 			return nil // it was reset
 		}
-		reached, id := reach(&p.Limit, p.AlertThreshold, c.booked, c.refused), toldID(c.counter)
+		reached, id := reach(&p.Limit, p.AlertThreshold, c.booked, c.refused), sentID(c.counter)
 		before, err := l.alerts.rows.Get(tx, id)
 		if errors.Is(err, storage.ErrNotFound) {
-			before, err = &told{ID: id}, nil
+			before, err = &sentAlerts{ID: id}, nil
 		}
 		if err != nil || before.covers(reached) {
 			return err
 		}
 		row := *before
-		if !before.covers(told{Threshold: reached.Threshold}) {
+		if !before.covers(sentAlerts{Threshold: reached.Threshold}) {
 			row.Threshold = reached.Threshold
 			err = l.addAlert(tx, AlertThreshold, p, &at, c)
 		}
-		if err == nil && !before.covers(told{Limit: reached.Limit}) {
+		if err == nil && !before.covers(sentAlerts{Limit: reached.Limit}) {
 			row.Limit = reached.Limit
 			err = l.addAlert(tx, AlertExhausted, p, &at, c)
 		}
 		return errors.Join(err, l.alerts.rows.Put(tx, &row))
 	})
 	if err != nil {
-		l.alerts.forget(c.counter) // a later call tells
-		l.logger.Error("telling of a budget; the next call that it counts has it told again", zap.String("policy", c.rule.ID), zap.Error(err))
+		l.alerts.forget(c.counter) // a later call queues it
+		l.logger.Error("sending an alert of a budget; the next call that it counts tries again", zap.String("policy", c.rule.ID), zap.Error(err))
 	}
 }
 
@@ -277,17 +277,17 @@ func groupValue(groupBy []string, counter, counters, key string) string {
 	return ""
 }
 
-// toldID is the id of the row of what was told of a counter. It begins as the counter's name does, up to
+// sentID is the id of the row of the alerts of a counter. It begins as the counter's name does, up to
 // the end of the name of its period.
-func toldID(counter string) string {
+func sentID(counter string) string {
 	at := strings.IndexByte(counter, groupMark) + 1
 	at += strings.IndexByte(counter[at:], groupMark) + 1
 	return counter[:at] + entityID(counter)
 }
 
-// readTold notes in the counters of a period of a budget what was told of them.
-func (l *Limits) readTold(ctx context.Context, p *UsageLimit, period string, all []*Entity) error {
-	rows := make(map[string]*told)
+// readSent sets in the counters of a period of a budget which alerts were sent for them.
+func (l *Limits) readSent(ctx context.Context, p *UsageLimit, period string, all []*Entity) error {
+	rows := make(map[string]*sentAlerts)
 	err := l.db.View(ctx, func(tx storage.Tx) error {
 		for row, err := range l.alerts.rows.Scan(tx, storage.Range{Prefix: prefix(period)}) {
 			if err != nil {
@@ -298,15 +298,15 @@ func (l *Limits) readTold(ctx context.Context, p *UsageLimit, period string, all
 		return nil
 	})
 	for _, e := range all {
-		if row := rows[toldID(e.name)]; row != nil {
-			e.AlertTold = p.AlertThreshold != nil && row.covers(told{Threshold: p.AlertThreshold})
-			e.ExhaustedTold = row.covers(told{Limit: &p.Limit})
+		if row := rows[sentID(e.name)]; row != nil {
+			e.ThresholdAlerted = p.AlertThreshold != nil && row.covers(sentAlerts{Threshold: p.AlertThreshold})
+			e.ExhaustedAlerted = row.covers(sentAlerts{Limit: &p.Limit})
 		}
 	}
 	return err
 }
 
-// forgetAlerts forgets what was told of counters, so that it is told again.
+// forgetAlerts forgets the alerts of counters, so that they are sent again.
 func (l *Limits) forgetAlerts(ctx context.Context, prefix string) error {
 	for more := true; more; {
 		var ids []string

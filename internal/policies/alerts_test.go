@@ -36,7 +36,7 @@ func (h *heard) add(tx *storage.Txn, a *Alert) error {
 	return h.fail
 }
 
-// alerted returns the types of the alerts since the last time, once all that is queued is told.
+// alerted returns the types of the alerts since the last time, once all that is queued is sent.
 func (w *world) alerted() (types string) {
 	w.t.Helper()
 	w.restart()
@@ -114,7 +114,7 @@ func TestAnAlertSaysWhatItIsAbout(t *testing.T) {
 	}
 	p, _ := w.Budgets.Get("b")
 	all, err := w.Entities(t.Context(), p)
-	if err != nil || len(all) != 1 || !all[0].AlertTold || all[0].ExhaustedTold {
+	if err != nil || len(all) != 1 || !all[0].ThresholdAlerted || all[0].ExhaustedAlerted {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -152,7 +152,7 @@ func TestABudgetOfAKeyIsToldOf(t *testing.T) {
 	}
 }
 
-// An alert that cannot be stored is told with a later call, and what was reset is told again.
+// An alert that cannot be stored is sent by a later call, and sent again after a reset.
 func TestAnAlertIsNotLostWithAFailedWriteOrAReset(t *testing.T) {
 	w := newWorld(t)
 	w.listen()
@@ -166,7 +166,7 @@ func TestAnAlertIsNotLostWithAFailedWriteOrAReset(t *testing.T) {
 
 	p, _ := w.Budgets.Get("b")
 	all, err := w.Entities(t.Context(), p)
-	if err != nil || len(all) != 1 || !all[0].ExhaustedTold {
+	if err != nil || len(all) != 1 || !all[0].ExhaustedAlerted {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if err := w.ResetEntity(t.Context(), all[0]); err != nil {
@@ -190,7 +190,7 @@ func TestAnAlertIsNotLostWithAFailedWriteOrAReset(t *testing.T) {
 	}
 }
 
-// Whatever calls use at once, and whenever the gateway restarts: of each counter, each alert is told once,
+// Whatever calls use at once, and whenever the gateway restarts: of each counter, each alert is sent once,
 // and only if it has come to that.
 func TestEachAlertIsToldOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -201,7 +201,7 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 		b.AlertThreshold, b.GroupBy = &threshold, []string{KeyAPIKey}
 		w.budget(b)
 		keys := []string{"a", "b", "c"}
-		booked, told := make(map[string]int64), make(map[string]int)
+		booked, sent := make(map[string]int64), make(map[string]int)
 		for range rapid.IntRange(1, 4).Draw(r, "rounds") {
 			var calls sync.WaitGroup
 			for range rapid.IntRange(1, 8).Draw(r, "calls") {
@@ -220,7 +220,7 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 			calls.Wait()
 			w.restart()
 			for _, a := range w.heard.all {
-				told[a.Key+" "+a.Type]++
+				sent[a.Key+" "+a.Type]++
 			}
 			w.heard.all = nil
 			w.listen()
@@ -228,27 +228,27 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 		for _, key := range keys {
 			_, used := booked[key]
 			for kind, want := range map[string]bool{AlertThreshold: used && booked[key] >= threshold, AlertExhausted: booked[key] >= 100} {
-				n := told[key+" "+kind]
+				n := sent[key+" "+kind]
 				refused := kind == AlertExhausted && booked[key] >= 90
 				if n > 1 || want && n != 1 || !want && !refused && n != 0 {
-					r.Errorf("%s of %s is told %d times, of which %d are booked", kind, key, n, booked[key])
+					r.Errorf("%s of %s is sent %d times, of which %d are booked", kind, key, n, booked[key])
 				}
 			}
 		}
 	})
 }
 
-// Memory knows of a bounded number of counters what was told, and tells no less for that.
+// Memory knows of a bounded number of counters the alerts that were sent, and sends no fewer for that.
 func TestWhatIsKnownToBeToldIsBounded(t *testing.T) {
 	a := newAlerts()
 	limit := int64(1)
-	for i := range 2*maxKnownTold + 1 {
+	for i := range 2*maxKnown + 1 {
 		counter := strings.Repeat("x", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
-		if !a.note(counter, told{Limit: &limit}) || a.note(counter, told{Limit: &limit}) {
+		if !a.note(counter, sentAlerts{Limit: &limit}) || a.note(counter, sentAlerts{Limit: &limit}) {
 			t.Fatalf("counter %d", i)
 		}
 	}
-	if len(a.known) > maxKnownTold {
+	if len(a.known) > maxKnown {
 		t.Errorf("%d are known", len(a.known))
 	}
 }

@@ -17,9 +17,9 @@ type Entity struct {
 	ID     string // a UUID that depends on its counter's name
 	Group  string // its value key: key:value-key:value, or default
 	Booked int64
-	// AlertTold and ExhaustedTold: an alert has told that the alert threshold was reached, and that
+	// ThresholdAlerted and ExhaustedAlerted: an alert was sent because the alert threshold was reached, and because
 	// the budget is exhausted.
-	AlertTold, ExhaustedTold bool
+	ThresholdAlerted, ExhaustedAlerted bool
 
 	name string
 }
@@ -39,7 +39,7 @@ func (l *Limits) Entities(ctx context.Context, p *UsageLimit) ([]*Entity, error)
 			all = append(all, &Entity{ID: entityID(c.Key), Group: valueKey(p.GroupBy, c.Key, name), Booked: c.Booked(), name: c.Key})
 		}
 	})
-	return all, errors.Join(err, l.readTold(ctx, p, name, all))
+	return all, errors.Join(err, l.readSent(ctx, p, name, all))
 }
 
 // MaxEntities bounds the counters of a policy that are listed.
@@ -47,7 +47,7 @@ const MaxEntities = 10_000
 
 // ResetEntity forgets what a counter counted. It is called after the commit.
 func (l *Limits) ResetEntity(ctx context.Context, e *Entity) error {
-	return errors.Join(l.ledger.Forget(ctx, e.name), l.forgetAlerts(ctx, toldID(e.name)))
+	return errors.Join(l.ledger.Forget(ctx, e.name), l.forgetAlerts(ctx, sentID(e.name)))
 }
 
 // Exhausted reports whether a counter has reached its budget.

@@ -33,14 +33,14 @@ type Limits struct {
 
 	usages    usages
 	uncounted atomic.Int64 // calls that passed although they could not be counted
-	saidSo    atomic.Int64 // when that was last logged, in nanoseconds since 1970
+	loggedAt  atomic.Int64 // when that was last logged, in nanoseconds since 1970
 
 	logger *zap.Logger
 	ctx    context.Context // of what is done beside the calls
 	cancel context.CancelFunc
 	jobs   sync.WaitGroup
 
-	telling sync.WaitGroup // of alerts
+	alerting sync.WaitGroup // of alerts
 }
 
 // active is the policies in force, by the workspace whose calls they count.
@@ -88,7 +88,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 		err = errors.Join(err, restore(rules))
 	}
 	p.tokens.expired(p)
-	p.telling.Go(p.tellAlerts)
+	p.alerting.Go(p.sendAlerts)
 	return p, err
 }
 
@@ -96,7 +96,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 func (l *Limits) Close() {
 	l.cancel()
 	l.jobs.Wait()
-	l.telling.Wait()
+	l.alerting.Wait()
 }
 
 // refresh finds the policies in force.
@@ -173,8 +173,8 @@ func (l *Limits) forget(ctx context.Context, name string) error {
 // Uncounted notes that a call passes although it could not be counted, and logs why, once a minute.
 func (l *Limits) Uncounted(why error) {
 	l.uncounted.Add(1)
-	now, said := l.now().UnixNano(), l.saidSo.Load()
-	if (said == 0 || now-said >= int64(time.Minute)) && l.saidSo.CompareAndSwap(said, now) {
+	now, said := l.now().UnixNano(), l.loggedAt.Load()
+	if (said == 0 || now-said >= int64(time.Minute)) && l.loggedAt.CompareAndSwap(said, now) {
 		l.logger.Error("calls pass without being counted against their limits, as on_store_failure says", zap.Error(why))
 	}
 }

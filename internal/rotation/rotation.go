@@ -43,7 +43,7 @@ type Settings struct {
 	Emit func(name string, data map[string]any)
 }
 
-// An event waits to be told.
+// An event waits to be sent.
 type event struct {
 	name string
 	data map[string]any
@@ -183,10 +183,10 @@ func (f finding) any() bool { return f != finding{} }
 
 // look finds what there is to do about a key.
 func (r *Rotator) look(k *credentials.APIKey, now time.Time) (f finding) {
-	told := func(of, at *time.Time) bool { return of != nil && of.Equal(*at) }
+	notified := func(of, at *time.Time) bool { return of != nil && of.Equal(*at) }
 	if at := k.ExpiresAt; at != nil {
-		f.expired = k.Expired(now) && !told(k.ToldExpired, at)
-		f.expiring = !k.Expired(now) && !now.Before(at.Add(-ahead)) && !told(k.ToldExpiring, at)
+		f.expired = k.Expired(now) && !notified(k.NotifiedExpired, at)
+		f.expiring = !k.Expired(now) && !now.Before(at.Add(-ahead)) && !notified(k.NotifiedExpiring, at)
 	}
 	if k.Kind == credentials.WorkspaceUser && !k.Expired(now) {
 		if days := r.required.RotationDays(k.WorkspaceID); days != 0 && (k.Rotation.Cadence() != days || k.Rotation.NextAt == nil) {
@@ -196,7 +196,7 @@ func (r *Rotator) look(k *credentials.APIKey, now time.Time) (f finding) {
 	if k.Rotation != nil && k.Rotation.NextAt != nil && !k.Expired(now) {
 		at := k.Rotation.NextAt
 		f.rotate = k.RotationDue(now)
-		f.rotating = now.Before(*at) && !now.Before(at.Add(-ahead)) && !told(k.ToldRotating, at)
+		f.rotating = now.Before(*at) && !now.Before(at.Add(-ahead)) && !notified(k.NotifiedRotating, at)
 	}
 	return f
 }
@@ -221,15 +221,15 @@ func (r *Rotator) handle(tx *storage.Txn, step storage.Step, id string, now time
 		}
 	}
 	if f.expired {
-		k.ToldExpired = k.ExpiresAt
+		k.NotifiedExpired = k.ExpiresAt
 		tx.OnCommit(func() { r.queue(EventExpired, &k, false) })
 	}
 	if f.expiring {
-		k.ToldExpiring = k.ExpiresAt
+		k.NotifiedExpiring = k.ExpiresAt
 		tx.OnCommit(func() { r.queue(EventExpiring, &k, false) })
 	}
 	if f.rotating {
-		k.ToldRotating = k.Rotation.NextAt
+		k.NotifiedRotating = k.Rotation.NextAt
 		tx.OnCommit(func() { r.queue(EventRotating, &k, false) })
 	}
 	if !f.rotate {
