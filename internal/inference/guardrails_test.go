@@ -334,6 +334,24 @@ func TestAStreamIsHeldBackUpToABound(t *testing.T) {
 	}
 }
 
+// A line that is malformed is taken out of a stream that is held back, as it is without hooks; so is what follows [DONE] then.
+func TestMalformedLinesOfAHeldBackStreamAreTakenOut(t *testing.T) {
+	b := newGuardBench(t)
+	good := streams["chatComplete"].of([]string{"fine"})
+	b.answers["one"] = func() *http.Response {
+		return answering(200, "text/event-stream", strings.Replace(good, "data: [DONE]", "data: {half\n\ndata: [DONE]", 1)+"data: {\"choices\":[]}\n\n")
+	}
+	w, x := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil,
+		"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"stream_mode":"buffer"}]}`)
+	said, failed, whole := heard(w.Body.String(), streams["chatComplete"].text)
+	if w.Code != 200 || said != "fine" || failed != "" || !whole || strings.Contains(w.Body.String(), "half") || !strings.HasSuffix(w.Body.String(), "data: [DONE]\n\n") {
+		t.Errorf("%d %q %q %v: %s", w.Code, said, failed, whole, w.Body)
+	}
+	if x.Latest().Malformed != 1 {
+		t.Errorf("%d lines counted as malformed", x.Latest().Malformed)
+	}
+}
+
 // A held back response is judged by its last event; its other events do not say anything else.
 func TestAHeldBackResponseSaysWhatWasJudged(t *testing.T) {
 	b := newGuardBench(t)

@@ -10,6 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // mode is how the hooks judge a stream: the strictest of what they say.
@@ -52,6 +54,12 @@ func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 		res.Body.Close()
 		return incompleteError{"the provider's stream broke off", err}
 	}
+	if err := g.x.Reserve(len(stream)); err != nil {
+		res.Body.Close()
+		return err
+	}
+	defer g.x.Free(len(stream))
+	stream = wellFormedEvents(stream, res.DropEvent)
 	endpoint := g.x.Endpoint.Name
 	whole, err := (&cache.Entry{Stream: true, Body: stream}).As(endpoint, false)
 	hidden := res.Hide(whole) // a credential may come in several events
@@ -79,4 +87,33 @@ func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 	}
 	res.Body, res.StatusCode = &peeked{call: g.x.Call, seen: stream, src: http.NoBody}, answer.Status
 	return nil
+}
+
+// wellFormedEvents returns a stream without the events that are not JSON objects, as it would be without
+// hooks. dropped is called for each of them; if there is none, the stream is as it was.
+func wellFormedEvents(stream []byte, dropped func()) []byte {
+	var kept []byte
+	malformed, events := false, new(chat.SSE)
+	take := func(name string, data []byte) error {
+		if events.Done() { // nothing follows it
+			return nil
+		}
+		if jsonscan.Members(data, nil) != nil {
+			malformed = true
+			dropped()
+			return nil //nolint:nilerr // the event is removed, and counted
+		}
+		if name != "" {
+			kept = append(append(append(kept, "event: "...), name...), '\n')
+		}
+		kept = append(append(append(kept, "data: "...), bytes.ReplaceAll(data, []byte("\n"), []byte(" "))...), "\n\n"...)
+		return nil
+	}
+	if events.Push(stream, take) != nil || events.Rest(take) != nil || !malformed {
+		return stream
+	}
+	if events.Done() {
+		kept = append(kept, "data: [DONE]\n\n"...)
+	}
+	return kept
 }

@@ -72,12 +72,15 @@ type streamSummary struct {
 }
 
 func (w *streamSummary) read(body []byte) error {
-	w.ended = bytes.Contains(body, []byte("data: [DONE]")) || bytes.Contains(body, []byte("data:[DONE]"))
 	var frames chat.SSE
 	if err := frames.Push(body, w.event); err != nil {
 		return err
 	}
-	return frames.Rest(w.event)
+	if err := frames.Rest(w.event); err != nil {
+		return err
+	}
+	w.ended = w.ended || frames.Done()
+	return nil
 }
 
 func (w *streamSummary) event(_ string, data []byte) error {

@@ -1,12 +1,10 @@
 package inference
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -36,13 +34,13 @@ type windowed struct {
 	frames   chat.SSE
 
 	in   []byte
-	tail []byte // the end of what was read, in which [DONE] may begin
-	done bool   // [DONE] came
 	out  []byte
 	read int // so far, of out
 	held int // memory reserved for out, frames and texts
 	err  error
 
+	came     int  // bytes of text
+	let      int  // bytes of text that were let go; they are counted as they pass
 	gave     bool // a text was let go
 	over     bool // what the hooks say is noted
 	ends     bool // a text has ended, so that the model has said all of it
@@ -147,7 +145,6 @@ func (w *windowed) fill() {
 		w.out, w.read = w.out[:0], 0
 	}
 	n, err := w.src.Read(w.in)
-	w.noteDone(w.in[:n])
 	if wrong := w.frames.Push(w.in[:n], w.event); wrong != nil {
 		err = wrong
 	}
@@ -164,7 +161,7 @@ func (w *windowed) fill() {
 		if errors.Is(err, io.EOF) {
 			w.window.End()
 		}
-		if w.done && errors.Is(err, io.EOF) {
+		if w.frames.Done() && errors.Is(err, io.EOF) {
 			w.out = append(w.out, "data: [DONE]\n\n"...)
 		}
 	}
@@ -199,16 +196,6 @@ func (w *windowed) pay() {
 	w.held = need
 }
 
-// noteDone looks for [DONE], which is not an event.
-func (w *windowed) noteDone(p []byte) {
-	const most = len("\ndata: [DONE]")
-	seen := slices.Concat(w.tail, p)
-	for _, line := range []string{"data: [DONE]", "data:[DONE]"} {
-		w.done = w.done || bytes.Contains(seen, []byte("\n"+line)) || bytes.HasPrefix(seen, []byte(line))
-	}
-	w.tail = append(w.tail[:0], seen[max(0, len(seen)-most):]...)
-}
-
 // drain reads what follows the last text, which says what was used.
 func (w *windowed) drain() {
 	if !w.ends {
@@ -240,6 +227,7 @@ func (w *windowed) conclude() {
 		return
 	}
 	w.over = true
+	w.res.Saw(max(0, w.came-w.let)) // nobody gets the rest, and it was used all the same
 	j, attempt := w.g.judgment, w.res.Attempt
 	j.after = w.window.Results()
 	if w.window.Denied != nil || w.window.Changed || w.window.Unfinished {
@@ -250,8 +238,11 @@ func (w *windowed) conclude() {
 	w.g.count("output", j.after)
 }
 
-// event judges an event, and passes it on.
+// event judges an event, and passes it on. Nothing follows [DONE].
 func (w *windowed) event(name string, data []byte) error {
+	if w.frames.Done() {
+		return nil
+	}
 	if w.window.Denied != nil {
 		return w.book(name, data)
 	}
@@ -270,7 +261,7 @@ func (w *windowed) event(name string, data []byte) error {
 			continue
 		}
 		if !p.Whole {
-			w.res.Saw(len(piece))
+			w.came += len(piece)
 			texts[i] = w.window.Push(p.Track, piece)
 			w.keep(p.Track, texts[i])
 			w.deltas[p.Track] = w.like(w.deltas[p.Track], data)

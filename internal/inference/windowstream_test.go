@@ -235,3 +235,28 @@ func TestWhatIsKeptOfAWindowIsWhatPassed(t *testing.T) {
 		}
 	}
 }
+
+// The text of a stream without usage counts once, as without hooks, also of one that breaks off or is refused; what follows
+// [DONE] does not.
+func TestTextsOfWindowsCountOnce(t *testing.T) {
+	const chunk = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"TEXT"},"finish_reason":null}]}` + "\n\n"
+	long := strings.ReplaceAll(chunk, "TEXT", strings.Repeat("x", 1000))
+	for _, c := range []struct {
+		name, stream string
+		seen         int
+	}{
+		{"whole", long + "data: [DONE]\n\n", 1000},
+		{"more after [DONE]", long + "data: [DONE]\n\n" + long, 1000},
+		{"breaks off", long, 1000},
+		{"refused", long + strings.ReplaceAll(chunk, "TEXT", "bad") + "data: [DONE]\n\n", 1003},
+	} {
+		b := newGuardBench(t)
+		b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", c.stream) }
+		w, x := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil,
+			"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"stream_mode":"window"}]}`)
+		said, _, _ := heard(w.Body.String(), streams["chatComplete"].text)
+		if a := x.Latest(); a.Seen != int64(c.seen) || len(said) > 1000 || strings.Contains(said, "bad") {
+			t.Errorf("%s: %d bytes of text were seen, want %d; the client got %d", c.name, a.Seen, c.seen, len(said))
+		}
+	}
+}

@@ -104,6 +104,7 @@ type SSE struct {
 	begun bool // the event has data
 	cr    bool // the last line ended with CR, so that an LF would belong to it
 	read  bool // the first line was read
+	done  bool // [DONE] came
 }
 
 // Push takes the next bytes of the stream.
@@ -187,11 +188,18 @@ func (f *SSE) line(line []byte, yield func(name string, data []byte) error) erro
 func (f *SSE) event(yield func(name string, data []byte) error) error {
 	name, data := f.name, bytes.TrimSpace(f.data)
 	f.name, f.data, f.begun = "", f.data[:0], false
-	if len(data) == 0 || string(data) == "[DONE]" {
+	if string(data) == "[DONE]" {
+		f.done = true
+		return nil
+	}
+	if len(data) == 0 {
 		return nil
 	}
 	return yield(name, data)
 }
+
+// Done reports whether [DONE] came. An event that is yielded then came after it.
+func (f *SSE) Done() bool { return f.done }
 
 // Rest yields a last event that is not followed by an empty line.
 func (f *SSE) Rest(yield func(name string, data []byte) error) error {
