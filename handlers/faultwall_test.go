@@ -21,16 +21,7 @@ import (
 // anything to fall back to and with, and whether the fallback ran. Each call has exactly one
 // record, which says the same.
 func TestTheFaultWall(t *testing.T) {
-	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(plain.Close)
-	untrusted := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(untrusted.Close)
-	provider := func(slug, url string) string {
-		return "provider " + slug + " {\ntype openai\nbase_url " + url + "/v1\napi_key sk\n}\n"
-	}
-	l := newLab(t, provider("dead", "http://"+gatewaytest.RefusingAddress(t))+provider("nowhere", "http://models.nowhere.invalid")+
-		provider("plain", strings.Replace(plain.URL, "http:", "https:", 1))+provider("untrusted", untrusted.URL),
-		"gw_admin\ngw_ratelimit\ngw_inference {\n\ttransport {\n\t\tresolvers "+nothingResolver(t)+"\n\t}\n}")
+	l, plain := newWall(t)
 
 	// The column "booked" is of this policy, which counts one call of each row.
 	budget := usageLimit(l.Gateway, map[string]any{"type": "tokens", "credit_limit": 1e12, "conditions": when("metadata.column", "booked")})
@@ -64,93 +55,7 @@ func TestTheFaultWall(t *testing.T) {
 	}
 
 	var log wall
-	const hasty = `,"request_timeout":300`
-	timedOut := func(body string) bool {
-		return gjson.Get(body, "error.message").Str == "Request exceeded the timeout sent in the request: 300ms" && gjson.Get(body, "error.type").Str == "timeout_error" &&
-			gjson.Get(body, "error.code").Type == gjson.Null && gjson.Get(body, "error.param").Raw == "null"
-	}
-	big := strings.Repeat("x", 2<<20)
-	unmetered := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 1000) + `"},"finish_reason":"stop"}]}`
-	line := strings.Repeat("y", 40<<20) // one read more than the limit is not noticed
-	for _, c := range []struct {
-		name     string
-		provider string           // default: bad
-		target   string           // more members of its target
-		serve    http.HandlerFunc // of bad
-		stream   bool
-		status   int // that the client sees where nothing follows
-		body     func(string) bool
-		header   [2]string // that it sees too
-		breaks   bool      // the answer breaks off
-		follows  bool      // the fallback runs
-	}{
-		{name: "connection refused", provider: "dead", status: 503, body: failed("provider_unreachable"), follows: true},
-		{name: "DNS failure", provider: "nowhere", status: 503, body: failed("provider_unreachable"), follows: true},
-		{name: "TLS failure: no TLS", provider: "plain", status: 502, body: failed("provider_unreachable"), follows: true},
-		{name: "TLS failure: untrusted", provider: "untrusted", status: 502, body: failed("provider_unreachable"), follows: true},
-		{name: "hangs up", serve: cut, status: 502, body: failed("provider_unreachable"), follows: true},
-		{name: "no HTTP", serve: raw("SSH-2.0-OpenSSH\r\n\r\n"), status: 502, body: failed("provider_unreachable"), follows: true},
-		{name: "headers never come", target: hasty, serve: silence, status: 408, body: timedOut, follows: true},
-		{name: "headers of a stream never come", target: hasty, serve: silence, stream: true, status: 408, body: timedOut, follows: true},
-		{name: "half a header", serve: raw("HTTP/1.1 200 OK\r\nContent-Ty"), status: 502, body: failed("provider_unreachable"), follows: true},
-		{name: "oversized header", serve: func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("X-Big", strings.Repeat("x", 1<<20))
-			respond(200, gatewaytest.Completion)(w, r)
-		}, status: 502, body: func(body string) bool {
-			return failed("provider_misbehaved")(body) && gjson.Get(body, "message").Str == "Provider bad sent response headers larger than 256 KiB"
-		}, follows: true},
-
-		{name: "429 with Retry-After", serve: respond(429, overloaded, "Retry-After", "7"), status: 429, body: saying(overloaded), header: [2]string{"Retry-After", "7"}, follows: true},
-		{name: "429 without Retry-After", serve: respond(429, overloaded), status: 429, body: saying(overloaded), header: [2]string{"Retry-After", ""}, follows: true},
-		{name: "429 for a stream", serve: respond(429, overloaded), stream: true, status: 429, body: saying(overloaded), follows: true},
-		{name: "500", serve: respond(500, overloaded), status: 500, body: saying(overloaded), follows: true},
-		{name: "503 without a body", serve: respond(503, ""), status: 503, body: mentions("The provider answered 503 Service Unavailable"), follows: true},
-		{name: "400", serve: respond(400, overloaded), status: 400, body: saying(overloaded), follows: true},
-		{name: "401", serve: respond(401, overloaded), status: 401, body: saying(strings.Replace(overloaded, `"code":null`, `"code":"provider_unauthorized"`, 1)), follows: true},
-		{name: "500 with a body that breaks off", serve: respond(500, `{"err`, "Content-Length", "100"), status: 500, body: mentions("The provider answered 500 Internal Server Error"), follows: true},
-
-		{name: "200 without a body", serve: respond(200, ""), status: 502, body: failed("provider_misbehaved"), follows: true},
-		{name: "200 without a body, of unknown length", serve: then(respond(200, ""), flush), status: 502, body: failed("provider_misbehaved"), follows: true},
-		{name: "200 without a body for a stream", serve: respond(200, ""), stream: true, status: 502, body: failed("provider_misbehaved"), follows: true},
-		{name: "200 that hangs up before its body", serve: then(respond(200, ""), flush, cut), status: 200, body: exactly(""), breaks: true, follows: true},
-		{name: "200 with an error body", serve: respond(200, overloaded), status: 200, body: exactly(overloaded), follows: true},
-		{name: "200 with an error body for a stream", serve: respond(200, overloaded), stream: true, status: 502, body: saying(overloaded), follows: true},
-		{name: "200 with an error as first event", serve: stream("data: " + overloaded + "\n\n"), stream: true, status: 502, body: saying(overloaded), follows: true},
-		{name: "200 with an error after the role", serve: stream(role + "data: " + overloaded + "\n\n"), stream: true, status: 502, body: saying(overloaded), follows: true},
-		{name: "200 with an error after comments", serve: stream(": ping\n\n", "data: "+overloaded+"\n\n"), stream: true, status: 502, body: saying(overloaded), follows: true},
-		{name: "an empty stream", serve: stream(), stream: true, status: 502, body: unsent, follows: true},
-		{name: "200 with a page", serve: respond(200, "<html>maintenance</html>", "Content-Type", "text/html; charset=utf-8"), status: 502, body: failed("provider_misbehaved"), follows: true},
-		{name: "a second [DONE], and more after it", serve: stream(role, hello, stopped, done, hello, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "a stream of [DONE] alone", serve: stream(done), stream: true, status: 502, body: unsent, follows: true},
-		{name: "cut before the first event", serve: then(stream(), cut), stream: true, status: 502, body: unsent, follows: true},
-		{name: "cut after the role chunk", serve: then(stream(role), cut), stream: true, status: 502, body: unsent, follows: true},
-		{name: "cut inside the first content", serve: then(stream(role, hello[:30]), cut), stream: true, status: 502, body: unsent, follows: true},
-		{name: "cut in the middle of JSON", serve: respond(200, gatewaytest.Completion[:50], "Content-Length", "1000"), status: 200, body: exactly(gatewaytest.Completion[:50]), breaks: true, follows: true},
-
-		{name: "cut mid-content", serve: then(stream(role, hello, hello[:20]), cut), stream: true, status: 200, body: brokenOff(role + hello)},
-		{name: "ends mid-content", serve: stream(role, hello, hello[:20]), stream: true, status: 200, body: brokenOff(role + hello)},
-		{name: "an error mid-content", serve: stream(role, hello, "data: "+overloaded+"\n\n"), stream: true, status: 200, body: exactly(role + hello + "data: " + overloaded + "\n\n")},
-		{name: "slow, but in time for its first event", target: hasty, serve: stream(role, hello, stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "oversized chunk", serve: stream(role, hello, "data: ", line, "\n\n", done), stream: true, status: 200, body: brokenOff(role + hello)},
-		{name: "oversized body", serve: respond(200, `{"choices":[],"x":"`+big+`"}`), status: 200, body: exactly(`{"choices":[],"x":"` + big + `"}`)},
-		{name: "a large chunk", serve: stream(role, "data: {\"choices\":[{\"delta\":{\"content\":\""+big+"\"}}]}\n\n", stopped, done), stream: true, status: 200, body: exactly(role + "data: {\"choices\":[{\"delta\":{\"content\":\"" + big + "\"}}]}\n\n" + stopped + done)},
-
-		{name: "chunks split inside UTF-8", serve: stream(strings.SplitAfter(role+umlaut+stopped+done, "\xc3")...), stream: true, status: 200, body: exactly(role + umlaut + stopped + done)},
-		{name: "chunks split inside data:", serve: stream(strings.SplitAfter(role+hello+stopped+done, "da")...), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "chunks of one byte", serve: stream(strings.Split(role+hello+stopped+done, "")...), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "CRLF", serve: stream(strings.ReplaceAll(role+hello+stopped+done, "\n", "\r\n")), stream: true, status: 200, body: exactly(strings.ReplaceAll(role+hello+stopped+done, "\n", "\r\n"))},
-		{name: "LF", serve: stream(role + hello + stopped + done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "missing [DONE]", serve: stream(role + hello + stopped), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "usage on a chunk that is not empty", serve: stream(role + hello + counted + done), stream: true, status: 200, body: exactly(role + hello + counted + done)},
-		{name: "usage missing", serve: respond(200, unmetered), status: 200, body: exactly(unmetered)},
-		{name: "usage and answer missing", serve: respond(200, `{"choices":[]}`), status: 200, body: exactly(`{"choices":[]}`)},
-		// A malformed line is taken out, and not fatal.
-		{name: "malformed line", serve: stream(role, hello, "data: {half\n\n", stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "malformed line before the first content", serve: stream(role, "data: {half\n\n", hello, stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
-		{name: "malformed line and nothing else", serve: stream("data: {half\n\n"), stream: true, status: 502, body: unsent, follows: true},
-		{name: "redirect", serve: respond(307, "", "Location", plain.URL), status: 502, body: func(b string) bool { return gjson.Get(b, "error.message").Str != "" && !strings.Contains(b, plain.URL) }, header: [2]string{"Location", ""}, follows: true},
-		{name: "switches protocols unasked", serve: raw("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"), status: 502, body: func(b string) bool { return gjson.Get(b, "error.message").Str != "" }, follows: true},
-	} {
+	for _, c := range wallRows(plain) {
 		t.Run(c.name, func(t *testing.T) {
 			l.T = t
 			if c.provider == "" {
@@ -230,6 +135,116 @@ func TestTheFaultWall(t *testing.T) {
 		})
 	}
 	log.check(t)
+}
+
+// A wallRow is a provider that misbehaves, and what the client sees of it.
+type wallRow struct {
+	name     string
+	provider string           // default: bad
+	target   string           // more members of its target
+	serve    http.HandlerFunc // of bad
+	stream   bool
+	status   int // that the client sees where nothing follows
+	body     func(string) bool
+	header   [2]string // that it sees too
+	breaks   bool      // the answer breaks off
+	follows  bool      // the fallback runs
+}
+
+// wallRows are those of the fault wall; plain is the URL of a server without TLS. Their providers are of [newWall].
+func wallRows(plain string) []wallRow {
+	const hasty = `,"request_timeout":300`
+	timedOut := func(body string) bool {
+		return gjson.Get(body, "error.message").Str == "Request exceeded the timeout sent in the request: 300ms" && gjson.Get(body, "error.type").Str == "timeout_error" &&
+			gjson.Get(body, "error.code").Type == gjson.Null && gjson.Get(body, "error.param").Raw == "null"
+	}
+	big := strings.Repeat("x", 2<<20)
+	unmetered := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 1000) + `"},"finish_reason":"stop"}]}`
+	line := strings.Repeat("y", 40<<20) // one read more than the limit is not noticed
+	return []wallRow{
+		{name: "connection refused", provider: "dead", status: 503, body: failed("provider_unreachable"), follows: true},
+		{name: "DNS failure", provider: "nowhere", status: 503, body: failed("provider_unreachable"), follows: true},
+		{name: "TLS failure: no TLS", provider: "plain", status: 502, body: failed("provider_unreachable"), follows: true},
+		{name: "TLS failure: untrusted", provider: "untrusted", status: 502, body: failed("provider_unreachable"), follows: true},
+		{name: "hangs up", serve: cut, status: 502, body: failed("provider_unreachable"), follows: true},
+		{name: "no HTTP", serve: raw("SSH-2.0-OpenSSH\r\n\r\n"), status: 502, body: failed("provider_unreachable"), follows: true},
+		{name: "headers never come", target: hasty, serve: silence, status: 408, body: timedOut, follows: true},
+		{name: "headers of a stream never come", target: hasty, serve: silence, stream: true, status: 408, body: timedOut, follows: true},
+		{name: "half a header", serve: raw("HTTP/1.1 200 OK\r\nContent-Ty"), status: 502, body: failed("provider_unreachable"), follows: true},
+		{name: "oversized header", serve: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Big", strings.Repeat("x", 1<<20))
+			respond(200, gatewaytest.Completion)(w, r)
+		}, status: 502, body: func(body string) bool {
+			return failed("provider_misbehaved")(body) && gjson.Get(body, "message").Str == "Provider bad sent response headers larger than 256 KiB"
+		}, follows: true},
+
+		{name: "429 with Retry-After", serve: respond(429, overloaded, "Retry-After", "7"), status: 429, body: saying(overloaded), header: [2]string{"Retry-After", "7"}, follows: true},
+		{name: "429 without Retry-After", serve: respond(429, overloaded), status: 429, body: saying(overloaded), header: [2]string{"Retry-After", ""}, follows: true},
+		{name: "429 for a stream", serve: respond(429, overloaded), stream: true, status: 429, body: saying(overloaded), follows: true},
+		{name: "500", serve: respond(500, overloaded), status: 500, body: saying(overloaded), follows: true},
+		{name: "503 without a body", serve: respond(503, ""), status: 503, body: mentions("The provider answered 503 Service Unavailable"), follows: true},
+		{name: "400", serve: respond(400, overloaded), status: 400, body: saying(overloaded), follows: true},
+		{name: "401", serve: respond(401, overloaded), status: 401, body: saying(strings.Replace(overloaded, `"code":null`, `"code":"provider_unauthorized"`, 1)), follows: true},
+		{name: "500 with a body that breaks off", serve: respond(500, `{"err`, "Content-Length", "100"), status: 500, body: mentions("The provider answered 500 Internal Server Error"), follows: true},
+
+		{name: "200 without a body", serve: respond(200, ""), status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "200 without a body, of unknown length", serve: then(respond(200, ""), flush), status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "200 without a body for a stream", serve: respond(200, ""), stream: true, status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "200 that hangs up before its body", serve: then(respond(200, ""), flush, cut), status: 200, body: exactly(""), breaks: true, follows: true},
+		{name: "200 with an error body", serve: respond(200, overloaded), status: 200, body: exactly(overloaded), follows: true},
+		{name: "200 with an error body for a stream", serve: respond(200, overloaded), stream: true, status: 502, body: saying(overloaded), follows: true},
+		{name: "200 with an error as first event", serve: stream("data: " + overloaded + "\n\n"), stream: true, status: 502, body: saying(overloaded), follows: true},
+		{name: "200 with an error after the role", serve: stream(role + "data: " + overloaded + "\n\n"), stream: true, status: 502, body: saying(overloaded), follows: true},
+		{name: "200 with an error after comments", serve: stream(": ping\n\n", "data: "+overloaded+"\n\n"), stream: true, status: 502, body: saying(overloaded), follows: true},
+		{name: "an empty stream", serve: stream(), stream: true, status: 502, body: unsent, follows: true},
+		{name: "200 with a page", serve: respond(200, "<html>maintenance</html>", "Content-Type", "text/html; charset=utf-8"), status: 502, body: failed("provider_misbehaved"), follows: true},
+		{name: "a second [DONE], and more after it", serve: stream(role, hello, stopped, done, hello, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "a stream of [DONE] alone", serve: stream(done), stream: true, status: 502, body: unsent, follows: true},
+		{name: "cut before the first event", serve: then(stream(), cut), stream: true, status: 502, body: unsent, follows: true},
+		{name: "cut after the role chunk", serve: then(stream(role), cut), stream: true, status: 502, body: unsent, follows: true},
+		{name: "cut inside the first content", serve: then(stream(role, hello[:30]), cut), stream: true, status: 502, body: unsent, follows: true},
+		{name: "cut in the middle of JSON", serve: respond(200, gatewaytest.Completion[:50], "Content-Length", "1000"), status: 200, body: exactly(gatewaytest.Completion[:50]), breaks: true, follows: true},
+
+		{name: "cut mid-content", serve: then(stream(role, hello, hello[:20]), cut), stream: true, status: 200, body: brokenOff(role + hello)},
+		{name: "ends mid-content", serve: stream(role, hello, hello[:20]), stream: true, status: 200, body: brokenOff(role + hello)},
+		{name: "an error mid-content", serve: stream(role, hello, "data: "+overloaded+"\n\n"), stream: true, status: 200, body: exactly(role + hello + "data: " + overloaded + "\n\n")},
+		{name: "slow, but in time for its first event", target: hasty, serve: stream(role, hello, stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "oversized chunk", serve: stream(role, hello, "data: ", line, "\n\n", done), stream: true, status: 200, body: brokenOff(role + hello)},
+		{name: "oversized body", serve: respond(200, `{"choices":[],"x":"`+big+`"}`), status: 200, body: exactly(`{"choices":[],"x":"` + big + `"}`)},
+		{name: "a large chunk", serve: stream(role, "data: {\"choices\":[{\"delta\":{\"content\":\""+big+"\"}}]}\n\n", stopped, done), stream: true, status: 200, body: exactly(role + "data: {\"choices\":[{\"delta\":{\"content\":\"" + big + "\"}}]}\n\n" + stopped + done)},
+
+		{name: "chunks split inside UTF-8", serve: stream(strings.SplitAfter(role+umlaut+stopped+done, "\xc3")...), stream: true, status: 200, body: exactly(role + umlaut + stopped + done)},
+		{name: "chunks split inside data:", serve: stream(strings.SplitAfter(role+hello+stopped+done, "da")...), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "chunks of one byte", serve: stream(strings.Split(role+hello+stopped+done, "")...), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "CRLF", serve: stream(strings.ReplaceAll(role+hello+stopped+done, "\n", "\r\n")), stream: true, status: 200, body: exactly(strings.ReplaceAll(role+hello+stopped+done, "\n", "\r\n"))},
+		{name: "LF", serve: stream(role + hello + stopped + done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "missing [DONE]", serve: stream(role + hello + stopped), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "usage on a chunk that is not empty", serve: stream(role + hello + counted + done), stream: true, status: 200, body: exactly(role + hello + counted + done)},
+		{name: "usage missing", serve: respond(200, unmetered), status: 200, body: exactly(unmetered)},
+		{name: "usage and answer missing", serve: respond(200, `{"choices":[]}`), status: 200, body: exactly(`{"choices":[]}`)},
+		// A malformed line is taken out, and not fatal.
+		{name: "malformed line", serve: stream(role, hello, "data: {half\n\n", stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "malformed line before the first content", serve: stream(role, "data: {half\n\n", hello, stopped, done), stream: true, status: 200, body: exactly(role + hello + stopped + done)},
+		{name: "malformed line and nothing else", serve: stream("data: {half\n\n"), stream: true, status: 502, body: unsent, follows: true},
+		{name: "redirect", serve: respond(307, "", "Location", plain), status: 502, body: func(b string) bool { return gjson.Get(b, "error.message").Str != "" && !strings.Contains(b, plain) }, header: [2]string{"Location", ""}, follows: true},
+		{name: "switches protocols unasked", serve: raw("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"), status: 502, body: func(b string) bool { return gjson.Get(b, "error.message").Str != "" }, follows: true},
+	}
+}
+
+// newWall starts a lab with the providers of the fault wall, and returns the URL of a server without TLS.
+func newWall(t *testing.T) (l *lab, plain string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	untrusted := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(untrusted.Close)
+	provider := func(slug, url string) string {
+		return "provider " + slug + " {\ntype openai\nbase_url " + url + "/v1\napi_key sk\n}\n"
+	}
+	l = newLab(t, provider("dead", "http://"+gatewaytest.RefusingAddress(t))+provider("nowhere", "http://models.nowhere.invalid")+
+		provider("plain", strings.Replace(server.URL, "http:", "https:", 1))+provider("untrusted", untrusted.URL),
+		"gw_admin\ngw_ratelimit\ngw_inference {\n\ttransport {\n\t\tresolvers "+nothingResolver(t)+"\n\t}\n}")
+	return l, server.URL
 }
 
 // tokensSeen are those of the text of an answer, at a token for four bytes. One in one piece that has none counts as its
