@@ -36,6 +36,7 @@ func readWhole(r *http.Request, limit int64) (*Buffer, error) {
 }
 
 func TestReadBodyTakesUpToTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int64{0, 1, 7, 100, startSize - 1, startSize, startSize + 1, maxPooled - 1, maxPooled, maxPooled + 1, 3 << 20} {
 		for _, size := range []int64{limit - 1, limit, limit + 1, 2 * limit} {
 			if size < 0 {
@@ -63,6 +64,7 @@ func TestReadBodyTakesUpToTheLimit(t *testing.T) {
 }
 
 func TestReadBodyRefusesALengthOverTheLimitUnread(t *testing.T) {
+	t.Parallel()
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("was read")))
 	r.ContentLength = 101
 	if _, err := readWhole(r, 100); !errors.Is(err, errBodyTooLarge) {
@@ -71,6 +73,7 @@ func TestReadBodyRefusesALengthOverTheLimitUnread(t *testing.T) {
 }
 
 func TestReadBodyStopsSoonAfterTheLimit(t *testing.T) {
+	t.Parallel()
 	endless := &countingReader{}
 	if _, err := readWhole(chunked(endless), 100_000); !errors.Is(err, errBodyTooLarge) {
 		t.Errorf("got %v", err)
@@ -88,6 +91,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 }
 
 func TestReadBodyBelievesAPromisedLengthOnlySoFar(t *testing.T) {
+	t.Parallel()
 	for came, most := range map[int]int{1: startSize, startSize - 1: startSize, startSize + 1: trust * startSize, trust*startSize + 1: maxPooled} {
 		r := sized(strings.Repeat("x", came))
 		r.ContentLength = 1 << 40
@@ -105,6 +109,7 @@ func TestReadBodyBelievesAPromisedLengthOnlySoFar(t *testing.T) {
 // A body whose length is known is copied once on its way into its buffer, and then no more than a
 // small part of it.
 func TestReadBodyGrowsItsBufferSeldom(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{200 << 10, 2 << 20, 4 << 20} {
 		src := &roomy{left: size}
 		b, err := readBody(src, int64(size), 8<<20, nil)
@@ -134,6 +139,7 @@ func (r *roomy) Read(p []byte) (int, error) {
 }
 
 func TestReadBodyPassesTheErrorOfABrokenBodyOn(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("reset")
 	for name, body := range map[string]io.Reader{
 		"at once":    iotest.ErrReader(broken),
@@ -149,6 +155,7 @@ func TestReadBodyPassesTheErrorOfABrokenBodyOn(t *testing.T) {
 }
 
 func TestReadBodyTakesBytesInAnyPortions(t *testing.T) {
+	t.Parallel()
 	body := strings.Repeat("0123456789", 5000)
 	for name, r := range map[string]io.Reader{
 		"one by one": iotest.OneByteReader(strings.NewReader(body)),
@@ -162,6 +169,7 @@ func TestReadBodyTakesBytesInAnyPortions(t *testing.T) {
 }
 
 func TestReadersOfABufferAreIndependent(t *testing.T) {
+	t.Parallel()
 	b, err := readWhole(sized("0123456789"), 100)
 	if err != nil {
 		t.Fatal(err)
@@ -191,6 +199,7 @@ func TestReadersOfABufferAreIndependent(t *testing.T) {
 }
 
 func TestABufferIsNotUsedAgainBeforeItsLastReaderIsClosed(t *testing.T) {
+	t.Parallel()
 	b, err := readWhole(sized("mine"), 100)
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +222,7 @@ func TestABufferIsNotUsedAgainBeforeItsLastReaderIsClosed(t *testing.T) {
 // A transport may read and close a request's body after its answer has come, while
 // other calls take buffers from the pool.
 func TestBuffersAreNotMixedUpBetweenCalls(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var calls, readers sync.WaitGroup
@@ -250,6 +260,7 @@ func TestBuffersAreNotMixedUpBetweenCalls(t *testing.T) {
 }
 
 func TestLargeBuffersAreLeftToTheGarbageCollector(t *testing.T) {
+	t.Parallel()
 	b, _ := newBuffer(maxPooled+1, nil)
 	b.Release()
 	for range 100 {
@@ -278,6 +289,7 @@ func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 }
 
 func TestBodyGoesOnByteForByteSaveForTheModel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const rest = ` , "messages":[{"role":"user","content":"\u00e9 \"@own/gpt\" \/"}],"unknown":{"a":[1e400,-0.0,1.10]},"z":null , "dup":1,"dup":2 }` + "\n\t"
 	for _, c := range []struct{ body, want string }{
@@ -333,6 +345,7 @@ func mustReplaceOnlyTheModel(t testing.TB, x *Exchange, body, got string) {
 }
 
 func TestBodyIsTheClientsWithTheModelReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	value := rapid.OneOf(rapid.Just("null"), rapid.Just("1e5"), rapid.Just(`[{"model":"x"}]`), rapid.Just(`{"stream":"y"}`), rapid.Map(rapid.String(), quote))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -360,6 +373,7 @@ func quote(s string) string {
 
 // What policies see of the model must be what the provider reads.
 func TestTheModelIsWhatOtherParsersRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, model := range []string{
 		`"gpt"`, `"g\u0070t"`, `"\"\\\/\b\f\n\r\t"`, `"é\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83dx"`, `"\ud83d\u0041bc"`, `"\ud83d\n"`, `"a\u0000b"`, `""`,

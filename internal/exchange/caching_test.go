@@ -13,6 +13,7 @@ import (
 // How long an answer is kept is said by x-gw-cache-ttl, or else by Cache-Control, or else by the
 // config; what is out of range in Cache-Control counts as not said.
 func TestHowLongAnAnswerIsKept(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	for _, c := range []struct {
 		ttl, control string
@@ -55,6 +56,7 @@ func TestHowLongAnAnswerIsKept(t *testing.T) {
 
 // What a caller wanted is not guessed.
 func TestHeadersOfTheCacheThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	for name, values := range map[string][]string{
 		"X-Gw-Cache-Ttl":           {"1h", "abc", "-60", "1e3", "60.5", "5", "0", "59", "7776001", "99999999999999999999", "9223372036854775807"},
 		"X-Gw-Cache-Force-Refresh": {"yes", "1", "on"},
@@ -76,6 +78,7 @@ func TestHeadersOfTheCacheThatCannotBeRead(t *testing.T) {
 
 // Only these endpoints' answers are kept: no batch, file, fine-tuning job or audio.
 func TestWhatMayBeKept(t *testing.T) {
+	t.Parallel()
 	want := map[string]bool{"ocr": true, "chatComplete": true, "complete": true, "moderate": true, "embed": true, CreateResponse: true, "imageGenerate": true, "rerank": true, "messages": true}
 	for _, e := range endpoints {
 		if e.Cacheable != want[e.Name] {

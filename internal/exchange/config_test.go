@@ -50,6 +50,7 @@ func (w *world) issue(t testing.TB, id string, a credentials.APIKey) string {
 func of(ms int) string { return `{"provider":"@file","request_timeout":` + strconv.Itoa(ms) + `}` }
 
 func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	saved := w.save(t, routing.Saved{Slug: "pc-a"}, of(1), of(2), of(3))
 	w.save(t, routing.Saved{Slug: "pc-other", WorkspaceID: "ws-2"}, of(4))
@@ -126,6 +127,7 @@ func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
 // The default config is the key's, or else that of its workspace; a call names
 // another unless its key forbids that.
 func TestACallThatNamesNoConfigHasADefault(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	yes, no := true, false
 	ofKey := w.save(t, routing.Saved{Slug: "pc-key"}, of(1), of(2))
@@ -210,6 +212,7 @@ func TestACallThatNamesNoConfigHasADefault(t *testing.T) {
 
 // An answer to a bad config lists each of its faults with its path.
 func TestEveryFaultOfAConfigIsListed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	bad := `{"strategy":{"mode":"fallback","on_status_codes":[429,999]},"retry":{"attempts":9},"surprise":1,"start_hooks":"g",
 		"targets":[{"provider":"openai"},{"provider":"@file","request_timeout":0,"requestTimeout":5},{"provider":"@file","cache":{"mode":"semantic"},"options":[]}]}`
@@ -253,6 +256,7 @@ func TestEveryFaultOfAConfigIsListed(t *testing.T) {
 
 // What a saved config may say and an inline one may not.
 func TestSomeSettingsNeedASavedConfig(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, text := range map[string]string{
 		"sticky":    `{"strategy":{"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["metadata.user"]}},"targets":[{"provider":"@file"}]}`,
@@ -269,6 +273,7 @@ func TestSomeSettingsNeedASavedConfig(t *testing.T) {
 }
 
 func TestASavedConfigThatIsNoLongerGoodIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.save(t, routing.Saved{Slug: "pc-hooks"}, `{"provider":"@file","start_hooks":"g"}`)
 	err := w.begin(t, w.good(chat, "x-gw-config", "pc-hooks")).Prepare(limits)
@@ -278,6 +283,7 @@ func TestASavedConfigThatIsNoLongerGoodIsRefused(t *testing.T) {
 }
 
 func TestABatchOrAFileHasOneTargetOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	two := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@file"},{"provider":"@own"}]}`
 	for i := range endpoints {
@@ -309,6 +315,7 @@ func TestABatchOrAFileHasOneTargetOnly(t *testing.T) {
 
 // The body that a target gets: the client's with defaults, overrides and drops.
 func TestBodyIsEditedAsATargetSays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ name, config, path, body, want, missing string }{
 		{"nothing", `{"provider":"@file"}`, "", chat, chat, ""},
@@ -367,6 +374,7 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 // With passthrough the call goes on as it came, whatever the endpoint's tables say;
 // what the gateway itself reads of it is still checked.
 func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		name, method, path, body string
@@ -432,6 +440,7 @@ func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
 }
 
 func TestTheHeadersThatSetWhatAConfigCould(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	many := strings.TrimSuffix(strings.Repeat("x-a,", 51), ",")
 	for _, c := range []struct {
@@ -486,6 +495,7 @@ func TestTheHeadersThatSetWhatAConfigCould(t *testing.T) {
 
 // A model that names no provider is repeated, with what the client may have meant.
 func TestAModelWithoutAProviderIsNamed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const asks = `{"model":"gpt-99","messages":[{"role":"user","content":"hi"}]}`
 	for alias, want := range map[string]string{"": "did you mean @file/gpt-99?", "gpt-90": "did you mean gpt-90?"} {

@@ -10,6 +10,7 @@ import (
 
 // What was noted of the client's body does not hold for a body that was changed.
 func TestAChangedBodyMayHaveAnyMember(t *testing.T) {
+	t.Parallel()
 	content := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	report, err := validation.Check(validation.Chat, content)
 	if err != nil {

@@ -23,6 +23,7 @@ var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS
 
 // The paths, methods and bodies as clients send them, apart from the table that is tested.
 func TestTheTableServesWhatTheInterfaceLists(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		method, path, name string
 		body               Body
@@ -88,6 +89,7 @@ func TestTheTableServesWhatTheInterfaceLists(t *testing.T) {
 // Every row matches its own path, with any ids in it, by its own method, and no
 // other row does.
 func TestEveryRowServesItsOwnPathAndNoOther(t *testing.T) {
+	t.Parallel()
 	names := make(map[string]bool)
 	for i := range endpoints {
 		row := &endpoints[i]
@@ -155,6 +157,7 @@ var outlaws = []string{
 }
 
 func TestEverythingElseBelowV1IsPassedThrough(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{
 		"/v1/chat", "/v1/anything/else", "/v1/a", "/v1/a/b/c/d", "/v1/batches/b_1/other", "/v1/files/f/content/x", "/v1/a:b", "/v1/a%20b", "/v1/%C3%A9", "/v1/...", "/v1/..a", "/v1/a.b",
 	} {
@@ -171,6 +174,7 @@ func TestEverythingElseBelowV1IsPassedThrough(t *testing.T) {
 }
 
 func TestNothingIsServedOutsideV1OrAtPathsThatLeadElsewhere(t *testing.T) {
+	t.Parallel()
 	paths := []string{
 		"", "/", "*", "x", "/v1", "/v1/", "/v1//", "//v1/a", "/chat/completions", "/V1/chat/completions", "/v2/chat/completions", "/v1a/b", "/v1/chat/completions/", "/v1/a/", "/v1//a", "/v1/a//b",
 		"v1/chat/completions", "/v1/a/../b", "/v1/a/%2e%2e/b", "/v1/batches/%2E%2e/cancel", "/v1/a/%252e", `/v1/a/\b`, `/v1\a`,
@@ -190,6 +194,7 @@ func TestNothingIsServedOutsideV1OrAtPathsThatLeadElsewhere(t *testing.T) {
 // A path that some provider decodes into an endpoint of the table must not pass by
 // its rules, its limits and its policies.
 func TestAnEndpointInDisguiseIsNotPassedThrough(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{
 		"/v1/%63hat/completions", "/v1/chat/complet%69ons", "/v1/%65mbeddings", "/v1/batche%73", "/v1/files/f/%63ontent", "/v1/fine%5Ftuning/jobs", "/v1/fine%5ftuning/jobs",
 	} {
@@ -229,6 +234,7 @@ func FuzzEndpointOf(f *testing.F) {
 }
 
 func TestThePathWithTheSameEndIsNear(t *testing.T) {
+	t.Parallel()
 	others := []string{"/v1/admin/users", "/v1/admin/workspaces/{id}/users/{user_id}", "/v1/api-keys", "/v1/api-keys/{id}", "/v1/policies/rate-limits", "/v1/virtual-keys"}
 	for path, want := range map[string]string{
 		"/v1/keys": "/v1/api-keys", "/v1/key": "/v1/api-keys", "/v1/keys/k": "/v1/api-keys/{id}", "/v1/users": "/v1/admin/users", "/v1/limits": "/v1/policies/rate-limits",
@@ -242,6 +248,7 @@ func TestThePathWithTheSameEndIsNear(t *testing.T) {
 
 // A client adds /v1 to a base URL that has it: that is no path of the provider.
 func TestTheVersionTwiceIsNoPath(t *testing.T) {
+	t.Parallel()
 	for path, want := range map[string]string{
 		"/v1/v1/messages": "/v1/messages", "/v1/v1/chat/completions": "/v1/chat/completions", "/v1/v1/v1/models": "/v1/models", "/v1/V1/responses/": "/v1/responses",
 		"/v1/v1/files/file-1": "/v1/files/{file_id}",

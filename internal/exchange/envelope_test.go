@@ -13,6 +13,7 @@ import (
 // Anthropic's clients take the type of an error from error.type, and the rest of the envelope is
 // what others get.
 func TestAnthropicsClientsGetErrorsInTheirForm(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		e          *Error
 		kind, code string
@@ -46,6 +47,7 @@ func TestAnthropicsClientsGetErrorsInTheirForm(t *testing.T) {
 }
 
 func TestWhoGetsAnthropicsForm(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		method, path, version string
 		want                  bool

@@ -52,6 +52,7 @@ var reasons = []credentials.Reason{
 }
 
 func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
+	t.Parallel()
 	if len(credentialErrors) != len(reasons) {
 		t.Errorf("%d reasons in the table, %d known here", len(credentialErrors), len(reasons))
 	}
@@ -108,6 +109,7 @@ func TestEveryRefusalHasAStatusAndAnEnvelope(t *testing.T) {
 }
 
 func TestEveryErrorHasAnEnvelopeWhateverItsWords(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("é", 100)
 	for name, e := range map[string]*Error{
 		"not found":          NotFound("/v1/nothing"),
@@ -146,6 +148,7 @@ func TestEveryErrorHasAnEnvelopeWhateverItsWords(t *testing.T) {
 }
 
 func TestWriteRoundsRetryAfterUp(t *testing.T) {
+	t.Parallel()
 	for after, want := range map[time.Duration]string{
 		0: "", -time.Second: "", 1: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 1500 * time.Millisecond: "2", time.Minute: "60", time.Minute + time.Millisecond: "61",
 		24 * time.Hour: "86400",
@@ -159,6 +162,7 @@ func TestWriteRoundsRetryAfterUp(t *testing.T) {
 }
 
 func TestWriteSaysWhichMethodWouldDo(t *testing.T) {
+	t.Parallel()
 	w := httptest.NewRecorder()
 	MethodNotAllowed("GET", []string{"POST"}).Write(w, nil, Envelope{})
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
@@ -167,6 +171,7 @@ func TestWriteSaysWhichMethodWouldDo(t *testing.T) {
 }
 
 func TestTooLargeNamesTheLimit(t *testing.T) {
+	t.Parallel()
 	for limit, want := range map[int64]string{32 << 20: "32MB", 1 << 20: "1MB", 1000: "1000 bytes", 1<<20 + 1: "1048577 bytes", 0: "0 bytes"} {
 		if e := tooLarge(limit); e.Status != 413 || e.Message != "Payload size exceeds the limit of "+want {
 			t.Errorf("%d: %d %q", limit, e.Status, e.Message)

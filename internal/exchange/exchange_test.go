@@ -15,8 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/calltest"
 	"github.com/caddy-gw/gateway/internal/routing"
-	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -50,19 +50,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	db := storetest.OpenDB(t)
-	now := func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
-	k, err := credentials.OpenKeyring(context.Background(), db, credentials.NewSecret("master"), now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shelf, err := routing.OpenConfigStore(context.Background(), db, k, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stores := calltest.Open(t)
+	db, k := stores.DB, stores.Keyring
 	w := &world{db: db, keyring: k}
 	var strong, weak credentials.Secret
-	err = db.Update(context.Background(), func(tx *storage.Txn) (err error) {
+	err := db.Update(t.Context(), func(tx *storage.Txn) (err error) {
 		a := credentials.APIKey{
 			Name: "ci", Kind: credentials.WorkspaceService, OrganisationID: "org", WorkspaceID: "ws-1", Scopes: []string{credentials.ScopeCompletions},
 			Metadata: json.RawMessage(`{"team":"blue","fixed":1,"none":null}`),
@@ -92,9 +84,8 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := credentials.DigestOf(adminKey)
 	w.Gateway = &Gateway{
-		Authenticator: &credentials.Authenticator{Keyring: k, OrganisationID: "org", DefaultWorkspace: "ws-default", AdminKey: &admin},
+		Authenticator: stores.Authenticator(adminKey, "ws-default"),
 		Router: &credentials.Router{
 			Keyring:   k,
 			Providers: map[string]*credentials.Provider{"file": {Slug: "file", Dialect: "openai", BaseURL: base("http://127.0.0.1:1/v1"), Key: credentials.NewSecret("sk-file"), Passthrough: credentials.Paths{{Path: "/v1/what/*"}}}},
@@ -107,9 +98,9 @@ func newWorld(t testing.TB) *world {
 			Guard:  guard,
 			SlugOf: func(id string) string { return "slug-of-" + id },
 		},
-		Configs: &Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "file" }}},
+		Configs: &Configs{Store: stores.Configs, Options: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "file" }}},
 		Headers: headersOf(t, "x-acme-"),
-		Now:     now,
+		Now:     calltest.Now,
 		Random:  rand.Reader,
 		Acquire: func() func() {
 			w.acquired.Add(1)
@@ -150,6 +141,7 @@ func (w *world) good(body string, header ...string) *http.Request {
 }
 
 func TestCloseGivesBackWhatTheExchangeHolds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.good(chat)
 	x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
@@ -167,6 +159,7 @@ func TestCloseGivesBackWhatTheExchangeHolds(t *testing.T) {
 }
 
 func TestFactsOfACall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	prepared := func(r *http.Request) *Exchange {
 		x := w.begin(t, r)
@@ -206,6 +199,7 @@ func TestFactsOfACall(t *testing.T) {
 }
 
 func TestFailAnswersWithTheErrorAndTheGatewaysHeaders(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.good(chat)
 	answer := httptest.NewRecorder()

@@ -94,6 +94,7 @@ const called = `
 `
 
 func TestWhatClientsCallHasARow(t *testing.T) {
+	t.Parallel()
 	for line := range strings.Lines(strings.TrimSpace(called)) {
 		words := strings.Fields(line)
 		for _, method := range words[:len(words)-1] {
@@ -108,6 +109,7 @@ func TestWhatClientsCallHasARow(t *testing.T) {
 }
 
 func TestARowOfAFamilyServesItsPathAlone(t *testing.T) {
+	t.Parallel()
 	for i := range familyRows {
 		row := &familyRows[i]
 		path := placeholder.ReplaceAllLiteralString(row.Path, "id-1")

@@ -40,6 +40,7 @@ func exchangeOf(body string, limit int) *Exchange {
 }
 
 func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("w\r\n--c", 1000)
 	for name, c := range map[string]struct {
 		body, model string
@@ -84,6 +85,7 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 }
 
 func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
+	t.Parallel()
 	part := func(header, value string) string { return "--b\r\n" + header + "\r\n\r\n" + value + "\r\n" }
 	big := strings.Repeat("w\r\n--c", 1000)
 	named := func(params string) string {
@@ -144,6 +146,7 @@ func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
 
 // A provider may read the other one.
 func TestAFormHasOneModel(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("w\r\n--c", 10_000)
 	for name, c := range map[string]struct {
 		body    string

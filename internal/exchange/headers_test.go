@@ -17,6 +17,7 @@ func headersOf(t testing.TB, aliases ...string) *Headers {
 }
 
 func TestNewHeadersTakesPrefixesOfTheFormXName(t *testing.T) {
+	t.Parallel()
 	for _, alias := range []string{"x-acme-", "x-acme", "X-Acme-", "x-a", "x-two-words-", "X-GW-", "x-a1"} {
 		if _, err := NewHeaders([]string{alias}); err != nil {
 			t.Errorf("%q: %v", alias, err)
@@ -30,6 +31,7 @@ func TestNewHeadersTakesPrefixesOfTheFormXName(t *testing.T) {
 }
 
 func TestHeadersAreReadUnderEveryPrefix(t *testing.T) {
+	t.Parallel()
 	h := headersOf(t, "x-acme-", "x-two-words")
 	for _, c := range []struct {
 		name   string
@@ -60,6 +62,7 @@ func TestHeadersAreReadUnderEveryPrefix(t *testing.T) {
 }
 
 func TestHeadersAreSetUnderEveryPrefix(t *testing.T) {
+	t.Parallel()
 	header := http.Header{"X-Gw-Trace-Id": {"old", "older"}}
 	headersOf(t, "x-acme-").Set(header, HeaderTraceID, "new")
 	want := http.Header{"X-Gw-Trace-Id": {"new"}, "X-Acme-Trace-Id": {"new"}}
@@ -69,6 +72,7 @@ func TestHeadersAreSetUnderEveryPrefix(t *testing.T) {
 }
 
 func TestStripRemovesEveryHeaderOfTheGatewayAndNoOther(t *testing.T) {
+	t.Parallel()
 	header := http.Header{}
 	for _, name := range []string{
 		"x-gw-api-key", "X-GW-ANYTHING-AT-ALL", "x-acme-provider", "x-gw-", "x-gwx-a", "x-gateway", "content-type", "x-request-id", "x-acm-a", "x-gw",
@@ -84,6 +88,7 @@ func TestStripRemovesEveryHeaderOfTheGatewayAndNoOther(t *testing.T) {
 }
 
 func TestServiceKeyOfTheControlPlane(t *testing.T) {
+	t.Parallel()
 	h := headersOf(t, "x-acme-")
 	for _, c := range []struct {
 		name   string
@@ -108,6 +113,7 @@ func TestServiceKeyOfTheControlPlane(t *testing.T) {
 }
 
 func TestBearer(t *testing.T) {
+	t.Parallel()
 	for value, want := range map[string]string{
 		"": "", "Bearer": "", "Bearer ": "", "Bearer a": "a", "bearer a": "a", "BEARER a": "a", "Bearer  a ": "a", "Basic a": "", "a": "", "Bearera": "", "Bearer a b": "a b", " Bearer a": "",
 	} {

@@ -42,6 +42,7 @@ func (h *counted) Release() { h.to.events = append(h.to.events, fmt.Sprint("rele
 // What was counted for a target that nothing was sent to is given back, and nothing is
 // ended twice.
 func TestHoldsAreSettledOrReleased(t *testing.T) {
+	t.Parallel()
 	send := func(x *Exchange) { x.Begin(0) }
 	nothing := func(*Exchange) {}
 	for name, c := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestMetadataIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	members := func(n int) string {
 		var all []string
@@ -51,6 +52,7 @@ func TestMetadataIsBounded(t *testing.T) {
 }
 
 func TestMetadataComesFromFivePlaces(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.WorkspaceMetadata = func(id string) json.RawMessage {
 		if id != "ws-1" {
@@ -89,6 +91,7 @@ func TestMetadataComesFromFivePlaces(t *testing.T) {
 }
 
 func TestBaggageIsReadAsFarAsItGoes(t *testing.T) {
+	t.Parallel()
 	var many []string
 	for i := range 2 * maxBaggageEntries {
 		many = append(many, fmt.Sprintf("k%d=v", i))
@@ -129,6 +132,7 @@ func FuzzMetadata(f *testing.F) {
 }
 
 func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	x := w.begin(t, w.good(chat, "x-gw-metadata", `{"team":"red","env":"prod","n":7,"deep":{"a":1},"b\u0061se":"x","twice":"1","twice":"2","a.b":"dots","*":"star"}`))
 	if err := x.Prepare(limits); err != nil {
@@ -152,6 +156,7 @@ func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
 }
 
 func TestMetadataMustBeOneObject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		name   string

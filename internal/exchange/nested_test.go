@@ -9,6 +9,7 @@ import (
 
 // A member that a decoder would find, whatever the case, is never missed.
 func TestMembersThatMayBeAModelAreFound(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		`[]`: false, `[{"model":1}]`: true, `[{"MoDeL":1}]`: true, `[{"MODEL":1}]`: true, `[{"mod\u0065l":1}]`: true,
 		`[{"models":1}]`: false, `[{"a":"a model"}]`: false, `[{"remodel":1}]`: false, `model"`: false, `"model"`: true,

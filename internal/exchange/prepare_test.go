@@ -11,6 +11,7 @@ import (
 )
 
 func TestPrepareFindsTheCallersFacts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	x := w.begin(t, w.good(`{"model":"gpt-4o","stream":true,`+messages+`}`))
 	if err := x.Prepare(limits); err != nil {
@@ -25,6 +26,7 @@ func TestPrepareFindsTheCallersFacts(t *testing.T) {
 }
 
 func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const bearer = "Bearer " + providerKey
 	for _, c := range []struct {
@@ -99,6 +101,7 @@ func TestPrepareReadsTheCredentialsHeaders(t *testing.T) {
 }
 
 func TestTheOwnersKeyCallsInTheDefaultWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	x := w.begin(t, w.call(chat, "x-gw-api-key", adminKey, "x-gw-provider", "file"))
 	if err := x.Prepare(limits); err != nil || x.Caller.WorkspaceID != "ws-default" {
@@ -107,6 +110,7 @@ func TestTheOwnersKeyCallsInTheDefaultWorkspace(t *testing.T) {
 }
 
 func TestPrepareRefusesWhatIsNoGoodCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	long := strings.Repeat("m", maxModel)
 	for _, c := range []struct {
@@ -188,6 +192,7 @@ func TestPrepareRefusesWhatIsNoGoodCall(t *testing.T) {
 }
 
 func TestPrepareLooksAtTheContentType(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for value, want := range map[string]bool{
 		"": true, "application/json": true, "application/json; charset=utf-8": true, "APPLICATION/JSON": true, "application/vnd.api+json": true, "application/json;": true,
@@ -209,6 +214,7 @@ func TestPrepareLooksAtTheContentType(t *testing.T) {
 }
 
 func TestPrepareEnforcesTheLimitOfTheBody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	body := chat
 	for _, c := range []struct {
@@ -228,6 +234,7 @@ func TestPrepareEnforcesTheLimitOfTheBody(t *testing.T) {
 }
 
 func TestPrepareWorksOnceAndStillEnforcesALowerLimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	x := w.begin(t, w.good(chat))
 	if err := x.Prepare(limits); err != nil {
@@ -249,6 +256,7 @@ func TestPrepareWorksOnceAndStillEnforcesALowerLimit(t *testing.T) {
 }
 
 func TestPrepareDoesNotReadTheBodyOfAStranger(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	body := &countingReader{}
 	r := w.call("", "x-gw-api-key", "unknown", "x-gw-provider", "file")

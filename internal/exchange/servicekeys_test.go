@@ -40,6 +40,7 @@ func escaped(text string, layers int) string {
 }
 
 func TestServiceKeysInPaths(t *testing.T) {
+	t.Parallel()
 	key := newServiceKey(t)
 	h, err := NewHeaders(nil)
 	if err != nil {
@@ -86,6 +87,7 @@ func TestServiceKeysInPaths(t *testing.T) {
 }
 
 func TestServiceKeysInHeaders(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	other := w.issue(t, "key-2", credentials.APIKey{})
 	for _, c := range []struct {
@@ -133,6 +135,7 @@ func TestHeadersThatHoldNoKeyCostNoMemory(t *testing.T) {
 
 // Whatever is escaped comes back, however often it was, and what is not an escape stays.
 func TestUnescapeRemovesEveryLayer(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-z/&=~. -]{0,30}`).Draw(t, "text")
 		once := text

@@ -21,6 +21,7 @@ const (
 
 // What a session used is what its events say, and of responses that are not done, what came of them and what they read.
 func TestSessionsUseWhatCame(t *testing.T) {
+	t.Parallel()
 	said := prices.Usage{Prompt: 20, AudioIn: 5, Completion: 10, AudioOut: 4}
 	for name, c := range map[string]struct {
 		messages     []string // those of the client after ">"
@@ -108,6 +109,7 @@ func TestSessionsUseWhatCame(t *testing.T) {
 // Whatever the order of events: what is said is what the done responses say, each that is not done counts its text, and
 // nothing counts twice.
 func TestSessionsCountEachResponseOnce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s, a := newSession()
 		open := make(map[string]int64) // bytes of text

@@ -17,6 +17,7 @@ import (
 const waitLimit = 5 * time.Second
 
 func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
+	t.Parallel()
 	const body = "0123456789"
 	for _, limit := range []int{len(body), len(body) + 1, 1 << 20} {
 		s := NewSpool(strings.NewReader(body), limit, nil)
@@ -42,6 +43,7 @@ func TestASpoolIsReadAgainFromItsBeginning(t *testing.T) {
 }
 
 func TestASpoolGoesOnWhereAReaderStopped(t *testing.T) {
+	t.Parallel()
 	s := NewSpool(strings.NewReader("0123456789"), 100, nil)
 	first := s.Reader()
 	some := make([]byte, 4)
@@ -60,6 +62,7 @@ func TestASpoolGoesOnWhereAReaderStopped(t *testing.T) {
 }
 
 func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
+	t.Parallel()
 	const body = "0123456789"
 	for _, limit := range []int{0, 1, 5, len(body) - 1} {
 		s := NewSpool(iotest.OneByteReader(strings.NewReader(body)), limit, nil)
@@ -95,6 +98,7 @@ func TestASpoolOverItsLimitIsReadOnceOnly(t *testing.T) {
 }
 
 func TestASpoolNeverKeepsMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
 	s := NewSpool(strings.NewReader(strings.Repeat("x", 1<<20)), 1000, nil)
 	r := s.Reader()
 	p := make([]byte, 300)
@@ -113,6 +117,7 @@ func TestASpoolNeverKeepsMoreThanItsLimit(t *testing.T) {
 }
 
 func TestASpoolRepeatsTheErrorOfABodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("reset")
 	s := NewSpool(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)), 100, nil)
 	for n := range 2 {
@@ -146,6 +151,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 // An HTTP transport that gave up on an attempt may still be blocked in a read of its
 // body while the next attempt reads.
 func TestABlockedReaderThatWasClosedDoesNotDisturbTheNext(t *testing.T) {
+	t.Parallel()
 	src := &slowBody{asked: make(chan struct{}, 100), next: make(chan string, 100)}
 	s := NewSpool(src, 100, nil)
 	src.next <- "abc"
@@ -189,6 +195,7 @@ func TestABlockedReaderThatWasClosedDoesNotDisturbTheNext(t *testing.T) {
 }
 
 func TestReadersOfASpoolAllReadTheSame(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "body")
 		limit := rapid.IntRange(0, 250).Draw(t, "limit")
@@ -229,6 +236,7 @@ func TestReadersOfASpoolAllReadTheSame(t *testing.T) {
 }
 
 func TestASpoolIsSafeForReadersThatAreClosedMeanwhile(t *testing.T) {
+	t.Parallel()
 	body := strings.Repeat("0123456789", 5000)
 	s := NewSpool(iotest.HalfReader(strings.NewReader(body)), len(body), nil)
 	var readers sync.WaitGroup
@@ -249,6 +257,7 @@ func TestASpoolIsSafeForReadersThatAreClosedMeanwhile(t *testing.T) {
 }
 
 func TestALimitedBodyFailsPastItsLimit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ size, limit int }{{0, 0}, {1, 0}, {9, 10}, {10, 10}, {11, 10}, {1000, 10}} {
 		for name, wrap := range map[string]func(io.Reader) io.Reader{
 			"whole": func(r io.Reader) io.Reader { return r }, "one by one": iotest.OneByteReader, "EOF with the last bytes": iotest.DataErrReader,

@@ -96,6 +96,7 @@ func TestABodyHasToComeInTime(t *testing.T) {
 }
 
 func TestAnArrivalPassesBytesAndErrorsOn(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("reset")
 	for range 3 { // with a watch of the pool, too
 		for _, timeout := range []time.Duration{0, time.Minute} {

@@ -13,6 +13,7 @@ const (
 )
 
 func TestATraceparentIsReadAsW3CSays(t *testing.T) {
+	t.Parallel()
 	for value, want := range map[string]bool{
 		"00-" + aTrace + "-" + aParent + "-01":                  true,
 		"00-" + aTrace + "-" + aParent + "-00":                  true,
@@ -54,6 +55,7 @@ func BenchmarkTraceparent(b *testing.B) {
 }
 
 func TestSpansAreTheCallers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const tp = "00-" + aTrace + "-" + aParent + "-01"
 	long := strings.Repeat("a", maxTraceID+1)
@@ -85,6 +87,7 @@ func TestSpansAreTheCallers(t *testing.T) {
 }
 
 func TestBeginNamesTheTrace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	made := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)

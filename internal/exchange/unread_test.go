@@ -12,6 +12,7 @@ import (
 )
 
 func TestAPathNamesItsModel(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		method, path, model string
 		ambiguous           bool
@@ -79,6 +80,7 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 }
 
 func TestBinaryBodies(t *testing.T) {
+	t.Parallel()
 	for media, want := range map[string]bool{
 		"audio/wav": true, "video/mp4": true, "image/png": true, "application/octet-stream": true,
 		"application/json": false, "text/plain": false, "application/x-www-form-urlencoded": false, "": false,
@@ -99,6 +101,7 @@ func TestBinaryBodies(t *testing.T) {
 }
 
 func TestToolsAndMethodsThatNameModels(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		member, value string
 		want          bool

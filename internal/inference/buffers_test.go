@@ -24,6 +24,7 @@ func (p *atMost) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.
 // Each Read of a stream becomes a write to the client: the beginning, which is looked at first,
 // must not become more of them.
 func TestABurstIsPassedOnInAsManyPiecesAsItCame(t *testing.T) {
+	t.Parallel()
 	src, events := burst(200)
 	seen, err := firstEvents(src, false, nil)
 	if err != nil {
@@ -56,6 +57,7 @@ func TestABurstIsPassedOnInAsManyPiecesAsItCame(t *testing.T) {
 
 // The buffer of a stream is another's once it is closed.
 func TestAClosedStreamHasNoBuffer(t *testing.T) {
+	t.Parallel()
 	src, _ := burst(1000)
 	s := newStream(src, watchingChat(), 0)
 	p := make([]byte, 100)

@@ -34,6 +34,7 @@ const (
 // Nothing of a text that a hook replaces is left anywhere in what the client gets of an answer, nor in what the
 // gateway stores of it.
 func TestNothingIsLeftOfWhatWasReplaced(t *testing.T) {
+	t.Parallel()
 	calls := map[string]string{
 		"/chat/completions": `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, "/completions": `{"model":"m","prompt":"hi"}`,
 		"/responses": `{"model":"m","input":"hi"}`, "/messages": `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
@@ -94,6 +95,7 @@ func TestNothingIsLeftOfWhatWasReplaced(t *testing.T) {
 // A provider may say in output_text what is nowhere else in its response: it does not pass where hooks decide, and
 // passes where none does.
 func TestOutputTextIsNoWayAroundHooks(t *testing.T) {
+	t.Parallel()
 	const answer = `{"id":"resp_1","object":"response","status":"completed","model":"m","output":[],"output_text":"a canary","usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`
 	for hook, passes := range map[string]bool{
 		`{"contains":{"words":["canary"],"operator":"none"},"deny":true}`: false,

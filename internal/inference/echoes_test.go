@@ -132,6 +132,7 @@ func inPieces(t *rapid.T, text string) (out []string) {
 // Whatever a provider repeats of what it got, and wherever: neither the client, nor the cache, nor
 // a stored response, nor the record of the call has a credential.
 func TestNoAnswerHasACredential(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.kept = 64 << 10
 	owners, err := stored.OpenOwners(t.Context(), b.db)

@@ -31,6 +31,7 @@ func (p *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestRequestsThatFollowAreSentUntilOneIsTheLast(t *testing.T) {
+	t.Parallel()
 	why := &providers.RequestError{Message: "no more"}
 	for name, c := range map[string]struct {
 		most     int // of the row

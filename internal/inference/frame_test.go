@@ -52,6 +52,7 @@ func FuzzFrame(f *testing.F) {
 }
 
 func TestStreamsAreTheSameWithAndWithoutFrames(t *testing.T) {
+	t.Parallel()
 	forms := []string{
 		`{"id":"c","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`,
 		`{"id":"c","choices":[{"index":1,"delta":{"content":%s},"finish_reason":null}]}`,
@@ -81,6 +82,7 @@ func TestStreamsAreTheSameWithAndWithoutFrames(t *testing.T) {
 }
 
 func TestAFrameFitsWhatDiffersInItsTextAlone(t *testing.T) {
+	t.Parallel()
 	const form = `{"id":"c","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`
 	var f frame
 	f.take(fmt.Appendf(nil, form, `"Hel"`), inPortions)

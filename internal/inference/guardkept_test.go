@@ -44,6 +44,7 @@ func (s *storing) Put(ctx context.Context, workspace, id string, r *stored.Respo
 
 // What the gateway stores of a response is what hooks have made of it, and of its input.
 func TestStoredResponsesAreThoseThatWereJudged(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		for name, c := range map[string]struct {
 			hooks  string
@@ -85,6 +86,7 @@ func TestStoredResponsesAreThoseThatWereJudged(t *testing.T) {
 }
 
 func TestBackgroundResponsesCannotBeHeldBack(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	for hook, status := range map[string]int{
 		`{"contains":{"words":["x"],"operator":"none"},"deny":true}`:  400,
@@ -102,6 +104,7 @@ func TestBackgroundResponsesCannotBeHeldBack(t *testing.T) {
 // An answer with another status than 200 is not read, so that it does not pass where it has to be
 // judged.
 func TestAnswersThatAreNotReadDoNotPass(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	for _, status := range []int{201, 202, 203} {
 		b.answers["one"] = func() *http.Response { return answering(status, "application/json", answerOf("bad")) }
@@ -115,6 +118,7 @@ func TestAnswersThatAreNotReadDoNotPass(t *testing.T) {
 }
 
 func TestNumbersOfTokensAreNotReadable(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	for _, c := range []struct{ path, body string }{
 		{"/embeddings", `{"model":"m","input":[1,2]}`}, {"/embeddings", `{"model":"m","input":[[1,2]]}`}, {"/completions", `{"model":"m","prompt":[[1,2]]}`},
@@ -130,6 +134,7 @@ func TestNumbersOfTokensAreNotReadable(t *testing.T) {
 
 // A text that is too long for hooks passes in neither direction, whatever they would do.
 func TestTextsThatAreTooLongDoNotPass(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.answers["one"] = func() *http.Response {
 		return answering(200, "application/json", answerOf(strings.Repeat("a", 17<<20)))
@@ -144,6 +149,7 @@ const slowly = `{"regexReplace":{"rule":"(?=a)(a+)+$"}}` // it gives up
 
 // The log has no text that a hook was to remove, and did not, or not in time.
 func TestTheLogDoesNotHaveWhatAHookWasToRemove(t *testing.T) {
+	t.Parallel()
 	secret := strings.Repeat("a", 60) + "b"
 	for name, c := range map[string]struct {
 		config          string
@@ -177,6 +183,7 @@ func TestTheLogDoesNotHaveWhatAHookWasToRemove(t *testing.T) {
 }
 
 func TestWithoutBodiesTheLogHasNoPartsOfTexts(t *testing.T) {
+	t.Parallel()
 	for _, kept := range []int{0, 1 << 10} {
 		b := newGuardBench(t)
 		b.kept = kept
@@ -190,6 +197,7 @@ func TestWithoutBodiesTheLogHasNoPartsOfTexts(t *testing.T) {
 
 // Hooks that run after the answer delay nothing, and their results are in the record.
 func TestNobodyWaitsForHooksThatDecideNothing(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		config string
 		stream bool
@@ -227,6 +235,7 @@ func TestNobodyWaitsForHooksThatDecideNothing(t *testing.T) {
 
 // Without room, they do not run, which the record says.
 func TestHooksThatDoNotRunAreTold(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.background.running, b.background.waiting = maxBackground, make([]func(), maxQueued)
 	for _, stream := range []bool{false, true} {
@@ -245,6 +254,7 @@ func TestHooksThatDoNotRunAreTold(t *testing.T) {
 }
 
 func TestWhatRunsLaterRunsInOrder(t *testing.T) {
+	t.Parallel()
 	var q backgroundQueue
 	q.running = maxBackground - 1
 	var order []int
@@ -266,6 +276,7 @@ func TestWhatRunsLaterRunsInOrder(t *testing.T) {
 
 // What hooks say of a call at one target is nothing about the next.
 func TestTheJudgmentIsThatOfTheLatestTarget(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.answers["one"] = func() *http.Response { return answering(503, "application/json", `{"error":{"message":"down"}}`) }
 	for _, cache := range []string{exchange.CacheMiss, exchange.CacheHit} {
@@ -280,6 +291,7 @@ func TestTheJudgmentIsThatOfTheLatestTarget(t *testing.T) {
 // An answer that only says that there is none, and one that nobody has judged yet, are not kept for
 // others.
 func TestWhatIsNoAnswerIsNotCached(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		for _, hook := range []string{
 			`{"contains":{"words":["one"],"operator":"none"},"deny":true,"soft_deny_200":true}`,

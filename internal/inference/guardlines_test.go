@@ -26,6 +26,7 @@ func callLine(url, body string) string {
 
 // The hooks of a call that makes a batch or a job judge the lines of its files.
 func TestLinesOfFilesAreJudged(t *testing.T) {
+	t.Parallel()
 	chat := func(text string) string {
 		return callLine("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`)
 	}
@@ -110,6 +111,7 @@ func TestLinesOfFilesAreJudged(t *testing.T) {
 
 // The validation file is judged, too, and limits count the call before any file is read.
 func TestAllFilesOfACallAreJudgedOnceItIsCounted(t *testing.T) {
+	t.Parallel()
 	const config = `{"provider":"@one","input_guardrails":[{"default.contains":{"words":["bad"],"operator":"none"},"deny":true}]}`
 	b := newGuardBench(t)
 	for file, text := range map[string]string{"file-1": "good", "file-2": "bad"} {
@@ -127,6 +129,7 @@ func TestAllFilesOfACallAreJudgedOnceItIsCounted(t *testing.T) {
 
 // A file that cannot be had, or not to its end, is not passed.
 func TestFilesThatCannotBeReadDoNotPass(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		content func() *http.Response
 		status  int
@@ -156,6 +159,7 @@ func (brokenBody) Close() error { return nil }
 
 // Checks that wait for others pass when their time is over; a file that was not judged does not.
 func TestFilesThatTakeTooLongDoNotPass(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	v := &lineGuard{guard: &guard{x: &exchange.Exchange{Call: &exchange.Call{}}}}

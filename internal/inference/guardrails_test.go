@@ -105,6 +105,7 @@ func (b *bench) ask(t testing.TB, e judgedEndpoint, stream bool, text, config st
 
 // Each phase of each endpoint, in JSON and as a stream, with each end that hooks can come to.
 func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	for _, c := range []struct {
 		name, hook string
@@ -196,6 +197,7 @@ func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
 }
 
 func TestStreamsHaveResultsOnlyIfTheyMayDeviate(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.say(t, "one", judgedEndpoints[0], true, "fine")
 	const config = `{"provider":"@one","input_guardrails":[{"contains":{"words":["x"]}}]}`
@@ -209,6 +211,7 @@ func TestStreamsHaveResultsOnlyIfTheyMayDeviate(t *testing.T) {
 
 // Each target judges the call as the client sent it, and its transforms are its own.
 func TestTargetsJudgeTheUntransformedCall(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.answers["one"] = func() *http.Response { return answering(503, "application/json", `{"error":{"message":"down"}}`) }
 	_, _, x := b.ask(t, judgedEndpoints[0], false, "1 2", `{"strategy":{"mode":"fallback"},"input_mutators":[{"regexReplace":{"rule":"1","redactText":"A"}}],"targets":[
@@ -222,6 +225,7 @@ func TestTargetsJudgeTheUntransformedCall(t *testing.T) {
 }
 
 func TestRefusalsAreFollowedByOtherAttempts(t *testing.T) {
+	t.Parallel()
 	deny := `{"contains":{"words":["one"],"operator":"none"},"deny":true}`
 	for name, c := range map[string]struct {
 		config string
@@ -257,6 +261,7 @@ func TestRefusalsAreFollowedByOtherAttempts(t *testing.T) {
 }
 
 func TestSoftRefusalsAreAnswers(t *testing.T) {
+	t.Parallel()
 	for _, e := range judgedEndpoints[:3] {
 		for _, stream := range []bool{false, true} {
 			for _, phase := range []string{"input", "output"} {
@@ -276,6 +281,7 @@ func TestSoftRefusalsAreAnswers(t *testing.T) {
 
 // Calls share cached answers only if the same hooks have judged them.
 func TestCachedAnswersWereJudgedByTheSameHooks(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	const hooked = `{"provider":"@one","cache":"simple","output_guardrails":[{"regexReplace":{"rule":"one","redactText":"#"}}],"input_guardrails":[{"contains":{"words":["hi"]}}]}`
 	for i, c := range []struct{ config, text, cache string }{
@@ -296,6 +302,7 @@ func TestCachedAnswersWereJudgedByTheSameHooks(t *testing.T) {
 
 // What hooks have removed from a call is not in its record.
 func TestWhatWasRemovedIsNotKept(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	call := func(config string) string {
 		b.kept = 1 << 10
@@ -317,6 +324,7 @@ func TestWhatWasRemovedIsNotKept(t *testing.T) {
 }
 
 func TestBodiesThatHooksCannotReadAreRefused(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.answers["one"] = func() *http.Response { return answering(200, "text/plain", "bad words") }
 	status, body, _ := b.ask(t, judgedEndpoints[0], false, "hi", `{"provider":"@one","output_guardrails":[{"contains":{"words":["bad"],"operator":"none"},"deny":true}]}`)
@@ -326,6 +334,7 @@ func TestBodiesThatHooksCannotReadAreRefused(t *testing.T) {
 }
 
 func TestAStreamIsHeldBackUpToABound(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.say(t, "one", judgedEndpoints[0], true, strings.Repeat("fine ", 500))
 	status, body, _ := b.ask(t, judgedEndpoints[0], true, "hi", `{"provider":"@one","output_guardrails":[{"wordCount":{},"deny":true,"stream_mode":"buffer","max_buffer_bytes":1000}]}`)
@@ -354,6 +363,7 @@ func TestMalformedLinesOfAHeldBackStreamAreTakenOut(t *testing.T) {
 
 // A held back response is judged by its last event; its other events do not say anything else.
 func TestAHeldBackResponseSaysWhatWasJudged(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	stream := strings.Replace(streams["createModelResponse"].of([]string{"fine"}), `"delta":"fine"`, `"delta":"secret"`, 1)
 	b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", stream) }
@@ -365,6 +375,7 @@ func TestAHeldBackResponseSaysWhatWasJudged(t *testing.T) {
 }
 
 func TestUnknownGuardrailsRefuseTheCall(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	status, body, _ := b.ask(t, judgedEndpoints[0], false, "hi", `{"provider":"@one","input_guardrails":["nonesuch"]}`)
 	if status != 400 || gjson.Get(body, "error.code").Str != "invalid_guardrail" || len(b.bodies) != 0 {

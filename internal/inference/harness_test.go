@@ -12,17 +12,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/cache"
+	"github.com/caddy-gw/gateway/internal/calltest"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
-	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -157,17 +156,8 @@ func (b *bench) shared(t *testing.T) {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	db := storetest.OpenDB(t)
-	now := func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
-	keyring, err := credentials.OpenKeyring(t.Context(), db, credentials.NewSecret("master"), now, crand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shelf, err := routing.OpenConfigStore(t.Context(), db, keyring, now, crand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answers, err := cache.Open(t.Context(), db, now)
+	stores := calltest.Open(t)
+	answers, err := cache.Open(t.Context(), stores.DB, calltest.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,17 +165,16 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := credentials.DigestOf(operatorKey)
 	saved := make(map[string]*credentials.Provider)
 	for _, slug := range []string{"one", "two"} {
 		saved[slug] = &credentials.Provider{Slug: slug, Dialect: "openai", BaseURL: &url.URL{Scheme: "fake", Host: slug, Path: "/v1"}, Key: credentials.NewSecret("sk-" + slug)}
 	}
-	b := &bench{db: db, answers: make(map[string]func() *http.Response)}
+	b := &bench{db: stores.DB, answers: make(map[string]func() *http.Response)}
 	b.gateway = &exchange.Gateway{
-		Authenticator: &credentials.Authenticator{Keyring: keyring, OrganisationID: "org", DefaultWorkspace: "ws", AdminKey: &admin},
-		Router:        &credentials.Router{Keyring: keyring, Providers: saved, BuiltIn: func(string) (*url.URL, bool, bool) { return nil, false, false }, SlugOf: func(id string) string { return id }},
-		Configs:       &exchange.Configs{Store: shelf, Options: routing.Options{Saved: true, SavedProvider: func(string, string) bool { return true }}},
-		Headers:       headers, Now: now, Random: crand.Reader, Acquire: func() func() { return func() {} },
+		Authenticator: stores.Authenticator(operatorKey, "ws"),
+		Router:        &credentials.Router{Keyring: stores.Keyring, Providers: saved, BuiltIn: func(string) (*url.URL, bool, bool) { return nil, false, false }, SlugOf: func(id string) string { return id }},
+		Configs:       &exchange.Configs{Store: stores.Configs, Options: routing.Options{Saved: true, SavedProvider: func(string, string) bool { return true }}},
+		Headers:       headers, Now: calltest.Now, Random: crand.Reader, Acquire: func() func() { return func() {} },
 	}
 	connections := &http.Transport{}
 	connections.RegisterProtocol("fake", b)

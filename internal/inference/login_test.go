@@ -14,6 +14,7 @@ import (
 )
 
 func TestALoginSavedInAConfigGoesToNoHostOfTheCallers(t *testing.T) {
+	t.Parallel()
 	login := &providers.Login{TokenURL: "https://tokens.example.com", ClientID: "a", ClientSecret: credentials.NewSecret("very-secret-value")}
 	call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) { return login, nil }}}
 	f := &Forwarder{client: upstream.NewClient(upstream.Pools{}, upstream.Options{})}
@@ -36,6 +37,7 @@ func TestALoginSavedInAConfigGoesToNoHostOfTheCallers(t *testing.T) {
 }
 
 func TestAFailedLoginSaysWhoseFaultItIs(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err    error
 		status int

@@ -35,6 +35,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 }
 
 func TestCredentialsAreMaskedWhereverAnAnswerIsSplit(t *testing.T) {
+	t.Parallel()
 	const text = `{"a":"sk-abc/efghijkl","b":"sk-abc\/efghijkl!","c":"sk-sk-abc/efghijk","d":"sk-abc/efghijklsk-abc"}`
 	const want = `{"a":"sk**********jkl","b":"****************!","c":"sk-sk-abc/efghijk","d":"sk**********jklsk-abc"}`
 	for i := 1; i < len(text); i++ {
@@ -59,6 +60,7 @@ func TestCredentialsAreMaskedWhereverAnAnswerIsSplit(t *testing.T) {
 }
 
 func TestMaskingIsThatOfTheWhole(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[ab]{8,14}`).Draw(t, "credential")
 		mask := maskOf(word)
@@ -93,6 +95,7 @@ func TestMaskingIsThatOfTheWhole(t *testing.T) {
 }
 
 func TestMaskingHoldsNoEventBack(t *testing.T) {
+	t.Parallel()
 	r, w := io.Pipe()
 	m := masked{src: r, mask: maskOf("sk-abcdefghijkl")}
 	p := make([]byte, 100)

@@ -23,6 +23,7 @@ func priceTable(t *testing.T) *prices.Table {
 }
 
 func TestModelsAreListedWithWhatIsKnownAboutThem(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.gateway.Prices = priceTable(t)
 	b.answers["one"] = func() *http.Response {
@@ -44,6 +45,7 @@ func TestModelsAreListedWithWhatIsKnownAboutThem(t *testing.T) {
 }
 
 func TestModelsThatAreKnownAreThoseOfTheProvidersOwnHost(t *testing.T) {
+	t.Parallel()
 	base, _, _ := providers.BaseURL("perplexity-ai")
 	if base == nil {
 		t.Fatal("the provider has no host of its own")

@@ -8,6 +8,7 @@ import (
 )
 
 func TestObjectsOfOthersAreRefusedBeforeACallIsCounted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shared(t)
 	w, _ := b.request(t, http.MethodGet, "/files/file-1", "", &recordingLimiter{b, ""}, "X-Gw-Provider", "one")
@@ -17,6 +18,7 @@ func TestObjectsOfOthersAreRefusedBeforeACallIsCounted(t *testing.T) {
 }
 
 func TestObjectsThatABodyNamesAreRefusedBeforeItIsSent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shared(t)
 	body := `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`
@@ -27,6 +29,7 @@ func TestObjectsThatABodyNamesAreRefusedBeforeItIsSent(t *testing.T) {
 }
 
 func TestWhatACallCreatesIsItsWorkspaces(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shared(t)
 	b.answers["/v1/vector_stores"] = func() *http.Response {
@@ -48,6 +51,7 @@ func TestWhatACallCreatesIsItsWorkspaces(t *testing.T) {
 }
 
 func TestABatchIsAskedForItsOutputOnceTheCallIsCounted(t *testing.T) {
+	t.Parallel()
 	batch := func(body string) func() *http.Response {
 		return func() *http.Response { return answering(200, "application/json", body) }
 	}

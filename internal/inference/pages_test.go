@@ -19,23 +19,23 @@ import (
 	"github.com/caddy-gw/gateway/internal/stored"
 )
 
-// A shelf is a provider with a list of objects.
-type shelf struct {
+// An objectStore is a provider with a list of objects.
+type objectStore struct {
 	path    string // of the list
 	largest int    // objects of a page, whatever is asked for
 
 	mu      sync.Mutex
-	objects []shelved // the oldest first
+	objects []storedObject // the oldest first
 	calls   int
 }
 
-type shelved struct {
+type storedObject struct {
 	id, purpose string
 	created     int64
 	gone        bool
 }
 
-func (s *shelf) serve(r *http.Request) *http.Response {
+func (s *objectStore) serve(r *http.Request) *http.Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
@@ -48,7 +48,7 @@ func (s *shelf) serve(r *http.Request) *http.Response {
 		return answering(404, "application/json", `{"error":{"message":"none"}}`)
 	}
 	query := r.URL.Query()
-	all := slices.DeleteFunc(slices.Clone(s.objects), func(o shelved) bool {
+	all := slices.DeleteFunc(slices.Clone(s.objects), func(o storedObject) bool {
 		return o.gone || query.Has("purpose") && o.purpose != query.Get("purpose")
 	})
 	if query.Get("order") != "asc" {
@@ -58,7 +58,7 @@ func (s *shelf) serve(r *http.Request) *http.Response {
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil {
 		limit = min(limit, n)
 	}
-	at := func(id string) int { return slices.IndexFunc(all, func(o shelved) bool { return o.id == id }) }
+	at := func(id string) int { return slices.IndexFunc(all, func(o storedObject) bool { return o.id == id }) }
 	for _, name := range []string{"after", "before"} {
 		if id := query.Get(name); id != "" && at(id) < 0 {
 			return answering(404, "application/json", `{"error":{"message":"none"}}`)
@@ -81,13 +81,13 @@ func (s *shelf) serve(r *http.Request) *http.Response {
 	return answering(200, "application/json", fmt.Sprintf(`{"object":"list","data":[%s],"first_id":null,"last_id":null,"has_more":%v}`, strings.Join(data, ","), more))
 }
 
-func (o shelved) json() string {
+func (o storedObject) json() string {
 	return fmt.Sprintf(`{"id":%q,"created_at":%d,"purpose":%q}`, o.id, o.created, o.purpose)
 }
 
 // walk reads a list page by page, as the clients do, and returns the ids, and how many requests to the
 // provider a page took at most.
-func (b *bench) walk(t testing.TB, s *shelf, query url.Values, backwards bool) (ids []string, most int) {
+func (b *bench) walk(t testing.TB, s *objectStore, query url.Values, backwards bool) (ids []string, most int) {
 	t.Helper()
 	for pages := 0; ; pages++ {
 		before := s.calls
@@ -121,6 +121,7 @@ func (b *bench) walk(t testing.TB, s *shelf, query url.Values, backwards bool) (
 // Whatever others make with the same credential, a workspace finds all of its own in a list, in order, and
 // a page of it costs a bounded number of requests.
 func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shared(t)
 	seconds := int64(1_000_000)
@@ -129,7 +130,7 @@ func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		s := &shelf{path: "/v1/files", largest: rapid.IntRange(1, 6).Draw(rt, "largest")}
+		s := &objectStore{path: "/v1/files", largest: rapid.IntRange(1, 6).Draw(rt, "largest")}
 		b.serve = s.serve
 		workspaces := []string{fmt.Sprint("a", run), fmt.Sprint("b", run), ""} // some are made by nobody of these
 		own := make(map[string][]string)
@@ -143,7 +144,7 @@ func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
 				seconds += rapid.SampledFrom([]int64{0, 1, 1, 5}).Draw(rt, "seconds")
 				// Those that are made at once are noted in any order.
 				now = time.Unix(seconds, 0).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "noted")) * time.Millisecond)
-				o := shelved{id: fmt.Sprintf("file-%d-%d", run, len(s.objects)), created: seconds, purpose: purpose}
+				o := storedObject{id: fmt.Sprintf("file-%d-%d", run, len(s.objects)), created: seconds, purpose: purpose}
 				s.objects = append(s.objects, o)
 				if who == "" {
 					continue
@@ -233,7 +234,7 @@ func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
 }
 
 // tied returns how many requests the order of objects may take at most of which several were made within a second.
-func tied(objects []shelved) (n int) {
+func tied(objects []storedObject) (n int) {
 	count := make(map[int64]int)
 	for _, o := range objects {
 		count[o.created]++
@@ -248,14 +249,15 @@ func tied(objects []shelved) (n int) {
 
 // One workspace that makes thousands of objects is nothing to the lists of another.
 func TestAListIsNotRefusedBecauseOfOthers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shared(t)
-	s := &shelf{path: "/v1/files", largest: 100}
+	s := &objectStore{path: "/v1/files", largest: 100}
 	b.serve = s.serve
 	claim := func(workspace string, n int) {
 		var listed []stored.Listed
 		for range n {
-			o := shelved{id: fmt.Sprint("file-", len(s.objects)), created: int64(1000 + len(s.objects)), purpose: "batch"}
+			o := storedObject{id: fmt.Sprint("file-", len(s.objects)), created: int64(1000 + len(s.objects)), purpose: "batch"}
 			s.objects = append(s.objects, o)
 			listed = append(listed, stored.Listed{ID: o.id, List: "files", Created: o.created, Purpose: o.purpose})
 		}
@@ -283,22 +285,23 @@ func TestAListIsNotRefusedBecauseOfOthers(t *testing.T) {
 // What a workspace uploads at once, in many threads, is listed in the provider's order, each once, even if the
 // gateway noted it in another one.
 func TestAListOfWhatWasMadeAtOnceEnds(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.shared(t)
-	s := &shelf{path: "/v1/files", largest: 100}
+	s := &objectStore{path: "/v1/files", largest: 100}
 	b.serve = s.serve
 	second := int64(1000)
-	upload := func(n, inSecond int) (made []shelved) {
+	upload := func(n, inSecond int) (made []storedObject) {
 		for i := range n {
 			if i%inSecond == 0 {
 				second++
 			}
-			made = append(made, shelved{id: fmt.Sprint("file-", len(s.objects)+i), created: second, purpose: "batch"})
+			made = append(made, storedObject{id: fmt.Sprint("file-", len(s.objects)+i), created: second, purpose: "batch"})
 		}
 		s.objects = append(s.objects, made...)
 		return made
 	}
-	claim := func(workspace string, made []shelved) {
+	claim := func(workspace string, made []storedObject) {
 		for i, o := range made {
 			listed := []stored.Listed{{ID: o.id, List: "files", Created: o.created, Purpose: o.purpose}}
 			if err := b.gateway.Owners.Claim(t.Context(), workspace, "one", listed, time.Unix(o.created, int64(i)), false); err != nil {

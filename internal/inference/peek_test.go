@@ -107,6 +107,7 @@ var portions = map[string]func(io.Reader) io.Reader{
 }
 
 func TestOutputIsWhatCommitsACall(t *testing.T) {
+	t.Parallel()
 	for in, portion := range portions {
 		for before, preamble := range preambleEvents {
 			for name, output := range outputEvents {
@@ -127,6 +128,7 @@ func TestOutputIsWhatCommitsACall(t *testing.T) {
 }
 
 func TestAStreamThatBeginsWithAnErrorIsAFailure(t *testing.T) {
+	t.Parallel()
 	for in, portion := range portions {
 		for before, preamble := range preambleEvents {
 			for name, failure := range failureEvents {
@@ -145,6 +147,7 @@ func TestAStreamThatBeginsWithAnErrorIsAFailure(t *testing.T) {
 
 // An error after output is too late: it belongs to the client.
 func TestAnErrorAfterOutputIsTheClients(t *testing.T) {
+	t.Parallel()
 	for name, failure := range failureEvents {
 		text := outputEvents["content"] + failure
 		res := answer("text/event-stream", strings.NewReader(text))
@@ -158,6 +161,7 @@ func TestAnErrorAfterOutputIsTheClients(t *testing.T) {
 }
 
 func TestAStreamWithoutOutputIsAFailure(t *testing.T) {
+	t.Parallel()
 	reset := errors.New("reset")
 	for in, portion := range portions {
 		for name, preamble := range preambleEvents {
@@ -179,6 +183,7 @@ func TestAStreamWithoutOutputIsAFailure(t *testing.T) {
 }
 
 func TestAStreamOfNothingButCommentsIsTakenInTheEnd(t *testing.T) {
+	t.Parallel()
 	rest := &more{text: outputEvents["content"]}
 	comments := strings.Repeat(": wait\n\n", 2*maxPeeked/8)
 	res := answer("text/event-stream", io.MultiReader(strings.NewReader(comments), rest))
@@ -191,6 +196,7 @@ func TestAStreamOfNothingButCommentsIsTakenInTheEnd(t *testing.T) {
 }
 
 func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat(" ", maxPeeked)
 	for name, c := range map[string]struct {
 		media, body string
@@ -238,6 +244,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 
 // Audio and the like are not looked at: a byte of them is output.
 func TestAnswersOfOtherMediaAreNotRead(t *testing.T) {
+	t.Parallel()
 	for _, media := range []string{"audio/mpeg", "application/octet-stream", "text/plain", "image/png", "", "nonsense;"} {
 		body := &more{text: "x"}
 		if why := begins(new(exchange.Call), answer(media, body), true, nil); why != nil || body.read {
@@ -248,6 +255,7 @@ func TestAnswersOfOtherMediaAreNotRead(t *testing.T) {
 
 // However an answer comes, the client gets each byte of it, once.
 func TestNothingOfAnAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	lines := []string{"\n", "\r\n", "data: ", "data:", "event: x\n", ": c\n", `{"choices":[{"delta":{"content":"x"}}]}`, `{"error":{}}`, "[DONE]", "\xff", "é", strings.Repeat("x", 5000)}
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(lines), 0, 30).Draw(t, "stream"), "")
@@ -268,6 +276,7 @@ func TestNothingOfAnAnswerIsLost(t *testing.T) {
 
 // Where nothing may follow, a stream begins with its first event that is not an error.
 func TestAStreamGoesToTheClientWithItsFirstEvent(t *testing.T) {
+	t.Parallel()
 	const ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
 	first := delta(`"role":"assistant"`)
 	for name, c := range map[string]struct {

@@ -38,6 +38,7 @@ func requestOf(t testing.TB, body string) *request {
 
 // A request with a small body is one write, so that a provider reads it at once.
 func TestASmallRequestIsOneWrite(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		body string
@@ -74,6 +75,7 @@ func TestASmallRequestIsOneWrite(t *testing.T) {
 // What net/http still reads of a small body when its answer has come is not what another
 // call puts into the same memory.
 func TestASmallBodyIsReadFromACopy(t *testing.T) {
+	t.Parallel()
 	memory := bytes.Repeat([]byte("x"), 100)
 	call := new(exchange.Call)
 	buffer, err := call.NewBuffer(memory)

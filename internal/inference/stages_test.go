@@ -22,6 +22,7 @@ import (
 )
 
 func TestStagesAreAskedInTheirOrder(t *testing.T) {
+	t.Parallel()
 	refusal := &exchange.Error{Status: 446, Type: "hooks_failed", Message: "no"}
 	first := func(provider string, do func() *exchange.Error) func(*Candidate) (*Reply, *exchange.Error) {
 		return func(c *Candidate) (*Reply, *exchange.Error) {
@@ -160,6 +161,7 @@ func (v *opinionVisit) Record(r *reqlog.Record) { r.HookResults = []byte(`{"opin
 // A stage can do all that guardrails do: look at answers before the commit point, add to them, have
 // another target tried, keep an answer from the cache, and write into the record.
 func TestAStageCanDoWhatGuardrailsDo(t *testing.T) {
+	t.Parallel()
 	const retried = `{"strategy":{"mode":"fallback","on_status_codes":[246]},"targets":[{"provider":"@one"},{"provider":"@two"}]}`
 	b := newBench(t)
 	b.hooks = []Hook{&opinion{b, 246, false}}
@@ -192,6 +194,7 @@ func TestAStageCanDoWhatGuardrailsDo(t *testing.T) {
 
 // The engine, and what moves requests and answers, know stages by their interfaces only.
 func TestTheEngineKnowsNoStage(t *testing.T) {
+	t.Parallel()
 	stages := []string{"ownership", "claims", "guardrailHook", "guard", "judgment", "cacheHook", "lookup", "batchOutput", "outputFile"}
 	for _, name := range []string{"engine.go", "visits.go", "stages.go", "inspect.go", "annotate.go", "reply.go", "answer.go", "request.go", "roundtrip.go", "transport.go", "stream.go", "record.go", "background.go", "forward.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
@@ -220,6 +223,7 @@ func TestTheEngineKnowsNoStage(t *testing.T) {
 }
 
 func TestAHookEndsAStream(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", whole) }
 	seen := 0
@@ -241,6 +245,7 @@ func TestAHookEndsAStream(t *testing.T) {
 
 // A hit is neither sent nor counted, and its answer is that of the call which was.
 func TestTheCacheAnswersBeforeACallIsCounted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var bodies []string
 	for range 2 {
@@ -259,6 +264,7 @@ func TestTheCacheAnswersBeforeACallIsCounted(t *testing.T) {
 // Whether or not a call may be answered from the cache, guardrails judge it before the limits count
 // it: a call that is refused is counted by none.
 func TestGuardrailsJudgeACallBeforeItIsCounted(t *testing.T) {
+	t.Parallel()
 	const deny = `{"provider":"@one","input_guardrails":[{"default.contains":{"words":["bad"],"operator":"none"},"deny":true}]}`
 	for _, cached := range []string{"false", "simple"} {
 		for _, c := range []struct {
@@ -284,6 +290,7 @@ func TestGuardrailsJudgeACallBeforeItIsCounted(t *testing.T) {
 // Whatever ends a call that leads a flight, its flight ends, and nothing is kept of an answer
 // that is not whole.
 func TestAFlightEndsWithItsCall(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answer func() *http.Response
 		refuse string
@@ -310,6 +317,7 @@ func TestAFlightEndsWithItsCall(t *testing.T) {
 // What was noted of an attempt that failed is not part of the call: the provider, the model and
 // what was used are those of the attempt that answered.
 func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answers["one"] = func() *http.Response {
 		return answering(200, "application/json", `{"error":{"message":"no"},"usage":{"prompt_tokens":900,"completion_tokens":900}}`)
@@ -327,6 +335,7 @@ func TestTheOutcomeIsThatOfTheAttemptThatAnswered(t *testing.T) {
 // If no attempt follows one that failed, the client gets its answer as it came. The attempt is
 // over by then; what becomes of the answer is the call's.
 func TestAFailedAnswerIsGivenIfNothingFollows(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, slug := range []string{"one", "two"} {
 		b.answers[slug] = func() *http.Response {
@@ -379,6 +388,7 @@ func BenchmarkServe(b *testing.B) {
 // A hook that refuses an answer does what it is for. Everything else that ends an attempt is an error of the log, with
 // the status that the attempt has, whatever the proxy makes of it.
 func TestOnlyFailuresAreErrorsInTheLog(t *testing.T) {
+	t.Parallel()
 	refusing := &scripted{complete: func(*Answer) *exchange.Error {
 		return &exchange.Error{Status: exchange.StatusHooksDenied, Type: "hooks_failed", Message: "no"}
 	}}

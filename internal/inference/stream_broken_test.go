@@ -51,6 +51,7 @@ func mustBreakOff(t testing.TB, text, got string) {
 }
 
 func TestABrokenStreamEndsWithOneErrorEventAfterTheLastWholeLine(t *testing.T) {
+	t.Parallel()
 	reset := errors.New("connection reset by peer")
 	for name, c := range map[string]struct {
 		text string
@@ -100,6 +101,7 @@ func TestABrokenStreamEndsWithOneErrorEventAfterTheLastWholeLine(t *testing.T) {
 }
 
 func TestAStreamBrokenAtAnyByteEndsWithOneErrorEvent(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{firstChunk + textChunk + lastChunk + usageChunk, crlf(firstChunk + lastChunk), "event: m\n" + firstChunk} {
 		for n := range len(text) + 1 {
 			for _, with := range []bool{false, true} {
@@ -115,6 +117,7 @@ func TestAStreamBrokenAtAnyByteEndsWithOneErrorEvent(t *testing.T) {
 }
 
 func TestAFinishedStreamThatForgotItsEndGetsIt(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ text, end string }{
 		"a finish":                    {firstChunk + lastChunk, doneEvent},
 		"a finish and usage":          {firstChunk + lastChunk + usageChunk, doneEvent},
@@ -135,6 +138,7 @@ func TestAFinishedStreamThatForgotItsEndGetsIt(t *testing.T) {
 
 // A provider may end its last line with the end of the body, and some do.
 func TestAnEndThatLacksItsNewlineIsAnEnd(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"data: [DONE]", "data:[DONE]", "data: [DONE]\r"} {
 		w := watchingChat()
 		got, err := pass(w, firstChunk+lastChunk+end, io.EOF)
@@ -149,6 +153,7 @@ func TestAnEndThatLacksItsNewlineIsAnEnd(t *testing.T) {
 
 // What comes after [DONE] is of no matter to a client, which has all it asked for.
 func TestAStreamThatBreaksAfterItsEndIsComplete(t *testing.T) {
+	t.Parallel()
 	for _, err := range []error{io.ErrUnexpectedEOF, errors.New("connection reset by peer")} {
 		w := watchingChat()
 		got, readErr := pass(w, whole, err)
@@ -159,6 +164,7 @@ func TestAStreamThatBreaksAfterItsEndIsComplete(t *testing.T) {
 }
 
 func TestAnEndpointWithoutDoneEndsWithItsBody(t *testing.T) {
+	t.Parallel()
 	w := watching("/v1/embeddings")
 	if got, err := pass(w, firstChunk, io.EOF); got != firstChunk || err != nil || w.out.Failure != "" {
 		t.Errorf("got %q, %v, failure %q", got, err, w.out.Failure)
@@ -171,6 +177,7 @@ func TestAnEndpointWithoutDoneEndsWithItsBody(t *testing.T) {
 }
 
 func TestACancelledStreamPassesTheCancellationOn(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []error{context.Canceled, fmt.Errorf("reading: %w", context.Canceled)} {
 		for _, text := range []string{"", firstChunk, firstChunk + "data: {", whole} {
 			w := watchingChat()

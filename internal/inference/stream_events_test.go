@@ -8,6 +8,7 @@ import (
 )
 
 func TestNoDoneFollowsAnErrorOfTheProvider(t *testing.T) {
+	t.Parallel()
 	failed := firstChunk + `data: {"error":{"message":"overloaded"}}` + "\n\n"
 	for _, text := range []string{failed + doneEvent, crlf(failed + doneEvent), failed} {
 		w := watchingChat()
@@ -29,6 +30,7 @@ func ended(text string) bool {
 }
 
 func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
+	t.Parallel()
 	for _, malformed := range []string{"event: m\nid: 7\ndata: {half\n\n", "data: {half\n\n", "data: {\"a\":1}}\n\n", "data: nonsense\r\n\r\n", "data: {\"choices\":[{\"delta\":\n\n"} {
 		for portion := 1; portion <= 40; portion++ {
 			w := watchingChat()
@@ -47,6 +49,7 @@ func TestAMalformedEventIsTakenOutAndCounted(t *testing.T) {
 
 // A response that failed is passed on, and is no success in the call's record.
 func TestAStreamThatEndsWithAFailedResponseHasFailed(t *testing.T) {
+	t.Parallel()
 	const text = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"r\",\"error\":{\"message\":\"no\"}}}\n\n"
 	w := watching("/v1/responses")
 	if got, err := pass(w, text, io.EOF); got != text || err != nil || w.out.Failure == "" {
@@ -56,6 +59,7 @@ func TestAStreamThatEndsWithAFailedResponseHasFailed(t *testing.T) {
 
 // Every spelling of the standard is read, and what is left out leaves no line behind.
 func TestEverySpellingOfAnEventIsRead(t *testing.T) {
+	t.Parallel()
 	cr := func(s string) string { return strings.ReplaceAll(s, "\n", "\r") }
 	bare := func(s string) string { return strings.TrimSuffix(s, "\n\n") }
 	named := "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\"}\n\n"
@@ -95,6 +99,7 @@ func TestEverySpellingOfAnEventIsRead(t *testing.T) {
 
 // Events of Responses are numbered from 0 on, and so is the gateway's own.
 func TestAnErrorAmongNumberedEventsHasTheNextNumber(t *testing.T) {
+	t.Parallel()
 	events := ""
 	for n := range 3 {
 		got, err := pass(watching("/v1/responses"), events, io.ErrUnexpectedEOF)

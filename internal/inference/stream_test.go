@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/calltest"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/prices"
 )
@@ -28,7 +29,7 @@ func watching(path string) *watcher {
 		panic(err)
 	}
 	g := &exchange.Gateway{
-		Headers: headers, Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }, Random: rand.Reader,
+		Headers: headers, Now: calltest.Now, Random: rand.Reader,
 		Acquire: func() func() { return func() {} },
 	}
 	r := httptest.NewRequest(http.MethodPost, path, nil)
@@ -88,6 +89,7 @@ func crlf(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 func wholeLines(text string) string { return text[:strings.LastIndexByte(text, '\n')+1] }
 
 func TestACompleteStreamPassesByteForByte(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"a chat":                       whole,
 		"CRLF":                         crlf(whole),
@@ -113,6 +115,7 @@ func TestACompleteStreamPassesByteForByte(t *testing.T) {
 }
 
 func TestACompleteStreamPassesWhateverTheReads(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{whole, crlf(whole), firstChunk + doneEvent, whole + ": bye\n\n", strings.Repeat(textChunk, 300) + whole}).Draw(t, "stream")
 		cuts := rapid.SliceOfN(rapid.IntRange(1, 40), 0, 30).Draw(t, "cuts")
@@ -153,6 +156,7 @@ func nonEmpty(portions [][]byte) (out [][]byte) {
 }
 
 func TestALineReachesTheClientWhenItIsWhole(t *testing.T) {
+	t.Parallel()
 	u := &provider{portions: [][]byte{[]byte("data: 1\n"), []byte("\ndata: "), []byte("2\n\nda"), []byte("ta: [DONE]\n\n")}, err: io.EOF}
 	s := newStream(u, watchingChat(), 0)
 	p := make([]byte, 100)
@@ -170,6 +174,7 @@ func TestALineReachesTheClientWhenItIsWhole(t *testing.T) {
 }
 
 func TestUsageIsReadAsItPasses(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		text string
 		want exchange.Usage
@@ -198,6 +203,7 @@ func TestUsageIsReadAsItPasses(t *testing.T) {
 }
 
 func TestFirstByteIsNotedOnce(t *testing.T) {
+	t.Parallel()
 	w := watchingChat()
 	var calls int
 	w.x.Gateway.Now = func() time.Time { calls++; return time.Unix(int64(calls), 0) }
@@ -219,6 +225,7 @@ func (e *endlessLine) Read(p []byte) (int, error) {
 }
 
 func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
+	t.Parallel()
 	w, endless := watchingChat(), &endlessLine{}
 	got, err := io.ReadAll(newStream(io.NopCloser(io.MultiReader(strings.NewReader(firstChunk), endless)), w, 0))
 	if err != nil {
@@ -234,6 +241,7 @@ func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
 }
 
 func TestALongLineUpToTheLimitPasses(t *testing.T) {
+	t.Parallel()
 	line := "data: \"" + strings.Repeat("x", maxLine-100) + "\"\n\n"
 	got, err := pass(watchingChat(), line+doneEvent, io.EOF)
 	if err != nil || got != line+doneEvent {

@@ -49,6 +49,7 @@ func object(random *rand.Rand, depth int) map[string]any {
 }
 
 func TestATapFindsTheMembersInAnyPortions(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		doc, err := json.Marshal(object(random, 0))
@@ -105,6 +106,7 @@ func textsOf(v gjson.Result, kind textKind) (n int) {
 }
 
 func TestATapFindsTheTextsInAnyPortions(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	found := 0
 	for range 20_000 {
@@ -138,6 +140,7 @@ func TestATapFindsTheTextsInAnyPortions(t *testing.T) {
 
 // The texts of answers in the shapes of the endpoints, which say no usage.
 func TestTheTextsOfAnswers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answer string
 		want   int
@@ -163,6 +166,7 @@ func TestTheTextsOfAnswers(t *testing.T) {
 }
 
 func TestATapKeepsNoMoreThanItNeeds(t *testing.T) {
+	t.Parallel()
 	var tapped tap
 	tapped.write([]byte(`{"data":"`))
 	portion := bytes.Repeat([]byte(`usage\\`), 1<<12)

@@ -33,6 +33,7 @@ func repeated(texts []string, copies int) (stream string) {
 
 // However often a stream repeats its texts, and wherever it is cut, they count once.
 func TestTextsThatAStreamRepeatsCountOnce(t *testing.T) {
+	t.Parallel()
 	texts := []string{"Hel-lo", "wor-l-d!"}
 	const want = len("Hello" + "world!")
 	for copies := 1; copies <= 5; copies++ {

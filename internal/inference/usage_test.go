@@ -31,6 +31,7 @@ func TestEachCountOfATranslatedAnswerIsPriced(t *testing.T) {
 // An answer whose usage is missing, cannot be read or is nothing at all counts as what came of it, in one piece
 // and as a stream.
 func TestWhatCameCountsWhereNoUsageIsSaid(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("word", 1000)
 	picture := `"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 1<<16) + `"}}]`
 	const reserved = 4096 // for an answer without a maximum

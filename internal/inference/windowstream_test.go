@@ -115,6 +115,7 @@ func heard(body string, text func(gjson.Result) string) (said, failed string, wh
 // However a stream comes, the status, the verdict, what is replaced and the text that the client
 // gets are the same.
 func TestWindowsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
+	t.Parallel()
 	for i, e := range append([]judgedEndpoint{{"messages", "/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"TEXT"}]}`, "", ""}}, judgedEndpoints[0], judgedEndpoints[2]) {
 		for _, hook := range []string{
 			`{"regexReplace":{"rule":"a1|1a","redactText":"<#>"},"window_bytes":16,"overlap_bytes":16}`,
@@ -170,6 +171,7 @@ func TestWindowsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 // A stream is refused with a status as long as nothing of its text was sent, and with an error event
 // after that; usage is booked.
 func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
+	t.Parallel()
 	const hook = `{"id":"mine","contains":{"words":["bad"],"operator":"none"},"deny":true}`
 	for _, c := range []struct {
 		name, text string
@@ -203,6 +205,7 @@ func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
 
 // A stream of very many texts, each of which would take memory, is cut.
 func TestAWindowedStreamHasOnlySoManyTexts(t *testing.T) {
+	t.Parallel()
 	const hook = `{"id":"mine","contains":{"words":["bad"],"operator":"none"},"deny":true,"choices":true}`
 	for _, n := range []int{hooks.MaxTexts, hooks.MaxTexts + 1} {
 		b := newGuardBench(t)
@@ -223,6 +226,7 @@ func TestAWindowedStreamHasOnlySoManyTexts(t *testing.T) {
 
 // What the gateway stores of a response, and what the cache keeps of a stream, is what passed.
 func TestWhatIsKeptOfAWindowIsWhatPassed(t *testing.T) {
+	t.Parallel()
 	b := newGuardBench(t)
 	b.answers["one"] = func() *http.Response {
 		return answering(200, "text/event-stream", streams["chatComplete"].of([]string{strings.Repeat("x", 500), "card 1234 ", strings.Repeat("y", 500)}))
