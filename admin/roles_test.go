@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/roles"
 )
 
-// The interface's table of roles, row by row, against the running API.
+// The table of roles (docs/identity.md), row by row, against the running API.
 func TestTheTableOfRolesHolds(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("red")
@@ -40,7 +40,7 @@ func TestTheTableOfRolesHolds(t *testing.T) {
 	}
 }
 
-// The interface's table of operations, row by row, against the running API: the kinds of keys that it
+// The table of operations, row by row, against the running API: the kinds of keys that it
 // names may have the scopes and use the routes, others are given neither.
 func TestTheTableOfOperationsHolds(t *testing.T) {
 	a := newAPI(t)

@@ -94,7 +94,7 @@ func parseMultipliers(all map[string]json.RawMessage) (*Adjustment, error) {
 	for i := range a {
 		switch of := units[i].partOf; {
 		case given[i]:
-		case titles[i].additional && of >= 0: // a part that the reference does not know of
+		case titles[i].additional && of >= 0: // a part without a price of its own
 			a[i] = a[of]
 		default:
 			a[i] = whole

@@ -20,8 +20,8 @@ type title struct {
 	size       uint64 // how much of what the unit counts is one
 }
 
-// titles are those of the units, in their order. The reference has no name for the ones that
-// are additional, which only have to be known to their readers.
+// titles are those of the units, in their order. Those that are additional are named by the gateway: they are
+// not in the table of units that pricing documents share.
 var titles = [len(units)]title{
 	{"request_token", false, "input_tokens", 1},
 	{"cache_read_input_token", false, "cache_read_tokens", 1},
