@@ -157,6 +157,37 @@ func endOfLine(b []byte) (blank, whole bool) {
 	return len(bytes.Trim(line, " \t\r")) == 0, whole
 }
 
+// What follows a delimiter.
+type delimited uint8
+
+const (
+	incomplete    delimited = iota // more bytes are needed
+	aPart                          // the header of a part
+	lastDelimiter                  // nothing: the form ends
+	malformed                      // what providers may read in different ways
+)
+
+// afterDelimiter says what the bytes after a delimiter are, and the size of a part's header, with the
+// rest of the delimiter's line and the empty line at its end.
+func afterDelimiter(b []byte) (size int, next delimited) {
+	if end, ok := bytes.CutPrefix(b, []byte("--")); ok {
+		switch blank, whole := endOfLine(end); {
+		case !blank, len(end) > maxPartHeader && !whole:
+			return 0, malformed
+		case whole:
+			return 0, lastDelimiter
+		}
+		return 0, incomplete
+	}
+	switch length := bytes.Index(b, []byte("\r\n\r\n")); {
+	case length >= 0:
+		return length + 4, aPart
+	case len(b) <= maxPartHeader:
+		return 0, incomplete
+	}
+	return 0, malformed
+}
+
 // part returns a part of the form with the model.
 func (f *form) part(model string) string {
 	return string(f.delimiter[2:]) + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n"
@@ -250,33 +281,25 @@ func (r *restOfForm) look(b []byte) error {
 			break
 		}
 		header := rest[i+len(r.delimiter):]
-		if end, ok := bytes.CutPrefix(header, []byte("--")); ok {
-			blank, whole := endOfLine(end)
-			switch {
-			case !blank, len(end) > maxPartHeader && !whole:
-				return errModel
-			case whole:
-				r.over, r.window = true, nil
-				return nil
-			}
-			rest = rest[i:]
-			break
-		}
-		length := bytes.Index(header, []byte("\r\n\r\n"))
-		if length < 0 && len(header) <= maxPartHeader {
-			rest = rest[i:]
-			break
-		}
-		if length < 0 {
+		size, next := afterDelimiter(header)
+		switch next {
+		case malformed:
 			return errModel
+		case lastDelimiter:
+			r.over, r.window = true, nil
+			return nil
+		}
+		if next == incomplete {
+			rest = rest[i:]
+			break
 		}
 		if r.parts++; r.parts > maxParts {
 			return errParts
 		}
-		if name, readable := partName(header[:length+4]); !readable || name == "model" {
+		if name, readable := partName(header[:size]); !readable || name == "model" {
 			return errModel
 		}
-		rest = header[length+2:] // the next delimiter may follow at once
+		rest = header[size-2:] // the next delimiter may follow at once
 	}
 	r.window = r.window[:copy(r.window, rest)]
 	return nil

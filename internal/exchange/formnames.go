@@ -102,26 +102,20 @@ func (f *formNames) look(b []byte) error {
 			}
 		}
 		f.field, f.inValue = "", false
-		if end, ok := bytes.CutPrefix(header, []byte("--")); ok {
-			if blank, whole := endOfLine(end); !blank || len(end) > maxPartHeader && !whole {
-				return errNaming
-			} else if whole {
-				f.over, f.window = true, nil
-				if f.lines != nil {
-					f.lines.over.Store(true)
-				}
-				return nil
-			}
-			rest = rest[i:]
-			break
-		}
-		length := bytes.Index(header, []byte("\r\n\r\n"))
-		if length < 0 && len(header) <= maxPartHeader {
-			rest = rest[i:]
-			break
-		}
-		if length < 0 {
+		size, next := afterDelimiter(header)
+		switch next {
+		case malformed:
 			return errNaming
+		case lastDelimiter:
+			f.over, f.window = true, nil
+			if f.lines != nil {
+				f.lines.over.Store(true)
+			}
+			return nil
+		}
+		if next == incomplete {
+			rest = rest[i:]
+			break
 		}
 		if f.parts++; f.parts > maxParts {
 			return errParts
@@ -129,17 +123,17 @@ func (f *formNames) look(b []byte) error {
 		var name string
 		var readable bool
 		if f.lines != nil {
-			readable = plainPart(header[:length+4])
+			readable = plainPart(header[:size])
 		} else {
-			name, readable = fieldName(header[:length+4])
+			name, readable = fieldName(header[:size])
 		}
 		if !readable {
 			return errNaming
 		}
 		f.field, f.inValue = name, true
-		rest = header[length+4:]
+		rest = header[size:]
 		if bytes.HasPrefix(rest, f.delimiter[2:]) { // the next delimiter may follow at once
-			rest = header[length+2:]
+			rest = header[size-2:]
 		}
 	}
 	f.window = f.window[:copy(f.window, rest)]
