@@ -117,8 +117,8 @@ func redactedByCaddy(name string) bool {
 
 var redacted = caddyhttp.LoggableStringArray{"REDACTED"}
 
-// says reports whether a header of an answer is one that the field of the call says.
-func (l *accessLog) says(name string) bool {
+// logsField reports whether a header of an answer is already in the fields of the call.
+func (l *accessLog) logsField(name string) bool {
 	suffix, _ := l.headers.Suffix(name)
 	switch suffix {
 	case "Trace-Id", "Provider", "Cache-Status", "Last-Used-Option-Index", "Retry-Attempt-Count":
@@ -227,7 +227,7 @@ func (e *entry) write() {
 	call := zap.Skip()
 	e.answer.header = w.Header()
 	if x := exchange.Of(r); x != nil {
-		call, e.answer.omits = zap.Object(callField, x), l.says
+		call, e.answer.omits = zap.Object(callField, x), l.logsField
 	}
 	user, _ := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 	for _, name := range l.names(r) {

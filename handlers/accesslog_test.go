@@ -86,7 +86,7 @@ func TestALoggedAnswerDoesNotRepeatTheCall(t *testing.T) {
 		"X-Gw-Last-Used-Option-Index": {"config"}, "X-Gw-Retry-Attempt-Count": {"0"}, "X-Gw-Gateway-Exception": {"true"}, "Set-Cookie": {"secret"},
 	}
 	want := map[string]string{"Content-Type": `["application/json"]`, "X-Gw-Gateway-Exception": `["true"]`, "Set-Cookie": `["REDACTED"]`}
-	got := gjson.Parse(encoded(t, &loggedHeaders{header: header, omits: l.says})).Map()
+	got := gjson.Parse(encoded(t, &loggedHeaders{header: header, omits: l.logsField})).Map()
 	for name, value := range want {
 		if got[name].Raw != value {
 			t.Errorf("%s is %s, want %s", name, got[name].Raw, value)

@@ -45,8 +45,8 @@ var (
 	}
 )
 
-// askedOf reads a body, which is a JSON object.
-func askedOf(body []byte, m *metering) *asked {
+// parametersOf reads a body, which is a JSON object.
+func parametersOf(body []byte, m *metering) *asked {
 	q := &asked{most: -1, choices: 1, prompts: 1, pages: -1, own: m.bounds}
 	r := jsonscan.NewReader(body)
 	q.object(r, m, true)

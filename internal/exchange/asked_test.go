@@ -115,7 +115,7 @@ func TestWhatABodyAsksForIsRead(t *testing.T) {
 		`{"max_tokens":5,"prompt":[1,2,3]}`:                              {completion, 5, 5, 1, 1},
 		`{"max_tokens":5,"prompt":"a"}`:                                  {completion, 5, 5, 1, 1},
 	} {
-		q := askedOf([]byte(body), &c.m)
+		q := parametersOf([]byte(body), &c.m)
 		named := max(q.named, q.most)
 		if q.most != c.most || named != max(c.named, c.most) || q.choices != c.choices || q.prompts != c.times || q.fault != "" {
 			t.Errorf("%s: %+v, want %+v", body, q, c)
@@ -125,7 +125,7 @@ func TestWhatABodyAsksForIsRead(t *testing.T) {
 		`{"max_tokens":1.5}`, `{"max_tokens":"many"}`, `{"max_tokens":true}`, `{"max_tokens":[9]}`, `{"max_tokens":{}}`, `{"n":1.5}`, `{"n":"all"}`,
 		`{"max_tokens":"NaN"}`, `{"max_tokens":5,"max_tokens":null}`, `{"max_tokens":5,"max_tokens":6}`, `{"options":{"num_predict":"x"}}`,
 	} {
-		if q := askedOf([]byte(body), &chat); q.fault == "" {
+		if q := parametersOf([]byte(body), &chat); q.fault == "" {
 			t.Errorf("%s: taken for %+v", body, q)
 		}
 	}
@@ -133,7 +133,7 @@ func TestWhatABodyAsksForIsRead(t *testing.T) {
 		`{"background":true}`: true, `{"background":1}`: true, `{"BACKGROUND":"true"}`: true, `{"background":false,"background":true}`: true,
 		`{"background":false}`: false, `{"background":null}`: false, `{}`: false, `{"metadata":{"background":true}}`: false,
 	} {
-		if q := askedOf([]byte(body), &chat); q.background != want {
+		if q := parametersOf([]byte(body), &chat); q.background != want {
 			t.Errorf("%s: in the background: %v", body, q.background)
 		}
 	}
@@ -166,7 +166,7 @@ func TestNoNumberOfABodyAsksForMoreThanIsReserved(t *testing.T) {
 		}
 		body.WriteByte('}')
 		m := bounded("max_completion_tokens", "max_tokens")
-		q := askedOf([]byte(body.String()), &m)
+		q := parametersOf([]byte(body.String()), &m)
 		d := estimate.Demand{Most: q.most, Named: q.named, Choices: q.choices}
 		u := estimate.New().Most(&d)
 		if reserved := u.Completion; q.fault == "" && float64(reserved) < min(largest, estimate.MaxTokens) {
@@ -216,7 +216,7 @@ func FuzzWhatABodyAsksForIsRead(f *testing.F) {
 	}
 	m := metering{how: reported, bounds: []string{"max_tokens"}, prompts: true, pages: true}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		q, in := askedOf(body, &m), contentOf(body)
+		q, in := parametersOf(body, &m), contentOf(body)
 		if q.most < -1 || q.most > estimate.MaxTokens || q.named < 0 || q.named > estimate.MaxTokens || q.choices < 1 || q.choices > estimate.MaxTokens || q.prompts < 1 || q.tokens < 0 {
 			t.Errorf("%+v", q)
 		}

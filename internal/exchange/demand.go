@@ -69,7 +69,7 @@ func (a *Attempt) requestBody() (body []byte, reason string) {
 
 // addJSON adds what a JSON body asks for.
 func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
-	q, in := askedOf(body, m), contentOf(body)
+	q, in := parametersOf(body, m), contentOf(body)
 	d.Bytes, d.Tokens, d.Images, d.HasUnseen = in.text, in.tokens+q.tokens, in.images, in.unseen
 	d.Media = d.Media || in.media
 	d.Unmetered = q.fault

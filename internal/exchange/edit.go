@@ -84,11 +84,11 @@ func (a *Attempt) Body(usage bool) (body *Buffer, unasked bool, err error) {
 }
 
 // usageOption asks for the usage of a stream. It is appended to the members of a body that has no
-// such option and no other edit, which takes no search; see [asking] for the others.
+// such option and no other edit, which takes no search; see [withUsageOption] for the others.
 const usageOption = `,"stream_options":{"include_usage":true}`
 
-// asking returns an edit with the option that asks for the usage of a stream.
-func asking(edit *routing.Edit) *routing.Edit {
+// withUsageOption returns an edit with the option that asks for the usage of a stream.
+func withUsageOption(edit *routing.Edit) *routing.Edit {
 	return edit.With("stream_options.include_usage", json.RawMessage("true"))
 }
 
@@ -104,7 +104,7 @@ func (c *Call) completed(edit *routing.Edit, usage bool) *routing.Edit {
 		edit = edit.With("prompt", jsonscan.AppendQuoted(nil, validation.DefaultPrompt))
 	}
 	if usage && !c.onlyAppends(edit) {
-		edit = asking(edit)
+		edit = withUsageOption(edit)
 	}
 	return edit
 }

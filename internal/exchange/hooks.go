@@ -96,7 +96,7 @@ func (a *Attempt) replacement(usage bool) (*Buffer, error) {
 		a.rewritten.refs.Add(1)
 		return a.rewritten, nil
 	}
-	body, err := routing.Apply(a.rewritten.b, asking(nil))
+	body, err := routing.Apply(a.rewritten.b, withUsageOption(nil))
 	if err != nil {
 		return nil, badRequest("", "invalid_config", "The option for usage cannot be put into the body: "+err.Error())
 	}

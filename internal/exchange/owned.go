@@ -246,9 +246,9 @@ func (a *Attempt) Claim(objects []stored.Listed, lenient bool) *Error {
 	return a.notNoted(err)
 }
 
-// Made is an object that an answer names: its id is in a member of the answer, or of an event. With
-// created, the call has created it.
-func (a *Attempt) Made(answer []byte, member, id string, created bool) stored.Listed {
+// ListedObject is an object that an answer names, as lists have it: its id is in a member of the answer, or of
+// an event. With created, the call has created it.
+func (a *Attempt) ListedObject(answer []byte, member, id string, created bool) stored.Listed {
 	if !created {
 		related := stored.Listed{ID: id, List: shownIn(member)}
 		if related.List != "" {
@@ -308,9 +308,9 @@ func (a *Attempt) Next(s stored.Stretch, n int, want func(*stored.Listed) bool) 
 	return next, more, nil
 }
 
-// MadeAt returns when an object of the call's workspace was made, see [stored.Owners.MadeAt].
-func (a *Attempt) MadeAt(id string) (int64, *Error) {
-	made, err := a.call.Gateway.Owners.MadeAt(a.call.request.Context(), a.call.Caller.WorkspaceID, a.Route.Account, id)
+// CreatedAt returns when an object of the call's workspace was created, see [stored.Owners.CreatedAt].
+func (a *Attempt) CreatedAt(id string) (int64, *Error) {
+	made, err := a.call.Gateway.Owners.CreatedAt(a.call.request.Context(), a.call.Caller.WorkspaceID, a.Route.Account, id)
 	if err != nil {
 		return 0, Unavailable("What the workspace made cannot be looked up for now", err)
 	}

@@ -44,7 +44,7 @@ type Responses interface {
 type Owners interface {
 	Claim(ctx context.Context, workspace, slug string, objects []stored.Listed, at time.Time, lenient bool) error
 	NoteListed(ctx context.Context, workspace, slug string, objects []stored.Listed, at time.Time) error
-	MadeAt(ctx context.Context, workspace, account, id string) (int64, error)
+	CreatedAt(ctx context.Context, workspace, account, id string) (int64, error)
 	Next(ctx context.Context, workspace, slug string, s stored.Stretch, n int, want func(*stored.Listed) bool) (listed []stored.Listed, more bool, err error)
 	Unsure(ctx context.Context, workspace, slug, list string, n int) (ids []string, err error)
 	Learn(ctx context.Context, workspace, slug string, seen []stored.Listed, gone []string, now time.Time) (moved bool, err error)

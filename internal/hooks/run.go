@@ -61,7 +61,7 @@ func runWith(ctx context.Context, turns *fairshare.Semaphore, list []*Hook, s gu
 	r.body = s.Request
 	if s.Phase == guardrails.Output {
 		r.body = s.Response
-		r.subject.Asked = asked(&s)
+		r.subject.Asked = requestText(&s)
 		if s.Type == "createModelResponse" && !async && Decides(list) {
 			r.body = WithoutOutputText(r.body)
 		}
@@ -120,8 +120,8 @@ type run struct {
 	unfinished bool
 }
 
-// asked returns the function that reads the text of the call whose answer is judged.
-func asked(s *guardrails.Subject) func() string {
+// requestText returns a function that reads the text of the call whose answer is judged.
+func requestText(s *guardrails.Subject) func() string {
 	endpoint, body := s.Type, s.Request
 	return sync.OnceValue(func() string {
 		reading := Texts(endpoint, guardrails.Input, body, Scope{})
@@ -133,8 +133,8 @@ func asked(s *guardrails.Subject) func() string {
 	})
 }
 
-// see has the subject show the body, and its texts for a scope.
-func (r *run) see(scope Scope) {
+// readTexts has the subject show the body, and its texts for a scope.
+func (r *run) readTexts(scope Scope) {
 	if r.subject.Phase == guardrails.Start || r.read && scope == r.scope {
 		return
 	}
@@ -168,7 +168,7 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	r.see(h.Scope)
+	r.readTexts(h.Scope)
 	if r.unread != "" && !h.Async {
 		return result
 	}
@@ -199,7 +199,7 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 // check has a check judge what the hooks before have left, or, if it runs beside the others of its
 // hook, what they all judge. done has its answer, if it was started ahead.
 func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, original *guardrails.Subject) *CheckResult {
-	r.see(h.Scope)
+	r.readTexts(h.Scope)
 	subject := *original
 	if h.Sequential || h.Mutator || transforms(u.Check) {
 		subject = r.subject
@@ -392,8 +392,8 @@ func Decides(list []*Hook) bool {
 	return slices.ContainsFunc(list, func(h *Hook) bool { return !h.Async && h.decides() })
 }
 
-// Asks reports whether a list has hooks, async or not.
-func Asks(list []*Hook, async bool) bool {
+// Has reports whether a list has hooks that are async, or that are not.
+func Has(list []*Hook, async bool) bool {
 	return slices.ContainsFunc(list, func(h *Hook) bool { return h.Async == async })
 }
 

@@ -101,7 +101,7 @@ func (b *body) Read(p []byte) (int, error) {
 			if !whole {
 				b.tap.write(p[:n])
 			}
-			b.to.passed(n, b.tap.texts-before)
+			b.to.addBody(n, b.tap.texts-before)
 			if b.to.x.Trace != nil && !b.long {
 				b.keep(p[:n])
 			}
@@ -110,7 +110,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil && b.json { // usage counts even if the answer broke off
 		b.to.book(answer)
 		if whole && b.to.attempt != nil && (!b.to.attempt.Usage.Known || b.to.attempt.Usage.Nothing()) {
-			b.to.passed(0, textIn(p[:n]))
+			b.to.addBody(0, textIn(p[:n]))
 		}
 	}
 	switch out := b.to.out; {
@@ -130,7 +130,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.json, b.kept = false, nil
 		}
 	case errors.Is(err, context.Canceled): // the client left
-		out.Failure = gone(b.to.x)
+		out.Failure = whyClientStopped(b.to.x)
 	case errors.Is(err, errBodyStalled):
 		out.Failure, out.Cut = "the gateway ended the provider's answer, because it stood still for too long (provider_header_timeout)", "provider_timeout"
 	case err != nil:

@@ -85,7 +85,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		x.NextTarget()
 	}
 	if err != nil {
-		x.Fail(w, e.tellFaults(exchange.Unroutable(err)))
+		x.Fail(w, e.withFaults(exchange.Unroutable(err)))
 		return
 	}
 	e.answerFailure()
@@ -405,7 +405,7 @@ func (e *engine) answerFailure() {
 		if e.after != nil && e.err.RetryAfter == 0 && (e.err.Status >= http.StatusInternalServerError || e.err.Code == codeNotReplayable) {
 			e.w.Header()["Retry-After"] = e.after
 		}
-		e.x.Fail(e.w, e.tellFaults(e.err))
+		e.x.Fail(e.w, e.withFaults(e.err))
 		return
 	}
 	e.x.SetHeader(e.w.Header())

@@ -101,15 +101,15 @@ func statusOf(code int) string {
 	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }
 
-// tellFaults adds what became of all targets to an error of the gateway's own, which may be shared.
-func (e *engine) tellFaults(err *exchange.Error) *exchange.Error {
+// withFaults adds what became of all targets to an error of the gateway's own, which may be shared.
+func (e *engine) withFaults(err *exchange.Error) *exchange.Error {
 	all := e.faults.all()
 	if all == nil || err.Errors != nil {
 		return err
 	}
-	told := *err
-	told.Errors = all
-	return &told
+	copied := *err
+	copied.Errors = all
+	return &copied
 }
 
 // addFaults adds what became of all targets to the answer of a provider, if it is an error in the

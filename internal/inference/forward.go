@@ -110,7 +110,7 @@ func clientGone(r *http.Request, x *exchange.Exchange) bool {
 	if r.Context().Err() == nil || x.BodyStalled() != nil {
 		return false
 	}
-	x.Conclude(statusClientGone, gone(x))
+	x.Conclude(statusClientGone, whyClientStopped(x))
 	return true
 }
 
@@ -119,7 +119,7 @@ func (rt *roundTrip) clientGone(r *http.Request) bool {
 	if r.Context().Err() == nil || rt.x.BodyStalled() != nil || rt.out.Complete {
 		return false
 	}
-	rt.out.Status, rt.out.Failure = rt.attempt.ProviderStatus, gone(rt.x)
+	rt.out.Status, rt.out.Failure = rt.attempt.ProviderStatus, whyClientStopped(rt.x)
 	return clientGone(r, rt.x)
 }
 
@@ -142,8 +142,8 @@ func shell(r *http.Request, rt *roundTrip) *http.Request {
 	return out
 }
 
-// gone says why the client of a call reads no further.
-func gone(x *exchange.Exchange) string {
+// whyClientStopped is why the client of a call reads no further.
+func whyClientStopped(x *exchange.Exchange) string {
 	switch {
 	case x.AnswerStalled():
 		return answerStalled

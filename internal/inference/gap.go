@@ -82,7 +82,7 @@ func (c *claims) reached(g *gap) (bool, *exchange.Error) {
 	if from == "" || g.created == 0 {
 		return true, nil
 	}
-	made, refusal := c.target.MadeAt(from)
+	made, refusal := c.target.CreatedAt(from)
 	if refusal != nil || made == 0 {
 		return true, refusal
 	}
@@ -104,7 +104,7 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 		return nil, refusal
 	}
 	for {
-		next, more, refusal := c.target.Next(stretch, most, g.wants)
+		next, more, refusal := c.target.Next(stretch, most, g.includes)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -206,7 +206,7 @@ func (c *claims) fetchAll(g *gap, ids []string) *exchange.Error {
 			refusal = refusedList("what provider " + c.rt.target.Route.Provider + " answered for one of them is not it")
 		default:
 			g.bodies[ids[i]] = r.body
-			g.without[ids[i]] = !asks(g.query, object)
+			g.without[ids[i]] = !matchesQuery(g.query, object)
 			o := stored.Listed{ID: ids[i], List: c.rt.x.Endpoint.Objects.In}
 			exchange.SeenIn(object, &o)
 			seen = append(seen, o)
@@ -334,15 +334,14 @@ func (g *gap) stretch(oldestFirst bool) stored.Stretch {
 	return s
 }
 
-// wants reports whether the query asks for an object, as far as that is known.
-func (g *gap) wants(o *stored.Listed) bool {
+// includes reports whether the query includes an object, as far as that is known.
+func (g *gap) includes(o *stored.Listed) bool {
 	purpose := g.query["purpose"]
 	return !g.without[o.ID] && (o.Purpose == "" || len(purpose) == 0 || slices.Contains(purpose, o.Purpose))
 }
 
-// asks reports whether a query asks for an object: what it says of a member that the object has must be
-// so.
-func asks(query url.Values, object gjson.Result) bool {
+// matchesQuery reports whether an object has the values that a query names, for the members that it has.
+func matchesQuery(query url.Values, object gjson.Result) bool {
 	for name, values := range query {
 		switch name {
 		case "limit", "after", "before", "order", "order_by", "api-version":

@@ -43,7 +43,7 @@ func (g *guard) Inspect(ctx context.Context, res *Response) error {
 func (g *guard) readable(res *Response) error {
 	provider := "Provider " + res.Attempt.Route.Provider
 	switch {
-	case !hooks.Asks(g.after, false) || res.StatusCode >= http.StatusMultipleChoices || res.StatusCode < http.StatusOK:
+	case !hooks.Has(g.after, false) || res.StatusCode >= http.StatusMultipleChoices || res.StatusCode < http.StatusOK:
 		return nil
 	case res.StatusCode != http.StatusOK: // such an answer is not read
 		if !hooks.Decides(g.after) || res.Body == nil || emptyBody(res.Response) {
@@ -62,7 +62,7 @@ func (g *guard) readable(res *Response) error {
 func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 	g.begin()
 	j := g.judgment
-	if !hooks.Asks(g.after, false) {
+	if !hooks.Has(g.after, false) {
 		if j.failed {
 			answer.Status = exchange.StatusHooksFailed
 		}

@@ -23,7 +23,7 @@ func (g *guard) Answered(attempt *exchange.Attempt, sent bool) {
 	l.answer.Response = g.answer
 	l.size = len(g.request) + 2*len(g.answer)
 	if sent {
-		l.stream, l.judges = g.recorder, hooks.Asks(g.after, true)
+		l.stream, l.judges = g.recorder, hooks.Has(g.after, true)
 		if r := g.recorder; r != nil {
 			l.size += 3 * len(r.b) // in one piece, and its texts
 		}
@@ -31,7 +31,7 @@ func (g *guard) Answered(attempt *exchange.Attempt, sent bool) {
 	if l.stream != nil {
 		l.informed = g.informed()
 	}
-	if !l.judges && !hooks.Asks(g.before, true) && len(l.informed) == 0 {
+	if !l.judges && !hooks.Has(g.before, true) && len(l.informed) == 0 {
 		return
 	}
 	g.judgment.deferred = l

@@ -46,11 +46,11 @@ func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 		res.Body.Close()
 		return err
 	case len(stream) > most:
-		res.Saw(textOf(stream))
+		res.AddText(textOf(stream))
 		res.Body.Close()
 		return exchange.Denied("The answer is longer than guardrails hold back (max_buffer_bytes)", g.judgment.JSON())
 	case err != nil:
-		res.Saw(textOf(stream))
+		res.AddText(textOf(stream))
 		res.Body.Close()
 		return incompleteError{"the provider's stream broke off", err}
 	}
@@ -64,7 +64,7 @@ func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 	whole, err := (&cache.Entry{Stream: true, Body: stream}).As(endpoint, false)
 	hidden := res.Hide(whole) // a credential may come in several events
 	if err != nil {
-		res.Saw(textOf(stream))
+		res.AddText(textOf(stream))
 		res.Body.Close()
 		return misbehaved("Provider "+res.Attempt.Route.Provider+" sent a stream that guardrails cannot read", err)
 	}

@@ -217,7 +217,7 @@ func (c *claims) Event(data []byte) error {
 func (c *claims) made(body []byte, members []string, created bool) (objects []stored.Listed) {
 	add := func(body []byte, member string) {
 		for _, id := range c.fresh(body, member) {
-			objects = append(objects, c.target.Made(body, member, id, created))
+			objects = append(objects, c.target.ListedObject(body, member, id, created))
 		}
 	}
 	for _, member := range members {

@@ -18,8 +18,8 @@ type Response struct {
 // there were any.
 func (r *Response) Hide(part []byte) bool { return r.rt.mask(false).Hide(part) }
 
-// Saw notes how many bytes of text came, for when the provider does not say what was used.
-func (r *Response) Saw(bytes int) { r.rt.saw(bytes) }
+// AddText counts bytes of the text, for when the provider does not report its usage.
+func (r *Response) AddText(bytes int) { r.rt.addText(bytes) }
 
 // Book books what a part of the answer, an object, says that was used.
 func (r *Response) Book(part []byte) { r.rt.book(membersOf(part)) }

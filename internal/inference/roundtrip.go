@@ -9,9 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-gw/gateway/internal/telemetry"
-
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
 // A roundTrip is a request on its way to a provider, and the answer on its way back: what the

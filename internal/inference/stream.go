@@ -344,8 +344,8 @@ func (s *stream) event(data []byte) bool {
 // text notes how long the texts of an event are. One that has a picture or sound instead counts as an
 // answer in one piece does in which there is no text.
 func (s *stream) text(data []byte, of textCopy, n int) {
-	if s.to.saw(s.texts.add(of, n)); n == 0 && jsonscan.Mentions(data, `data:`, `b64_json"`, `partial_image_b64"`, `audio"`, `image_generation_call"`, `response.audio.delta"`, `response.output_audio.delta"`) {
-		s.to.passed(len(data), 0)
+	if s.to.addText(s.texts.add(of, n)); n == 0 && jsonscan.Mentions(data, `data:`, `b64_json"`, `partial_image_b64"`, `audio"`, `image_generation_call"`, `response.audio.delta"`, `response.output_audio.delta"`) {
+		s.to.addBody(len(data), 0)
 	}
 }
 

@@ -24,7 +24,7 @@ func (s *stream) finish(err error) {
 	if errors.Is(err, context.Canceled) { // the client left
 		s.err = err
 		if out.Complete = s.done; !s.done {
-			out.Failure = gone(s.to.x)
+			out.Failure = whyClientStopped(s.to.x)
 		}
 		return
 	}

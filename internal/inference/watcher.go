@@ -28,16 +28,15 @@ func (w *watcher) fail(why string) {
 	}
 }
 
-// saw notes how many bytes of an answer's text came, for when the provider does not say what was
-// used.
-func (w *watcher) saw(n int) {
+// addText counts bytes of an answer's text, for when the provider does not report its usage.
+func (w *watcher) addText(n int) {
 	if w.attempt != nil {
 		w.attempt.TextBytes += int64(n)
 	}
 }
 
-// passed notes how many bytes of an answer in one piece came, and how many of these are text.
-func (w *watcher) passed(all, text int) {
+// addBody counts bytes of an answer that is not a stream, and how many of these are text.
+func (w *watcher) addBody(all, text int) {
 	if w.attempt != nil {
 		w.attempt.BodyBytes += int64(all)
 		w.attempt.TextBytes += int64(text)

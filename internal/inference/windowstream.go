@@ -227,7 +227,7 @@ func (w *windowed) conclude() {
 		return
 	}
 	w.over = true
-	w.res.Saw(max(0, w.came-w.let)) // nobody gets the rest, and it was used all the same
+	w.res.AddText(max(0, w.came-w.let)) // the rest was used too, though no client gets it
 	j, attempt := w.g.judgment, w.res.Attempt
 	j.after = w.window.Results()
 	if w.window.Denied != nil || w.window.Changed || w.window.Unfinished {

@@ -259,8 +259,8 @@ func TestTextsOfWindowsCountOnce(t *testing.T) {
 		w, x := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil,
 			"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"stream_mode":"window"}]}`)
 		said, _, _ := heard(w.Body.String(), streams["chatComplete"].text)
-		if a := x.Latest(); a.Seen != int64(c.seen) || len(said) > 1000 || strings.Contains(said, "bad") {
-			t.Errorf("%s: %d bytes of text were seen, want %d; the client got %d", c.name, a.Seen, c.seen, len(said))
+		if a := x.Latest(); a.TextBytes != int64(c.seen) || len(said) > 1000 || strings.Contains(said, "bad") {
+			t.Errorf("%s: %d bytes of text were seen, want %d; the client got %d", c.name, a.TextBytes, c.seen, len(said))
 		}
 	}
 }

@@ -199,8 +199,8 @@ func (o *Owners) Next(ctx context.Context, workspace, account string, s Stretch,
 // maxInSecond is how many objects more than asked for are returned because they were made in the same second.
 const maxInSecond = 500
 
-// MadeAt returns when an object of a workspace was made, in seconds since 1970; 0: that is not known.
-func (o *Owners) MadeAt(ctx context.Context, workspace, account, id string) (made int64, err error) {
+// CreatedAt returns when an object of a workspace was made, in seconds since 1970; 0: that is not known.
+func (o *Owners) CreatedAt(ctx context.Context, workspace, account, id string) (made int64, err error) {
 	err = o.db.View(ctx, func(tx storage.Tx) error {
 		p, err := o.places.get(tx, workspace, account, id)
 		if made = 0; err == nil && p != nil && !p.Unsure {
