@@ -20,7 +20,7 @@ test: ## Run every test that needs nothing but Go
 
 .PHONY: race
 race: ## Run the tests under the race detector, with a fifth of the draws of property tests
-	go test -race -short ./...
+	go test -race -short -timeout 20m ./...
 
 .PHONY: lint
 lint: ## Check the code and its formatting
