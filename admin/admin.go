@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -185,6 +186,10 @@ func New(s Services) *API {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if exchange.KeyInPath(r.URL.EscapedPath(), a.Authenticator) {
 		writeError(w, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
+		return
+	}
+	if !utf8.ValidString(r.URL.Path) {
+		writeError(w, failure(http.StatusBadRequest, "path: expected UTF-8, percent-encoded"))
 		return
 	}
 	if p := pageFor(r); p != nil {

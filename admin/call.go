@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -358,6 +359,20 @@ func (c *call) fields(body []byte) {
 		return true
 	})
 	sort.Strings(c.record.Fields)
+}
+
+// lines are the members of bodies that are texts of one line.
+var lines = []string{"name", "first_name", "last_name"}
+
+// oneLine refuses control characters in names, which would mislead whoever reads a list or a log of
+// them.
+func oneLine(body []byte) error {
+	for _, name := range lines {
+		if strings.ContainsFunc(gjson.GetBytes(body, name).Str, unicode.IsControl) {
+			return invalid(name, "expected no line breaks and no other control characters")
+		}
+	}
+	return nil
 }
 
 // workspace returns the workspace of a call: the named one, by id or slug, or else the

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -78,8 +79,11 @@ func failure(status int, format string, args ...any) *Error {
 	if !ok {
 		status, code = http.StatusInternalServerError, "AB04"
 	}
-	return &Error{Data: ErrorData{fmt.Sprintf(format, args...), code}, status: status}
+	return &Error{Data: ErrorData{audit.Shorten(fmt.Sprintf(format, args...), maxMessage), code}, status: status}
 }
+
+// maxMessage bounds messages of errors, in bytes: they may repeat something of the request.
+const maxMessage = 4 << 10
 
 // invalid returns an error for an invalid field: 400 AB01.
 func invalid(field, format string, args ...any) *Error {
@@ -163,6 +167,11 @@ var unread = map[int]string{
 	http.StatusRequestTimeout:        "The body did not arrive in time",
 }
 
+const (
+	maxFaults = 8   // that an error names
+	maxField  = 512 // of a fault, in bytes, and of what is wrong with it
+)
+
 // fromHuma converts huma's errors for a request. It omits the values that huma
 // includes, which may be secret.
 func fromHuma(status int, msg string, errs []error) *Error {
@@ -177,9 +186,13 @@ func fromHuma(status int, msg string, errs []error) *Error {
 	}
 	msg = cmp.Or(unread[status], msg)
 	var faults []string
+	n := 0
 	for _, err := range errs {
 		var detail *huma.ErrorDetail
 		if !errors.As(err, &detail) {
+			continue
+		}
+		if n++; n > maxFaults {
 			continue
 		}
 		field := strings.TrimPrefix(detail.Location, "body.")
@@ -193,7 +206,10 @@ func fromHuma(status int, msg string, errs []error) *Error {
 		if goLayout.MatchString(message) {
 			message = "expected a time such as 2026-01-31T12:00:00Z"
 		}
-		faults = append(faults, field+": "+message)
+		faults = append(faults, audit.Shorten(field, maxField)+": "+audit.Shorten(message, maxField))
+	}
+	if n > maxFaults {
+		faults = append(faults, fmt.Sprintf("and %d more", n-maxFaults))
 	}
 	if len(faults) > 0 {
 		msg = strings.Join(faults, "; ")

@@ -49,14 +49,11 @@ func checkListQuery(op *huma.Operation, rawQuery string) *Error {
 	}
 	slices.Sort(faults)
 	slices.Sort(known)
-	if more := len(faults) - maxQueryFaults; more > 0 {
-		faults = append(faults[:maxQueryFaults], fmt.Sprintf("and %d more", more))
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", more))
 	}
 	return failure(http.StatusBadRequest, "%s. Filters of this list: %s", strings.Join(faults, "; "), strings.Join(known, ", "))
 }
-
-// maxQueryFaults is how many parameters an error names.
-const maxQueryFaults = 8
 
 // inPath reports whether a parameter is also one of the path. Some clients send those twice, as
 // workspaceId.

@@ -243,6 +243,9 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 	register(a, rt, func(c *call, in *I) (*output[V], error) {
 		if b, ok := any(in).(interface{ raw() []byte }); ok {
 			c.fields(b.raw())
+			if err := oneLine(b.raw()); err != nil {
+				return nil, err
+			}
 		}
 		var out *V
 		err := c.update(func() error {

@@ -55,7 +55,7 @@ func Clip(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "…"
 	}
-	return s
+	return strings.ToValidUTF8(s, "\ufffd")
 }
 
 // Interface guards

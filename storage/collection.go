@@ -79,11 +79,19 @@ func NewCollection[T any](name string, id func(*T) string, indexes ...Index[T]) 
 
 // Get returns the row with this id, or [ErrNotFound].
 func (c *Collection[T]) Get(tx Tx, id string) (*T, error) {
-	data, err := tx.Get(c.keys.row(id))
+	data, err := lookup(tx, c.keys.row(id))
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", c.name, id, err)
 	}
 	return c.decode(id, data)
+}
+
+// lookup returns the value of a key, which may be longer than any that there is.
+func lookup(tx Tx, key []byte) ([]byte, error) {
+	if len(key) > maxKey {
+		return nil, ErrNotFound
+	}
+	return tx.Get(key)
 }
 
 // Put inserts row, or replaces the row that has its id. It returns [ErrExists],
@@ -144,7 +152,7 @@ func (c *Collection[T]) Find(tx Tx, index, value string) (*T, error) {
 	if !unique.Unique {
 		return nil, fmt.Errorf("%s: index %s is not unique", c.name, index)
 	}
-	id, err := tx.Get(c.keys.unique(index, value))
+	id, err := lookup(tx, c.keys.unique(index, value))
 	if err != nil {
 		return nil, fmt.Errorf("%s by %s: %w", c.name, index, err)
 	}

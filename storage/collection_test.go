@@ -332,3 +332,28 @@ func agrees(tx storage.Tx, c *storage.Collection[pet], model map[string]*pet) er
 	}
 	return nil
 }
+
+// An id or a value that is longer than any key is one that there is none of.
+func TestWhatIsLongerThanAnyKeyIsNotFound(t *testing.T) {
+	db, all, long := storage.NewDB(storetest.Open(t)), pets("pet"), strings.Repeat("x", 3000)
+	cached := storage.NewCached(db, all)
+	if err := cached.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Update(t.Context(), func(tx *storage.Txn) error {
+		if _, err := all.Get(tx, long); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("by id: %v", err)
+		}
+		if _, err := all.Find(tx, "chip", long); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("by an index: %v", err)
+		}
+		in := cached.In(tx)
+		if _, ok := in.Get(long); ok || len(in.Where("owner", long)) > 0 {
+			t.Error("it is found")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("the transaction: %v", err)
+	}
+}

@@ -24,6 +24,9 @@ const (
 	kindIndex   = 'i'
 )
 
+// maxKey is how long keys of a [Store] are, in bytes.
+const maxKey = 1024
+
 // appendPart encodes s so that no encoding is a prefix of another, and that the order of
 // encodings is that of the strings: a zero byte becomes 00 ff, and 00 01 ends the part.
 func appendPart(key []byte, s string) []byte {

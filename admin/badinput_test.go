@@ -1,0 +1,260 @@
+package admin_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// digest is of all rows in the store but those of the audit trail, which has what was refused.
+func (a *api) digest() [sha256.Size]byte {
+	a.t.Helper()
+	h := sha256.New()
+	err := a.store.View(a.t.Context(), func(tx storage.Tx) error {
+		for item, err := range tx.Scan(nil, nil, false) {
+			if err != nil {
+				return err
+			}
+			if !bytes.Contains(item.Key[:min(len(item.Key), 16)], []byte("audit")) {
+				fmt.Fprintf(h, "%d:%s%d:%s", len(item.Key), item.Key, len(item.Value), item.Value)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// wrongValues are put in the place of each value of a body, in turn. The last is as long as names may
+// be in characters, and longer in bytes.
+var wrongValues = []string{`null`, `true`, `7`, `-1.5`, `1e400`, `9223372036854775808`, `"text"`, `""`, `"\u0000"`, `[]`, `{}`, `[[[]]]`, `[{"nope":[null]}]`, `{"nope":{"nope":1}}`, `"` + strings.Repeat("💩", 255) + `"`}
+
+// replacements are bodies with one value replaced, at any depth.
+func replacements(body string) (bodies []string) {
+	bodies = append(bodies, wrongValues...)
+	doc := gjson.Parse(body)
+	if !doc.IsObject() && !doc.IsArray() {
+		return bodies
+	}
+	doc.ForEach(func(_, v gjson.Result) bool {
+		for _, other := range replacements(v.Raw) {
+			bodies = append(bodies, body[:v.Index]+other+body[v.Index+len(v.Raw):])
+		}
+		return true
+	})
+	return bodies
+}
+
+// hostile are bodies that no route takes, made of one that it takes.
+func hostile(body string) map[string]string {
+	first, rest := `"name":1`, ""
+	if end := strings.LastIndexByte(body, '}'); strings.HasPrefix(body, `{"`) && end > 0 {
+		rest = "," + body[1:end]
+		gjson.Parse(body).ForEach(func(k, v gjson.Result) bool {
+			first = k.Raw + ":" + v.Raw
+			return false
+		})
+	}
+	name, value, _ := strings.Cut(first, ":")
+	title := name[:1] + strings.ToUpper(name[1:2]) + name[2:]
+	inside := func(value string) string { return `{` + name + `:` + value + `}` }
+	bodies := map[string]string{
+		"nothing": ``, "blanks": " \n", "half": body[:len(body)-1], "a text": `"name"`, "a number": `7`, "an array of numbers": `[1]`, "null": `null`,
+		"something behind it": body + `{}`, "a byte order mark": "\ufeff" + body, "no JSON": `name=a`, "single quotes": `{'name':'a'}`, "a comment": `{/* */}`,
+		"a member twice": `{` + first + `,` + first + `}`, "a member that there is none of": `{"nope":1` + rest + `}`, "its name in other case": `{` + title + `:` + value + `}`,
+		"its name in upper case": `{` + strings.ToUpper(name) + `:` + value + `}`, "its name with a blank": `{` + name[:len(name)-1] + ` ":` + value + `}`,
+		"its name with a control character": `{` + name[:len(name)-1] + `\u0000":` + value + `}`, "a name of no text": "{\"\xff\":1}", "a text of no UTF-8": inside("\"\xff\""),
+		"half a surrogate": inside(`"\ud800"`), "a control character": inside("\"a\x01b\""),
+		"deep arrays": inside(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)), "deep objects": strings.Repeat(`{"name":`, 10_000) + "1" + strings.Repeat("}", 10_000),
+		"arrays without an end": strings.Repeat("[", 100_000), "many elements": `[` + strings.Repeat("0,", 50_000) + `0]`, "many elements in it": inside(`[` + strings.Repeat("0,", 50_000) + `0]`),
+		"a long name of a member": `{"` + strings.Repeat("x", 100_000) + `":1}`, "a long text": inside(`"` + strings.Repeat("x", 900_000) + `"`),
+		"many members": `{` + strings.Repeat(`"nope":0,`, 20_000) + `"nope":0}`,
+	}
+	for _, one := range []string{"name", "first_name", "last_name"} { // of one line
+		if v := gjson.Get(body, one); v.Exists() {
+			for _, c := range []string{`\u0000`, `\n`, `\u001b[31m`, `\u0085`} {
+				bodies[one+" with "+c] = body[:v.Index] + `"a` + c + `b"` + body[v.Index+len(v.Raw):]
+			}
+		}
+	}
+	return bodies
+}
+
+// takenAnyway are hostile bodies that some routes take: other clients' records may say more, and
+// templates may be long.
+var takenAnyway = map[string][]string{
+	"POST /v1/logs": {"a member that there is none of"}, "POST /v1/api-keys/{id}/rotate": {"nothing"}, "POST /v1/guardrails/{guardrailId}/invoke": {"a long text"},
+}
+
+// Bodies of every wrong kind are refused by every route that takes one, in the documented envelope,
+// with an answer that is not long; and nothing changes. Routes and their bodies are those of the
+// OpenAPI document, which also says what must be refused.
+func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
+	tried := 0
+	for path, methods := range newAPI(t).paths() {
+		for method, operation := range methods.Map() {
+			method = strings.ToUpper(method)
+			name := method + " " + path
+			if !operation.Get("requestBody").Exists() {
+				continue
+			}
+			tried++
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				a := newAPI(t)
+				target, body := a.prepare(method, path)
+				if own, ok := callBodies[name]; ok {
+					body = own
+				}
+				before := a.digest()
+				send := func(what, body string, refused bool) {
+					t.Helper()
+					a.now.Add(int64(time.Minute)) // refusals are throttled
+					out := a.do(method, target, body)
+					switch {
+					case out.status >= 500 || out.status != 200 && len(out.body) > 8<<10:
+						t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
+					case out.status == 200 && refused:
+						t.Errorf("%s: %.200s is taken", what, body)
+					case out.status == 200: // it was another good body
+						before = a.digest()
+						return
+					case refused && (out.status != 400 || out.get("data.errorCode").Str != "AB01"), out.get("success").Raw != "false", out.get("data.message").Str == "":
+						t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
+					}
+					if after := a.digest(); after != before && name != "POST /v1/logs" { // what was taken is written later
+						t.Errorf("%s: %.200s was refused, and changed something: %d %s", what, body, out.status, out.body)
+						before = after
+					}
+				}
+				for what, bad := range hostile(body) {
+					send(what, bad, !slices.Contains(takenAnyway[name], what))
+				}
+				if out := a.do(method, target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.get("data.errorCode").Str != "AB01" || a.digest() != before && name != "POST /v1/logs" {
+					t.Errorf("a million elements: %d %.300s", out.status, out.body)
+				}
+				for _, bad := range replacements(body) {
+					send("a value of another kind", bad, len(a.handler.Unlike(path, method, []byte(bad))) > 0)
+				}
+			})
+		}
+	}
+	if tried < 50 {
+		t.Errorf("only %d routes", tried)
+	}
+}
+
+// Ids that there are none of, of every form, are not found by any route; and nothing changes.
+func TestUnknownIDsAreNotFoundAndChangeNothing(t *testing.T) {
+	tried := 0
+	for path, methods := range newAPI(t).paths() {
+		begin, _, ok := strings.Cut(path, "{")
+		if !ok {
+			continue
+		}
+		for method := range methods.Map() {
+			method = strings.ToUpper(method)
+			name := method + " " + path
+			tried++
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				a := newAPI(t)
+				target, body := a.prepare(method, path)
+				if own, ok := callBodies[name]; ok {
+					body = own
+				}
+				id, below, more := strings.Cut(strings.TrimPrefix(target, begin), "/")
+				if more {
+					below = "/" + below
+				}
+				id, query, _ := strings.Cut(id, "?")
+				before := a.digest()
+				for _, bad := range []string{
+					"00000000-0000-4000-8000-00000000dead", "nope", strings.ToUpper(id) + "X", id + "%20", id + "%00", "%00", "%0a", "..%2f..", id + "%2f..", "%27%22%3C%3E", "%F0%9F%92%A9", "%ff",
+					strings.Repeat("x", 3000), "*", id + "*", "-1", "99999999999999999999",
+				} {
+					a.now.Add(int64(time.Minute))
+					if strings.Contains(bad, "..") && strings.HasPrefix(path, "/v1/model-configs") {
+						continue // no route has that path, whose own errors have another form
+					}
+					out := a.do(method, begin+bad+below+map[bool]string{true: "?" + query}[query != ""], body)
+					if out.status != 404 && out.status != 400 || (out.get("success").Raw != "false" || out.get("data.message").Str == "") && out.get("error").Str == "" || len(out.body) > 4096 {
+						t.Errorf("%.60s: %d %.300s", bad, out.status, out.body)
+					}
+				}
+				if a.digest() != before {
+					t.Error("something changed")
+				}
+			})
+		}
+	}
+	if tried < 80 {
+		t.Errorf("only %d routes", tried)
+	}
+}
+
+// Pages of every size and number are answered or refused by every list.
+func TestPagesBeyondAllBoundsAreAnsweredOrRefused(t *testing.T) {
+	a := newAPI(t)
+	a.do("GET", "/v1/openapi.json", "").get("paths").ForEach(func(path, operations gjson.Result) bool {
+		if !operations.Get(`get.parameters.#(name=="page_size")`).Exists() {
+			return true
+		}
+		b := newAPI(t)
+		target, _ := b.prepare("GET", path.Str)
+		for _, value := range []string{"9223372036854775807", "9223372036854775808", "-1", "-9223372036854775808", "1e9", "1.5", "x", "0x10", "%00", "%ff", "1%20", "101", strings.Repeat("9", 1000)} {
+			for _, query := range []string{"page_size=" + value, "current_page=" + value, "page_size=" + value + "&current_page=" + value, "page_size=100&current_page=" + value} {
+				out := b.do("GET", target+"?"+query, "")
+				if out.status != 200 && (out.status != 400 || out.get("data.errorCode").Str != "AB01") {
+					t.Errorf("%s?%s: %d %.300s", target, query, out.status, out.body)
+				}
+				if out.status == 200 && strings.Contains(query, "current_page=9223372036854775807") && (out.get("data.0").Exists() || out.get("records.0").Exists()) {
+					t.Errorf("%s?%s has rows: %.300s", target, query, out.body)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// What a client sends in headers and in the query is recorded also if it is no text: the change is not
+// refused for it, and the row is there.
+func TestWhatIsNoTextIsRecorded(t *testing.T) {
+	a := newAPI(t)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{{"POST", "/v1/labels", `{"name":"n"}`, 200}, {"POST", "/v1/labels?a=\xff", `{"name":"o"}`, 200}, {"POST", "/v1/labels", `{}`, 400}, {"GET", "/v1/virtual-keys/x?workspace_id=%ff", "", 404}} {
+		rows := len(a.trail())
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/v1/labels", strings.NewReader(c.body))
+		path, query, _ := strings.Cut(c.path, "?")
+		r.URL.Path, r.URL.RawQuery = path, query
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Gw-Api-Key", ownerKey)
+		r.Header.Set("User-Agent", "a\xff")
+		r.Header.Set("X-Gw-Trace-Id", "\xfe")
+		w := httptest.NewRecorder()
+		a.handler.ServeHTTP(w, r)
+		if w.Code != c.status || !gjson.Valid(w.Body.String()) {
+			t.Errorf("%s %q: %d %s", c.method, c.path, w.Code, w.Body)
+		}
+		trail := a.trail()
+		if len(trail) != rows+1 || trail[0].Status != c.status || trail[0].UserAgent != "a\ufffd" {
+			t.Errorf("%s %q: recorded is %+v", c.method, c.path, trail[0])
+		}
+	}
+	if out := a.do("GET", "/v1/virtual-keys/%ff", ""); out.status != 400 || !strings.HasPrefix(out.get("data.message").Str, "path: expected UTF-8") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+}
