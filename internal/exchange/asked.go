@@ -182,6 +182,8 @@ type content struct {
 	images int64
 	unseen bool // there is more that the gateway does not see
 	media  bool // prices of audio and images may apply
+
+	webSearch, fileSearch bool // the provider may search
 }
 
 // A body refers to what it does not have, files, earlier turns, saved prompts, and tools of the
@@ -209,6 +211,7 @@ func contentOf(body []byte) (c content) {
 	c.text = int64(len(body))
 	c.media = bytes.Contains(body, []byte(`audio"`))
 	c.unseen = escapesLetters(body)
+	c.webSearch, c.fileSearch = c.unseen, c.unseen
 	for rest := body; ; {
 		i := bytes.IndexByte(rest, '"')
 		if i < 0 {
@@ -233,6 +236,7 @@ func (c *content) word(text []byte) {
 	for _, begins := range unseenBeginnings {
 		c.unseen = c.unseen || bytes.HasPrefix(text, []byte(begins))
 	}
+	c.webSearch = c.webSearch || bytes.HasPrefix(text, []byte("web_search"))
 	end := bytes.IndexByte(text[:min(len(text), longest)], '"')
 	if end < 0 {
 		return
@@ -244,6 +248,7 @@ func (c *content) word(text []byte) {
 		c.unseen = c.unseen || !bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("null"))
 	case !member && unseenTexts[string(word)]:
 		c.unseen = true
+		c.fileSearch = c.fileSearch || string(word) == "file_search"
 	}
 	if string(word) == "image_url" && member || string(word) == "image" {
 		c.images++

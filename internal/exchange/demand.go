@@ -71,6 +71,12 @@ func (a *Attempt) requestBody() (body []byte, reason string) {
 func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 	q, in := parametersOf(body, m), contentOf(body)
 	d.Bytes, d.Tokens, d.Images, d.HasUnseen = in.text, in.tokens+q.tokens, in.images, in.unseen
+	if in.webSearch {
+		d.WebSearches = maxSearches
+	}
+	if in.fileSearch {
+		d.FileSearches = maxSearches
+	}
 	d.Media = d.Media || in.media
 	d.Unmetered = q.fault
 	if q.background && m.background {
@@ -95,6 +101,7 @@ func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 
 const (
 	maxPages           = 1000     // of a document for OCR
+	maxSearches        = 20       // of a call, of each kind, that are reserved
 	maxAudio           = 25 << 20 // bytes of an upload whose length is not known
 	minAudioByteRate   = 750      // of a second of audio
 	usualAudioByteRate = 4000

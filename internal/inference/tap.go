@@ -30,11 +30,41 @@ type tap struct {
 	length int                 // how long that is
 
 	interprets bool // an item with the code of a tool began
+
+	typeNext, inType bool // a member "type" comes next; the string is its value
 }
 
 // members are the raw values of an answer's members; nil: it does not have it, or it is longer
 // than maxMember.
-type members struct{ id, model, usage, usageInfo, failure, choices, object []byte }
+type members struct {
+	id, model, usage, usageInfo, failure, choices, object []byte
+
+	output []byte // of any length; nil: hosted has what a tap found
+	hosted hosted
+}
+
+// hosted is how often a provider has called its own tools that cost something.
+type hosted struct{ web, files int64 }
+
+// hostedIn counts in the output of a response. A [tap] finds the same.
+func hostedIn(output []byte) hosted {
+	var t tap
+	t.write(output)
+	return t.hosted
+}
+
+// note notes the type of an item, or of what it did. Of the actions of a web search, only
+// a search itself costs something.
+func (h *hosted) note(word []byte) {
+	switch string(word) {
+	case "web_search_call":
+		h.web++
+	case "file_search_call":
+		h.files++
+	case "open_page", "find_in_page":
+		h.web = max(0, h.web-1)
+	}
+}
 
 const (
 	maxMember = 64 << 10 // no usage is longer
@@ -67,8 +97,12 @@ func membersOf(answer []byte) *members {
 	m := new(members)
 	if s := jsonscan.Scanner(answer); s.Document(func(key jsonscan.Key, at int) (int, error) {
 		end, err := s.Value(at, 1)
-		if to := m.of(key.Bytes()); err == nil && to != nil {
-			if *to = s[at:end:end]; end-at > maxMember && to != &m.choices {
+		to := m.of(key.Bytes())
+		if key.Is("output") {
+			to = &m.output
+		}
+		if err == nil && to != nil {
+			if *to = s[at:end:end]; end-at > maxMember && to != &m.choices && to != &m.output {
 				*to = nil
 			}
 		}
@@ -138,14 +172,18 @@ func (t *tap) noteText(part []byte) {
 	switch {
 	case t.inText:
 		t.texts += len(part)
-	case !t.inString && t.length == len(interpreterCall):
+	case !t.inString && t.length <= len(t.name):
 		t.interprets = t.interprets || string(t.name[:t.length]) == interpreterCall
+		if t.inType {
+			t.hosted.note(t.name[:t.length])
+		}
 	}
 }
 
 // nextText notes that the value of a member comes next, whose name was the last string.
 func (t *tap) nextText() {
 	if t.within == 0 && t.length <= len(t.name) {
+		t.typeNext = string(t.name[:t.length]) == "type"
 		if t.next = kindOf(t.name[:t.length]); t.interprets && string(t.name[:t.length]) == "code" {
 			t.next = stringText
 		}
@@ -158,10 +196,11 @@ func (t *tap) beginText(c byte, depth int) {
 	case t.within > 0:
 	case c == '"':
 		t.inText, t.length = t.next != noText, 0
+		t.inType = t.typeNext
 	case c == '{' && t.next == inputText:
 		t.within = depth
 	}
-	t.next = noText
+	t.next, t.typeNext = noText, false
 }
 
 // escapes passes over the escapes of a part of a string that has no quote in it, from the

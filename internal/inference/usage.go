@@ -20,6 +20,13 @@ func (w *watcher) book(m *members) {
 	if pages, given := usage.Count(m.usageInfo, "pages_processed"); given { // of OCR
 		w.attempt.Usage.Pages = pages
 	}
+	if w.x.Endpoint.Name == exchange.CreateResponse { // whose usage does not say it
+		found := m.hosted
+		if m.output != nil {
+			found = hostedIn(m.output)
+		}
+		w.attempt.Usage.WebSearches, w.attempt.Usage.FileSearches = found.web, found.files
+	}
 	if model := text(m.model); model != "" {
 		w.attempt.SetAnswerModel(model)
 	}
@@ -46,5 +53,6 @@ func tokensOf(u *chat.Usage) prices.Usage {
 	return prices.Usage{
 		Prompt: u.Prompt, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, CacheHour: u.CacheHour, AudioIn: u.AudioIn, ImageIn: u.ImageIn,
 		Completion: u.Completion, AudioOut: u.AudioOut, ImageOut: u.ImageOut, Reasoning: u.Reasoning,
+		WebSearches: u.WebSearches,
 	}
 }

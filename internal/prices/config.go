@@ -36,6 +36,8 @@ var titles = [len(units)]title{
 	{"request", true, "requests", 1},
 	{"document_page", true, "document_pages", 1},
 	{"audio_second", true, "audio_seconds", thousand},
+	{"web_search", true, "web_searches", 1},
+	{"file_search", true, "file_searches", 1},
 }
 
 const additionalUnits = "additional_units"

@@ -36,7 +36,7 @@ func TestAPricingConfigHasCentsForOne(t *testing.T) {
 		`{"type":"static","pay_as_you_go":{"request_token":{"price":1e-9999999}}}`:                   "cents",
 		`{"type":"static","pay_as_you_go":{"request_token":{"price":1e9}}}`:                          "at most",
 		`{"type":"static","pay_as_you_go":{"thinking_token":{"price":1}}}`:                           `"thinking_token" is not counted`,
-		`{"type":"static","pay_as_you_go":{"additional_units":{"web_search":{"price":1}}}}`:          `"web_search" is not counted`,
+		`{"type":"static","pay_as_you_go":{"additional_units":{"video_second":{"price":1}}}}`:        `"video_second" is not counted`,
 		`{"type":"static","pay_as_you_go":{"additional_units":[]}}`:                                  "additional_units: expected an object",
 		`{"type":"static","pay_as_you_go":{"request_token":{"price":1,"tiers":[]}}}`:                 "request_token: expected an object",
 		`{"type":"static","pay_as_you_go":{"additional_units":{"request":{"price":1000000000000}}}}`: "at most",

@@ -2,8 +2,8 @@
 //
 // A [Table] has the prices set by the operator and, as a fallback, those of data.json,
 // which is published by Pydantic's genai-prices (MIT; `make prices` renews it). They are US
-// dollars of the providers' standard tier, without discounts and without the different
-// prices of batches and service tiers.
+// dollars of the providers' standard tier, without discounts: the list has no prices of service
+// tiers, and of batches only where a provider has a model of its own for them.
 //
 // Amounts are whole pico-dollars ([Amount]), so that a price with up to six decimals for a
 // million tokens is exact, and so are all sums.
@@ -62,6 +62,8 @@ type Usage struct {
 
 	Pages        int64 // of documents
 	Milliseconds int64 // of audio that was heard
+	WebSearches  int64 // that the provider made
+	FileSearches int64
 }
 
 // Settle makes the completion include its reasoning, as most providers report it. Some
@@ -86,6 +88,8 @@ func (u *Usage) Add(other *Usage) {
 	u.Reasoning += other.Reasoning
 	u.Pages += other.Pages
 	u.Milliseconds += other.Milliseconds
+	u.WebSearches += other.WebSearches
+	u.FileSearches += other.FileSearches
 }
 
 // Bound limits parts to the count that includes them.
@@ -124,6 +128,8 @@ var units = [...]unit{
 	{"requests_kcount", thousand, -1, true, func(*Usage) int64 { return 1 }},
 	{"input_document_kpages", thousand, -1, true, func(u *Usage) int64 { return u.Pages }},
 	{"input_audio_hours", 3600 * thousand, -1, true, func(u *Usage) int64 { return u.Milliseconds }},
+	{"web_searches_kcount", thousand, -1, true, func(u *Usage) int64 { return u.WebSearches }},
+	{"storage_searches_kcount", thousand, -1, true, func(u *Usage) int64 { return u.FileSearches }},
 }
 
 // Indices of units that others are part of.

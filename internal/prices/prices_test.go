@@ -42,6 +42,8 @@ func TestCallsCostWhatProvidersList(t *testing.T) {
 		{"vertex-ai", "claude-sonnet-4-5@20250929", Usage{Prompt: 1}, 3e6},
 		{"google", "gemini-2.5-flash", Usage{Prompt: 10, AudioIn: 4, Completion: 3, Reasoning: 2}, 6*300e3 + 4*1e6 + 3*2.5e6},
 		{"google", "gemini-2.5-pro", Usage{Prompt: 1}, 1.25e6},
+		{"anthropic", "claude-sonnet-4-6", Usage{Prompt: 1, WebSearches: 3}, 3e6 + 3*10e9},
+		{"openai", "gpt-4.1", Usage{Prompt: 1, WebSearches: 1, FileSearches: 2}, 2e6 + 10e9 + 2*2.5e9},
 		{"mistral-ai", "mistral-ocr-2505", Usage{Pages: 3}, 3e9},
 	} {
 		p := table(t).Of(c.model, now, c.provider)

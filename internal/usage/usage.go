@@ -74,6 +74,7 @@ func figureIn(object []byte, name string) (f figure) {
 type figures struct {
 	prompt, input, completion, output, total figure
 	seconds                                  figure // in milliseconds
+	searches                                 figure // of the web
 	cacheRead, cacheCreation, cacheHour      figure // Anthropic's
 	ofPrompt, ofCompletion                   details
 }
@@ -126,6 +127,11 @@ func figuresOf(usage []byte) (f figures) {
 			if !f.ofPrompt.cached.given {
 				to = &f.ofPrompt.cached
 			}
+		case "server_tool_use": // Anthropic's and OpenRouter's
+			f.searches = figureIn(r.Value(), "web_search_requests")
+			return
+		case "num_search_queries": // Perplexity's
+			to = &f.searches
 		case "cache_read_input_tokens":
 			to = &f.cacheRead
 		case "cache_creation_input_tokens":
@@ -159,6 +165,7 @@ func Read(u *prices.Usage, object []byte, known, anthropic bool) bool {
 		return false
 	}
 	put(&u.Milliseconds, f.seconds)
+	put(&u.WebSearches, f.searches)
 	whole := put(&u.Completion, f.completion, f.output)
 	put(&u.Reasoning, f.ofCompletion.reasoning)
 	if anthropic {

@@ -372,7 +372,17 @@ func (u *Usage) append(b *jsonscan.Builder) {
 	b.Key("reasoning_tokens").Int(u.Reasoning)
 	u.AppendCompletionDetails(b)
 	b.Close('}')
+	u.AppendSearches(b)
 	b.Close('}')
+}
+
+// AppendSearches writes how often the provider has searched the web, if it has, as Anthropic does.
+func (u *Usage) AppendSearches(b *jsonscan.Builder) {
+	if u.WebSearches > 0 {
+		b.Key("server_tool_use").Open('{')
+		b.Key("web_search_requests").Int(u.WebSearches)
+		b.Close('}')
+	}
 }
 
 // Interface guards

@@ -399,6 +399,14 @@ func ReadUsage(v []byte) (u Usage, ok bool) {
 			u.CacheRead = max(u.CacheRead, Int(r.Value()))
 		case "total_tokens":
 			u.Total = Int(r.Value())
+		case "num_search_queries": // Perplexity
+			u.WebSearches = Int(r.Value())
+		case "server_tool_use": // OpenRouter
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("web_search_requests") {
+					u.WebSearches = Int(r.Value())
+				}
+			})
 		case "prompt_tokens_details", "input_tokens_details":
 			r.Object(func(key jsonscan.Key) {
 				switch string(key.Bytes()) {

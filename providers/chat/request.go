@@ -346,5 +346,7 @@ type Usage struct {
 	ImageOut   int64
 	Reasoning  int64
 
+	WebSearches int64 // that the provider made
+
 	Total int64 // as the provider says it; 0: it does not
 }

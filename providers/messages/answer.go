@@ -147,5 +147,6 @@ func appendUsage(b *jsonscan.Builder, u chat.Usage) {
 	}
 	b.Key("cache_read_input_tokens").Int(u.CacheRead)
 	b.Key("output_tokens").Int(u.Completion)
+	u.AppendSearches(b)
 	b.Close('}')
 }

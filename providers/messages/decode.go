@@ -36,7 +36,7 @@ func (d *Decoder) emit(to chat.Sink, e chat.Event) {
 }
 
 // usage is the usage as Messages counts it: the input excludes cached tokens.
-type usage struct{ input, output, read, write, hour, thinking int64 }
+type usage struct{ input, output, read, write, hour, thinking, searches int64 }
 
 var reasons = map[string]chat.FinishReason{
 	"end_turn": chat.Stop, "stop_sequence": chat.Stop, "pause_turn": chat.Stop, "max_tokens": chat.Length,
@@ -117,6 +117,13 @@ func (u *usage) take(r *jsonscan.Reader) bool {
 				}
 			})
 			return
+		case "server_tool_use":
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("web_search_requests") {
+					u.searches = chat.Int(r.Value())
+				}
+			})
+			return
 		case "output_tokens_details":
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("thinking_tokens") {
@@ -136,7 +143,7 @@ func (u *usage) take(r *jsonscan.Reader) bool {
 func (d *Decoder) report(to chat.Sink) {
 	u := &d.usage
 	to.Event(&chat.Event{Kind: chat.UsageEvent, Usage: chat.Usage{
-		Prompt: u.input + u.read + u.write, Completion: u.output, CacheRead: u.read, CacheWrite: u.write, CacheHour: u.hour, Reasoning: u.thinking,
+		Prompt: u.input + u.read + u.write, Completion: u.output, CacheRead: u.read, CacheWrite: u.write, CacheHour: u.hour, Reasoning: u.thinking, WebSearches: u.searches,
 	}})
 }
 

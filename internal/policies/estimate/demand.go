@@ -24,6 +24,9 @@ type Demand struct {
 	// Pages of a document and milliseconds of audio, at most; UsualMilliseconds is what is likely.
 	Pages, Milliseconds, UsualMilliseconds int64
 
+	// WebSearches and FileSearches are how often the provider may search, at most.
+	WebSearches, FileSearches int64
+
 	// Most is how many tokens each choice of the answer has at most; negative: there is no bound.
 	// Named is what it may be allowed to have in words that not every provider reads, and Choices
 	// how many there are; 0 is 1.

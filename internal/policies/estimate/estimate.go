@@ -124,6 +124,7 @@ func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 	}
 	most.Completion = Times(max(answer, d.Named), max(d.Choices, 1))
 	most.Pages, most.Milliseconds = d.Pages, d.Milliseconds
+	most.WebSearches, most.FileSearches = d.WebSearches, d.FileSearches
 	return most
 }
 
