@@ -37,6 +37,13 @@ var jsonWebToken = guardrails.Kind{
 		{Name: "clockTolerance", Type: guardrails.Number, Default: "5", Max: 3600, Doc: "seconds that clocks may differ"},
 		{Name: "maxTokenAge", Default: `"1d"`, Doc: "how old a token with iat may be, such as 90s, 15m, 12h or 1d"},
 		{Name: "requiredClaims", Type: guardrails.Texts, Doc: "claims that there must be"},
+		{Name: "claimValues", Type: guardrails.Object, Doc: "claims and their values: an object of {values, matchType} by claims. values is one or a list, matchType exact (the default: the claim has one value, this one), contains (one of values is a part of one), containsAll or regex"},
+		{Name: "headerPayloadMatch", Type: guardrails.Texts, Doc: "names that the token's header and its claims must have, with the same value"},
+		{Name: "introspectEndpoint", Address: true, Doc: "the URL of a service that says whether a token is active (RFC 7662), which is asked instead of looking at signatures; a host that is not public must be a trusted custom host"},
+		{Name: "introspectContentType", OneOf: []string{formType, jsonType}, Default: `"` + formType + `"`, Doc: "how the service is sent the token"},
+		{Name: "introspectClientId", Doc: "who asks, by HTTP Basic authentication"},
+		{Name: "introspectClientSecret", Secret: true, Doc: "its secret"},
+		{Name: "introspectCacheMaxAge", Type: guardrails.Number, Max: 86400, Doc: "seconds that it is remembered that a token is active; 0: each call asks"},
 		timeoutParameter,
 	},
 	New: newTokenCheck,
@@ -58,13 +65,22 @@ func newTokenCheck(p *guardrails.Parameters) (guardrails.Check, error) {
 	if c.age, err = ageOf(p.Text("maxTokenAge")); err != nil {
 		return nil, wrong("maxTokenAge", err.Error())
 	}
+	if c.values, err = newClaimValues(p); err != nil {
+		return nil, err
+	}
+	c.same = p.Texts("headerPayloadMatch")
+	if c.asks, err = newIntrospection(p); err != nil {
+		return nil, err
+	}
 	switch raw := p.Raw("jwks"); {
+	case c.asks != nil:
+		c.age = 0 // a service that is asked knows how old a token may be
 	case raw != nil:
 		if c.keys, err = parseKeys(raw); err != nil {
 			return nil, wrong("jwks", err.Error())
 		}
 	case p.Text("jwksUri") == "":
-		return nil, wrong("jwksUri", "required without jwks: a string")
+		return nil, wrong("jwksUri", "required without jwks and introspectEndpoint: a string")
 	default:
 		c.uri, err = url.Parse(p.Text("jwksUri"))
 		if err != nil || c.uri.Host == "" || c.uri.Scheme != "https" && c.uri.Scheme != "http" || c.uri.User != nil {
@@ -108,7 +124,10 @@ type tokenChecked struct {
 	uri        *url.URL
 	keys       *jose.JSONWebKeySet // nil: those of uri
 	keep, skew time.Duration
-	age        time.Duration
+	age        time.Duration // 0: any
+	values     []claimValue
+	same       []string       // that are in the header of the token too
+	asks       *introspection // nil: signatures are verified
 	timeout    time.Duration
 }
 
@@ -142,10 +161,17 @@ func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (stri
 		token = strings.TrimSpace(token[7:])
 	}
 	switch {
-	case token == "":
+	case token == "", strings.EqualFold(token, "bearer"):
 		return "the header has none", nil
 	case len(token) > maxToken:
 		return "it is too long", nil
+	}
+	if c.asks != nil {
+		claims, why, err := c.asks.claims(ctx, s, token)
+		if why == "" && err == nil {
+			why, err = c.judge(ctx, token, claims, s.Services.Now())
+		}
+		return why, err
 	}
 	signed, err := jws.Parse(token, c.algorithms)
 	if errors.Is(err, jws.ErrSpelling) {
@@ -167,7 +193,27 @@ func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (stri
 	if err != nil {
 		return "its signature is wrong", nil //nolint:nilerr // the token is wrong, which is a verdict
 	}
-	return c.wrong(payload, s.Services.Now()), nil
+	return c.judge(ctx, token, payload, s.Services.Now())
+}
+
+// judge is what is wrong with the claims of a token that is genuine, or "".
+func (c *tokenChecked) judge(ctx context.Context, token string, payload []byte, now time.Time) (string, error) {
+	if why := c.wrong(payload, now); why != "" {
+		return why, nil
+	}
+	claims := gjson.ParseBytes(payload)
+	for i := range c.values {
+		if is, err := c.values[i].is(ctx, claims); err != nil || !is {
+			return c.values[i].claim + " has another value", err
+		}
+	}
+	header := headerOf(token)
+	for _, name := range c.same {
+		if !same(member(header, name), member(claims, name)) {
+			return name + " is not the same in its header", nil
+		}
+	}
+	return "", nil
 }
 
 // wrong is what is wrong with the claims of a token.
@@ -190,7 +236,7 @@ func (c *tokenChecked) wrong(payload []byte, now time.Time) string {
 			return "it has expired"
 		case name == "nbf" && at < v.Num-skew, name == "iat" && at < v.Num-skew:
 			return "it is not valid yet"
-		case name == "iat" && at > v.Num+c.age.Seconds()+skew:
+		case name == "iat" && c.age > 0 && at > v.Num+c.age.Seconds()+skew:
 			return "it is too old"
 		}
 	}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsregexp"
+	"github.com/caddy-gw/gateway/internal/comparison"
 )
 
 var requiredMetadataKeys = guardrails.Kind{
@@ -58,7 +57,7 @@ var requiredMetadataKeyPairs = guardrails.Kind{
 	Parameters: []guardrails.Parameter{
 		{Name: "metadataPairs", Type: guardrails.Object, Required: true, Doc: "keys, each with a value or a list of values of which one is enough (with containsAll: all)"},
 		operator("all"),
-		{Name: "matchType", OneOf: []string{"exact", "contains", "containsAll", "regex"}, Default: `"exact"`, Doc: "how a value is compared"},
+		{Name: "matchType", OneOf: comparison.Ways, Default: `"exact"`, Doc: "how a value is compared"},
 	},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		return newPairs(p.Raw("metadataPairs"), p.Text("operator"), p.Text("matchType"))
@@ -73,14 +72,13 @@ func newPairs(raw json.RawMessage, operator, match string) (guardrails.Check, er
 	if json.Unmarshal(raw, &pairs) != nil || len(pairs) == 0 {
 		return nil, wrong("expected an object with at least one key")
 	}
-	c := &pairsRequired{operator: operator, match: match, wanted: make(map[string]comparison, len(pairs))}
+	c := &pairsRequired{operator: operator, match: match, wanted: make(map[string]comparison.Func, len(pairs))}
 	for key, v := range pairs {
 		list, several := v.([]any)
 		if !several {
 			list = []any{v}
 		}
 		var wanted []string
-		var patterns []*jsregexp.Regexp
 		for _, element := range list {
 			text, ok := element.(string)
 			if !ok {
@@ -91,60 +89,21 @@ func newPairs(raw json.RawMessage, operator, match string) (guardrails.Check, er
 				text = string(encoded)
 			}
 			wanted = append(wanted, text)
-			if match == "regex" {
-				re, _, _, err := jsregexp.Parse(text)
-				if err != nil {
-					return nil, wrong(err.Error())
-				}
-				patterns = append(patterns, re)
-			}
 		}
 		c.keys = append(c.keys, key)
-		c.wanted[key] = matcher(match, wanted, patterns)
+		var err error
+		if c.wanted[key], err = comparison.New(match, wanted); err != nil {
+			return nil, wrong(err.Error())
+		}
 	}
 	slices.Sort(c.keys)
 	return c, nil
 }
 
-// A comparison reports whether the values of a key are those that are wanted.
-type comparison func(ctx context.Context, values []string) (bool, error)
-
-// matcher returns how the values of a key are compared with those that are wanted.
-func matcher(match string, wanted []string, patterns []*jsregexp.Regexp) comparison {
-	switch match {
-	case "contains":
-		return func(_ context.Context, values []string) (bool, error) {
-			return slices.ContainsFunc(wanted, func(w string) bool { return anyContains(values, w) }), nil
-		}
-	case "containsAll":
-		return func(_ context.Context, values []string) (bool, error) {
-			return !slices.ContainsFunc(wanted, func(w string) bool { return !anyContains(values, w) }), nil
-		}
-	case "regex":
-		return func(ctx context.Context, values []string) (bool, error) {
-			for _, v := range values {
-				for _, re := range patterns {
-					if found, err := re.Match(ctx, v); found || err != nil {
-						return found, searchError(ctx, err)
-					}
-				}
-			}
-			return false, nil
-		}
-	}
-	return func(_ context.Context, values []string) (bool, error) {
-		return len(values) == 1 && slices.Contains(wanted, values[0]), nil
-	}
-}
-
-func anyContains(values []string, part string) bool {
-	return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, part) })
-}
-
 type pairsRequired struct {
 	operator, match string
 	keys            []string
-	wanted          map[string]comparison
+	wanted          map[string]comparison.Func
 }
 
 func (c *pairsRequired) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {

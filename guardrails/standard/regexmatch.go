@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/comparison"
 	"github.com/caddy-gw/gateway/internal/jsregexp"
 )
 
@@ -37,7 +38,7 @@ func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails
 	}
 	found, err := c.re.Find(ctx, text)
 	if err != nil {
-		return guardrails.Result{}, searchError(ctx, err)
+		return guardrails.Result{}, comparison.SearchError(ctx, err)
 	}
 	d := data{"regexPattern": c.rule, "textExcerpt": guardrails.Excerpt(text), "matchDetails": nil}
 	if found != nil {
@@ -76,7 +77,7 @@ func (c *matching) Find(ctx context.Context, text string) ([]guardrails.Place, e
 func places(ctx context.Context, re *jsregexp.Regexp, text string, n int, with string) ([]guardrails.Place, error) {
 	all, err := re.FindAll(ctx, text, n)
 	if err != nil {
-		return nil, searchError(ctx, err)
+		return nil, comparison.SearchError(ctx, err)
 	}
 	out := make([]guardrails.Place, len(all))
 	for i, at := range all {

@@ -3,11 +3,9 @@ package standard
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
-	"github.com/caddy-gw/gateway/internal/jsregexp"
 )
 
 func init() {
@@ -67,19 +65,6 @@ func (p *pacer) pace(n int) error {
 	}
 	p.spent = 0
 	return p.ctx.Err()
-}
-
-// searchError is the error of a check whose search for a regular expression was given up.
-func searchError(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, jsregexp.ErrTimeout), errors.Is(err, jsregexp.ErrMemory):
-		return guardrails.Unreadable(err.Error())
-	}
-	return err
 }
 
 // split splits a text with commas into its parts.
