@@ -111,7 +111,7 @@ func (m *masked) Read(p []byte) (int, error) {
 			continue
 		}
 		n, err := m.src.Read(p)
-		if errors.Is(err, errNotYet) {
+		if errors.Is(err, errReadTimeout) {
 			return 0, err
 		}
 		passed := n
@@ -131,14 +131,14 @@ func (m *masked) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// more reads more behind what is held back. It returns errNotYet if nothing came in time; other errors
+// more reads more behind what is held back. It returns errReadTimeout if nothing came in time; other errors
 // are kept in m.
 func (m *masked) more(most int) error {
 	from := len(m.held)
 	m.held = append(m.held, make([]byte, min(most, leastRead))...)
 	n, err := m.src.Read(m.held[from:])
 	m.held = m.held[:from+n]
-	if errors.Is(err, errNotYet) {
+	if errors.Is(err, errReadTimeout) {
 		return err
 	}
 	if m.done = len(m.held); err != nil {

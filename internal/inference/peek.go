@@ -56,12 +56,12 @@ func (p *peeked) drop() {
 	p.seen, p.off = nil, 0
 }
 
-// begins looks at the beginning of an answer with status 200. It returns nil if it may go to the
+// checkBeginning looks at the beginning of an answer with status 200. It returns nil if it may go to the
 // client, and otherwise why not. With ahead, real output has to follow: until then another attempt
-// may. Without, a stream has to begin with an event that is not an error, and if that says nothing,
+// may. Without, a stream has to begin with an event that is not an error, and if that has no output,
 // no error may follow it soon: body, whose reads can be limited, is what the stream is read from (nil:
 // the first event decides). What was read is put back.
-func begins(c *exchange.Call, res *http.Response, ahead bool, body *patientBody) (why error) {
+func checkBeginning(c *exchange.Call, res *http.Response, ahead bool, body *timeoutBody) (why error) {
 	media := mediaType(res.Header)
 	var seen []byte
 	switch {
@@ -88,16 +88,16 @@ const maxQuiet = 15 * time.Second
 var firstReads = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
 // firstEvents reads events until one is output, or an error, or the end; unless ahead, until any, and
-// from a patientBody those of the next moment. The memory is the caller's, and no more than what was read.
-func firstEvents(r io.Reader, ahead bool, body *patientBody) (seen []byte, why error) {
+// from a timeoutBody those of the next moment. The memory is the caller's, and no more than what was read.
+func firstEvents(r io.Reader, ahead bool, body *timeoutBody) (seen []byte, why error) {
 	room := firstReads.Get().(*[4 << 10]byte)
 	defer firstReads.Put(room)
 	seen, why = firstEventsIn(room[:0], r, ahead, body)
 	return bytes.Clone(seen), why
 }
 
-func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *patientBody) ([]byte, error) {
-	defer body.lift()
+func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *timeoutBody) ([]byte, error) {
+	defer body.clearTimeout()
 	look := startScanner{}
 	var deadline time.Time
 	for len(seen) < maxPeeked {
@@ -110,7 +110,7 @@ func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *patientBody) ([]b
 		switch wrong := look.at(seen[from:], err == io.EOF); {
 		case look.failed != nil:
 			return seen, look.failed
-		case look.output, look.begun && !ahead && body == nil, errors.Is(err, errNotYet):
+		case look.output, look.begun && !ahead && body == nil, errors.Is(err, errReadTimeout):
 			return seen, nil
 		case wrong != nil:
 			return seen, incompleteError{"the provider's stream cannot be read", wrong}
@@ -121,7 +121,7 @@ func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *patientBody) ([]b
 		}
 		if !ahead {
 			if look.begun {
-				body.limit(preambleWait)
+				body.setTimeout(preambleWait)
 			}
 			if now := time.Now(); deadline.IsZero() {
 				deadline = now.Add(maxQuiet)

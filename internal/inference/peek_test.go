@@ -113,7 +113,7 @@ func TestOutputIsWhatCommitsACall(t *testing.T) {
 			for name, output := range outputEvents {
 				rest := &more{text: "never read: " + doneEvent}
 				res := answer("text/event-stream; charset=utf-8", io.MultiReader(portion(strings.NewReader(preamble+output)), rest))
-				if why := begins(new(exchange.Call), res, true, nil); why != nil {
+				if why := checkBeginning(new(exchange.Call), res, true, nil); why != nil {
 					t.Errorf("%s after %s, %s: %s", name, before, in, why)
 				}
 				if rest.read {
@@ -134,7 +134,7 @@ func TestAStreamThatBeginsWithAnErrorIsAFailure(t *testing.T) {
 			for name, failure := range failureEvents {
 				rest := &more{text: doneEvent}
 				res := answer("text/event-stream", io.MultiReader(portion(strings.NewReader(preamble+failure)), rest))
-				if why := begins(new(exchange.Call), res, true, nil); why == nil || rest.read {
+				if why := checkBeginning(new(exchange.Call), res, true, nil); why == nil || rest.read {
 					t.Errorf("%s after %s, %s: got %q, read on: %v", name, before, in, why, rest.read)
 				}
 				if got, err := io.ReadAll(res.Body); err != nil || string(got) != preamble+failure+doneEvent {
@@ -151,7 +151,7 @@ func TestAnErrorAfterOutputIsTheClients(t *testing.T) {
 	for name, failure := range failureEvents {
 		text := outputEvents["content"] + failure
 		res := answer("text/event-stream", strings.NewReader(text))
-		if why := begins(new(exchange.Call), res, true, nil); why != nil {
+		if why := checkBeginning(new(exchange.Call), res, true, nil); why != nil {
 			t.Errorf("%s: %s", name, why)
 		}
 		if got, err := io.ReadAll(res.Body); err != nil || string(got) != text {
@@ -171,7 +171,7 @@ func TestAStreamWithoutOutputIsAFailure(t *testing.T) {
 					body = io.MultiReader(body, iotest.ErrReader(with))
 				}
 				res := answer("text/event-stream", body)
-				if why := begins(new(exchange.Call), res, true, nil); why == nil || with != nil && !strings.Contains(fmt.Sprint(why), "reset") {
+				if why := checkBeginning(new(exchange.Call), res, true, nil); why == nil || with != nil && !strings.Contains(fmt.Sprint(why), "reset") {
 					t.Errorf("%s, %s, %s: got %q", name, in, ending, why)
 				}
 				if got, err := io.ReadAll(res.Body); string(got) != preamble || !errors.Is(err, with) {
@@ -187,7 +187,7 @@ func TestAStreamOfNothingButCommentsIsTakenInTheEnd(t *testing.T) {
 	rest := &more{text: outputEvents["content"]}
 	comments := strings.Repeat(": wait\n\n", 2*maxPeeked/8)
 	res := answer("text/event-stream", io.MultiReader(strings.NewReader(comments), rest))
-	if why := begins(new(exchange.Call), res, true, nil); why != nil || rest.read {
+	if why := checkBeginning(new(exchange.Call), res, true, nil); why != nil || rest.read {
 		t.Errorf("got %q, read on: %v", why, rest.read)
 	}
 	if got, err := io.ReadAll(res.Body); err != nil || string(got) != comments+outputEvents["content"] {
@@ -224,7 +224,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 	} {
 		for in, portion := range portions {
 			res := answer(c.media, portion(strings.NewReader(c.body)))
-			if why := begins(new(exchange.Call), res, true, nil); (why != nil) != c.failed {
+			if why := checkBeginning(new(exchange.Call), res, true, nil); (why != nil) != c.failed {
 				t.Errorf("%s, %s: got %q", name, in, why)
 			}
 			if got, err := io.ReadAll(res.Body); err != nil || string(got) != c.body {
@@ -234,7 +234,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 	}
 	reset := errors.New("reset")
 	res := answer("application/json", io.MultiReader(strings.NewReader(`{"choices":[`), iotest.ErrReader(reset)))
-	if why := begins(new(exchange.Call), res, true, nil); !strings.Contains(fmt.Sprint(why), "reset") {
+	if why := checkBeginning(new(exchange.Call), res, true, nil); !strings.Contains(fmt.Sprint(why), "reset") {
 		t.Errorf("an answer that breaks off: got %q", why)
 	}
 	if got, err := io.ReadAll(res.Body); string(got) != `{"choices":[` || !errors.Is(err, reset) {
@@ -247,7 +247,7 @@ func TestAnswersOfOtherMediaAreNotRead(t *testing.T) {
 	t.Parallel()
 	for _, media := range []string{"audio/mpeg", "application/octet-stream", "text/plain", "image/png", "", "nonsense;"} {
 		body := &more{text: "x"}
-		if why := begins(new(exchange.Call), answer(media, body), true, nil); why != nil || body.read {
+		if why := checkBeginning(new(exchange.Call), answer(media, body), true, nil); why != nil || body.read {
 			t.Errorf("%s: got %q, read: %v", media, why, body.read)
 		}
 	}
@@ -267,7 +267,7 @@ func TestNothingOfAnAnswerIsLost(t *testing.T) {
 			body = io.MultiReader(body, iotest.ErrReader(reset))
 		}
 		res := answer(media, rapid.SampledFrom([]func(io.Reader) io.Reader{iotest.HalfReader, iotest.OneByteReader, iotest.DataErrReader}).Draw(t, "portions")(body))
-		begins(new(exchange.Call), res, true, nil)
+		checkBeginning(new(exchange.Call), res, true, nil)
 		if got, err := io.ReadAll(res.Body); string(got) != text || errors.Is(err, reset) != broken {
 			t.Fatalf("%q became %q, %v", text, got, err)
 		}
@@ -304,7 +304,7 @@ func TestAStreamGoesToTheClientWithItsFirstEvent(t *testing.T) {
 			u.portions = append(u.portions, []byte(p))
 		}
 		res := answer("text/event-stream", u)
-		why := begins(new(exchange.Call), res, false, nil)
+		why := checkBeginning(new(exchange.Call), res, false, nil)
 		if (why == nil) != (c.why == "") || !strings.Contains(fmt.Sprint(why), c.why) || len(u.portions) != c.left {
 			t.Errorf("%s: got %v, %d portions left", name, why, len(u.portions))
 		}
@@ -313,7 +313,7 @@ func TestAStreamGoesToTheClientWithItsFirstEvent(t *testing.T) {
 		}
 	}
 	body := &more{text: "{}"}
-	if why := begins(new(exchange.Call), answer("application/json", body), false, nil); why != nil || body.read {
+	if why := checkBeginning(new(exchange.Call), answer("application/json", body), false, nil); why != nil || body.read {
 		t.Errorf("JSON: %v, read %v", why, body.read)
 	}
 }
@@ -331,7 +331,7 @@ func TestAStreamOfCommentsReachesTheClientInTheEnd(t *testing.T) {
 			}
 		}()
 		res, began := answer("text/event-stream", src), time.Now()
-		if why := begins(new(exchange.Call), res, false, nil); why != nil || time.Since(began) > 2*maxQuiet {
+		if why := checkBeginning(new(exchange.Call), res, false, nil); why != nil || time.Since(began) > 2*maxQuiet {
 			t.Errorf("%v after %v", why, time.Since(began))
 		}
 		_ = src.Close()

@@ -25,8 +25,8 @@ type roundTrip struct {
 	untraced     untraced    // the context of the request under way
 	deadlineRoom deadline
 	stallRoom    stallGuard
-	patience     *patientBody // what a stream is read from; nil: it is none, or is read up to its output anyway
-	patientRoom  patientBody
+	timeoutBody  *timeoutBody // what a stream is read from; nil: it is none, or is read up to its output anyway
+	timeoutRoom  timeoutBody
 	whole        body          // the answer's body, if it is not a stream
 	timed        timedAnswer   // room for the answer's body as the client takes it
 	masked       masked        // room for the answer's body without credentials

@@ -259,7 +259,7 @@ func (t *translated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads from the provider once, and translates what came. It returns errNotYet if nothing did in
+// fill reads from the provider once, and translates what came. It returns errReadTimeout if nothing did in
 // time; other errors are kept in t.
 func (t *translated) fill() error {
 	switch {
@@ -270,7 +270,7 @@ func (t *translated) fill() error {
 	}
 	t.out, t.read = t.out[:0], 0
 	n, err := t.src.Read(t.in)
-	if errors.Is(err, errNotYet) {
+	if errors.Is(err, errReadTimeout) {
 		return err
 	}
 	t.full = n == len(t.in)

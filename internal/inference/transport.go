@@ -137,7 +137,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		res = rt.withoutTrailers(res)
 		rt.attempt.ProviderStatus = res.StatusCode
-		rt.patient(res)
+		rt.limitReads(res)
 		rt.guardStalls(res)
 		if rt.timeouts.answer == 0 { // the body may take its time
 			rt.deadline.lift()

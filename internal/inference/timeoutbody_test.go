@@ -90,10 +90,10 @@ func TestAPreambleWaitsForTheNextEvent(t *testing.T) {
 					if c.why == "ended before any output" {
 						end = io.EOF
 					}
-					patient := &patientBody{ReadCloser: playing(c.script, end)}
+					limited := &timeoutBody{ReadCloser: playing(c.script, end)}
 					res, began := answer("text/event-stream", nil), time.Now()
-					res.Body = body(patient)
-					why := begins(new(exchange.Call), res, false, patient)
+					res.Body = body(limited)
+					why := checkBeginning(new(exchange.Call), res, false, limited)
 					if took := time.Since(began); took != c.took || (why == nil) != (c.why == "") || !strings.Contains(fmt.Sprint(why), c.why) {
 						t.Errorf("%v after %v", why, took)
 					}
@@ -102,7 +102,7 @@ func TestAPreambleWaitsForTheNextEvent(t *testing.T) {
 						all.WriteString(l.text)
 					}
 					got, err := io.ReadAll(res.Body)
-					if string(got) != all.String() || (err != nil) != (c.why != "ended before any output") || errors.Is(err, errNotYet) {
+					if string(got) != all.String() || (err != nil) != (c.why != "ended before any output") || errors.Is(err, errReadTimeout) {
 						t.Errorf("the client gets %q, %v", got, err)
 					}
 					_ = res.Body.Close()
@@ -115,10 +115,10 @@ func TestAPreambleWaitsForTheNextEvent(t *testing.T) {
 // A stream that is closed while it is being read ends the read.
 func TestAClosedStreamIsNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		patient := &patientBody{ReadCloser: playing([]line{{0, delta(`"role":"assistant"`)}, {time.Hour, "x"}}, io.EOF)}
+		limited := &timeoutBody{ReadCloser: playing([]line{{0, delta(`"role":"assistant"`)}, {time.Hour, "x"}}, io.EOF)}
 		res := answer("text/event-stream", nil)
-		res.Body = patient
-		if why := begins(new(exchange.Call), res, false, patient); why != nil {
+		res.Body = limited
+		if why := checkBeginning(new(exchange.Call), res, false, limited); why != nil {
 			t.Fatal(why)
 		}
 		_ = res.Body.Close()
