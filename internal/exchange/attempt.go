@@ -208,7 +208,7 @@ func (x *Exchange) AskedModel() string {
 	return x.Model
 }
 
-// AnsweredBy notes the model that an answer names. Its price applies if there is none for the
+// SetAnswerModel sets the model that an answer names. Its price applies if there is none for the
 // model that was asked for, such as a deployment of Azure.
 func (a *Attempt) SetAnswerModel(model string) {
 	const maxModel = 256
