@@ -14,7 +14,7 @@ import (
 func (p *Provider) stripForeign(c *Call) []byte {
 	switch c.Endpoint {
 	case ChatComplete:
-		if c.MayHave != nil && !slices.ContainsFunc(chat.ForeignMembers[:], c.MayHave) {
+		if c.MayHave != nil && !slices.ContainsFunc(chat.ForeignMembers, c.MayHave) {
 			return nil
 		}
 		return chat.StripForeign(c.Body, chat.Foreign{
@@ -22,6 +22,8 @@ func (p *Provider) stripForeign(c *Call) []byte {
 			Signatures:      c.Base == nil || !strings.HasSuffix(c.Base.Hostname(), ".googleapis.com"),
 			Reasoning:       p.Closed,
 			ReturnReasoning: p.ReturnReasoning,
+			OfCalls:         p.Closed,
+			OfMessages:      p.Closed || p.PlainMessages,
 		})
 	case CreateResponse:
 		return responses.StripForeign(c.Body)

@@ -17,6 +17,9 @@ const OtherModels = "fallbacks"
 // otherModels is their bit.
 const otherModels names = 1 << 4
 
+// anthropics is the bit of members of Anthropic's API that OpenAI's does not have.
+const anthropics names = 1 << 5
+
 // namesModels are those members, in lower case.
 var namesModels = [...]string{
 	"engine", "preset", "fallback", "fallbacks", "draft_model", "deployment_id", "fallback_model", "fallback_models", "model_fallbacks",
@@ -56,6 +59,9 @@ func rare[T string | []byte](name T) names {
 		return 1 << 2
 	case "extra_content":
 		return 1 << 3
+	case "output_config", "mcp_servers", "context_management", "cache_control", "inference_geo",
+		"defer_loading", "allowed_callers", "input_examples", "eager_input_streaming":
+		return anthropics
 	}
 	if NamesModels(name) {
 		return otherModels

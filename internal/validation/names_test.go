@@ -36,14 +36,22 @@ func TestRareMembersAreNotedAtAnyDepth(t *testing.T) {
 		"store":             chat(`,"store":true`),
 		"content_blocks":    `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content\u005fblocks":[]}]}`,
 		"reasoning_content": chat(`,"logit_bias":{"reasoning_content":1}`),
+		"cache_control":     `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{}}]}]}`,
+		"output_config":     chat(`,"output_config":{}`),
+		"defer_loading":     chat(`,"tools":[{"type":"function","function":{"name":"f"},"defer_loading":true}]`),
 		"extra_content":     chat(`,"x":[[1,{"y":{"extra_content":{}}}]]`),
 	} {
 		r, err := Check(Chat, []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, rare := range []string{"store", "content_blocks", "reasoning_content", "extra_content"} {
-			if got := r.MayHave(rare); got != (name == rare) {
+		anthropics := name == "cache_control" || name == "output_config" || name == "defer_loading" // which have one bit
+		for _, rare := range []string{"store", "content_blocks", "reasoning_content", "extra_content", "cache_control", "output_config", "defer_loading"} {
+			want := name == rare
+			if rare == "cache_control" || rare == "output_config" || rare == "defer_loading" {
+				want = anthropics
+			}
+			if got := r.MayHave(rare); got != want {
 				t.Errorf("%s: may have %s: %v", body, rare, got)
 			}
 		}

@@ -13,17 +13,23 @@ type Foreign struct {
 	Signatures      bool // extra_content of calls
 	Reasoning       bool // reasoning_content of messages
 	ReturnReasoning bool // thinking in content_blocks is converted to reasoning_content
+	OfCalls         bool // settings of Anthropic's API
+	OfMessages      bool // its members of messages and tools
 }
 
+// Members of Anthropic's API that OpenAI's does not have.
+var (
+	foreignOfCalls = []string{"output_config", "mcp_servers", "context_management", "cache_control", "inference_geo"}
+	foreignOfTools = []string{"cache_control", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"}
+	foreignOfParts = []string{"cache_control"}
+)
+
 // ForeignMembers are the members that StripForeign may remove.
-var ForeignMembers = [...]string{"content_blocks", "reasoning_content", "extra_content"}
+var ForeignMembers = slices.Concat([]string{"content_blocks", "reasoning_content", "extra_content"}, foreignOfCalls, foreignOfTools)
 
 // StripForeign returns a body without members that only other providers understand, or nil
 // if it has none. content_blocks are the gateway's own.
 func StripForeign(body []byte, f Foreign) []byte {
-	if !jsonscan.Mentions(body, `content_blocks"`, `reasoning_content"`, `extra_content"`) {
-		return nil
-	}
 	drop := []string{"content_blocks"}
 	if f.Reasoning {
 		drop = append(drop, "reasoning_content")
@@ -31,18 +37,33 @@ func StripForeign(body []byte, f Foreign) []byte {
 	if f.Signatures {
 		drop = append(drop, "extra_content")
 	}
-	if !slices.ContainsFunc(drop, func(name string) bool { return jsonscan.Mentions(body, name+`"`) }) {
+	var ofCalls, ofTools []string
+	if f.OfCalls {
+		ofCalls = foreignOfCalls
+	}
+	if f.OfMessages {
+		drop, ofTools = append(drop, foreignOfParts...), foreignOfTools
+	}
+	if !slices.ContainsFunc(slices.Concat(drop, ofCalls, ofTools), func(name string) bool { return jsonscan.Mentions(body, name+`"`) }) {
 		return nil
 	}
 	e := Editor{Reader: jsonscan.NewReader(body), Out: make([]byte, 0, len(body))}
 	e.Object(func(name string) bool {
-		if name != "messages" {
+		switch {
+		case slices.Contains(ofCalls, name):
+			e.Reader.Raw()
+			return true
+		case name == "tools" && f.OfMessages:
+			e.Key(name)
+			e.Array(func() { e.Object(func(name string) bool { return e.dropped(name, ofTools) }) })
+			return true
+		case name != "messages":
 			return false
 		}
 		e.Key(name)
 		e.Array(func() {
 			start := e.Reader.Peek()
-			e.Object(func(name string) bool { return e.messageMember(name, drop) })
+			e.Object(func(name string) bool { return e.messageMember(name, drop, f.OfMessages) })
 			if f.ReturnReasoning {
 				e.addThoughts(e.Reader.Since(start))
 			}
@@ -55,14 +76,13 @@ func StripForeign(body []byte, f Foreign) []byte {
 	return e.Out
 }
 
-func (e *Editor) messageMember(name string, drop []string) bool {
-	for _, d := range drop {
-		if name == d {
-			e.Reader.Raw()
-			return true
-		}
-	}
-	if name != "tool_calls" {
+func (e *Editor) messageMember(name string, drop []string, parts bool) bool {
+	switch {
+	case e.dropped(name, drop):
+		return true
+	case name == "content" && parts:
+		drop = foreignOfParts
+	case name != "tool_calls":
 		return false
 	}
 	e.Key(name)
@@ -73,11 +93,9 @@ func (e *Editor) messageMember(name string, drop []string) bool {
 }
 
 func (e *Editor) dropped(name string, drop []string) bool {
-	for _, d := range drop {
-		if name == d {
-			e.Reader.Raw()
-			return true
-		}
+	if slices.Contains(drop, name) {
+		e.Reader.Raw()
+		return true
 	}
 	return false
 }

@@ -50,6 +50,25 @@ func TestABodyThatPassesHasNoMarksOfOthers(t *testing.T) {
 	}
 }
 
+// A config may fall back from Anthropic to a provider that refuses what it does not know.
+func TestAConversationThatPassesHasNoMembersOfAnthropicsWhereTheyAreRefused(t *testing.T) {
+	const ours, theirs = `"model":"m","service_tier":"auto","metadata":{"cache_control":"x"}`,
+		`"output_config":{"effort":"low"},"mcp_servers":[],"context_management":{},"cache_control":{"type":"ephemeral"},"inference_geo":"us"`
+	const function = `"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"cache_control":{"type":"string"}}}}`
+	call := func(settings, ofPart, ofMessage, ofTool string) string {
+		return `{` + ours + settings + `,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"` + ofPart + `}]` + ofMessage + `},{"role":"assistant","content":"Ho"}],"tools":[{` + function + ofTool + `}]}`
+	}
+	const cache = `,"cache_control":{"type":"ephemeral"}`
+	body := call(","+theirs, cache, cache, cache+`,"defer_loading":true,"allowed_callers":[],"input_examples":[],"eager_input_streaming":true`)
+	for provider, want := range map[string]string{
+		"groq": call("", "", "", ""), "openai": call("", "", "", ""), "azure-openai": call("", "", "", ""),
+		"fireworks-ai": call(","+theirs, "", "", ""),
+		"openrouter":   body, "vllm": body,
+	} {
+		dialecttest.SameJSON(t, sent(t, provider, providers.ChatComplete, body), want)
+	}
+}
+
 func TestAResponseThatPassesHasNoSealsOfOthers(t *testing.T) {
 	const said, own = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}`,
 		`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}`
