@@ -57,6 +57,12 @@ var streams = map[string]struct {
 		return s + `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" +
 			`data: {"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}` + "\n\ndata: [DONE]\n\n"
 	}, func(data gjson.Result) string { return data.Get("choices.0.delta.content").Str }},
+	"complete": {func(pieces []string) (s string) {
+		for _, p := range pieces {
+			s += `data: {"id":"c","object":"text_completion","model":"m","choices":[{"index":0,"text":` + quoted(p) + `,"logprobs":{"tokens":[` + quoted(p) + `]},"finish_reason":null}]}` + "\n\n"
+		}
+		return s + `data: {"id":"c","object":"text_completion","model":"m","choices":[{"index":0,"text":"","finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+	}, func(data gjson.Result) string { return data.Get("choices.0.text").Str }},
 	"createModelResponse": {func(pieces []string) string {
 		text := quoted(strings.Join(pieces, ""))
 		s := "event: response.created\ndata: " + `{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","output":[]}}` + "\n\n"
@@ -113,15 +119,18 @@ func heard(body string, text func(gjson.Result) string) (said, failed string, wh
 }
 
 // However a stream comes, the status, the verdict, what is replaced and the text that the client
-// gets are the same.
-func TestWindowsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
+// gets are the same; of one that is held back and refused, it gets nothing.
+func TestJudgmentsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 	t.Parallel()
-	for i, e := range append([]judgedEndpoint{{"messages", "/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"TEXT"}]}`, "", ""}}, judgedEndpoints[0], judgedEndpoints[2]) {
+	for i, e := range append([]judgedEndpoint{{"messages", "/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"TEXT"}]}`, "", ""}}, judgedEndpoints[0], judgedEndpoints[1], judgedEndpoints[2]) {
 		for _, hook := range []string{
 			`{"regexReplace":{"rule":"a1|1a","redactText":"<#>"},"window_bytes":16,"overlap_bytes":16}`,
 			`{"contains":{"words":["1b1b","éééé"],"operator":"none"},"deny":true,"window_bytes":16,"overlap_bytes":16}`,
+			`{"regexReplace":{"rule":"a1|1a","redactText":"<#>"},"stream_mode":"buffer"}`,
+			`{"contains":{"words":["1b1b","éééé"],"operator":"none"},"deny":true,"stream_mode":"buffer"}`,
 		} {
-			t.Run(e.name+map[bool]string{true: " refused", false: " replaced"}[strings.Contains(hook, "deny")], func(t *testing.T) {
+			buffers := strings.Contains(hook, "buffer")
+			t.Run(e.name+map[bool]string{true: " refused", false: " replaced"}[strings.Contains(hook, "deny")]+map[bool]string{true: " as a whole"}[buffers], func(t *testing.T) {
 				b := newGuardBench(t)
 				if i == 0 {
 					b.gateway.Router.Providers["one"].Dialect = "anthropic"
@@ -155,6 +164,9 @@ func TestWindowsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 						if strings.Contains(hook, "deny") && strings.Contains(body, bad) {
 							t.Fatalf("%q was sent: %s", bad, body)
 						}
+					}
+					if bad := strings.Contains(text, "1b1b") || strings.Contains(text, "éééé"); buffers && strings.Contains(hook, "deny") && (bad != (status == 446) || bad && said != "" || !bad && said != text) {
+						t.Fatalf("%q: %d %q: %s", text, status, said, body)
 					}
 					if !strings.Contains(hook, "deny") {
 						want := strings.NewReplacer("a1", "<#>", "1a", "<#>").Replace(text)
