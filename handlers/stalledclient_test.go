@@ -37,10 +37,14 @@ func TestAClientThatReadsNothingEndsTheAnswer(t *testing.T) {
 			media, begin, portion, end = "text/event-stream", "", `data: {"choices":[{"index":0,"delta":{"content":"`+long+`"}}]}`+"\n\n", stopped+done
 		}
 		w.Header().Set("Content-Type", media)
+		// The gateway waits a second for each KiB that it reads at once, so that it gets one at a time.
+		pace := time.NewTicker(100 * time.Microsecond)
+		defer pace.Stop()
 		_, err := io.WriteString(w, begin)
 		for sent := 0; sent < size && err == nil; sent += len(portion) {
 			_, err = io.WriteString(w, portion)
-			w.(http.Flusher).Flush() // so that the gateway reads little at once, for which it waits less long
+			w.(http.Flusher).Flush()
+			<-pace.C
 		}
 		_, _ = io.WriteString(w, end)
 	})
