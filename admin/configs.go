@@ -84,6 +84,7 @@ type createConfig struct {
 }
 
 type updateConfig struct {
+	Slug         string      `json:"slug,omitempty" maxLength:"255" doc:"That of the path, which some clients repeat."`
 	Name         *string     `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Config       *configText `json:"config,omitempty"`
 	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. Not beside config."`
@@ -189,6 +190,9 @@ func (c *call) createConfig(in *createConfig) (*routing.Saved, *savedConfig, err
 }
 
 func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, error) {
+	if in.Slug != "" && in.Slug != s.Slug && in.Slug != s.ID {
+		return nil, invalid("slug", "expected that of the path, or none: it does not change")
+	}
 	if in.Name != nil {
 		s.Name = *in.Name
 	}

@@ -114,19 +114,12 @@ func (a *API) invites() {
 		i.Cancelled = true
 		return c.api.Directory.PutInvite(c.tx, i, "")
 	})
-	act(a, invites, http.MethodPost, "/resend", "create", "Send an invite again", func(c *call, i *directory.Invite, _ *noMembers) (*resentInvite, error) {
-		if i.AcceptedAt != nil || i.Cancelled || i.Replaced {
-			return nil, failure(http.StatusConflict, "The invite is %s; make another", i.Status(c.api.Now()))
-		}
-		// The caller gets the link, and could accept it.
-		if err := c.mayInvite(i); err != nil {
-			return nil, err
-		}
-		link, err := c.invite(i)
-		if err != nil {
-			return nil, err
-		}
-		return &resentInvite{link, link}, nil
+	change(a, invites.routeOfOne(http.MethodPost, "/resend", "create", "Send an invite again"), func(c *call, in *optionalBodyInput[noMembers]) (out *resentInvite, e edit, err error) {
+		e, err = invites.edit(c, &in.item, "create", func(i *directory.Invite) (err error) {
+			out, err = c.resendInvite(i)
+			return err
+		})
+		return out, e, err
 	})
 	change(a, route{
 		method: http.MethodPost, path: acceptPath, scopes: []string{"organisation_users.create"}, summary: "Accept an invite", open: true,
@@ -326,3 +319,19 @@ func (c *call) keyOf(u *directory.User, workspace string, keys *directory.Invite
 
 // noMembers is the body of a call that has none.
 type noMembers struct{}
+
+// resendInvite gives an invite a new link, and sends it.
+func (c *call) resendInvite(i *directory.Invite) (*resentInvite, error) {
+	if i.AcceptedAt != nil || i.Cancelled || i.Replaced {
+		return nil, failure(http.StatusConflict, "The invite is %s; make another", i.Status(c.api.Now()))
+	}
+	// The caller gets the link, and could accept it.
+	if err := c.mayInvite(i); err != nil {
+		return nil, err
+	}
+	link, err := c.invite(i)
+	if err != nil {
+		return nil, err
+	}
+	return &resentInvite{link, link}, nil
+}

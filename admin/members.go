@@ -70,10 +70,29 @@ type addMembers struct {
 		ID   string        `json:"id" format:"uuid"`
 		Role workspaceRole `json:"role" maxLength:"16" doc:"admin, manager or member."`
 	} `json:"users" minItems:"1" maxItems:"100"`
+	Repeated
 }
 
 type updateMember struct {
 	Role workspaceRole `json:"role" maxLength:"16" doc:"admin, manager or member."`
+	Repeated
+}
+
+// Repeated are parameters of the path that portkey-ai repeats in bodies.
+type Repeated struct {
+	Workspace string `json:"workspace_id,omitempty" maxLength:"255" doc:"That of the path, which some clients repeat."`
+	User      string `json:"user_id,omitempty" maxLength:"255" doc:"That of the path, which some clients repeat."`
+}
+
+// check refuses a body that is about others than the path.
+func (in *Repeated) check(w *directory.Workspace, user string) error {
+	switch {
+	case in.Workspace != "" && in.Workspace != w.ID && in.Workspace != w.Slug:
+		return invalid("workspace_id", "expected the workspace of the path, or none")
+	case in.User != "" && in.User != user:
+		return invalid("user_id", "expected the user of the path, or none")
+	}
+	return nil
 }
 
 // members adds the routes for the members of workspaces.
@@ -103,6 +122,9 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 		}, func(m *WorkspaceMember) WorkspaceMember { return *m }), nil
 	})
 	act(a, &members, http.MethodPost, "/users", "create", "Add users to a workspace", func(c *call, w *directory.Workspace, in *addMembers) (*empty, error) {
+		if err := in.check(w, ""); err != nil {
+			return nil, err
+		}
 		for i, u := range in.Users {
 			field := "users[" + strconv.Itoa(i) + "]"
 			role, err := u.Role.role(field + ".role")
@@ -126,6 +148,9 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 	act(a, &members, http.MethodPut, "/users/{user_id}", "update", "Change the role of a member of a workspace", func(c *call, w *directory.Workspace, in *updateMember) (*empty, error) {
 		m, _, err := c.member(w)
 		if err != nil {
+			return nil, err
+		}
+		if err := in.check(w, m.UserID); err != nil {
 			return nil, err
 		}
 		role, err := in.Role.role("role")

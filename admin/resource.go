@@ -399,6 +399,12 @@ type (
 		Body    B
 	}
 
+	// The body may be left out. There is no RawBody, with which huma would require it.
+	optionalBodyInput[B any] struct {
+		item
+		Body *B
+	}
+
 	output[B any] struct{ Body B }
 )
 

@@ -77,12 +77,6 @@ type rotateAPIKey struct {
 	TransitionMs *int64 `json:"key_transition_period_ms,omitempty" minimum:"1800000" doc:"How long the secret before still works. Default: that of the rotation policy, or 1800000."`
 }
 
-// rotateInput has no RawBody, with which huma would require a body.
-type rotateInput struct {
-	item
-	Body *rotateAPIKey
-}
-
 type rotatedAPIKey struct {
 	ID               string `json:"id" format:"uuid"`
 	Key              string `json:"key" doc:"The new key. It is shown this once."`
@@ -91,7 +85,7 @@ type rotatedAPIKey struct {
 
 // rotation adds POST path/{id}/rotate.
 func (a *API) rotation(keys *resource[credentials.APIKey]) {
-	change(a, keys.routeOfOne(http.MethodPost, "/rotate", "rotate", "Rotate an API key"), func(c *call, in *rotateInput) (out *rotatedAPIKey, e edit, err error) {
+	change(a, keys.routeOfOne(http.MethodPost, "/rotate", "rotate", "Rotate an API key"), func(c *call, in *optionalBodyInput[rotateAPIKey]) (out *rotatedAPIKey, e edit, err error) {
 		e, err = keys.edit(c, &in.item, "rotate", func(k *credentials.APIKey) (err error) {
 			out, err = c.rotateAPIKey(k, in.Body)
 			return err

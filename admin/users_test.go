@@ -205,7 +205,11 @@ func TestMembersOfWorkspaces(t *testing.T) {
 	}
 	a.refuses(ownerKey, "PUT", path+"/"+ada, `{"role":"admin"}`, 400, "role")
 	a.refuses(ownerKey, "PUT", "/v1/admin/workspaces/blue/users/"+ada, `{"role":"admin"}`, 404, "Member")
-	a.ok("PUT", path+"/"+ada, `{"role":"manager"}`)
+	// What portkey-ai repeats of the path in bodies must be that of the path.
+	a.refuses(ownerKey, "PUT", path+"/"+ada, `{"role":"manager","user_id":"`+bob+`"}`, 400, "user_id")
+	a.refuses(ownerKey, "POST", path, `{"users":[{"id":"`+bob+`","role":"member"}],"workspace_id":"blue"}`, 400, "workspace_id")
+	a.refuses(ownerKey, "DELETE", "/v1/admin/workspaces/red", `{"name":"red","force_delete":true,"workspace_id":"blue"}`, 400, "workspace_id")
+	a.ok("PUT", path+"/"+ada, `{"role":"manager","user_id":"`+ada+`","workspace_id":"red"}`)
 	if out := a.ok("POST", "/v1/admin/workspaces", `{"name":"green","slug":"green","users":["`+bob+`"]}`); out.get("users").Exists() {
 		t.Errorf("%s", out.body)
 	}

@@ -354,11 +354,15 @@ const nameFormat = "name_format"
 type deleteWorkspace struct {
 	Name  string `json:"name" maxLength:"255" doc:"The name of the workspace, so that no other one is deleted by mistake."`
 	Force flag   `json:"force_delete,omitempty" doc:"Whether everything that it has is deleted with it."`
+	Repeated
 }
 
 // deleteWorkspace deletes a workspace. What it has is removed afterwards: its keys are refused
 // from now on.
 func (c *call) deleteWorkspace(w *directory.Workspace, in *deleteWorkspace) (*empty, error) {
+	if err := in.check(w, ""); err != nil {
+		return nil, err
+	}
 	switch {
 	case in.Name != w.Name && in.Name != plainName(w.Name):
 		return nil, invalid("name", "expected the name of the workspace, %q", credentials.Clip(w.Name))
