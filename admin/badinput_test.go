@@ -144,7 +144,10 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 				if out := a.do(method, target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.get("data.errorCode").Str != "AB01" || a.digest() != before && name != "POST /v1/logs" {
 					t.Errorf("a million elements: %d %.300s", out.status, out.body)
 				}
-				for _, bad := range replacements(body) {
+				for i, bad := range replacements(body) {
+					if testing.Short() && i%5 != 0 { // as many as properties have fewer draws
+						continue
+					}
 					send("a value of another kind", bad, len(a.handler.Unlike(path, method, []byte(bad))) > 0)
 				}
 			})
