@@ -54,8 +54,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		rt.whole = body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == ""}
-		res.Body = &rt.whole
+		res.Body = &body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == ""}
 	}
 	rt.timeAnswer(res)
 }

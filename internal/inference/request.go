@@ -41,14 +41,14 @@ type request struct {
 	addedUsage bool
 	// unsigned: a token is missing, so that this request cannot be sent.
 	unsigned bool
+	// withheld: the response is stored only when hooks have looked at it.
+	withheld bool
 	// configTarget is the config's target whose secrets the provider gets; nil: it gets none yet.
 	configTarget *routing.Target
 	masks        [2]*credentials.Mask // see mask
 	// store stores the response that the gateway makes; nil: it is not stored.
 	store func(response []byte) error
-	// withheld: it is stored only when hooks have looked at it. unstored is the response then, until
-	// they have.
-	withheld bool
+	// unstored is the response, if it is withheld, until hooks have looked at it.
 	unstored []byte
 	// reports is the watcher of the answer; nil: there is none.
 	reports      *watcher

@@ -27,32 +27,32 @@ type roundTrip struct {
 	stallRoom    stallGuard
 	timeoutBody  *timeoutBody // what a stream is read from; nil: it is none, or is read up to its output anyway
 	timeoutRoom  timeoutBody
-	whole        body          // the answer's body, if it is not a stream
 	timed        timedAnswer   // room for the answer's body as the client takes it
 	masked       masked        // room for the answer's body without credentials
 	passes       http.Response // the answer without its trailers
 	maxHeader    int64         // most bytes of an answer's headers
 
-	// tentative: another attempt may follow, so that a failure is returned and not sent to the
-	// client.
-	tentative bool
 	// held is the answer of a tentative attempt that failed. If nothing follows, it is sent to
 	// the client: the round trip is then made again, and returns it.
-	held       *http.Response
-	visits     []Visit // of the hooks, at the target
-	followers  []any   // of the hooks that look at requests
-	hooked     Request // as these hooks see it
-	overflowed bool    // the conversation is too long for the model
+	held      *http.Response
+	visits    []Visit // of the hooks, at the target
+	followers []any   // of the hooks that look at requests
+	hooked    Request // as these hooks see it
 
-	storesLater bool // a hook stores the response itself
-	end         int  // of the object that is the answer, before its bracket; 0: it is not in one piece
-	bare        bool // the object has no members
+	end int // of the object that is the answer, before its bracket; 0: it is not in one piece
 
 	session *exchange.Session // counts what a WebSocket uses; nil: nothing does
 	paced   *paced            // the WebSocket; nil: it is none
 
-	over bool               // the attempt has ended, and was counted
 	span *telemetry.Attempt // nil: Caddy's tracing is off
+
+	// tentative: another attempt may follow, so that a failure is returned and not sent to the
+	// client.
+	tentative   bool
+	overflowed  bool // the conversation is too long for the model
+	storesLater bool // a hook stores the response itself
+	bare        bool // the object that is the answer has no members
+	over        bool // the attempt has ended, and was counted
 }
 
 // timeouts are how long a provider may take; 0: no limit.

@@ -64,7 +64,7 @@ type stream struct {
 }
 
 const (
-	smallSize = 1 << 10 // of a buffer at first: most events are shorter, and most streams slow
+	smallSize = 512     // of a buffer at first: most events are shorter, and most streams slow
 	startSize = 8 << 10 // of a buffer once a Read has filled it
 	leastRead = 512
 	maxLine   = 16 << 20 // a line may hold an image
