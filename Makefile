@@ -19,7 +19,7 @@ test: ## Run every test that needs nothing but Go
 	go test ./...
 
 .PHONY: race
-race: ## Run the tests under the race detector, with a fifth of the draws of property tests
+race: ## Run the tests under the race detector, with a fifth of the draws of property tests and of what is generated
 	go test -race -short -timeout 20m ./...
 
 .PHONY: lint

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"hash/fnv"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -34,6 +35,14 @@ func (a *api) digest() [sha256.Size]byte {
 		a.t.Fatal(err)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// leftOut reports whether a generated test leaves out a route: with -short, it has a fifth of them, as
+// properties have a fifth of their draws.
+func leftOut(route string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(route))
+	return testing.Short() && h.Sum32()%5 != 0
 }
 
 // wrongValues are put in the place of each value of a body, in turn. The last is as long as names may
@@ -110,6 +119,9 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 				continue
 			}
 			tried++
+			if leftOut(name) {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a := newAPI(t)
@@ -144,10 +156,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 				if out := a.do(method, target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.get("data.errorCode").Str != "AB01" || a.digest() != before && name != "POST /v1/logs" {
 					t.Errorf("a million elements: %d %.300s", out.status, out.body)
 				}
-				for i, bad := range replacements(body) {
-					if testing.Short() && i%5 != 0 { // as many as properties have fewer draws
-						continue
-					}
+				for _, bad := range replacements(body) {
 					send("a value of another kind", bad, len(a.handler.Unlike(path, method, []byte(bad))) > 0)
 				}
 			})
@@ -170,6 +179,9 @@ func TestUnknownIDsAreNotFoundAndChangeNothing(t *testing.T) {
 			method = strings.ToUpper(method)
 			name := method + " " + path
 			tried++
+			if leftOut(name) {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a := newAPI(t)

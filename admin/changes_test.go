@@ -180,6 +180,9 @@ func TestEveryWriteTellsWhatItChanged(t *testing.T) {
 				continue
 			}
 			tried++
+			if leftOut(name) {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a := newAPI(t)

