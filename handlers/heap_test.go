@@ -19,8 +19,8 @@ type held struct{ heap, stacks int }
 // large buffer.
 func TestSlowStreamsHoldLittle(t *testing.T) {
 	const (
-		streams    = 200
-		mostHeap   = 9 << 10
+		streams    = 1000
+		mostHeap   = 10 << 10
 		mostStacks = 8 << 10 // which of those that have ended are still there varies by as much
 	)
 	var waiting sync.WaitGroup // for the client to leave
