@@ -53,7 +53,10 @@ type Notifier struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	done   sync.WaitGroup
+	// posting ends a while after ctx: what is being posted would be posted twice otherwise.
+	posting context.Context
+	abandon context.CancelFunc
+	done    sync.WaitGroup
 }
 
 // New returns a notifier, which does nothing before Start.
@@ -64,6 +67,7 @@ func New(db *storage.DB, now func() time.Time, logger *zap.Logger) *Notifier {
 			storage.Index[delivery]{Name: byAll, Counted: true, Keys: func(*delivery) []string { return []string{""} }}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.posting, t.abandon = context.WithCancel(context.Background())
 	return t
 }
 
@@ -80,10 +84,13 @@ func (t *Notifier) Start() {
 	t.done.Go(t.deliverAll)
 }
 
-// Close sends what is queued, except to the webhook: that goes on after a restart.
+// Close sends what is queued, except to the webhook: that goes on after a restart. The post that is
+// under way has two seconds to end.
 func (t *Notifier) Close() {
 	t.cancel()
+	defer time.AfterFunc(postGrace, t.abandon).Stop()
 	t.done.Wait()
+	t.abandon()
 }
 
 // Counts returns how many alerts were sent, and how many the webhook did not get.

@@ -127,6 +127,27 @@ func TestAnAlertIsPostedOnce(t *testing.T) {
 	}
 }
 
+// A post that is under way when the notifier closes ends, so that it is not made again after a restart.
+func TestAPostThatIsUnderWayEnds(t *testing.T) {
+	f := newFixture(t)
+	defer f.Configure(f.hook())()
+	begun := make(chan struct{})
+	f.answer = func() (int, error) {
+		close(begun)
+		<-f.ctx.Done() // Close was called
+		return 204, nil
+	}
+	f.add("a")
+	f.Start()
+	<-begun
+	f.Close()
+	f.restart()
+	defer f.Configure(f.hook())()
+	if n, _ := f.deliver(); n != 0 {
+		t.Errorf("%d more posts after a restart", n)
+	}
+}
+
 // What the webhook does not take is tried again, ever later and across restarts, and then logged.
 func TestAnAlertIsTriedAgainAndThenLogged(t *testing.T) {
 	for name, answer := range map[string]func() (int, error){

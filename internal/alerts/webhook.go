@@ -52,6 +52,9 @@ const (
 	// poll is how often the store is looked at for what other processes left.
 	poll = time.Minute
 
+	// postGrace is how long Close waits for the post that is under way.
+	postGrace = 2 * time.Second
+
 	// lasting is how long an alert waits for a configuration that has a webhook.
 	lasting = 24 * time.Hour
 )
@@ -93,7 +96,7 @@ func (t *Notifier) giveUp(a *policies.Alert, why error) {
 // deliverAll posts what is due, until the notifier is closed.
 func (t *Notifier) deliverAll() {
 	for {
-		next, err := t.Deliver(t.ctx)
+		next, err := t.Deliver(t.posting)
 		if err != nil && t.ctx.Err() == nil && !errors.Is(err, storage.ErrLockHeld) && !errors.Is(err, storage.ErrLeaseLost) {
 			t.logger.Error("delivering alerts", zap.Error(err))
 		}
@@ -114,7 +117,7 @@ func (t *Notifier) deliverAll() {
 // another one may be. Of several processes, one does.
 func (t *Notifier) Deliver(ctx context.Context) (next time.Duration, err error) {
 	next = poll
-	for err == nil {
+	for err == nil && t.ctx.Err() == nil {
 		var d *delivery
 		d, next, err = t.due(ctx)
 		if err != nil || d == nil {
