@@ -337,9 +337,18 @@ func TestBodiesNameObjectsOfTheirWorkspaceAlone(t *testing.T) {
 		{"/v1/fine_tuning/jobs", `{"model":"m","training_file":"` + mine + `","integrations":[{"type":"wandb","wandb":{"project":"p"}}]}`, "shared_credential"},
 		{"/v1/fine_tuning/jobs", `{"model":"m","training_file":"` + mine + `"}`, ""},
 	} {
-		before := len(up.Calls())
-		if a := post(1, c.path, c.body); a.Get("error.code").Str != c.code || (a.Status == 200) != (c.code == "") || c.code != "" && len(up.Calls()) != before {
-			t.Errorf("POST %s %s: %d %s", c.path, c.body, a.Status, a.Body)
+		// The forms that broke off above may reach the provider late.
+		sent := func() (n int) {
+			for _, call := range up.Calls() {
+				if call.Path == c.path {
+					n++
+				}
+			}
+			return n
+		}
+		before := sent()
+		if a := post(1, c.path, c.body); a.Get("error.code").Str != c.code || (a.Status == 200) != (c.code == "") || (sent() != before) != (c.code == "") {
+			t.Errorf("POST %s %s: %d %s, and %d calls of the provider", c.path, c.body, a.Status, a.Body, sent()-before)
 		}
 	}
 }
