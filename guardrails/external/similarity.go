@@ -132,15 +132,19 @@ func (c *similarity) Judge(ctx context.Context, s *guardrails.Subject) (guardrai
 	}
 	most, like := -1.0, 0
 	for _, part := range vectors {
+		if err := ctx.Err(); err != nil {
+			return guardrails.Result{}, err
+		}
 		for i, phrase := range known {
 			if len(part) != len(phrase) {
 				return guardrails.Result{}, errors.New("the answer to " + c.asking.id + " has embeddings of another length than before")
 			}
-			if at := cosine(part, phrase); at > most {
+			if at := product(part, phrase); at > most {
 				most, like = at, i
 			}
 		}
 	}
+	most = math.Round(most*1e6) / 1e6 // what is the same is 1
 	found := most >= c.threshold
 	explanation := "No part of the text is like a prompt injection."
 	if found {
@@ -258,7 +262,8 @@ func readEmbeddings(body []byte, n int) ([][]float32, error) {
 	return vectors, nil
 }
 
-// vectorOf reads an embedding that has a direction; nil: it is none.
+// vectorOf reads an embedding that has a direction, and makes it one long, so that the product of
+// two is the cosine of their angle; nil: it is none.
 func vectorOf(v gjson.Result) (vector []float32) {
 	if v.Type == gjson.String {
 		raw, err := base64.StdEncoding.DecodeString(v.Str)
@@ -276,22 +281,22 @@ func vectorOf(v gjson.Result) (vector []float32) {
 			vector = append(vector, float32(x.Num))
 		}
 	}
-	if at := cosine(vector, vector); math.IsNaN(at) || math.IsInf(at, 0) {
+	length := math.Sqrt(product(vector, vector))
+	if length == 0 || math.IsNaN(length) || math.IsInf(length, 0) {
 		return nil
+	}
+	for i := range vector {
+		vector[i] = float32(float64(vector[i]) / length)
 	}
 	return vector
 }
 
-// cosine is that of the angle between two vectors of the same length. It is no number if one has no direction.
-func cosine(a, b []float32) float64 {
-	var product, left, right float64
+// product is the scalar product of two vectors of the same length.
+func product(a, b []float32) (sum float64) {
 	for i, x := range a {
-		y := b[i]
-		product += float64(x) * float64(y)
-		left += float64(x) * float64(x)
-		right += float64(y) * float64(y)
+		sum += float64(x) * float64(b[i])
 	}
-	return product / math.Sqrt(left*right)
+	return sum
 }
 
 // phraseSets are the embeddings of phrases.

@@ -211,7 +211,7 @@ func FuzzEmbeddings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(vectors) != 2 || len(vectors[0]) != len(vectors[1]) || len(vectors[0]) > maxDimensions || math.IsNaN(cosine(vectors[0], vectors[1])) {
+		if len(vectors) != 2 || len(vectors[0]) != len(vectors[1]) || len(vectors[0]) > maxDimensions || !(math.Abs(product(vectors[0], vectors[1])) < 1.0001) {
 			t.Fatalf("%q: %v", body, vectors)
 		}
 	})
