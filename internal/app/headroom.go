@@ -12,7 +12,7 @@ import (
 )
 
 // DefaultGCHeadroom is how much the heap grows between two garbage collections, in bytes.
-const DefaultGCHeadroom = 24 << 20
+const DefaultGCHeadroom = 20 << 20
 
 const (
 	// minGCHeadroom is the minimum that can be configured. With less, the collector would
