@@ -19,6 +19,9 @@ type Services interface {
 	Settings(name string) (map[string]string, error)
 	// Reserved reports whether a header is the gateway's own, which is not sent to others.
 	Reserved(header string) bool
+	// HoldsKey reports whether a text holds an API key of the gateway, which is not sent to others
+	// either, whatever header it is in.
+	HoldsKey(text string) bool
 	Now() time.Time
 }
 

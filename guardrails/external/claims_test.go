@@ -215,13 +215,10 @@ func TestActiveTokensAreRemembered(t *testing.T) {
 		}
 	}
 
-	k := &keptTokens{of: make(map[[32]byte]*keptToken)}
-	now := time.Unix(1700000000, 0)
-	for n := range 2 * maxActive {
-		k.put([32]byte{byte(n), byte(n >> 8), 1}, []byte("{}"), now)
-	}
-	k.put([32]byte{2}, make([]byte, maxActiveClaims+1), now)
-	if len(k.of) != maxActive || k.get([32]byte{0, 0, 1}, now, 1) != nil || k.get([32]byte{255, 15, 1}, now, 1) == nil {
-		t.Errorf("%d tokens are remembered", len(k.of))
+	i.late, i.reply = 0, `{"active":true,"long":"`+strings.Repeat("x", maxActiveClaims)+`"}`
+	for range 2 {
+		if asked := i.asks; !judge("w3", keep) || i.asks != asked+1 {
+			t.Errorf("long claims: %d requests", i.asks-asked)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -63,8 +62,8 @@ func newIntrospection(p *guardrails.Parameters) (*introspection, error) {
 // that refuses the token is not, since callers choose tokens.
 func (i *introspection) claims(ctx context.Context, s *guardrails.Subject, token string) (claims []byte, why string, err error) {
 	key := i.key(s.Workspace, token)
-	if claims := activeTokens.get(key, s.Services.Now(), i.keep); claims != nil {
-		return claims, "", nil
+	if known := activeTokens.get(key); known.claims != nil && within(s.Services.Now(), known.since, i.keep) {
+		return known.claims, "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.timeout)
 	defer cancel()
@@ -85,8 +84,8 @@ func (i *introspection) claims(ctx context.Context, s *guardrails.Subject, token
 	case err != nil || why != "":
 		return nil, why, err
 	}
-	if i.keep > 0 {
-		activeTokens.put(key, claims, s.Services.Now())
+	if i.keep > 0 && len(claims) <= maxActiveClaims {
+		activeTokens.put(s.Workspace, key, keptToken{claims, s.Services.Now()})
 	}
 	return claims, "", nil
 }
@@ -121,43 +120,10 @@ const (
 )
 
 // activeTokens are the tokens that services have said are active. Each check decides how long it believes that.
-var activeTokens = &keptTokens{of: make(map[[sha256.Size]byte]*keptToken)}
+var activeTokens = newKept[keptToken](maxActive)
 
-// keptTokens remembers so many tokens, and forgets the oldest for a new one.
-type keptTokens struct {
-	mu   sync.Mutex
-	of   map[[sha256.Size]byte]*keptToken
-	ring [maxActive][sha256.Size]byte // their keys, in the order in which they came
-	next int
-}
-
-// A keptToken is what a service said of a token.
+// A keptToken is what a service said of a token, and when.
 type keptToken struct {
 	claims []byte
 	since  time.Time
-}
-
-// get returns the claims of a token that are younger than keep, or nil.
-func (k *keptTokens) get(key [sha256.Size]byte, now time.Time, keep time.Duration) []byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if t := k.of[key]; t != nil && within(now, t.since, keep) {
-		return t.claims
-	}
-	return nil
-}
-
-// put remembers the claims of a token.
-func (k *keptTokens) put(key [sha256.Size]byte, claims []byte, now time.Time) {
-	if len(claims) > maxActiveClaims {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.of[key] == nil {
-		delete(k.of, k.ring[k.next])
-		k.ring[k.next] = key
-		k.next = (k.next + 1) % maxActive
-	}
-	k.of[key] = &keptToken{claims, now}
 }

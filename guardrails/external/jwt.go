@@ -39,7 +39,7 @@ var jsonWebToken = guardrails.Kind{
 		{Name: "requiredClaims", Type: guardrails.Texts, Doc: "claims that there must be"},
 		{Name: "claimValues", Type: guardrails.Object, Doc: "claims and their values: an object of {values, matchType} by claims. values is one or a list, matchType exact (the default: the claim has one value, this one), contains (one of values is a part of one), containsAll or regex"},
 		{Name: "headerPayloadMatch", Type: guardrails.Texts, Doc: "names that the token's header and its claims must have, with the same value"},
-		{Name: "introspectEndpoint", Address: true, Doc: "the URL of a service that says whether a token is active (RFC 7662), which is asked instead of looking at signatures; a host that is not public must be a trusted custom host"},
+		{Name: "introspectEndpoint", Address: true, Doc: "the URL of a service that says whether a token is active (RFC 7662), which is asked instead of looking at signatures; API keys of the gateway, and its own headers, are not sent there, and are not valid; a host that is not public must be a trusted custom host"},
 		{Name: "introspectContentType", OneOf: []string{formType, jsonType}, Default: `"` + formType + `"`, Doc: "how the service is sent the token"},
 		{Name: "introspectClientId", Doc: "who asks, by HTTP Basic authentication"},
 		{Name: "introspectClientSecret", Secret: true, Doc: "its secret"},
@@ -165,6 +165,8 @@ func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (stri
 		return "the header has none", nil
 	case len(token) > maxToken:
 		return "it is too long", nil
+	case c.asks != nil && (s.Services.Reserved(http.CanonicalHeaderKey(c.header)) || s.Services.HoldsKey(token)):
+		return "it is the API key of the call, or in a header of the gateway's own, neither of which is sent to a service", nil
 	}
 	if c.asks != nil {
 		claims, why, err := c.asks.claims(ctx, s, token)

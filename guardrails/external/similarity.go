@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -202,7 +201,7 @@ func (c *similarity) known(ctx context.Context, s *guardrails.Subject, settings 
 	}
 	vectors, err := c.embed(ctx, s, settings, c.phrases)
 	if err == nil {
-		phraseSets.put(key, vectors)
+		phraseSets.put(s.Workspace, key, vectors)
 	}
 	return vectors, err
 }
@@ -300,32 +299,7 @@ func product(a, b []float32) (sum float64) {
 }
 
 // phraseSets are the embeddings of phrases.
-var phraseSets = &keptPhrases{of: make(map[[sha256.Size]byte][][]float32)}
-
-// keptPhrases keeps so many sets, and drops the oldest for a new one.
-type keptPhrases struct {
-	mu   sync.Mutex
-	of   map[[sha256.Size]byte][][]float32
-	keys [][sha256.Size]byte // in the order in which they came
-}
-
-func (k *keptPhrases) get(key [sha256.Size]byte) [][]float32 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.of[key]
-}
-
-func (k *keptPhrases) put(key [sha256.Size]byte, vectors [][]float32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.of[key] == nil {
-		if k.keys = append(k.keys, key); len(k.keys) > maxPhraseSets {
-			delete(k.of, k.keys[0])
-			k.keys = k.keys[1:]
-		}
-	}
-	k.of[key] = vectors
-}
+var phraseSets = newKept[[][]float32](maxPhraseSets)
 
 // Interface guard
 var _ guardrails.Waiter = (*similarity)(nil)

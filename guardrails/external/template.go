@@ -6,6 +6,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/guardrails"
@@ -138,12 +139,16 @@ func forwardedNames(p *guardrails.Parameters) (all []string, err error) {
 	return all, nil
 }
 
-// forwarded returns the headers of the call that are sent along.
+// forwarded returns the headers of the call that are sent along: of those with the names, the ones that
+// hold no API key of the gateway.
 func forwarded(s *guardrails.Subject, names []string) http.Header {
 	h := make(http.Header)
 	for _, name := range names {
 		key := textproto.CanonicalMIMEHeaderKey(name)
-		if values := s.Header[key]; len(values) > 0 && (traceHeaders[name] || !s.Services.Reserved(key)) {
+		values := s.Header[key]
+		switch {
+		case len(values) == 0, !traceHeaders[name] && s.Services.Reserved(key), slices.ContainsFunc(values, s.Services.HoldsKey):
+		default:
 			h[key] = append([]string(nil), values...)
 		}
 	}

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"net/http"
+
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/upstream"
 )
@@ -55,14 +58,19 @@ func (a *App) checks() upstream.Checks {
 			_, own := a.headers.Suffix(header)
 			return own
 		},
+		HoldsKey: func(text string) bool {
+			return !a.started() || exchange.HoldsKey(text, a.runtime.Gateway.Authenticator)
+		},
 	}
 }
 
 // checkServices are what checks ask others with that judge no target of a call, and so have no
 // handler whose transport they use.
-func (a *App) checkServices() func(workspaceID string) guardrails.Services {
+func (a *App) checkServices() func(workspaceID string, through http.Header) guardrails.Services {
 	options := a.own()
 	options.Guard = a.guard
 	client, checks := upstream.NewClient(a.transport.Pools(), options), a.checks()
-	return func(workspaceID string) guardrails.Services { return checks.For(client, workspaceID) }
+	return func(workspaceID string, through http.Header) guardrails.Services {
+		return checks.For(client, workspaceID, through)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/manifest"
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -105,7 +106,9 @@ func (a *App) build(c *core) *Runtime {
 			return a.prices.Of(model, time.Now(), providers...)
 		})
 	}
-	managed.CheckServices = gateway.CheckServices
+	managed.CheckServices = func(workspaceID string) guardrails.Services {
+		return gateway.CheckServices(workspaceID, gateway.Through(nil))
+	}
 	managed.Managers, managed.CountryHeader = a.managers, a.AuditLog.CountryHeader
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()

@@ -47,8 +47,9 @@ type Gateway struct {
 	Prompts Prompts
 	// Guardrails are the saved guardrails; nil: there are none.
 	Guardrails Guardrails
-	// CheckServices are what checks of a workspace's calls ask others with; nil: no service can be asked.
-	CheckServices func(workspaceID string) guardrails.Services
+	// CheckServices are what checks of a workspace's calls ask others with, with the header that [Gateway.Through]
+	// returns; nil: no service can be asked.
+	CheckServices func(workspaceID string, through http.Header) guardrails.Services
 	// Aliases are the model aliases that the calls of a workspace may name; nil: there are none.
 	Aliases func(workspaceID string) []string
 	// ControlPlane are the paths of the control plane, which errors about others name.

@@ -31,11 +31,14 @@ func (c *Call) refuseLoop() *Error {
 	}
 }
 
-// Through returns the header by which the call is recognized if its host leads back here; values
-// may be nil.
-func (c *Call) Through() (name string, values []string) {
-	if c.Gateway.ID == "" {
-		return loopHeader, nil
+// Through returns the header by which the call is recognized if its host leads back here, or nil.
+func (c *Call) Through() http.Header { return c.Gateway.Through(c.request.Header) }
+
+// Through returns the header of requests to hosts that the operator did not choose, by which the gateway
+// recognizes what they send back to it, or nil. before is the header of the request because of which they are made.
+func (g *Gateway) Through(before http.Header) http.Header {
+	if g.ID == "" {
+		return nil
 	}
-	return loopHeader, append(slices.Clone(c.request.Header[loopHeader]), c.Gateway.ID)
+	return http.Header{loopHeader: append(slices.Clone(before[loopHeader]), g.ID)}
 }

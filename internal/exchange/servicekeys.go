@@ -135,14 +135,17 @@ func keyInHeader(name, why string) *Error {
 	return e
 }
 
-func (c *Call) holdsOwnKey(text string) bool {
+func (c *Call) holdsOwnKey(text string) bool { return HoldsKey(text, c.Gateway.Authenticator) }
+
+// HoldsKey reports whether a text holds a service key that the gateway knows.
+func HoldsKey(text string, known Authenticator) bool {
 	for rest := text; len(rest) >= minOperatorKey; {
 		var token string
-		if token, rest = credentials.NextToken(rest); token != "" && c.Gateway.Authenticator.Knows(token) {
+		if token, rest = credentials.NextToken(rest); token != "" && known.Knows(token) {
 			return true
 		}
 	}
-	return hasWord(text, c.Gateway.Authenticator)
+	return hasWord(text, known)
 }
 
 // parameter is the name and the value of a part of a query. Of a part without a name, all

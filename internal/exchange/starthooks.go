@@ -51,7 +51,7 @@ func (c *Call) runStart(list []*hooks.Hook) *Error {
 		Metadata: c.AllMetadata(), Header: c.request.Header, Workspace: c.Caller.WorkspaceID, Caller: c.CallerID(),
 	}
 	if c.Gateway.CheckServices != nil {
-		s.Services = c.Gateway.CheckServices(c.Caller.WorkspaceID)
+		s.Services = c.Gateway.CheckServices(c.Caller.WorkspaceID, c.Through())
 	}
 	out := hooks.Run(c.request.Context(), now, s, false, c.Gateway.Now)
 	c.Started = append(c.Started, out.Results...)

@@ -105,7 +105,7 @@ type guard struct {
 func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
 	return guardrails.Subject{
 		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.CallerID(),
-		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.Checks.For(g.f.client, g.x.Caller.WorkspaceID),
+		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.Checks.For(g.f.client, g.x.Caller.WorkspaceID, g.x.Through()),
 	}
 }
 

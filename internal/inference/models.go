@@ -119,9 +119,7 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 		Name: providers.ListModels, Endpoint: providers.ListModels, Method: http.MethodGet, Path: "/models", Workspace: x.Caller.WorkspaceID,
 	}
 	if route.CustomHost { // which may lead back here
-		if name, values := x.Through(); values != nil {
-			op.Header = http.Header{name: values}
-		}
+		op.Header = x.Through()
 	}
 	list := integrated(route, f.listModels(ctx, x, route, op))
 	hides := x.NewAttempt("", route, nil).Hides

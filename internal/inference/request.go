@@ -330,7 +330,7 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
 	}
 	if route.CustomHost {
-		if name, values := c.Through(); values != nil {
+		for name, values := range c.Through() {
 			if refusal := c.RefuseKey(name, values); refusal != nil {
 				return nil, refusal
 			}

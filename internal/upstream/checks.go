@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -19,18 +20,22 @@ type Checks struct {
 	Saved func(name string) (map[string]string, error)
 	// Own reports whether a header is the gateway's own.
 	Own func(header string) bool
+	// HoldsKey reports whether a text holds an API key of the gateway.
+	HoldsKey func(text string) bool
 }
 
-// For returns what checks of a workspace's calls ask others with, over a client.
-func (c Checks) For(client *Client, workspace string) *CheckServices {
-	return &CheckServices{Checks: c, Client: client, Workspace: workspace}
+// For returns what checks of a workspace's calls ask others with, over a client. through is a header by which
+// a call is recognized that a check's service sends back to the gateway.
+func (c Checks) For(client *Client, workspace string, through http.Header) *CheckServices {
+	return &CheckServices{Checks: c, Client: client, Workspace: workspace, Through: through}
 }
 
 // CheckServices are what the checks of guardrails work with that ask others.
 type CheckServices struct {
 	Checks
 	Client    *Client
-	Workspace string // whose calls are judged
+	Workspace string      // whose calls are judged
+	Through   http.Header // of requests to hosts that the operator did not choose
 }
 
 // checkTimeout bounds a request of a check, whatever its own timeout is.
@@ -53,6 +58,11 @@ func (s *CheckServices) Send(ctx context.Context, q *guardrails.Request) (*guard
 	r.Header["User-Agent"] = []string{""} // no header instead of Go's
 	for name, values := range q.Header {
 		r.Header[name] = values
+	}
+	if q.Public {
+		for name, values := range s.Through {
+			r.Header[name] = slices.DeleteFunc(slices.Clone(values), s.HoldsKey)
+		}
 	}
 	answer, err := s.Client.open(op, len(q.Body))
 	if err != nil {
@@ -102,6 +112,11 @@ func (s *CheckServices) Settings(name string) (map[string]string, error) {
 
 // Reserved implements [guardrails.Services].
 func (s *CheckServices) Reserved(header string) bool { return s.Own != nil && s.Own(header) }
+
+// HoldsKey implements [guardrails.Services].
+func (s *CheckServices) HoldsKey(text string) bool {
+	return s.Checks.HoldsKey != nil && s.Checks.HoldsKey(text)
+}
 
 // Now implements [guardrails.Services].
 func (s *CheckServices) Now() time.Time { return s.Client.now() }
