@@ -19,6 +19,7 @@ type Compiled struct {
 	Partial    *template.Partial
 
 	members  []member
+	index    map[string]int      // of the members, by their names
 	size     int                 // its share of the cache, in bytes
 	defaults *template.Variables // of parameters.variables; nil: none
 }
@@ -50,19 +51,18 @@ var notSaved = map[string]bool{"stream": true, "variables": true, "prompt_id": t
 
 // Compile parses the content of a version. The error is a *[FieldError].
 func Compile(c *Content) (*Compiled, error) {
-	out := &Compiled{VirtualKey: c.VirtualKey}
+	out := &Compiled{VirtualKey: c.VirtualKey, index: make(map[string]int)}
 	var fault error
 	add := func(name, field string, parse func() (*template.Template, error)) {
 		t, err := parse()
 		if err != nil && fault == nil {
 			fault = &FieldError{field, err.Error()}
 		}
-		for i := range out.members {
-			if out.members[i].name == name {
-				out.members[i] = member{name, t, field}
-				return
-			}
+		if i, twice := out.index[name]; twice {
+			out.members[i] = member{name, t, field}
+			return
 		}
+		out.index[name] = len(out.members)
 		out.members = append(out.members, member{name, t, field})
 	}
 	value := func(v []byte) func() (*template.Template, error) {
@@ -150,10 +150,10 @@ func (c *Compiled) Uses() template.Names {
 type compiled struct {
 	mu         sync.RWMutex
 	young, old map[string]*Compiled
-	filled     int // size of the texts in young, in bytes
+	filled     int // size of the versions in young, in bytes
 }
 
-// maxCompiled is the maximum size of the texts in a generation, in bytes.
+// maxCompiled is the maximum size of the versions in a generation, in bytes.
 const maxCompiled = 32 << 20
 
 func (c *compiled) get(id string) *Compiled {
@@ -198,10 +198,21 @@ func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled,
 		return nil, fmt.Errorf("version %d of %s: %w", v.Number, p.Slug, err)
 	}
 	if s.tx == nil { // what a transaction sees may be rolled back
-		c.size = 4<<10 + len(content.String) + len(content.Parameters) + len(content.Tools) + len(content.ToolChoice) + len(content.Functions)
+		c.size = 4<<10 + len(content.String) + len(content.Parameters) + len(content.Tools) + len(content.ToolChoice) + len(content.Functions) + c.parsed()
 		s.compiled.put(v.ID, c)
 	}
 	return c, nil
+}
+
+// parsed is how much memory the parsed texts take, in bytes.
+func (c *Compiled) parsed() (size int) {
+	if c.Partial != nil {
+		return c.Partial.Size()
+	}
+	for i := range c.members {
+		size += c.members[i].value.Size()
+	}
+	return size
 }
 
 // MaxRendered is the maximum size of a rendered prompt, in bytes.
@@ -213,7 +224,7 @@ var renderers = sync.Pool{New: func() any { return &rendering{r: template.Render
 type rendering struct {
 	r         template.Renderer
 	variables template.Variables
-	given     []jsonscan.Key
+	given     []bool // the members of the prompt that the call has itself
 }
 
 // Render appends the body of a call: the fields of the prompt, overridden by those of
@@ -224,7 +235,7 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 	w, _ := renderers.Get().(*rendering)
 	defer renderers.Put(w)
 	var variables []byte
-	w.given = w.given[:0]
+	w.given = append(w.given[:0], make([]bool, len(c.members))...)
 	b := dst
 	b = append(b, '{')
 	first := len(b)
@@ -236,7 +247,9 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 		case m.Key.Is("prompt_id"): // sent in the body by one of the clients
 			return nil
 		}
-		w.given = append(w.given, m.Key)
+		if i, ok := c.index[string(m.Key.Bytes())]; ok {
+			w.given[i] = true
+		}
 		if len(b) > first {
 			b = append(b, ',')
 		}
@@ -269,7 +282,7 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 	}
 	for i := range c.members {
 		m := &c.members[i]
-		if w.isGiven(m.name) {
+		if w.given[i] {
 			continue
 		}
 		if len(b) > first {
@@ -290,13 +303,4 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 		}
 	}
 	return append(b, '}'), nil
-}
-
-func (w *rendering) isGiven(name string) bool {
-	for _, key := range w.given {
-		if key.Is(name) {
-			return true
-		}
-	}
-	return false
 }

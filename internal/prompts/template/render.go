@@ -13,7 +13,7 @@ import (
 const (
 	MaxPartials  = 10      // nested in each other
 	MaxVariables = 1_000   // of a call
-	maxWork      = 1 << 20 // steps, and blocks of 64 bytes of variables that are scanned
+	maxWork      = 1 << 20 // steps, and blocks of 64 bytes of variables that are looked at
 	maxNamed     = 20      // partials that are listed in an error
 )
 
@@ -49,6 +49,7 @@ type frame struct {
 type Variables struct {
 	keys   []jsonscan.Key
 	values [][]byte
+	size   int // of the keys, in bytes
 }
 
 // ReadVariables reads an object, and keeps references to it.
@@ -59,15 +60,18 @@ func ReadVariables(object []byte) (Variables, error) {
 
 // Read replaces the variables by those of an object.
 func (v *Variables) Read(object []byte) error {
-	v.keys, v.values = v.keys[:0], v.values[:0]
+	v.keys, v.values, v.size = v.keys[:0], v.values[:0], 0
 	if jsonscan.Scanner(object).Kind(0) != jsonscan.Object {
 		return &Error{"invalid_type", "expected an object"}
 	}
+	last := 0
 	if _, err := jsonscan.Scanner(object).Object(0, 0, func(key jsonscan.Key, at int) (int, error) {
 		end, err := jsonscan.Scanner(object).Value(at, 1)
 		if err != nil {
 			return 0, err
 		}
+		v.size += at - last
+		last = end
 		if len(v.keys) >= MaxVariables {
 			return 0, &Error{"too_many", "expected at most " + strconv.Itoa(MaxVariables) + " members"}
 		}
@@ -157,7 +161,7 @@ func (r *Renderer) run(t *Template, i, end int) {
 			r.section(t, i, o)
 			i = o.after
 		case inverted:
-			if !truthy(r.lookup(t.path(o))) {
+			if !r.truthy(r.lookup(t.path(o))) {
 				r.run(t, i, o.after)
 			}
 			i = o.after
@@ -175,7 +179,7 @@ func (r *Renderer) run(t *Template, i, end int) {
 
 func (r *Renderer) section(t *Template, i int, o *op) {
 	v := r.lookup(t.path(o))
-	if !truthy(v) {
+	if !r.truthy(v) {
 		return
 	}
 	switch v[0] {
@@ -211,6 +215,7 @@ func (r *Renderer) variablePartial(path []string) {
 		}
 		return
 	}
+	r.spend(len(v) / 64)
 	r.partial(jsonscan.Unquote(v))
 }
 
@@ -261,7 +266,7 @@ func (r *Renderer) lookup(path []string) []byte {
 		f := r.stack[i]
 		var v []byte
 		if f.fields != nil {
-			r.spend(len(f.fields.keys) / 16)
+			r.spend(len(f.fields.keys)/16 + f.fields.size/64)
 			v = f.fields.get(path[0])
 		} else {
 			v = r.member(f.raw, path[0])
@@ -311,10 +316,11 @@ func (r *Renderer) member(v []byte, name string) (found []byte) {
 }
 
 // truthy reports whether a section is rendered for a value.
-func truthy(v []byte) bool {
+func (r *Renderer) truthy(v []byte) bool {
 	if len(v) == 0 {
 		return false
 	}
+	r.spend(len(v) / 64)
 	switch v[0] {
 	case 'f', 'n':
 		return false
@@ -334,6 +340,7 @@ func (r *Renderer) insert(v []byte) {
 	if len(v) == 0 || v[0] == 'n' {
 		return
 	}
+	r.spend(len(v) / 64) // also where nothing of it is appended
 	outside := r.raw && !r.quoted
 	switch {
 	case v[0] == '"' && !outside:

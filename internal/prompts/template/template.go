@@ -19,6 +19,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -55,6 +56,20 @@ type op struct {
 	start, end int // of a literal: in text; otherwise, of the path: in names
 	after      int // of a section: the op after it
 }
+
+// What parts of a template take, in bytes, beside the texts.
+const (
+	opSize   = 32
+	nameSize = 16
+)
+
+// Size is how much memory the template takes, in bytes, about. Tags take many times their text.
+func (t *Template) Size() int {
+	return opSize*cap(t.ops) + nameSize*cap(t.names) + cap(t.text)
+}
+
+// Size is how much memory the partial takes, in bytes, about.
+func (p *Partial) Size() int { return p.text.Size() + p.raw.Size() }
 
 // IsRaw reports whether the template was parsed by [Raw].
 func (t *Template) IsRaw() bool { return t.raw }
@@ -369,52 +384,60 @@ type Names struct {
 }
 
 // Uses returns the names that the template refers to.
-func (t *Template) Uses() Names {
-	var n Names
-	n.add(t)
-	return n
-}
+func (t *Template) Uses() Names { return UsesOf([]*Template{t}) }
 
 // UsesOf returns the names that any of the templates refers to.
 func UsesOf(templates []*Template) Names {
 	var n Names
+	seen := make(map[*[]string]map[string]bool)
 	for _, t := range templates {
-		n.add(t)
+		t.each(func(o *op, inside bool) {
+			to := &n.Variables
+			switch {
+			case o.kind == section, o.kind == inverted:
+				to = &n.Sections
+			case o.kind == partial:
+				to = &n.Partials
+			case o.kind == variablePartial:
+				to = &n.VariablePartials
+			case inside:
+				to = &n.SectionVariables
+			}
+			name := strings.Join(t.path(o), ".")
+			if o.start == o.end {
+				name = "."
+			}
+			if seen[to] == nil {
+				seen[to] = make(map[string]bool)
+			}
+			if !seen[to][name] {
+				seen[to][name] = true
+				*to = append(*to, name)
+			}
+		})
 	}
 	return n
 }
 
-func (n *Names) add(t *Template) {
-	inside := 0
+// each calls fn for each op that is not a literal, with whether it is within a section.
+func (t *Template) each(fn func(o *op, inside bool)) {
+	within := 0
 	for i := range t.ops {
 		o := &t.ops[i]
-		to := &n.Variables
-		switch {
-		case o.kind == literal:
+		if o.kind == literal {
 			continue
-		case o.kind == section, o.kind == inverted:
-			to, inside = &n.Sections, max(inside, o.after)
-		case o.kind == partial:
-			to = &n.Partials
-		case o.kind == variablePartial:
-			to = &n.VariablePartials
-		case i < inside:
-			to = &n.SectionVariables
 		}
-		name := strings.Join(t.path(o), ".")
-		if o.start == o.end {
-			name = "."
+		fn(o, i < within)
+		if o.kind == section || o.kind == inverted {
+			within = max(within, o.after)
 		}
-		*to = appendUnique(*to, name)
 	}
 }
 
 // appendUnique appends name unless it is already there.
 func appendUnique(names []string, name string) []string {
-	for _, n := range names {
-		if n == name {
-			return names
-		}
+	if slices.Contains(names, name) {
+		return names
 	}
 	return append(names, name)
 }

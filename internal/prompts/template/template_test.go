@@ -3,6 +3,8 @@ package template_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -273,6 +275,56 @@ func TestUnclosedTagsTakeLinearTime(t *testing.T) {
 	}
 }
 
+// Whatever is looked at of the variables counts, also where nothing comes of it: with steps alone, a call could take
+// minutes that cannot be given up.
+func TestRenderingLooksAtNoMoreThanItsSteps(t *testing.T) {
+	t.Parallel()
+	spaces := strings.Repeat(" ", 1<<20)
+	long := strings.Repeat("n", 1<<20)
+	for name, c := range map[string]struct{ tag, variables string }{
+		"values of which nothing is appended":   {"{{a}}", `{"a":[` + spaces + `]}`},
+		"values in which there is nothing":      {"{{^a}}{{/a}}", `{"a":[` + spaces + `]}`},
+		"numbers":                               {"{{#a}}{{/a}}", `{"a":0.` + strings.Repeat("0", 1<<20) + `}`},
+		"names of partials":                     {"{{>>a}}", `{"a":"` + long + `"}`},
+		"names of variables that are not there": {"{{a}}", `{"` + long + `":1}`},
+		"names with escapes":                    {"{{a}}", `{"\u0061` + long + `":1}`},
+	} {
+		parsed, err := template.Text(strings.Repeat(c.tag, 500))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := template.ReadVariables([]byte(c.variables))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &template.Renderer{Limit: 1 << 20, Partial: func(string) *template.Partial { return nil }}
+		r.Reset(&v)
+		if _, err := r.Append(nil, parsed); err == nil || !strings.Contains(err.Error(), "too many steps") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The names of a template with many tags are told in linear time.
+func TestUsesTakesLinearTime(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range template.MaxTags {
+		fmt.Fprintf(&text, "{{v%d}}", i)
+	}
+	all := make([]*template.Template, 50)
+	for i := range all {
+		parsed, err := template.Text(strings.ReplaceAll(text.String(), "v", fmt.Sprint("v", i, "_")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = parsed
+	}
+	if n := len(template.UsesOf(append(all, all...)).Variables); n != len(all)*template.MaxTags {
+		t.Errorf("%d names", n)
+	}
+}
+
 func BenchmarkRender(b *testing.B) {
 	text := strings.Repeat("You answer questions about orders, kindly and in short. ", 36)
 	for i := range 10 {
@@ -307,4 +359,31 @@ func BenchmarkRender(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(len(out)), "bytes")
+}
+
+// What is said of the size of a template is what it takes: caches count by it.
+func TestSizeIsWhatATemplateTakes(t *testing.T) {
+	for name, text := range map[string]string{"tags": strings.Repeat("{{a}}", 20_000), "text": strings.Repeat("text ", 20_000), "paths": strings.Repeat("{{a.b.c.d}}", 9_000)} {
+		const n = 50
+		all := make([]*template.Template, n)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		said := 0
+		for i := range all {
+			parsed, err := template.Text(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[i] = parsed
+			said += parsed.Size()
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		took := int(after.HeapAlloc) - int(before.HeapAlloc)
+		if took > said*5/4 || said > took*5/4 {
+			t.Errorf("%s: %d bytes, and it takes %d", name, said/n, took/n)
+		}
+		runtime.KeepAlive(all)
+	}
 }
