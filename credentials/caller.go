@@ -42,6 +42,9 @@ func (c *Caller) May(scope string) bool {
 	return c.Owner || slices.Contains(c.scopes, scope) || c.Rights != nil && c.Rights.May(scope)
 }
 
+// ID is the id of the user who calls, or else of the API key.
+func (c *Caller) ID() string { return cmp.Or(c.UserID, c.KeyID) }
+
 // OwnerKeyID is the id of the key configured by admin_key, which is not in a store.
 const OwnerKeyID = "admin_key"
 

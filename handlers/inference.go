@@ -247,7 +247,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x.Book()
 		h.forwarder.Conclude(x, gw.records.Add)
 	}()
-	if x.Catalogue {
+	if x.Catalogue != nil {
 		h.forwarder.ServeModels(w, r, x)
 		return nil
 	}

@@ -27,10 +27,8 @@ type Attempt struct {
 	Model      string
 	SavedModel bool
 
-	// Prompt is the slug of the saved prompt that the body was rendered from, which the call or
-	// the target names, and PromptVersion its version's number; "": there is none.
-	Prompt        string
-	PromptVersion int
+	// Prompt is the saved prompt that the body was rendered from, which the call or the target names.
+	Prompt PromptVersion
 
 	// Retry counts the attempts at the target, from 0. Exhausted: it was the last that the
 	// target's retry setting allows.
@@ -82,7 +80,7 @@ func (c *Call) NewAttempt(target string, route *credentials.Route, edit *routing
 
 // choose makes an attempt at a target of the call.
 func (c *Call) choose(a *Attempt, target string, route *credentials.Route, edit *routing.Edit) {
-	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit), Prompt: c.Prompt, PromptVersion: c.PromptVersion}
+	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit), Prompt: c.Prompt}
 	a.SavedModel = c.savesModel(edit, a.Model)
 }
 
@@ -91,7 +89,7 @@ func (c *Call) modelFor(route *credentials.Route, edit *routing.Edit) string {
 	switch {
 	case route.Model != "":
 		return route.Model
-	case edit.Empty() || c.located.model == "" && c.form == nil && (c.buffer == nil || c.opaque):
+	case edit.Empty() || c.located.model == "" && c.Body.form == nil && (c.Body.buffer == nil || c.Body.opaque):
 		return c.Model
 	}
 	model := edit.Result("model", c.ownModel())
@@ -103,7 +101,7 @@ func (c *Call) modelFor(route *credentials.Route, edit *routing.Edit) string {
 
 // savesModel reports whether the model of a target comes from a saved config.
 func (c *Call) savesModel(edit *routing.Edit, model string) bool {
-	if c.ConfigID == "" || edit.Empty() {
+	if c.ConfigSource.Slug == "" || edit.Empty() {
 		return false
 	}
 	for _, p := range edit.Default {
@@ -130,7 +128,7 @@ func (x *Exchange) Choose(t *routing.Target) *Error {
 	if err == nil {
 		a := x.NewAttempt(t.Path, route, edit)
 		if p.slug != "" {
-			a.Prompt, a.PromptVersion = p.slug, p.version
+			a.Prompt.Slug, a.Prompt.Version = p.slug, p.version
 		}
 		if err = x.integrate(a); err == nil {
 			x.Admitted = false

@@ -25,12 +25,12 @@ func (c *Call) Attribute(key string) (value, alias string, ok bool) {
 	case "endpoint_type":
 		value = c.Endpoint.Name
 	case "config":
-		value = c.ConfigID
+		value = c.ConfigSource.Slug
 	case "prompt":
-		value = c.Prompt
+		value = c.Prompt.Slug
 	default:
 		if name, metadata := strings.CutPrefix(key, "metadata."); metadata {
-			value, ok = c.Metadata(name)
+			value, ok = c.Metadata.Get(name)
 			return value, "", ok
 		}
 	}
@@ -46,7 +46,7 @@ func (c *Call) mayHaveOther(model string) bool {
 	return c.unread != read && (c.unread.fixed() || model == "")
 }
 
-// Attribute is [Call.Fact] of a call that is about to be sent to a target.
+// Attribute is [Call.Attribute] of a call that is about to be sent to a target.
 func (a *Attempt) Attribute(key string) (value, alias string, ok bool) {
 	switch key {
 	case "provider":
@@ -60,7 +60,7 @@ func (a *Attempt) Attribute(key string) (value, alias string, ok bool) {
 			alias = "@" + saved(a.Route) + "/" + value
 		}
 	case "prompt":
-		value = a.Prompt
+		value = a.Prompt.Slug
 	default:
 		return a.call.Attribute(key)
 	}
@@ -85,7 +85,7 @@ func (a *Attempt) PromptByTarget() bool { return a.call.PromptByTarget() }
 // ModelUnread is [Call.ModelUnread] of a call that is about to be sent to a target, which may set the
 // model.
 func (a *Attempt) ModelUnread() (alias string, unread bool) {
-	if !a.call.mayHaveOther(a.Model) && a.modelsSet() == "" {
+	if !a.call.mayHaveOther(a.Model) && a.Payload().modelsSet() == "" {
 		return "", false
 	}
 	return "@" + saved(a.Route) + "/", true

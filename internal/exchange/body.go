@@ -1,210 +1,145 @@
 package exchange
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
-	"sync"
-	"sync/atomic"
+	"net/http"
 
-	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/coding"
+	"github.com/caddy-gw/gateway/internal/validation"
 )
 
-// A Buffer holds a body. Buffers are pooled: each reader holds a reference, because an HTTP
-// transport may go on reading a request's body after its answer has arrived. The memory is leased
-// until the last reference is gone.
-type Buffer struct {
-	b     []byte
-	refs  atomic.Int32
-	lease inflight.Lease
+// A RequestBody is the body of a call, as far as it was read. It is released once no attempt needs it any
+// more.
+type RequestBody struct {
+	request *http.Request
+	client  *Client
+	memory  *Memory
 
-	forgotten atomic.Bool // it is not pooled
+	limit     int64 // of a body that is read whole, in bytes
+	timed     timedBody
+	buffer    *Buffer         // of a body that was read whole
+	codings   []string        // of the body as it was sent
+	decoder   *coding.Reader  // nil: nothing is decoded
+	spool     *Spool          // of a body that passes through
+	form      *form           // what was read of a form that passes through
+	formNames *formNames      // the objects that a form names; nil: they are not read
+	opaque    bool            // buffer is not JSON
+	binary    bool            // the body that passes through is media, and not text
+	upload    bool            // the body that passes through is a form without parameters of a model
+	model     validation.Span // of the model in buffer
+	report    validation.Report
+	committed bool // buffer was released
 }
 
-// Buffers are pooled by capacity, so that a small body holds no large buffer. The large ones have
-// room for a little more than a round number, as files have that were encoded in base64.
-var (
-	classes = [...]int{
-		4 << 10, startSize, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
-		3 << 19, 2<<20 + 4<<10, 3 << 20, maxPooled,
+// PassesThrough reports whether the call has a body that [Payload.Upload] returns.
+func (b *RequestBody) PassesThrough() bool { return b.spool != nil }
+
+// JSON is the body of a call that has one in JSON, as the client sent it, or nil.
+func (b *RequestBody) JSON() []byte {
+	if b.buffer == nil {
+		return nil
 	}
-	pools [len(classes)]sync.Pool
-)
-
-const (
-	startSize = 16 << 10
-	maxPooled = 4<<20 + 4<<10 // larger buffers are left to the garbage collector
-
-	// trust is how many times what has arrived of a body is reserved for what its length promises.
-	trust = 16
-)
-
-// class returns the smallest class of buffers with room for size bytes.
-func class(size int) (i int, ok bool) {
-	for i, c := range classes {
-		if size <= c {
-			return i, true
-		}
-	}
-	return 0, false
+	return b.buffer.b
 }
 
-// newBuffer returns an empty buffer with room for size bytes and one reference. Its memory
-// is that of the key of a lease, which may be nil. The error is of package inflight.
-func newBuffer(size int, of *inflight.Lease) (*Buffer, error) {
-	i, pooled := class(size)
-	if pooled {
-		size = classes[i]
+// HasJSON reports whether the call has a JSON body.
+func (b *RequestBody) HasJSON() bool { return b.buffer != nil }
+
+// Replayable returns nil if the body can be sent once more, and otherwise why it
+// cannot; see [Spool.Replayable].
+func (b *RequestBody) Replayable() error {
+	if b.spool == nil {
+		return nil
 	}
-	var b *Buffer
-	if pooled {
-		b, _ = pools[i].Get().(*Buffer)
-	}
-	if b == nil {
-		b = new(Buffer)
-	}
-	b.lease.Join(of)
-	if err := b.lease.Grow(size); err != nil {
-		b.lease.Close()
-		return nil, err
-	}
-	if b.b == nil {
-		b.b = make([]byte, 0, size)
-	}
-	b.b = b.b[:0]
-	b.refs.Store(1)
-	return b, nil
+	return b.spool.Replayable()
 }
 
-// grown returns a larger buffer with the contents of b, which it releases. If it is known how
-// much is to come, want is the final size.
-func (b *Buffer) grown(want int) (*Buffer, error) {
-	defer b.Release()
-	size := 2 * cap(b.b)
-	switch {
-	case want > cap(b.b):
-		size = min(want, trust*cap(b.b))
-	case cap(b.b) < 1<<20:
-		size = min(4*cap(b.b), 1<<20)
+// Params is the body of a call as JSON, or nil.
+func (b *RequestBody) Params() []byte {
+	if b.opaque {
+		return nil
 	}
-	larger, err := newBuffer(size, &b.lease)
-	if err != nil {
-		return nil, err
+	return b.JSON()
+}
+
+// ParamsUnread reports whether the call has parameters that were not read.
+func (b *RequestBody) ParamsUnread() bool {
+	return b.spool != nil || b.opaque || UpgradesToWebSocket(b.request.Header)
+}
+
+// member returns the body's value of a field of its table, or nil.
+func (b *RequestBody) member(name string) json.RawMessage {
+	if b.buffer == nil || !b.report.Has(name) {
+		return nil
 	}
-	larger.b = append(larger.b, b.b...)
-	return larger, nil
+	span := b.report.Span(name)
+	return b.buffer.b[span.Start:span.End]
 }
 
-// charged updates the lease of a buffer that has grown. If that is refused, the buffer is
-// released.
-func (b *Buffer) charged() (*Buffer, error) {
-	if err := b.lease.Grow(cap(b.b) - int(b.lease.Size())); err != nil {
-		b.Release()
-		return nil, err
+// peek reads ahead in a body that passes through, until enough returns true.
+func (b *RequestBody) peek(enough func(head []byte) bool) *Error {
+	if err := b.spool.Peek(enough); err != nil {
+		return Overloaded(err)
 	}
-	return b, nil
+	return b.Refusal(b.spool.Replayable())
 }
 
-// NewBuffer returns a buffer that holds b, with one reference.
-func (c *Call) NewBuffer(b []byte) (*Buffer, error) {
-	buffer := &Buffer{b: b}
-	buffer.refs.Store(1)
-	buffer.lease.Join(&c.lease)
-	return buffer.charged()
-}
-
-// Bytes returns what the buffer holds; it is valid while a reference is held.
-func (b *Buffer) Bytes() []byte { return b.b }
-
-// Release gives a reference back.
-func (b *Buffer) Release() {
-	if b.refs.Add(-1) > 0 {
-		return
+// incoming returns the request's body, decoded. As it was sent, it has at most limit bytes.
+func (b *RequestBody) incoming(limit int64) io.Reader {
+	if b.codings == nil {
+		return b.inTime()
 	}
-	b.lease.Close()
-	if i, ok := class(cap(b.b)); ok && cap(b.b) == classes[i] && !b.forgotten.Load() {
-		pools[i].Put(b)
+	b.decoder = coding.NewReader(&limited{b.inTime(), limit}, b.codings, b.memory)
+	return b.decoder
+}
+
+// inTime returns the request's body, which has to come in time.
+func (b *RequestBody) inTime() *timedBody {
+	b.timed.src, b.timed.to, b.timed.timeout = b.request.Body, b.client.writer, b.client.stallTimeout
+	return &b.timed
+}
+
+// length is the length of the body that incoming returns; -1 if it is unknown.
+func (b *RequestBody) length() int64 {
+	if b.codings != nil {
+		return -1
 	}
+	return b.request.ContentLength
 }
 
-// Forget gives a reference back to a buffer that must not be used again, because its bytes may
-// still be in use elsewhere.
-func (b *Buffer) Forget() {
-	b.forgotten.Store(true)
-	b.Release()
-}
-
-// Reader returns a new reader of the buffer that holds a reference until it is
-// closed.
-func (b *Buffer) Reader() io.ReadCloser {
-	b.refs.Add(1)
-	return &bufferReader{buffer: b}
-}
-
-// A bufferReader may be closed while another goroutine reads it, as an HTTP
-// transport does with a body that it gave up on.
-type bufferReader struct {
-	mu     sync.Mutex
-	buffer *Buffer // nil once closed
-	off    int
-}
-
-func (r *bufferReader) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.buffer == nil {
-		return 0, errors.New("read of a closed body")
-	}
-	n := copy(p, r.buffer.b[r.off:])
-	if r.off += n; n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-func (r *bufferReader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.buffer != nil {
-		r.buffer.Release()
-		r.buffer = nil
+// Stalled returns the error of a body that did not come in time, or nil. The server cancels the
+// request's context of such a call.
+func (b *RequestBody) Stalled() error {
+	if b.timed.stalled.Load() {
+		return errBodyStalled
 	}
 	return nil
 }
 
-var errBodyTooLarge = errors.New("body over the limit")
-
-// readBody reads a whole body of at most limit bytes into a buffer. length is that of the header,
-// or -1; the memory that is reserved for it is at most startSize, or trust times what has arrived.
-func readBody(src io.Reader, length, limit int64, of *inflight.Lease) (*Buffer, error) {
-	if length > limit {
-		return nil, errBodyTooLarge
+// Refusal returns the refusal of a call whose body turned out to be wrong while it passed: too
+// large, too slow, not what its coding says, or an unreadable form. It returns nil for other errors.
+func (b *RequestBody) Refusal(err error) *Error {
+	if refusal := undecoded(err); refusal != nil {
+		return refusal
 	}
-	size, want := startSize, 0
-	if length > 0 {
-		want = int(length) + 1 // the extra byte lets the last Read see EOF
-		size = min(want, startSize)
-	}
-	buffer, err := newBuffer(size, of)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if len(buffer.b) == cap(buffer.b) {
-			if buffer, err = buffer.grown(want); err != nil {
-				return nil, err
-			}
+	switch {
+	case errors.Is(err, errBodyStalled):
+		return bodyTooSlow(b.client.stallTimeout)
+	case errors.Is(err, errBodyTooLarge):
+		return &Error{
+			Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large", Caller: true,
+			Message: "Payload size exceeds the limit for uploads",
 		}
-		n, err := src.Read(buffer.b[len(buffer.b):cap(buffer.b)])
-		buffer.b = buffer.b[:len(buffer.b)+n]
-		switch {
-		case int64(len(buffer.b)) > limit:
-			buffer.Release()
-			return nil, errBodyTooLarge
-		case err == io.EOF:
-			return buffer, nil
-		case err != nil:
-			buffer.Release()
-			return nil, err
-		}
+	case errors.Is(err, errParts):
+		return tooManyParts()
+	case errors.Is(err, errModel):
+		return invalidForm()
+	case errors.Is(err, errNaming):
+		e := badRequest("", "invalid_form", "Invalid form passed: "+errNaming.Error())
+		e.Caller = true
+		return e
 	}
+	return nil
 }

@@ -34,19 +34,19 @@ const (
 const maxNamespace = 256 // bytes
 
 // readCaching reads the headers for the cache.
-func (call *Call) readCaching(h http.Header) *Error {
-	headers := call.Gateway.Headers
+func (p *preparation) readCaching(h http.Header) *Error {
+	headers := p.Gateway.Headers
 	get := func(name Header) string {
 		v, _ := headers.Get(h, name)
 		return v
 	}
-	c := &call.Caching
+	c := &p.Options.Caching
 	switch mode := strings.ToLower(get(HeaderCache)); mode {
 	case "", "false":
 	case "simple", "true":
 		c.Mode = "simple"
 	case "semantic":
-		if !call.Gateway.Configs.Options.Semantic {
+		if !p.Gateway.Configs.Options.Semantic {
 			return badRequest("x-gw-cache", "invalid_value", "Invalid cache passed: semantic needs a model of embeddings, which the operator has not set up (semantic_cache); use simple")
 		}
 		c.Mode = mode
@@ -107,9 +107,9 @@ func age(seconds string) time.Duration {
 }
 
 // Semantic reports whether answers to questions of the same meaning may be used at the target t.
-func (c *Call) Semantic(t *routing.Target) bool {
-	if c.Caching.Mode != "" {
-		return c.Caching.Mode == "semantic"
+func (c *Caching) Semantic(t *routing.Target) bool {
+	if c.Mode != "" {
+		return c.Mode == "semantic"
 	}
 	return t.Cache != nil && t.Cache.Mode == "semantic"
 }
@@ -118,12 +118,12 @@ func (c *Call) Semantic(t *routing.Target) bool {
 // for how long. The headers win over the config.
 func (c *Call) Cached(t *routing.Target) (maxAge time.Duration, ok bool) {
 	switch {
-	case !c.Endpoint.Cacheable || c.buffer == nil, c.Caching.Mode == "" && (t.Cache == nil || t.Cache.Mode == ""):
+	case !c.Endpoint.Cacheable || c.Body.buffer == nil, c.Options.Caching.Mode == "" && (t.Cache == nil || t.Cache.Mode == ""):
 		return 0, false
-	case c.Caching.Off:
+	case c.Options.Caching.Off:
 		return 0, false
 	}
-	maxAge = c.Caching.MaxAge
+	maxAge = c.Options.Caching.MaxAge
 	if maxAge == 0 && t.Cache != nil {
 		maxAge = t.Cache.MaxAge
 	}

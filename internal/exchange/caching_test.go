@@ -30,7 +30,7 @@ func TestHowLongAnAnswerIsKept(t *testing.T) {
 		{"", "max-age=7776001", time.Hour, time.Hour},
 		{"", "", time.Hour, time.Hour},
 	} {
-		x := &Call{Gateway: &Gateway{Headers: headersOf(t)}, Endpoint: &Endpoint{Cacheable: true}, body: body{buffer: &Buffer{b: []byte("{}")}}}
+		x := &Call{Gateway: &Gateway{Headers: headersOf(t)}, Endpoint: &Endpoint{Cacheable: true}, Body: RequestBody{buffer: &Buffer{b: []byte("{}")}}}
 		h := http.Header{"X-Gw-Cache": {"simple"}}
 		if c.ttl != "" {
 			h.Set("X-Gw-Cache-Ttl", c.ttl)
@@ -38,7 +38,7 @@ func TestHowLongAnAnswerIsKept(t *testing.T) {
 		if c.control != "" {
 			h.Set("Cache-Control", c.control)
 		}
-		if err := x.readCaching(h); err != nil {
+		if err := (&preparation{Call: x}).readCaching(h); err != nil {
 			t.Fatal(err)
 		}
 		target := new(routing.Target)
@@ -65,14 +65,14 @@ func TestHeadersOfTheCacheThatCannotBeRead(t *testing.T) {
 	} {
 		for _, value := range values {
 			x := &Call{Gateway: &Gateway{Headers: headersOf(t)}}
-			if err := x.readCaching(http.Header{name: {value}}); err == nil || err.Status != 400 || !strings.EqualFold(err.Param, name) || !strings.Contains(err.Message, "expected") {
+			if err := (&preparation{Call: x}).readCaching(http.Header{name: {value}}); err == nil || err.Status != 400 || !strings.EqualFold(err.Param, name) || !strings.Contains(err.Message, "expected") {
 				t.Errorf("%s: %s: %v", name, value, err)
 			}
 		}
 	}
 	x := &Call{Gateway: &Gateway{Headers: headersOf(t)}}
-	if err := x.readCaching(http.Header{"X-Gw-Debug": {"False"}, "X-Gw-Cache-Force-Refresh": {"TRUE"}}); err != nil || !x.Caching.Off || !x.Caching.Refresh {
-		t.Errorf("%+v %v", x.Caching, err)
+	if err := (&preparation{Call: x}).readCaching(http.Header{"X-Gw-Debug": {"False"}, "X-Gw-Cache-Force-Refresh": {"TRUE"}}); err != nil || !x.Options.Caching.Off || !x.Options.Caching.Refresh {
+		t.Errorf("%+v %v", x.Options.Caching, err)
 	}
 }
 

@@ -14,12 +14,19 @@ type Configs struct {
 	Options routing.Options // of saved configs
 }
 
+// A ConfigSource is where the config of a call comes from: it is saved, or the call's own.
+type ConfigSource struct {
+	Slug    string // of a saved config
+	Version string // id
+	Inline  bool
+}
+
 // config resolves the config that a call names, or else the default of its key or workspace; nil:
 // there is none.
-func (call *Call) config(named, version string) (*routing.Config, *Error) {
-	fallback := call.Caller.ConfigID
+func (p *preparation) config(named, version string) (*routing.Config, *Error) {
+	fallback := p.Caller.ConfigID
 	if fallback == "" {
-		if d := call.Gateway.Configs.Store.DefaultOf(call.Caller.WorkspaceID); d != nil {
+		if d := p.Gateway.Configs.Store.DefaultOf(p.Caller.WorkspaceID); d != nil {
 			fallback = d.ID
 		}
 	}
@@ -27,24 +34,24 @@ func (call *Call) config(named, version string) (*routing.Config, *Error) {
 	case named == "" && fallback == "":
 		return nil, nil
 	case named == "":
-		return call.savedConfig(fallback, "")
-	case fallback == call.Caller.ConfigID && fallback != "" && call.Caller.ForbidsOverride:
+		return p.savedConfig(fallback, "")
+	case fallback == p.Caller.ConfigID && fallback != "" && p.Caller.ForbidsOverride:
 		return nil, badRequest("x-gw-config", "config_override_forbidden", "Cannot override default config set for this API key.")
 	case inline(named):
-		o := call.Gateway.Configs.Options
-		o.Saved, o.Workspace = false, call.Caller.WorkspaceID
+		o := p.Gateway.Configs.Options
+		o.Saved, o.Workspace = false, p.Caller.WorkspaceID
 		c, faults := routing.Parse([]byte(named), o)
 		if len(faults) > 0 {
 			return nil, badConfig(faults)
 		}
-		call.InlineConfig = true
+		p.ConfigSource.Inline = true
 		return c, nil
 	}
 	slug, pinned, _ := strings.Cut(named, "@")
 	if pinned == "" {
 		pinned = version
 	}
-	return call.savedConfig(slug, pinned)
+	return p.savedConfig(slug, pinned)
 }
 
 // passthrough reports whether the call's config sends it to the provider as it came, without
@@ -54,9 +61,9 @@ func (c *Call) passthrough() bool { return c.Config != nil && c.Config.Passthrou
 // inline reports whether a config header contains a config.
 func inline(named string) bool { return strings.HasPrefix(strings.TrimSpace(named), "{") }
 
-func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
-	s, ok := call.Gateway.Configs.Store.Get(slug)
-	if !ok || s.Archived || s.WorkspaceID != call.Caller.WorkspaceID {
+func (p *preparation) savedConfig(slug, version string) (*routing.Config, *Error) {
+	s, ok := p.Gateway.Configs.Store.Get(slug)
+	if !ok || s.Archived || s.WorkspaceID != p.Caller.WorkspaceID {
 		if strings.ContainsAny(slug, "{}[]\" ") {
 			return nil, badRequest("x-gw-config", "invalid_config", "Invalid config passed. You need to pass a valid json")
 		}
@@ -66,15 +73,15 @@ func (call *Call) savedConfig(slug, version string) (*routing.Config, *Error) {
 	if !ok {
 		return nil, badRequest("x-gw-config-version", "invalid_config", "Invalid config version passed: "+credentials.Clip(version))
 	}
-	o := call.Gateway.Configs.Options
+	o := p.Gateway.Configs.Options
 	o.Workspace = s.WorkspaceID
-	c, err := call.Gateway.Configs.Store.Config(v, o)
+	c, err := p.Gateway.Configs.Store.Config(v, o)
 	if err != nil {
 		e := badRequest("x-gw-config", "invalid_config", "Invalid config passed: the saved config "+s.Slug+" cannot be used any more")
 		e.Err = err
 		return nil, e
 	}
-	call.ConfigID, call.ConfigVersion = s.Slug, v.ID
+	p.ConfigSource.Slug, p.ConfigSource.Version = s.Slug, v.ID
 	return c, nil
 }
 

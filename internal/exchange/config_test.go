@@ -114,11 +114,11 @@ func TestAConfigIsFoundByWhatACallNames(t *testing.T) {
 			if x.Config == nil || x.Config.Root.RequestTimeout != time.Duration(c.ms)*time.Millisecond || x.chosen != nil {
 				t.Fatalf("got %+v, chosen %+v", x.Config, x.chosen)
 			}
-			if x.InlineConfig != (c.version == 0) || c.version == 0 && (x.ConfigID != "" || x.ConfigVersion != "") {
-				t.Errorf("inline %v, config %q, version %q", x.InlineConfig, x.ConfigID, x.ConfigVersion)
+			if x.ConfigSource.Inline != (c.version == 0) || c.version == 0 && (x.ConfigSource.Slug != "" || x.ConfigSource.Version != "") {
+				t.Errorf("inline %v, config %q, version %q", x.ConfigSource.Inline, x.ConfigSource.Slug, x.ConfigSource.Version)
 			}
-			if c.version != 0 && x.Caller.WorkspaceID == "ws-1" && (x.ConfigID != "pc-a" || x.ConfigVersion != saved.Versions[c.version-1].ID) {
-				t.Errorf("config %q, version %q, want version %d", x.ConfigID, x.ConfigVersion, c.version)
+			if c.version != 0 && x.Caller.WorkspaceID == "ws-1" && (x.ConfigSource.Slug != "pc-a" || x.ConfigSource.Version != saved.Versions[c.version-1].ID) {
+				t.Errorf("config %q, version %q, want version %d", x.ConfigSource.Slug, x.ConfigSource.Version, c.version)
 			}
 		})
 	}
@@ -244,7 +244,7 @@ func TestEveryFaultOfAConfigIsListed(t *testing.T) {
 	if !strings.HasPrefix(answer.Message, "Invalid config passed") {
 		t.Errorf("message %q", answer.Message)
 	}
-	if x.Config != nil || x.InlineConfig {
+	if x.Config != nil || x.ConfigSource.Inline {
 		t.Errorf("the call has the config %+v", x.Config)
 	}
 	for _, valid := range []string{"x-gw-config", "unknown", chat} {
@@ -348,7 +348,7 @@ func TestBodyIsEditedAsATargetSays(t *testing.T) {
 			if refusal := x.Choose(plan.Target()); refusal != nil {
 				t.Fatalf("refused: %v", refusal)
 			}
-			b, _, err := x.chosen.Body(false)
+			b, _, err := x.chosen.Payload().JSON(false)
 			if c.missing != "" {
 				var e *Error
 				if !errors.As(err, &e) || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != c.missing || b != nil {
@@ -408,7 +408,7 @@ func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
 				}
 				continue
 			}
-			b, _, failed := x.NewAttempt("config", new(credentials.Route), x.Config.Root.Edit()).Body(true)
+			b, _, failed := x.NewAttempt("config", new(credentials.Route), x.Config.Root.Edit()).Payload().JSON(true)
 			if failed != nil {
 				t.Errorf("%s, %s: %v", c.name, config, failed)
 				continue
@@ -426,7 +426,7 @@ func TestPassthroughSwitchesTheTablesOff(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := x.NewAttempt("config", new(credentials.Route), x.Config.Root.Edit()).Body(true)
+	b, _, err := x.NewAttempt("config", new(credentials.Route), x.Config.Root.Edit()).Payload().JSON(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -479,8 +479,8 @@ func TestTheHeadersThatSetWhatAConfigCould(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || x.RequestTimeout != c.timeout || strings.Join(x.ForwardHeaders, ",") != c.forward {
-			t.Errorf("%s: got %v, %q, %v", c.name, x.RequestTimeout, x.ForwardHeaders, err)
+		if err != nil || x.Options.RequestTimeout != c.timeout || strings.Join(x.Options.ForwardHeaders, ",") != c.forward {
+			t.Errorf("%s: got %v, %q, %v", c.name, x.Options.RequestTimeout, x.Options.ForwardHeaders, err)
 		}
 	}
 	w.Router.BlockInline = true

@@ -19,7 +19,7 @@ func unsupportedCoding(name string) *Error {
 
 // undecoded refuses a body that is not what its coding says, or becomes too large. It returns nil
 // for other errors.
-func (c *Call) undecoded(err error) *Error {
+func undecoded(err error) *Error {
 	if err == nil {
 		return nil
 	}

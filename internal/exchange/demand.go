@@ -5,7 +5,6 @@ import (
 
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
-	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 // Demand is that of a call without a target, of which nothing is known.
@@ -36,7 +35,7 @@ func (a *Attempt) Demand() estimate.Demand {
 	if base := a.Route.BaseURL; base != nil && !a.Route.Stored {
 		d.Model.Host = base.Host
 	}
-	body, reason := a.requestBody()
+	body, reason := a.Payload().untranslated()
 	switch {
 	case reason != "":
 		d.Unmetered = reason
@@ -46,25 +45,6 @@ func (a *Attempt) Demand() estimate.Demand {
 		a.addJSON(&d, &m, body)
 	}
 	return d
-}
-
-// requestBody is the body of the attempt before it is translated; nil: it is not JSON. The reason is why it
-// cannot be made; "": it can.
-func (a *Attempt) requestBody() (body []byte, reason string) {
-	c := a.call
-	switch {
-	case a.rewritten != nil:
-		return a.rewritten.b, ""
-	case c.buffer == nil, c.opaque:
-		return nil, ""
-	case a.Edit.Empty():
-		return c.buffer.b, ""
-	}
-	body, err := routing.Apply(c.buffer.b, a.Edit)
-	if err != nil {
-		return nil, "the config's parameters cannot be put into the body: " + err.Error()
-	}
-	return body, ""
 }
 
 // addJSON adds what a JSON body asks for.

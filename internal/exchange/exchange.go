@@ -87,6 +87,9 @@ type Exchange struct {
 	// none.
 	AnswerHeader []HeaderField
 
+	Excerpts Excerpts
+	Notes    Notes
+
 	warnings []string // about the call itself
 	warned   bool     // there are warnings of an attempt in the header
 
@@ -99,8 +102,6 @@ type Exchange struct {
 	prepared bool
 	err      *Error // of Prepare
 	release  func()
-	excerpts excerpts
-	notes    notes
 
 	callAdmitted           bool // by the limits that do not depend on the target
 	callHolds, targetHolds holds
@@ -136,11 +137,12 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 		call Call
 	}{call: Call{
 		Gateway: g, Endpoint: endpoint, Start: g.Now(), Path: strings.TrimPrefix(RequestPath(r), "/v1"), Query: r.URL.RawQuery,
-		request: r, body: body{writer: w},
 	}}
 	x := &both.Exchange
 	x.Call, x.release = &both.call, g.Acquire()
-	x.readTrace(r.Header)
+	x.attach(w, r)
+	p := preparation{Call: x.Call}
+	p.readTrace(r.Header)
 	g.Headers.Set(w.Header(), HeaderTraceID, x.TraceID)
 	if warning := g.Headers.Mistyped(r.Header); warning != "" {
 		x.warnings = []string{warning}
@@ -158,8 +160,9 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 	if !x.prepared {
 		x.prepared = true
 		var route *credentials.Route
-		if route, x.err = x.prepare(limits); x.err == nil {
-			x.startSpan()
+		p := preparation{Call: x.Call}
+		if route, x.err = p.prepare(limits); x.err == nil {
+			p.startSpan()
 		}
 		if route != nil {
 			x.chosen = &x.only
@@ -169,7 +172,7 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 			}
 		}
 	}
-	if x.err == nil && x.buffer != nil && int64(len(x.buffer.b)) > limits.Body {
+	if x.err == nil && x.Body.buffer != nil && int64(len(x.Body.buffer.b)) > limits.Body {
 		return tooLarge(limits.Body)
 	}
 	return x.err
@@ -179,22 +182,20 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 // A transport that is still reading it may continue. With aliased, parts of the body may be in
 // use elsewhere, so that its buffer is not used again.
 func (x *Exchange) Commit(aliased bool) {
-	if x.spool != nil {
-		x.spool.commit()
+	if x.Body.spool != nil {
+		x.Body.spool.commit()
 	}
-	if x.buffer == nil {
+	if x.Body.buffer == nil {
 		return
 	}
-	x.committed = true
-	if x.KeepsExcerpts() {
-		x.keepRequest(x.buffer.b)
-	}
+	x.Body.committed = true
+	x.keepRequest()
 	if aliased {
-		x.buffer.Forget()
+		x.Body.buffer.Forget()
 	} else {
-		x.buffer.Release()
+		x.Body.buffer.Release()
 	}
-	x.buffer = nil
+	x.Body.buffer = nil
 }
 
 // AnswerBy has the outcome of the call taken from an attempt, whose answer goes to the client.
@@ -204,13 +205,13 @@ func (x *Exchange) AnswerBy(a *Attempt) { x.answer = a }
 func (x *Exchange) Fail(w http.ResponseWriter, e *Error) {
 	x.Conclude(e.Status, e.Message)
 	x.SetHeader(w.Header())
-	if x.KeepsExcerpts() {
-		x.Sent(e.JSON(x.envelope()))
+	if x.Excerpts.Kept() {
+		x.Excerpts.Sent(e.JSON(x.envelope()))
 	}
-	linger := x.lingers(w)
+	linger := x.Body.lingers(w)
 	e.Write(w, x.Gateway.Headers, x.envelope())
 	if linger {
-		x.linger(w)
+		x.Body.linger(w, x.Caller != nil)
 	}
 }
 
@@ -232,9 +233,10 @@ func (x *Exchange) AnswerStatus() int {
 	return x.Status
 }
 
-// End takes the outcome of the call from the attempt that answered it. It is called once, when
+// End takes the outcome of the call from the attempt that answered it, and what is kept of its body. It is called once, when
 // the call has been forwarded.
 func (x *Exchange) End() {
+	x.keepRequest()
 	if x.answer != nil {
 		x.Outcome = x.answer.Outcome
 	}
@@ -244,14 +246,14 @@ func (x *Exchange) End() {
 func (x *Exchange) Close() {
 	x.LeaveTarget()
 	x.callHolds.end(x.Attempts)
-	x.committed = true
+	x.Body.committed = true
 	x.count()
 	x.endSpan()
-	if x.buffer != nil {
-		x.buffer.Release()
-		x.buffer = nil
+	if x.Body.buffer != nil {
+		x.Body.buffer.Release()
+		x.Body.buffer = nil
 	}
-	x.lease.Close()
+	x.Memory.lease.Close()
 	x.slot.Close()
 	x.release()
 }

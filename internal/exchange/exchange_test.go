@@ -151,7 +151,7 @@ func TestCloseGivesBackWhatTheExchangeHolds(t *testing.T) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatal(err)
 	}
-	buffer := x.buffer
+	buffer := x.Body.buffer
 	x.Close()
 	if w.acquired.Load() != 0 || buffer.refs.Load() != 0 {
 		t.Errorf("%d acquired, %d references", w.acquired.Load(), buffer.refs.Load())

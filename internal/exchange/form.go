@@ -194,36 +194,28 @@ func (f *form) part(model string) string {
 }
 
 // readForm reads a multipart body up to its model, as far as the spool keeps it.
-func (c *Call) readForm(boundary string) *Error {
+func (p *preparation) readForm(boundary string) *Error {
 	f := newForm(boundary)
-	if refusal := c.peek(f.scan); refusal != nil {
+	if refusal := p.Body.peek(f.scan); refusal != nil {
 		return refusal
 	}
 	if f.parts > maxParts {
 		return tooManyParts()
 	}
-	c.form = f
+	p.Body.form = f
 	if len(f.model) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
 	}
-	c.Model = f.model
+	p.Model = f.model
 	if !f.found {
 		return nil
 	}
-	rest := &restOfForm{src: c.spool.src, delimiter: f.delimiter, parts: f.parts}
-	if err := rest.look(c.spool.kept[f.end:]); err != nil {
-		return c.BodyError(err)
+	rest := &restOfForm{src: p.Body.spool.src, delimiter: f.delimiter, parts: f.parts}
+	if err := rest.look(p.Body.spool.kept[f.end:]); err != nil {
+		return p.Body.Refusal(err)
 	}
-	c.spool.src = rest
+	p.Body.spool.src = rest
 	return nil
-}
-
-// peek reads ahead in a body that passes through, until enough returns true.
-func (c *Call) peek(enough func(head []byte) bool) *Error {
-	if err := c.spool.Peek(enough); err != nil {
-		return Overloaded(err)
-	}
-	return c.BodyError(c.spool.Replayable())
 }
 
 // errModel refuses a form whose provider might read another model than the one that was
@@ -303,31 +295,6 @@ func (r *restOfForm) look(b []byte) error {
 	}
 	r.window = r.window[:copy(r.window, rest)]
 	return nil
-}
-
-// Upload returns the body that passes through, with the model of the target, and its length; -1
-// if that is unknown.
-func (a *Attempt) Upload() (io.ReadCloser, int64) {
-	c := a.call
-	f, length := c.form, c.bodyLength()
-	if f == nil {
-		return c.spool.Reader(), length
-	}
-	model := a.Model
-	if model == f.model || !f.found && model == c.located.model {
-		return c.spool.Reader(), length
-	}
-	if !f.found {
-		model = f.part(model)
-	}
-	if length >= 0 {
-		length += int64(len(model) - (f.end - f.start))
-	}
-	before, after := c.spool.reader(0), c.spool.reader(int64(f.end))
-	return &spliced{
-		Reader: io.MultiReader(io.LimitReader(before, int64(f.start)), bytes.NewReader([]byte(model)), after),
-		before: before, after: after,
-	}, length
 }
 
 // spliced is a body of which a part was replaced.

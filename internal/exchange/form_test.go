@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"mime/multipart"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -24,15 +25,22 @@ func formOf(parts ...string) string {
 	return b.String() + "--b--\r\n"
 }
 
+// callOf is the call of a request that nothing was read of.
+func callOf(e *Endpoint, r *http.Request) *Call {
+	c := &Call{Endpoint: e}
+	c.attach(httptest.NewRecorder(), r)
+	return c
+}
+
 // exchangeOf is the exchange of a transcription whose form was read.
 func exchangeOf(body string, limit int) *Exchange {
 	r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
-	x := &Exchange{Call: &Call{Endpoint: &Endpoint{Body: Stream}, request: r}}
-	x.spool = NewSpool(strings.NewReader(body), limit, nil)
-	if err := x.readForm("b"); err != nil {
+	x := &Exchange{Call: callOf(&Endpoint{Body: Stream}, r)}
+	x.Body.spool = NewSpool(strings.NewReader(body), limit, nil)
+	if err := (&preparation{Call: x.Call}).readForm("b"); err != nil {
 		panic(err)
 	}
-	if err := x.locate(); err != nil {
+	if err := (&preparation{Call: x.Call}).locate(); err != nil {
 		panic(err)
 	}
 	x.chosen = x.NewAttempt("", new(credentials.Route), nil)
@@ -63,20 +71,20 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 		if x.Model != c.model {
 			t.Errorf("%s: model %q", name, x.Model)
 		}
-		same, n := x.chosen.Upload()
+		same, n := x.chosen.Payload().Upload()
 		if got, err := io.ReadAll(same); string(got) != c.body || err != nil || int(n) != len(c.body) {
 			t.Errorf("%s: unchanged: %d bytes, %v, of %d: %.200q", name, len(got), err, n, got)
 		}
 		x = exchangeOf(c.body, 4<<10)
 		x.chosen.Route.Model = "other"
 		x.chosen = x.NewAttempt("", x.chosen.Route, nil)
-		if refused := x.chosen.unchangeable() != nil; refused != (c.want == "") {
+		if refused := x.chosen.Payload().unchangeable() != nil; refused != (c.want == "") {
 			t.Errorf("%s: refused %v", name, refused)
 		}
 		if c.want == "" {
 			continue
 		}
-		changed, n := x.chosen.Upload()
+		changed, n := x.chosen.Payload().Upload()
 		if got, err := io.ReadAll(changed); string(got) != c.want || err != nil || int(n) != len(c.want) {
 			t.Errorf("%s: changed: %v, %d of %d:\n%.300q\n%.300q", name, err, n, len(c.want), got, c.want)
 		}
@@ -165,14 +173,14 @@ func TestAFormHasOneModel(t *testing.T) {
 	} {
 		for _, portion := range []int{1, 7, 4096, 1 << 20} {
 			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))
-			x := &Exchange{Call: &Call{Endpoint: &Endpoint{Body: Stream}, request: r}}
-			x.spool = NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil)
-			refusal := x.readForm("b")
+			x := &Exchange{Call: callOf(&Endpoint{Body: Stream}, r)}
+			x.Body.spool = NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil)
+			refusal := (&preparation{Call: x.Call}).readForm("b")
 			if refusal == nil {
 				x.chosen = x.NewAttempt("", new(credentials.Route), nil)
-				body, _ := x.chosen.Upload()
+				body, _ := x.chosen.Payload().Upload()
 				got, err := io.ReadAll(body)
-				if refusal = x.BodyError(err); refusal == nil && string(got) != c.body {
+				if refusal = x.Body.Refusal(err); refusal == nil && string(got) != c.body {
 					t.Errorf("%s, portions of %d: %d bytes of %d, %v", name, portion, len(got), len(c.body), err)
 				}
 			}
@@ -204,19 +212,19 @@ func TestPartsOfFormsAreBounded(t *testing.T) {
 	}
 	read := func(body string) *Error {
 		r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
-		c := &Call{Endpoint: &Endpoint{Body: Stream}, request: r}
-		c.spool = NewSpool(strings.NewReader(body), 1<<20, nil)
-		if refusal := c.readForm("b"); refusal != nil {
+		c := callOf(&Endpoint{Body: Stream}, r)
+		c.Body.spool = NewSpool(strings.NewReader(body), 1<<20, nil)
+		if refusal := (&preparation{Call: c}).readForm("b"); refusal != nil {
 			return refusal
 		}
-		_, err := io.ReadAll(c.spool.Reader())
-		return c.BodyError(err)
+		_, err := io.ReadAll(c.Body.spool.Reader())
+		return c.Body.Refusal(err)
 	}
 	named := func(body string, lines *fileLines) *Error {
 		f := newFormNames(strings.NewReader(body), "b")
 		f.lines = lines
 		_, err := io.ReadAll(f)
-		return new(Call).BodyError(err)
+		return new(Call).Body.Refusal(err)
 	}
 	for name, refusal := range map[string]*Error{
 		"before the model": read(fields(maxParts, "model=m")),

@@ -24,10 +24,10 @@ func Succeeded(status int) bool { return status == http.StatusOK || status == St
 // Hooks returns the hooks of calls to a target and of their answers: those of the config, then the
 // defaults of the workspace and its organisation.
 func (x *Exchange) Hooks(t *routing.Target) (before, after []*hooks.Hook, err *Error) {
-	if before, err = x.saved(t.Before); err != nil {
+	if before, err = x.Gateway.savedHooks(x.Caller.WorkspaceID, t.Before); err != nil {
 		return nil, nil, err
 	}
-	if after, err = x.saved(t.After); err != nil {
+	if after, err = x.Gateway.savedHooks(x.Caller.WorkspaceID, t.After); err != nil {
 		return nil, nil, err
 	}
 	if before, err = x.withDefaults(before, guardrails.Input); err != nil {
@@ -52,8 +52,8 @@ func (x *Exchange) withDefaults(list []*hooks.Hook, phase guardrails.Phase) ([]*
 	return slices.Concat(list, more), nil
 }
 
-// saved returns hooks with those that the names of saved guardrails stand for.
-func (c *Call) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
+// savedHooks returns hooks with those that the names of saved guardrails stand for.
+func (g *Gateway) savedHooks(workspace string, list []*hooks.Hook) ([]*hooks.Hook, *Error) {
 	if !slices.ContainsFunc(list, func(h *hooks.Hook) bool { return h.Slug != "" }) {
 		return list, nil
 	}
@@ -63,8 +63,8 @@ func (c *Call) saved(list []*hooks.Hook) ([]*hooks.Hook, *Error) {
 			continue
 		}
 		saved, err := (*hooks.Hook)(nil), hooks.ErrUnknown
-		if g := c.Gateway.Guardrails; g != nil {
-			saved, err = g.Hook(c.Caller.WorkspaceID, h.Slug, h.VersionID)
+		if g.Guardrails != nil {
+			saved, err = g.Guardrails.Hook(workspace, h.Slug, h.VersionID)
 		}
 		switch {
 		case errors.Is(err, hooks.ErrUnknown):
@@ -88,23 +88,6 @@ func (x *Exchange) Replace(body []byte) {
 	b.refs.Store(1)
 	b.forgotten.Store(true) // the target holds it for all its attempts
 	x.chosen.rewritten = b
-}
-
-// replacement is the body that hooks have made.
-func (a *Attempt) replacement(usage bool) (*Buffer, error) {
-	if !usage {
-		a.rewritten.refs.Add(1)
-		return a.rewritten, nil
-	}
-	body, err := routing.Apply(a.rewritten.b, withUsageOption(nil))
-	if err != nil {
-		return nil, badRequest("", "invalid_config", "The option for usage cannot be put into the body: "+err.Error())
-	}
-	b, err := a.call.NewBuffer(body)
-	if err != nil {
-		return nil, Overloaded(err)
-	}
-	return b, nil
 }
 
 // Denied is the answer to a call that a hook refuses.

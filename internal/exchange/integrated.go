@@ -6,7 +6,7 @@ func (c *Call) integrate(a *Attempt) *Error {
 	if !a.Route.Ruled() {
 		return nil
 	}
-	if c.mayHaveOther(a.Model) || a.modelsSet() != "" {
+	if c.mayHaveOther(a.Model) || a.Payload().modelsSet() != "" {
 		return a.RefuseUnread("the integration of the provider allows only some models")
 	}
 	if a.Model == "" { // nothing of a model's is asked for

@@ -18,35 +18,35 @@ const (
 
 // lingers reports whether more of the body may arrive after the answer that is about to be
 // written. If so, it sets the headers for that.
-func (c *Call) lingers(w http.ResponseWriter) bool {
-	r := c.request
+func (b *RequestBody) lingers(w http.ResponseWriter) bool {
+	r := b.request
 	switch {
 	case r.ProtoMajor != 1: // HTTP/2 ends the stream without the connection
 		return false
-	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || c.buffer != nil || c.committed:
+	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || b.buffer != nil || b.committed:
 		return false
-	case c.BodyStalled() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
+	case b.Stalled() != nil, r.ContentLength > 0 && r.ContentLength <= ownDiscard:
 		return false
-	case r.Header.Get("Expect") != "" && c.timed.src == nil: // the client waits before it sends the body
+	case r.Header.Get("Expect") != "" && b.timed.src == nil: // the client waits before it sends the body
 		return false
 	}
 	w.Header()["Connection"] = []string{"close"}
 	return true
 }
 
-// linger reads the rest of the body after the answer.
-func (c *Call) linger(w http.ResponseWriter) {
+// linger reads the rest of the body after the answer. known: the caller is.
+func (b *RequestBody) linger(w http.ResponseWriter, known bool) {
 	control := http.NewResponseController(w)
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	if c.spool != nil { // an attempt that was given up may still be reading it
-		c.spool.reading.Lock()
-		defer c.spool.reading.Unlock()
+	if b.spool != nil { // an attempt that was given up may still be reading it
+		b.spool.reading.Lock()
+		defer b.spool.reading.Unlock()
 	}
 	most := int64(lingerBytes)
-	if c.Caller == nil {
+	if !known {
 		most = unknownBytes
 	}
-	_, _ = io.CopyN(io.Discard, c.request.Body, most) // an error does not matter
+	_, _ = io.CopyN(io.Discard, b.request.Body, most) // an error does not matter
 }

@@ -13,15 +13,15 @@ const loopHeader = "Cdn-Loop"
 const maxThrough = 10
 
 // refuseLoop refuses a call that this gateway has sent: it would be sent again and again.
-func (c *Call) refuseLoop() *Error {
-	values := c.request.Header[loopHeader]
-	if len(values) == 0 || c.Gateway.ID == "" {
+func (p *preparation) refuseLoop() *Error {
+	values := p.request.Header[loopHeader]
+	if len(values) == 0 || p.Gateway.ID == "" {
 		return nil
 	}
 	through := strings.Split(strings.Join(values, ","), ",")
 	if len(through) <= maxThrough && !slices.ContainsFunc(through, func(one string) bool {
 		id, _, _ := strings.Cut(one, ";")
-		return strings.TrimSpace(id) == c.Gateway.ID
+		return strings.TrimSpace(id) == p.Gateway.ID
 	}) {
 		return nil
 	}
@@ -30,9 +30,6 @@ func (c *Call) refuseLoop() *Error {
 		Message: "The call came from this gateway: the custom host of its provider leads back to it. Set a host of a model provider",
 	}
 }
-
-// Through returns the header by which the call is recognized if its host leads back here, or nil.
-func (c *Call) Through() http.Header { return c.Gateway.Through(c.request.Header) }
 
 // Through returns the header of requests to hosts that the operator did not choose, by which the gateway
 // recognizes what they send back to it, or nil. before is the header of the request because of which they are made.

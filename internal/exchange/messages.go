@@ -29,7 +29,7 @@ type Messages struct {
 // counts; it may be nil. The check is nil for a path that passes through with a credential that no other
 // workspace uses: such messages may be in any format.
 func (x *Exchange) Messages(a *Attempt, session *Session) *Messages {
-	if x.Endpoint == &passThrough && !a.RecordsOwners() {
+	if x.Endpoint == &passThrough && !a.Ownership().Recorded() {
 		return nil
 	}
 	return &Messages{call: x.Call, attempt: a, limiters: x.limiters, session: session}
@@ -54,8 +54,8 @@ func (m *Messages) Check(message []byte) *Error {
 	if n.over {
 		return tooManyNamed()
 	}
-	if m.attempt.Guarded() {
-		if err := m.attempt.mustOwn(n.ids, n.params); err != nil {
+	if m.attempt.Ownership().Guarded() {
+		if err := m.attempt.Ownership().check(n.ids, n.params); err != nil {
 			return err
 		}
 	}

@@ -27,12 +27,28 @@ const (
 // userKey is the entry that holds the user of the caller's key.
 const userKey = "_user"
 
+// Get are the entries that a call has for its record, its limits and its conditions.
+type Metadata struct {
+	// sources are JSON objects: the workspace's defaults, the key's, the request's own, and what
+	// its baggage has. The first one that has an entry counts; "": there is none.
+	sources [4]string
+	user    string // of the caller's key; "": it is nobody's
+}
+
+const ownMetadata = 2 // of the sources, the request's own
+
 // readMetadata reads x-gw-metadata, and baggage (W3C Baggage), whose entries are added.
-func (c *Call) readMetadata(h http.Header) *Error {
-	if lines := h["Baggage"]; lines != nil {
-		c.baggage = baggage(lines)
+func (p *preparation) readMetadata(h http.Header) *Error {
+	m := &p.Metadata
+	m.user = p.Caller.UserID
+	if of := p.Gateway.WorkspaceMetadata; of != nil {
+		m.sources[0] = string(of(p.Caller.WorkspaceID))
 	}
-	raw, ok := c.Gateway.Headers.Get(h, HeaderMetadata)
+	m.sources[1] = string(p.Caller.Metadata)
+	if lines := h["Baggage"]; lines != nil {
+		m.sources[3] = baggage(lines)
+	}
+	raw, ok := p.Gateway.Headers.Get(h, HeaderMetadata)
 	if raw == "" {
 		return nil
 	}
@@ -40,7 +56,7 @@ func (c *Call) readMetadata(h http.Header) *Error {
 	if ok {
 		err := checkMetadata(raw)
 		if err == nil {
-			c.metadata = raw
+			m.sources[ownMetadata] = raw
 			return nil
 		}
 		var syntax *jsonscan.SyntaxError
@@ -143,35 +159,33 @@ func baggage(lines []string) string {
 	return string(b)
 }
 
-// sources are the JSON objects that the call's metadata comes from: the workspace's defaults, the
-// key's, the request's own, and baggage. The first one that has an entry counts.
-func (c *Call) sources() [4]string {
-	var workspace json.RawMessage
-	if of := c.Gateway.WorkspaceMetadata; of != nil {
-		workspace = of(c.Caller.WorkspaceID)
+// Header is the header x-gw-metadata, or nil.
+func (m *Metadata) Header() []byte {
+	if m.sources[ownMetadata] == "" {
+		return nil
 	}
-	return [...]string{string(workspace), string(c.Caller.Metadata), c.metadata, c.baggage}
+	return []byte(m.sources[ownMetadata])
 }
 
-// MetadataJSON returns a value of the call's metadata, or nil if there is none.
-func (c *Call) MetadataJSON(key string) json.RawMessage {
-	if v := c.metadataValue(key); v.Exists() {
+// JSON returns a value of the call's metadata, or nil if there is none.
+func (m *Metadata) JSON(key string) json.RawMessage {
+	if v := m.value(key); v.Exists() {
 		return json.RawMessage(v.Raw)
 	}
 	return nil
 }
 
-// Metadata returns a value of the call's metadata as text. Null is absent.
-func (c *Call) Metadata(key string) (string, bool) {
-	value := c.metadataValue(key).String()
+// Get returns a value of the call's metadata as text. Null is absent.
+func (m *Metadata) Get(key string) (string, bool) {
+	value := m.value(key).String()
 	return value, value != ""
 }
 
-func (c *Call) metadataValue(key string) gjson.Result {
-	if key == userKey && c.Caller.UserID != "" {
-		return gjson.ParseBytes(jsonscan.AppendQuoted(nil, c.Caller.UserID))
+func (m *Metadata) value(key string) gjson.Result {
+	if key == userKey && m.user != "" {
+		return gjson.ParseBytes(jsonscan.AppendQuoted(nil, m.user))
 	}
-	for _, source := range c.sources() {
+	for _, source := range m.sources {
 		if source == "" {
 			continue
 		}
@@ -189,14 +203,13 @@ func (c *Call) metadataValue(key string) gjson.Result {
 	return gjson.Result{}
 }
 
-// AllMetadata returns the call's metadata as one JSON object, or nil if there is none.
-func (c *Call) AllMetadata() json.RawMessage {
-	sources := c.sources()
-	if c.Caller.UserID == "" && sources == [4]string{} {
+// All returns the call's metadata as one JSON object, or nil if there is none.
+func (m *Metadata) All() json.RawMessage {
+	if m.user == "" && m.sources == [4]string{} {
 		return nil
 	}
 	all := make(map[string]json.RawMessage)
-	for _, source := range slices.Backward(sources[:]) {
+	for _, source := range slices.Backward(m.sources[:]) {
 		gjson.Parse(source).ForEach(func(k, v gjson.Result) bool {
 			if v.Type != gjson.Null {
 				all[k.Str] = json.RawMessage(v.Raw)
@@ -204,8 +217,8 @@ func (c *Call) AllMetadata() json.RawMessage {
 			return true
 		})
 	}
-	if c.Caller.UserID != "" {
-		all[userKey] = jsonscan.AppendQuoted(nil, c.Caller.UserID)
+	if m.user != "" {
+		all[userKey] = jsonscan.AppendQuoted(nil, m.user)
 	}
 	if len(all) == 0 {
 		return nil

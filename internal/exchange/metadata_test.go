@@ -72,11 +72,11 @@ func TestMetadataComesFromFivePlaces(t *testing.T) {
 	mustBe := func() {
 		t.Helper()
 		all := make(map[string]string)
-		if err := json.Unmarshal(x.AllMetadata(), &all); err != nil {
+		if err := json.Unmarshal(x.Metadata.All(), &all); err != nil {
 			t.Fatal(err)
 		}
 		for key, v := range want {
-			if got, _ := x.Metadata(key); got != v || all[key] != v {
+			if got, _ := x.Metadata.Get(key); got != v || all[key] != v {
 				t.Errorf("%s: got %q and %q, want %q", key, got, all[key], v)
 			}
 		}
@@ -85,7 +85,7 @@ func TestMetadataComesFromFivePlaces(t *testing.T) {
 		}
 	}
 	mustBe()
-	x.Caller.UserID = `u"1`
+	x.Metadata.user = `u"1`
 	want["_user"] = `u"1`
 	mustBe()
 }
@@ -141,7 +141,7 @@ func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
 	for key, want := range map[string]string{
 		"team": "blue", "fixed": "1", "env": "prod", "n": "7", "deep": `{"a":1}`, "base": "x", "twice": "2", "a.b": "dots", "*": "star",
 	} {
-		if got, ok := x.Metadata(key); !ok || got != want {
+		if got, ok := x.Metadata.Get(key); !ok || got != want {
 			t.Errorf("%s: got %q, %v", key, got, ok)
 		}
 		if got, _, ok := x.Attribute("metadata." + key); !ok || got != want {
@@ -149,7 +149,7 @@ func TestMetadataOfTheKeyGoesBeforeTheRequests(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"absent", "", "deep.a", "TEAM", "a", "@this", "#", "e*"} {
-		if got, ok := x.Metadata(key); ok {
+		if got, ok := x.Metadata.Get(key); ok {
 			t.Errorf("%q: got %q", key, got)
 		}
 	}

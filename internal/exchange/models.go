@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -26,28 +25,10 @@ func RequestPath(r *http.Request) string {
 	return path
 }
 
-// namesModel reports whether the call asks about a model by its id, in which @slug/ stands for the
-// provider.
-func (a *Attempt) namesModel() bool {
-	return a.call.Endpoint.Name == RetrieveModel && a.Route.Model != "" && a.Model == a.Route.Model && a.Edit.Empty()
-}
-
-// UpstreamPath is the path of the call for the target: that of a model has the provider's own id.
-func (a *Attempt) UpstreamPath() string {
-	if !a.namesModel() {
-		return a.call.Path
-	}
-	segments := strings.Split(a.Model, "/")
-	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
-	}
-	return "/models/" + strings.Join(segments, "/")
-}
-
 // AskedModel is the id by which the call asks about a model, where the provider has another; "":
 // it has the same, or the call does not ask about one.
 func (a *Attempt) AskedModel() string {
-	if asked := a.call.located.model; a.namesModel() && asked != a.Model {
+	if asked := a.call.located.model; a.Payload().namesModel() && asked != a.Model {
 		return asked
 	}
 	return ""

@@ -22,26 +22,26 @@ type DeferredNote interface {
 	Deferred() (bytes int, work func(room bool))
 }
 
-// notes are those of a call, by the stages that they are of.
-type notes []stageNote
+// Notes are those of a call, by the stages that they are of.
+type Notes []stageNote
 
 type stageNote struct {
 	stage any
 	note  Note
 }
 
-// SetNote sets the note of a stage, which is anything comparable; nil: it has none.
-func (x *Exchange) SetNote(stage any, n Note) {
-	x.notes = slices.DeleteFunc(x.notes, func(s stageNote) bool { return s.stage == stage })
-	if n != nil {
-		x.notes = append(x.notes, stageNote{stage, n})
+// Set sets the note of a stage, which is anything comparable; nil: it has none.
+func (n *Notes) Set(stage any, note Note) {
+	*n = slices.DeleteFunc(*n, func(s stageNote) bool { return s.stage == stage })
+	if note != nil {
+		*n = append(*n, stageNote{stage, note})
 	}
 }
 
-// Notes are the notes of all stages, in the order in which they were set.
-func (x *Exchange) Notes() iter.Seq[Note] {
+// All are the notes of all stages, in the order in which they were set.
+func (n Notes) All() iter.Seq[Note] {
 	return func(yield func(Note) bool) {
-		for _, s := range x.notes {
+		for _, s := range n {
 			if !yield(s.note) {
 				return
 			}

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -140,7 +139,7 @@ var objectRows = map[string]Objects{
 	"POST /rerank": noObjects, "POST /messages": noObjects, "POST /messages/count_tokens": noObjects, "POST /fim/completions": noObjects,
 	"GET /realtime": noObjects, "POST /realtime/sessions": noObjects, "POST /realtime/transcription_sessions": noObjects, "POST /realtime/client_secrets": noObjects,
 	"POST /fine_tuning/alpha/graders/run": noObjects, "POST /fine_tuning/alpha/graders/validate": noObjects,
-	// Models are everybody's, but for those that jobs made: see Attempt.Hides.
+	// Models are everybody's, but for those that jobs made: see Ownership.Hides.
 	"GET /models": {None: true, ModelList: true}, modelRows[0]: noObjects, modelRows[1]: noObjects, modelRows[2]: noObjects, modelRows[3]: noObjects, modelRows[4]: noObjects, modelRows[5]: noObjects,
 }
 
@@ -189,41 +188,6 @@ func objectIn(pattern, path string) (id string, whole bool) {
 		pattern, path = "/"+restOfPattern, "/"+rest
 	}
 	return "", false
-}
-
-// object returns the id of the object that the call's path names, as its provider reads it; "" if
-// it names none. For a path that the operator passes through, the table is consulted for an
-// endpoint of another method.
-func (c *Call) object() (id string, whole bool) {
-	pattern := c.Endpoint.Path
-	switch {
-	case c.Endpoint.Objects.None:
-		return "", false
-	case c.Endpoint == &passThrough:
-		rows := rowsOf("/v1" + c.Path)
-		if len(rows) == 0 || rows[0].Objects.None {
-			return "", false
-		}
-		pattern = rows[0].Path
-	}
-	id, whole = objectIn(strings.TrimPrefix(pattern, "/v1"), c.Path)
-	if plain, err := url.PathUnescape(id); err == nil {
-		id = plain
-	}
-	return id, whole
-}
-
-// attached returns the id of the file in the path of a call about a file of a vector store; "": it is
-// about something else.
-func (c *Call) attached() string {
-	parts := strings.Split(strings.TrimPrefix(c.Path, "/"), "/")
-	if len(parts) < 4 || parts[0] != "vector_stores" || parts[2] != "files" {
-		return ""
-	}
-	if plain, err := url.PathUnescape(parts[3]); err == nil {
-		return plain
-	}
-	return parts[3]
 }
 
 // rowsOf are the endpoints of a path, whatever their methods.

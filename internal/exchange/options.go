@@ -19,22 +19,29 @@ const (
 // urlHeaders are the headers that give the address of a provider.
 var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzureEndpoint, HeaderHuggingfaceURL, HeaderDatabricks, HeaderSnowflake}
 
+// Options are what the headers of a call set that a config could also set. What is not given is zero.
+type Options struct {
+	RequestTimeout time.Duration // x-gw-request-timeout, which wins over a config's
+	ForwardHeaders []string      // x-gw-forward-headers, canonical
+	Caching        Caching
+}
+
 // readOptions reads the headers for what a config could also set.
-func (c *Call) readOptions(h http.Header) *Error {
-	if raw, _ := c.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
+func (p *preparation) readOptions(h http.Header) *Error {
+	if raw, _ := p.Gateway.Headers.Get(h, HeaderRequestTimeout); raw != "" {
 		ms, err := strconv.ParseInt(raw, 10, 64)
 		if err != nil || ms < 1 || ms > maxRequestTimeout.Milliseconds() {
 			return badRequest("x-gw-request-timeout", "invalid_value", "Invalid request timeout passed: expected milliseconds, a whole number from 1 to "+
 				strconv.FormatInt(maxRequestTimeout.Milliseconds(), 10))
 		}
-		c.RequestTimeout = time.Duration(ms) * time.Millisecond
+		p.Options.RequestTimeout = time.Duration(ms) * time.Millisecond
 	}
-	if err := c.readCaching(h); err != nil {
+	if err := p.readCaching(h); err != nil {
 		return err
 	}
-	blocked := c.Gateway.Router.Blocks(c.Caller.WorkspaceID)
+	blocked := p.Gateway.Router.Blocks(p.Caller.WorkspaceID)
 	for _, header := range urlHeaders {
-		if v, _ := c.Gateway.Headers.Get(h, header); v != "" && blocked {
+		if v, _ := p.Gateway.Headers.Get(h, header); v != "" && blocked {
 			field := header.String()
 			return CredentialError(&credentials.Error{
 				Reason: credentials.InlineURLBlocked, Field: field,
@@ -42,7 +49,7 @@ func (c *Call) readOptions(h http.Header) *Error {
 			})
 		}
 	}
-	raw, _ := c.Gateway.Headers.Get(h, HeaderForwardHeaders)
+	raw, _ := p.Gateway.Headers.Get(h, HeaderForwardHeaders)
 	if raw == "" {
 		return nil
 	}
@@ -56,10 +63,10 @@ func (c *Call) readOptions(h http.Header) *Error {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if why := routing.CheckForward(name, c.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(c.ForwardHeaders) == maxForwarded {
+		if why := routing.CheckForward(name, p.Gateway.Configs.Options.HeaderPrefixes); why != "" || len(p.Options.ForwardHeaders) == maxForwarded {
 			return badRequest("x-gw-forward-headers", "invalid_value", "Invalid forward header passed: "+credentials.Clip(name)+": "+why)
 		}
-		c.ForwardHeaders = append(c.ForwardHeaders, textproto.CanonicalMIMEHeaderKey(name))
+		p.Options.ForwardHeaders = append(p.Options.ForwardHeaders, textproto.CanonicalMIMEHeaderKey(name))
 	}
 	return nil
 }

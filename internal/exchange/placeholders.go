@@ -16,7 +16,7 @@ var placeholders = map[string]func(*Exchange) any{
 	"provider":               func(x *Exchange) any { return x.Provider() },
 	"model":                  func(x *Exchange) any { return x.AskedModel() },
 	"stream":                 func(x *Exchange) any { return x.Stream },
-	"config":                 func(x *Exchange) any { return x.ConfigID },
+	"config":                 func(x *Exchange) any { return x.ConfigSource.Slug },
 	"last_used_option_index": func(x *Exchange) any { return x.LastUsed() },
 	"cache_status":           func(x *Exchange) any { return x.CacheStatus },
 	"attempts":               func(x *Exchange) any { return len(x.Attempts) },
@@ -59,10 +59,7 @@ func (x *Exchange) placeholder(name string) (value any, ok bool) {
 		return get(x), true
 	}
 	if name, ok = strings.CutPrefix(name, metadataPrefix); ok {
-		if x.Caller == nil {
-			return "", true
-		}
-		v, _ := x.Metadata(name)
+		v, _ := x.Metadata.Get(name)
 		return v, true
 	}
 	return nil, false

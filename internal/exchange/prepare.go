@@ -10,90 +10,99 @@ import (
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
+// A preparation makes a call. Only its methods write to the call (TestACallIsFrozen), and it does not
+// outlive [Exchange.Prepare].
+type preparation struct {
+	*Call
+
+	invalid    *validation.Error // found by the endpoint's tables, which a config may ignore
+	softDenial string            // why a hook refuses the call with an answer, once that can be made; "": none does
+}
+
 // prepare makes all of the call that is known before anything is sent, in the order in which calls
 // are refused. The route is nil if the target is chosen later, or if there is none.
-func (c *Call) prepare(limits Limits) (*credentials.Route, *Error) {
-	selection, err := c.admitCaller()
+func (p *preparation) prepare(limits Limits) (*credentials.Route, *Error) {
+	selection, err := p.admitCaller()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.receive(limits, &selection); err != nil || c.Rendered {
+	if err := p.receive(limits, &selection); err != nil || p.Rendered {
 		return nil, err
 	}
-	if err := c.findStored(&selection); err != nil || c.StoredResponse != nil {
+	if err := p.findStored(&selection); err != nil || p.StoredResponse != nil {
 		return nil, err
 	}
-	c.selection = selection
-	if err := c.configure(); err != nil {
+	p.selection = selection
+	if err := p.configure(); err != nil {
 		return nil, err
 	}
-	if c.invalid != nil && !c.passthrough() {
-		return nil, badRequest(c.invalid.Param, c.invalid.Code, c.invalid.Message)
+	if p.invalid != nil && !p.passthrough() {
+		return nil, badRequest(p.invalid.Param, p.invalid.Code, p.invalid.Message)
 	}
-	if err := c.readOptions(c.request.Header); err != nil {
+	if err := p.readOptions(p.request.Header); err != nil {
 		return nil, err
 	}
 	switch {
-	case c.Config != nil && c.Endpoint.Single && !c.Config.Root.Leaf():
+	case p.Config != nil && p.Endpoint.Single && !p.Config.Root.Leaf():
 		return nil, badRequest("x-gw-config", "invalid_config", "Invalid config provided. Maximum one target is allowed for batch/file/fine_tuning requests")
-	case c.Endpoint.Name == Models:
-		c.Catalogue = c.catalogue()
+	case p.Endpoint.Name == Models:
+		p.Catalogue = p.catalogue()
 	}
-	if c.Config != nil || c.Catalogue {
+	if p.Config != nil || p.Catalogue != nil {
 		return nil, nil
 	}
-	return c.route()
+	return p.route()
 }
 
 // admitCaller says who calls, and admits the call to those under way. The selection is what the
 // headers say of where the call goes.
-func (c *Call) admitCaller() (credentials.Selection, *Error) {
-	selection, err := c.authenticate()
+func (p *preparation) admitCaller() (credentials.Selection, *Error) {
+	selection, err := p.authenticate()
 	if err != nil {
 		return selection, err
 	}
-	if err := c.Lease(&c.slot, &c.lease); err != nil {
+	if err := p.Lease(&p.slot, &p.Memory.lease); err != nil {
 		return selection, err
 	}
-	if err := c.readMetadata(c.request.Header); err != nil {
+	if err := p.readMetadata(p.request.Header); err != nil {
 		return selection, err
 	}
-	return selection, c.startDefaults()
+	return selection, p.startDefaults()
 }
 
 // receive takes the body, or renders it from the prompt that the call names, and checks what the
 // endpoint's tables say of it.
-func (c *Call) receive(limits Limits, selection *credentials.Selection) *Error {
-	c.longest = limits.Body
-	if err := c.takeBody(limits); err != nil {
+func (p *preparation) receive(limits Limits, selection *credentials.Selection) *Error {
+	p.Body.limit = limits.Body
+	if err := p.takeBody(limits); err != nil {
 		return err
 	}
-	if err := c.denySoftly(); err != nil {
+	if err := p.denySoftly(); err != nil {
 		return err
 	}
-	if c.Endpoint.Prompt {
-		if err := c.renderPrompt(selection, limits.Body); err != nil || c.Rendered {
+	if p.Endpoint.Prompt {
+		if err := p.renderPrompt(selection, limits.Body); err != nil || p.Rendered {
 			return err
 		}
 	}
-	if c.Endpoint.Query != nil && c.invalid == nil {
-		c.invalid = validation.CheckQuery(c.Endpoint.Query, c.request.URL.Query())
+	if p.Endpoint.Query != nil && p.invalid == nil {
+		p.invalid = validation.CheckQuery(p.Endpoint.Query, p.request.URL.Query())
 	}
 	return nil
 }
 
 // findStored finds out which model and which object the call names, and whose it is. Of a response
 // that the gateway stores, there is nothing more to find.
-func (c *Call) findStored(selection *credentials.Selection) *Error {
-	if err := c.locate(); err != nil {
+func (p *preparation) findStored(selection *credentials.Selection) *Error {
+	if err := p.locate(); err != nil {
 		return err
 	}
-	selection.Model = c.Model
-	if refusal := c.recall(selection); refusal != nil {
+	selection.Model = p.Model
+	if refusal := p.recall(selection); refusal != nil {
 		return CredentialError(refusal)
 	}
-	if c.StoredResponse != nil {
-		if err := c.reserveTurns([]stored.Response{*c.StoredResponse}); err != nil {
+	if p.StoredResponse != nil {
+		if err := p.Responses().reserve([]stored.Response{*p.StoredResponse}); err != nil {
 			return Overloaded(err)
 		}
 	}
@@ -101,76 +110,87 @@ func (c *Call) findStored(selection *credentials.Selection) *Error {
 }
 
 // configure resolves the call's config, and runs the hooks that it starts with.
-func (c *Call) configure() *Error {
-	if refusal := c.Gateway.Router.Inline(c.Caller.WorkspaceID, c.selection); refusal != nil {
+func (p *preparation) configure() *Error {
+	if refusal := p.Gateway.Router.Inline(p.Caller.WorkspaceID, p.selection); refusal != nil {
 		return CredentialError(refusal)
 	}
-	version, _ := c.Gateway.Headers.Get(c.request.Header, HeaderConfigVersion)
+	version, _ := p.Gateway.Headers.Get(p.request.Header, HeaderConfigVersion)
 	var err *Error
 	alias := ""
-	if c.selection.Config == "" {
-		alias = c.aliased(&c.selection)
+	if p.selection.Config == "" {
+		alias = p.aliased(&p.selection)
 	}
-	if c.Config, err = c.config(cmp.Or(c.selection.Config, alias), version); err != nil {
+	if p.Config, err = p.config(cmp.Or(p.selection.Config, alias), version); err != nil {
 		if alias != "" && err.Param == "x-gw-config" { // which the call does not have
 			err.Param = "model"
-			err.Message = "The model " + credentials.Clip(c.selection.Model) + " is an alias of the config " + credentials.Clip(alias) + ": " + err.Message
+			err.Message = "The model " + credentials.Clip(p.selection.Model) + " is an alias of the config " + credentials.Clip(alias) + ": " + err.Message
 		}
 		return err
 	}
-	if c.Config != nil {
-		if err := c.startHooks(c.Config.Start); err != nil {
+	if p.Config != nil {
+		if err := p.startHooks(p.Config.Start); err != nil {
 			return err
 		}
-		if err := c.denySoftly(); err != nil {
+		if err := p.denySoftly(); err != nil {
 			return err
 		}
 	}
-	if c.Prompt != "" && c.Config != nil && c.Config.Prompts {
+	if p.Prompt.Slug != "" && p.Config != nil && p.Config.Prompts {
 		return badRequest("x-gw-config", "prompt_in_config", "The call names a prompt, and its config others (prompt_id): send the variables to /chat/completions or /completions with this config, or use a config without prompt_id")
 	}
-	c.admitPrompted()
+	p.admitPrompted()
 	return nil
 }
 
 // route returns the route of a call without a config.
-func (c *Call) route() (*credentials.Route, *Error) {
-	route, refusal := c.Gateway.Router.Route(c.Caller, c.selection)
+func (p *preparation) route() (*credentials.Route, *Error) {
+	route, refusal := p.Gateway.Router.Route(p.Caller, p.selection)
 	if refusal != nil {
-		return nil, c.noRoute(refusal)
+		return nil, p.noRoute(refusal)
 	}
-	if err := c.complete(route); err != nil {
+	if err := p.complete(route); err != nil {
 		return nil, err
 	}
 	if route.Model != "" {
-		c.Model = route.Model
+		p.Model = route.Model
 	}
-	return route, c.missingModel()
+	return route, p.missingModel()
+}
+
+// missingModel refuses a call without a config that lacks a required field.
+func (p *preparation) missingModel() *Error {
+	if p.Body.buffer == nil || p.Config != nil {
+		return nil
+	}
+	if fault := (Payload{call: p.Call}).missing(); fault != nil {
+		return badRequest(fault.Param, fault.Code, fault.Message)
+	}
+	return nil
 }
 
 // noRoute is the answer to a call without a route. If nothing names a provider, it says what else
 // the client may have meant.
-func (c *Call) noRoute(refusal *credentials.Error) *Error {
+func (p *preparation) noRoute(refusal *credentials.Error) *Error {
 	if refusal.Reason != credentials.NoProvider {
 		return CredentialError(refusal)
 	}
-	if id := c.responseID(); id != "" && c.selection.Slug() == "" {
+	if id := p.Responses().id(); id != "" && p.selection.Slug() == "" {
 		return unknownResponse(id)
 	}
-	if c.Endpoint == &passThrough && refusal.Field == "x-gw-provider" {
-		path := "/v1" + c.Path
-		refusal.Message = c.request.Method + " " + credentials.Clip(path) + " is none of the gateway's endpoints, and no provider is named that may have it (x-gw-provider)" +
-			didYouMean(path, c.Gateway.ControlPlane...)
+	if p.Endpoint == &passThrough && refusal.Field == "x-gw-provider" {
+		path := "/v1" + p.Path
+		refusal.Message = p.request.Method + " " + credentials.Clip(path) + " is none of the gateway's endpoints, and no provider is named that may have it (x-gw-provider)" +
+			didYouMean(path, p.Gateway.ControlPlane...)
 		return CredentialError(refusal)
 	}
-	if _, unseen := c.ModelUnread(); unseen {
-		return c.RefuseUnread("nothing else says where the call goes")
+	if _, unseen := p.ModelUnread(); unseen {
+		return p.RefuseUnread("nothing else says where the call goes")
 	}
 	if refusal.Field == "x-gw-provider" {
-		if c.selection.Model == "" {
+		if p.selection.Model == "" {
 			refusal.Message = "Either x-gw-config or x-gw-provider header is required: the call has no model that could name its provider; send x-gw-provider: @slug, or save a config as the API key's default"
 		} else {
-			refusal.Message += c.meant()
+			refusal.Message += p.meant()
 		}
 	}
 	return CredentialError(refusal)
@@ -178,15 +198,15 @@ func (c *Call) noRoute(refusal *credentials.Error) *Error {
 
 // meant is what the answer to a call without a provider says of its model: which alias or which
 // provider of the workspace the client may have meant.
-func (c *Call) meant() string {
-	model := c.selection.Model
+func (p *preparation) meant() string {
+	model := p.selection.Model
 	said := "; the model " + credentials.Clip(model) + " names no provider, and is no alias of the workspace"
-	if c.Gateway.Aliases != nil {
-		if alias := credentials.Nearest(model, c.Gateway.Aliases(c.Caller.WorkspaceID)); alias != "" && alias != model {
+	if p.Gateway.Aliases != nil {
+		if alias := credentials.Nearest(model, p.Gateway.Aliases(p.Caller.WorkspaceID)); alias != "" && alias != model {
 			return said + "; did you mean " + credentials.Clip(alias) + "?"
 		}
 	}
-	if slugs := c.Gateway.Router.Saved(c.Caller); len(slugs) > 0 {
+	if slugs := p.Gateway.Router.Saved(p.Caller); len(slugs) > 0 {
 		said += "; did you mean @" + slugs[0] + "/" + credentials.Clip(model) + "?"
 	}
 	return said
@@ -194,11 +214,11 @@ func (c *Call) meant() string {
 
 // aliased is the saved config that the call's model is an alias of, "" where it is of none, or
 // where the call names a provider.
-func (c *Call) aliased(s *credentials.Selection) string {
-	if c.Gateway.Router.Alias == nil || s.Model == "" || s.Slug() != "" {
+func (p *preparation) aliased(s *credentials.Selection) string {
+	if p.Gateway.Router.Alias == nil || s.Model == "" || s.Slug() != "" {
 		return ""
 	}
-	to := c.Gateway.Router.Alias(c.Caller.WorkspaceID, s.Model)
+	to := p.Gateway.Router.Alias(p.Caller.WorkspaceID, s.Model)
 	if strings.HasPrefix(to, "@") {
 		return ""
 	}
@@ -254,7 +274,7 @@ func (c *Call) complete(route *credentials.Route) *Error {
 // Stored returns the name of a credential that a target of a saved config holds; "" if it holds
 // none, or if the config is the call's own.
 func (c *Call) Stored(t *routing.Target) string {
-	if c.Config == nil || c.InlineConfig {
+	if c.Config == nil || c.ConfigSource.Inline {
 		return ""
 	}
 	for _, s := range t.Vendor {

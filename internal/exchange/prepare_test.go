@@ -304,7 +304,7 @@ func FuzzPrepare(f *testing.F) {
 		if loose.Model != nil && x.chosen.Route.Model == "" && string([]rune(x.Model)) != *loose.Model {
 			t.Fatalf("%q: the model is %q, others read %q", body, x.Model, *loose.Model)
 		}
-		b, _, err := x.chosen.Body(false)
+		b, _, err := x.chosen.Payload().JSON(false)
 		if err != nil {
 			t.Fatalf("no body of %q: %v", body, err)
 		}

@@ -14,13 +14,13 @@ import (
 
 // admitPrompted holds the body once more against the rules of its endpoint if prompts that the
 // config names may bring what it lacks.
-func (c *Call) admitPrompted() {
-	if c.invalid == nil || c.Config == nil || !c.Config.Prompts || c.Endpoint.Table != validation.Chat {
+func (p *preparation) admitPrompted() {
+	if p.invalid == nil || p.Config == nil || !p.Config.Prompts || p.Endpoint.Table != validation.Chat {
 		return
 	}
-	report, err := validation.Check(validation.PromptedChat, c.buffer.b)
+	report, err := validation.Check(validation.PromptedChat, p.Body.buffer.b)
 	if err == nil {
-		c.report, c.invalid = report, nil
+		p.Body.report, p.invalid = report, nil
 	}
 }
 
@@ -42,14 +42,14 @@ var ownOfPrompts = map[string]bool{"messages": true, "prompt": true, "model": tr
 // selection, which is the target's, names no provider, it becomes the prompt's.
 func (x *Exchange) renderTarget(t *routing.Target, selection *credentials.Selection) (targetPrompt, *Error) {
 	out := targetPrompt{edit: new(routing.Edit)}
-	if x.buffer != nil && !x.opaque {
+	if x.Body.buffer != nil && !x.Body.opaque {
 		out.edit.Drop = routing.Members(ofPrompts...)
 	}
 	if t.PromptID == "" {
 		return out, nil
 	}
 	table := x.Endpoint.Table
-	if x.buffer == nil || x.opaque || x.Gateway.Prompts == nil || table != validation.Chat && table != validation.Completion {
+	if x.Body.buffer == nil || x.Body.opaque || x.Gateway.Prompts == nil || table != validation.Chat && table != validation.Completion {
 		return out, badRequest("x-gw-config", "prompt_in_config", "The config names the prompt "+credentials.Clip(t.PromptID)+", which only chat and text completions can be made of")
 	}
 	workspace := x.Caller.WorkspaceID
@@ -100,7 +100,7 @@ func (x *Exchange) promptProvider(p *prompts.Prompt, compiled *prompts.Compiled,
 // renderFields adds what a prompt comes to, with the variables in the call's body, to an edit of
 // the body. The result is held against the rules of the call's endpoint.
 func (x *Exchange) renderFields(p *prompts.Prompt, compiled *prompts.Compiled, edit *routing.Edit) *Error {
-	body, variables := x.buffer.b, []byte("{}")
+	body, variables := x.Body.buffer.b, []byte("{}")
 	given := make(map[string]bool)
 	if err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		name := m.Key.String()
@@ -120,10 +120,10 @@ func (x *Exchange) renderFields(p *prompts.Prompt, compiled *prompts.Compiled, e
 		return badRequest("variables", fault.Code, "The prompt "+p.Slug+" of the config: "+fault.Message)
 	case err != nil:
 		return Unavailable("The prompt "+p.Slug+" cannot be rendered now", err)
-	case int64(len(rendered)) > x.longest:
+	case int64(len(rendered)) > x.Body.limit:
 		return badRequest("variables", "prompt_too_large", "The rendered prompt is larger than a request may be")
 	}
-	if err := x.Reserve(len(rendered)); err != nil {
+	if err := x.Memory.Reserve(len(rendered)); err != nil {
 		return Overloaded(err)
 	}
 	err = jsonscan.Members(rendered, func(m jsonscan.Member) error {

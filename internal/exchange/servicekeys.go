@@ -106,21 +106,21 @@ func KeyInHeader(values []string, own OperatorKeys) bool {
 
 // RefuseKey returns an error if the values of a header that goes to a provider hold a service key
 // of this gateway. Keys of other gateways, which may be providers, do go there.
-func (c *Call) RefuseKey(name string, values []string) *Error {
+func (g *Gateway) RefuseKey(name string, values []string) *Error {
 	for _, v := range values {
-		if c.holdsOwnKey(v) {
+		if g.holdsOwnKey(v) {
 			return keyInHeader(name, "it goes to the provider, and holds a service key: leave it out, and replace the key")
 		}
 	}
 	return nil
 }
 
-// RefuseKeyAsCredential is like [Call.RefuseKey], for the headers that carry the call's own
+// RefuseKeyAsCredential is like [Gateway.RefuseKey], for the headers that carry the call's own
 // credential.
-func (c *Call) RefuseKeyAsCredential(header http.Header) *Error {
+func (g *Gateway) RefuseKeyAsCredential(header http.Header) *Error {
 	for name, values := range header {
 		for _, v := range values {
-			if c.holdsOwnKey(v) {
+			if g.holdsOwnKey(v) {
 				return keyInHeader(name, "the credential for the provider is a service key of this gateway: send the provider's own, and replace the key")
 			}
 		}
@@ -135,7 +135,7 @@ func keyInHeader(name, why string) *Error {
 	return e
 }
 
-func (c *Call) holdsOwnKey(text string) bool { return HoldsKey(text, c.Gateway.Authenticator) }
+func (g *Gateway) holdsOwnKey(text string) bool { return HoldsKey(text, g.Authenticator) }
 
 // HoldsKey reports whether a text holds a service key that the gateway knows.
 func HoldsKey(text string, known Authenticator) bool {

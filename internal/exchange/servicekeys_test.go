@@ -106,7 +106,7 @@ func TestServiceKeysInHeaders(t *testing.T) {
 		{"stainless-node-retry-7b6d8a54-7e2f-4f35-8e4c-0d1c8d8a1a5e", false},
 	} {
 		x := w.Begin(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/chat/completions", nil), &endpoints[1])
-		refusal := x.RefuseKey("User-Agent", []string{"first", c.value})
+		refusal := x.Gateway.RefuseKey("User-Agent", []string{"first", c.value})
 		if got := refusal != nil; got != c.holds {
 			t.Errorf("%q: refused: %v", c.value, got)
 		}
@@ -125,7 +125,7 @@ func TestHeadersThatHoldNoKeyCostNoMemory(t *testing.T) {
 	defer x.Close()
 	values := []string{"OpenAI/Python 2.8.1 (linux; x86_64)", "stainless-node-retry-7b6d8a54-7e2f-4f35-8e4c-0d1c8d8a1a5e"}
 	if n := testing.AllocsPerRun(100, func() {
-		if x.RefuseKey("User-Agent", values) != nil || KeyInPath("/v1/chat/completions/of/some/length", operator{}) {
+		if x.Gateway.RefuseKey("User-Agent", values) != nil || KeyInPath("/v1/chat/completions/of/some/length", operator{}) {
 			t.Error("refused")
 		}
 	}); n > 0 {

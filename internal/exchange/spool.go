@@ -37,7 +37,7 @@ func NewSpool(src io.Reader, limit int, lease *inflight.Lease) *Spool {
 }
 
 // Replayable returns nil if the body can be read from its beginning. Otherwise it returns
-// ErrNotReplayable, or an error for [Call.BodyError].
+// ErrNotReplayable, or an error for [RequestBody.Refusal].
 func (s *Spool) Replayable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,14 +1,10 @@
 package exchange
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // A StallTimer limits how long one side of a WebSocket may stall, by the rule for request bodies: some bytes have
@@ -27,11 +23,6 @@ type StallTimer struct {
 // NewStallTimer returns a timer that calls onStall once the limit is exceeded.
 func NewStallTimer(timeout time.Duration, onStall func()) *StallTimer {
 	return &StallTimer{timeout: timeout, onStall: onStall}
-}
-
-// StallTimer returns a timer for a side of the call's WebSocket, with the limit of the call.
-func (c *Call) StallTimer(onStall func(*Error)) *StallTimer {
-	return NewStallTimer(c.stallTimeout, func() { onStall(MessageTooSlow(c.stallTimeout)) })
 }
 
 // Transferred stops the timer, because n bytes were read or written.
@@ -78,54 +69,6 @@ func MessageTooSlow(timeout time.Duration) *Error {
 		Message: "A message of the WebSocket did not come in time: expected some of it every " + strconv.FormatInt(timeout.Milliseconds(), 10) +
 			"ms, and in the long run at least " + strconv.Itoa(minRate) + " bytes a second",
 	}
-}
-
-// ErrClientStalled is the cause of the end of a call whose client stops reading.
-var ErrClientStalled = errors.New("the client did not take what it was sent in time")
-
-// ClientStalled reports whether the call has ended because its client stopped reading.
-func (c *Call) ClientStalled() bool {
-	return errors.Is(context.Cause(c.request.Context()), ErrClientStalled)
-}
-
-// StallTimeout is how long the client may stall; 0: there is no limit.
-func (c *Call) StallTimeout() time.Duration { return c.stallTimeout }
-
-// EndStalledAnswer ends the answer of a call whose client stopped reading it. It reports false if the call is not
-// served by a server, so that it has no client that could stall.
-func (c *Call) EndStalledAnswer() bool {
-	c.answerStalled.Store(true) // before the write that it ends fails
-	err := c.stopWriting()
-	if err != nil {
-		c.answerStalled.Store(false)
-	}
-	return err == nil
-}
-
-// AnswerStalled reports whether EndStalledAnswer has ended the answer.
-func (c *Call) AnswerStalled() bool { return c.answerStalled.Load() }
-
-// StopWriting ends a write to the client that is blocked, and all that follow, with an error.
-func (c *Call) StopWriting() {
-	// A writer without deadlines is not a server's, so no client can be slow.
-	_ = c.stopWriting()
-}
-
-// stopWriting sets a deadline that has passed. Caddy's writer with a timeout for idle clients is for the goroutine
-// alone that writes, but what it writes to has deadlines that others may set.
-func (c *Call) stopWriting() error {
-	passed := time.Unix(1, 0)
-	for w := c.writer; w != nil; {
-		if idle, ok := w.(*caddyhttp.IdleTimeoutWriter); ok {
-			return idle.Ctrl.SetWriteDeadline(passed)
-		}
-		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			break
-		}
-		w = inner.Unwrap()
-	}
-	return http.NewResponseController(c.writer).SetWriteDeadline(passed)
 }
 
 // WriteTimeout is how long writing a message of size bytes to a client may take: the timeout for stalls, and the

@@ -16,29 +16,29 @@ import (
 // read; those of the config run when it is known, which may depend on the body.
 
 // startDefaults runs the start hooks that apply to all calls of the workspace.
-func (c *Call) startDefaults() *Error {
-	if c.Gateway.Guardrails == nil {
+func (p *preparation) startDefaults() *Error {
+	if p.Gateway.Guardrails == nil {
 		return nil
 	}
-	list, err := c.Gateway.Guardrails.Defaults(c.Caller.WorkspaceID, guardrails.Start)
+	list, err := p.Gateway.Guardrails.Defaults(p.Caller.WorkspaceID, guardrails.Start)
 	if err != nil {
 		return Unavailable("The guardrails of the workspace cannot be read for now", err)
 	}
-	return c.runStart(list)
+	return p.runStart(list)
 }
 
 // startHooks runs those of the config.
-func (c *Call) startHooks(list []*hooks.Hook) *Error {
-	list, err := c.saved(list)
+func (p *preparation) startHooks(list []*hooks.Hook) *Error {
+	list, err := p.Gateway.savedHooks(p.Caller.WorkspaceID, list)
 	if err != nil {
 		return err
 	}
-	return c.runStart(list)
+	return p.runStart(list)
 }
 
 // runStart runs start hooks. One that refuses with an answer is noted instead, where the endpoint has
 // such answers.
-func (c *Call) runStart(list []*hooks.Hook) *Error {
+func (p *preparation) runStart(list []*hooks.Hook) *Error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -47,51 +47,48 @@ func (c *Call) runStart(list []*hooks.Hook) *Error {
 		now[i] = h.AsStart()
 	}
 	s := guardrails.Subject{
-		Phase: guardrails.Start, Type: c.Endpoint.Name, Stream: c.Stream, Model: c.Model,
-		Metadata: c.AllMetadata(), Header: c.request.Header, Workspace: c.Caller.WorkspaceID, Caller: c.CallerID(),
+		Phase: guardrails.Start, Type: p.Endpoint.Name, Stream: p.Stream, Model: p.Model,
+		Metadata: p.Metadata.All(), Header: p.request.Header, Workspace: p.Caller.WorkspaceID, Caller: p.Caller.ID(),
 	}
-	if c.Gateway.CheckServices != nil {
-		s.Services = c.Gateway.CheckServices(c.Caller.WorkspaceID, c.Through())
+	if p.Gateway.CheckServices != nil {
+		s.Services = p.Gateway.CheckServices(p.Caller.WorkspaceID, p.Gateway.Through(p.request.Header))
 	}
-	out := hooks.Run(c.request.Context(), now, s, false, c.Gateway.Now)
-	c.Started = append(c.Started, out.Results...)
+	out := hooks.Run(p.request.Context(), now, s, false, p.Gateway.Now)
+	p.Started = append(p.Started, out.Results...)
 	for i := range out.Results {
-		c.Gateway.Metrics.Hook(c.Endpoint.Name, "start", out.Results[i].Counted())
+		p.Gateway.Metrics.Hook(p.Endpoint.Name, "start", out.Results[i].Counted())
 	}
 	if out.Denied == nil {
 		return nil
 	}
 	why := hooks.Why(out.Denied, guardrails.Start)
-	if out.Denied.SoftDeny && hooks.SoftRefusal(c.Endpoint.Name, "", "", why, c.Gateway.Now()) != nil {
-		c.softDenial = cmp.Or(c.softDenial, why)
+	if out.Denied.SoftDeny && hooks.SoftRefusal(p.Endpoint.Name, "", "", why, p.Gateway.Now()) != nil {
+		p.softDenial = cmp.Or(p.softDenial, why)
 		return nil
 	}
-	return Denied(why, hooks.JSON(c.Started, nil))
+	return Denied(why, hooks.JSON(p.Started, nil))
 }
 
 // denySoftly answers a call that a start hook refuses so, now that it is known whether it is to
 // be answered by a stream.
-func (c *Call) denySoftly() *Error {
-	if c.softDenial == "" {
+func (p *preparation) denySoftly() *Error {
+	if p.softDenial == "" {
 		return nil
 	}
-	answer := hooks.SoftRefusal(c.Endpoint.Name, c.NewID(), c.Model, c.softDenial, c.Gateway.Now())
-	refusal := &Error{Status: http.StatusOK, Type: "hooks_failed", Message: c.softDenial, Answer: answer, Media: "application/json"}
-	if c.Stream {
-		stream, err := (&cache.Entry{Body: answer}).As(c.Endpoint.Name, true)
+	answer := hooks.SoftRefusal(p.Endpoint.Name, p.NewID(), p.Model, p.softDenial, p.Gateway.Now())
+	refusal := &Error{Status: http.StatusOK, Type: "hooks_failed", Message: p.softDenial, Answer: answer, Media: "application/json"}
+	if p.Stream {
+		stream, err := (&cache.Entry{Body: answer}).As(p.Endpoint.Name, true)
 		if err != nil {
 			return AsError(err)
 		}
 		refusal.Answer, refusal.Media = stream, "text/event-stream"
 		return refusal
 	}
-	with, err := sjson.SetRawBytes(answer, "hook_results", hooks.JSON(c.Started, nil))
+	with, err := sjson.SetRawBytes(answer, "hook_results", hooks.JSON(p.Started, nil))
 	if err != nil {
 		return AsError(err)
 	}
 	refusal.Answer = with
 	return refusal
 }
-
-// CallerID is the id of the user who calls, or else of the API key.
-func (c *Call) CallerID() string { return cmp.Or(c.Caller.UserID, c.Caller.KeyID) }

@@ -11,10 +11,16 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// StoreResponse stores a response that the gateway made from a conversation. It has to be called
+// A ResponseStore is the stored responses of a call's workspace.
+type ResponseStore struct{ call *Call }
+
+// Responses returns the stored responses of the call's workspace.
+func (c *Call) Responses() ResponseStore { return ResponseStore{c} }
+
+// Store stores a response that the gateway made from a conversation. It has to be called
 // before the caller gets the id. The error is for the caller.
-func (c *Call) StoreResponse(id string, t *stored.Response) *Error {
-	err := c.Gateway.Responses.Put(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, t)
+func (r ResponseStore) Store(id string, t *stored.Response) *Error {
+	err := r.call.Gateway.Responses.Put(context.WithoutCancel(r.call.request.Context()), r.call.Caller.WorkspaceID, id, t)
 	if err == nil {
 		return nil
 	}
@@ -25,13 +31,13 @@ func (c *Call) StoreResponse(id string, t *stored.Response) *Error {
 }
 
 // Conversation returns the turns that a response continues. The error is for the caller.
-func (c *Call) Conversation(previous string) ([]stored.Response, *Error) {
-	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, previous)
+func (r ResponseStore) Conversation(previous string) ([]stored.Response, *Error) {
+	turns, err := r.call.Gateway.Responses.Conversation(r.call.request.Context(), r.call.Caller.WorkspaceID, previous)
 	var lost *stored.MissingResponseError
 	const param, code = "previous_response_id", "previous_response_not_found"
 	switch {
 	case err == nil:
-		if err := c.reserveTurns(turns); err != nil {
+		if err := r.reserve(turns); err != nil {
 			return nil, Overloaded(err)
 		}
 		return turns, nil
@@ -47,18 +53,18 @@ func (c *Call) Conversation(previous string) ([]stored.Response, *Error) {
 	return nil, badRequest(param, code, "Previous response with id '"+credentials.Clip(previous)+"' not found.")
 }
 
-// reserveTurns reserves the memory of turns that were read.
-func (c *Call) reserveTurns(turns []stored.Response) error {
+// reserve reserves the memory of turns that were read.
+func (r ResponseStore) reserve(turns []stored.Response) error {
 	size := 0
 	for i := range turns {
 		size += len(turns[i].Object) + len(turns[i].Input)
 	}
-	return c.Reserve(size)
+	return r.call.Memory.Reserve(size)
 }
 
-// OwnResponse returns a response of the workspace that the gateway itself stores, or nil.
-func (c *Call) OwnResponse(id string) (*stored.Response, *Error) {
-	_, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
+// Own returns a response of the workspace that the gateway itself stores, or nil.
+func (r ResponseStore) Own(id string) (*stored.Response, *Error) {
+	_, held, err := r.call.Gateway.Responses.Recall(r.call.request.Context(), r.call.Caller.WorkspaceID, id)
 	if err != nil {
 		return nil, Unavailable("The stored response cannot be read for now", err)
 	}
@@ -66,70 +72,56 @@ func (c *Call) OwnResponse(id string) (*stored.Response, *Error) {
 }
 
 // Turns returns the turns up to the response that the call is about, as far as they still exist.
-func (c *Call) Turns() ([]stored.Response, *Error) {
-	turns, err := c.Gateway.Responses.Conversation(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
+func (r ResponseStore) Turns() ([]stored.Response, *Error) {
+	turns, err := r.call.Gateway.Responses.Conversation(r.call.request.Context(), r.call.Caller.WorkspaceID, r.id())
 	var lost *stored.MissingResponseError
 	if err != nil && !errors.As(err, &lost) && !errors.Is(err, stored.ErrTooLong) {
 		return nil, Unavailable("The stored response cannot be read for now", err)
 	}
-	if err := c.reserveTurns(turns); err != nil {
+	if err := r.reserve(turns); err != nil {
 		return nil, Overloaded(err)
 	}
 	return turns, nil
 }
 
-// DeleteResponse deletes the response that the call is about.
-func (c *Call) DeleteResponse() *Error {
-	err := c.Gateway.Responses.Delete(c.request.Context(), c.Caller.WorkspaceID, c.responseID())
+// Delete deletes the response that the call is about.
+func (r ResponseStore) Delete() *Error {
+	err := r.call.Gateway.Responses.Delete(r.call.request.Context(), r.call.Caller.WorkspaceID, r.id())
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return unknownResponse(c.responseID())
+		return unknownResponse(r.id())
 	case err != nil:
 		return Unavailable("The stored response cannot be deleted for now", err)
 	}
 	return nil
 }
 
-// ResponseNotFound refuses a call about a stored response that neither the gateway nor the
+// NotFound refuses a call about a stored response that neither the gateway nor the
 // provider stores.
-func (c *Call) ResponseNotFound() *Error { return unknownResponse(c.responseID()) }
-
-// Remember notes which saved provider has stored a response that the attempt has created. It has
-// to be called before the client gets the id. A failure, for the call's record, is not fatal:
-// callers can still name the provider.
-func (a *Attempt) Remember(id string) (failure string) {
-	c := a.call
-	if id == "" || a.Route.Inline || a.RecordsOwners() || c.Gateway.Responses == nil {
-		return ""
-	}
-	if err := c.Gateway.Responses.Remember(context.WithoutCancel(c.request.Context()), c.Caller.WorkspaceID, id, saved(a.Route)); err != nil {
-		return "the response's provider could not be remembered: " + err.Error()
-	}
-	return ""
-}
+func (r ResponseStore) NotFound() *Error { return unknownResponse(r.id()) }
 
 // recall finds the stored response that a call is about: either StoredResponse is set, or the
 // selection gets its provider, if it names none.
-func (c *Call) recall(s *credentials.Selection) *credentials.Error {
-	id := c.responseID()
-	if id == "" || len(id) > stored.MaxID || c.Gateway.Responses == nil {
+func (p *preparation) recall(s *credentials.Selection) *credentials.Error {
+	id := p.Responses().id()
+	if id == "" || len(id) > stored.MaxID || p.Gateway.Responses == nil {
 		return nil
 	}
-	slug, held, err := c.Gateway.Responses.Recall(c.request.Context(), c.Caller.WorkspaceID, id)
+	slug, held, err := p.Gateway.Responses.Recall(p.request.Context(), p.Caller.WorkspaceID, id)
 	if err != nil {
 		return &credentials.Error{Reason: credentials.SecretUnavailable, Message: "The stored response cannot be looked up for now", Err: err}
 	}
-	c.StoredResponse = held
+	p.StoredResponse = held
 	if slug != "" && s.VirtualKey == "" && s.Provider == "" && s.Config == "" && s.Model == "" {
 		s.Provider = "@" + slug
 	}
 	return nil
 }
 
-// responseID is the id of the stored response that a call is about, or "".
-func (c *Call) responseID() string {
-	rest, ok := strings.CutPrefix(c.Path, "/responses/")
-	if !ok || !strings.Contains(c.Endpoint.Path, "{response_id}") {
+// id is the id of the stored response that a call is about, or "".
+func (r ResponseStore) id() string {
+	rest, ok := strings.CutPrefix(r.call.Path, "/responses/")
+	if !ok || !strings.Contains(r.call.Endpoint.Path, "{response_id}") {
 		return ""
 	}
 	id, _, _ := strings.Cut(rest, "/")

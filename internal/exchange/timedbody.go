@@ -92,41 +92,6 @@ func bodyTooSlow(timeout time.Duration) *Error {
 	}
 }
 
-// BodyStalled returns the error of a body that did not come in time, or nil. The server cancels the
-// request's context of such a call.
-func (c *Call) BodyStalled() error {
-	if c.timed.stalled.Load() {
-		return errBodyStalled
-	}
-	return nil
-}
-
-// BodyError returns the refusal of a call whose body turned out to be wrong while it passed: too
-// large, too slow, not what its coding says, or an unreadable form. It returns nil for other errors.
-func (c *Call) BodyError(err error) *Error {
-	if refusal := c.undecoded(err); refusal != nil {
-		return refusal
-	}
-	switch {
-	case errors.Is(err, errBodyStalled):
-		return bodyTooSlow(c.stallTimeout)
-	case errors.Is(err, errBodyTooLarge):
-		return &Error{
-			Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large", Caller: true,
-			Message: "Payload size exceeds the limit for uploads",
-		}
-	case errors.Is(err, errParts):
-		return tooManyParts()
-	case errors.Is(err, errModel):
-		return invalidForm()
-	case errors.Is(err, errNaming):
-		e := badRequest("", "invalid_form", "Invalid form passed: "+errNaming.Error())
-		e.Caller = true
-		return e
-	}
-	return nil
-}
-
 // ofTheClient reports whether a body ended with an error of the client's, which another attempt
 // would see, too.
 func ofTheClient(err error) bool {

@@ -27,32 +27,32 @@ const maxTraceID = 256
 
 // readTrace reads the trace headers: the gateway's own, or else a W3C traceparent. If Caddy's
 // tracing is on, that is Caddy's.
-func (c *Call) readTrace(h http.Header) {
+func (p *preparation) readTrace(h http.Header) {
 	own := func(name Header) string {
-		v, ok := c.Gateway.Headers.Get(h, name)
+		v, ok := p.Gateway.Headers.Get(h, name)
 		if !ok || len(v) > maxTraceID || !printable(v) {
 			return ""
 		}
 		return v
 	}
-	c.TraceID = own(HeaderTraceID)
-	c.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
+	p.TraceID = own(HeaderTraceID)
+	p.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
 	if traceID, parent, ok := traceparent(h); ok {
-		c.TraceID = either(c.TraceID, traceID)
-		c.Span.Parent = either(c.Span.Parent, parent)
-		if c.Span.ID == "" {
-			c.Span.ID = c.newSpanID()
+		p.TraceID = either(p.TraceID, traceID)
+		p.Span.Parent = either(p.Span.Parent, parent)
+		if p.Span.ID == "" {
+			p.Span.ID = p.Gateway.newSpanID()
 		}
-		if c.Span.Name == "" {
-			c.Span.Name = clip(c.request.Method + " " + c.request.URL.EscapedPath())
+		if p.Span.Name == "" {
+			p.Span.Name = clip(p.request.Method + " " + p.request.URL.EscapedPath())
 		}
 	}
-	if c.TraceID == "" {
-		id, err := uuid.NewRandomFromReader(c.Gateway.Random)
+	if p.TraceID == "" {
+		id, err := uuid.NewRandomFromReader(p.Gateway.Random)
 		if err != nil {
 			id = uuid.Nil
 		}
-		c.TraceID = id.String()
+		p.TraceID = id.String()
 	}
 }
 
@@ -66,9 +66,9 @@ func either(a, b string) string {
 func clip(s string) string { return s[:min(len(s), maxTraceID)] }
 
 // newSpanID returns a random id of the length of OpenTelemetry's.
-func (c *Call) newSpanID() string {
+func (g *Gateway) newSpanID() string {
 	var id [8]byte
-	if _, err := io.ReadFull(c.Gateway.Random, id[:]); err != nil {
+	if _, err := io.ReadFull(g.Random, id[:]); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(id[:])
@@ -90,25 +90,25 @@ func printable(s string) bool {
 }
 
 // startSpan starts the span of a prepared call, if Caddy's tracing is on.
-func (c *Call) startSpan() {
-	ctx := c.request.Context()
+func (p *preparation) startSpan() {
+	ctx := p.request.Context()
 	if !telemetry.Traced(ctx) {
 		return
 	}
-	own, _ := c.Gateway.Headers.Get(c.request.Header, HeaderSpanID)
-	name, _ := c.Gateway.Headers.Get(c.request.Header, HeaderSpanName)
+	own, _ := p.Gateway.Headers.Get(p.request.Header, HeaderSpanID)
+	name, _ := p.Gateway.Headers.Get(p.request.Header, HeaderSpanName)
 	b := &telemetry.Beginning{
-		Endpoint: c.Endpoint.Name, Model: c.Model, Stream: c.Stream, TraceID: c.TraceID,
-		Workspace: c.Caller.WorkspaceID, Config: c.ConfigID, At: c.Start,
+		Endpoint: p.Endpoint.Name, Model: p.Model, Stream: p.Stream, TraceID: p.TraceID,
+		Workspace: p.Caller.WorkspaceID, Config: p.ConfigSource.Slug, At: p.Start,
 	}
 	if name != "" {
-		b.Name = c.Span.Name
+		b.Name = p.Span.Name
 	}
 	if own != "" {
-		b.SpanID = c.Span.ID
+		b.SpanID = p.Span.ID
 	}
-	c.Trace = telemetry.Start(ctx, b)
+	p.Trace = telemetry.Start(ctx, b)
 	if b.SpanID == "" {
-		c.Span.ID = c.Trace.ID()
+		p.Span.ID = p.Trace.ID()
 	}
 }

@@ -91,55 +91,55 @@ func binary(head []byte) (is, told bool) {
 }
 
 // locate reads the model in the URL, and notes whether the call is unread.
-func (c *Call) locate() *Error {
-	if c.Query != "" {
-		c.locateInQuery()
+func (p *preparation) locate() *Error {
+	if p.Query != "" {
+		p.locateInQuery()
 	}
-	if c.Endpoint.Passes {
-		model, ambiguous := modelInPath(c.Path, c.request.Method)
-		c.located.inPath = c.located.inPath || model != "" || ambiguous
-		if ambiguous || model != "" && c.located.model != "" && model != c.located.model {
-			c.unread = contradictory
+	if p.Endpoint.Passes {
+		model, ambiguous := modelInPath(p.Path, p.request.Method)
+		p.located.inPath = p.located.inPath || model != "" || ambiguous
+		if ambiguous || model != "" && p.located.model != "" && model != p.located.model {
+			p.unread = contradictory
 		}
 		if model != "" {
-			c.located.model = model
+			p.located.model = model
 		}
 	}
-	if len(c.located.model) > maxModel {
+	if len(p.located.model) > maxModel {
 		return badRequest("model", validation.StringAboveMax, "Invalid value for 'model': longer than "+strconv.Itoa(maxModel)+" bytes.")
 	}
-	body := c.unreadBody()
-	switch model := c.located.model; {
-	case c.unread == contradictory:
+	body := p.unreadBody()
+	switch model := p.located.model; {
+	case p.unread == contradictory:
 	case model == "", body.fixed():
-		c.unread = body
-	case c.Model != "" && c.Model != model, c.Model == "" && (body == unreadForm || body == unreadBody && !c.binary):
-		c.unread = contradictory // a provider might use the other one
+		p.unread = body
+	case p.Model != "" && p.Model != model, p.Model == "" && (body == unreadForm || body == unreadBody && !p.Body.binary):
+		p.unread = contradictory // a provider might use the other one
 	}
-	if c.Model == "" {
-		c.Model = c.located.model
+	if p.Model == "" {
+		p.Model = p.located.model
 	}
 	return nil
 }
 
 // unreadBody is why the body, or an endpoint without one, may have a model that was not read.
-func (c *Call) unreadBody() unread {
+func (p *preparation) unreadBody() unread {
 	switch {
-	case c.Endpoint.Name == CreateBatch:
+	case p.Endpoint.Name == CreateBatch:
 		return unreadFile
-	case c.modelsIn() != "":
+	case p.modelsIn() != "":
 		return nested
-	case c.otherModels() != "":
+	case p.otherModels() != "":
 		return alternative
-	case c.Model != "" || c.Endpoint.NoModel:
+	case p.Model != "" || p.Endpoint.NoModel:
 		return read
-	case c.form != nil && (!c.form.over || c.Endpoint.Passes):
+	case p.Body.form != nil && (!p.Body.form.over || p.Endpoint.Passes):
 		return unreadForm
-	case c.form == nil && c.spool != nil, c.opaque:
+	case p.Body.form == nil && p.Body.spool != nil, p.Body.opaque:
 		return unreadBody
-	case UpgradesToWebSocket(c.request.Header):
+	case UpgradesToWebSocket(p.request.Header):
 		return unreadSocket
-	case (c.Endpoint.Passes || c.buffer != nil && c.Endpoint.Body != None) && !onlyReads(c.request.Method):
+	case (p.Endpoint.Passes || p.Body.buffer != nil && p.Endpoint.Body != None) && !onlyReads(p.request.Method):
 		return unnamed
 	}
 	return read
@@ -148,13 +148,13 @@ func (c *Call) unreadBody() unread {
 // modelsIn returns the member of the body that contains models that are not read; "" if there is
 // none. Letter case is ignored, as some servers do. Forms are not searched.
 func (c *Call) modelsIn() (member string) {
-	body := c.Params()
+	body := c.Body.Params()
 	switch {
-	case body != nil && c.report.Has("models"):
+	case body != nil && c.Body.report.Has("models"):
 		return "models"
 	case len(c.Endpoint.Models) == 0:
 		return ""
-	case c.form != nil:
+	case c.Body.form != nil:
 		if c.Endpoint != &passThrough && !c.Endpoint.NoModel {
 			return strings.Join(c.Endpoint.Models, ", ")
 		}
@@ -166,7 +166,7 @@ func (c *Call) modelsIn() (member string) {
 	for _, one := range c.Endpoint.Models {
 		switch one {
 		case "tools", "method": // which the tables list
-			if c.report.Has(one) && hasModel(one, gjson.ParseBytes(c.member(one))) {
+			if c.Body.report.Has(one) && hasModel(one, gjson.ParseBytes(c.Body.member(one))) {
 				return one
 			}
 		default:
@@ -224,8 +224,8 @@ func mayNameModel(text string) bool {
 
 // locateInQuery finds the model in the query. It ignores letter case and accepts semicolons as
 // separators, as some servers do.
-func (c *Call) locateInQuery() {
-	q := c.Query
+func (p *preparation) locateInQuery() {
+	q := p.Query
 	for start := 0; start <= len(q); {
 		end := start + strings.IndexAny(q[start:], "&;")
 		if end < start {
@@ -237,14 +237,14 @@ func (c *Call) locateInQuery() {
 		deployment := strings.EqualFold(decoded, "deployment")
 		if err == nil && (deployment || strings.EqualFold(decoded, "model")) {
 			model, err := url.QueryUnescape(value)
-			if err != nil || c.located.model != "" && model != c.located.model {
-				c.unread = contradictory
+			if err != nil || p.located.model != "" && model != p.located.model {
+				p.unread = contradictory
 			}
-			c.located.model = model
+			p.located.model = model
 			if deployment {
-				c.located.inPath = true
+				p.located.inPath = true
 			} else {
-				c.located.spans = append(c.located.spans, validation.Span{Start: start, End: end})
+				p.located.spans = append(p.located.spans, validation.Span{Start: start, End: end})
 			}
 		}
 		start = end + 1
@@ -284,25 +284,6 @@ func modelInPath(path, method string) (model string, ambiguous bool) {
 	return model, false
 }
 
-// UpstreamQuery is the query with the model of the target.
-func (a *Attempt) UpstreamQuery() string {
-	c := a.call
-	if len(c.located.spans) == 0 {
-		return c.Query
-	}
-	model := a.Model
-	if model == c.located.model || model == "" {
-		return c.Query
-	}
-	var out []byte
-	from := 0
-	for _, s := range c.located.spans {
-		out = append(append(append(out, c.Query[from:s.Start]...), "model="...), url.QueryEscape(model)...)
-		from = s.End
-	}
-	return string(append(out, c.Query[from:]...))
-}
-
 // RefuseUnread refuses a call whose model was not read but has to be known; why completes the
 // message.
 func (c *Call) RefuseUnread(why string) *Error {
@@ -311,7 +292,7 @@ func (c *Call) RefuseUnread(why string) *Error {
 	switch c.unread {
 	case unreadForm:
 		code = "model_after_file"
-		message = "The form has no field model in its first " + strconv.Itoa(c.spool.limit) + " bytes, and " + why + ": send the field model before the file"
+		message = "The form has no field model in its first " + strconv.Itoa(c.Body.spool.limit) + " bytes, and " + why + ": send the field model before the file"
 	case unreadSocket:
 		message = "The WebSocket was opened without ?model=, and " + why
 	case unnamed:
@@ -332,62 +313,13 @@ func (c *Call) RefuseUnread(why string) *Error {
 	return e
 }
 
-// unchangeable refuses a call in which the target's edit or model cannot be set.
-func (a *Attempt) unchangeable() *Error {
-	c, model, edit := a.call, a.Model, a.Edit
-	if c.unread == unreadFile && edit.Touches([]string{"model"}) != "" {
-		return cannot("model", "the models of a batch stand in its input file")
-	}
-	if c.unread == nested && (model != c.Model || edit.Touches([]string{"model"}) != "") {
-		return cannot("model", "models stand inside of "+c.modelsIn())
-	}
-	if c.located.inPath && model != c.Model && !a.namesModel() || len(c.located.spans) > 0 && model == "" {
-		return cannot("model", "its URL names the model")
-	}
-	if c.upload {
-		if key := edit.Touches(c.Endpoint.Fields); key != "" {
-			return cannot(key, "its body is an upload")
-		}
-		return nil
-	}
-	if c.form != nil {
-		return a.unchangeableForm()
-	}
-	why := c.closedBody()
-	switch key := edit.OtherThan("model"); {
-	case why == "":
-		return nil
-	case key != "":
-		return cannot(key, why)
-	case (c.located.model == "" || c.unread == contradictory) && (model != c.Model || !edit.Empty()):
-		return cannot("model", why)
-	}
-	return nil
-}
-
-func (a *Attempt) unchangeableForm() *Error {
-	c, model, edit := a.call, a.Model, a.Edit
-	f := c.form
-	switch {
-	case model == f.model, f.found && model != "", f.over && c.Endpoint.Body == Stream, !f.found && model == c.located.model:
-	case f.found:
-		return badRequest("model", "missing_required_parameter", "Missing required parameter: 'model'.")
-	default:
-		return badRequest("model", "model_not_found", "The model cannot be set: the form has no field model in its first "+strconv.Itoa(c.spool.limit)+" bytes; send it before the file")
-	}
-	if key := edit.OtherThan("model"); key != "" {
-		return cannot(key, "of a form only the model can be changed")
-	}
-	return nil
-}
-
 // closedBody returns why the fields of the call's body cannot be changed; "": they can, or there
 // is not a body.
 func (c *Call) closedBody() string {
 	switch {
-	case c.spool != nil, c.opaque:
+	case c.Body.spool != nil, c.Body.opaque:
 		return "its body is not JSON in UTF-8 with content-type: application/json"
-	case c.buffer != nil:
+	case c.Body.buffer != nil:
 		return ""
 	case UpgradesToWebSocket(c.request.Header):
 		return "the messages of a WebSocket pass as they are"
@@ -395,19 +327,6 @@ func (c *Call) closedBody() string {
 		return "it has no JSON body"
 	}
 	return ""
-}
-
-// Params is the body of a call as JSON, or nil.
-func (c *Call) Params() []byte {
-	if c.opaque {
-		return nil
-	}
-	return c.JSON()
-}
-
-// ParamsUnread reports whether the call has parameters that were not read.
-func (c *Call) ParamsUnread() bool {
-	return c.spool != nil || c.opaque || UpgradesToWebSocket(c.request.Header)
 }
 
 // NamedModel is the model that the call names, in its body or elsewhere, as JSON; nil: it names
@@ -431,10 +350,10 @@ func cannot(field, why string) *Error {
 // ownModel is the call's own model as JSON, or nil.
 func (c *Call) ownModel() json.RawMessage {
 	switch {
-	case c.form != nil && c.form.found:
-		return jsonscan.AppendQuoted(nil, c.form.model)
-	case c.buffer != nil && !c.opaque && c.report.Has("model"):
-		return c.member("model")
+	case c.Body.form != nil && c.Body.form.found:
+		return jsonscan.AppendQuoted(nil, c.Body.form.model)
+	case c.Body.buffer != nil && !c.Body.opaque && c.Body.report.Has("model"):
+		return c.Body.member("model")
 	case c.located.model != "":
 		return jsonscan.AppendQuoted(nil, c.located.model)
 	}

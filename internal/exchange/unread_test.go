@@ -45,12 +45,13 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 		f.Add(q)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		x := &Exchange{Call: &Call{Endpoint: &passThrough, request: httptest.NewRequest("GET", "/v1/x", nil), Path: "/x", Query: query}}
-		if x.locate() != nil {
+		x := &Exchange{Call: callOf(&passThrough, httptest.NewRequest("GET", "/v1/x", nil))}
+		x.Path, x.Query = "/x", query
+		if (&preparation{Call: x.Call}).locate() != nil {
 			return
 		}
 		x.chosen = x.NewAttempt("", new(credentials.Route), nil)
-		if got := x.chosen.UpstreamQuery(); got != query {
+		if got := x.chosen.Payload().Query(); got != query {
 			t.Fatalf("%q became %q", query, got)
 		}
 		x.chosen.Route.Model = "other"
@@ -67,13 +68,13 @@ func FuzzTheModelOfAQueryIsChanged(f *testing.F) {
 			return kept, models
 		}
 		kept, _ := others(query)
-		still, models := others(x.chosen.UpstreamQuery())
+		still, models := others(x.chosen.Payload().Query())
 		if strings.Join(kept, "&") != strings.Join(still, "&") {
-			t.Fatalf("%q became %q", query, x.chosen.UpstreamQuery())
+			t.Fatalf("%q became %q", query, x.chosen.Payload().Query())
 		}
 		for _, m := range models {
 			if m != "other" {
-				t.Fatalf("%q became %q", query, x.chosen.UpstreamQuery())
+				t.Fatalf("%q became %q", query, x.chosen.Payload().Query())
 			}
 		}
 	})

@@ -37,7 +37,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 	}
 
 	media := mediaType(res.Header)
-	x.SendsType(media, res.Header.Get("Content-Encoding"))
+	x.Excerpts.SendsType(media, res.Header.Get("Content-Encoding"))
 	for _, v := range rt.visits {
 		if hook, ok := v.(DeliveryHook); ok {
 			hook.Deliver(res, rt.attempt)
@@ -86,7 +86,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
-	b.to.x.Sent(p[:n])
+	b.to.x.Excerpts.Sent(p[:n])
 	whole := b.json && !b.begun && err == io.EOF // it is looked at where it lies
 	answer := &b.tap.members
 	if whole {
@@ -142,7 +142,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) keep(p []byte) {
 	need := len(b.kept) + len(p)
 	if size := max(need, 2*cap(b.kept)); need > cap(b.kept) {
-		if b.long = need > maxDescribed || b.to.x.Reserve(size-cap(b.kept)) != nil; b.long {
+		if b.long = need > maxDescribed || b.to.x.Memory.Reserve(size-cap(b.kept)) != nil; b.long {
 			return
 		}
 		b.kept = append(make([]byte, 0, size), b.kept...)

@@ -14,7 +14,7 @@ func (f *Forwarder) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool
 	r := Record(x)
 	var all []func(room bool)
 	size := 0
-	for n := range x.Notes() {
+	for n := range x.Notes.All() {
 		if n, ok := n.(exchange.DeferredNote); ok {
 			if bytes, work := n.Deferred(); work != nil {
 				all, size = append(all, work), size+bytes
@@ -26,7 +26,7 @@ func (f *Forwarder) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool
 		return
 	}
 	memory := new(inflight.Lease)
-	x.Later(memory)
+	x.Memory.Share(memory)
 	room := memory.Grow(size) == nil
 	release := x.Gateway.Acquire()
 	end := func(room bool) {
@@ -35,7 +35,7 @@ func (f *Forwarder) Conclude(x *exchange.Exchange, add func(*reqlog.Record) bool
 		for _, work := range all {
 			work(room)
 		}
-		for n := range x.Notes() {
+		for n := range x.Notes.All() {
 			n.Record(r)
 		}
 		add(r)

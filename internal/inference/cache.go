@@ -44,12 +44,12 @@ func (h *cacheHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *e
 		return nil, nil, nil //nolint:nilerr // such a call is forwarded as it is
 	}
 	l := &lookup{h: h, x: c.Exchange, answers: answers, key: key, maxAge: maxAge, store: rt.store, gone: ctx.Done()}
-	if s := h.f.Semantic; s != nil && c.Semantic(c.Target) {
+	if s := h.f.Semantic; s != nil && c.Options.Caching.Semantic(c.Target) {
 		if q, ok := call.Question(s.Provider + "/" + s.Model); ok {
 			l.question = &question{Question: q}
 		}
 	}
-	if c.Caching.Refresh {
+	if c.Options.Caching.Refresh {
 		c.CacheStatus = exchange.CacheRefresh
 		return l, nil, nil
 	}
@@ -80,7 +80,7 @@ func (l *lookup) find(ctx context.Context, c *Candidate) (*Reply, *exchange.Erro
 	for {
 		entry, err := l.answers.Get(ctx, l.key, l.maxAge)
 		if entry != nil {
-			if err := l.x.Reserve(2 * len(entry.Body)); err != nil { // twice, since it may be converted
+			if err := l.x.Memory.Reserve(2 * len(entry.Body)); err != nil { // twice, since it may be converted
 				return nil, exchange.Overloaded(err)
 			}
 		}
@@ -150,7 +150,7 @@ func await(ctx context.Context, flight *cache.Flight, timeout time.Duration, beg
 // Counted answers with the cached answer to a question of the same meaning. That costs a call to
 // a model of embeddings, so that the call is counted first.
 func (l *lookup) Counted(ctx context.Context) (*Reply, *exchange.Error) {
-	if l.question == nil || l.flight == nil && !l.x.Caching.Refresh {
+	if l.question == nil || l.flight == nil && !l.x.Options.Caching.Refresh {
 		return nil, nil
 	}
 	entry := l.similar(ctx)
@@ -167,7 +167,7 @@ func (l *lookup) reply(entry *cache.Entry, status string) *Reply {
 	if entry == nil {
 		return nil
 	}
-	streams := l.x.Chosen().Streams()
+	streams := l.x.Chosen().Payload().Streams()
 	media := entry.Type
 	own, err := l.own(entry)
 	var body []byte

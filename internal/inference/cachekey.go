@@ -15,14 +15,14 @@ import (
 func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, vary []string) (*cache.Call, error) {
 	x := rt.x
 	strict, _ := strict(x.Call, t) // checked in shape
-	body, _, err := rt.target.Body(false)
+	body, _, err := rt.target.Payload().JSON(false)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Release()
 	call := &cache.Call{
 		Organisation: x.Caller.OrganisationID, Endpoint: x.Endpoint.Name, URL: rt.plainURL(), Strict: strict,
-		Namespace: x.Caching.Namespace, Metadata: x.MetadataHeader(), Body: bytes.Clone(body.Bytes()),
+		Namespace: x.Options.Caching.Namespace, Metadata: x.Metadata.Header(), Body: bytes.Clone(body.Bytes()),
 	}
 	if !f.SharedCache {
 		call.Workspace = x.Caller.WorkspaceID
@@ -30,7 +30,7 @@ func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, vary []string) (
 	if rt.target.Route.Inline {
 		call.Credential = rt.credential(t)
 	}
-	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.ForwardHeaders,
+	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.Options.ForwardHeaders,
 		slices.Sorted(maps.Keys(rt.target.Route.Header))) {
 		call.Headers = append(call.Headers, name+": "+strings.Join(rt.header.Values(name), "\n"))
 	}

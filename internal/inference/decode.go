@@ -33,7 +33,7 @@ func (q *request) send(pool http.RoundTripper, r *http.Request) (*http.Response,
 	if len(codings) == 0 || res.Body == http.NoBody || res.ContentLength == 0 {
 		return res, nil
 	}
-	body := &decoded{coding.NewReader(res.Body, codings, q.call), res.Body}
+	body := &decoded{coding.NewReader(res.Body, codings, &q.call.Memory), res.Body}
 	res.Body, res.ContentLength = body, -1
 	if mediaType(res.Header) != "text/event-stream" { // whose first event is waited for later
 		var first [1]byte

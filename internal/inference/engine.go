@@ -55,11 +55,11 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		return
 	}
 	facts := routing.Input{
-		KeyID: x.Caller.KeyID, Version: x.ConfigVersion, Now: x.Start, Body: x.Params(), Unread: x.ParamsUnread(), Model: x.NamedModel(), Metadata: x.MetadataJSON, Header: x.Header(), Path: r.URL.Path,
+		KeyID: x.Caller.KeyID, Version: x.ConfigSource.Version, Now: x.Start, Body: x.Body.Params(), Unread: x.Body.ParamsUnread(), Model: x.NamedModel(), Metadata: x.Metadata.JSON, Header: x.Header(), Path: r.URL.Path,
 	}
 	var circuit routing.ConfigBreakers
-	if x.ConfigID != "" {
-		circuit = f.Breakers(x.Caller.WorkspaceID, x.ConfigID)
+	if x.ConfigSource.Slug != "" {
+		circuit = f.Breakers(x.Caller.WorkspaceID, x.ConfigSource.Slug)
 		facts.Circuit = circuit
 	}
 	plan, err := x.Config.Plan(facts, f.Random)
@@ -68,7 +68,7 @@ func (f *Forwarder) Serve(w http.ResponseWriter, r *http.Request, x *exchange.Ex
 		done := e.target(t, !x.Config.Root.Leaf())
 		own := e.err != nil && (e.err.Gateway || e.err.Caller) // the provider is not at fault
 		unserved := e.err != nil && e.err.Unserved
-		if x.ConfigID != "" && (done || !own && !unserved) {
+		if x.ConfigSource.Slug != "" && (done || !own && !unserved) {
 			circuit.Report(t, e.outcome(done))
 		}
 		if done {
@@ -110,12 +110,12 @@ func (e *engine) target(t *routing.Target, more bool) bool {
 		}
 	}
 	e.candidate = Candidate{
-		Exchange: x, Target: t, Timeout: cmp.Or(x.RequestTimeout, t.RequestTimeout, e.f.Timeout), f: e.f, path: x.Chosen().UpstreamPath(),
+		Exchange: x, Target: t, Timeout: cmp.Or(x.Options.RequestTimeout, t.RequestTimeout, e.f.Timeout), f: e.f, path: x.Chosen().Payload().Path(),
 	}
 	defer e.leaveTarget()
 	r, refusal := e.before()
 	if r == nil && refusal == nil {
-		if why := x.Replayable(); len(x.Attempts) > 0 && why != nil {
+		if why := x.Body.Replayable(); len(x.Attempts) > 0 && why != nil {
 			e.notTried(why)
 			return false
 		}
@@ -232,7 +232,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 		if again {
 			e.checkReplay()
 		}
-		if !again || x.Replayable() != nil {
+		if !again || x.Body.Replayable() != nil {
 			if n > 0 {
 				x.Latest().Exhausted = true
 			}
@@ -313,7 +313,7 @@ func (e *engine) notTried(why error) {
 // checkReplay is called before a retry. If the body cannot be sent again, it turns the latest
 // failure into one that says so. The status stays, unless it was 200.
 func (e *engine) checkReplay() {
-	rt, why := e.last, e.x.Replayable()
+	rt, why := e.last, e.x.Body.Replayable()
 	if why == nil || e.err != nil && e.err.Caller {
 		return
 	}

@@ -73,7 +73,7 @@ func (q *request) failure(err error) *exchange.Error {
 	if inflight.Refused(err) && !errors.Is(err, exchange.ErrNotReplayable) {
 		return exchange.Overloaded(err)
 	}
-	if refusal := q.call.BodyError(err); refusal != nil {
+	if refusal := q.call.Body.Refusal(err); refusal != nil {
 		return refusal
 	}
 	if refusal := new(providers.RequestError); errors.As(err, &refusal) { // of a request that followed another

@@ -121,7 +121,7 @@ func (e *engine) addFaults(res *http.Response) {
 		return
 	}
 	out, err := sjson.SetBytes(slices.Clone(held.rest()), "errors", all)
-	if err != nil || e.x.Reserve(cap(out)) != nil {
+	if err != nil || e.x.Memory.Reserve(cap(out)) != nil {
 		return
 	}
 	held.drop()

@@ -25,7 +25,7 @@ func (q *request) follow(pool http.RoundTripper, out *http.Request, res *http.Re
 		}
 		body, err := readAtMost(q.call, res.Body, maxFetched)
 		res.Body.Close()
-		q.call.Free(cap(body))
+		q.call.Memory.Free(cap(body))
 		switch {
 		case inflight.Refused(err):
 			return nil, err

@@ -107,7 +107,7 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, rt *roundTri
 
 // clientGone reports whether the client of a call has left, and notes it.
 func clientGone(r *http.Request, x *exchange.Exchange) bool {
-	if r.Context().Err() == nil || x.BodyStalled() != nil {
+	if r.Context().Err() == nil || x.Body.Stalled() != nil {
 		return false
 	}
 	x.Conclude(statusClientGone, whyClientStopped(x))
@@ -116,7 +116,7 @@ func clientGone(r *http.Request, x *exchange.Exchange) bool {
 
 // clientGone reports whether the client has left before the answer was complete, and notes it.
 func (rt *roundTrip) clientGone(r *http.Request) bool {
-	if r.Context().Err() == nil || rt.x.BodyStalled() != nil || rt.out.Complete {
+	if r.Context().Err() == nil || rt.x.Body.Stalled() != nil || rt.out.Complete {
 		return false
 	}
 	rt.out.Status, rt.out.Failure = rt.attempt.ProviderStatus, whyClientStopped(rt.x)
@@ -145,9 +145,9 @@ func shell(r *http.Request, rt *roundTrip) *http.Request {
 // whyClientStopped is why the client of a call reads no further.
 func whyClientStopped(x *exchange.Exchange) string {
 	switch {
-	case x.AnswerStalled():
+	case x.Client.AnswerStalled():
 		return answerStalled
-	case x.ClientStalled():
+	case x.Client.Stalled():
 		return clientStalled
 	case caddy.Exiting():
 		return gatewayStopped

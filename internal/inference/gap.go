@@ -67,7 +67,7 @@ func (c *claims) learn(p *page) *exchange.Error {
 		seen[i] = stored.Listed{ID: id, List: c.rt.x.Endpoint.Objects.In}
 		exchange.SeenIn(gjson.ParseBytes(p.data[i]), &seen[i])
 	}
-	_, refusal := c.target.Learn(seen, nil)
+	_, refusal := c.target.Ownership().Learn(seen, nil)
 	return refusal
 }
 
@@ -82,7 +82,7 @@ func (c *claims) reached(g *gap) (bool, *exchange.Error) {
 	if from == "" || g.created == 0 {
 		return true, nil
 	}
-	made, refusal := c.target.CreatedAt(from)
+	made, refusal := c.target.Ownership().CreatedAt(from)
 	if refusal != nil || made == 0 {
 		return true, refusal
 	}
@@ -96,7 +96,7 @@ func (c *claims) reached(g *gap) (bool, *exchange.Error) {
 func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 	g.bodies, g.without = make(map[string][]byte), make(map[string]bool)
 	g.made, g.orders = make(map[string]int64), make(map[int64][]string)
-	defer func() { c.rt.x.Free(g.held) }()
+	defer func() { c.rt.x.Memory.Free(g.held) }()
 	most := min(g.most, maxObjects)
 	stretch := g.stretch(c.rt.x.Endpoint.Objects.OldestFirst)
 	fetches, refusal := c.learnUnsure(g)
@@ -104,7 +104,7 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 		return nil, refusal
 	}
 	for {
-		next, more, refusal := c.target.Next(stretch, most, g.includes)
+		next, more, refusal := c.target.Ownership().Next(stretch, most, g.includes)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -145,7 +145,7 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 // tools made. It returns how many that were.
 func (c *claims) learnUnsure(g *gap) (fetches int, refusal *exchange.Error) {
 	for {
-		ids, refusal := c.target.Unsure(fetchAtOnce)
+		ids, refusal := c.target.Ownership().Unsure(fetchAtOnce)
 		switch {
 		case refusal != nil || len(ids) == 0:
 			return fetches, refusal
@@ -165,7 +165,7 @@ func (c *claims) fetchAll(g *gap, ids []string) *exchange.Error {
 	if version := g.query["api-version"]; version != nil {
 		query["api-version"] = version
 	}
-	owns, refusal := c.target.Owns(ids)
+	owns, refusal := c.target.Ownership().Owns(ids)
 	if refusal != nil {
 		return refusal
 	}
@@ -221,7 +221,7 @@ func (c *claims) fetchAll(g *gap, ids []string) *exchange.Error {
 	// Those that were just made stay in the list, because providers may be late to have them.
 	recent := c.rt.x.Gateway.Now().Add(-settles).Unix()
 	gone = slices.DeleteFunc(gone, func(id string) bool { return g.made[id] > recent })
-	_, refusal = c.target.Learn(seen, gone)
+	_, refusal = c.target.Ownership().Learn(seen, gone)
 	return refusal
 }
 
@@ -295,15 +295,15 @@ func (c *claims) follow(g *gap, id string, second int64) (ids []string, requests
 		case err != nil:
 			return nil, requests, c.rt.failure(err)
 		case status >= 400 && status < 500 && status != http.StatusTooManyRequests:
-			x.Free(cap(body))
+			x.Memory.Free(cap(body))
 			return ids, requests, nil // the object is gone, or the query leaves it out
 		case status != http.StatusOK || p == nil:
-			x.Free(cap(body))
+			x.Memory.Free(cap(body))
 			return nil, requests, refusedList("provider " + c.rt.target.Route.Provider + " answered " + strconv.Itoa(status) + " for a page of it")
 		}
 		last := created(p.data, g.backwards)
 		some := slices.Clone(p.ids)
-		x.Free(cap(body))
+		x.Memory.Free(cap(body))
 		if g.backwards {
 			slices.Reverse(some)
 		}

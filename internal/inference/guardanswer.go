@@ -115,7 +115,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 func (g *guard) begin() {
 	j := g.judgment
 	j.after, j.failed, j.hideAnswer, j.deferred = nil, failed(j.before), false, nil
-	g.x.Free(g.reserved)
+	g.x.Memory.Free(g.reserved)
 	g.reserved = 0
 	g.answer, g.recorder = nil, nil
 }
@@ -155,7 +155,7 @@ func (g *guard) count(phase string, results []hooks.Result) {
 
 // reserve reserves memory for copies of the answer, until another attempt begins or the call ends.
 func (g *guard) reserve(size int) error {
-	if err := g.x.Reserve(size); err != nil {
+	if err := g.x.Memory.Reserve(size); err != nil {
 		return err
 	}
 	g.reserved += size

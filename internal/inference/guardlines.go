@@ -115,7 +115,7 @@ type lineGuard struct {
 func (v *lineGuard) Counted(ctx context.Context) (*Reply, *exchange.Error) {
 	ctx, cancel := context.WithTimeout(ctx, filesTime)
 	defer cancel()
-	defer func() { v.x.Free(v.reserved) }()
+	defer func() { v.x.Memory.Free(v.reserved) }()
 	var refusal *exchange.Error
 	for i := 0; i < len(v.files) && refusal == nil; i++ {
 		refusal = v.file(ctx, v.files[i])
@@ -201,7 +201,7 @@ func (v *lineGuard) line(r *bufio.Reader) ([]byte, error) {
 		}
 		if need := lineCopies * size; need > v.reserved {
 			need = max(need, 2*v.reserved)
-			if err := v.x.Reserve(need - v.reserved); err != nil {
+			if err := v.x.Memory.Reserve(need - v.reserved); err != nil {
 				return nil, exchange.Overloaded(err)
 			}
 			v.reserved = need

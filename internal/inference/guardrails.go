@@ -20,7 +20,7 @@ type guardrailHook struct{ f *Forwarder }
 
 // Before runs the hooks of the call.
 func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
-	c.SetNote(h, nil) // it is of the target before
+	c.Notes.Set(h, nil) // it is of the target before
 	if members := filesOf[c.Endpoint.Name]; members != nil {
 		return h.beforeLines(c, members)
 	}
@@ -56,7 +56,7 @@ func (h *guardrailHook) guard(c *Candidate, before, after []*hooks.Hook) (*guard
 	if refusal != nil {
 		return nil, refusal
 	}
-	body, _, err := c.Chosen().Body(false)
+	body, _, err := c.Chosen().Payload().JSON(false)
 	if err != nil {
 		refusal := exchange.AsError(err)
 		refusal.Caller = true
@@ -68,14 +68,14 @@ func (h *guardrailHook) guard(c *Candidate, before, after []*hooks.Hook) (*guard
 	defer body.Release()
 	// The hooks get a copy, since a check that waits for others may be left behind with it, and
 	// their texts are another.
-	if err := c.Reserve(2 * len(body.Bytes())); err != nil {
+	if err := c.Memory.Reserve(2 * len(body.Bytes())); err != nil {
 		return nil, exchange.Overloaded(err)
 	}
 	g := &guard{f: h.f, x: c.Exchange, judgment: &judgment{x: c.Exchange, strict: strict}, before: before, after: after, request: bytes.Clone(body.Bytes())}
 	if jsonscan.Members(g.request, nil) != nil {
 		return nil, uncheckable(c)
 	}
-	c.SetNote(h, g.judgment)
+	c.Notes.Set(h, g.judgment)
 	return g, nil
 }
 
@@ -104,8 +104,8 @@ type guard struct {
 // subject is what the hooks judge.
 func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
 	return guardrails.Subject{
-		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.CallerID(),
-		Metadata: g.x.AllMetadata(), Header: g.x.Header(), Request: g.request, Services: g.f.Checks.For(g.f.client, g.x.Caller.WorkspaceID, g.x.Through()),
+		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Payload().Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.Caller.ID(),
+		Metadata: g.x.Metadata.All(), Header: g.x.Header(), Request: g.request, Services: g.f.Checks.For(g.f.client, g.x.Caller.WorkspaceID, g.x.Gateway.Through(g.x.Header())),
 	}
 }
 
@@ -119,7 +119,7 @@ func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.
 	g.count("input", out.Results)
 	j.before, j.failed, j.hideRequest = out.Results, out.Failed, out.Unfinished
 	if out.Body != nil {
-		if err := g.x.Reserve(cap(out.Body)); err != nil {
+		if err := g.x.Memory.Reserve(cap(out.Body)); err != nil {
 			return nil, exchange.Overloaded(err)
 		}
 		g.request = out.Body
@@ -147,7 +147,7 @@ func (g *guard) softRefusal(a *exchange.Attempt, why string) []byte {
 // reply answers with a body in the form that the call asks for.
 func (g *guard) reply(a *exchange.Attempt, body []byte) (*Reply, *exchange.Error) {
 	r := &Reply{Type: "application/json", Body: body}
-	if a.Streams() {
+	if a.Payload().Streams() {
 		stream, err := (&cache.Entry{Body: body}).As(g.x.Endpoint.Name, true)
 		if err != nil {
 			return nil, exchange.AsError(err)

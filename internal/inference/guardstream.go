@@ -37,7 +37,7 @@ func (g *guard) mode() (mode hooks.StreamMode, most int) {
 // goes on as it came where it says what was judged.
 func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 	stream, err := readAtMost(g.x.Call, res.Body, most)
-	defer g.x.Free(cap(stream))
+	defer g.x.Memory.Free(cap(stream))
 	switch {
 	case ctx.Err() != nil:
 		res.Body.Close()
@@ -54,11 +54,11 @@ func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 		res.Body.Close()
 		return incompleteError{"the provider's stream broke off", err}
 	}
-	if err := g.x.Reserve(len(stream)); err != nil {
+	if err := g.x.Memory.Reserve(len(stream)); err != nil {
 		res.Body.Close()
 		return err
 	}
-	defer g.x.Free(len(stream))
+	defer g.x.Memory.Free(len(stream))
 	stream = wellFormedEvents(stream, res.DropEvent)
 	endpoint := g.x.Endpoint.Name
 	whole, err := (&cache.Entry{Stream: true, Body: stream}).As(endpoint, false)
@@ -82,7 +82,7 @@ func (g *guard) judgeWhole(ctx context.Context, res *Response, most int) error {
 			return misbehaved("Provider "+res.Attempt.Route.Provider+" sent a stream that guardrails cannot change", err)
 		}
 	}
-	if err := g.x.Reserve(cap(stream)); err != nil {
+	if err := g.x.Memory.Reserve(cap(stream)); err != nil {
 		return err
 	}
 	res.Body, res.StatusCode = &peeked{call: g.x.Call, seen: stream, src: http.NoBody}, answer.Status

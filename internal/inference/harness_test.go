@@ -113,7 +113,7 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 	if err := x.Prepare(exchange.Limits{Body: 1 << 20, Upload: 1 << 20, Replay: 1 << 20}); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	if x.Catalogue {
+	if x.Catalogue != nil {
 		b.ServeModels(w, r, x)
 	} else {
 		b.Serve(w, r, x)
@@ -123,7 +123,7 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 	case b.conclude != nil:
 		b.conclude(x)
 	default:
-		for n := range x.Notes() {
+		for n := range x.Notes.All() {
 			if n, ok := n.(exchange.DeferredNote); ok {
 				if _, work := n.Deferred(); work != nil {
 					work(true)
@@ -136,7 +136,7 @@ func (b *bench) request(t testing.TB, method, path, body string, limiter exchang
 
 // judged is what hooks say of a call; nil: none ran.
 func judged(x *exchange.Exchange) *judgment {
-	for n := range x.Notes() {
+	for n := range x.Notes.All() {
 		return n.(*judgment)
 	}
 	return nil

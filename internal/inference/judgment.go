@@ -29,7 +29,7 @@ func (j *judgment) JSON() json.RawMessage { return hooks.JSON(j.before, j.after)
 // no parts of texts.
 func logged(x *exchange.Exchange, before, after []hooks.Result) json.RawMessage {
 	before = slices.Concat(x.Started, before)
-	if !x.KeepsExcerpts() {
+	if !x.Excerpts.Kept() {
 		before, after = hooks.Explanations(before), hooks.Explanations(after)
 	}
 	return hooks.JSON(before, after)

@@ -14,7 +14,7 @@ import (
 // matchStreaming converts an answer with status 200 that streams and should not, or the other way
 // around. An error in it becomes an HTTP error.
 func (rt *roundTrip) matchStreaming(res *http.Response) error {
-	endpoint, asked := rt.x.Endpoint.Name, rt.attempt.Streams()
+	endpoint, asked := rt.x.Endpoint.Name, rt.attempt.Payload().Streams()
 	if res.StatusCode != http.StatusOK || res.Body == nil || rt.x.Endpoint.Passes {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 		return nil
 	}
 	body, err := rt.readWhole(res)
-	defer func() { rt.x.Free(cap(body)) }()
+	defer func() { rt.x.Memory.Free(cap(body)) }()
 	if err != nil {
 		return err
 	}

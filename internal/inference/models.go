@@ -67,7 +67,7 @@ func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *excha
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), catalogueTime)
 	defer cancel()
-	slugs := x.Listed(x.Gateway.Router.Saved(x.Caller))
+	slugs := x.Catalogue.Listed(x.Gateway.Router.Saved(x.Caller))
 	lists := make([][]model, len(slugs))
 	turns := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -80,7 +80,7 @@ func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *excha
 	}
 	wg.Wait()
 	all := make([]model, 0, 64)
-	if x.NamesNone() {
+	if x.Catalogue.NamesNone() {
 		all = append(all, aliases(x)...)
 	}
 	for _, list := range lists {
@@ -101,7 +101,7 @@ func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *excha
 	}
 	x.Conclude(http.StatusOK, "")
 	w.Header().Set("Content-Type", "application/json")
-	x.Sent(body)
+	x.Excerpts.Sent(body)
 	_, _ = w.Write(body)
 }
 
@@ -119,10 +119,10 @@ func (f *Forwarder) models(ctx context.Context, x *exchange.Exchange, slug strin
 		Name: providers.ListModels, Endpoint: providers.ListModels, Method: http.MethodGet, Path: "/models", Workspace: x.Caller.WorkspaceID,
 	}
 	if route.CustomHost { // which may lead back here
-		op.Header = x.Through()
+		op.Header = x.Gateway.Through(x.Header())
 	}
 	list := integrated(route, f.listModels(ctx, x, route, op))
-	hides := x.NewAttempt("", route, nil).Hides
+	hides := x.NewAttempt("", route, nil).Ownership().Hides
 	list = slices.DeleteFunc(list, func(m model) bool { return hides(m.ID) })
 	for i := range list {
 		m := &list[i]

@@ -23,24 +23,24 @@ type ownership struct{ f *Forwarder }
 
 // Before refuses a target if the URL names objects of other workspaces there.
 func (*ownership) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
-	return nil, nil, c.Chosen().CheckObject()
+	return nil, nil, c.Chosen().Ownership().CheckNamed()
 }
 
 // Request refuses a body that names objects of other workspaces. It returns the claims of the
 // attempt, if its answer matters.
 func (o *ownership) Request(ctx context.Context, r *Request) (any, *exchange.Error) {
 	target, x := r.Attempt, r.rt.x
-	if !target.RecordsOwners() {
+	if !target.Ownership().Recorded() {
 		return nil, nil
 	}
 	responses := x.Endpoint.Name == exchange.CreateResponse
 	adapted := responses && dialect(target.Route).Adapts(providers.CreateResponse)
-	if refusal := target.CheckNamed(r.Body, adapted); refusal != nil {
+	if refusal := target.Ownership().CheckBody(r.Body, adapted); refusal != nil {
 		return nil, refusal
 	}
 	objects := &x.Endpoint.Objects
-	c := &claims{rt: r.rt, target: target, responses: responses, models: objects.ModelList && target.Guarded()}
-	if objects.List && target.Guarded() {
+	c := &claims{rt: r.rt, target: target, responses: responses, models: objects.ModelList && target.Ownership().Guarded()}
+	if objects.List && target.Ownership().Guarded() {
 		t, to := r.Target, operation{endpoint: x.Endpoint.Name, method: x.Method(), path: r.Path}
 		c.page = func(query string) (int, []byte, error) {
 			to := to
@@ -103,7 +103,7 @@ func (c *claims) claim(o *exchange.Objects, body []byte) {
 
 // stores reports whether the provider stores what the call creates.
 func (c *claims) stores(body []byte, parameter string, otherwise bool) bool {
-	if !c.target.MayHave(parameter) {
+	if !c.target.Payload().MayHave(parameter) {
 		return otherwise
 	}
 	switch v := gjson.GetBytes(body, parameter); v.Type {
@@ -122,14 +122,14 @@ func (c *claims) Response(_ context.Context, res *http.Response) error {
 		return nil
 	}
 	if x.Method() == http.MethodDelete {
-		if failure := c.target.Deleted(); failure != "" {
+		if failure := c.target.Ownership().Deleted(); failure != "" {
 			rt.out.Failure = failure
 		}
 		return nil
 	}
 	if x.Endpoint.Objects.Location {
 		if location := res.Header.Get("Location"); location != "" {
-			if err := c.target.Claim([]stored.Listed{{ID: path.Base(location)}}, false); err != nil {
+			if err := c.target.Ownership().Claim([]stored.Listed{{ID: path.Base(location)}}, false); err != nil {
 				res.Body.Close()
 				return err
 			}
@@ -149,12 +149,12 @@ func (c *claims) Response(_ context.Context, res *http.Response) error {
 		res.Body.Close()
 		return err
 	case err != nil:
-		x.Free(cap(body))
+		x.Memory.Free(cap(body))
 		return rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
 	}
 	if c.page != nil {
 		out, refusal := c.shown(body)
-		x.Free(cap(body))
+		x.Memory.Free(cap(body))
 		if refusal == nil {
 			refusal = c.take(out)
 		}
@@ -166,12 +166,12 @@ func (c *claims) Response(_ context.Context, res *http.Response) error {
 	}
 	res.Body.Close()
 	if c.models {
-		out := withoutModels(body, c.target.Hides)
-		x.Free(cap(body))
+		out := withoutModels(body, c.target.Ownership().Hides)
+		x.Memory.Free(cap(body))
 		return rt.replaceBody(res, out)
 	}
 	if refusal := c.take(body); refusal != nil {
-		x.Free(cap(body))
+		x.Memory.Free(cap(body))
 		return refusal
 	}
 	res.Body, res.ContentLength = &peeked{call: rt.call, seen: body, src: http.NoBody}, int64(len(body))
@@ -183,17 +183,17 @@ func (c *claims) take(body []byte) *exchange.Error {
 	if !c.claims {
 		return nil
 	}
-	if err := c.target.Claim(c.made(body, c.created, true), false); err != nil {
+	if err := c.target.Ownership().Claim(c.made(body, c.created, true), false); err != nil {
 		return err
 	}
-	if err := c.target.Claim(c.made(body, c.related, false), true); err != nil {
+	if err := c.target.Ownership().Claim(c.made(body, c.related, false), true); err != nil {
 		return err
 	}
 	var models []string
 	for _, member := range c.byModels {
 		models = append(models, c.fresh(body, member)...)
 	}
-	return c.target.ClaimModels(models)
+	return c.target.Ownership().ClaimModels(models)
 }
 
 // Event notes the objects that an event of a stream has created.
@@ -202,9 +202,9 @@ func (c *claims) Event(data []byte) error {
 	if !c.claims || c.responses && !bytes.Contains(data, []byte(`"response"`)) && !bytes.Contains(data, []byte(`"item"`)) {
 		return nil
 	}
-	err := c.target.Claim(c.made(data, c.events, true), false)
+	err := c.target.Ownership().Claim(c.made(data, c.events, true), false)
 	if err == nil {
-		err = c.target.Claim(c.made(data, c.related, false), true)
+		err = c.target.Ownership().Claim(c.made(data, c.related, false), true)
 	}
 	if err == nil {
 		return nil
@@ -217,7 +217,7 @@ func (c *claims) Event(data []byte) error {
 func (c *claims) made(body []byte, members []string, created bool) (objects []stored.Listed) {
 	add := func(body []byte, member string) {
 		for _, id := range c.fresh(body, member) {
-			objects = append(objects, c.target.ListedObject(body, member, id, created))
+			objects = append(objects, c.target.Ownership().Listed(body, member, id, created))
 		}
 	}
 	for _, member := range members {

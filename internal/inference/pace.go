@@ -26,14 +26,14 @@ func pace(call *exchange.Call, conn io.ReadWriteCloser) *paced {
 	p := &paced{call: call}
 	p.of = &pacedProvider{ReadWriteCloser: conn}
 	p.of.end = func() { p.Close() }
-	p.of.to = call.StallTimer(func(*exchange.Error) {
+	p.of.to = call.Client.StallTimer(func(*exchange.Error) {
 		p.of.stalled.Store(true)
 		p.of.end() // which ends a blocked Write
 	})
 	p.ReadWriteCloser = p.of
-	p.client = call.StallTimer(func(*exchange.Error) {
+	p.client = call.Client.StallTimer(func(*exchange.Error) {
 		p.stalled.Store(true)
-		call.StopWriting()
+		call.Client.StopWriting()
 		p.Close()
 	})
 	return p

@@ -75,7 +75,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 	asked := maps.Clone(query)
 	first := readPage(body)
 	p, most, held := first, 0, 0
-	defer func() { x.Free(held) }()
+	defer func() { x.Memory.Free(held) }()
 	for n := 1; ; n++ {
 		if p == nil {
 			return nil, refusedList("what provider " + rt.target.Route.Provider + " answered is not a list")
@@ -86,7 +86,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 				most = limit
 			}
 		}
-		owns, refusal := rt.target.Owns(p.ids)
+		owns, refusal := rt.target.Ownership().Owns(p.ids)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -121,7 +121,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 		} else {
 			query.Set("after", end)
 		}
-		x.Free(held)
+		x.Memory.Free(held)
 		status, body, err := c.page(query.Encode())
 		held = cap(body)
 		if err != nil {

@@ -51,7 +51,7 @@ func (p *peeked) Close() error { return p.src.Close() }
 // drop frees the part that was read ahead.
 func (p *peeked) drop() {
 	if p.call != nil {
-		p.call.Free(cap(p.seen))
+		p.call.Memory.Free(cap(p.seen))
 	}
 	p.seen, p.off = nil, 0
 }
@@ -72,7 +72,7 @@ func checkBeginning(c *exchange.Call, res *http.Response, ahead bool, body *time
 	default:
 		return nil
 	}
-	if err := c.Reserve(cap(seen)); err != nil {
+	if err := c.Memory.Reserve(cap(seen)); err != nil {
 		return err
 	}
 	res.Body = &peeked{call: c, seen: seen, src: res.Body}

@@ -16,16 +16,16 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
 		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID, UserID: x.Caller.UserID,
 		Endpoint: x.Endpoint.Name, Method: x.Method(), Path: x.URLPath(), Model: x.AskedModel(), Stream: x.Stream,
-		Config: x.ConfigID, ConfigVersion: x.ConfigVersion, LastUsed: x.LastUsed(), Retries: x.Retries(),
+		Config: x.ConfigSource.Slug, ConfigVersion: x.ConfigSource.Version, LastUsed: x.LastUsed(), Retries: x.Retries(),
 		Status: x.Status, Attempts: len(x.Attempts), Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
-		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.AllMetadata(),
+		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.Metadata.All(),
 	}
-	r.PromptSlug, r.PromptVersion = x.Prompt, int64(x.PromptVersion)
+	r.PromptSlug, r.PromptVersion = x.Prompt.Slug, int64(x.Prompt.Version)
 	if r.Cost, r.CostKnown = x.Cost(); r.CostKnown {
 		r.PriceVersion = x.PriceVersion()
 	}
 	if a := x.Latest(); a != nil {
-		r.PromptSlug, r.PromptVersion = a.Prompt, int64(a.PromptVersion)
+		r.PromptSlug, r.PromptVersion = a.Prompt.Slug, int64(a.Prompt.Version)
 		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey
 		u, known, estimated := a.Used()
 		r.UsageKnown, r.UsageEstimated, r.PromptTokens, r.CompletionTokens = known, estimated, u.Prompt, u.Completion
@@ -35,7 +35,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
 	}
 	r.AttemptLog = tries(x)
-	if request, size, answer, answerSize := x.Excerpts(); request != nil || answer != nil {
+	if request, size, answer, answerSize := x.Excerpts.Parts(); request != nil || answer != nil {
 		if request != nil {
 			r.Request = &reqlog.Body{Size: size, Bytes: request}
 		}
@@ -51,7 +51,7 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 	if len(x.Started) > 0 {
 		r.HookResults = logged(x, nil, nil)
 	}
-	for n := range x.Notes() {
+	for n := range x.Notes.All() {
 		n.Record(r)
 	}
 	return r
@@ -82,7 +82,7 @@ func (rt *roundTrip) conclude(begun time.Time, why *error) {
 			rt.fail(why)
 		}
 	}
-	if rt.x.AnswerStalled() { // the provider's may have come to its end already
+	if rt.x.Client.AnswerStalled() { // the provider's may have come to its end already
 		rt.out.Complete = false
 		rt.fail(answerStalled)
 	}

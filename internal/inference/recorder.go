@@ -47,7 +47,7 @@ func (r *recorder) Read(p []byte) (int, error) {
 	}
 	n, err := r.src.Read(p)
 	if !r.full && !r.keep(p[:n]) {
-		r.call.Free(cap(r.b))
+		r.call.Memory.Free(cap(r.b))
 		r.full, r.b = true, nil
 		if r.flight != nil {
 			r.flight.Fail()
@@ -62,7 +62,7 @@ func (r *recorder) keep(p []byte) bool {
 	need := len(r.b) + len(p)
 	if need > cap(r.b) {
 		size := max(need, min(2*cap(r.b), cache.MaxEntry))
-		if need > cache.MaxEntry || r.call.Reserve(size-cap(r.b)) != nil {
+		if need > cache.MaxEntry || r.call.Memory.Reserve(size-cap(r.b)) != nil {
 			return false
 		}
 		r.b = append(make([]byte, 0, size), r.b...)

@@ -46,7 +46,7 @@ func (r *references) find(id string) ([]byte, error) {
 		return r.items[id], nil
 	}
 	r.seen[owner] = true
-	turn, refusal := r.call.OwnResponse(owner)
+	turn, refusal := r.call.Responses().Own(owner)
 	switch {
 	case refusal != nil:
 		return nil, refusal

@@ -28,12 +28,12 @@ func reply(w http.ResponseWriter, x *exchange.Exchange, r *Reply, visits []Visit
 		w.WriteHeader(status)
 		to.noteFirstByte()
 		to.book(membersOf(body))
-		x.Sent(body)
+		x.Excerpts.Sent(body)
 		_, _ = w.Write(body)
 		return
 	}
 	w.WriteHeader(status)
 	s := newStream(io.NopCloser(bytes.NewReader(body)), &to, 0)
-	s.addedUsage = to.attempt.WithoutUsage()
+	s.addedUsage = to.attempt.Payload().WithoutUsage()
 	_, _ = io.Copy(w, s)
 }

@@ -75,7 +75,7 @@ type operation struct{ endpoint, method, path, query string }
 func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *routing.Target, path string, shortened int, send bool) (*roundTrip, *exchange.Error) {
 	target := x.Chosen()
 	p := dialect(target.Route)
-	body, unasked, err := target.Body(p.Dialect == nil && p.Encoder == nil && !p.NoStreamUsage)
+	body, unasked, err := target.Payload().JSON(p.Dialect == nil && p.Encoder == nil && !p.NoStreamUsage)
 	if err != nil {
 		refusal := exchange.AsError(err)
 		refusal.Caller = true
@@ -88,7 +88,7 @@ func (f *Forwarder) newRoundTrip(ctx context.Context, x *exchange.Exchange, t *r
 	rt.reports = &rt.watcher
 	refusal := f.checkRequest(ctx, rt, t, path)
 	if refusal == nil {
-		refusal = f.shape(ctx, &rt.request, t, operation{x.Endpoint.Name, x.Method(), path, target.UpstreamQuery()}, send)
+		refusal = f.shape(ctx, &rt.request, t, operation{x.Endpoint.Name, x.Method(), path, target.Payload().Query()}, send)
 	}
 	if refusal != nil {
 		rt.close()
@@ -140,7 +140,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if refusal != nil {
 		return refusal
 	}
-	if strict && to.endpoint == providers.ChatComplete && q.target.Thinks() {
+	if strict && to.endpoint == providers.ChatComplete && q.target.Payload().Thinks() {
 		return refused(&providers.RequestError{Param: "thinking", Code: "thinking_not_allowed", Message: "'thinking' is only allowed where strict_open_ai_compliance is off: " +
 			"send x-gw-strict-open-ai-compliance: false, or set it in the config"})
 	}
@@ -151,7 +151,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 			return refused(err)
 		}
 	}
-	if q.header, refusal = upstreamHeader(c, q.target, p, slices.Concat(c.ForwardHeaders, t.ForwardHeaders)); refusal != nil {
+	if q.header, refusal = upstreamHeader(c, q.target, p, slices.Concat(c.Options.ForwardHeaders, t.ForwardHeaders)); refusal != nil {
 		return refusal
 	}
 	call := &q.asked
@@ -161,7 +161,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID,
 	}
 	if q.body != nil {
-		call.Body, call.MayHave = q.body.Bytes(), q.target.MayHave
+		call.Body, call.MayHave = q.body.Bytes(), q.target.Payload().MayHave
 	}
 	if refusal := f.adapt(q, call); refusal != nil {
 		return refusal
@@ -172,8 +172,8 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	if refusal := f.login(ctx, q, t, call, send); refusal != nil {
 		return refusal
 	}
-	if c.PassesThrough() && p.Endpoints[to.endpoint] != nil {
-		upload, _ := q.target.Upload()
+	if c.Body.PassesThrough() && p.Endpoints[to.endpoint] != nil {
+		upload, _ := q.target.Payload().Upload()
 		q.upload, call.Upload = upload, upload
 	}
 	r, err := p.Prepare(call)
@@ -185,11 +185,11 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 		return refused(err)
 	}
 	if !route.Stored {
-		if refusal := c.RefuseKeyAsCredential(r.Header); refusal != nil {
+		if refusal := c.Gateway.RefuseKeyAsCredential(r.Header); refusal != nil {
 			return refusal
 		}
 	}
-	if to.endpoint == providers.ListModels && !c.Catalogue && asksAnthropic(c) {
+	if to.endpoint == providers.ListModels && c.Catalogue == nil && asksAnthropic(c) {
 		r.Answer = inAnthropic(r.Answer)
 	}
 	q.store, q.configTarget = call.Keep, t
@@ -227,7 +227,7 @@ func (q *request) set(r *providers.Request) (err error) {
 		q.body.Release()
 	}
 	q.rewritten = true
-	if q.body, err = q.call.NewBuffer(r.Body); err != nil {
+	if q.body, err = q.call.Memory.NewBuffer(r.Body); err != nil {
 		return err
 	}
 	switch {
@@ -316,22 +316,22 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 			if name == "Sec-Websocket-Protocol" {
 				v = []string{strings.Join(exchange.WithoutKeys(v), ", ")}
 			}
-			if refusal := c.RefuseKey(name, v); refusal != nil {
+			if refusal := c.Gateway.RefuseKey(name, v); refusal != nil {
 				return nil, refusal
 			}
 			h[name] = v
 		}
 	}
-	if h["Content-Type"] == nil && c.HasJSON() {
+	if h["Content-Type"] == nil && c.Body.HasJSON() {
 		h["Content-Type"] = []string{"application/json"}
 	}
-	if key := h["Idempotency-Key"]; key != nil && target.Guarded() { // workspaces must not share the provider's idempotency keys
+	if key := h["Idempotency-Key"]; key != nil && target.Ownership().Guarded() { // workspaces must not share the provider's idempotency keys
 		sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))
 		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
 	}
 	if route.CustomHost {
-		for name, values := range c.Through() {
-			if refusal := c.RefuseKey(name, values); refusal != nil {
+		for name, values := range c.Gateway.Through(c.Header()) {
+			if refusal := c.Gateway.RefuseKey(name, values); refusal != nil {
 				return nil, refusal
 			}
 			h[name] = values
@@ -390,8 +390,8 @@ func (q *request) http(ctx context.Context) *http.Request {
 			}
 			return q.reader(true), nil
 		}
-	case q.call.PassesThrough():
-		r.Body, r.ContentLength = q.target.Upload()
+	case q.call.Body.PassesThrough():
+		r.Body, r.ContentLength = q.target.Payload().Upload()
 	}
 	return r
 }

@@ -29,7 +29,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 func requestOf(t testing.TB, body string) *request {
 	t.Helper()
 	call := new(exchange.Call)
-	buffer, err := call.NewBuffer([]byte(body))
+	buffer, err := call.Memory.NewBuffer([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestASmallBodyIsReadFromACopy(t *testing.T) {
 	t.Parallel()
 	memory := bytes.Repeat([]byte("x"), 100)
 	call := new(exchange.Call)
-	buffer, err := call.NewBuffer(memory)
+	buffer, err := call.Memory.NewBuffer(memory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 		return refused(call.Provider.NotServed(call))
 	case call.Endpoint != providers.CreateResponse:
 		if strings.HasPrefix(call.Path, "/responses/") && call.Endpoint != providers.Proxy {
-			return c.ResponseNotFound()
+			return c.Responses().NotFound()
 		}
 		return nil
 	}
@@ -51,7 +51,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 	call.Shorten = q.conversation.shortened
 	q.conversation.mayShorten = head.Auto
 	if head.Previous != "" {
-		turns, refusal := c.Conversation(head.Previous)
+		turns, refusal := c.Responses().Conversation(head.Previous)
 		if refusal != nil {
 			return refusal
 		}
@@ -75,7 +75,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 			Message: "The input has more than " + strconv.Itoa(stored.MaxInput) + " bytes, too many to be stored. Send store: false",
 		})
 	}
-	if err := c.Reserve(len(head.Input)); err != nil {
+	if err := c.Memory.Reserve(len(head.Input)); err != nil {
 		return exchange.Overloaded(err)
 	}
 	input := bytes.Clone(head.Input) // the body is released before the response is complete
@@ -85,7 +85,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 			q.unstored = response
 			return nil
 		}
-		err := c.StoreResponse(gjson.GetBytes(response, "id").Str, &stored.Response{Object: response, Input: input, Previous: head.Previous})
+		err := c.Responses().Store(gjson.GetBytes(response, "id").Str, &stored.Response{Object: response, Input: input, Previous: head.Previous})
 		if err == nil {
 			return nil
 		}
@@ -160,7 +160,7 @@ func (f *Forwarder) ServeStored(w http.ResponseWriter, r *http.Request, x *excha
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	x.Sent(body)
+	x.Excerpts.Sent(body)
 	_, _ = w.Write(body) //nolint:gosec // JSON, which browsers must not take for anything else
 }
 
@@ -180,7 +180,7 @@ func storedAnswer(query url.Values, x *exchange.Exchange) ([]byte, *exchange.Err
 	case "listResponseInputItems":
 		return inputItems(query, x, id)
 	case "deleteModelResponse":
-		if err := x.DeleteResponse(); err != nil {
+		if err := x.Responses().Delete(); err != nil {
 			return nil, err
 		}
 		b := jsonscan.Builder(nil)
@@ -218,7 +218,7 @@ func inputItems(query url.Values, x *exchange.Exchange, id string) ([]byte, *exc
 	if order != "" && order != "asc" && order != "desc" {
 		return nil, refused(&providers.RequestError{Param: "order", Code: "invalid_value", Message: "Invalid value for 'order'. Supported values are: 'asc' and 'desc'."})
 	}
-	turns, refusal := x.Turns()
+	turns, refusal := x.Responses().Turns()
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -39,14 +39,14 @@ type question struct {
 // determined, that is logged and the call is forwarded.
 func (l *lookup) similar(parent context.Context) *cache.Entry {
 	q, x, f := l.question, l.x, l.h.f
-	if !x.Caching.Refresh {
+	if !x.Options.Caching.Refresh {
 		x.CacheStatus = exchange.CacheSemanticMiss
 	}
 	ctx, cancel := context.WithTimeout(parent, maxEmbedding)
 	defer cancel()
 	var entry *cache.Entry
 	var err error
-	if q.meaning, err = f.embed(ctx, x, q.Text); err == nil && !x.Caching.Refresh {
+	if q.meaning, err = f.embed(ctx, x, q.Text); err == nil && !x.Options.Caching.Refresh {
 		entry, err = l.answers.Similar(ctx, q.learned(), f.Semantic.Threshold, l.maxAge)
 	}
 	if err != nil && parent.Err() == nil {

@@ -121,7 +121,7 @@ type opinion struct {
 
 func (o *opinion) Before(_ context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
 	v := &opinionVisit{recordedHold: &recordedHold{o.bench, "opinion"}, opinion: o}
-	c.SetNote(o, v)
+	c.Notes.Set(o, v)
 	return v, nil, nil
 }
 

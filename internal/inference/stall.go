@@ -35,7 +35,7 @@ func (rt *roundTrip) guardStalls(res *http.Response) {
 	if s.after == 0 {
 		return
 	}
-	if rt.timeouts.answer == 0 && !rt.x.PassesThrough() { // an upload may still start the deadline over
+	if rt.timeouts.answer == 0 && !rt.x.Body.PassesThrough() { // an upload may still start the deadline over
 		s.timer = rt.deadline.pass(s)
 	}
 	if s.timer == nil {

@@ -97,7 +97,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.fill()
 	}
 	n := copy(p, s.buf[s.passed:s.end])
-	s.to.x.Sent(p[:n])
+	s.to.x.Excerpts.Sent(p[:n])
 	s.passed += n
 	return n, nil
 }
@@ -121,7 +121,7 @@ func (s *stream) fill() {
 	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
 	s.passed, s.end = 0, 0
 	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
-		if err := s.to.x.Reserve(size - max(cap(s.buf), smallSize)); err != nil {
+		if err := s.to.x.Memory.Reserve(size - max(cap(s.buf), smallSize)); err != nil {
 			s.finish(outOfMemory(err))
 			return
 		}

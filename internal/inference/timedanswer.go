@@ -40,7 +40,7 @@ var writeTimers = sync.Pool{New: func() any {
 // expire ends a blocked write to the client. The provider is let go at once, because a write of HTTP/2 may stay blocked
 // for as long as its connection is.
 func (w *writeTimer) expire() {
-	if w.call.EndStalledAnswer() {
+	if w.call.Client.EndStalledAnswer() {
 		w.deadline.end()
 	}
 }
@@ -48,7 +48,7 @@ func (w *writeTimer) expire() {
 // timeAnswer limits how long the client may stall. What fits into the buffers of a connection needs no limit.
 func (rt *roundTrip) timeAnswer(res *http.Response) {
 	small := res.ContentLength >= 0 && res.ContentLength <= minTimedAnswer
-	if res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody || small || rt.x.StallTimeout() == 0 {
+	if res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody || small || rt.x.Client.StallTimeout() == 0 {
 		return
 	}
 	rt.timed = timedAnswer{ReadCloser: res.Body, call: rt.call, deadline: rt.deadline}
@@ -81,7 +81,7 @@ func (t *timedAnswer) Close() error {
 
 // start starts the time that the client has for n bytes.
 func (t *timedAnswer) start(n int) {
-	if t.call.AnswerStalled() {
+	if t.call.Client.AnswerStalled() {
 		return
 	}
 	if t.timer == nil {
@@ -89,7 +89,7 @@ func (t *timedAnswer) start(n int) {
 		t.timer.call, t.timer.deadline = t.call, t.deadline
 	}
 	t.pending, t.begun = n, time.Now()
-	t.timer.timer.Reset(max(0, t.call.StallTimeout()-t.waited) + exchange.TransferTime(n))
+	t.timer.timer.Reset(max(0, t.call.Client.StallTimeout()-t.waited) + exchange.TransferTime(n))
 }
 
 // written stops the time: the client has read what was written.

@@ -63,7 +63,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		return rt.maskBody(res)
 	}
 	body, err := rt.readWhole(res)
-	defer rt.x.Free(cap(body))
+	defer rt.x.Memory.Free(cap(body))
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (rt *roundTrip) translateFailure(res *http.Response) error {
 		stop := time.AfterFunc(failureTimeout, func() { src.Close() })
 		var err error
 		body, err = readAtMost(rt.call, src, maxFailure)
-		defer rt.x.Free(cap(body))
+		defer rt.x.Memory.Free(cap(body))
 		if err != nil {
 			body = nil // the status is enough
 		}
@@ -172,7 +172,7 @@ func withProvider(body []byte, provider, code string) ([]byte, bool) {
 // pays for its memory until it was read; the error means that there is none.
 func (rt *roundTrip) replaceBody(res *http.Response, body []byte) error {
 	res.Body.Close()
-	if err := rt.call.Reserve(cap(body)); err != nil {
+	if err := rt.call.Memory.Reserve(cap(body)); err != nil {
 		return err
 	}
 	rt.mask(false).Hide(body)
@@ -212,11 +212,11 @@ func readAtMost(c *exchange.Call, r io.Reader, limit int) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
 			size := max(leastRead, 2*cap(b))
-			if err := c.Reserve(size); err != nil {
+			if err := c.Memory.Reserve(size); err != nil {
 				return b, err
 			}
 			larger := append(make([]byte, 0, size), b...)
-			c.Free(cap(b))
+			c.Memory.Free(cap(b))
 			b = larger
 		}
 		n, err := r.Read(b[len(b):cap(b)])
@@ -284,7 +284,7 @@ func (t *translated) fill() error {
 			more += s.Buffered()
 		}
 		if more > 0 {
-			if wrong = t.to.x.Reserve(more); wrong != nil {
+			if wrong = t.to.x.Memory.Reserve(more); wrong != nil {
 				err = outOfMemory(wrong)
 			} else {
 				t.held += more

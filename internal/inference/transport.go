@@ -127,7 +127,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	rt.untraced.Context = ctx
 	out := rt.http(&rt.untraced)
 	pool.Mark(out.Header)
-	if rt.body == nil && rt.x.PassesThrough() {
+	if rt.body == nil && rt.x.Body.PassesThrough() {
 		out.Body = &uploading{out.Body, rt.headerDeadline()}
 	}
 	res, err := rt.send(pool, out)
@@ -171,8 +171,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			rt.deadline.end()
 		}
 		switch {
-		case rt.x.BodyStalled() != nil:
-			err = rt.x.BodyStalled()
+		case rt.x.Body.Stalled() != nil:
+			err = rt.x.Body.Stalled()
 		case tooSlow != nil:
 			err = tooSlow
 		case req.Context().Err() != nil:

@@ -36,7 +36,7 @@ func (w *watcher) book(m *members) {
 func (w *watcher) remember(m *members) {
 	if w.remembers {
 		w.remembers = false
-		w.out.Failure = cmp.Or(w.attempt.Remember(text(m.id)), w.out.Failure)
+		w.out.Failure = cmp.Or(w.attempt.Ownership().Remember(text(m.id)), w.out.Failure)
 	}
 }
 

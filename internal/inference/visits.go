@@ -84,7 +84,7 @@ func (rt *roundTrip) complete(ctx context.Context, res *http.Response) error {
 		return rt.unreadable(res, "the provider sent "+encoding+", which was not requested")
 	}
 	body, err := rt.readWhole(res)
-	defer rt.call.Free(cap(body))
+	defer rt.call.Memory.Free(cap(body))
 	if err != nil {
 		return err
 	}

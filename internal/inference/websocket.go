@@ -55,11 +55,11 @@ type frames struct {
 func (f *frames) add(m websocket.Message) error {
 	if size, has := len(f.b)+len(m.Payload)+websocket.MaxHeader, cap(f.b); size > has {
 		size = max(size, min(2*has, maxSocketMessage))
-		if err := f.call.Reserve(size); err != nil {
+		if err := f.call.Memory.Reserve(size); err != nil {
 			return err
 		}
 		f.b = append(make([]byte, 0, size), f.b...)
-		f.call.Free(has)
+		f.call.Memory.Free(has)
 	}
 	f.b = websocket.Append(f.b, m)
 	return nil
@@ -68,7 +68,7 @@ func (f *frames) add(m websocket.Message) error {
 // clear forgets the frames that were sent. Large buffers are not kept.
 func (f *frames) clear() {
 	if cap(f.b) > 64<<10 {
-		f.call.Free(cap(f.b))
+		f.call.Memory.Free(cap(f.b))
 		f.b = nil
 	}
 	f.b = f.b[:0]
@@ -90,11 +90,11 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	}
 	rt.session = used
 	call := rt.call
-	s.client = websocket.Reader{Masked: true, Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
-	s.provider = websocket.Reader{Max: maxSocketMessage, Reserve: call.Reserve, Free: call.Free}
+	s.client = websocket.Reader{Masked: true, Max: maxSocketMessage, Reserve: call.Memory.Reserve, Free: call.Memory.Free}
+	s.provider = websocket.Reader{Max: maxSocketMessage, Reserve: call.Memory.Reserve, Free: call.Memory.Free}
 	s.toProvider.call, s.toClient.call = call, call
-	s.fromClient = call.StallTimer(func(stalled *exchange.Error) { s.refuse(stalled) })
-	s.fromProvider = call.StallTimer(func(*exchange.Error) {
+	s.fromClient = call.Client.StallTimer(func(stalled *exchange.Error) { s.refuse(stalled) })
+	s.fromProvider = call.Client.StallTimer(func(*exchange.Error) {
 		s.refuse(&websocket.Error{Code: websocket.CodeBadGateway, Reason: "A message of the provider did not come in time."})
 	})
 	if used != nil {

@@ -105,7 +105,7 @@ func (w *windowed) refuse() error {
 			}
 			stream, err := (&cache.Entry{Body: body}).As(w.endpoint, true)
 			if err == nil {
-				err = g.x.Reserve(cap(stream))
+				err = g.x.Memory.Reserve(cap(stream))
 			}
 			if err != nil {
 				return err
@@ -134,7 +134,7 @@ func (w *windowed) Read(p []byte) (int, error) {
 // Close ends the stream, also where the client has left before its end.
 func (w *windowed) Close() error {
 	w.conclude()
-	w.g.x.Free(w.held)
+	w.g.x.Memory.Free(w.held)
 	w.held = 0
 	return w.src.Close()
 }
@@ -186,7 +186,7 @@ func (w *windowed) pay() {
 	if need <= w.held {
 		return
 	}
-	if err := w.g.x.Reserve(need - w.held); err != nil {
+	if err := w.g.x.Memory.Reserve(need - w.held); err != nil {
 		w.err = outOfMemory(err)
 		if !w.gave {
 			w.err = err

@@ -17,7 +17,7 @@ func TestAChangedBodyMayHaveAnyMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	attempt := func(change func(*Attempt)) *Attempt {
-		a := &Attempt{call: &Call{body: body{buffer: &Buffer{b: content}, report: report}}}
+		a := &Attempt{call: &Call{Body: RequestBody{buffer: &Buffer{b: content}, report: report}}}
 		change(a)
 		return a
 	}
@@ -26,13 +26,13 @@ func TestAChangedBodyMayHaveAnyMember(t *testing.T) {
 			a.Edit = new(routing.Edit).With("messages.0.content_blocks", json.RawMessage(`[]`))
 		}),
 		"replaced": attempt(func(a *Attempt) { a.rewritten = new(Buffer) }),
-		"opaque":   attempt(func(a *Attempt) { a.call.opaque = true }),
+		"opaque":   attempt(func(a *Attempt) { a.call.Body.opaque = true }),
 	} {
-		if !a.MayHave("content_blocks") {
+		if !a.Payload().MayHave("content_blocks") {
 			t.Errorf("%s: it has none", name)
 		}
 	}
-	if attempt(func(*Attempt) {}).MayHave("content_blocks") {
+	if attempt(func(*Attempt) {}).Payload().MayHave("content_blocks") {
 		t.Error("unchanged: it may have one")
 	}
 }

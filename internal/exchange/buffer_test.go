@@ -280,7 +280,7 @@ func (w *world) forwarded(t testing.TB, r *http.Request) (*Exchange, string) {
 	if err := x.Prepare(limits); err != nil {
 		t.Fatalf("refused: %v", err)
 	}
-	b, _, err := x.chosen.Body(false)
+	b, _, err := x.chosen.Payload().JSON(false)
 	if err != nil {
 		t.Fatalf("no body: %v", err)
 	}
@@ -338,7 +338,7 @@ func mustReplaceOnlyTheModel(t testing.TB, x *Exchange, body, got string) {
 	if sent != name || !reflect.DeepEqual(before, after) {
 		t.Fatalf("%q became %q", body, got)
 	}
-	head, tail := x.model.Start, len(body)-x.model.End
+	head, tail := x.Body.model.Start, len(body)-x.Body.model.End
 	if got[:head] != body[:head] || got[len(got)-tail:] != body[len(body)-tail:] {
 		t.Fatalf("%q became %q outside the model", body, got)
 	}
