@@ -159,6 +159,8 @@ type Result struct {
 	Texts []string
 	// Body replaces the body of the phase, if it is not nil.
 	Body json.RawMessage
+	// Header is what a [HeaderSetter] sets on the request to the provider. Names are in canonical form.
+	Header http.Header
 }
 
 // Excerpt returns the beginning of a text, for the data of a result.
@@ -220,6 +222,22 @@ func ReplaceEach(ctx context.Context, f Finder, s *Subject) (texts []string, fou
 type Transformer interface {
 	Check
 	Transforms() // it does nothing, and tells such checks from others
+}
+
+// A HeaderSetter is a check of calls that sets headers of the request to the provider, unless its hook
+// is async. What authenticates the request is set afterwards.
+type HeaderSetter interface {
+	Check
+	// Sets are the names of the headers, in canonical form. Those for which a result has no values are
+	// removed, also if the check could not judge: they never come from the client.
+	Sets() []string
+}
+
+// A ProxyJudge is a check that may judge calls of paths that the gateway only passes on, of which it has the
+// body, if that is JSON, and no texts. Other checks do not run on them, and none on their answers.
+type ProxyJudge interface {
+	Check
+	JudgesProxied() bool // with the parameters that the check has
 }
 
 // A Waiter is a check that waits for others, such as a service on the network. Several of them may

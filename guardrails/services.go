@@ -35,22 +35,25 @@ type Request struct {
 	URL    *url.URL
 	Header http.Header
 	Body   []byte
+	// MaxAnswer bounds the answer, in bytes: a longer one is an error. 0: [MaxAnswer].
+	MaxAnswer int
 }
 
-// MaxAnswer bounds the answer to a [Request], in bytes. A longer one is an error.
+// MaxAnswer bounds the answer to a [Request] that does not say otherwise, in bytes.
 const MaxAnswer = 1 << 20
 
 // An Answer is the answer to a [Request].
 type Answer struct {
-	Status int
-	Body   []byte
+	Status   int
+	Body     []byte
+	Location string // of a redirect, as it was sent
 
 	release func()
 }
 
 // NewAnswer returns an answer whose memory release gives back; it may be nil.
 func NewAnswer(status int, body []byte, release func()) *Answer {
-	return &Answer{status, body, release}
+	return &Answer{Status: status, Body: body, release: release}
 }
 
 // Release frees the answer, whose body must not be used afterwards.

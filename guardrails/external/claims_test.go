@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,6 +220,56 @@ func TestActiveTokensAreRemembered(t *testing.T) {
 	for range 2 {
 		if asked := i.asks; !judge("w3", keep) || i.asks != asked+1 {
 			t.Errorf("long claims: %d requests", i.asks-asked)
+		}
+	}
+}
+
+// Claims are sent to the provider, and nothing else is in their headers.
+func TestClaimsAreSentInHeaders(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "k1"}}}))
+	signer := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: private, KeyID: "k1"}}, nil))
+	token := must(must(signer.Sign([]byte(`{"sub":"ann","roles":["admin","dev"],"level":3,"org":{"id":7},"line":"a\nb","empty":"","none":null,"long":"` +
+		strings.Repeat("x", maxClaimHeader+1) + `"}`))).CompactSerialize())
+	judge := func(parameters, token string) http.Header {
+		of := subject(&standIn{t: t}, false)
+		of.Header = http.Header{"Authorization": {"Bearer " + token}}
+		r, err := made(t, "default.jwt", `{"jwks":`+string(set)+`,"algorithms":["EdDSA"],`+parameters+`}`, "").Judge(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Header
+	}
+	const claims = `"extractClaims":["sub","roles","level","org","line","empty","none","long","missing"]`
+	for _, c := range []struct {
+		parameters, token string
+		want              http.Header
+	}{
+		{claims, token, http.Header{
+			"X-Jwt-Sub": {"ann"}, "X-Jwt-Roles": {"admin,dev"}, "X-Jwt-Level": {"3"}, "X-Jwt-Org": {`{"id":7}`},
+		}},
+		{`"extractClaims":["sub"],"claimPrefix":"X-User-"`, token, http.Header{"X-User-Sub": {"ann"}}},
+		{`"extractClaims":["sub"]`, token[:len(token)-4] + "AAAA", nil}, // a wrong signature
+		{`"extractClaims":["sub"]`, "", nil},
+		{`"requiredClaims":["sub"]`, token, nil},
+	} {
+		if got := judge(c.parameters, c.token); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.parameters, got, c.want)
+		}
+	}
+	for parameters, want := range map[string]string{
+		`"claimPrefix":"jwt-"`: "parameters.claimPrefix: expected the beginning of the name of a header, with x- first, such as x-jwt-",
+		`"claimPrefix":"x-"`:   "parameters.claimPrefix: expected the beginning of the name of a header, with x- first, such as x-jwt-",
+		`"claimPrefix":"x-goog-","extractClaims":["user-project"]`: "parameters.extractClaims[0]: x-goog-user-project is no header that a claim can be sent in",
+		`"claimPrefix":"X-A","extractClaims":["sub","PI-Key"]`:     "parameters.extractClaims[1]: x-api-key is no header that a claim can be sent in",
+		`"extractClaims":["https://example.com/claim"]`:            "parameters.extractClaims[0]: expected claims whose names may be those of headers",
+	} {
+		faults := guardrails.Lookup("default.jwt").Faults([]byte(`{"jwks":` + string(set) + `,` + parameters + `}`))
+		if len(faults) != 1 || faults[0].Error() != want {
+			t.Errorf("%s: %v, want %s", parameters, faults, want)
 		}
 	}
 }

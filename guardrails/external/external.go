@@ -23,7 +23,7 @@ func init() {
 	for i := range searches {
 		kinds = append(kinds, searches[i].kind())
 	}
-	guardrails.Register(append(kinds, webhook, logging, validURLs, jsonWebToken, similarInjection)...)
+	guardrails.Register(append(kinds, webhook, logging, validURLs, jsonWebToken, similarInjection, inlineImages)...)
 }
 
 // A row is a check that asks a service.

@@ -39,6 +39,8 @@ var jsonWebToken = guardrails.Kind{
 		{Name: "requiredClaims", Type: guardrails.Texts, Doc: "claims that there must be"},
 		{Name: "claimValues", Type: guardrails.Object, Doc: "claims and their values: an object of {values, matchType} by claims. values is one or a list, matchType exact (the default: the claim has one value, this one), contains (one of values is a part of one), containsAll or regex"},
 		{Name: "headerPayloadMatch", Type: guardrails.Texts, Doc: "names that the token's header and its claims must have, with the same value"},
+		{Name: "extractClaims", Type: guardrails.Texts, Doc: "claims that are sent to the provider, each in a header: a list with commas between, an object as JSON. A header of that name that the client sent is replaced, or removed if the token does not have the claim"},
+		{Name: "claimPrefix", Default: `"x-jwt-"`, Doc: "what the names of these headers begin with, before the claim; x- comes first"},
 		{Name: "introspectEndpoint", Address: true, Doc: "the URL of a service that says whether a token is active (RFC 7662), which is asked instead of looking at signatures; API keys of the gateway, and its own headers, are not sent there, and are not valid; a host that is not public must be a trusted custom host"},
 		{Name: "introspectContentType", OneOf: []string{formType, jsonType}, Default: `"` + formType + `"`, Doc: "how the service is sent the token"},
 		{Name: "introspectClientId", Doc: "who asks, by HTTP Basic authentication"},
@@ -69,6 +71,9 @@ func newTokenCheck(p *guardrails.Parameters) (guardrails.Check, error) {
 		return nil, err
 	}
 	c.same = p.Texts("headerPayloadMatch")
+	if c.sends, err = newClaimHeaders(p); err != nil {
+		return nil, err
+	}
 	if c.asks, err = newIntrospection(p); err != nil {
 		return nil, err
 	}
@@ -126,7 +131,8 @@ type tokenChecked struct {
 	keep, skew time.Duration
 	age        time.Duration // 0: any
 	values     []claimValue
-	same       []string       // that are in the header of the token too
+	same       []string // that are in the header of the token too
+	sends      []claimHeader
 	asks       *introspection // nil: signatures are verified
 	timeout    time.Duration
 }
@@ -143,59 +149,64 @@ func (c *tokenChecked) Judge(ctx context.Context, s *guardrails.Subject) (guardr
 	case s.Services == nil:
 		return guardrails.Result{}, errServices
 	}
-	why, err := c.refusal(ctx, s)
+	claims, why, err := c.verify(ctx, s)
 	if err != nil {
 		return guardrails.Result{}, err
 	}
+	result := guardrails.Result{Verdict: why == ""}
 	explanation := "The token is valid."
 	if why != "" {
 		explanation = "The token is not valid: " + why + "."
+	} else {
+		result.Header = headersOf(c.sends, gjson.ParseBytes(claims))
 	}
-	return guardrails.Result{Verdict: why == "", Data: map[string]any{"explanation": explanation}}, nil
+	result.Data = map[string]any{"explanation": explanation}
+	return result, nil
 }
 
-// refusal is what is wrong with the token of a call, or "".
-func (c *tokenChecked) refusal(ctx context.Context, s *guardrails.Subject) (string, error) {
+// verify returns the claims of the token of a call, or what is wrong with it; "": nothing is.
+func (c *tokenChecked) verify(ctx context.Context, s *guardrails.Subject) (claims []byte, why string, err error) {
 	token := strings.TrimSpace(s.Header.Get(c.header))
 	if len(token) > 6 && strings.EqualFold(token[:7], "bearer ") {
 		token = strings.TrimSpace(token[7:])
 	}
 	switch {
 	case token == "", strings.EqualFold(token, "bearer"):
-		return "the header has none", nil
+		return nil, "the header has none", nil
 	case len(token) > maxToken:
-		return "it is too long", nil
+		return nil, "it is too long", nil
 	case c.asks != nil && (s.Services.Reserved(http.CanonicalHeaderKey(c.header)) || s.Services.HoldsKey(token)):
-		return "it is the API key of the call, or in a header of the gateway's own, neither of which is sent to a service", nil
+		return nil, "it is the API key of the call, or in a header of the gateway's own, neither of which is sent to a service", nil
 	}
 	if c.asks != nil {
-		claims, why, err := c.asks.claims(ctx, s, token)
+		claims, why, err = c.asks.claims(ctx, s, token)
 		if why == "" && err == nil {
 			why, err = c.judge(ctx, token, claims, s.Services.Now())
 		}
-		return why, err
+		return claims, why, err
 	}
 	signed, err := jws.Parse(token, c.algorithms)
 	if errors.Is(err, jws.ErrSpelling) {
-		return "its parts are not in base64url as it is written without padding", nil
+		return nil, "its parts are not in base64url as it is written without padding", nil
 	}
 	if err != nil {
-		return "it is no signed token with one of the algorithms", nil //nolint:nilerr // the token is wrong, which is a verdict
+		return nil, "it is no signed token with one of the algorithms", nil //nolint:nilerr // the token is wrong, which is a verdict
 	}
 	key, err := c.key(ctx, s, signed.Signatures[0].Protected.KeyID)
 	switch {
 	case err != nil:
-		return "", err
+		return nil, "", err
 	case key == nil:
-		return "there is no key with its kid", nil
+		return nil, "there is no key with its kid", nil
 	case key.Algorithm != "" && key.Algorithm != signed.Signatures[0].Protected.Algorithm:
-		return "its key is for another algorithm", nil
+		return nil, "its key is for another algorithm", nil
 	}
-	payload, err := signed.Verify(key.Key)
+	claims, err = signed.Verify(key.Key)
 	if err != nil {
-		return "its signature is wrong", nil //nolint:nilerr // the token is wrong, which is a verdict
+		return nil, "its signature is wrong", nil //nolint:nilerr // the token is wrong, which is a verdict
 	}
-	return c.judge(ctx, token, payload, s.Services.Now())
+	why, err = c.judge(ctx, token, claims, s.Services.Now())
+	return claims, why, err
 }
 
 // judge is what is wrong with the claims of a token that is genuine, or "".
@@ -286,5 +297,17 @@ func (c *tokenChecked) fetch(ctx context.Context, services guardrails.Services) 
 	return set, err
 }
 
-// Interface guard
-var _ guardrails.Waiter = (*tokenChecked)(nil)
+// Sets returns the headers that claims are sent in.
+func (c *tokenChecked) Sets() []string {
+	names := make([]string, len(c.sends))
+	for i := range c.sends {
+		names[i] = c.sends[i].header
+	}
+	return names
+}
+
+// Interface guards
+var (
+	_ guardrails.Waiter       = (*tokenChecked)(nil)
+	_ guardrails.HeaderSetter = (*tokenChecked)(nil)
+)

@@ -27,13 +27,15 @@ func hookParameters(address string) []guardrails.Parameter {
 
 var webhook = guardrails.Kind{
 	ID: "default.webhook", Doc: "the service at a URL says so; it may replace the body",
-	Parameters: hookParameters("webhookURL"),
+	Parameters: append(hookParameters("webhookURL"), guardrails.Parameter{
+		Name: "executeOnProxy", Type: guardrails.Boolean, Doc: "whether calls of paths that the gateway only passes on are sent to it too; not their answers",
+	}),
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		h, err := newHook(p, "webhookURL")
 		if err != nil {
 			return nil, err
 		}
-		return &webhooking{h}, nil
+		return &webhooking{h, p.Boolean("executeOnProxy")}, nil
 	},
 }
 
@@ -129,7 +131,13 @@ func (h *hook) send(ctx context.Context, id string, s *guardrails.Subject, read 
 func (*hook) Waits() {}
 
 // A webhooking check asks the service at a URL.
-type webhooking struct{ *hook }
+type webhooking struct {
+	*hook
+	proxied bool
+}
+
+// JudgesProxied reports whether calls that pass through are judged.
+func (c *webhooking) JudgesProxied() bool { return c.proxied }
 
 // Judge asks for a verdict, and for another body.
 func (c *webhooking) Judge(ctx context.Context, s *guardrails.Subject) (result guardrails.Result, err error) {
@@ -180,5 +188,6 @@ func (c *logged) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.R
 var (
 	_ guardrails.Waiter      = (*webhooking)(nil)
 	_ guardrails.Transformer = (*webhooking)(nil)
+	_ guardrails.ProxyJudge  = (*webhooking)(nil)
 	_ guardrails.Waiter      = (*logged)(nil)
 )

@@ -39,6 +39,7 @@ type Attempt struct {
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
 	rewritten      *Buffer      // the body, if a hook has changed it; nil: none has
+	hookHeader     http.Header  // that hooks set on the request, see [guardrails.HeaderSetter]
 	estimated      prices.Usage // of a session: for responses whose usage was not reported
 	transcribers   []*Attempt   // of a session: the models that transcribed
 	TextBytes      int64        // of the answer, as far as it came; 0 if the provider reports usage

@@ -47,6 +47,7 @@ type Call struct {
 	Config       *routing.Config // nil: the call has one target
 	ConfigSource ConfigSource
 	Started      []hooks.Result // what hooks said at the start of the call
+	StartHeader  http.Header    // that they set on the requests to providers, see [guardrails.HeaderSetter]
 	Options      Options
 	Metadata     Metadata
 
@@ -72,6 +73,9 @@ func (c *Call) attach(w http.ResponseWriter, r *http.Request) {
 	c.request, c.Client.request, c.Client.writer = r, r, w
 	c.Body.request, c.Body.client, c.Body.memory = r, &c.Client, &c.Memory
 }
+
+// Proxied reports whether the call is passed on to a path that the table of endpoints does not have.
+func (c *Call) Proxied() bool { return c.Endpoint == &passThrough }
 
 // Method is the request's method.
 func (c *Call) Method() string { return c.request.Method }

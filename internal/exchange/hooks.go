@@ -3,6 +3,7 @@ package exchange
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -88,6 +89,27 @@ func (x *Exchange) Replace(body []byte) {
 	b.refs.Store(1)
 	b.forgotten.Store(true) // the target holds it for all its attempts
 	x.chosen.rewritten = b
+}
+
+// SetHookHeader has the next attempts sent with what hooks set.
+func (x *Exchange) SetHookHeader(h http.Header) {
+	x.chosen.hookHeader = withHeader(x.chosen.hookHeader, h)
+}
+
+// HookHeader is what hooks set on the request, where a name without values is removed from it; nil: nothing.
+func (a *Attempt) HookHeader() http.Header { return withHeader(a.call.StartHeader, a.hookHeader) }
+
+// withHeader returns a header with the fields of another one, which win. It changes neither.
+func withHeader(h, other http.Header) http.Header {
+	switch {
+	case len(other) == 0:
+		return h
+	case len(h) == 0:
+		return other
+	}
+	both := maps.Clone(h)
+	maps.Copy(both, other)
+	return both
 }
 
 // Denied is the answer to a call that a hook refuses.

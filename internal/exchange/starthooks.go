@@ -55,6 +55,7 @@ func (p *preparation) runStart(list []*hooks.Hook) *Error {
 	}
 	out := hooks.Run(p.request.Context(), now, s, false, p.Gateway.Now)
 	p.Started = append(p.Started, out.Results...)
+	p.StartHeader = withHeader(p.StartHeader, out.Header)
 	for i := range out.Results {
 		p.Gateway.Metrics.Hook(p.Endpoint.Name, "start", out.Results[i].Counted())
 	}

@@ -5,6 +5,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/caddy-gw/gateway/guardrails"
@@ -93,6 +94,23 @@ const (
 	minHold        = 16
 	maxWindow      = 64 << 10
 )
+
+// Proxied returns those of the hooks that judge calls of paths that pass through, with their checks that
+// do.
+func Proxied(list []*Hook) (proxied []*Hook) {
+	for _, h := range list {
+		uses := slices.DeleteFunc(slices.Clone(h.Checks), func(u Use) bool {
+			judge, ok := u.Check.(guardrails.ProxyJudge)
+			return u.Disabled || !ok || !judge.JudgesProxied()
+		})
+		if len(uses) > 0 {
+			with := *h
+			with.Checks = uses
+			proxied = append(proxied, &with)
+		}
+	}
+	return proxied
+}
 
 // budget is how long the hooks of a phase may take together.
 func budget(list []*Hook) time.Duration {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
@@ -23,6 +24,9 @@ type Outcome struct {
 	Denied  *Hook    // the first that refuses; nil: none does
 	Failed  bool     // some hook failed that does not refuse
 	Errored int      // hooks that passed although a check could not judge
+	// Header is what checks set on the request to the provider, where a name without values is removed
+	// from it; nil: nothing.
+	Header http.Header
 
 	// Unread says why no hook could read the body, in which case nothing may be done with it: a
 	// text is longer than [MaxText], or there are numbers of tokens instead of texts. "": they
@@ -88,7 +92,7 @@ func runWith(ctx context.Context, turns *fairshare.Semaphore, list []*Hook, s gu
 			out.Failed = true
 		}
 	}
-	out.Unfinished = r.unfinished
+	out.Unfinished, out.Header = r.unfinished, r.header
 	switch {
 	case async:
 	case r.changed && s.Phase == guardrails.Output:
@@ -118,6 +122,7 @@ type run struct {
 	unread string // see [Outcome]
 
 	unfinished bool
+	header     http.Header // see [Outcome]
 }
 
 // requestText returns a function that reads the text of the call whose answer is judged.
@@ -224,6 +229,9 @@ func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, or
 	default:
 		c.Transformed, err = r.apply(&judged, &subject)
 	}
+	if setter, ok := u.Check.(guardrails.HeaderSetter); ok && !h.Async && subject.Phase != guardrails.Output {
+		r.set(setter, judged.Header)
+	}
 	if err != nil && errors.Is(context.Cause(r.phase), errPhase) {
 		err = errPhase
 	}
@@ -236,6 +244,16 @@ func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, or
 	}
 	c.ExecutionTime = r.now().Sub(began).Milliseconds()
 	return c
+}
+
+// set notes what a check sets on the request to the provider.
+func (r *run) set(setter guardrails.HeaderSetter, h http.Header) {
+	for _, name := range setter.Sets() {
+		if r.header == nil {
+			r.header = make(http.Header)
+		}
+		r.header[name] = h[name]
+	}
 }
 
 // checkError says why a check of a hook could not judge. It fails if that is because of what it was

@@ -31,7 +31,7 @@ func (f *Forwarder) cacheCall(rt *roundTrip, t *routing.Target, vary []string) (
 		call.Credential = rt.credential(t)
 	}
 	for _, name := range slices.Concat([]string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}, t.ForwardHeaders, x.Options.ForwardHeaders,
-		slices.Sorted(maps.Keys(rt.target.Route.Header))) {
+		slices.Sorted(maps.Keys(rt.target.Route.Header)), slices.Sorted(maps.Keys(rt.target.HookHeader()))) {
 		call.Headers = append(call.Headers, name+": "+strings.Join(rt.header.Values(name), "\n"))
 	}
 	call.Headers = append(call.Headers, vary...)

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 
@@ -24,10 +25,14 @@ func (h *guardrailHook) Before(ctx context.Context, c *Candidate) (Visit, *Reply
 	if members := filesOf[c.Endpoint.Name]; members != nil {
 		return h.beforeLines(c, members)
 	}
-	if !hooks.Judged(c.Endpoint.Name, guardrails.Input) {
+	judged := hooks.Judged(c.Endpoint.Name, guardrails.Input)
+	if !judged && !c.Proxied() {
 		return nil, nil, nil
 	}
 	before, after, refusal := c.Hooks(c.Target)
+	if !judged {
+		before, after = hooks.Proxied(before), nil
+	}
 	if refusal != nil || len(before) == 0 && len(after) == 0 {
 		return nil, nil, refusal
 	}
@@ -62,17 +67,20 @@ func (h *guardrailHook) guard(c *Candidate, before, after []*hooks.Hook) (*guard
 		refusal.Caller = true
 		return nil, refusal
 	}
-	if body == nil {
-		return nil, uncheckable(c)
+	g := &guard{f: h.f, x: c.Exchange, judgment: &judgment{x: c.Exchange, strict: strict}, before: before, after: after}
+	if body != nil {
+		defer body.Release()
+		// The hooks get a copy, since a check that waits for others may be left behind with it, and
+		// their texts are another.
+		if err := c.Memory.Reserve(2 * len(body.Bytes())); err != nil {
+			return nil, exchange.Overloaded(err)
+		}
+		if jsonscan.Members(body.Bytes(), nil) == nil {
+			g.request = bytes.Clone(body.Bytes())
+		}
 	}
-	defer body.Release()
-	// The hooks get a copy, since a check that waits for others may be left behind with it, and
-	// their texts are another.
-	if err := c.Memory.Reserve(2 * len(body.Bytes())); err != nil {
-		return nil, exchange.Overloaded(err)
-	}
-	g := &guard{f: h.f, x: c.Exchange, judgment: &judgment{x: c.Exchange, strict: strict}, before: before, after: after, request: bytes.Clone(body.Bytes())}
-	if jsonscan.Members(g.request, nil) != nil {
+	// Of what passes through to another path, there need not be a body that can be read.
+	if g.request == nil && (!c.Proxied() || hooks.Decides(before) && (body != nil || c.Body.PassesThrough())) {
 		return nil, uncheckable(c)
 	}
 	c.Notes.Set(h, g.judgment)
@@ -81,7 +89,7 @@ func (h *guardrailHook) guard(c *Candidate, before, after []*hooks.Hook) (*guard
 
 // uncheckable refuses a call whose body no hook can read.
 func uncheckable(c *Candidate) *exchange.Error {
-	return unreadCall("", "The body of a call to "+c.Endpoint.Path+" must be a JSON object, so that guardrails can check it: send content-type: application/json")
+	return unreadCall("", "The body of a call to "+cmp.Or(c.Endpoint.Path, "a path that passes through")+" must be a JSON object, so that guardrails can check it: send content-type: application/json")
 }
 
 // unreadCall refuses a call because of what guardrails cannot read.
@@ -118,7 +126,8 @@ func (g *guard) judgeCall(ctx context.Context, c *Candidate) (*Reply, *exchange.
 	}
 	g.count("input", out.Results)
 	j.before, j.failed, j.hideRequest = out.Results, out.Failed, out.Unfinished
-	if out.Body != nil {
+	g.x.SetHookHeader(out.Header)
+	if out.Body != nil && g.request != nil {
 		if err := g.x.Memory.Reserve(cap(out.Body)); err != nil {
 			return nil, exchange.Overloaded(err)
 		}

@@ -337,6 +337,13 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 			h[name] = values
 		}
 	}
+	for name, v := range target.HookHeader() {
+		if len(v) == 0 {
+			delete(h, name)
+		} else {
+			h[name] = v
+		}
+	}
 	delete(h, "Sec-Websocket-Extensions")
 	return h, nil
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -50,7 +51,7 @@ func (s *CheckServices) Send(ctx context.Context, q *guardrails.Request) (*guard
 			return nil, err
 		}
 	}
-	op := &Operation{Name: "guardrail", Workspace: s.Workspace, MaxAnswer: guardrails.MaxAnswer}
+	op := &Operation{Name: "guardrail", Workspace: s.Workspace, MaxAnswer: cmp.Or(q.MaxAnswer, guardrails.MaxAnswer)}
 	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL.String(), bytes.NewReader(q.Body))
 	if err != nil {
 		return nil, errors.New("the address of the service is not a URL")
@@ -69,11 +70,14 @@ func (s *CheckServices) Send(ctx context.Context, q *guardrails.Request) (*guard
 		return nil, err
 	}
 	defer answer.memory.Shrink(len(q.Body))
-	if _, err := answer.fetch(&carrier{client: s.Client, ctx: ctx, op: op, provider: q.Vendor, pool: s.Client.pools.of(q.Public)}, r); err != nil {
+	header, err := answer.fetch(&carrier{client: s.Client, ctx: ctx, op: op, provider: q.Vendor, pool: s.Client.pools.of(q.Public)}, r)
+	if err != nil {
 		answer.Release()
 		return nil, s.failed(ctx, q.Vendor, err)
 	}
-	return guardrails.NewAnswer(answer.Status, answer.Body, answer.Release), nil
+	given := guardrails.NewAnswer(answer.Status, answer.Body, answer.Release)
+	given.Location = header.Get("Location")
+	return given, nil
 }
 
 // failed is an error without an address, for those whose call is judged.
