@@ -40,6 +40,7 @@ const (
 	byDigest    = "digest"
 	bySlug      = "slug"
 	byWorkspace = "workspace" // counts
+	bySize      = "size"      // weighs
 
 	providerSecrets = "provider-secrets"
 )
@@ -50,6 +51,8 @@ const (
 	MaxAPIKeys      = 100_000
 	MaxVirtualKeys  = 100_000 // providers included
 	MaxIntegrations = 10_000
+
+	MaxSize = 64 << 20 // bytes of what may be long in the rows of each of these kinds, together
 )
 
 // OpenKeyring loads the keys of a store. The provider secrets are sealed with master; an
@@ -57,15 +60,18 @@ const (
 func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() time.Time, random io.Reader) (*Keyring, error) {
 	rows := storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
 		storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: (*APIKey).digests},
-		storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }})
+		storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
+		storage.Index[APIKey]{Name: bySize, Counted: true, Weigh: (*APIKey).size, Max: MaxSize, Rows: "bytes of API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }})
 	k := &Keyring{
 		db: db, uses: newUses(), apiKeyRows: rows, apiKeys: storage.NewCached(db, rows),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
 			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs},
-			storage.Index[VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }})),
+			storage.Index[VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
+			storage.Index[VirtualKey]{Name: bySize, Counted: true, Weigh: (*VirtualKey).size, Max: MaxSize, Rows: "bytes of virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }})),
 		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
 			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
-			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }})),
+			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
+			storage.Index[Integration]{Name: bySize, Counted: true, Weigh: (*Integration).size, Max: MaxSize, Rows: "bytes of integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }})),
 		references: storage.NewCached(db, storage.NewCollection("secret-reference", func(r *SecretReference) string { return r.ID },
 			storage.Index[SecretReference]{Name: bySlug, Unique: true, Keys: func(r *SecretReference) []string { return []string{r.Slug} }},
 			storage.Index[SecretReference]{Name: byWorkspace, Counted: true, Max: MaxSecretReferences, Rows: "secret references", Keys: func(r *SecretReference) []string { return []string{""} }})),

@@ -87,7 +87,9 @@ func (c *Collection[T]) expected(tx Tx, f *faults) (map[string]expectedEntry, ma
 		for _, index := range c.indexes {
 			for _, value := range index.values(row) {
 				if index.Counted {
-					counts[string(c.keys.count(index.Name, value))]++
+					if n := index.weight(row); n > 0 { // what is nothing has no count
+						counts[string(c.keys.count(index.Name, value))] += n
+					}
 					continue
 				}
 				entry := expectedEntry{index: index.Name, id: id}

@@ -39,8 +39,12 @@ type Index[T any] struct {
 	// [Collection.Count], and not which.
 	Counted bool
 
-	// Max is how many rows may have a value of a counted index, which are called Rows in the
-	// error for one more, a [FullError]; 0: as many as there are.
+	// Weigh says that a counted index counts more than rows, such as the bytes of their texts: what a
+	// row counts as. It must only depend on the row. Nil: each counts as one.
+	Weigh func(*T) int
+
+	// Max is how much the rows with a value of a counted index may come to, which is called Rows in the
+	// error for more, a [FullError]; 0: any number.
 	Max  int
 	Rows string
 
@@ -126,7 +130,7 @@ func (c *Collection[T]) Delete(tx Tx, id string) error {
 	}
 	for _, index := range c.indexes {
 		if index.Counted {
-			err = c.recount(tx, index, index.values(old), nil)
+			err = c.recount(tx, index, old, nil)
 		}
 		for _, value := range index.values(old) {
 			if err == nil && !index.Counted {
@@ -255,7 +259,7 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 			have = index.values(old)
 		}
 		if index.Counted {
-			counts = append(counts, func() error { return c.recount(tx, index, have, want) })
+			counts = append(counts, func() error { return c.recount(tx, index, old, kept) })
 			continue
 		}
 		for _, value := range have {
@@ -332,6 +336,25 @@ func (c *Collection[T]) indexKey(index Index[T], value, id string) []byte {
 		return c.keys.unique(index.Name, value)
 	}
 	return c.keys.entry(index.Name, value, id)
+}
+
+// weight is what a row counts as.
+func (ix Index[T]) weight(row *T) int {
+	if ix.Weigh == nil {
+		return 1
+	}
+	return ix.Weigh(row)
+}
+
+// counts returns what a row, which may be nil, counts as, by the values that it has.
+func (ix Index[T]) counts(row *T) map[string]int {
+	counts := make(map[string]int)
+	if row != nil {
+		for _, value := range ix.values(row) {
+			counts[value] = ix.weight(row)
+		}
+	}
+	return counts
 }
 
 // values returns the distinct values of row in the index.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -18,7 +19,7 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("There may be at most %d %s", e.Max, e.Rows)
 }
 
-// Count returns how many rows have a value in a counted index. It is what bounds on the
+// Count returns how many rows have a value in a counted index, or what they come to if it weighs them. It is what bounds on the
 // number of rows go by: whoever counts and adds a row in one transaction never exceeds
 // them, however many processes do so at once, because a transaction whose count has changed
 // meanwhile does not commit.
@@ -59,33 +60,31 @@ func (c *Collection[T]) count(tx Tx, index Index[T], value string) (int, error) 
 	return n, nil
 }
 
-// recount notes that a row had the values have in a counted index, and has want from now on.
-func (c *Collection[T]) recount(tx Tx, index Index[T], have, want []string) error {
+// recount notes that a row was old in a counted index, and is row from now on; nil: there is none.
+func (c *Collection[T]) recount(tx Tx, index Index[T], old, row *T) error {
 	if err := c.beginCounts(tx, index); err != nil {
 		return err
 	}
-	change := func(values, without []string, n int) error {
-		for _, value := range values {
-			if slices.Contains(without, value) {
-				continue
-			}
-			before, err := c.count(tx, index, value)
-			if err == nil && n > 0 && index.Max > 0 && before >= index.Max {
-				err = &FullError{index.Rows, index.Max}
-			}
-			if err == nil {
-				err = c.setCount(tx, index, value, before+n)
-			}
-			if err != nil {
-				return err
-			}
+	have, want := index.counts(old), index.counts(row)
+	values := slices.Concat(slices.Collect(maps.Keys(have)), slices.Collect(maps.Keys(want)))
+	slices.Sort(values)
+	for _, value := range slices.Compact(values) {
+		change := want[value] - have[value]
+		if change == 0 {
+			continue
 		}
-		return nil
+		before, err := c.count(tx, index, value)
+		if err == nil && change > 0 && index.Max > 0 && before+change > index.Max {
+			err = &FullError{index.Rows, index.Max}
+		}
+		if err == nil {
+			err = c.setCount(tx, index, value, before+change)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := change(have, want, -1); err != nil {
-		return err
-	}
-	return change(want, have, +1)
+	return nil
 }
 
 func (c *Collection[T]) setCount(tx Tx, index Index[T], value string, n int) error {
@@ -144,7 +143,7 @@ func (c *Collection[T]) countRows(tx Tx, index Index[T]) (map[string]int, error)
 			return nil, err
 		}
 		for _, value := range index.values(row) {
-			counts[value]++
+			counts[value] += index.weight(row)
 		}
 	}
 	return counts, nil

@@ -166,3 +166,52 @@ func TestAnIndexKeepsToItsBound(t *testing.T) {
 		}
 	}
 }
+
+// An index that weighs rows counts what they come to: a row that becomes heavier needs room, and one that
+// becomes lighter makes some.
+func TestAnIndexKeepsToItsWeight(t *testing.T) {
+	s := open(t)
+	db := storage.NewDB(unsynced{s})
+	rows := storage.NewCollection("weighed", func(p *pet) string { return p.ID },
+		storage.Index[pet]{Name: "weights", Counted: true, Weigh: func(p *pet) int { return len(p.Chip) }, Max: 10, Rows: "letters of an owner", Keys: func(p *pet) []string { return []string{p.Owner} }})
+	for _, step := range []struct {
+		id, name string
+		to       string
+		full     bool
+		count    int
+	}{
+		{"a", "123456", "ann", false, 6},
+		{"b", "12345", "ann", true, 6},
+		{"b", "1234", "ann", false, 10},
+		{"b", "12345", "ann", true, 10},
+		{"b", "1234", "ann", false, 10},
+		{"c", "", "ann", false, 10},
+		{"a", "12", "ann", false, 6},
+		{"b", "12345678", "ann", false, 10},
+		{"b", "12345678", "bob", false, 2},
+		{"c", "12345678", "ann", false, 10},
+		{"a", "", "", false, 0},
+		{"c", "", "", false, 0},
+	} {
+		err := db.Update(t.Context(), func(tx *storage.Txn) error {
+			if step.to == "" {
+				return rows.Delete(tx, step.id)
+			}
+			return rows.Put(tx, &pet{ID: step.id, Chip: step.name, Owner: step.to})
+		})
+		var full *storage.FullError
+		if got := errors.As(err, &full); got != step.full || err != nil && !got {
+			t.Errorf("%+v: %v", step, err)
+		}
+		if err := db.View(t.Context(), func(tx storage.Tx) error {
+			if !step.full {
+				if n, err := rows.Count(tx, "weights", "ann"); step.to != "" && (err != nil || n != step.count) {
+					t.Errorf("%+v: %d, %v", step, n, err)
+				}
+			}
+			return rows.Check(tx)
+		}); err != nil {
+			t.Errorf("%+v: %v", step, err)
+		}
+	}
+}

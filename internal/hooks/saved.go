@@ -39,6 +39,9 @@ type Text struct{ Checks, Actions json.RawMessage }
 // in memory.
 const MaxGuardrails = 1000
 
+// MaxGuardrailSize bounds the versions of all guardrails of a workspace together, in bytes.
+const MaxGuardrailSize = 32 << 20
+
 // Current is the version in force.
 func (g *Guardrail) Current() *Version { return &g.Versions[len(g.Versions)-1] }
 
@@ -62,7 +65,8 @@ func OpenStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now 
 	s := &Store{
 		rows: storage.NewCached(db, storage.NewCollection("guardrail", func(g *Guardrail) string { return g.ID },
 			storage.Index[Guardrail]{Name: bySlug, Unique: true, Keys: func(g *Guardrail) []string { return []string{g.Slug} }},
-			storage.Index[Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }})),
+			storage.Index[Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
+			storage.Index[Guardrail]{Name: "size", Counted: true, Weigh: func(g *Guardrail) int { return versions.Size(g.Versions) }, Max: MaxGuardrailSize, Rows: "bytes of guardrails of a workspace, with their versions", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }})),
 		history: &versions.History[*Hook]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)

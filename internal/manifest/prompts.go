@@ -109,7 +109,7 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 		if _, err := compile(c); err != nil {
 			return nil, wrong(at+".string", "%v", err)
 		}
-		added := prompts.Version{ID: cmp.Or(fields.ID, storage.NewID(x.Random)), Number: fields.Number, CreatedAt: fields.CreatedAt}
+		added := prompts.Version{ID: cmp.Or(fields.ID, storage.NewID(x.Random)), Number: fields.Number, CreatedAt: fields.CreatedAt, Size: c.Size()}
 		if added.CreatedAt.IsZero() {
 			added.CreatedAt = x.Now().UTC()
 		}

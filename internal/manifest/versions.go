@@ -116,7 +116,7 @@ func (t *texts) read(x *session, of, workspace string, f *form, old []versions.V
 		all = append(all, added)
 	}
 	slices.SortFunc(all, func(a, b versions.Version) int { return cmp.Compare(a.Number, b.Number) })
-	return all[max(0, len(all)-versions.Max):], nil
+	return versions.Kept(all), nil
 }
 
 // versionOf reads the members of a version beside those that have its text.

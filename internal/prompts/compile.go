@@ -198,7 +198,7 @@ func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled,
 		return nil, fmt.Errorf("version %d of %s: %w", v.Number, p.Slug, err)
 	}
 	if s.tx == nil { // what a transaction sees may be rolled back
-		c.size = 4<<10 + len(content.String) + len(content.Parameters) + len(content.Tools) + len(content.ToolChoice) + len(content.Functions) + c.parsed()
+		c.size = 4<<10 + content.Size() + c.parsed()
 		s.compiled.put(v.ID, c)
 	}
 	return c, nil

@@ -52,6 +52,7 @@ type Version struct {
 	ID        string    `json:"id"`
 	Number    int       `json:"number"` // starts at 1
 	CreatedAt time.Time `json:"created_at"`
+	Size      int       `json:"size,omitempty"` // of the content, in bytes; 0: of an earlier release
 }
 
 // A Label is a name for a version of each prompt of a workspace.
@@ -83,6 +84,7 @@ type Collection struct {
 const (
 	MaxPrompts     = 10_000 // including partials
 	MaxVersions    = 200    // of a prompt; after that, the oldest one without a label is removed
+	MaxSize        = 1 << 30 // bytes of the contents of all versions, which are on disk
 	MaxLabels      = 200
 	MaxCollections = 1_000
 	MaxNesting     = 10 // of collections
@@ -118,7 +120,8 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		db: db, compiled: new(compiled), now: now, random: random,
 		prompts: storage.NewCached(db, storage.NewCollection("prompt", func(p *Prompt) string { return p.ID },
 			storage.Index[Prompt]{Name: bySlug, Unique: true, Keys: func(p *Prompt) []string { return []string{p.Slug} }},
-			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }})),
+			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
+			storage.Index[Prompt]{Name: "size", Counted: true, Weigh: (*Prompt).size, Max: MaxSize, Rows: "bytes of prompts and partials of a workspace, with their versions", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }})),
 		labels: storage.NewCached(db, storage.NewCollection("prompt-label", func(l *Label) string { return l.ID },
 			storage.Index[Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},
 			storage.Index[Label]{Name: byWorkspace, Counted: true, Max: MaxLabels, Rows: "labels of a workspace", Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
@@ -213,6 +216,14 @@ func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
 	return nil, false
 }
 
+// size is what the contents of the versions take, in bytes.
+func (p *Prompt) size() (size int) {
+	for i := range p.Versions {
+		size += p.Versions[i].Size
+	}
+	return size
+}
+
 // Latest returns the newest version.
 func (p *Prompt) Latest() *Version { return &p.Versions[len(p.Versions)-1] }
 
@@ -250,7 +261,7 @@ func (s *Store) Add(tx *storage.Txn, p *Prompt, c *Content) error {
 func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 	p.UpdatedAt = s.now().UTC()
 	if c != nil {
-		v := Version{ID: storage.NewID(s.random), Number: 1, CreatedAt: p.UpdatedAt}
+		v := Version{ID: storage.NewID(s.random), Number: 1, CreatedAt: p.UpdatedAt, Size: c.Size()}
 		if len(p.Versions) > 0 {
 			v.Number = p.Latest().Number + 1
 		}
@@ -426,6 +437,11 @@ type Content struct {
 	ToolChoice json.RawMessage `json:"tool_choice,omitempty"`
 	Functions  json.RawMessage `json:"functions,omitempty"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
+}
+
+// Size is what the texts take, in bytes.
+func (c *Content) Size() int {
+	return len(c.Description) + len(c.String) + len(c.Parameters) + len(c.Model) + len(c.VirtualKey) + len(c.Tools) + len(c.ToolChoice) + len(c.Functions) + len(c.Metadata)
 }
 
 // ModelName returns the version's model, which is in its field or among its parameters.

@@ -57,12 +57,16 @@ func (s *Saved) defaultOf() []string {
 // MaxConfigs is how many configs a workspace has at most, because all are in memory.
 const MaxConfigs = 10_000
 
+// MaxConfigSize bounds the versions of all configs of a workspace together, in bytes.
+const MaxConfigSize = 64 << 20
+
 // OpenConfigStore loads the configs of a store.
 func OpenConfigStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func() time.Time, random io.Reader) (*ConfigStore, error) {
 	s := &ConfigStore{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
 			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
+			storage.Index[Saved]{Name: "size", Counted: true, Weigh: func(c *Saved) int { return versions.Size(c.Versions) }, Max: MaxConfigSize, Rows: "bytes of configs of a workspace, with their versions", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
 			storage.Index[Saved]{Name: byDefault, Memory: true, Keys: (*Saved).defaultOf})),
 		history: &versions.History[*Config]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}

@@ -18,8 +18,19 @@ type Version struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 }
 
-// Max is how many versions of an object are kept.
-const Max = 100
+// Bounds of the versions of an object that are kept. All are in memory, and are written together.
+const (
+	Max     = 100
+	MaxSize = 4 << 20 // bytes; the newest one is kept whatever it takes
+)
+
+// Size is what versions take, in bytes.
+func Size(list []Version) (size int) {
+	for i := range list {
+		size += len(list[i].Sealed)
+	}
+	return size
+}
 
 // Find returns a version by its id or its number, counted from 1; "" is the newest one, which is
 // in force.
@@ -71,7 +82,7 @@ func (h *History[T]) Parsed(v *Version, parse func(text string) (T, error)) (t T
 }
 
 // Add returns the versions of an object with a new one, created by by. The oldest ones go once there
-// are more than [Max].
+// are more than [Max], or they take more than [MaxSize].
 func (h *History[T]) Add(list []Version, text, by string) ([]Version, error) {
 	v := Version{ID: h.NewID(), Number: 1, CreatedAt: h.Now().UTC(), CreatedBy: by}
 	if len(list) > 0 {
@@ -82,9 +93,18 @@ func (h *History[T]) Add(list []Version, text, by string) ([]Version, error) {
 		return nil, err
 	}
 	list = append(slices.Clone(list), v)
-	kept := max(0, len(list)-Max)
-	h.Forget(list[:kept])
-	return list[kept:], nil
+	kept := Kept(list)
+	h.Forget(list[:len(list)-len(kept)])
+	return kept, nil
+}
+
+// Kept are the newest of versions, as many as are kept.
+func Kept(list []Version) []Version {
+	list = list[max(0, len(list)-Max):]
+	for size := Size(list); len(list) > 1 && size > MaxSize; list = list[1:] {
+		size -= len(list[0].Sealed)
+	}
+	return list
 }
 
 // Forget drops what was parsed of versions that are not kept any more.
