@@ -47,8 +47,8 @@ func (rt *roundTrip) answered(res *http.Response) {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
 	case media == "text/event-stream" && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == "":
-		rt.stallGuard.lift()
-		s := newStream(res.Body, &rt.watcher, rt.timeouts.idle)
+		rt.timing.stallGuard.lift()
+		s := newStream(res.Body, &rt.watcher, rt.timing.limits.idle)
 		s.addedUsage, s.hooks = rt.addedUsage, rt.eventHooks()
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once

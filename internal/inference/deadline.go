@@ -25,14 +25,14 @@ type deadline struct {
 }
 
 // limit sets the deadline, and returns the context that it ends.
-func (rt *roundTrip) limit(parent context.Context) context.Context {
-	d, why := &rt.deadlineRoom, errAttemptTimeout
-	d.after = rt.timeouts.answer
+func (t *timing) limit(parent context.Context) context.Context {
+	d, why := &t.deadlineRoom, errAttemptTimeout
+	d.after = t.limits.answer
 	if d.after == 0 {
-		d.after, why = rt.timeouts.headers, errHeadersLate
+		d.after, why = t.limits.headers, errHeadersLate
 	}
 	if d.after == 0 {
-		rt.deadline = nil
+		t.deadline = nil
 		return parent
 	}
 	d.ctx, d.cancel = context.WithCancelCause(parent)
@@ -43,7 +43,7 @@ func (rt *roundTrip) limit(parent context.Context) context.Context {
 			s.stall()
 		}
 	})
-	rt.deadline = d
+	t.deadline = d
 	return d.ctx
 }
 
@@ -86,11 +86,11 @@ func (d *deadline) end() {
 // headerDeadline returns the deadline that starts over while a request body is being sent, and with
 // each of several requests; nil: there is none. A timeout set by a request or a config does not
 // start over.
-func (rt *roundTrip) headerDeadline() *deadline {
-	if rt.timeouts.answer > 0 {
+func (t *timing) headerDeadline() *deadline {
+	if t.limits.answer > 0 {
 		return nil
 	}
-	return rt.deadline
+	return t.deadline
 }
 
 // restart starts the time over.

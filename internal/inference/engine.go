@@ -208,7 +208,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 		}
 		rt.visits = e.visits
 		rt.withheld = withheld(e.visits)
-		rt.timeouts = timeouts{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
+		rt.timing.limits = timeouts{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
 		rt.tentative = more || t.Retry != nil || rt.conversation.shortens()
 		rt.of(x.Begin(n))
 		rt.attempt.Estimated, rt.attempt.Warnings = rt.estimate != nil, rt.warnings

@@ -43,11 +43,11 @@ func (rt *roundTrip) failed(err error) *exchange.Error {
 	switch {
 	case errors.As(err, new(*exchange.Error)):
 	case errors.Is(err, errAttemptTimeout):
-		return exchange.TimedOut(rt.timeouts.answer, err)
+		return exchange.TimedOut(rt.timing.limits.answer, err)
 	case errors.Is(err, errHeadersLate):
-		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(rt.timeouts.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no response headers within "+strconv.FormatInt(rt.timing.limits.headers.Milliseconds(), 10)+"ms (provider_header_timeout)", err)
 	case errors.Is(err, errBodyStalled):
-		return exchange.ProviderTimedOut("Provider "+provider+" sent no more of its answer within "+strconv.FormatInt(rt.stallGuard.after.Milliseconds(), 10)+"ms ("+rt.stallGuard.option+")", err)
+		return exchange.ProviderTimedOut("Provider "+provider+" sent no more of its answer within "+strconv.FormatInt(rt.timing.stallGuard.after.Milliseconds(), 10)+"ms ("+rt.timing.stallGuard.option+")", err)
 	case headersTooLarge(err):
 		return misbehaved("Provider "+provider+" sent response headers larger than "+humanize.IBytes(uint64(rt.maxHeader)), err)
 	}

@@ -31,7 +31,7 @@ func (rt *roundTrip) inspect(ctx context.Context, res *http.Response) error {
 	var why error
 	switch ok := res.StatusCode == http.StatusOK; {
 	case ok:
-		why = checkBeginning(rt.call, res, rt.readsAhead(), rt.timeoutBody)
+		why = checkBeginning(rt.call, res, rt.readsAhead(), rt.timing.timeoutBody)
 		switch {
 		case ctx.Err() != nil:
 			res.Body.Close()

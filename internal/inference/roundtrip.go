@@ -19,18 +19,12 @@ import (
 type roundTrip struct {
 	request
 	watcher
-	timeouts     timeouts
-	deadline     *deadline   // of the request under way; nil: there is none
-	stallGuard   *stallGuard // of the answer's body; nil: there is none, or no limit
-	untraced     untraced    // the context of the request under way
-	deadlineRoom deadline
-	stallRoom    stallGuard
-	timeoutBody  *timeoutBody // what a stream is read from; nil: it is none, or is read up to its output anyway
-	timeoutRoom  timeoutBody
-	timed        timedAnswer   // room for the answer's body as the client takes it
-	masked       masked        // room for the answer's body without credentials
-	passes       http.Response // the answer without its trailers
-	maxHeader    int64         // most bytes of an answer's headers
+	timing    timing
+	untraced  untraced      // the context of the request under way
+	timed     timedAnswer   // room for the answer's body as the client takes it
+	masked    masked        // room for the answer's body without credentials
+	passes    http.Response // the answer without its trailers
+	maxHeader int64         // most bytes of an answer's headers
 
 	// held is the answer of a tentative attempt that failed. If nothing follows, it is sent to
 	// the client: the round trip is then made again, and returns it.
@@ -53,6 +47,17 @@ type roundTrip struct {
 	storesLater bool // a hook stores the response itself
 	bare        bool // the object that is the answer has no members
 	over        bool // the attempt has ended, and was counted
+}
+
+// timing is how long the gateway waits for a provider, and what ends that.
+type timing struct {
+	limits       timeouts
+	deadline     *deadline    // of the request under way; nil: there is none
+	stallGuard   *stallGuard  // of the answer's body; nil: there is none, or no limit
+	timeoutBody  *timeoutBody // what a stream is read from; nil: it is none, or is read up to its output anyway
+	deadlineRoom deadline
+	stallRoom    stallGuard
+	timeoutRoom  timeoutBody
 }
 
 // timeouts are how long a provider may take; 0: no limit.

@@ -21,28 +21,29 @@ type stallGuard struct {
 	lifted  atomic.Bool
 }
 
-// guardStalls bounds how long the provider may be silent while it answers.
-func (rt *roundTrip) guardStalls(res *http.Response) {
-	rt.stallGuard = nil
+// guardStalls bounds how long the provider may be silent while it answers. uploads: the request may still be
+// under way.
+func (t *timing) guardStalls(res *http.Response, uploads bool) {
+	t.stallGuard = nil
 	if res.Body == nil || res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	s := &rt.stallRoom
-	s.ReadCloser, s.after, s.option = res.Body, rt.timeouts.headers, "provider_header_timeout"
+	s := &t.stallRoom
+	s.ReadCloser, s.after, s.option = res.Body, t.limits.headers, "provider_header_timeout"
 	if isStream(mediaType(res.Header)) {
-		s.after, s.option = rt.timeouts.idle, "stream_idle_timeout"
+		s.after, s.option = t.limits.idle, "stream_idle_timeout"
 	}
 	if s.after == 0 {
 		return
 	}
-	if rt.timeouts.answer == 0 && !rt.x.Body.PassesThrough() { // an upload may still start the deadline over
-		s.timer = rt.deadline.pass(s)
+	if t.limits.answer == 0 && !uploads { // which may still start the deadline over
+		s.timer = t.deadline.pass(s)
 	}
 	if s.timer == nil {
 		s.timer = time.AfterFunc(s.after, s.stall)
 		s.timer.Stop()
 	}
-	rt.stallGuard, res.Body = s, s
+	t.stallGuard, res.Body = s, s
 }
 
 // stall ends a Read that waits for the provider.
@@ -80,9 +81,9 @@ func (s *stallGuard) passed() error {
 }
 
 // passed returns why the provider was too slow, or nil if it was not.
-func (rt *roundTrip) passed() error {
-	if err := rt.deadline.passed(); err != nil {
+func (t *timing) passed() error {
+	if err := t.deadline.passed(); err != nil {
 		return err
 	}
-	return rt.stallGuard.passed()
+	return t.stallGuard.passed()
 }

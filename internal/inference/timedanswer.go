@@ -51,7 +51,7 @@ func (rt *roundTrip) timeAnswer(res *http.Response) {
 	if res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody || small || rt.x.Client.StallTimeout() == 0 {
 		return
 	}
-	rt.timed = timedAnswer{ReadCloser: res.Body, call: rt.call, deadline: rt.deadline}
+	rt.timed = timedAnswer{ReadCloser: res.Body, call: rt.call, deadline: rt.timing.deadline}
 	res.Body = &rt.timed
 }
 

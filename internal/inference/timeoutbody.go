@@ -22,18 +22,18 @@ type timeoutBody struct {
 	pending *pendingRead // a read that is under way, or was not returned completely
 }
 
-// limitReads makes the reads of a stream's body such that they can time out.
-func (rt *roundTrip) limitReads(res *http.Response) {
-	rt.timeoutBody = nil
-	if rt.readsAhead() || res.StatusCode != http.StatusOK || res.Body == nil || res.Body == http.NoBody || !isStream(mediaType(res.Header)) {
+// limitReads makes the reads of a stream's body such that they can time out, unless it is read ahead.
+func (t *timing) limitReads(res *http.Response, readsAhead bool) {
+	t.timeoutBody = nil
+	if readsAhead || res.StatusCode != http.StatusOK || res.Body == nil || res.Body == http.NoBody || !isStream(mediaType(res.Header)) {
 		return
 	}
-	rt.timeoutRoom.ReadCloser = res.Body
-	rt.timeoutBody, res.Body = &rt.timeoutRoom, &rt.timeoutRoom
+	t.timeoutRoom.ReadCloser = res.Body
+	t.timeoutBody, res.Body = &t.timeoutRoom, &t.timeoutRoom
 }
 
 // readsAhead reports whether answers are read up to their output before they go to the client.
-func (rt *roundTrip) readsAhead() bool { return rt.tentative || rt.timeouts.answer > 0 }
+func (rt *roundTrip) readsAhead() bool { return rt.tentative || rt.timing.limits.answer > 0 }
 
 // isStream reports whether a provider answers with a stream of events.
 func isStream(media string) bool {

@@ -123,30 +123,30 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	pool := t.pools.Of(rt.target.Route)
 	rt.maxHeader = pool.MaxResponseHeaderBytes
-	ctx := rt.limit(req.Context())
+	ctx := rt.timing.limit(req.Context())
 	rt.untraced.Context = ctx
 	out := rt.http(&rt.untraced)
 	pool.Mark(out.Header)
 	if rt.body == nil && rt.x.Body.PassesThrough() {
-		out.Body = &uploading{out.Body, rt.headerDeadline()}
+		out.Body = &uploading{out.Body, rt.timing.headerDeadline()}
 	}
 	res, err := rt.send(pool, out)
 	if err == nil {
-		res, err = rt.follow(pool, out, res, rt.headerDeadline())
+		res, err = rt.follow(pool, out, res, rt.timing.headerDeadline())
 	}
 	if err == nil {
 		res = rt.withoutTrailers(res)
 		rt.attempt.ProviderStatus = res.StatusCode
-		rt.limitReads(res)
-		rt.guardStalls(res)
-		if rt.timeouts.answer == 0 { // the body may take its time
-			rt.deadline.lift()
+		rt.timing.limitReads(res, rt.readsAhead())
+		rt.timing.guardStalls(res, rt.x.Body.PassesThrough())
+		if rt.timing.limits.answer == 0 { // the body may take its time
+			rt.timing.deadline.lift()
 		}
 		if why := refuseStatus(res, req); why != "" {
 			res.Body.Close()
 			err = answerError(why)
-		} else if rt.timeouts.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
-			res.Body = &bodyWithDeadline{res.Body, rt.deadline}
+		} else if rt.timing.limits.answer > 0 && res.StatusCode != http.StatusSwitchingProtocols {
+			res.Body = &bodyWithDeadline{res.Body, rt.timing.deadline}
 		}
 		if err == nil {
 			err = rt.translate(res)
@@ -154,21 +154,21 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			err = rt.inspect(req.Context(), res)
 		}
-		if err == nil && rt.passed() != nil {
+		if err == nil && rt.timing.passed() != nil {
 			res.Body.Close()
-			err = rt.passed()
+			err = rt.timing.passed()
 		}
 	}
 	if err != nil {
-		tooSlow := rt.passed()
+		tooSlow := rt.timing.passed()
 		rt.attempt.Abandoned = rt.abandoned(err, tooSlow != nil || req.Context().Err() != nil)
 		if tooSlow != nil && rt.held != nil { // an answer that broke off cannot be held
 			rt.held.Body.Close()
 			rt.held = nil
 		}
-		rt.deadline.lift()
+		rt.timing.deadline.lift()
 		if rt.held == nil {
-			rt.deadline.end()
+			rt.timing.deadline.end()
 		}
 		switch {
 		case rt.x.Body.Stalled() != nil:
@@ -180,7 +180,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, rt.attemptFailed(err)
 	}
-	rt.deadline.lift()
+	rt.timing.deadline.lift()
 	rt.answered(res)
 	return res, nil
 }
