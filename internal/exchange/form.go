@@ -15,7 +15,7 @@ import (
 )
 
 // A form is the beginning of a multipart body (RFC 7578) that passes through, up to its model.
-// Only the model of a form is read and changed.
+// Only the model of a form is read and changed, in place: mime/multipart returns no positions.
 type form struct {
 	delimiter []byte // between parts, with the CRLF before it
 

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+	"go.opentelemetry.io/otel/baggage"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -27,7 +27,7 @@ const (
 // userKey is the entry that holds the user of the caller's key.
 const userKey = "_user"
 
-// Get are the entries that a call has for its record, its limits and its conditions.
+// Metadata are the entries that a call has for its record, its limits and its conditions.
 type Metadata struct {
 	// sources are JSON objects: the workspace's defaults, the key's, the request's own, and what
 	// its baggage has. The first one that has an entry counts; "": there is none.
@@ -46,7 +46,7 @@ func (p *preparation) readMetadata(h http.Header) *Error {
 	}
 	m.sources[1] = string(p.Caller.Metadata)
 	if lines := h["Baggage"]; lines != nil {
-		m.sources[3] = baggage(lines)
+		m.sources[3] = baggageJSON(lines)
 	}
 	raw, ok := p.Gateway.Headers.Get(h, HeaderMetadata)
 	if raw == "" {
@@ -122,30 +122,26 @@ func checkMetadata(raw string) error {
 	})
 }
 
-// Bounds of baggage, which are those of W3C Baggage, 3.3.2.
-const (
-	maxBaggage        = 8 << 10 // bytes
-	maxBaggageEntries = 64
-)
+// maxBaggage bounds baggage, in bytes, as W3C Baggage, 3.3.2, has it.
+const maxBaggage = 8 << 10
 
-// baggage returns the readable entries of the header's lines as a JSON object; "" if there are
+// baggageJSON returns the readable entries of the header's lines as a JSON object; "" if there are
 // none. Entries that are malformed or out of bounds are left out: proxies between the caller and
 // the gateway may have added them, and they must not make a call fail.
-func baggage(lines []string) string {
-	entries, size := make(map[string]string), 0
+func baggageJSON(lines []string) string {
+	joined := ""
 	for _, line := range lines {
-		if size += len(line); size > maxBaggage {
+		if len(joined)+len(line) >= maxBaggage {
 			break
 		}
-		for _, entry := range strings.Split(line, ",") {
-			entry, _, _ = strings.Cut(entry, ";") // properties
-			key, value, ok := strings.Cut(entry, "=")
-			key = strings.TrimSpace(key)
-			value, err := url.PathUnescape(strings.TrimSpace(value))
-			if !ok || err != nil || key == "" || !printable(key) || len(key) > maxMetadataText ||
-				!utf8.ValidString(value) || utf8.RuneCountInString(value) > maxMetadataText || len(entries) == maxBaggageEntries {
-				continue
-			}
+		joined += line + ","
+	}
+	parsed, _ := baggage.Parse(joined) // the error is about what was left out
+	entries := make(map[string]string)
+	for _, m := range parsed.Members() {
+		key, value := m.Key(), m.Value()
+		if printable(key) && len(key) <= maxMetadataText && utf8.RuneCountInString(value) <= maxMetadataText &&
+			!strings.ContainsRune(value, utf8.RuneError) { // which stands for what is not UTF-8
 			entries[key] = value
 		}
 	}

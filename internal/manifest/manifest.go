@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stores"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -62,7 +63,9 @@ func Kinds() (names []string) {
 
 // MarshalJSON writes the kinds in their order.
 func (d Document) MarshalJSON() ([]byte, error) {
-	text := []byte(`{"format":` + fmt.Sprint(Format) + `}`)
+	var text jsonscan.Builder
+	text.Open('{')
+	text.Key("format").Int(Format)
 	for _, name := range Kinds() {
 		if len(d[name]) == 0 {
 			continue
@@ -71,8 +74,9 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		text = append(append(append(text[:len(text)-1], `,"`+name+`":`...), list...), '}')
+		text.Key(name).Raw(list)
 	}
+	text.Close('}')
 	return text, nil
 }
 

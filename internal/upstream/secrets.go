@@ -17,6 +17,7 @@ func (c *Client) SecretClients(ctx context.Context, manager string) *secrets.Cli
 		return &http.Client{
 			Transport:     &carrier{client: c, ctx: WithVars(ctx), op: &secret, provider: manager, pool: bounded{pool, int64(secret.MaxAnswer)}},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Timeout:       secret.Timeout,
 		}
 	}
 	return &secrets.Clients{Public: client(c.pools.Public), Operator: client(c.pools.Operator), Metadata: client(c.pools.Metadata), Now: c.now}

@@ -1,6 +1,7 @@
 // Package websocket puts the frames of a WebSocket (RFC 6455, section 5) together into messages,
-// and makes frames of messages. It is for a connection that passes through: it answers nothing by
-// itself. Extensions, such as compression, are not supported.
+// and makes frames of messages. It is for a connection that passes through, which WebSocket libraries
+// are not: they own the connection, and answer pings and closes themselves. Extensions, such as
+// compression, are not supported.
 package websocket
 
 import (
